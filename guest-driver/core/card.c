@@ -152,6 +152,8 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 	was_up = card->link;
 	card->link_changes = changes;
 	card->link = link == 1;
+	/* A card of before 2.4 answers 0. */
+	hamlyn_system_set_hosts(card->system, card_register(card, HAMLYN_REG_PORTS));
 	if (was_up)
 		dev_info_ratelimited(&card->dev, "link %s down\n", card->link ? "was" : "is");
 	if (lost)
@@ -213,7 +215,8 @@ void hamlyn_card_stop(struct hamlyn_card *card)
 	pci_clear_master(card->pdev);
 	/* What it has asked for comes too late to be deposited, but may still be read. */
 	if (!pci_channel_offline(card->pdev) && !pci_wait_for_pending_transaction(card->pdev))
-		dev_err(&card->dev, "the card still waits for memory, and may read what is given back\n");
+		dev_err(&card->dev,
+			"the card still waits for memory, and may read what is given back\n");
 	WRITE_ONCE(card->live, false);
 	card->ready = false;
 	hamlyn_system_stop(card->system);

@@ -69,22 +69,32 @@ static int command_refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 
 	/* Not yet: the caller may try again. */
 	if (status == HAMLYN_STATUS_IN_USE)
 		return -EBUSY;
-	dev_err_ratelimited(&card->dev,
-			    "command %u on object %u: %s (status %u, value %llu, limit %llu)\n",
-			    opcode, index, name, status, head->value, head->limit);
 	switch (status) {
 	case HAMLYN_STATUS_BAD_LENGTH:
 	case HAMLYN_STATUS_BAD_ADDRESS:
 	case HAMLYN_STATUS_BAD_VALUE:
+		/* What a process has asked for. */
+		dev_dbg_ratelimited(&card->dev,
+				    "command %u on object %u: %s (value %llu, limit %llu)\n",
+				    opcode, index, name, head->value, head->limit);
 		return -EINVAL;
 	default:
+		dev_err_ratelimited(&card->dev,
+				    "command %u on object %u: %s (value %llu, limit %llu)\n",
+				    opcode, index, name, head->value, head->limit);
 		return -EIO;
 	}
 }
 
 /*
- * Has the card carry out a command; the card's lock is held. What the card wrote behind the head is
- * in the page until the next command. -ENODEV: the card does not answer, and has been stopped.
+ * * hamlyn_command() - have the card carry out a command @card: the card; its lock is held @opcode:
+ * HAMLYN_COMMAND_*, or one of the card's own @index: object @body: argument, @size bytes @size:
+ * size of the argument
+ *
+ * What the card wrote behind the head is in the page until the next command.
+ *
+ * Return: 0; -EBUSY if the object is in use, -EINVAL or -EIO if the card refuses, -ENODEV if it
+ * does not answer and has been stopped.
  */
 int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *body, size_t size)
 {
@@ -116,9 +126,16 @@ int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *
 	}
 }
 
-/*
- * Closes an object. When this returns, no deposit and no gather that the object allowed is under
- * way: the card has confirmed it, or its DMA has been switched off.
+/**
+ * hamlyn_command_close() - close an object
+ * @card: the card; its lock is held
+ * @opcode: the command that closes
+ * @index: object
+ * @body: argument, @size bytes
+ * @size: size of the argument
+ *
+ * When this returns, no deposit and no gather that the object allowed is under way: the card has
+ * confirmed it, or its DMA has been switched off.
  */
 void hamlyn_command_close(struct hamlyn_card *card, u32 opcode, u32 index, const void *body,
 			  size_t size)

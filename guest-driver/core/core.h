@@ -4,15 +4,18 @@
  *
  * A card has files, a file has objects, whose kinds are the card's. One mutex for each card,
  * hamlyn_card.lock, guards all of them and the command page. Page faults take it, so no user memory
- * is touched and nothing is pinned with it held; nor is memory taken that counts as the caller's, as
- * a caller at his limit waits long for it. Above it are a process' mmap_lock, the gate of its user's
- * share, and what a card's folder has for all cards together. Below it is one spinlock for each
- * vector, which interrupts take: it guards the list of what is armed on the vector, and the words
- * of that.
+ * is touched and nothing is pinned with it held; nor is memory taken that counts as the caller's,
+ * as a caller at his limit waits long for it. Above it are a process' mmap_lock, the gate of its
+ * user's share, and what a card's folder has for all cards together. Below it is one spinlock for
+ * each vector, which interrupts take: it guards the list of what is armed on the vector, and the
+ * words of that.
  *
- * The watch over all connections of the host needs that mutex, so nobody may hold it for long. Work
- * that grows with somebody's memory or objects is done without it, or one object at a time. And a
- * user's threads come to it one at a time, through the gate of the user's share (share.c): a thread
+ * The watch over all connections of the host needs that mutex, so it is held for a bounded time:
+ * work for several objects, and pinning and mapping of memory, are done without it or object by
+ * object. What remains grows with one object: closing an export or a mapping of a SHRIMP card takes
+ * up to 1,024 commands, taking an object's mappings away up to HAMLYN_MAP_STRIDE of page table for
+ * each of 16 mappings, and taking pages of express memory a scan of one part's table. A user's
+ * threads come to the mutex one at a time, through the gate of the user's share (share.c): a thread
  * waits for at most as many others as there are users.
  *
  * Memory that the card may write goes back in two steps. First, with the lock held, the card
@@ -77,122 +80,139 @@ struct hamlyn_file;
 
 struct card_kind;
 
-/* An object of a file: a part of each card's own. */
+/**
+ * struct card_object - object of a file: the first part of each card's own structure
+ * @users: references of the file, of each waiter and of each mapping
+ * @kind: what the object is
+ * @card: the card, which outlives the object
+ * @file: the file, or NULL once the object is closed: the file may be freed before the object
+ * @on_file: entry in the file's list of the kind
+ * @index: number on the card; another object may get it as soon as this one is closed
+ * @open: the card knows the object
+ * @offset: where mmap(2) finds the object, if its kind can be mapped
+ * @by_offset: entry in the file's tree of offsets
+ * @views: number of mappings of the card's pages
+ * @spent: page that such mappings show once the object is closed; NULL: the file's spent page
+ */
 struct card_object {
-	/* The file's, each waiter's, and each mapping's. */
 	struct kref users;
 	const struct card_kind *kind;
+	struct hamlyn_card *card;
 	struct hamlyn_file *file;
 	struct list_head on_file;
-	/* Its number on the card, which may be another's as soon as it is not open. */
 	u32 index;
 	bool open;
-	/* Where it is mapped, if its kind can be, and how many mappings of the card's pages there are. */
 	u64 offset;
 	struct rb_node by_offset;
 	atomic_t views;
-	/* What such mappings show once it is closed, if that is not to be what the file's others show. */
 	struct page *spent;
 };
 
+/*
+ * * struct card_kind - kind of objects that the files of a card have @close: takes an object from
+ * its file and the card, with the card's lock held @release: gives the object's memory back after
+ * @close, without the lock: the card can no longer reach it. Must not use the object's file @poll:
+ * returns the events that the object was armed for and that are there, with the card's lock held.
+ * NULL: the object cannot be waited for @mmap: maps @size bytes from byte @offset of the object.
+ * NULL: the kind cannot be mapped @place: returns the bus address of byte @offset, for
+ * hamlyn_mmap_card(), with the card's lock held @ready: returns whether that byte may be touched
+ * now, with the card's lock held. If not, the program waits in @await and touches it again. NULL:
+ * always @await: waits in task state @state, without any lock, until @ready may have changed @free:
+ * frees the object after its last reference. Must not use the object's file
+ */
 struct card_kind {
-	/*
-	 * Takes an object from its file and the card; the card's lock is held. It is released then,
-	 * without the lock: the card can no longer reach its memory.
-	 */
 	void (*close)(struct card_object *object);
 	void (*release)(struct card_object *object);
-	/* Whether there is what it was armed for; the card's lock is held. None: nobody can wait. */
 	__poll_t (*poll)(struct card_object *object);
-	/* Maps @size bytes from its byte @offset on. None: it is not mapped. */
 	int (*mmap)(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size);
-	/* For hamlyn_mmap_card(): where on the bus its byte @offset is; the card's lock is held. */
 	resource_size_t (*place)(const struct card_object *object, u64 offset);
-	/*
-	 * Whether that may be touched now; the card's lock is held. If not, who touches it waits, in
-	 * @state and without any lock, until it may. None: always.
-	 */
 	bool (*ready)(struct card_object *object, u64 offset);
 	void (*await)(struct card_object *object, u64 offset, unsigned int state);
-	/* Nobody uses it any more. */
 	void (*free)(struct kref *users);
 };
 
-/* An ioctl; its argument is copied in. */
+/**
+ * struct card_call - ioctl of a card
+ * @code: the request code, which has the size of the argument
+ * @answers: the argument is copied back to the caller
+ * @run: does what is asked for; the argument has been copied in
+ * @undo: takes back what @run made, if the answer cannot be copied to the caller
+ */
 struct card_call {
 	u32 code;
-	/* The structure goes back to the caller. */
 	bool answers;
 	int (*run)(struct hamlyn_file *file, void *argument);
-	/* Takes back what was made, if the caller could not be told of it. */
 	void (*undo)(struct hamlyn_file *file, void *argument);
 };
 
 /* The longest argument of an ioctl. */
 #define CARD_ARGUMENT_SIZE sizeof(struct hamlyn_statistics)
 
-/* What a card's folder gives the core. cards.h has them all. */
+/**
+ * struct card_ops - what a card's folder provides to the core; cards.h lists all of them
+ * @model: HAMLYN_MODEL_* of the card
+ * @name: name of the class, and of the nodes in /dev without their number
+ * @abi_version: version of the card's contract
+ * @abi_minor: lowest minor version that the driver can use
+ * @statistics: number of counters
+ * @commands: names of commands by opcode, for traces
+ * @commands_count: number of entries of @commands
+ * @shared: names of what users have shares of, by the first numbers of HAMLYN_SHARE_*
+ * @shares: returns how many of a kind there are for processes
+ * @groups: attribute groups in sysfs, with hamlyn_group; NULL: hamlyn_group alone
+ * @vectors: number of vectors beside the link's; 0: one for each processor, which wakes sleepers
+ * @size: size of the card's own structure, which begins with struct hamlyn_card
+ * @kinds: kinds of objects, in the order in which a file's are closed
+ * @kinds_count: number of entries of @kinds
+ * @calls: ioctls beside those that every card has
+ * @calls_count: number of entries of @calls
+ * @load: registers what the module needs beside struct pci_driver. May be NULL
+ * @unload: reverts @load. May be NULL
+ * @init: initialises a structure that is all zero
+ * @free: frees what the structure refers to, after its last reference
+ * @limits: reads how much the card has of everything; fails if the figures make no sense
+ * @prepare: takes what the card needs, managed by the device; sets hamlyn_card.pending
+ * @announce: logs that the card can be used
+ * @query: describes what there is for processes, from the limits. May be NULL
+ * @reset: clears the words that the card shares, after a reset, with the card's lock held
+ * @raised: handles a vector that is not the link's, in its thread, without locks. NULL: wakes
+ *	sleepers (sleepers.c)
+ * @start: opens the driver's own objects on a card that has been started and has no files yet. May
+ *	be NULL, with @end
+ * @stop: wakes those who sleep, after the card's DMA has been stopped, with the card's lock held
+ * @end: closes the driver's own objects, after @stop, with the card's lock held
+ */
 struct card_ops {
-	/* HAMLYN_MODEL_*, and what its nodes in /dev and its class are called, but for a number. */
 	u32 model;
 	const char *name;
-	/* The version of the card's contract that this is for, and the least minor one that will do. */
 	u32 abi_version;
 	u32 abi_minor;
-	/* How many counters such a card has. */
 	u32 statistics;
-	/* For traces: what its commands are called, by opcode. */
 	const char * const *commands;
 	unsigned int commands_count;
-	/*
-	 * What of its own users have shares of, by the first numbers of HAMLYN_SHARE_*: what they
-	 * are called, and how many there are for processes.
-	 */
 	const char *shared[HAMLYN_SHARE_CONNECTIONS];
 	u32 (*shares)(const struct hamlyn_card *card, unsigned int kind);
-	/* What its folder in /sys has, with what all cards have (hamlyn_group); none: that alone. */
 	const struct attribute_group **groups;
-	/* How many vectors it needs, if they are not one for each processor to wake sleepers by. */
 	unsigned int vectors;
-	/* The card's own structure, which begins with struct hamlyn_card. */
 	size_t size;
-	/* Kinds of objects: a file's are closed in this order. */
 	const struct card_kind * const *kinds;
 	unsigned int kinds_count;
-	/* Ioctls beside those that every card has. */
 	const struct card_call *calls;
 	unsigned int calls_count;
 
-	/* When the module comes and goes: what is needed beside struct pci_driver. May be none. */
 	int (*load)(void);
 	void (*unload)(void);
-	/* Of a structure that is all zero; and when nobody has it any more. */
 	void (*init)(struct hamlyn_card *card);
 	void (*free)(struct hamlyn_card *card);
-	/* Reads what the card has of everything; an error if no such card can be. */
 	int (*limits)(struct hamlyn_card *card, struct hamlyn_query *limits);
-	/* Takes what it needs, managed by the device; sets hamlyn_card.pending if there is one. */
 	int (*prepare)(struct hamlyn_card *card);
-	/* It can be used: says so. */
 	void (*announce)(const struct hamlyn_card *card);
-	/* Describes what there is for processes, of what is in the limits. May be none. */
 	void (*query)(const struct hamlyn_card *card, struct hamlyn_query *query);
 
-	/* The card has been reset: clears the words that it shares. The lock is held. */
 	void (*reset)(struct hamlyn_card *card);
-	/*
-	 * A vector that is not the link's has been raised, in its thread; no lock is held. None:
-	 * sleepers are woken, by the words that the card has for that (sleepers.c).
-	 */
 	void (*raised)(struct hamlyn_card *card, unsigned int vector);
-	/*
-	 * It has been started, and nobody has a file yet: opens what the driver has for itself. May
-	 * be none, and then the one that closes that is none.
-	 */
 	void (*start)(struct hamlyn_card *card);
-	/* Its DMA has been stopped: wakes those who sleep. The lock is held. */
 	void (*stop)(struct hamlyn_card *card);
-	/* And will not go on: closes what the driver has for itself. The lock is held. */
 	void (*end)(struct hamlyn_card *card, struct hamlyn_closed *closed);
 };
 
@@ -202,8 +222,11 @@ struct hamlyn_vector {
 	/* How often it arrived. */
 	atomic_t arrived;
 	spinlock_t lock;
-	/* Guarded by lock: whom the card may have fired (hamlyn_sleepers.on_armed). */
+	/*
+	 * Guarded by lock: whom the card may have fired (hamlyn_sleepers.on_armed), and how many.
+	 */
 	struct list_head armed;
+	unsigned int armed_count;
 };
 
 /* The beginning of each card's own structure, which is card_ops.size bytes. */
@@ -253,11 +276,6 @@ struct hamlyn_card {
 	bool link;
 	u32 link_changes;
 	u32 host;
-	/*
-	 * Where the next object's mappings start. Never used twice on the card: the files of a
-	 * device share an address space, so taking one's mappings away must not find another's.
-	 */
-	u64 next_offset;
 	struct list_head files;
 	/* The same by number. */
 	struct xarray numbers;
@@ -285,7 +303,10 @@ struct hamlyn_share {
 	u32 held[HAMLYN_KINDS];
 	/* Messages of his that wait for a host (kernel/peer.c). */
 	u16 said[HAMLYN_WELL_KNOWN_SLOTS];
-	/* Pages of express memory by host: areas', and of those the ones that are leaving (kernel/express.c). */
+	/*
+	 * Pages of express memory by host: areas', and of those the ones that are leaving
+	 * (kernel/express.c).
+	 */
 	u32 express[HAMLYN_WELL_KNOWN_SLOTS];
 };
 
@@ -309,8 +330,15 @@ struct hamlyn_file {
 	 * opened is that, not even root's.
 	 */
 	bool drivers_own;
-	/* Where its objects are mapped. */
-	struct address_space *mapping;
+	/*
+	 * Where its objects are mapped. The device's inode has one address space for all files, and
+	 * taking an object's mappings away must find no other file's.
+	 */
+	struct address_space mapping;
+	/*
+	 * Where the next object's mappings start. Not used twice: a mapping may outlive its object.
+	 */
+	u64 next_offset;
 	/* What mappings of a closed object's part of the card show. */
 	struct page *spent;
 	/* By kind. */
@@ -520,7 +548,8 @@ void hamlyn_sleepers_open(struct hamlyn_sleepers *sleepers);
 void hamlyn_sleepers_close(struct hamlyn_sleepers *sleepers);
 bool hamlyn_sleepers_ready(struct hamlyn_sleepers *sleepers, const void *what);
 int hamlyn_sleepers_wait(struct hamlyn_sleepers *sleepers, const void *what, s64 timeout_ns);
-void hamlyn_sleepers_fired(struct hamlyn_vector *vector);
+bool hamlyn_sleepers_fired(struct hamlyn_vector *vector);
+void hamlyn_sleepers_fired_all(struct hamlyn_vector *vector);
 
 /* waiters.c */
 void hamlyn_waiters_init(struct hamlyn_waiters *waiters, struct hamlyn_file *file,
@@ -532,7 +561,8 @@ void hamlyn_waiters_wake(struct hamlyn_waiters *waiters);
 int hamlyn_waiters_wait(struct hamlyn_waiters *waiters, u64 what, s64 timeout_ns);
 
 /* fifo.c */
-u32 hamlyn_fifo_take(struct hamlyn_card *card, struct hamlyn_fifo *fifo, u32 taken_register, u32 *what);
+u32 hamlyn_fifo_take(struct hamlyn_card *card, struct hamlyn_fifo *fifo, u32 taken_register,
+		     u32 *what);
 
 /* pages.c */
 struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction);
@@ -560,6 +590,7 @@ int hamlyn_ask(struct hamlyn_file *file, void *argument);
 int hamlyn_express_load(void);
 void hamlyn_express_unload(void);
 int hamlyn_express_join(struct hamlyn_card *card);
+void hamlyn_express_retry(struct hamlyn_card *card);
 
 /* expressfile.c */
 extern const struct card_kind hamlyn_express_kind;

@@ -36,8 +36,8 @@ struct express_object {
 #define express_object(of) container_of(of, struct express_object, end)
 
 /*
- * Whether parts may be looked at by the kernel: they stay as long as this is held. Above it is nothing; below it are
- * cards' locks.
+ * Whether parts may be looked at by the kernel: they stay as long as this is held. Above it is
+ * nothing; below it are cards' locks.
  */
 void hamlyn_express_hold(void);
 void hamlyn_express_let_go(void);

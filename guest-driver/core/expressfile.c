@@ -24,7 +24,7 @@ static void express_free(struct kref *users)
 static void express_close(struct card_object *object)
 {
 	struct express_object *express = express_of(object);
-	struct hamlyn_card *card = object->file->card;
+	struct hamlyn_card *card = object->card;
 
 	if (object->open)
 		hamlyn_unmap_card(object, express_size(express));
@@ -37,7 +37,8 @@ static void express_release(struct card_object *object)
 	hamlyn_object_put(object);
 }
 
-static int express_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
+static int express_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
+			u64 size)
 {
 	u64 all = express_size(express_of(object));
 
@@ -49,10 +50,10 @@ static int express_mmap(struct card_object *object, struct vm_area_struct *vma, 
 static resource_size_t express_place(const struct card_object *object, u64 offset)
 {
 	const struct express_object *express = express_of(object);
-	const struct express_place *part = &object->file->card->express->parts[express->end.host];
+	const struct express_place *part = &object->card->express->parts[express->end.host];
 
-	return part->start +
-	       (u64)hamlyn_express_place(&express->end, offset / HAMLYN_PAGE_SIZE) * HAMLYN_PAGE_SIZE;
+	return part->start + (u64)hamlyn_express_place(&express->end, offset / HAMLYN_PAGE_SIZE) *
+				     HAMLYN_PAGE_SIZE;
 }
 
 const struct card_kind hamlyn_express_kind = {
@@ -120,7 +121,10 @@ static struct express_object *express_alloc(struct hamlyn_file *file)
 
 	if (!express)
 		return NULL;
-	/* One's own: or what a process stores to a view would be in its areas, as if the other host had. */
+	/*
+	 * One's own: or what a process stores to a view would be in its areas, as if the other host
+	 * had.
+	 */
 	express->object.spent = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!express->object.spent) {
 		kfree(express);
@@ -142,7 +146,7 @@ static void express_join(struct express_object *express)
 {
 	unsigned int kind;
 
-	express_kind(express->object.file->card, &kind);
+	express_kind(express->object.card, &kind);
 	kref_get(&express->object.users);
 	express->object.index = express->end.number;
 	hamlyn_object_join(&express->object, kind);
@@ -159,8 +163,8 @@ static void express_abandon(struct express_object *express)
 }
 
 /* Takes pages, and says in @news what had been answered by then. */
-static int area_take(struct express_object *express, const struct hamlyn_express_create *create, bool again,
-		     u32 *news)
+static int area_take(struct express_object *express, const struct hamlyn_express_create *create,
+		     bool again, u32 *news)
 {
 	struct hamlyn_file *file = express->object.file;
 
@@ -169,12 +173,14 @@ static int area_take(struct express_object *express, const struct hamlyn_express
 		return entry.error;
 	*news = file->card->express->news;
 	return hamlyn_express_create(file->card->system, &express->end, create->host,
-				     create->length / HAMLYN_PAGE_SIZE, file->share, file->privileged, again);
+				     create->length / HAMLYN_PAGE_SIZE, file->share,
+				     file->privileged, again);
 }
 
-static int area_take_waiting(struct express_object *express, const struct hamlyn_express_create *create)
+static int area_take_waiting(struct express_object *express,
+			     const struct hamlyn_express_create *create)
 {
-	struct hamlyn_card *card = express->object.file->card;
+	struct hamlyn_card *card = express->object.card;
 	bool again = false;
 	u32 news;
 	int ret;
@@ -195,7 +201,7 @@ static int area_take_waiting(struct express_object *express, const struct hamlyn
 /* What its pages had been is nobody's to see. Without the card's lock, as they may be many. */
 static int area_clear(const struct express_object *express)
 {
-	const struct express_place *part = &express->object.file->card->express->parts[express->end.host];
+	const struct express_place *part = &express->object.card->express->parts[express->end.host];
 	u32 i;
 
 	hamlyn_express_hold();
@@ -205,7 +211,8 @@ static int area_clear(const struct express_object *express)
 		return -ENODEV;
 	}
 	for (i = 0; i < express->end.count && part->memory; i++) {
-		clear_page(part->memory + (u64)hamlyn_express_place(&express->end, i) * HAMLYN_PAGE_SIZE);
+		clear_page(part->memory +
+			   (u64)hamlyn_express_place(&express->end, i) * HAMLYN_PAGE_SIZE);
 		cond_resched();
 	}
 	hamlyn_express_let_go();
@@ -260,7 +267,8 @@ static int view_ask(struct express_object *express, const struct hamlyn_express_
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
-	return hamlyn_express_map(file->card->system, &express->end, map->host, map->area, map->key, file->share);
+	return hamlyn_express_map(file->card->system, &express->end, map->host, map->area, map->key,
+				  file->share);
 }
 
 static int view_begin(struct express_object *express)
@@ -278,7 +286,7 @@ static int view_begin(struct express_object *express)
 
 static int view_await(struct express_object *express)
 {
-	struct hamlyn_card *card = express->object.file->card;
+	struct hamlyn_card *card = express->object.card;
 
 	if (wait_event_interruptible(card->express->wait,
 				     READ_ONCE(express->end.state) != EXPRESS_ASKING ||

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PCI functions with express memory (docs/express.md). They lie beside a card of any model and may come after it and
- * go before it, so they have a driver of their own. Whose a function is, the card's scratch register tells.
+ * PCI functions with express memory (docs/express.md). They lie beside a card of any model and may
+ * come after it and go before it, so they have a driver of their own. Whose a function is, the
+ * card's scratch register tells.
  */
 #include <linux/random.h>
 #include <linux/rwsem.h>
@@ -47,7 +48,8 @@ static bool function_belongs(const struct express_function *function, struct ham
 }
 
 /* Takes the part with a host, if the function has it. */
-static int function_take(const struct express_function *function, struct hamlyn_card *card, u32 host)
+static int function_take(const struct express_function *function, struct hamlyn_card *card,
+			 u32 host)
 {
 	u64 offset = readq(function->registers + HAMLYN_EXPRESS_REG_PARTS + host * sizeof(u64));
 	u64 size = pci_resource_len(function->pdev, BAR_MEMORY);
@@ -56,14 +58,16 @@ static int function_take(const struct express_function *function, struct hamlyn_
 
 	if (!offset || host == function->host)
 		return 0;
-	if (!PAGE_ALIGNED(offset) || offset > size || function->part > size - offset || place->memory)
+	if (!PAGE_ALIGNED(offset) || offset > size || function->part > size - offset ||
+	    place->memory)
 		return -EINVAL;
 	place->start = pci_resource_start(function->pdev, BAR_MEMORY) + offset;
 	/* It is memory, as good as any; and who maps its pages later maps them as this is. */
 	place->memory = memremap(place->start, function->part, MEMREMAP_WB);
 	if (!place->memory)
 		return -ENOMEM;
-	ret = hamlyn_express_part(card->system, host, function->memory, function->part / HAMLYN_PAGE_SIZE);
+	ret = hamlyn_express_part(card->system, host, function->memory,
+				  function->part / HAMLYN_PAGE_SIZE);
 	if (ret) {
 		memunmap(place->memory);
 		place->memory = NULL;
@@ -84,10 +88,11 @@ static void function_attach(struct express_function *function, struct hamlyn_car
 	for (host = 0; host < function->hosts && !ret; host++)
 		ret = function_take(function, card, host);
 	if (ret)
-		dev_warn(&function->pdev->dev, "not all of its express memory can be used: %d\n", ret);
+		dev_warn(&function->pdev->dev, "not all of its express memory can be used: %d\n",
+			 ret);
 	function->card = card;
-	dev_info(&card->dev, "express memory of host %u: %llu KiB with each other\n", function->host,
-		 function->part >> 10);
+	dev_info(&card->dev, "express memory of host %u: %llu KiB with each other\n",
+		 function->host, function->part >> 10);
 }
 
 /* A card's express memory is gone: when this returns nobody reaches it, and others know. */
@@ -116,6 +121,20 @@ static void function_offer(struct express_function *function)
 	list_for_each_entry(express, &cards, on_cards)
 		if (!function->card)
 			function_attach(function, express->card);
+}
+
+/*
+ * The card has been started. A function that came while the card was being reset could not be told
+ * from another card's.
+ */
+void hamlyn_express_retry(struct hamlyn_card *card)
+{
+	struct express_function *function;
+
+	guard(rwsem_write)(&functions_lock);
+	list_for_each_entry(function, &functions, on_functions)
+		if (!function->card)
+			function_attach(function, card);
 }
 
 /* It cannot be used any more. Others of the same card are, from the beginning. */
@@ -184,19 +203,21 @@ static int function_identify(struct express_function *function)
 		return -ENODEV;
 	version = readl(function->registers + HAMLYN_EXPRESS_REG_VERSION);
 	if (version >> 16 != HAMLYN_EXPRESS_VERSION >> 16) {
-		dev_err(&pdev->dev, "express memory of version %#x is not known (this driver has %#x)\n", version,
-			HAMLYN_EXPRESS_VERSION);
+		dev_err(&pdev->dev,
+			"express memory of version %#x is not known (this driver has %#x)\n",
+			version, HAMLYN_EXPRESS_VERSION);
 		return -ENODEV;
 	}
 	function->host = readl(function->registers + HAMLYN_EXPRESS_REG_HOST);
 	function->hosts = readl(function->registers + HAMLYN_EXPRESS_REG_HOSTS);
 	function->part = readq(function->registers + HAMLYN_EXPRESS_REG_PART);
 	function->memory = readq(function->registers + HAMLYN_EXPRESS_REG_MEMORY);
-	if (function->hosts > HAMLYN_EXPRESS_HOSTS || function->host >= function->hosts || !function->memory ||
-	    !is_power_of_2(function->part) || function->part < HAMLYN_EXPRESS_LEAST_PART ||
+	if (function->hosts > HAMLYN_EXPRESS_HOSTS || function->host >= function->hosts ||
+	    !function->memory || !is_power_of_2(function->part) ||
+	    function->part < HAMLYN_EXPRESS_LEAST_PART ||
 	    function->part > HAMLYN_EXPRESS_MOST_PART) {
-		dev_err(&pdev->dev, "host %u of %u with parts of %llu bytes makes no sense\n", function->host,
-			function->hosts, function->part);
+		dev_err(&pdev->dev, "host %u of %u with parts of %llu bytes makes no sense\n",
+			function->host, function->hosts, function->part);
 		return -ENODEV;
 	}
 	return 0;
@@ -212,8 +233,10 @@ static int function_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		return -ENOMEM;
 	function->pdev = pdev;
 	INIT_LIST_HEAD(&function->on_functions);
-	ret = pcim_enable_device(pdev) ?: hamlyn_bar_check(pdev, BAR_MEMORY, HAMLYN_EXPRESS_REGISTERS_SIZE) ?:
-	      pcim_request_region(pdev, BAR_MEMORY, HAMLYN_NAME) ?: hamlyn_state_keep(pdev, &function->state);
+	ret = pcim_enable_device(pdev) ?:
+	      hamlyn_bar_check(pdev, BAR_MEMORY, HAMLYN_EXPRESS_REGISTERS_SIZE) ?:
+	      pcim_request_region(pdev, BAR_MEMORY, HAMLYN_NAME) ?:
+	      hamlyn_state_keep(pdev, &function->state);
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "its memory cannot be had\n");
 	function->registers = devm_ioremap(&pdev->dev, pci_resource_start(pdev, BAR_MEMORY),

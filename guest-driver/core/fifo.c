@@ -11,11 +11,12 @@ struct fifo_record {
 static_assert(sizeof(struct fifo_record) == HAMLYN_FIFO_SIZE);
 
 /*
- * Takes records that are there, and tells the card so: after that it writes one anew for each of what they
- * name. Only then may who sleeps look, or what happens meanwhile is overlooked. The card raises the
- * vector again for what there is more. The card's lock is held.
+ * Takes records that are there, and tells the card so: after that it writes one anew for each of
+ * what they name. Only then may who sleeps look, or what happens meanwhile is overlooked. The card
+ * raises the vector again for what there is more. The card's lock is held.
  */
-u32 hamlyn_fifo_take(struct hamlyn_card *card, struct hamlyn_fifo *fifo, u32 taken_register, u32 *what)
+u32 hamlyn_fifo_take(struct hamlyn_card *card, struct hamlyn_fifo *fifo, u32 taken_register,
+		     u32 *what)
 {
 	const struct fifo_record *record;
 	u32 place, found;

@@ -11,6 +11,7 @@ void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card)
 	unsigned int kind;
 
 	file->card = card;
+	address_space_init_once(&file->mapping);
 	for (kind = 0; kind < CARD_KINDS; kind++)
 		INIT_LIST_HEAD(&file->objects[kind]);
 	file->mappable = RB_ROOT;
@@ -30,7 +31,8 @@ static int file_join(struct hamlyn_file *file)
 	if (!card->ready)
 		return -ENODEV;
 	ret = xa_alloc_cyclic(&card->numbers, &file->number, file,
-			      XA_LIMIT(HAMLYN_OWN_NUMBER + 1, U32_MAX), &card->next_number, GFP_KERNEL);
+			      XA_LIMIT(HAMLYN_OWN_NUMBER + 1, U32_MAX), &card->next_number,
+			      GFP_KERNEL);
 	if (ret < 0)
 		return ret;
 	ret = hamlyn_share_join(file, &spare);
@@ -58,11 +60,13 @@ static int file_open(struct inode *inode, struct file *filp)
 		return -ENOMEM;
 	}
 	hamlyn_file_init(file, card);
-	file->mapping = filp->f_mapping;
+	file->mapping.host = inode;
+	file->mapping.a_ops = &empty_aops;
 
 	ret = file_join(file);
 	if (!ret) {
 		filp->private_data = file;
+		filp->f_mapping = &file->mapping;
 		return nonseekable_open(inode, filp);
 	}
 	__free_page(file->spent);
@@ -70,15 +74,25 @@ static int file_open(struct inode *inode, struct file *filp)
 	return ret;
 }
 
-/* An object that the card does not know yet, of memory that is all zero. */
+/**
+ * hamlyn_object_init() - initialise an object that the card does not know yet
+ * @object: memory that is all zero
+ * @file: the file that is to have it
+ * @kind: what it is
+ */
 void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file,
 			const struct card_kind *kind)
 {
 	kref_init(&object->users);
+	object->card = file->card;
 	object->file = file;
 	object->kind = kind;
 }
 
+/**
+ * hamlyn_object_put() - drop a reference
+ * @object: the object
+ */
 void hamlyn_object_put(struct card_object *object)
 {
 	kref_put(&object->users, object->kind->free);
@@ -90,29 +104,39 @@ static bool offset_is_less(struct rb_node *one, const struct rb_node *other)
 	       rb_entry(other, struct card_object, by_offset)->offset;
 }
 
-/* The card has opened an object, which is its file's from now on; the card's lock is held. */
+/**
+ * hamlyn_object_join() - make an object its file's, once the card has opened it
+ * @object: the object; the card's lock is held
+ * @kind: index into the file's lists
+ */
 void hamlyn_object_join(struct card_object *object, unsigned int kind)
 {
 	struct hamlyn_file *file = object->file;
-	struct hamlyn_card *card = file->card;
 
-	lockdep_assert_held(&card->lock);
+	lockdep_assert_held(&object->card->lock);
 	if (object->kind->mmap) {
-		object->offset = card->next_offset;
-		card->next_offset += HAMLYN_MAP_STRIDE;
+		object->offset = file->next_offset;
+		file->next_offset += HAMLYN_MAP_STRIDE;
 		rb_add(&object->by_offset, &file->mappable, offset_is_less);
 	}
 	object->open = true;
 	list_add_tail(&object->on_file, &file->objects[kind]);
 }
 
-/* An object is closed, and its file's no more; the card's lock is held. */
+/**
+ * hamlyn_object_leave() - take a closed object from its file
+ * @object: the object; the card's lock is held
+ *
+ * The object has no file afterwards, as that may be freed before the object is released.
+ */
 void hamlyn_object_leave(struct card_object *object)
 {
-	lockdep_assert_held(&object->file->card->lock);
+	lockdep_assert_held(&object->card->lock);
 	if (object->kind->mmap)
 		rb_erase(&object->by_offset, &object->file->mappable);
 	list_del(&object->on_file);
+	/* The file may be freed before the object is released. */
+	object->file = NULL;
 }
 
 void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card)
@@ -124,9 +148,12 @@ void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card)
 		INIT_LIST_HEAD(&closed->objects[kind]);
 }
 
-/*
- * Closes one of the file's objects, those that name others before these; false if none is left. The
- * card's lock is held.
+/**
+ * hamlyn_file_close_next() - close one of a file's objects, those that name others before these
+ * @file: the file; the card's lock is held
+ * @closed: gets the object, to be released
+ *
+ * Return: false if the file has no objects left.
  */
 bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed)
 {
@@ -136,7 +163,8 @@ bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *clos
 
 	lockdep_assert_held(&file->card->lock);
 	for (kind = 0; kind < ops->kinds_count; kind++) {
-		object = list_first_entry_or_null(&file->objects[kind], struct card_object, on_file);
+		object =
+			list_first_entry_or_null(&file->objects[kind], struct card_object, on_file);
 		if (!object)
 			continue;
 		ops->kinds[kind]->close(object);
@@ -146,7 +174,10 @@ bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *clos
 	return false;
 }
 
-/* Gives the memory of what was closed back, without the card's lock: it may take long. */
+/**
+ * hamlyn_closed_release() - give back the memory of closed objects
+ * @closed: the objects; the card's lock is not held, as this may take long
+ */
 void hamlyn_closed_release(struct hamlyn_closed *closed)
 {
 	struct card_object *object, *next;
@@ -185,6 +216,7 @@ static int file_release(struct inode *inode, struct file *filp)
 	struct hamlyn_card *card = file->card;
 
 	file_end(file);
+	filp->f_mapping = inode->i_mapping;
 	scoped_guard(mutex, &card->lock) {
 		list_del(&file->on_card);
 		xa_erase(&card->numbers, file->number);

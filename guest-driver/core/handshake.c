@@ -12,14 +12,14 @@
 #include "core.h"
 
 /* Stores in a period: some may be late. */
-#define BEATS 4
+#define HANDSHAKE_BEATS 4
 
 static struct workqueue_struct *handshake_beats;
 
 int hamlyn_handshake_init(void)
 {
 	handshake_beats = alloc_workqueue(HAMLYN_NAME "-handshake",
-				WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
+					  WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
 	return handshake_beats ? 0 : -ENOMEM;
 }
 
@@ -48,12 +48,12 @@ static void handshake_lapsed(struct hamlyn_card *card)
 /* The shortest period that can be kept, in ms: a thread comes no sooner than the next tick. */
 u32 hamlyn_handshake_least(void)
 {
-	return BEATS * jiffies_to_msecs(1);
+	return HANDSHAKE_BEATS * jiffies_to_msecs(1);
 }
 
 static void handshake_queue(struct hamlyn_card *card)
 {
-	unsigned long delay = msecs_to_jiffies(card->handshake_ms / BEATS);
+	unsigned long delay = msecs_to_jiffies(card->handshake_ms / HANDSHAKE_BEATS);
 
 	/* The card has been asked twice for its period, and may have said something else. */
 	queue_delayed_work(handshake_beats, &card->beat, max(delay, 1UL));

@@ -27,7 +27,25 @@ static irqreturn_t interrupt_queue(int irq, void *data)
 	struct hamlyn_vector *vector = data;
 
 	interrupt_acknowledge(vector);
-	hamlyn_sleepers_fired(vector);
+	return hamlyn_sleepers_fired(vector) ? IRQ_HANDLED : IRQ_WAKE_THREAD;
+}
+
+/*
+ * Processes, here and elsewhere, can have interrupts raised as often as they like. So a thread
+ * takes its turn among them: at the priority of real time that it begins with it would keep the
+ * processor from all others.
+ */
+static void interrupt_yield(void)
+{
+	if (rt_task(current))
+		sched_set_normal(current, 0);
+}
+
+/* There are too many sleepers for a handler to look at. */
+static irqreturn_t interrupt_queue_rest(int irq, void *data)
+{
+	interrupt_yield();
+	hamlyn_sleepers_fired_all(data);
 	return IRQ_HANDLED;
 }
 
@@ -38,16 +56,11 @@ static irqreturn_t interrupt_thread(int irq, void *data)
 	return IRQ_WAKE_THREAD;
 }
 
-/*
- * Processes, here and elsewhere, can have this called as often as they like. So the thread takes its turn
- * among them: at the priority of real time that it begins with it would keep the processor from all others.
- */
 static irqreturn_t interrupt_raised(int irq, void *data)
 {
 	struct hamlyn_vector *vector = data;
 
-	if (rt_task(current))
-		sched_set_normal(current, 0);
+	interrupt_yield();
 	vector->card->ops->raised(vector->card, vector->number);
 	return IRQ_HANDLED;
 }
@@ -77,12 +90,13 @@ static void interrupt_free(void *data)
 static irq_handler_t interrupt_handler(const struct hamlyn_card *card, unsigned int vector,
 				       irq_handler_t *thread)
 {
-	*thread = NULL;
 	if (vector == HAMLYN_VECTOR_LINK)
 		*thread = interrupt_link_changed;
 	else if (card->ops->raised)
 		*thread = interrupt_raised;
-	return *thread ? interrupt_thread : interrupt_queue;
+	else
+		*thread = interrupt_queue_rest;
+	return *thread == interrupt_queue_rest ? interrupt_queue : interrupt_thread;
 }
 
 /*

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Mappings of files' objects. What is memory is mapped whole, and read-only if the card alone writes to
- * it. What is the card's own is mapped page by page, as it is touched, so that it can be taken away again.
+ * Mappings of files' objects. What is memory is mapped whole, and read-only if the card alone
+ * writes to it. What is the card's own is mapped page by page, as it is touched, so that it can be
+ * taken away again.
  */
 #include <linux/file.h>
 
@@ -9,13 +10,17 @@
 
 /*
  * How often the card's pages of one object may be mapped. They are taken away with the card's lock
- * held, so there must be a limit. munmap() can split each mapping into as many as it has pages.
+ * held, so there must be a limit; so a mapping cannot be split, either.
  */
-#define MAX_VIEWS 16
+#define MMAP_MAX_VIEWS 16
 
-/*
- * Maps memory that the card writes. The mapping has a reference to each page: the pages may outlive
- * their object.
+/**
+ * hamlyn_mmap_memory() - map memory that the card writes, read-only
+ * @vma: the mapping
+ * @pages: the pages; the mapping has a reference to each, so they may outlive their object
+ * @count: how many
+ *
+ * Return: 0; -EACCES for a writable mapping; errors of vm_map_pages_zero().
  */
 int hamlyn_mmap_memory(struct vm_area_struct *vma, struct page **pages, unsigned long count)
 {
@@ -38,7 +43,9 @@ static void pages_vma_close(struct vm_area_struct *vma)
 	hamlyn_object_put(vma->vm_private_data);
 }
 
-/* A mapping keeps the object, so that its memory counts against RLIMIT_MEMLOCK while it is in use. */
+/*
+ * A mapping keeps the object, so that its memory counts against RLIMIT_MEMLOCK while it is in use.
+ */
 static const struct vm_operations_struct pages_vm_ops = {
 	.open = pages_vma_open,
 	.close = pages_vma_close,
@@ -51,7 +58,14 @@ static void mmap_keep(struct vm_area_struct *vma, struct card_object *object)
 	kref_get(&object->users);
 }
 
-/* Maps all of an object's memory. */
+/**
+ * hamlyn_mmap_pages() - map all of an object's memory, read-only
+ * @vma: the mapping, which has a reference to the object
+ * @object: the object
+ * @pages: its memory
+ *
+ * Return: as hamlyn_mmap_memory().
+ */
 int hamlyn_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
 		      const struct hamlyn_pages *pages)
 {
@@ -62,7 +76,14 @@ int hamlyn_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
 	return ret;
 }
 
-/* Maps all of an object's memory, which the owner writes to as well as the card. */
+/**
+ * hamlyn_mmap_shared() - map all of an object's memory, to which owner and card write
+ * @vma: the mapping, which has a reference to the object
+ * @object: the object
+ * @pages: its memory
+ *
+ * Return: 0; -EINVAL for a private mapping; errors of vm_map_pages_zero().
+ */
 int hamlyn_mmap_shared(struct vm_area_struct *vma, struct card_object *object,
 		       const struct hamlyn_pages *pages)
 {
@@ -78,8 +99,11 @@ int hamlyn_mmap_shared(struct vm_area_struct *vma, struct card_object *object,
 }
 
 /*
- * Waits until what is touched is ready; the fault comes again then. Others may need this process'
- * memory meanwhile, so none of its locks is held; who cannot do without waits for nothing.
+ * Waits until the page is ready; the access is repeated then. The process' memory stays unlocked
+ * meanwhile, as others may need it.
+ *
+ * Only a program's own access waits. A system call may hold any lock, and another host decides how
+ * long the wait is: the call fails with EFAULT instead.
  */
 static vm_fault_t card_fault_wait(struct vm_fault *vmf, u64 offset)
 {
@@ -87,14 +111,15 @@ static vm_fault_t card_fault_wait(struct vm_fault *vmf, u64 offset)
 	unsigned int state = TASK_KILLABLE;
 	struct file *filp;
 
-	if (!(vmf->flags & FAULT_FLAG_ALLOW_RETRY))
+	if (!(vmf->flags & FAULT_FLAG_USER) || !(vmf->flags & FAULT_FLAG_ALLOW_RETRY))
 		return VM_FAULT_SIGBUS;
 	if (vmf->flags & FAULT_FLAG_RETRY_NOWAIT)
 		return VM_FAULT_RETRY;
-	/* A program's own touch can be done again behind a signal's handler; a system call's cannot. */
-	if (vmf->flags & FAULT_FLAG_INTERRUPTIBLE && vmf->flags & FAULT_FLAG_USER)
+	if (vmf->flags & FAULT_FLAG_INTERRUPTIBLE)
 		state = TASK_INTERRUPTIBLE;
-	/* The mapping may go as soon as its lock is let go of, and with it the object and the card. */
+	/*
+	 * The mapping may go as soon as its lock is let go of, and with it the object and the card.
+	 */
 	kref_get(&object->users);
 	filp = get_file(vmf->vma->vm_file);
 	release_fault_lock(vmf);
@@ -105,9 +130,9 @@ static vm_fault_t card_fault_wait(struct vm_fault *vmf, u64 offset)
 }
 
 /*
- * A mapping stays when its object is destroyed. It then shows a spare page of the object or the file (spent),
- * because the card's page may belong to somebody else by now. hamlyn_unmap_card() marks the object
- * first and removes the pages then.
+ * A mapping stays when its object is destroyed. It then shows a spare page of the object or the
+ * file (spent), because the card's page may belong to somebody else by now. hamlyn_unmap_card()
+ * marks the object first and removes the pages then.
  */
 static vm_fault_t card_fault(struct vm_fault *vmf)
 {
@@ -118,9 +143,12 @@ static vm_fault_t card_fault(struct vm_fault *vmf)
 	resource_size_t address;
 	vm_fault_t ret;
 
-	/* A process that is being killed does not come back to touch it again. */
+	/*
+	 * The process is being killed. VM_FAULT_NOPAGE would repeat the access of a system call,
+	 * which looks for no signal, until the lock is free.
+	 */
 	if (mutex_lock_killable(&card->lock))
-		return VM_FAULT_NOPAGE;
+		return VM_FAULT_SIGBUS;
 	if (object->open && object->kind->ready && !object->kind->ready(object, offset)) {
 		mutex_unlock(&card->lock);
 		return card_fault_wait(vmf, offset);
@@ -148,9 +176,16 @@ static void card_vma_close(struct vm_area_struct *vma)
 	hamlyn_object_put(object);
 }
 
+/* Such a mapping is unmapped as a whole. */
+static int card_vma_may_split(struct vm_area_struct *vma, unsigned long address)
+{
+	return -EINVAL;
+}
+
 static const struct vm_operations_struct card_vm_ops = {
 	.open = card_vma_open,
 	.close = card_vma_close,
+	.may_split = card_vma_may_split,
 	.fault = card_fault,
 };
 
@@ -159,7 +194,7 @@ static int mmap_touched(struct vm_area_struct *vma, struct card_object *object)
 {
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
-	if (atomic_inc_return(&object->views) > MAX_VIEWS) {
+	if (atomic_inc_return(&object->views) > MMAP_MAX_VIEWS) {
 		atomic_dec(&object->views);
 		return -EMFILE;
 	}
@@ -171,7 +206,13 @@ static int mmap_touched(struct vm_area_struct *vma, struct card_object *object)
 	return 0;
 }
 
-/* Maps pages of the card that are an object's. */
+/**
+ * hamlyn_mmap_card() - map pages of the card, as they are touched
+ * @vma: the mapping
+ * @object: the object whose kind says where they are
+ *
+ * Return: 0; -EINVAL for a private mapping, -EMFILE if the object has too many.
+ */
 int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object)
 {
 	int ret = mmap_touched(vma, object);
@@ -179,36 +220,49 @@ int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object)
 	if (ret)
 		return ret;
 	/*
-	 * Uncached, though the BAR may be prefetchable: what a store publishes was stored before it,
-	 * and write-combining buffers may be emptied in any order, so the card could take what is
-	 * not there yet. (A hypervisor may override this with write-back, as the window is its
+	 * Uncached, though the BAR may be prefetchable: what a store publishes was stored before
+	 * it, and write-combining buffers may be emptied in any order, so the card could take what
+	 * is not there yet. (A hypervisor may override this with write-back, as the window is its
 	 * host's memory: then caches keep the order.)
 	 */
 	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
 	return 0;
 }
 
-/* Maps an object's memory so that it can be taken away again. */
+/**
+ * hamlyn_mmap_withdrawable() - map memory so that it can be taken away again
+ * @vma: the mapping
+ * @object: the object whose kind says where it is
+ *
+ * Return: as hamlyn_mmap_card().
+ */
 int hamlyn_mmap_withdrawable(struct vm_area_struct *vma, struct card_object *object)
 {
 	return mmap_touched(vma, object);
 }
 
-/*
- * Takes a part of an object's mappings away until it is touched again: when this returns nobody
- * stores by it. With the lock held.
+/**
+ * hamlyn_withdraw() - take a part of an object's mappings away until it is touched again
+ * @object: an open object; the card's lock is held
+ * @offset: where the part begins
+ * @size: its size
+ *
+ * When this returns, no process stores by it.
  */
 void hamlyn_withdraw(const struct card_object *object, u64 offset, u64 size)
 {
-	lockdep_assert_held(&object->file->card->lock);
-	if (object->file->mapping)
-		unmap_mapping_range(object->file->mapping, object->offset + offset, size, 1);
+	lockdep_assert_held(&object->card->lock);
+	unmap_mapping_range(&object->file->mapping, object->offset + offset, size, 1);
 }
 
-/* The first @size bytes of an object's mappings show the spare page from now on. With the lock held. */
+/**
+ * hamlyn_unmap_card() - have an object's mappings show the spare page from now on
+ * @object: an object that is about to be closed; the card's lock is held
+ * @size: size of what is mapped
+ */
 void hamlyn_unmap_card(struct card_object *object, u64 size)
 {
-	lockdep_assert_held(&object->file->card->lock);
+	lockdep_assert_held(&object->card->lock);
 	object->open = false;
 	hamlyn_withdraw(object, 0, size);
 }

@@ -16,7 +16,7 @@
 
 #define PER_LIST (HAMLYN_PAGE_SIZE / sizeof(__u64))
 /* After unpinning so many pages the processor is offered to others. */
-#define BATCH 512
+#define PAGES_BATCH 512
 
 /*
  * Charges pages to the user of the calling process, and compares all that the user has with the
@@ -56,7 +56,8 @@ static void pages_uncharge(struct hamlyn_pages *pages)
 }
 
 /* Unpins those of some pages that have not been given up. */
-static void pages_unpin_present(struct hamlyn_pages *pages, unsigned long first, unsigned long count)
+static void pages_unpin_present(struct hamlyn_pages *pages, unsigned long first,
+				unsigned long count)
 {
 	unsigned long i;
 
@@ -66,7 +67,10 @@ static void pages_unpin_present(struct hamlyn_pages *pages, unsigned long first,
 						    pages->direction != DMA_TO_DEVICE);
 }
 
-/* Gives the pages back: nobody else uses them any more. */
+/**
+ * hamlyn_pages_free() - unmap pages and give them back
+ * @pages: the pages, which nothing uses any more, or NULL
+ */
 void hamlyn_pages_free(struct hamlyn_pages *pages)
 {
 	unsigned long i, count;
@@ -75,7 +79,7 @@ void hamlyn_pages_free(struct hamlyn_pages *pages)
 		return;
 	hamlyn_pages_unmap(pages);
 	for (i = 0; i < pages->held; i += count) {
-		count = min(pages->held - i, BATCH);
+		count = min(pages->held - i, PAGES_BATCH);
 		if (!pages->pinned)
 			release_pages(pages->page + i, count);
 		else if (!pages->given_up)
@@ -114,7 +118,16 @@ static struct hamlyn_pages *pages_create(bool charged, u64 first, u64 length)
 	return_ptr(pages);
 }
 
-/* Pins memory of the calling process. Must not be called with the card's lock held. */
+/**
+ * hamlyn_pages_pin() - pin memory of the calling process
+ * @address: where it begins
+ * @length: its length
+ * @direction: what the card does with it
+ *
+ * Must not be called with the card's lock held.
+ *
+ * Return: the pages; -EINVAL, -EFAULT, -ENOMEM, also if RLIMIT_MEMLOCK would be passed.
+ */
 struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction)
 {
 	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
@@ -145,7 +158,13 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 	return_ptr(pages);
 }
 
-/* Allocates zeroed memory; for a process' file it is charged to the caller, else to nobody. */
+/*
+ * * hamlyn_pages_alloc() - allocate zeroed memory that card and process share @file: whose it is:
+ * that of a process is charged to the caller, the driver's own is not charged @length: its length
+ *
+ * Return: the pages; -ENOMEM, also if RLIMIT_MEMLOCK would be passed; -EINTR if the caller is
+ * killed.
+ */
 struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length)
 {
 	struct hamlyn_pages *pages __free(hamlyn_pages) = pages_create(file->share, 0, length);
@@ -154,6 +173,8 @@ struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length)
 		return_ptr(pages);
 	pages->direction = DMA_BIDIRECTIONAL;
 	for (; pages->held < pages->count; pages->held++) {
+		if (fatal_signal_pending(current))
+			return ERR_PTR(-EINTR);
 		pages->page[pages->held] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 		if (!pages->page[pages->held])
 			return ERR_PTR(-ENOMEM);
@@ -195,7 +216,7 @@ void hamlyn_mappings_wait(struct hamlyn_card *card)
  * process use it at the same time: a send buffer is filled after it has been mapped.
  */
 static int pages_map_one(struct device *dev, struct page *page, enum dma_data_direction direction,
-		    dma_addr_t *dma)
+			 dma_addr_t *dma)
 {
 	*dma = dma_map_page(dev, page, 0, HAMLYN_PAGE_SIZE, direction);
 	if (dma_mapping_error(dev, *dma))
@@ -266,12 +287,19 @@ static int pages_map_lists(struct hamlyn_pages *pages, struct device *dev)
 			return -EINTR;
 		cond_resched();
 	}
-	ret = pages_map_one(dev, virt_to_page(pages->directory), DMA_TO_DEVICE, &pages->directory_dma);
+	ret = pages_map_one(dev, virt_to_page(pages->directory), DMA_TO_DEVICE,
+			    &pages->directory_dma);
 	pages->mapped_directory = !ret;
 	return ret;
 }
 
-/* Lets the card reach the pages, once it is told of them. */
+/*
+ * * hamlyn_pages_map() - let the card reach pages, once it is told of them @pages: the pages @card:
+ * the card
+ *
+ * Return: 0; -ENODEV if the driver is being unbound, -EOPNOTSUPP if the memory is not coherent with
+ * the card, -ENOMEM, -EINTR.
+ */
 int hamlyn_pages_map(struct hamlyn_pages *pages, struct hamlyn_card *card)
 {
 	int ret = pages_get_mapping(card);
@@ -313,9 +341,11 @@ static void pages_unmap_list(struct hamlyn_pages *pages, struct device *dev, uns
 	free_page((unsigned long)pages->lists[list]);
 }
 
-/*
- * Takes from the card what it could reach: it has confirmed that it will not, or cannot do DMA at
- * all. Does nothing to pages that are not mapped.
+/**
+ * hamlyn_pages_unmap() - take from the card what it could reach
+ * @pages: the pages; nothing happens if they are not mapped
+ *
+ * The card has confirmed that it uses them no more, or its DMA has been switched off.
  */
 void hamlyn_pages_unmap(struct hamlyn_pages *pages)
 {
@@ -348,8 +378,8 @@ static __u64 *pages_entry(struct hamlyn_pages *pages, unsigned long i)
 }
 
 /*
- * Gives one of a process' pages up, which the card knows no more: it is the caller's, to be unpinned.
- * Who gives pages up tells no card of the lists.
+ * Gives one of a process' pages up, which the card knows no more: it is the caller's, to be
+ * unpinned. Who gives pages up tells no card of the lists.
  */
 struct page *hamlyn_pages_give_up(struct hamlyn_pages *pages, unsigned long i)
 {
@@ -362,7 +392,10 @@ struct page *hamlyn_pages_give_up(struct hamlyn_pages *pages, unsigned long i)
 	return page;
 }
 
-/* Has a page in the place of one that was given up; it is pinned already, and the caller's if this fails. */
+/*
+ * Has a page in the place of one that was given up; it is pinned already, and the caller's if this
+ * fails.
+ */
 int hamlyn_pages_take_back(struct hamlyn_pages *pages, unsigned long i, struct page *page)
 {
 	int ret;

@@ -188,16 +188,22 @@ static void card_quiesce(struct hamlyn_card *card)
 	hamlyn_closed_release(&closed);
 }
 
-/* Starts what the driver has for itself; then files may be opened, unless the card has failed meanwhile. */
+/*
+ * Starts what the driver has for itself; then files may be opened, unless the card has failed
+ * meanwhile.
+ */
 static void card_open_doors(struct hamlyn_card *card)
 {
 	if (card->ops->start)
 		card->ops->start(card);
+	hamlyn_express_retry(card);
 	guard(mutex)(&card->lock);
 	card->ready = card->live;
 }
 
-/* Who forces the driver on a function gives no id: whether it is such a card, its registers tell. */
+/*
+ * Who forces the driver on a function gives no id: whether it is such a card, its registers tell.
+ */
 static const struct card_ops *card_operations(const struct pci_device_id *id)
 {
 	return id->driver_data ? (const struct card_ops *)id->driver_data : hamlyn_model_first();
@@ -250,8 +256,8 @@ static void hamlyn_shutdown(struct pci_dev *pdev)
 }
 
 /*
- * The card can be used again after what files had is lost, which they are told (ENODEV). It may have
- * been started since it was stopped, by somebody who reset it in between.
+ * The card can be used again after what files had is lost, which they are told (ENODEV). It may
+ * have been started since it was stopped, by somebody who reset it in between.
  */
 static int card_restart(struct hamlyn_card *card, const char *why)
 {

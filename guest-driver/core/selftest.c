@@ -47,6 +47,25 @@ u32 hamlyn_selftest_dma(struct hamlyn_card *card)
 	return result;
 }
 
+/*
+ * 0, or 3 if the memory of processes cannot be shared with the card, as with bounce buffers. The
+ * card's lock is held.
+ */
+static u32 selftest_pages(struct hamlyn_card *card)
+{
+	struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	dma_addr_t dma;
+	int ret = -ENOMEM;
+
+	if (page)
+		ret = hamlyn_page_map(card, page, DMA_BIDIRECTIONAL, &dma);
+	if (!ret)
+		hamlyn_page_unmap(card, dma, DMA_BIDIRECTIONAL);
+	if (page)
+		__free_page(page);
+	return ret ? 3 : 0;
+}
+
 /* Raises a vector and waits for it; without the card's lock, which the link's interrupt wants. */
 static int selftest_raise(struct hamlyn_file *file, struct hamlyn_vector *vector)
 {
@@ -79,7 +98,7 @@ int hamlyn_selftest(struct hamlyn_file *file, void *argument)
 		if (!hamlyn_file_live(file))
 			return -ENODEV;
 		test->access = hamlyn_selftest_access(card);
-		test->dma = hamlyn_selftest_dma(card);
+		test->dma = hamlyn_selftest_dma(card) ?: selftest_pages(card);
 	}
 	for (i = 0; i < card->vectors && !test->interrupt; i++) {
 		ret = selftest_raise(file, &card->vector[i]);

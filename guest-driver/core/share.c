@@ -21,12 +21,12 @@
 
 static unsigned int share = 50;
 module_param(share, uint, 0644);
-MODULE_PARM_DESC(share,
-		 "percent of what others leave of a card that one user may hold (1 to 100, 100: all)");
+MODULE_PARM_DESC(share, "percent of what others leave that one user may hold (1 to 100)");
 
 static unsigned int reserve = 10;
 module_param(reserve, uint, 0644);
-MODULE_PARM_DESC(reserve, "percent of a card that is left to those with CAP_SYS_RESOURCE (0 to 90)");
+MODULE_PARM_DESC(reserve,
+		 "percent of a card that is left to those with CAP_SYS_RESOURCE (0 to 90)");
 
 /* Fewer than this are too few to reserve one. */
 #define LEAST_RESERVED_OF 4
@@ -72,8 +72,9 @@ static u32 share_limit(const struct hamlyn_share *of, unsigned int kind, bool pr
 }
 
 /*
- * Counts so many more, at least one. -EDQUOT: with them the user would hold more than he may, though
- * the card has them; the card's lock is held. The driver's own have no share, and are not counted.
+ * Counts so many more, at least one. -EDQUOT: with them the user would hold more than he may,
+ * though the card has them; the card's lock is held. The driver's own have no share, and are not
+ * counted.
  */
 int hamlyn_share_take_some(struct hamlyn_share *of, unsigned int kind, u32 count, bool privileged)
 {
@@ -108,8 +109,8 @@ void hamlyn_share_give(struct hamlyn_share *of, unsigned int kind)
 }
 
 /*
- * One more message waits for a host, where so many do of those that may. What the driver says itself finds
- * room in what users leave.
+ * One more message waits for a host, where so many do of those that may. What the driver says
+ * itself finds room in what users leave.
  */
 int hamlyn_share_say(struct hamlyn_share *of, u32 host, u32 waiting, u32 most)
 {
@@ -129,6 +130,11 @@ void hamlyn_share_said(struct hamlyn_share *of, u32 host)
 		return;
 	of->said[host]--;
 	hamlyn_share_put(of);
+}
+
+u32 hamlyn_share_user(const struct hamlyn_share *of)
+{
+	return of ? __kuid_val(of->user) + 1 : 0;
 }
 
 void hamlyn_share_express(struct hamlyn_share *of, u32 host, s32 pages)

@@ -17,6 +17,9 @@
 
 #include "core.h"
 
+/* Armed words that an interrupt handler reads: processes decide how many there are. */
+#define SLEEPERS_BATCH 64
+
 void hamlyn_sleepers_init(struct hamlyn_sleepers *sleepers, struct hamlyn_file *file,
 			  const struct hamlyn_awaited *awaited)
 {
@@ -36,9 +39,9 @@ static bool vector_is_near(const struct hamlyn_vector *vector)
 }
 
 /*
- * Who opens a queue most likely waits where he is now: a vector that interrupts that processor wakes
- * him there, and "none is pending" is close to what it is in the paper, by processor (section 2.6).
- * In turn among those, or among all if there is none.
+ * Who opens a queue most likely waits where he is now: a vector that interrupts that processor
+ * wakes him there, and "none is pending" is close to what it is in the paper, by processor (section
+ * 2.6). In turn among those, or among all if there is none.
  */
 static struct hamlyn_vector *sleepers_vector(struct hamlyn_card *card)
 {
@@ -52,7 +55,11 @@ static struct hamlyn_vector *sleepers_vector(struct hamlyn_card *card)
 	return &vectors[first % number];
 }
 
-/* Chooses the vector, and where the armed word is; nobody sleeps. The card's lock is held. */
+/**
+ * hamlyn_sleepers_place() - choose the vector that wakes sleepers, and the armed word
+ * @sleepers: the sleepers of an object that is about to be opened; the card's lock is held
+ * @armed: the word, which is shared with the card
+ */
 void hamlyn_sleepers_place(struct hamlyn_sleepers *sleepers, void __iomem *armed)
 {
 	struct hamlyn_card *card = sleepers->file->card;
@@ -69,12 +76,24 @@ void hamlyn_sleepers_open(struct hamlyn_sleepers *sleepers)
 	sleepers->open = true;
 }
 
-/* Those who sleep learn that there is nothing to wait for any more. */
+/* The card cannot have fired it any more; the vector's lock is held. */
+static void sleepers_disarmed(struct hamlyn_sleepers *sleepers)
+{
+	if (list_empty(&sleepers->on_armed))
+		return;
+	list_del_init(&sleepers->on_armed);
+	sleepers->vector->armed_count--;
+}
+
+/**
+ * hamlyn_sleepers_close() - wake the sleepers of an object that is closed
+ * @sleepers: the sleepers
+ */
 void hamlyn_sleepers_close(struct hamlyn_sleepers *sleepers)
 {
 	scoped_guard(spinlock_irq, &sleepers->vector->lock) {
 		WRITE_ONCE(sleepers->open, false);
-		list_del_init(&sleepers->on_armed);
+		sleepers_disarmed(sleepers);
 	}
 	wake_up_all(&sleepers->wait);
 }
@@ -97,13 +116,20 @@ static void sleepers_arm(struct hamlyn_sleepers *sleepers, const void *what)
 	if (word == HAMLYN_ARMED_YES)
 		return;
 	writel(HAMLYN_ARMED_YES, sleepers->armed);
-	if (list_empty(&sleepers->on_armed))
+	if (list_empty(&sleepers->on_armed)) {
 		list_add_tail(&sleepers->on_armed, &sleepers->vector->armed);
+		sleepers->vector->armed_count++;
+	}
 	if (word != HAMLYN_ARMED_NO)
 		sleepers_wake(sleepers);
 }
 
-/* Whether what is waited for is there; if not, the card has been told, and the wait queues get woken. */
+/*
+ * * hamlyn_sleepers_ready() - look for what is waited for, and have the card interrupt if it is not
+ * there @sleepers: the sleepers @what: what is waited for, as their hamlyn_awaited understands it
+ *
+ * Return: whether it is there. If not, the wait queues of object and file are woken when it is.
+ */
 bool hamlyn_sleepers_ready(struct hamlyn_sleepers *sleepers, const void *what)
 {
 	if (sleepers->awaited->arrived(sleepers, what))
@@ -117,18 +143,38 @@ bool hamlyn_sleepers_ready(struct hamlyn_sleepers *sleepers, const void *what)
 	return sleepers->awaited->arrived(sleepers, what);
 }
 
-/* An interrupt came: wakes those for whom the card has written something while they slept. */
-void hamlyn_sleepers_fired(struct hamlyn_vector *vector)
+/*
+ * An interrupt came: wakes those for whom the card has written something while they slept. Looks at
+ * the first SLEEPERS_BATCH of them, which are the last then. False: there are more.
+ */
+bool hamlyn_sleepers_fired(struct hamlyn_vector *vector)
 {
-	struct hamlyn_sleepers *sleepers, *next;
+	struct hamlyn_sleepers *sleepers;
+	unsigned int count, i;
 
 	guard(spinlock_irqsave)(&vector->lock);
-	list_for_each_entry_safe(sleepers, next, &vector->armed, on_armed) {
-		if (readl(sleepers->armed) == HAMLYN_ARMED_YES)
+	count = vector->armed_count;
+	for (i = 0; i < min(count, SLEEPERS_BATCH); i++) {
+		sleepers = list_first_entry(&vector->armed, struct hamlyn_sleepers, on_armed);
+		if (readl(sleepers->armed) == HAMLYN_ARMED_YES) {
+			list_move_tail(&sleepers->on_armed, &vector->armed);
 			continue;
+		}
 		writel(HAMLYN_ARMED_NO, sleepers->armed);
-		list_del_init(&sleepers->on_armed);
+		sleepers_disarmed(sleepers);
 		sleepers_wake(sleepers);
+	}
+	return count <= SLEEPERS_BATCH;
+}
+
+/* The same of all that are armed now, in a thread. */
+void hamlyn_sleepers_fired_all(struct hamlyn_vector *vector)
+{
+	unsigned int looks = DIV_ROUND_UP(READ_ONCE(vector->armed_count), SLEEPERS_BATCH);
+
+	for (; looks; looks--) {
+		hamlyn_sleepers_fired(vector);
+		cond_resched();
 	}
 }
 
@@ -152,7 +198,14 @@ static long sleepers_sleep(struct hamlyn_sleepers *sleepers, const void *what, s
 		ns_to_ktime(timeout_ns));
 }
 
-/* Sleeps until it is there; the caller holds whatever the sleepers are part of. */
+/**
+ * hamlyn_sleepers_wait() - sleep until what is waited for is there
+ * @sleepers: the sleepers, which the caller has a reference to
+ * @what: what is waited for
+ * @timeout_ns: for how long, or HAMLYN_WAIT_FOREVER
+ *
+ * Return: 0; -ETIMEDOUT, -EINTR, -ENOENT if the object is closed, -ENODEV if the card is gone.
+ */
 int hamlyn_sleepers_wait(struct hamlyn_sleepers *sleepers, const void *what, s64 timeout_ns)
 {
 	long ret = sleepers_sleep(sleepers, what, timeout_ns);

@@ -40,7 +40,8 @@ static ssize_t holders_show(struct device *dev, struct device_attribute *attribu
 	guard(mutex)(&readers);
 	return hamlyn_share_list(container_of(dev, struct hamlyn_card, dev), text);
 }
-static DEVICE_ATTR_RO(holders);
+/* For root: it names users. */
+static DEVICE_ATTR_ADMIN_RO(holders);
 
 /* The link has changed; the card's lock is held. */
 void hamlyn_sysfs_link(struct hamlyn_card *card)

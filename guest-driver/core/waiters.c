@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How processes sleep until the card has something for them, if it has a FIFO for that (fifo.c): they
- * store to a register what they wait for. The card looks whether it is there when it takes the store, and
- * then whenever it writes something; it answers with a record in the FIFO, once. So sleeper and card
- * cannot miss each other. (Cards with words for it have sleepers.c.)
+ * How processes sleep until the card has something for them, if it has a FIFO for that (fifo.c):
+ * they store to a register what they wait for. The card looks whether it is there when it takes the
+ * store, and then whenever it writes something; it answers with a record in the FIFO, once. So
+ * sleeper and card cannot miss each other. (Cards with words for it have sleepers.c.)
  *
- * There may be several who wait on an object, each of whom for something else. A record wakes all; who
- * still has to wait arms again.
+ * There may be several who wait on an object, each of whom for something else. A record wakes all;
+ * who still has to wait arms again.
  */
 #include <linux/hrtimer.h>
 
 #include "core.h"
 
 void hamlyn_waiters_init(struct hamlyn_waiters *waiters, struct hamlyn_file *file,
-			const struct hamlyn_expected *expected)
+			 const struct hamlyn_expected *expected)
 {
 	waiters->file = file;
 	waiters->expected = expected;
@@ -36,7 +36,13 @@ void hamlyn_waiters_close(struct hamlyn_waiters *waiters)
 	wake_up_all(&waiters->file->wait);
 }
 
-/* Whether what is waited for is there; if not, the card has been told, and the wait queues get woken. */
+/**
+ * hamlyn_waiters_ready() - look for what is waited for, and have the card tell if it is not there
+ * @waiters: the waiters
+ * @what: what is waited for, as their hamlyn_expected understands it
+ *
+ * Return: whether it is there. If not, the wait queues of object and file are woken when it is.
+ */
 bool hamlyn_waiters_ready(struct hamlyn_waiters *waiters, u64 what)
 {
 	if (waiters->expected->arrived(waiters, what))
@@ -47,9 +53,11 @@ bool hamlyn_waiters_ready(struct hamlyn_waiters *waiters, u64 what)
 	return false;
 }
 
-/*
- * The card has told of it, or the driver has something itself. A record must have been taken before:
- * until then the card writes no second one, whoever arms.
+/**
+ * hamlyn_waiters_wake() - wake waiters: the card has told of something, or the driver has it
+ * @waiters: the waiters
+ *
+ * A record must have been taken before: until then the card writes no second one.
  */
 void hamlyn_waiters_wake(struct hamlyn_waiters *waiters)
 {
@@ -79,7 +87,14 @@ static long waiters_sleep(struct hamlyn_waiters *waiters, u64 what, s64 timeout_
 		ns_to_ktime(timeout_ns));
 }
 
-/* Sleeps until it is there; the caller holds whatever the waiters are part of. */
+/**
+ * hamlyn_waiters_wait() - sleep until what is waited for is there
+ * @waiters: the waiters, which the caller has a reference to
+ * @what: what is waited for
+ * @timeout_ns: for how long, or HAMLYN_WAIT_FOREVER
+ *
+ * Return: 0; -ETIMEDOUT, -EINTR, -ENOENT if the object is closed, -ENODEV if the card is gone.
+ */
 int hamlyn_waiters_wait(struct hamlyn_waiters *waiters, u64 what, s64 timeout_ns)
 {
 	long ret;

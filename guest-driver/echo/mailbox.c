@@ -21,7 +21,8 @@ static bool mailbox_arrived(const struct hamlyn_sleepers *sleepers, const void *
 	const struct echo_wait *wait = what;
 	u32 place = (wait->taken & (mailbox->records - 1)) * ECHO_RECORD_SIZE;
 	const struct echo_record *record =
-		page_address(mailbox->inbox->page[place / HAMLYN_PAGE_SIZE]) + place % HAMLYN_PAGE_SIZE;
+		page_address(mailbox->inbox->page[place / HAMLYN_PAGE_SIZE]) +
+		place % HAMLYN_PAGE_SIZE;
 
 	return READ_ONCE(record->number) == wait->taken + 1;
 }
@@ -149,7 +150,7 @@ int echo_mailbox_open(struct hamlyn_file *file, void *argument)
 
 static void mailbox_close(struct card_object *object)
 {
-	struct hamlyn_card *card = object->file->card;
+	struct hamlyn_card *card = object->card;
 
 	hamlyn_unmap_card(object, MAP_INBOX);
 	hamlyn_command_close(card, ECHO_COMMAND_CLOSE_MAILBOX, object->index, NULL, 0);
@@ -226,7 +227,8 @@ int echo_mailbox_wait(struct hamlyn_file *file, void *argument)
 	return hamlyn_sleepers_wait(&mailbox->sleepers, wait, wait->timeout_ns);
 }
 
-static int mailbox_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
+static int mailbox_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
+			u64 size)
 {
 	const struct hamlyn_pages *inbox = mailbox_of(object)->inbox;
 
@@ -246,7 +248,7 @@ static int mailbox_mmap(struct card_object *object, struct vm_area_struct *vma, 
 
 static resource_size_t mailbox_place(const struct card_object *object, u64 offset)
 {
-	const struct echo_parts *parts = echo_parts(object->file->card);
+	const struct echo_parts *parts = echo_parts(object->card);
 
 	if (offset < MAP_DOORBELL)
 		return parts->outboxes + (u64)object->index * ECHO_OUTBOX_SIZE;

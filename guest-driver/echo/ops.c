@@ -51,7 +51,8 @@ static int ops_prepare(struct hamlyn_card *card)
 
 static void ops_announce(const struct hamlyn_card *card)
 {
-	dev_info(&card->pdev->dev, "%s: %u mailboxes\n", dev_name(&card->dev), echo_mailboxes(card));
+	dev_info(&card->pdev->dev, "%s: %u mailboxes\n", dev_name(&card->dev),
+		 echo_mailboxes(card));
 }
 
 static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)

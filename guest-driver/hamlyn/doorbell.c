@@ -38,10 +38,7 @@ static void bell_move(struct hamlyn_card *card, resource_size_t start, bool post
 	parts->doorbells = start;
 	parts->posted = posted;
 	xa_for_each(&parts->termini, index, terminus)
-		if (terminus->object.file->mapping)
-			unmap_mapping_range(terminus->object.file->mapping,
-					    terminus->object.offset + HAMLYN_MAP_DOORBELL,
-					    HAMLYN_DOORBELL_SIZE, 1);
+		hamlyn_withdraw(&terminus->object, HAMLYN_MAP_DOORBELL, HAMLYN_DOORBELL_SIZE);
 	hamlyn_wellknown_doorbell(card);
 }
 
@@ -84,6 +81,23 @@ static void bell_attach(struct hamlyn_bell *bell, struct hamlyn_card *card)
 	}
 	bell->card = card;
 	bell_move(card, start, true);
+}
+
+/*
+ * Says so if the function can never have a card: some hypervisors give each device a slot of its
+ * own. A card that is there but has no driver yet may still take it.
+ */
+static void bell_look_for_card(const struct hamlyn_bell *bell)
+{
+	unsigned int devfn = bell->pdev->devfn;
+	struct pci_dev *card = NULL;
+
+	if (PCI_FUNC(devfn))
+		card = pci_get_slot(bell->pdev->bus, devfn - 1);
+	if (!card || card->vendor != HAMLYN_PCI_VENDOR || card->device != HAMLYN_PCI_DEVICE)
+		dev_warn(&bell->pdev->dev,
+			 "these doorbells have no card: it must be the function before this one in the same slot\n");
+	pci_dev_put(card);
 }
 
 /* A second function can be used: its card may be there. */
@@ -164,6 +178,7 @@ static int bell_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	bell->pdev = pdev;
 	INIT_LIST_HEAD(&bell->on_bells);
 	pci_set_drvdata(pdev, bell);
+	bell_look_for_card(bell);
 	bell_offer(bell);
 	return 0;
 }

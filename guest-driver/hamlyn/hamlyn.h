@@ -31,7 +31,9 @@ struct hamlyn_parts {
 	/* Where the termini's windows (BAR 2) lie, and the first function's doorbells (BAR 4). */
 	resource_size_t windows;
 	resource_size_t trapped_doorbells;
-	/* Where doorbells are rung: there, or at the second function. Guarded by the card's lock. */
+	/*
+	 * Where doorbells are rung: there, or at the second function. Guarded by the card's lock.
+	 */
 	resource_size_t doorbells;
 	bool posted;
 	/* Guarded by doorbell.c's own lock. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the core knows of a Hamlyn card: how much it has of everything, which parts of it are mapped,
- * its objects and its calls.
+ * What the core knows of a Hamlyn card: how much it has of everything, which parts of it are
+ * mapped, its objects and its calls.
  */
 #include "hamlyn.h"
 

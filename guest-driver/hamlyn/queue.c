@@ -156,7 +156,7 @@ int hamlyn_queue_create(struct hamlyn_file *file, void *argument)
 static void queue_close(struct card_object *object)
 {
 	struct hamlyn_queue *queue = container_of(object, struct hamlyn_queue, object);
-	struct hamlyn_card *card = queue->object.file->card;
+	struct hamlyn_card *card = queue->object.card;
 
 	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_QUEUE, queue->object.index, NULL, 0);
 	hamlyn_sleepers_close(&queue->sleepers);

@@ -63,7 +63,7 @@ static struct hamlyn_slot *slot_pin(struct hamlyn_file *file,
 /* What has been mapped is unmapped when the slot is freed. */
 static int slot_map(struct hamlyn_slot *slot, struct hamlyn_open_slot *body)
 {
-	struct hamlyn_card *card = slot->object.file->card;
+	struct hamlyn_card *card = slot->object.card;
 	int ret;
 
 	ret = hamlyn_pages_map(slot->area, card);
@@ -207,7 +207,7 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 static void slot_close(struct card_object *object)
 {
 	struct hamlyn_slot *slot = container_of(object, struct hamlyn_slot, object);
-	struct hamlyn_card *card = slot->object.file->card;
+	struct hamlyn_card *card = slot->object.card;
 
 	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_SLOT, slot->object.index, NULL, 0);
 	xa_erase(&hamlyn_parts(card)->slots, slot->object.index);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Send termini: a window of the card for each, its status words, the send buffers that it may gather
- * from, and sleep until requests are finished.
+ * Send termini: a window of the card for each, its status words, the send buffers that it may
+ * gather from, and sleep until requests are finished.
  */
 #include <linux/capability.h>
 #include <linux/nospec.h>
@@ -42,14 +42,15 @@ static const struct hamlyn_awaited terminus_news = { .arrived = terminus_awaited
 static void terminus_unmap_status(struct hamlyn_terminus *terminus)
 {
 	if (terminus->status_mapped)
-		hamlyn_page_unmap(terminus->object.file->card, terminus->status_dma,
+		hamlyn_page_unmap(terminus->object.card, terminus->status_dma,
 				  DMA_BIDIRECTIONAL);
 	terminus->status_mapped = false;
 }
 
 static void terminus_free(struct kref *users)
 {
-	struct hamlyn_terminus *terminus = container_of(users, struct hamlyn_terminus, object.users);
+	struct hamlyn_terminus *terminus =
+		container_of(users, struct hamlyn_terminus, object.users);
 
 	terminus_unmap_status(terminus);
 	if (terminus->status)
@@ -307,7 +308,9 @@ int hamlyn_terminus_arm(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-/* Whether what the terminus was armed for is there; if not, it stays armed. Needs the card's lock. */
+/*
+ * Whether what the terminus was armed for is there; if not, it stays armed. Needs the card's lock.
+ */
 static __poll_t terminus_poll(struct card_object *object)
 {
 	struct hamlyn_terminus *terminus = container_of(object, struct hamlyn_terminus, object);

@@ -10,13 +10,13 @@
 #include "hamlyn.h"
 #include "transport.h"
 
-#define PLACES HAMLYN_WELL_KNOWN_PLACES
-#define ENTRIES (2 * PLACES)
+#define WELLKNOWN_PLACES HAMLYN_WELL_KNOWN_PLACES
+#define WELLKNOWN_ENTRIES (2 * WELLKNOWN_PLACES)
 /* A slot's page: the places, then the metadata entries. */
-#define METADATA_OFFSET (PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE)
-#define QUEUE_ENTRIES (2 * HAMLYN_WELL_KNOWN_SLOTS * ENTRIES)
+#define WELLKNOWN_METADATA (WELLKNOWN_PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE)
+#define QUEUE_ENTRIES (2 * HAMLYN_WELL_KNOWN_SLOTS * WELLKNOWN_ENTRIES)
 
-static_assert(METADATA_OFFSET + ENTRIES * HAMLYN_METADATA_SIZE <= HAMLYN_PAGE_SIZE);
+static_assert(WELLKNOWN_METADATA + WELLKNOWN_ENTRIES * HAMLYN_METADATA_SIZE <= HAMLYN_PAGE_SIZE);
 static_assert(sizeof(struct hamlyn_wire) <= HAMLYN_MAX_METADATA);
 static_assert(sizeof(struct hamlyn_wire) % 8 == 0);
 static_assert(HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE <= HAMLYN_WELL_KNOWN_PLACE_SIZE);
@@ -87,7 +87,7 @@ static bool wellknown_post(struct peer_transport *transport, u32 host, u32 entry
 		.metadata_index = entry,
 		.key = HAMLYN_WELL_KNOWN_KEY,
 		/* Acknowledgements have no place. */
-		.offset = entry < PLACES ? entry * HAMLYN_WELL_KNOWN_PLACE_SIZE : 0,
+		.offset = entry < WELLKNOWN_PLACES ? entry * HAMLYN_WELL_KNOWN_PLACE_SIZE : 0,
 		.length = length,
 		.metadata_length = sizeof(*wire),
 	};
@@ -121,7 +121,7 @@ static bool wellknown_take(struct peer_transport *transport, u32 *host, u32 *ent
 	/* Slots are named by their hosts, and pointers count from the start of a metadata area. */
 	*host = notification->slot % HAMLYN_WELL_KNOWN_SLOTS;
 	pointer = notification->metadata;
-	*entry = pointer / HAMLYN_METADATA_SIZE % ENTRIES;
+	*entry = pointer / HAMLYN_METADATA_SIZE % WELLKNOWN_ENTRIES;
 	return true;
 }
 
@@ -135,7 +135,7 @@ static bool wellknown_more(struct peer_transport *transport)
 static struct hamlyn_metadata_entry *wellknown_entry(struct hamlyn_wellknown *own, u32 host,
 						     u32 entry)
 {
-	struct hamlyn_metadata_entry *entries = own->page[host] + METADATA_OFFSET;
+	struct hamlyn_metadata_entry *entries = own->page[host] + WELLKNOWN_METADATA;
 
 	return &entries[entry];
 }
@@ -146,7 +146,7 @@ static const u8 *wellknown_read(struct peer_transport *transport, u32 host, u32 
 	struct hamlyn_wellknown *own = wellknown_of(transport);
 
 	memcpy(wire, wellknown_entry(own, host, entry)->user, sizeof(*wire));
-	return own->page[host] + entry % PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE;
+	return own->page[host] + entry % WELLKNOWN_PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE;
 }
 
 /* Lets the card put a message into an entry, and its place, again. */
@@ -237,19 +237,19 @@ static void wellknown_lay_out(struct hamlyn_wellknown *own, u32 host, void *page
 	unsigned int i;
 
 	own->page[host] = page;
-	for (i = 0; i < ENTRIES; i++) {
+	for (i = 0; i < WELLKNOWN_ENTRIES; i++) {
 		struct hamlyn_metadata_entry *entry = wellknown_entry(own, host, i);
 
 		entry->key = HAMLYN_WELL_KNOWN_KEY;
-		entry->low = i < PLACES ? i * HAMLYN_WELL_KNOWN_PLACE_SIZE : 0;
-		entry->high = i < PLACES ? entry->low + HAMLYN_WELL_KNOWN_PLACE_SIZE : 0;
+		entry->low = i < WELLKNOWN_PLACES ? i * HAMLYN_WELL_KNOWN_PLACE_SIZE : 0;
+		entry->high = i < WELLKNOWN_PLACES ? entry->low + HAMLYN_WELL_KNOWN_PLACE_SIZE : 0;
 	}
 }
 
 static int wellknown_open_slots(struct hamlyn_wellknown *own)
 {
 	struct hamlyn_open_slot body = {
-		.metadata_entries = ENTRIES,
+		.metadata_entries = WELLKNOWN_ENTRIES,
 		.mode = HAMLYN_MODE_PARANOID_ONE_SHOT,
 		.queue = own->queue->object.index,
 		.flags = HAMLYN_SLOT_INTERRUPT | HAMLYN_SLOT_PRIVILEGED,
@@ -258,7 +258,8 @@ static int wellknown_open_slots(struct hamlyn_wellknown *own)
 	u32 host;
 
 	for (host = 0; host < HAMLYN_WELL_KNOWN_SLOTS; host++) {
-		slot = hamlyn_slot_open_page(&own->file, host, own->queue, &body, METADATA_OFFSET);
+		slot = hamlyn_slot_open_page(&own->file, host, own->queue, &body,
+					     WELLKNOWN_METADATA);
 		if (IS_ERR(slot))
 			return PTR_ERR(slot);
 		wellknown_lay_out(own, host, page_address(slot->area->page[0]));

@@ -4,7 +4,7 @@
 
 resource_size_t hamlyn_terminus_place(const struct card_object *object, u64 offset)
 {
-	const struct hamlyn_parts *parts = hamlyn_parts(object->file->card);
+	const struct hamlyn_parts *parts = hamlyn_parts(object->card);
 
 	if (offset < HAMLYN_WINDOW_SIZE)
 		return parts->windows + (u64)object->index * HAMLYN_WINDOW_SIZE + offset;

@@ -55,7 +55,10 @@ struct hamlyn_statistics {
 struct hamlyn_self_test {
 	/* Out: register access. */
 	__u32 access;
-	/* Out: DMA: 1 the card refused, 2 the bytes are wrong (is guest memory shared with the card?). */
+	/*
+	 * Out: DMA: 1 the card refused, 2 the bytes are wrong (is guest memory shared with the card?), 3 the memory of processes
+	 * cannot be shared with the card (are there bounce buffers, as with swiotlb=force?).
+	 */
 	__u32 dma;
 	/* Out: interrupts: the first vector, plus 1, that did not arrive. */
 	__u32 interrupt;
@@ -67,13 +70,14 @@ struct hamlyn_self_test {
 
 /*
  * Takes a name, under which processes of any host may connect: answers a listener, a file of its own. Argument:
- * hamlyn_listen. EADDRINUSE; EOPNOTSUPP without HAMLYN_CAPABILITY_CONNECTIONS.
+ * hamlyn_listen. EADDRINUSE; EACCES for a name that begins with system/, without CAP_NET_BIND_SERVICE; EOPNOTSUPP
+ * without HAMLYN_CAPABILITY_CONNECTIONS.
  */
 #define HAMLYN_IOC_LISTEN _IOWR('H', 14, struct hamlyn_listen)
 
 /*
  * Asks for a connection: answers it, a file of its own, at once. Argument: hamlyn_connect. EHOSTUNREACH for a host
- * id that cannot be reached; EOPNOTSUPP without HAMLYN_CAPABILITY_CONNECTIONS.
+ * id of 64 or more, or that the switch has no port for; EOPNOTSUPP without HAMLYN_CAPABILITY_CONNECTIONS.
  */
 #define HAMLYN_IOC_CONNECT _IOWR('H', 15, struct hamlyn_connect)
 
@@ -203,8 +207,10 @@ struct hamlyn_connection_state {
 	__u32 host;
 	/* Out: bytes of private data. */
 	__u32 private_length;
+	/* Out: the peer's user id plus 1, as the peer's operating system says; 0: not told. */
+	__u32 user;
 	/* Zero. */
-	__u64 reserved;
+	__u32 reserved;
 	/* Out: what the peer passed last: with its request, its answer, or its close; zero behind it. */
 	__u8 data[256];
 };

@@ -166,8 +166,8 @@ struct hamlyn_wire {
 	 * that a request which is made again is not taken again.
 	 */
 	__u32 request;
-	/* 0. */
-	__u32 reserved;
+	/* The user of the process that asks or answers, as its operating system says: its id plus 1. 0: not told. */
+	__u32 user;
 };
 
 /*

@@ -51,8 +51,8 @@ static void connection_trace(const struct hamlyn_connection *connection)
 }
 
 /* Makes a connection of memory that is all zero. */
-static int connection_init(struct hamlyn_connection *connection, struct hamlyn_peer *peer, u32 state,
-			   struct hamlyn_share *share, bool privileged)
+static int connection_init(struct hamlyn_connection *connection, struct hamlyn_peer *peer,
+			   u32 state, struct hamlyn_share *share, bool privileged)
 {
 	struct hamlyn_system *system = peer->system;
 	int ret;
@@ -120,8 +120,8 @@ void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 		hamlyn_connection_put(connection);
 }
 
-static void connection_send(struct hamlyn_connection *connection, struct hamlyn_message *message, u32 kind,
-		 u32 reason, const struct hamlyn_private *private)
+static void connection_send(struct hamlyn_connection *connection, struct hamlyn_message *message,
+			    u32 kind, u32 reason, const struct hamlyn_private *private)
 {
 	u32 length = private ? private->length : 0;
 
@@ -130,6 +130,7 @@ static void connection_send(struct hamlyn_connection *connection, struct hamlyn_
 	message->wire.to = connection->remote;
 	message->wire.reason = reason;
 	message->wire.private_length = length;
+	message->wire.user = hamlyn_share_user(connection->share);
 	if (length)
 		memcpy(message->data + message->wire.name_length, private->data, length);
 	hamlyn_peer_send(connection->peer, message);
@@ -145,6 +146,7 @@ static void connection_put_request(struct hamlyn_connection *connection,
 	message->wire.kind = HAMLYN_WIRE_REQUEST;
 	message->wire.from = connection->number;
 	message->wire.request = ++connection->peer->requests;
+	message->wire.user = hamlyn_share_user(connection->share);
 	message->wire.name_length = question ? 0 : connect->name_length;
 	message->wire.private_length = question ? connect->name_length : connect->private_length;
 	memcpy(message->data, connect->name, connect->name_length);
@@ -168,7 +170,7 @@ int hamlyn_connection_request(struct hamlyn_system *system, struct hamlyn_share 
 		return -EOPNOTSUPP;
 	if (!transport->ops->link(transport, &here))
 		return -ENETDOWN;
-	if (connect->host >= HAMLYN_WELL_KNOWN_SLOTS || here >= HAMLYN_WELL_KNOWN_SLOTS)
+	if (!hamlyn_system_has_host(system, connect->host) || here >= HAMLYN_WELL_KNOWN_SLOTS)
 		return -EHOSTUNREACH;
 	host = array_index_nospec(connect->host, HAMLYN_WELL_KNOWN_SLOTS);
 	ret = connection_init(connection, &system->peers[host], HAMLYN_CONNECTION_CONNECTING,
@@ -187,7 +189,8 @@ int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
 
 	if (connection->state != HAMLYN_CONNECTION_REQUESTED)
 		return -ENOTCONN;
-	connection_send(connection, &connection->opening, kind, accepted ? 0 : HAMLYN_END_REJECTED, private);
+	connection_send(connection, &connection->opening, kind, accepted ? 0 : HAMLYN_END_REJECTED,
+			private);
 	if (accepted) {
 		WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ESTABLISHED);
 		connection_trace(connection);
@@ -210,7 +213,8 @@ int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
 	if ((connection->state != HAMLYN_CONNECTION_CONNECTING ||
 	     !hamlyn_peer_withdraw(connection->peer, &connection->opening)) &&
 	    !connection->question)
-		connection_send(connection, &connection->closing, HAMLYN_WIRE_CLOSE, reason, private);
+		connection_send(connection, &connection->closing, HAMLYN_WIRE_CLOSE, reason,
+				private);
 	hamlyn_connection_end(connection, reason);
 	return 0;
 }
@@ -231,6 +235,7 @@ void hamlyn_connection_describe(const struct hamlyn_connection *connection,
 	state->reason = connection->reason;
 	state->host = connection->peer->host;
 	state->private_length = connection->length;
+	state->user = connection->user;
 	memcpy(state->data, connection->data, sizeof(state->data));
 }
 
@@ -258,14 +263,15 @@ static struct hamlyn_listener *listener_find(struct hamlyn_system *system, const
 {
 	struct hamlyn_listener *listener;
 
-	hash_for_each_possible(system->listeners, listener, by_name, listener_hash(system, name, length))
+	hash_for_each_possible(system->listeners, listener, by_name,
+			       listener_hash(system, name, length))
 		if (listener->name_length == length && !memcmp(listener->name, name, length))
 			return listener;
 	return NULL;
 }
 
 static void connection_keep(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
-			 const u8 *data)
+			    const u8 *data)
 {
 	connection->length = wire->private_length;
 	memset(connection->data, 0, sizeof(connection->data));
@@ -294,9 +300,9 @@ static u32 connection_hash(const struct hamlyn_peer *peer, u32 remote)
 
 /* A connection that was asked for is one of the listener's; false: there cannot be one more. */
 static bool request_take(struct hamlyn_peer *peer, struct hamlyn_listener *listener,
-			  const struct hamlyn_wire *wire, const u8 *data)
+			 const struct hamlyn_wire *wire, const u8 *data)
 {
-	struct hamlyn_connection *connection = kzalloc(sizeof(*connection), GFP_KERNEL);
+	struct hamlyn_connection *connection = hamlyn_listener_alloc_request(listener);
 
 	if (!connection)
 		return false;
@@ -306,6 +312,7 @@ static bool request_take(struct hamlyn_peer *peer, struct hamlyn_listener *liste
 		return false;
 	}
 	connection->remote = wire->from;
+	connection->user = wire->user;
 	hash_add(peer->system->remotes, &connection->by_remote, connection_hash(peer, wire->from));
 	connection_keep(connection, wire, data);
 	connection->listener = listener;
@@ -315,7 +322,8 @@ static bool request_take(struct hamlyn_peer *peer, struct hamlyn_listener *liste
 	return true;
 }
 
-static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
+			    const u8 *data)
 {
 	struct hamlyn_listener *listener;
 	bool new = request_is_new(peer, wire);
@@ -346,7 +354,8 @@ static struct hamlyn_connection *connection_find_remote(struct hamlyn_peer *peer
 {
 	struct hamlyn_connection *connection;
 
-	hash_for_each_possible(peer->system->remotes, connection, by_remote, connection_hash(peer, remote))
+	hash_for_each_possible(peer->system->remotes, connection, by_remote,
+			       connection_hash(peer, remote))
 		if (connection->peer == peer && connection->remote == remote)
 			return connection;
 	return NULL;
@@ -368,12 +377,13 @@ static bool reason_is_known(const struct hamlyn_connection *connection, u32 reas
 	}
 }
 
-static void connection_answered(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
-		     const u8 *data)
+static void connection_answered(struct hamlyn_connection *connection,
+				const struct hamlyn_wire *wire, const u8 *data)
 {
 	if (connection->state != HAMLYN_CONNECTION_CONNECTING)
 		return;
 	connection_keep(connection, wire, data);
+	connection->user = wire->user;
 	/* Nobody accepts a question. */
 	if (wire->kind == HAMLYN_WIRE_ACCEPT && !connection->question) {
 		connection->remote = wire->from;
@@ -387,7 +397,7 @@ static void connection_answered(struct hamlyn_connection *connection, const stru
 }
 
 static void connection_closed(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
-		   const u8 *data)
+			      const u8 *data)
 {
 	if (connection->remote != wire->from)
 		return;
@@ -464,7 +474,8 @@ int hamlyn_listener_next(struct hamlyn_listener *listener, struct hamlyn_connect
 {
 	if (listener->dead)
 		return -ENODEV;
-	*next = list_first_entry_or_null(&listener->requests, struct hamlyn_connection, on_listener);
+	*next = list_first_entry_or_null(&listener->requests, struct hamlyn_connection,
+					 on_listener);
 	if (!*next)
 		return -EAGAIN;
 	connection_leave(*next);
@@ -477,8 +488,8 @@ void hamlyn_listener_close(struct hamlyn_listener *listener)
 	struct hamlyn_connection *connection, *following;
 
 	list_for_each_entry_safe(connection, following, &listener->requests, on_listener) {
-		connection_send(connection, &connection->opening, HAMLYN_WIRE_REJECT, HAMLYN_END_NO_NAME,
-		     NULL);
+		connection_send(connection, &connection->opening, HAMLYN_WIRE_REJECT,
+				HAMLYN_END_NO_NAME, NULL);
 		hamlyn_connection_end(connection, HAMLYN_END_NO_NAME);
 	}
 	hash_del(&listener->by_name);

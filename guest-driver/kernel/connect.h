@@ -17,8 +17,9 @@
  * What a remote operating system says is not believed but checked. It can open and end connections
  * with processes of this host, and no more; what it costs is bounded by what is here.
  *
- * All but connectfile.c is compiled a second time, for programs (guest-driver/host): there the seeded
- * simulation tries it under every misfortune. So it knows no card, and asks no more of the kernel than
+ * All but connectfile.c is compiled a second time, for programs (guest-driver/host): there the
+ * seeded simulation tries it under every misfortune. So it knows no card, and asks no more of the
+ * kernel than
  *
  *   mutex (and lockdep_assert_held), list, hashtable with jhash, xarray with xa_alloc_cyclic, kref,
  *   kzalloc and kfree, wait queues that are woken, work and delayed work on system_highpri_wq,
@@ -45,15 +46,19 @@
 #include "transport.h"
 #include "wire.h"
 
-#define PLACES HAMLYN_WELL_KNOWN_PLACES
+#define PEER_PLACES HAMLYN_WELL_KNOWN_PLACES
 
 struct hamlyn_connection;
 struct hamlyn_express;
+struct mem_cgroup;
 
 /* A message to a remote operating system, kept until that has acknowledged it. */
 struct hamlyn_message {
 	struct list_head on_peer;
-	/* Whose part it is, held for it. None: it was allocated, and is freed; a refusal, the card's own, or of express memory. */
+	/*
+	 * Whose part it is, held for it. None: it was allocated, and is freed; a refusal, the
+	 * card's own, or of express memory.
+	 */
 	struct hamlyn_connection *connection;
 	/* Who has said it, if it is a user's and no connection's. */
 	struct hamlyn_share *share;
@@ -81,7 +86,10 @@ struct hamlyn_peer {
 	/* The number of the message that is to come next, and the places that have one. */
 	u32 expected;
 	unsigned long arrived;
-	/* Requests that were put to it. Neither this nor what follows is forgotten with an incarnation. */
+	/*
+	 * Requests that were put to it. Neither this nor what follows is forgotten with an
+	 * incarnation.
+	 */
 	u32 requests;
 	/* The last request taken from it, and the origin of its incarnation then; 0: none was. */
 	u32 asked;
@@ -114,10 +122,15 @@ struct hamlyn_system {
 	struct hamlyn_express *express;
 	/* Looks at what has arrived. */
 	struct work_struct look;
-	/* Looks at the time while a peer is to be watched; when it last did, and whom it begins with. */
+	/*
+	 * Looks at the time while a peer is to be watched; when it last did, and whom it begins
+	 * with.
+	 */
 	struct delayed_work tick;
 	unsigned long ticked;
 	unsigned int turn;
+	/* Host ids are below it, as the switch says; 0: not known. */
+	u32 hosts;
 	/* The handshake timer had run out. */
 	bool lapsed;
 
@@ -140,6 +153,8 @@ struct hamlyn_listener {
 	/* Whose it is, and whose the requests are that come to it. */
 	struct hamlyn_share *share;
 	bool privileged;
+	/* What the memory of such requests is charged to (connectfile.c). */
+	struct mem_cgroup *memcg;
 	/* The card was reset since. */
 	bool dead;
 	struct hlist_node by_name;
@@ -172,6 +187,8 @@ struct hamlyn_connection {
 	u32 number;
 	u32 remote;
 	struct hlist_node by_remote;
+	/* The peer's user, as hamlyn_wire.user. */
+	u32 user;
 	/* What the peer passed last. */
 	u32 length;
 	u8 data[HAMLYN_MAX_PRIVATE];
@@ -216,5 +233,9 @@ int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_l
 int hamlyn_listener_next(struct hamlyn_listener *listener, struct hamlyn_connection **next);
 void hamlyn_listener_close(struct hamlyn_listener *listener);
 void hamlyn_listeners_stop(struct hamlyn_system *system);
+bool hamlyn_system_has_host(const struct hamlyn_system *system, u32 host);
+
+/* connectfile.c: memory for a request, all zero, charged to who listens. */
+struct hamlyn_connection *hamlyn_listener_alloc_request(const struct hamlyn_listener *listener);
 
 #endif /* _HAMLYN_CONNECT_H */

@@ -4,11 +4,17 @@
  * process cannot die without the other side being told.
  */
 #include <linux/anon_inodes.h>
+#include <linux/capability.h>
 #include <linux/file.h>
+#include <linux/memcontrol.h>
+#include <linux/sched/mm.h>
 #include <linux/uaccess.h>
 
 #include "connect.h"
 #include "core.h"
+
+/* Names that begin with it are for services that the machine's administrator has started. */
+#define RESERVED_PREFIX "system/"
 
 union argument {
 	struct hamlyn_object object;
@@ -74,7 +80,8 @@ static __poll_t connection_poll(struct file *filp, poll_table *table)
 	}
 }
 
-static long connection_query(struct hamlyn_connection *connection, struct hamlyn_connection_state *state)
+static long connection_query(struct hamlyn_connection *connection,
+			     struct hamlyn_connection_state *state)
 {
 	if (memchr_inv(state, 0, sizeof(*state)))
 		return -EINVAL;
@@ -86,9 +93,10 @@ static long connection_query(struct hamlyn_connection *connection, struct hamlyn
 }
 
 static long connection_end_or_answer(struct hamlyn_connection *connection, unsigned int code,
-			  const struct hamlyn_private *private)
+				     const struct hamlyn_private *private)
 {
-	if (private->reserved || !private_is_sound(private->data, private->length, 0, HAMLYN_MAX_PRIVATE))
+	if (private->reserved ||
+	    !private_is_sound(private->data, private->length, 0, HAMLYN_MAX_PRIVATE))
 		return -EINVAL;
 	CLASS(hamlyn_turn, turn)(connection->system->card, connection->share);
 	if (turn.error)
@@ -229,6 +237,27 @@ static long listener_next(struct hamlyn_listener *listener)
 	return ret;
 }
 
+static void listener_free(struct hamlyn_listener *listener)
+{
+	if (listener)
+		mem_cgroup_put(listener->memcg);
+	kfree(listener);
+}
+
+/*
+ * A worker takes requests, and others decide how many there are: they are charged to who listens.
+ */
+struct hamlyn_connection *hamlyn_listener_alloc_request(const struct hamlyn_listener *listener)
+{
+	struct mem_cgroup *before = set_active_memcg(listener->memcg);
+	struct hamlyn_connection *connection;
+
+	/* Without waiting for memory of a group at its limit: the card's lock is held. */
+	connection = kzalloc(sizeof(*connection), GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
+	set_active_memcg(before);
+	return connection;
+}
+
 static int listener_release(struct inode *inode, struct file *filp)
 {
 	struct hamlyn_listener *listener = filp->private_data;
@@ -239,7 +268,7 @@ static int listener_release(struct inode *inode, struct file *filp)
 	card = listener->system->card;
 	scoped_guard(mutex, &card->lock)
 		hamlyn_listener_close(listener);
-	kfree(listener);
+	listener_free(listener);
 	put_device(&card->dev);
 	return 0;
 }
@@ -288,9 +317,18 @@ static struct hamlyn_listener *listener_alloc(struct hamlyn_file *file)
 {
 	struct hamlyn_listener *listener = kzalloc(sizeof(*listener), GFP_KERNEL_ACCOUNT);
 
-	if (listener)
+	if (listener) {
 		hamlyn_listener_init(listener, file->card->system, file->share, file->privileged);
+		listener->memcg = get_mem_cgroup_from_mm(current->mm);
+	}
 	return listener;
+}
+
+static bool name_is_reserved(const struct hamlyn_listen *listen)
+{
+	u32 length = strlen(RESERVED_PREFIX);
+
+	return listen->name_length >= length && !memcmp(listen->name, RESERVED_PREFIX, length);
 }
 
 int hamlyn_listen(struct hamlyn_file *file, void *argument)
@@ -304,13 +342,15 @@ int hamlyn_listen(struct hamlyn_file *file, void *argument)
 	    !private_is_sound(listen->name, listen->name_length, 1, HAMLYN_MAX_NAME) ||
 	    !listen->backlog || listen->backlog > HAMLYN_MAX_BACKLOG)
 		return -EINVAL;
+	if (name_is_reserved(listen) && !capable(CAP_NET_BIND_SERVICE))
+		return -EACCES;
 	made = anon_inode_getfile("[hamlyn-listener]", &listener_fops, NULL, O_RDWR);
 	if (IS_ERR(made))
 		return PTR_ERR(made);
 	listener = listener_alloc(file);
 	ret = listener ? listener_open(file, listener, listen) : -ENOMEM;
 	if (ret) {
-		kfree(listener);
+		listener_free(listener);
 		fput(made);
 		return ret;
 	}

@@ -7,7 +7,8 @@
 
 #include "expresshost.h"
 
-int hamlyn_express_begin(struct hamlyn_system *system, const struct hamlyn_express_ops *ops, u32 own)
+int hamlyn_express_begin(struct hamlyn_system *system, const struct hamlyn_express_ops *ops,
+			 u32 own)
 {
 	struct hamlyn_express *express = system->express;
 	unsigned int i;
@@ -162,14 +163,16 @@ void hamlyn_express_forget(struct hamlyn_system *system, struct hamlyn_express_e
 }
 
 /* Whether so many pages are free, and in the user's share of them. */
-static int area_fits(const struct express_part *part, const struct hamlyn_express_end *area, bool privileged)
+static int area_fits(const struct express_part *part, const struct hamlyn_express_end *area,
+		     bool privileged)
 {
 	u32 limit = hamlyn_share_express_limit(area->share, area->host, part->used + part->leaving,
 					       part->pages / 2 - part->astray, privileged);
 
 	if (area->count > hamlyn_part_free(part))
 		return -ENOSPC;
-	return hamlyn_share_express_held(area->share, area->host) + area->count > limit ? -EDQUOT : 0;
+	return hamlyn_share_express_held(area->share, area->host) + area->count > limit ? -EDQUOT :
+											  0;
 }
 
 static int area_take(struct hamlyn_system *system, struct express_host *with,
@@ -187,8 +190,8 @@ static int area_take(struct hamlyn_system *system, struct express_host *with,
 	return ret;
 }
 
-int hamlyn_express_create(struct hamlyn_system *system, struct hamlyn_express_end *area, u32 host, u32 pages,
-			  struct hamlyn_share *share, bool privileged, bool again)
+int hamlyn_express_create(struct hamlyn_system *system, struct hamlyn_express_end *area, u32 host,
+			  u32 pages, struct hamlyn_share *share, bool privileged, bool again)
 {
 	struct express_host *with = hamlyn_express_with(system, host);
 	int ret;
@@ -215,8 +218,8 @@ int hamlyn_express_create(struct hamlyn_system *system, struct hamlyn_express_en
 	return ret ?: area_take(system, with, area);
 }
 
-int hamlyn_express_map(struct hamlyn_system *system, struct hamlyn_express_end *view, u32 host, u32 other,
-		       u64 key, struct hamlyn_share *share)
+int hamlyn_express_map(struct hamlyn_system *system, struct hamlyn_express_end *view, u32 host,
+		       u32 other, u64 key, struct hamlyn_share *share)
 {
 	int ret;
 
@@ -236,7 +239,8 @@ int hamlyn_express_map(struct hamlyn_system *system, struct hamlyn_express_end *
 	return ret;
 }
 
-void hamlyn_express_view_end(struct hamlyn_system *system, struct hamlyn_express_end *view, int error)
+void hamlyn_express_view_end(struct hamlyn_system *system, struct hamlyn_express_end *view,
+			     int error)
 {
 	if (view->state == EXPRESS_OPEN) {
 		system->express->ops->withdraw(view);
@@ -247,7 +251,8 @@ void hamlyn_express_view_end(struct hamlyn_system *system, struct hamlyn_express
 	system->express->ops->news(system);
 }
 
-void hamlyn_express_view_cut(struct hamlyn_system *system, struct hamlyn_express_end *view, int error)
+void hamlyn_express_view_cut(struct hamlyn_system *system, struct hamlyn_express_end *view,
+			     int error)
 {
 	hamlyn_express_view_end(system, view, error);
 	if (view->said)

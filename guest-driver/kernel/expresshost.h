@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * What the two files of express memory share: express.c, who has which pages, and expresstalk.c, what operating systems
- * say to each other of them. The card's lock guards all of it.
+ * What the two files of express memory share: express.c, who has which pages, and expresstalk.c,
+ * what operating systems say to each other of them. The card's lock guards all of it.
  */
 #ifndef _HAMLYN_EXPRESSHOST_H
 #define _HAMLYN_EXPRESSHOST_H
@@ -39,18 +39,30 @@ static inline struct express_host *express_host_of(const struct hamlyn_system *s
 	return &system->express->hosts[end->host];
 }
 
-/* express.c: whether the link has the host id that the parts are of; those of another are of no use. */
+/*
+ * express.c: whether the link has the host id that the parts are of; those of another are of no
+ * use.
+ */
 bool hamlyn_express_here(const struct hamlyn_system *system);
 /* What there is with a host; none: there is no part. */
 struct express_host *hamlyn_express_with(const struct hamlyn_system *system, u32 host);
-/* Nothing is to be said of it any more, its number may be another's, and an area's pages do not count as its user's. */
+/*
+ * Nothing is to be said of it any more, its number may be another's, and an area's pages do not
+ * count as its user's.
+ */
 void hamlyn_express_forget(struct hamlyn_system *system, struct hamlyn_express_end *end);
-/* A view is its process' no more, for this reason; and the other host is told, if it may have heard of it. */
-void hamlyn_express_view_end(struct hamlyn_system *system, struct hamlyn_express_end *view, int error);
-void hamlyn_express_view_cut(struct hamlyn_system *system, struct hamlyn_express_end *view, int error);
+/*
+ * A view is its process' no more, for this reason; and the other host is told, if it may have heard
+ * of it.
+ */
+void hamlyn_express_view_end(struct hamlyn_system *system, struct hamlyn_express_end *view,
+			     int error);
+void hamlyn_express_view_cut(struct hamlyn_system *system, struct hamlyn_express_end *view,
+			     int error);
 
-/* expresstalk.c: what is to be said of it now takes the place of what has not been said yet, and is said. Then it, and
- * any view of that host's that has ended, may be gone.
+/*
+ * expresstalk.c: what is to be said of it now takes the place of what has not been said yet, and is
+ * said. Then it, and any view of that host's that has ended, may be gone.
  */
 void hamlyn_express_state(struct hamlyn_system *system, struct hamlyn_express_end *end, u32 what);
 /* Asks a host to settle what it had of ours before it was lost. */

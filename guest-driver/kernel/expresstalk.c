@@ -2,19 +2,25 @@
 /*
  * What operating systems say to each other of areas of express memory and views of them.
  *
- * Messages to a host come once and in order, or the host is lost. So who is told that a view is gone can rely
- * on it; and who has lost a host asks it to settle. That it takes the question shows that it has learned of
- * our new incarnation, or we of its, and has ended all its views by that (hamlyn_express_lost()).
+ * Messages to a host come once and in order, or the host is lost. So who is told that a view is
+ * gone can rely on it; and who has lost a host asks it to settle. That it takes the question shows
+ * that it has learned of our new incarnation, or we of its, and has ended all its views by that
+ * (hamlyn_express_lost()).
  */
 #include "expresshost.h"
 
-/* How long a question may be without an answer before it is asked again, and before there is none. */
+/*
+ * How long a question may be without an answer before it is asked again, and before there is none.
+ */
 #define ASK_AGAIN HZ
 #define ASK_PATIENCE (8 * HZ)
 
-/* What a user's processes have said counts as his while it waits; of @share none: it is the driver's. */
-static int express_say(struct hamlyn_peer *peer, struct hamlyn_share *share, u32 what, u32 from, u32 to,
-		       const void *data, u32 length)
+/*
+ * What a user's processes have said counts as his while it waits; of @share none: it is the
+ * driver's.
+ */
+static int express_say(struct hamlyn_peer *peer, struct hamlyn_share *share, u32 what, u32 from,
+		       u32 to, const void *data, u32 length)
 {
 	const struct hamlyn_wire wire = {
 		.kind = HAMLYN_WIRE_EXPRESS,
@@ -36,7 +42,8 @@ static int express_say_of(struct hamlyn_system *system, const struct hamlyn_expr
 	case HAMLYN_EXPRESS_SAY_MAP:
 		ask.key = end->key;
 		ask.memory = express_host_of(system, end)->part.memory;
-		return express_say(peer, end->share, end->say, end->number, end->other, &ask, sizeof(ask));
+		return express_say(peer, end->share, end->say, end->number, end->other, &ask,
+				   sizeof(ask));
 	case HAMLYN_EXPRESS_SAY_PAGES:
 		return express_say(peer, end->share, end->say, end->number, end->other, &end->pages,
 				   sizeof(end->pages));
@@ -46,8 +53,8 @@ static int express_say_of(struct hamlyn_system *system, const struct hamlyn_expr
 }
 
 /*
- * Says what is to be said to a host, as far as there is room, for each user and in all: the rest is said when time has
- * gone by.
+ * Says what is to be said to a host, as far as there is room, for each user and in all: the rest is
+ * said when time has gone by.
  */
 static void express_tell(struct hamlyn_system *system, struct express_host *with)
 {
@@ -98,8 +105,8 @@ int hamlyn_express_ask_settle(struct hamlyn_peer *peer, struct express_host *wit
 }
 
 /* The area, or the view, that a host speaks of: one of that host's. */
-static struct hamlyn_express_end *express_meant(const struct hamlyn_system *system, u32 host, u32 number,
-						bool view)
+static struct hamlyn_express_end *express_meant(const struct hamlyn_system *system, u32 host,
+						u32 number, bool view)
 {
 	struct hamlyn_express_end *end = hamlyn_express_find(system, number);
 
@@ -153,12 +160,14 @@ static void said_map(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, c
 }
 
 /*
- * Whether an area of the host's is thought to have a view here that there is not: it asked twice and was granted by the second, or before
- * one of us lost the other. Then its pages are not seen here, and the host is told so.
+ * Whether an area of the host's is thought to have a view here that there is not: it asked twice
+ * and was granted by the second, or before one of us lost the other. Then its pages are not seen
+ * here, and the host is told so.
  */
 static bool view_is_gone(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 {
-	const struct hamlyn_express_end *view = express_meant(peer->system, peer->host, wire->to, true);
+	const struct hamlyn_express_end *view =
+		express_meant(peer->system, peer->host, wire->to, true);
 
 	if (view && view->other == wire->from)
 		return false;
@@ -168,7 +177,8 @@ static bool view_is_gone(struct hamlyn_peer *peer, const struct hamlyn_wire *wir
 }
 
 /* The view that a message answers; none if it waits for no answer of that area. */
-static struct hamlyn_express_end *view_asking(const struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
+static struct hamlyn_express_end *view_asking(const struct hamlyn_peer *peer,
+					      const struct hamlyn_wire *wire)
 {
 	struct hamlyn_express_end *view = express_meant(peer->system, peer->host, wire->to, true);
 
@@ -263,7 +273,8 @@ static void said_settled(struct hamlyn_peer *peer)
 	system->express->ops->news(system);
 }
 
-void hamlyn_express_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+void hamlyn_express_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
+			    const u8 *data)
 {
 	switch (wire->reason) {
 	case HAMLYN_EXPRESS_SAY_MAP:
@@ -307,8 +318,8 @@ static void area_lost(struct hamlyn_system *system, struct hamlyn_express_end *a
 }
 
 /*
- * What we knew of each other is forgotten: it sees nothing of ours that it did not before, and we nothing of its. One that
- * has started anew is asked once more to settle, if it had been.
+ * What we knew of each other is forgotten: it sees nothing of ours that it did not before, and we
+ * nothing of its. One that has started anew is asked once more to settle, if it had been.
  */
 void hamlyn_express_lost(struct hamlyn_peer *peer, bool ask_again)
 {
@@ -381,7 +392,10 @@ bool hamlyn_express_depends(const struct hamlyn_peer *peer)
 	with = &express->hosts[peer->host];
 	if (with->settling)
 		return true;
-	/* An area that the other has no view of does not: else a host that is lost would be lost again at each tick. */
+	/*
+	 * An area that the other has no view of does not: else a host that is lost would be lost
+	 * again at each tick.
+	 */
 	list_for_each_entry(end, &with->ends, on_host)
 		if (end->view || end->other)
 			return true;

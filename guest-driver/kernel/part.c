@@ -5,7 +5,10 @@
 #include "part.h"
 
 enum page_state {
-	/* Ours: nobody's; an area's; one that was, until the other host confirms; and where nobody can say until it settles. */
+	/*
+	 * Ours: nobody's; an area's; one that was, until the other host confirms; and where nobody
+	 * can say until it settles.
+	 */
 	PAGE_FREE,
 	PAGE_USED,
 	PAGE_LEAVING,
@@ -67,7 +70,9 @@ u32 hamlyn_part_free(const struct express_part *part)
 	return part->pages / 2 - part->used - part->leaving - part->astray;
 }
 
-/* The shortest run of free pages that has so many, or else the longest; of no pages: there is none. */
+/*
+ * The shortest run of free pages that has so many, or else the longest; of no pages: there is none.
+ */
 static struct hamlyn_express_run part_find(const struct express_part *part, u32 wanted)
 {
 	struct hamlyn_express_run best = {}, run = {};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * The pages of a part of express memory: whose each of them is. Half of them are this host's to give, the other
- * half the other's.
+ * The pages of a part of express memory: whose each of them is. Half of them are this host's to
+ * give, the other half the other's.
  */
 #ifndef _HAMLYN_PART_H
 #define _HAMLYN_PART_H
@@ -41,8 +41,8 @@ void hamlyn_part_give(struct express_part *part, const struct hamlyn_express_pag
 /* Nobody sees any more what was astray. */
 void hamlyn_part_settle(struct express_part *part);
 /*
- * A view gets these pages of theirs, which the other host has named: how many they are. -EPROTO: it named others, or what
- * another view has.
+ * A view gets these pages of theirs, which the other host has named: how many they are. -EPROTO: it
+ * named others, or what another view has.
  */
 int hamlyn_part_view(struct express_part *part, const struct hamlyn_express_pages *pages);
 void hamlyn_part_unview(struct express_part *part, const struct hamlyn_express_pages *pages);

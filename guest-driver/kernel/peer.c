@@ -16,14 +16,14 @@
 #include "express.h"
 
 /* How often peers are looked after, and how long a message may be without acknowledgement. */
-#define TICK (HZ / 4)
+#define PEER_TICK (HZ / 4)
 /* Probes within the time after which a peer is given up: some may be late. */
-#define PROBES 8
+#define PEER_PROBES 8
 /*
  * Messages that may wait for a peer which does not take them, beside those of connections. Of
  * refusals what is over is not said; of the card's own it is told.
  */
-#define MAX_QUEUED 256
+#define PEER_MAX_QUEUED 256
 
 static unsigned int __read_mostly peer_timeout = 8000;
 module_param(peer_timeout, uint, 0644);
@@ -63,7 +63,7 @@ static void peer_restart(struct hamlyn_peer *peer)
 {
 	unsigned int place;
 
-	for_each_set_bit(place, &peer->arrived, PLACES)
+	for_each_set_bit(place, &peer->arrived, PEER_PLACES)
 		peer_reopen(peer, place);
 	peer->arrived = 0;
 	peer->first = 0;
@@ -113,7 +113,9 @@ static void peer_tell_dropped(struct hamlyn_peer *peer, const struct hamlyn_mess
 		transport->ops->dropped(transport, peer->host, &message->wire, message->data);
 }
 
-/* What was arranged with it of express memory, and by the card's own part of the driver, is void. */
+/*
+ * What was arranged with it of express memory, and by the card's own part of the driver, is void.
+ */
 static void peer_tell_lost(struct hamlyn_peer *peer, bool ask_again)
 {
 	struct peer_transport *transport = peer->system->transport;
@@ -154,7 +156,8 @@ void hamlyn_peer_lost(struct hamlyn_peer *peer, u32 reason)
 	peer->mine = peer_make_incarnation(peer->system);
 }
 
-static bool peer_post(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wire *wire, const void *data)
+static bool peer_post(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wire *wire,
+		      const void *data)
 {
 	struct peer_transport *transport = peer->system->transport;
 
@@ -169,7 +172,7 @@ static void peer_post_ack(struct hamlyn_peer *peer, u32 kind)
 {
 	struct hamlyn_wire wire = { .kind = kind };
 
-	peer_post(peer, PLACES + peer->turn++ % PLACES, &wire, NULL);
+	peer_post(peer, PEER_PLACES + peer->turn++ % PEER_PLACES, &wire, NULL);
 }
 
 /*
@@ -181,14 +184,15 @@ static void peer_fly(struct hamlyn_peer *peer, u32 from)
 	u32 position = 0;
 
 	list_for_each_entry(message, &peer->queue, on_peer) {
-		if (position == PLACES)
+		if (position == PEER_PLACES)
 			break;
 		if (position++ < from)
 			continue;
 		message->wire.sequence = peer->first + position - 1;
 		message->flown = true;
 		/* One that finds no room will be sent again. */
-		peer_post(peer, message->wire.sequence % PLACES, &message->wire, message->data);
+		peer_post(peer, message->wire.sequence % PEER_PLACES, &message->wire,
+			  message->data);
 		peer->sent = jiffies;
 		peer->flying = max(peer->flying, position);
 	}
@@ -210,7 +214,7 @@ void hamlyn_peer_watch(struct hamlyn_peer *peer)
 		return;
 	peer->heard = jiffies;
 	peer->probed = jiffies;
-	if (queue_delayed_work(system_highpri_wq, &peer->system->tick, TICK))
+	if (queue_delayed_work(system_highpri_wq, &peer->system->tick, PEER_TICK))
 		peer->system->ticked = jiffies;
 }
 
@@ -219,7 +223,7 @@ void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 {
 	if (message->connection) {
 		kref_get(&message->connection->users);
-	} else if (peer->loose >= MAX_QUEUED) {
+	} else if (peer->loose >= PEER_MAX_QUEUED) {
 		kfree(message);
 		return;
 	} else {
@@ -230,7 +234,7 @@ void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 		peer->moved = jiffies;
 	list_add_tail(&message->on_peer, &peer->queue);
 	peer->queued++;
-	if (peer->flying < PLACES)
+	if (peer->flying < PEER_PLACES)
 		peer_fly(peer, peer->flying);
 }
 
@@ -241,9 +245,9 @@ int hamlyn_peer_say(struct hamlyn_peer *peer, struct hamlyn_share *share,
 	struct hamlyn_message *message;
 	int ret;
 
-	if (peer->loose >= MAX_QUEUED)
+	if (peer->loose >= PEER_MAX_QUEUED)
 		return -ENOBUFS;
-	ret = hamlyn_share_say(share, peer->host, peer->loose, MAX_QUEUED);
+	ret = hamlyn_share_say(share, peer->host, peer->loose, PEER_MAX_QUEUED);
 	if (ret)
 		return ret;
 	message = kzalloc(sizeof(*message), GFP_KERNEL);
@@ -341,7 +345,7 @@ static void peer_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wir
 /* Takes the messages that are next, as far as they are there. */
 static void peer_take(struct hamlyn_peer *peer)
 {
-	u32 place = peer->expected % PLACES;
+	u32 place = peer->expected % PEER_PLACES;
 	struct hamlyn_wire wire;
 	const u8 *data;
 
@@ -351,7 +355,7 @@ static void peer_take(struct hamlyn_peer *peer)
 		if (wire_is_sound(&wire))
 			peer_message(peer, &wire, data);
 		peer_reopen(peer, place);
-		place = peer->expected % PLACES;
+		place = peer->expected % PEER_PLACES;
 	}
 }
 
@@ -361,7 +365,7 @@ void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry)
 	struct hamlyn_wire wire;
 
 	peer_read(peer, entry, &wire);
-	if (entry >= PLACES) {
+	if (entry >= PEER_PLACES) {
 		if (peer_is_current(peer, &wire) && wire.kind == HAMLYN_WIRE_PROBE)
 			peer->answer = true;
 		peer_reopen(peer, entry);
@@ -370,7 +374,8 @@ void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry)
 	/* It may make us forget what was before it, but not itself. */
 	if (peer_is_current(peer, &wire)) {
 		peer->answer = true;
-		if (wire.sequence - peer->expected < PLACES && wire.sequence % PLACES == entry) {
+		if (wire.sequence - peer->expected < PEER_PLACES &&
+		    wire.sequence % PEER_PLACES == entry) {
 			__set_bit(entry, &peer->arrived);
 			peer_take(peer);
 			return;
@@ -404,10 +409,10 @@ static void peer_tick(struct hamlyn_peer *peer)
 		hamlyn_peer_lost(peer, HAMLYN_END_HOST_LOST);
 		return;
 	}
-	if (peer->flying && time_after_eq(jiffies, peer->sent + TICK))
+	if (peer->flying && time_after_eq(jiffies, peer->sent + PEER_TICK))
 		peer_fly(peer, 0);
 	/* In any case: a place may still hold what an earlier incarnation of ours sent. */
-	if (time_after_eq(jiffies, peer->probed + peer_patience() / PROBES)) {
+	if (time_after_eq(jiffies, peer->probed + peer_patience() / PEER_PROBES)) {
 		peer->probed = jiffies;
 		peer_post_ack(peer, HAMLYN_WIRE_PROBE);
 	}
@@ -443,5 +448,5 @@ void hamlyn_peers_tick(struct work_struct *work)
 		again = again || peer_is_watched(peer);
 	}
 	if (again)
-		queue_delayed_work(system_highpri_wq, &system->tick, TICK);
+		queue_delayed_work(system_highpri_wq, &system->tick, PEER_TICK);
 }

@@ -12,14 +12,14 @@
 #include "express.h"
 
 /* Looked at in a row, with the card's lock held. */
-#define BATCH 256
+#define SYSTEM_BATCH 256
 
 /* Takes what has arrived, and tells those who sent it. */
 static void system_look(struct work_struct *work)
 {
 	struct hamlyn_system *system = container_of(work, struct hamlyn_system, look);
 	struct peer_transport *transport;
-	unsigned int left = BATCH, i;
+	unsigned int left = SYSTEM_BATCH, i;
 	u32 host, entry;
 
 	guard(mutex)(system->lock);
@@ -138,7 +138,7 @@ int hamlyn_system_say_for(struct hamlyn_system *system, struct hamlyn_share *sha
 	own.kind = HAMLYN_WIRE_CARD;
 	if (!system->open)
 		return -EOPNOTSUPP;
-	if (host >= ARRAY_SIZE(system->peers))
+	if (!hamlyn_system_has_host(system, host))
 		return -EHOSTUNREACH;
 	if (wire->private_length > HAMLYN_MAX_PRIVATE)
 		return -EMSGSIZE;
@@ -157,6 +157,18 @@ void hamlyn_system_watch(struct hamlyn_system *system, u32 host)
 	lockdep_assert_held(system->lock);
 	if (host < ARRAY_SIZE(system->peers))
 		hamlyn_peer_watch(&system->peers[host]);
+}
+
+void hamlyn_system_set_hosts(struct hamlyn_system *system, u32 hosts)
+{
+	lockdep_assert_held(system->lock);
+	system->hosts = hosts;
+}
+
+/* Whether there can be such a host. The switch says how many there can be, if it says anything. */
+bool hamlyn_system_has_host(const struct hamlyn_system *system, u32 host)
+{
+	return host < ARRAY_SIZE(system->peers) && (!system->hosts || host < system->hosts);
 }
 
 bool hamlyn_system_is_open(const struct hamlyn_system *system)

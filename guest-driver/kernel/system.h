@@ -15,43 +15,100 @@ struct hamlyn_wire;
 struct mutex;
 struct peer_transport;
 
-/* Its lock is @lock, the card's; @number is what the card is called in traces. */
-struct hamlyn_system *hamlyn_system_create(struct hamlyn_card *card, struct mutex *lock, int number);
-/* Nothing of it runs any more when this returns; nobody holds the lock. */
+/**
+ * hamlyn_system_create() - make this operating system's part for one card
+ * @card: the card, which its connections' files hold
+ * @lock: the card's lock, which guards all of it
+ * @number: what the card is called in traces
+ *
+ * Return: the system, or NULL without memory.
+ */
+struct hamlyn_system *hamlyn_system_create(struct hamlyn_card *card, struct mutex *lock,
+					   int number);
+
+/**
+ * hamlyn_system_cancel() - end its work, for good
+ * @system: the system; its lock is not held
+ */
 void hamlyn_system_cancel(struct hamlyn_system *system);
 void hamlyn_system_free(struct hamlyn_system *system);
 
-/* Other hosts can be reached by this from now on, and remember nothing of us. With the lock held. */
+/**
+ * hamlyn_system_open() - begin: other hosts can be reached, and remember nothing of us
+ * @system: the system; its lock is held
+ * @transport: how they are reached
+ */
 void hamlyn_system_open(struct hamlyn_system *system, struct peer_transport *transport);
-/* The card has stopped: so have connections and listeners. With the lock held. */
+
+/**
+ * hamlyn_system_stop() - end all connections and listeners: the card has stopped
+ * @system: the system; its lock is held
+ */
 void hamlyn_system_stop(struct hamlyn_system *system);
+
+/**
+ * hamlyn_system_set_hosts() - say which hosts there can be
+ * @system: the system; its lock is held
+ * @hosts: number of the switch's ports, which host ids are below; 0: not known
+ */
+void hamlyn_system_set_hosts(struct hamlyn_system *system, u32 hosts);
 bool hamlyn_system_is_open(const struct hamlyn_system *system);
 struct hamlyn_card *hamlyn_system_card(const struct hamlyn_system *system);
-/* This host may have missed messages: ends all connections. With the lock held. */
+
+/**
+ * hamlyn_system_lost() - end all connections: this host may have missed messages
+ * @system: the system; its lock is held
+ * @reason: HAMLYN_END_*
+ */
 void hamlyn_system_lost(struct hamlyn_system *system, u32 reason);
-/* What other hosts were told is not remembered. With the lock held. */
+
+/**
+ * hamlyn_system_reborn() - forget what other hosts were told, as after a restored image of memory
+ * @system: the system; its lock is held
+ */
 void hamlyn_system_reborn(struct hamlyn_system *system);
 
-/*
- * Says something of the card's own to the operating system of a host: @wire has the words, @data
- * as many bytes as @wire says. It is sent until it has arrived, or the transport is told that the
- * host is lost. -EHOSTUNREACH: there can be no such host; -EOPNOTSUPP: none can be reached;
- * -EMSGSIZE; -ENOBUFS: too much is still to be said to it; -ENOMEM. With the lock held.
+/**
+ * hamlyn_system_say() - send a message of the card's own to a host's operating system
+ * @system: the system; its lock is held
+ * @host: the host
+ * @wire: the message's words, with the length of @data
+ * @data: what belongs to it
+ *
+ * The message is sent until it has arrived, or the transport is told that the host is lost.
+ *
+ * Return: 0; -EHOSTUNREACH if there can be no such host, -EOPNOTSUPP if none can be reached,
+ * -EMSGSIZE, -ENOBUFS if too much waits for the host, -ENOMEM.
  */
 int hamlyn_system_say(struct hamlyn_system *system, u32 host, const struct hamlyn_wire *wire,
 		      const void *data);
+
 /*
- * The same for a user who has asked for it. -ENOBUFS, too: his share of what may wait for that host
- * does; others' messages, and the driver's own, still find room.
+ * * hamlyn_system_say_for() - hamlyn_system_say() for a user @system: the system; its lock is held
+ * @share: the user's share @host: the host @wire: the message's words @data: what belongs to it
+ *
+ * Return: as hamlyn_system_say(); -ENOBUFS also if too many of the user's messages wait for the
+ * host. Those of other users, and the driver's own, still find room.
  */
 int hamlyn_system_say_for(struct hamlyn_system *system, struct hamlyn_share *share, u32 host,
 			  const struct hamlyn_wire *wire, const void *data);
-/* Something is about to be arranged with a host, by what the transport says. With the lock held. */
+
+/*
+ * * hamlyn_system_watch() - watch whether a host lives, as the transport is about to arrange
+ * something @system: the system; its lock is held @host: the host
+ */
 void hamlyn_system_watch(struct hamlyn_system *system, u32 host);
 
-/* Something has arrived. Takes no lock. */
+/**
+ * hamlyn_system_arrived() - have messages that have arrived looked at
+ * @system: the system; any context
+ */
 void hamlyn_system_arrived(struct hamlyn_system *system);
-/* The machine stood still, and the card discarded what came meanwhile. Takes no lock. */
+
+/**
+ * hamlyn_system_lapsed() - end all connections: the card discarded messages while we stood still
+ * @system: the system; any context
+ */
 void hamlyn_system_lapsed(struct hamlyn_system *system);
 
 #endif /* _HAMLYN_SYSTEM_H */

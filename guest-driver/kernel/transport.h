@@ -16,52 +16,47 @@
 struct hamlyn_wire;
 struct peer_transport;
 
+/*
+ * * struct peer_transport_ops - how messages get to other operating systems and from them @link:
+ * returns whether the link is up, and this host's id then. Losses that it finds are reported by
+ * hamlyn_system_lost() before it returns @post: posts a message for @entry of another host; false:
+ * there is no room now @take: takes the next message that has arrived: its sender, below
+ * HAMLYN_WELL_KNOWN_SLOTS, and its entry; false: there is none @more: returns whether there is one.
+ * If not, hamlyn_system_arrived() is called when one arrives @read: copies a message's head, and
+ * returns its data. Both are the sender's, so unchecked @reopen: lets a message come into an entry
+ * again, after it has been read @message: handles a message of hamlyn_system_say(). Each comes once
+ * and in order; the answer may be said at once @lost: a host is lost, has begun anew, or may have
+ * forgotten us: nothing is arranged with it any more, and what was still to be said to it has been
+ * dropped. It may be called for a host with which nothing was arranged. Nothing may be said in it
+ * @dropped: a message of hamlyn_system_say() is dropped, as its host is lost; it may have arrived.
+ * May be NULL. Nothing may be said in it @depends: returns whether something is arranged with a
+ * host, which is watched then
+ *
+ * The card's lock is held in all of them. @message, @lost and @depends are for cards whose
+ * operating systems arrange more than connections: all of them or none.
+ */
 struct peer_transport_ops {
-	/*
-	 * Whether the link is up as of now, and the id that this host has then. What is found to be
-	 * lost is told by hamlyn_system_lost() before this returns.
-	 */
 	bool (*link)(struct peer_transport *transport, u32 *host);
-	/* Posts a message for an entry of another host; false: there is no room for it now. */
 	bool (*post)(struct peer_transport *transport, u32 host, u32 entry,
 		     const struct hamlyn_wire *wire, const void *data, u32 length);
-	/*
-	 * Takes the next message that has arrived: which host it is from, below
-	 * HAMLYN_WELL_KNOWN_SLOTS, and in which entry it is. False: there is none.
-	 */
 	bool (*take)(struct peer_transport *transport, u32 *host, u32 *entry);
-	/* Whether there is one; if not, hamlyn_system_arrived() is called as soon as there is. */
 	bool (*more)(struct peer_transport *transport);
-	/* Copies a message's head, and answers its data. The sender wrote both. */
 	const u8 *(*read)(struct peer_transport *transport, u32 host, u32 entry,
 			  struct hamlyn_wire *wire);
-	/* Opens an entry again: its message has been read. */
 	void (*reopen)(struct peer_transport *transport, u32 host, u32 entry);
 
-	/*
-	 * For cards whose operating systems arrange more with each other than connections; all or
-	 * none. A message of hamlyn_system_say() has come from a host, each once and in order; the
-	 * answer may be said at once.
-	 */
 	void (*message)(struct peer_transport *transport, u32 host, const struct hamlyn_wire *wire,
 			const u8 *data);
-	/*
-	 * A host is lost, or has begun anew, or is thought to have forgotten us: nothing is arranged
-	 * with it any more, and what was still to be said to it has been dropped. It may be told of
-	 * a host with which nothing was. Nothing may be said here.
-	 */
 	void (*lost)(struct peer_transport *transport, u32 host);
-	/*
-	 * A message of hamlyn_system_say() is dropped, as its host is lost: it may have arrived or not. None
-	 * if the card need not know. Nothing may be said here, either.
-	 */
 	void (*dropped)(struct peer_transport *transport, u32 host, const struct hamlyn_wire *wire,
 			const u8 *data);
-	/* Whether something is arranged with a host: then it is looked whether that lives. */
 	bool (*depends)(struct peer_transport *transport, u32 host);
 };
 
-/* A part of what the card has for it. */
+/**
+ * struct peer_transport - first part of a card's own structure for it
+ * @ops: the card's functions
+ */
 struct peer_transport {
 	const struct peer_transport_ops *ops;
 };

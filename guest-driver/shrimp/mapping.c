@@ -203,7 +203,7 @@ static int mapping_end(struct hamlyn_file *file, u32 index)
 
 static int map_begin(struct shrimp_mapping_object *mapping)
 {
-	struct shrimp_parts *parts = shrimp_parts(mapping->object.file->card);
+	struct shrimp_parts *parts = shrimp_parts(mapping->object.card);
 	int ret;
 
 	for (;;) {
@@ -221,7 +221,7 @@ static int map_begin(struct shrimp_mapping_object *mapping)
 /* Waits for the exporter's answer. */
 static int map_finish(struct shrimp_mapping_object *mapping)
 {
-	const struct hamlyn_card *card = mapping->object.file->card;
+	const struct hamlyn_card *card = mapping->object.card;
 
 	if (wait_event_interruptible(mapping->wait,
 				     READ_ONCE(mapping->progress) != SHRIMP_ASKING ||

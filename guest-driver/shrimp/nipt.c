@@ -29,8 +29,8 @@ static int page_check(struct hamlyn_card *card, const struct hamlyn_pages *memor
 		return -EOPNOTSUPP;
 	}
 	if (page_to_pfn(memory->page[i]) >= shrimp_table(card)) {
-		dev_err_ratelimited(&card->dev, "page %lu is not in the card's page table (limit %u)\n",
-				    page_to_pfn(memory->page[i]), shrimp_table(card));
+		dev_err_ratelimited(&card->dev, "memory lies above the %u pages of the card's table\n",
+				    shrimp_table(card));
 		return -EOPNOTSUPP;
 	}
 	return 0;

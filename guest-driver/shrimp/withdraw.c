@@ -168,7 +168,7 @@ bool shrimp_withdraw_ready(struct card_object *object, u64 offset)
 {
 	struct shrimp_mapping_object *mapping =
 		container_of(object, struct shrimp_mapping_object, object);
-	struct hamlyn_card *card = object->file->card;
+	struct hamlyn_card *card = object->card;
 	u32 page = withdrawn_page(offset);
 
 	if (!mapping->withdrawn || !test_bit(page, mapping->withdrawn) ||
@@ -190,7 +190,7 @@ void shrimp_withdraw_await(struct card_object *object, u64 offset, unsigned int 
 {
 	struct shrimp_mapping_object *mapping =
 		container_of(object, struct shrimp_mapping_object, object);
-	const struct hamlyn_card *card = object->file->card;
+	const struct hamlyn_card *card = object->card;
 	u32 page = withdrawn_page(offset);
 
 	wait_event_state(mapping->wait,

@@ -11,6 +11,7 @@
 //! | `any NAME [TEXT]` | connects on whichever host has it: `host`, and as for `connect` |
 //! | `ask HOST NAME` | `asked`: the request goes out, the answer is not waited for |
 //! | `forget` | `forgotten`: what was asked for is given up |
+//! | `user CONNECTION` | the peer's `user` |
 //! | `close CONNECTION [TEXT]` | `closed` |
 //! | `drop CONNECTION` | `dropped` |
 //! | `end CONNECTION` | the `reason` for its end, and what the peer passed with that |
@@ -113,6 +114,7 @@ impl Desk {
                 self.asked.clear();
                 Ok(json!({ "forgotten": true }))
             }
+            ["user", number] => Ok(json!({ "user": self.connection(number)?.user() })),
             ["close", number, ref text @ ..] => {
                 self.take(number)?.close(text.join(" ").as_bytes())?;
                 Ok(json!({ "closed": number }))

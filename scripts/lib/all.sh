@@ -4,4 +4,5 @@ LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 source "$LIB/common.sh"
 source "$LIB/cargo.sh"
 source "$LIB/root.sh"
+source "$LIB/debug_kernel.sh"
 source "$LIB/build.sh"

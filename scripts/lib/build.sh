@@ -138,6 +138,9 @@ archive() {
     mv "$2.partial" "$2"
 }
 
+# What a debug kernel has for its own accounts, in MiB.
+extra_memory() { if [[ $HAMLYN_KERNEL == debug ]]; then echo 640; else echo 0; fi; }
+
 write_kit() {
     cat >"$KIT.partial" <<EOF
 {
@@ -145,7 +148,8 @@ write_kit() {
   "kernel": "$GUEST/vmlinux",
   "initrd": "$GUEST/initrd.img",
   "module": "$MODULE",
-  "programs": "$BINARIES"
+  "programs": "$BINARIES",
+  "extra_memory": $(extra_memory)
 }
 EOF
     mv "$KIT.partial" "$KIT"

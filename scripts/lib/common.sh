@@ -18,12 +18,13 @@ ROOT=$CACHE/root
 DEMO=
 # Set by scripts/prepare --demo --plugin: a card of the demo sees its machine's stores.
 PLUGIN=
-# Which kernel the guests have: that of Debian's backports, or Debian 13's own, which has a kit beside the other's.
+# Which kernel the guests have: that of Debian's backports; or Debian 13's own, or a debug kernel, each of which has a kit of its own.
 HAMLYN_KERNEL=${HAMLYN_KERNEL:-backports}
 case $HAMLYN_KERNEL in
 backports) GUEST=$CACHE/guest KIT=$CACHE/kit.json ;;
 stable) GUEST=$CACHE/guest-stable KIT=$CACHE/kit-stable.json ;;
-*) die "HAMLYN_KERNEL is '$HAMLYN_KERNEL'" "it may be: backports, stable" ;;
+debug) GUEST=$CACHE/guest-debug KIT=$CACHE/kit-debug.json ;;
+*) die "HAMLYN_KERNEL is '$HAMLYN_KERNEL'" "it may be: backports, stable, debug" ;;
 esac
 export HAMLYN_KERNEL
 # An ordinary user on Debian lacks chroot and mount's folder.
@@ -35,7 +36,7 @@ fi
 mkdir -p "$CACHE"/{bin,log} "$GUEST"
 # Tests and the program itself find the kit through it, wherever the cache lies.
 export HAMLYN_CACHE=$CACHE
-if [[ $HAMLYN_KERNEL == stable ]]; then export HAMLYN_KIT=$KIT; fi
+if [[ $HAMLYN_KERNEL != backports ]]; then export HAMLYN_KIT=$KIT; fi
 
 # help_if_asked "$@": print the script's opening comment if --help is among the arguments.
 help_if_asked() {

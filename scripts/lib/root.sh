@@ -28,7 +28,7 @@ prepare_root() {
         die "this is not a Debian x86-64 machine" "the scripts prepare Debian 12 and 13; see docs/ for other machines"
     missing=$(comm -13 <(packages_in_root) <(wanted_packages | tr ' ' '\n' | sort -u))
     if [[ -z $missing ]]; then
-        prepare_stable_kernel
+        prepare_other_kernel
         return
     fi
     # Those already there stay: a switch between the host's Rust and the root's does not undo the other.
@@ -36,7 +36,12 @@ prepare_root() {
     step index "package index from the machine's mirror" fetch_index
     step fetch "fetch Debian packages" own_apt_get install --yes --download-only "${wanted[@]}"
     step unpack "unpack the private root" unpack_root "${wanted[@]}"
+    prepare_other_kernel
+}
+
+prepare_other_kernel() {
     prepare_stable_kernel
+    prepare_debug_kernel
 }
 
 packages_in_root() { cat "$ROOT/packages" 2>/dev/null || true; }
@@ -167,10 +172,10 @@ unpack_root() {
 kernel_version() {
     local stable version
     stable=$(cat "$ROOT/stable-kernel" 2>/dev/null || true)
-    if [[ $HAMLYN_KERNEL == stable ]]; then
-        echo "$stable"
-        return
-    fi
+    case $HAMLYN_KERNEL in
+    stable) echo "$stable" && return ;;
+    debug) cat "$ROOT/debug-kernel" && return ;;
+    esac
     for version in "$ROOT"/usr/lib/modules/*-cloud-amd64; do
         version=${version##*/}
         if [[ $version != 6.12.* ]]; then echo "$version"; fi

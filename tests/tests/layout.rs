@@ -217,3 +217,19 @@ fn each_card_of_the_driver_is_in_its_list() {
         assert!(list.contains(named), "guest-driver/core/cards.h has no line for {named}");
     }
 }
+
+#[test]
+fn module_refuses_kernels_before_6_12() {
+    let folder = driver().join("..");
+    for (version, patchlevel, refused) in
+        [(5, 15, true), (6, 1, true), (6, 11, true), (6, 12, false), (7, 0, false)]
+    {
+        let mut make = Command::new("make");
+        make.args(["--dry-run", "--file=Makefile", "src=."]).arg("-C").arg(&folder);
+        make.arg(format!("KERNELRELEASE={version}.{patchlevel}.0-any"));
+        make.args([format!("VERSION={version}"), format!("PATCHLEVEL={patchlevel}")]);
+        let errors = String::from_utf8(make.output().unwrap().stderr).unwrap();
+        let told = errors.contains(&format!("Linux {version}.{patchlevel}.0-any is too old"));
+        assert_eq!(told, refused, "Linux {version}.{patchlevel}: {errors}");
+    }
+}

@@ -197,6 +197,7 @@ impl Builder {
             Some(kit) => kit.clone(),
             None => Kit::find()?,
         };
+        self.memory = self.memory.with(kit.extra_memory);
         let accelerator = self.accel.decide()?;
         ensure!(!self.network || self.vms == 2, "the network links two machines, not {}", self.vms);
         let cards = self.vms + self.spare_cards;

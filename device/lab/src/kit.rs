@@ -20,6 +20,9 @@ pub struct Kit {
     pub module: PathBuf,
     /// The folder of the programs that run on this machine: those of the guests, and `hamlyn`.
     pub programs: PathBuf,
+    /// MiB that this kernel needs beside what a machine is given: a debug kernel's shadow memory.
+    #[serde(default)]
+    pub extra_memory: u32,
 }
 
 impl Kit {

@@ -37,6 +37,11 @@ impl Memory {
         Memory(mib)
     }
 
+    /// So many MiB more.
+    pub(super) fn with(self, mib: u32) -> Memory {
+        Memory(self.0.saturating_add(mib).min(Memory::MOST))
+    }
+
     /// Refuses a machine that could not boot from an image of so many bytes: its kernel would panic without a word.
     pub(super) fn check_image(self, length: u64) -> Result<(), String> {
         let image = u32::try_from(length.div_ceil(1 << 20)).unwrap_or(u32::MAX);

@@ -148,6 +148,7 @@ bool host_work(struct host *host, const struct host_call *call);
 bool host_due(const struct host *host, u64 *due);
 int host_say(struct host *host, const struct host_call *call, u32 to, const struct hamlyn_wire *wire,
 	     const u8 *data);
+void host_set_hosts(struct host *host, const struct host_call *call, u32 hosts);
 void host_watch(struct host *host, const struct host_call *call, u32 peer);
 int host_listen(struct host *host, const struct host_call *call, const struct hamlyn_listen *listen,
 		u32 file, struct hamlyn_listener **opened);

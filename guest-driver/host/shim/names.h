@@ -42,6 +42,7 @@
 #define hamlyn_express_view_cut hamlyn_driver_express_view_cut
 #define hamlyn_express_view_end hamlyn_driver_express_view_end
 #define hamlyn_express_with hamlyn_driver_express_with
+#define hamlyn_listener_alloc_request hamlyn_driver_listener_alloc_request
 #define hamlyn_listener_close hamlyn_driver_listener_close
 #define hamlyn_listener_init hamlyn_driver_listener_init
 #define hamlyn_listener_next hamlyn_driver_listener_next
@@ -76,11 +77,13 @@
 #define hamlyn_share_said hamlyn_driver_share_said
 #define hamlyn_share_say hamlyn_driver_share_say
 #define hamlyn_share_take hamlyn_driver_share_take
+#define hamlyn_share_user hamlyn_driver_share_user
 #define hamlyn_system_arrived hamlyn_driver_system_arrived
 #define hamlyn_system_cancel hamlyn_driver_system_cancel
 #define hamlyn_system_card hamlyn_driver_system_card
 #define hamlyn_system_create hamlyn_driver_system_create
 #define hamlyn_system_free hamlyn_driver_system_free
+#define hamlyn_system_has_host hamlyn_driver_system_has_host
 #define hamlyn_system_is_open hamlyn_driver_system_is_open
 #define hamlyn_system_lapsed hamlyn_driver_system_lapsed
 #define hamlyn_system_lost hamlyn_driver_system_lost
@@ -88,6 +91,7 @@
 #define hamlyn_system_reborn hamlyn_driver_system_reborn
 #define hamlyn_system_say hamlyn_driver_system_say
 #define hamlyn_system_say_for hamlyn_driver_system_say_for
+#define hamlyn_system_set_hosts hamlyn_driver_system_set_hosts
 #define hamlyn_system_stop hamlyn_driver_system_stop
 #define hamlyn_system_watch hamlyn_driver_system_watch
 #define host_abandon hamlyn_driver_host_abandon
@@ -123,6 +127,7 @@
 #define host_renewed hamlyn_driver_host_renewed
 #define host_request hamlyn_driver_host_request
 #define host_say hamlyn_driver_host_say
+#define host_set_hosts hamlyn_driver_host_set_hosts
 #define host_set_peer_timeout hamlyn_driver_host_set_peer_timeout
 #define host_sizes hamlyn_driver_host_sizes
 #define host_stop hamlyn_driver_host_stop

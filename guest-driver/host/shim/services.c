@@ -219,6 +219,12 @@ u32 hamlyn_share_express_limit(const struct hamlyn_share *share, u32 host, u32 h
 	return all > share->spared ? all - share->spared : 0;
 }
 
+/* A program at a card's socket is no machine's user. */
+u32 hamlyn_share_user(const struct hamlyn_share *share)
+{
+	return 0;
+}
+
 void hamlyn_share_said(struct hamlyn_share *share, u32 host)
 {
 	if (!share)

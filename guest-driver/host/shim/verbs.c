@@ -236,6 +236,17 @@ int host_say(struct host *host, const struct host_call *call, u32 to, const stru
 	return hamlyn_system_say(host->system, to, wire, data);
 }
 
+void host_set_hosts(struct host *host, const struct host_call *call, u32 hosts)
+{
+	VERB(host, call, true);
+	hamlyn_system_set_hosts(host->system, hosts);
+}
+
+struct hamlyn_connection *hamlyn_listener_alloc_request(const struct hamlyn_listener *listener)
+{
+	return kzalloc(sizeof(struct hamlyn_connection), GFP_KERNEL);
+}
+
 void host_watch(struct host *host, const struct host_call *call, u32 peer)
 {
 	VERB(host, call, true);

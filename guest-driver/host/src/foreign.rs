@@ -276,6 +276,11 @@ impl Host {
         result(self.call(ports, |host, call| unsafe { host_say(host, call, to, &wire, data.as_ptr()) }))
     }
 
+    pub(crate) fn set_hosts(&mut self, ports: &mut dyn Ports, hosts: u32) {
+        // SAFETY: host and call are whole.
+        self.call(ports, |host, call| unsafe { host_set_hosts(host, call, hosts) });
+    }
+
     pub(crate) fn watch(&mut self, ports: &mut dyn Ports, peer: u32) {
         // SAFETY: host and call are whole.
         self.call(ports, |host, call| unsafe { host_watch(host, call, peer) });

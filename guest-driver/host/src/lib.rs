@@ -109,7 +109,8 @@ pub struct System {
 }
 
 impl System {
-    /// Of a card that has not been started. `origin` is a random number; `timeout` the milliseconds without a sign of life
+    /// Of a card that has not been started. `origin` is a random number, from which all others follow: it is in each message, so
+    /// keys of areas are secrets in the simulation alone, and programs at sockets make none; `timeout` the milliseconds without a sign of life
     /// after which a host is given up, 1,000 to 600,000.
     #[must_use]
     pub fn new(origin: u32, timeout: u32) -> Self {
@@ -141,6 +142,11 @@ impl System {
         if lost {
             self.lost(ports, HAMLYN_END_LINK_LOST);
         }
+    }
+
+    /// How many hosts the switch has ports for: others are refused at once. 0: not known.
+    pub fn set_hosts(&mut self, ports: &mut dyn Ports, hosts: u32) {
+        self.host.set_hosts(ports, hosts);
     }
 
     /// Says something of the card's own to a host, by the words `from`, `to` and `reason`, and at most 256 bytes: see `hamlyn_system_say`

@@ -181,7 +181,12 @@ fn mappings(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
     checks.holds(
         "a new window is zero",
         window[HAMLYN_WINDOW_WORK_QUEUE as usize..].iter().all(|byte| *byte == 0),
-    )
+    )?;
+    // If all files shared the offsets, 32-bit programs would run out of them.
+    let mut first = HamlynQueueCreate { entries: 2, ..Default::default() };
+    other.queue_create(&mut first)?;
+    checks.holds("offsets begin anew in each file", first.offset == 0)?;
+    checks.done("destroy the other file's queue", other.queue_destroy(&mut object(first.queue)))
 }
 
 fn queue_calls(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hamlyn_abi::hamlyn::window::HAMLYN_WINDOW_TAIL;
 use hamlyn_abi::uapi::*;
-use hamlyn_sys::Access;
+use hamlyn_sys::{Access, Device, Mapping};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use serde_json::json;
@@ -13,6 +13,20 @@ use zerocopy::FromZeros;
 use crate::bench::{Bench, PATIENCE, Terminus, WINDOW, object, poll_for, slot, wait_while};
 use crate::checks::Checks;
 use crate::common::{self, Outcome, print};
+
+/// Closes the file of a large slot and a terminus at the moment at which the card's reset is told.
+pub(crate) fn close_on_reset(path: &Path, mib: usize) -> Outcome {
+    let (device, area) = (Device::open(path)?, Mapping::anonymous(mib << 20)?);
+    device.slot_create(&mut slot(&area), &area, None)?;
+    device.terminus_create(&mut HamlynTerminusCreate::default())?;
+    print(&json!({ "holding": true }))?;
+    let events = poll_for(&device, PATIENCE)?;
+    drop(device);
+    if !events.contains(PollFlags::HUP) {
+        return Err("the reset was not told".into());
+    }
+    print(&json!({ "closed": true }))
+}
 
 pub(crate) fn hold(checks: &mut Checks, path: &Path) -> Outcome {
     let bench = &mut Bench::create(path)?;

@@ -53,6 +53,12 @@ enum What {
     Tables,
     /// Holds one of everything, waits for a line on standard input, and checks that all of it is gone
     Hold,
+    /// Holds a slot and a terminus, and closes the file as soon as the card is reset
+    CloseOnReset {
+        /// MiB of the slot
+        #[arg(long)]
+        mib: usize,
+    },
     /// The limit on pinned memory, and ways around it
     Memlock,
     /// Pins memory through the open device that is its standard input: part of `memlock`
@@ -104,6 +110,7 @@ fn main() -> ExitCode {
             What::Memlock => memlock::memlock(checks, &options.card)?,
             What::Ended => quotas::ended(checks, &options.card)?,
             What::Passed => quotas::passed(checks, &options.card)?,
+            What::CloseOnReset { mib } => return hold::close_on_reset(&options.card, mib),
             What::Pin { pages } => return memlock::pin(pages),
             What::Greedy => return quotas::greedy(&options.card),
             What::Hoard { slots, pages } => return crowd::hoard(&options.card, slots, pages),

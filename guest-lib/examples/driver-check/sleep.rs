@@ -46,6 +46,7 @@ pub(crate) fn sleep(checks: &mut Checks, path: &Path) -> Outcome {
     (21..=40).try_for_each(|cursor| poll_wakes(checks, bench, cursor))?;
     second_pass(checks, &mut Bench::create(path)?)?;
     handshake(checks, bench)?;
+    crowd(checks, path)?;
 
     stopped(checks, bench)?;
     let destroyed = wait_while(bench, 42, |bench, _| {
@@ -99,6 +100,19 @@ fn second_pass(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     bench.pass = 0;
     checks.done("look for what was overwritten", bench.device.queue_wait(&mut bench.wait(0, 0)))?;
     checks.done("look for what was not", bench.device.queue_wait(&mut bench.wait(3, 0)))
+}
+
+/// More sleepers on a vector than an interrupt handler looks at: the driver has a thread for the rest.
+fn crowd(checks: &mut Checks, path: &Path) -> Outcome {
+    const QUEUES: usize = 100;
+    let bench = &mut Bench::create(path)?;
+    for _ in 0..QUEUES {
+        let mut queue = HamlynQueueCreate { entries: 2, ..Default::default() };
+        bench.device.queue_create(&mut queue)?;
+        bench.device.queue_arm(&mut HamlynQueueWait { queue: queue.queue, ..Default::default() })?;
+    }
+    // Armed behind all others.
+    (0..3).try_for_each(|cursor| poll_wakes(checks, bench, cursor))
 }
 
 /// While all sleep the driver keeps the card taking part (section 2.8).

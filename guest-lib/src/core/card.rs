@@ -70,6 +70,7 @@ impl<A: CardAttachment + ?Sized> Card<A> {
                 0 => None,
                 1 => Some("the card refused"),
                 2 => Some("the bytes are wrong: is guest memory shared with the card (share=on)?"),
+                3 => Some("memory of processes cannot be shared with the card (are there bounce buffers?)"),
                 _ => Some("unknown failure"),
             },
             interrupt: results.interrupt.checked_sub(1),

@@ -47,6 +47,12 @@ impl Place for Program {
 /// The example, a line for each thing that it is to do, and one for what came of it.
 pub(crate) struct Desk<P>(pub(crate) P);
 
+impl<P> From<P> for Desk<P> {
+    fn from(started: P) -> Self {
+        Self(started)
+    }
+}
+
 impl<P: Place> Desk<P> {
     pub(crate) fn open(lab: &Lab, card: usize) -> Result<Self> {
         P::start(lab, card).map(Self)

@@ -331,3 +331,67 @@ fn a_machine_and_a_program_at_a_socket_connect_by_name() -> Result<()> {
     ensure!(answer["reason"] == "died" || answer["reason"] == "host_lost", "{answer}");
     log_is_clean(&lab, 0)
 }
+
+#[test]
+fn peers_learn_each_others_user() -> Result<()> {
+    let lab = shared();
+    let mut server = Desk::from(lab.vm(1).run_as(1002, ["connections"])?);
+    let mut client = Desk::from(lab.vm(0).run_as(0, ["connections"])?);
+    server.expect("listen users", &json!({ "listening": "users" }))?;
+    client.begin("connect 1 users")?;
+    let accepted = json!({ "connection": 1, "host": 0, "private": "" });
+    server.expect("accept users", &accepted)?;
+    ensure!(client.answer()?["connection"] == 1);
+    client.expect("user 1", &json!({ "user": 1002 }))?;
+    server.expect("user 1", &json!({ "user": 0 }))
+}
+
+#[test]
+fn reserved_names_need_a_capability() -> Result<()> {
+    let lab = shared();
+    let mut user = Desk::open(&lab, 0)?;
+    user.fails("listen system/clock", "ermission denied")?;
+    user.fails("listen system/", "ermission denied")?;
+    user.expect("listen system", &json!({ "listening": "system" }))?;
+    let mut root = Desk::from(lab.vm(0).run_as(0, ["connections"])?);
+    root.expect("listen system/clock", &json!({ "listening": "system/clock" }))?;
+    // Anybody may connect to it.
+    user.expect("ask 0 system/clock", &json!({ "asked": "system/clock" }))?;
+    root.expect("accept system/clock", &json!({ "connection": 1, "host": 0, "private": "" }))
+}
+
+#[test]
+fn hosts_without_a_port_are_refused_at_once() -> Result<()> {
+    let lab = shared();
+    let mut client = Desk::open(&lab, 0)?;
+    for host in [2, 7, 63] {
+        client.fails(&format!("connect {host} anything"), "os error 113")?;
+    }
+    Ok(())
+}
+
+#[test]
+fn requests_are_charged_to_the_listener() -> Result<()> {
+    const REQUESTS: u64 = 100;
+    /// A connection takes at least so many bytes.
+    const SIZE: u64 = 1024;
+    let lab = lab(1);
+    let group = "/sys/fs/cgroup/listener";
+    let enter = format!(
+        "set -e; mount -t cgroup2 none /sys/fs/cgroup; echo +memory > /sys/fs/cgroup/cgroup.subtree_control; \
+         mkdir {group}; echo $$ > {group}/cgroup.procs; exec connections"
+    );
+    let mut server = Desk::from(lab.vm(0).run_as(0, ["sh", "-c", &enter])?);
+    server.expect("listen charged 128", &json!({ "listening": "charged" }))?;
+    let charged = || -> Result<u64> {
+        let statistics = lab.vm(0).run_as(0, ["cat", &format!("{group}/memory.stat")])?.finish_text()?;
+        let line = statistics.iter().find_map(|line| line.strip_prefix("slab ")).context("slab")?;
+        Ok(line.parse()?)
+    };
+    let before = charged()?;
+    let mut client = Desk::open(&lab, 0)?;
+    for _ in 0..REQUESTS {
+        client.expect("ask 0 charged", &json!({ "asked": "charged" }))?;
+    }
+    eventually(|| Ok(charged()? >= before + REQUESTS * SIZE), "the requests are charged to who listens")
+}

@@ -121,16 +121,34 @@ fn doorbells_of_another_card_are_not_rung() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn doorbells_without_a_card_are_reported_once() -> Result<()> {
+    // A slot of its own, as Cloud Hypervisor gives each device.
+    let alone = |_: usize, run: &std::path::Path| {
+        let bell = function(run, "card1.sock.doorbell", r#""addr":"0x12.0""#);
+        ["-device", &bell].map(str::to_owned).to_vec()
+    };
+    let lab = lab_of(Lab::builder().vms(1).spare_cards(1).qemu_args(alone));
+    assert_eq!(doorbells(&lab, 0)?, ["posted"]);
+    let log = lab.vm(0).run_as(0, ["dmesg"])?.finish_text()?;
+    let told: Vec<_> = log.iter().filter(|line| line.contains("these doorbells have no card")).collect();
+    assert_eq!(told.len(), 1, "{log:#?}");
+    assert!(told[0].contains("0000:00:12.0"), "{told:?}");
+    Ok(())
+}
+
+/// A function of a card, as QEMU's device.
+fn function(run: &std::path::Path, socket: &str, more: &str) -> String {
+    let socket = run.join(socket);
+    let socket = format!(r#""socket":{{"type":"unix","path":"{}"}}"#, socket.display());
+    format!(r#"{{"driver":"vfio-user-pci",{socket},"x-msg-timeout":60000,{more}}}"#)
+}
+
 /// The first machine has one card more, card 1, with the doorbells of card 2.
 fn with_swapped_doorbells(lab: Builder) -> Builder {
     lab.qemu_args(|_, run| {
-        let function = |socket: &str, more: &str| {
-            let socket = run.join(socket);
-            let socket = format!(r#""socket":{{"type":"unix","path":"{}"}}"#, socket.display());
-            format!(r#"{{"driver":"vfio-user-pci",{socket},"x-msg-timeout":60000,{more}}}"#)
-        };
-        let first = function("card1.sock", r#""addr":"0x11.0","multifunction":true"#);
-        let second = function("card2.sock.doorbell", r#""addr":"0x11.1""#);
+        let first = function(run, "card1.sock", r#""addr":"0x11.0","multifunction":true"#);
+        let second = function(run, "card2.sock.doorbell", r#""addr":"0x11.1""#);
         ["-device", &first, "-device", &second].map(str::to_owned).to_vec()
     })
 }

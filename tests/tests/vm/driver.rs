@@ -76,8 +76,9 @@ pub(crate) fn complaints(lab: &Lab) -> Result<()> {
 fn the_kernel_is_the_one_that_was_asked_for() -> Result<()> {
     let lab = shared();
     let release = lab.vm(0).read("/proc/sys/kernel/osrelease")?;
-    let stable = std::env::var_os("HAMLYN_KERNEL").is_some_and(|kernel| kernel == "stable");
-    assert_eq!(release.starts_with("6.12."), stable, "{release}");
+    let kernel = std::env::var("HAMLYN_KERNEL").unwrap_or_default();
+    assert_eq!(release.starts_with("6.12."), kernel == "stable", "{release}");
+    assert_eq!(release.trim().ends_with("-hamlyn-debug"), kernel == "debug", "{release}");
     println!("the guest's kernel is {}", release.trim());
     reload(&lab)
 }
@@ -104,6 +105,19 @@ fn who_sleeps_until_requests_are_finished_is_woken_then() -> Result<()> {
     let (first, _) = pins(&lab)?;
     check(lab.vm(0).run(["driver-check", "completions"])?, 28)?;
     nothing_is_left(&lab, first)
+}
+
+#[test]
+fn self_test_fails_with_bounce_buffers() -> Result<()> {
+    let lab = lab_of(Lab::builder().vms(1).kernel_args("swiotlb=force"));
+    let program = lab.vm(0).run(["driver-check", "calls"])?.finish();
+    ensure!(program.is_err(), "a program can run");
+    let mut test = lab.vm(0).run_as(0, ["self-test"])?;
+    let answer = test.answer()?;
+    ensure!(answer["passed"] == false, "{answer}");
+    let why = answer["dma"].as_str().unwrap_or_default();
+    ensure!(why.contains("bounce buffers"), "{answer}");
+    Ok(())
 }
 
 /// Interrupts of the card's queues on each of two processors.

@@ -196,6 +196,13 @@ fn cards_and_drivers_that_begin_anew(lab: &Lab) -> Result<()> {
         drop(pair);
         all_is_well(lab).with_context(|| format!("after a reset of {driver}"))?;
     }
+    // Both at once: a function may come back while its card is being reset.
+    const BOTH: &str = "cd /sys/bus/pci/drivers; \
+        for f in hamlyn/0000:* hamlyn-express/0000:*; do echo 1 > $f/reset & done; wait";
+    for _ in 0..5 {
+        root(lab, 1, BOTH)?;
+        all_is_well(lab).context("after a reset of both at once")?;
+    }
     what_is_shown_in_its_stead_is_each_mappings_own(lab, &each("hamlyn-express"))?;
     // The function goes and comes, and with it all that goes by it; or each of them.
     const UNBIND: &str = "cd /sys/bus/pci/drivers/hamlyn-express; echo 0000:* > /tmp/functions; \

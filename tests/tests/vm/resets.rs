@@ -1,9 +1,12 @@
 //! The card is reset, the module reloaded, the machine restarted.
 
 use anyhow::Result;
+use hamlyn_lab::{Lab, Memory};
+use serde_json::Value;
 
+use crate::driver::complaints;
 use crate::messages::ping_pong;
-use crate::{eventually, lab, shared, text};
+use crate::{eventually, lab, lab_of, shared, text};
 
 /// Where the card is in the guest's sysfs.
 fn device(lab: &crate::Turn, vm: usize) -> Result<String> {
@@ -43,6 +46,24 @@ fn a_reset_ends_what_was_open_and_leaves_a_card_that_works() -> Result<()> {
     user.kill(9)?;
     user.wait()?;
     ping_pong(&lab, 0, 1, 200)
+}
+
+#[test]
+fn file_closed_during_reset_is_not_used_again() -> Result<()> {
+    // Freed memory is poisoned, so its use is an oops.
+    let lab = lab_of(Lab::builder().vms(1).memory(Memory::mib(1024)).kernel_args("slub_debug=FZP"));
+    let reset = format!("echo 1 > {}/reset", device(&lab, 0)?);
+    for _ in 0..5 {
+        // The reset unpins the slot before it releases the terminus: meanwhile the file is closed.
+        let mut closes = lab.vm(0).run_as(0, ["driver-check", "close-on-reset", "--mib", "400"])?;
+        assert_eq!(closes.answer()?["holding"], Value::Bool(true));
+        lab.vm(0).run_as(0, ["sh", "-c", &reset])?.finish_text()?;
+        assert_eq!(closes.answer()?["closed"], Value::Bool(true));
+        closes.finish()?;
+        complaints(&lab)?;
+    }
+    lab.vm(0).run_as(0, ["self-test"])?.finish()?;
+    Ok(())
 }
 
 #[test]

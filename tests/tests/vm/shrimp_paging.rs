@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use hamlyn_host::catalogue;
 use hamlyn_lab::{Exit, Lab, Run, SWAP, Snoop};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
@@ -278,4 +279,43 @@ fn killed_while_it_waits(lab: &Lab, pair: &mut Pair) -> Result<()> {
     pair.sender.0.kill(9)?;
     assert_eq!(pair.sender.0.wait()?, Exit::Signal(9));
     lab.vm(EXPORTER).resume()
+}
+
+#[test]
+fn system_calls_on_an_absent_page_fail_at_once() -> Result<()> {
+    let lab = paging_lab(Snoop::Auto)?;
+    let mut receiver = desk(&lab, EXPORTER)?;
+    let made = receiver.ask(&format!("export-paged {} 0 1", PAGES * 4096))?;
+    let length = (PAGES * 4096).to_string();
+    let mut caller = lab.vm(MAPPER).run(["c-shrimp-syscall", &text(&made, "handle"), &length])?;
+    ensure!(caller.answer()? == json!({ "mapped": true }));
+    let mut returns = |call: &str, due: i32| -> Result<()> {
+        caller.say(call)?;
+        let answer = caller.answer()?;
+        ensure!(answer == json!({ "returned": due }), "{call}: {answer}, not {due}");
+        Ok(())
+    };
+    returns("write", 4)?;
+    // The exporter gives the pages up, and does not bring them back: it decides how long an access waits.
+    let swapped = json!({ "present": 0, "swapped": PAGES });
+    let (page_out, pages) = (format!("page-out {}", made["export"]), format!("pages {}", made["export"]));
+    eventually(
+        || {
+            shell(&lab, EXPORTER, DROP)?;
+            receiver.expect(&page_out, &json!({ "told": true }))?;
+            Ok(receiver.ask(&pages)? == swapped)
+        },
+        "all pages are swapped out",
+    )?;
+    shell(&lab, MAPPER, "echo 600000 >/sys/module/hamlyn/parameters/peer_timeout")?;
+    lab.vm(EXPORTER).pause()?;
+    for call in ["write", "read"] {
+        returns(call, -Errno::FAULT.raw_os_error())?;
+    }
+    // A program's own access waits for the page, and then system calls succeed.
+    lab.vm(EXPORTER).resume()?;
+    returns("touch", 0)?;
+    returns("write", 4)?;
+    // Taking many small mappings away would hold the card's lock for long.
+    returns("split", -Errno::INVAL.raw_os_error())
 }

@@ -115,14 +115,43 @@ impl Deref for Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         // The lab ends before the turn.
-        let (Some(lab), Kind::Shared { place, .. }) = (self.lab.take(), &mut self.kind) else { return };
+        let Some(lab) = self.lab.take() else { return };
         // A test that has failed may have left anything.
         if panicking() {
             return;
         }
+        if has_debug_kernel() {
+            kernels_are_content(&lab);
+        }
+        let Kind::Shared { place, .. } = &mut self.kind else { return };
         match is_as_it_was(&lab) {
             Ok(()) => **place = Some(lab),
             Err(error) => println!("this lab is not as it was, and nobody else gets it: {error:#}"),
+        }
+    }
+}
+
+/// Whether the tests run with the kernel that looks for errors (`./scripts/test --kernel debug`).
+pub(crate) fn has_debug_kernel() -> bool {
+    std::env::var_os("HAMLYN_KERNEL").is_some_and(|kernel| kernel == "debug")
+}
+
+/// What a debug kernel has found: in its log, and memory that nothing refers to any more.
+const FOUND: &str = r#"
+dmesg | grep -E -A 40 'BUG|WARNING|Oops|DMA-API|UBSAN|ODEBUG'
+mount -t debugfs none /sys/kernel/debug 2>/dev/null
+echo scan > /sys/kernel/debug/kmemleak
+cat /sys/kernel/debug/kmemleak
+"#;
+
+/// Fails the test if a kernel has found an error. A machine that the test has ended says nothing.
+fn kernels_are_content(lab: &Lab) {
+    let found = |vm: &Vm| vm.run_as(0, ["sh", "-c", FOUND])?.finish_text();
+    for vm in lab.vms().iter().filter(|vm| vm.is_running()) {
+        // What is being freed may look like a leak; and a machine that the test has hurt may not answer.
+        let content = eventually(|| Ok(found(vm).map_or(true, |lines| lines.is_empty())), "no finding");
+        if content.is_err() {
+            panic!("{}: {}", vm.name(), found(vm).unwrap_or_default().join("\n"));
         }
     }
 }

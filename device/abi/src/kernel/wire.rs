@@ -49,8 +49,8 @@ pub struct HamlynWire {
     /// Which of the sender's requests to this receiver it is, in a request. It is not counted anew with an incarnation, so
     /// that a request which is made again is not taken again.
     pub request: u32,
-    /// 0.
-    pub reserved: u32,
+    /// The user of the process that asks or answers, as its operating system says: its id plus 1. 0: not told.
+    pub user: u32,
 }
 
 /// A message in memory of the receiver's to which the sender's card writes, for cards that have nothing else for it. A host has

@@ -6,10 +6,11 @@ use super::call::iowr;
 use super::object::HamlynObject;
 
 /// Takes a name, under which processes of any host may connect: answers a listener, a file of its own. Argument:
-/// [`HamlynListen`]. `EADDRINUSE`; `EOPNOTSUPP` without [`super::query::HAMLYN_CAPABILITY_CONNECTIONS`].
+/// [`HamlynListen`]. `EADDRINUSE`; `EACCES` for a name that begins with `system/`, without `CAP_NET_BIND_SERVICE`; `EOPNOTSUPP`
+/// without [`super::query::HAMLYN_CAPABILITY_CONNECTIONS`].
 pub const HAMLYN_IOC_LISTEN: u32 = iowr::<HamlynListen>(14);
 /// Asks for a connection: answers it, a file of its own, at once. Argument: [`HamlynConnect`]. `EHOSTUNREACH` for a host
-/// id that cannot be reached; `EOPNOTSUPP` without [`super::query::HAMLYN_CAPABILITY_CONNECTIONS`].
+/// id of 64 or more, or that the switch has no port for; `EOPNOTSUPP` without [`super::query::HAMLYN_CAPABILITY_CONNECTIONS`].
 pub const HAMLYN_IOC_CONNECT: u32 = iowr::<HamlynConnect>(15);
 /// On a listener: answers the next connection that is asked for, a file of its own. Argument: [`HamlynObject`], zero.
 /// `EAGAIN` if there is none.
@@ -117,8 +118,10 @@ pub struct HamlynConnectionState {
     pub host: u32,
     /// Out: bytes of private data.
     pub private_length: u32,
+    /// Out: the peer's user id plus 1, as the peer's operating system says; 0: not told.
+    pub user: u32,
     /// Zero.
-    pub reserved: u64,
+    pub reserved: u32,
     /// Out: what the peer passed last: with its request, its answer, or its close; zero behind it.
     pub data: [u8; 256],
 }

@@ -68,6 +68,8 @@ unsafe extern "C" {
         wire: *const HamlynWire,
         data: *const u8,
     ) -> c_int;
+    #[link_name = "hamlyn_driver_host_set_hosts"]
+    pub(super) fn host_set_hosts(host: *mut RawHost, call: *const Call, hosts: u32);
     #[link_name = "hamlyn_driver_host_watch"]
     pub(super) fn host_watch(host: *mut RawHost, call: *const Call, peer: u32);
     #[link_name = "hamlyn_driver_host_listen"]

@@ -57,6 +57,25 @@ fn a_host_that_is_not_there_says_nothing_until_it_is_given_up() {
 }
 
 #[test]
+fn hosts_without_a_port_are_refused_at_once() {
+    let mut two = Two::new();
+    let Side { system, card } = &mut two.sides[0];
+    system.set_hosts(card, 2);
+    for host in [2, 7, 63, 64, u32::MAX] {
+        assert_eq!(system.request(card, host, b"name", b""), Err(Errno::HOSTUNREACH), "host {host}");
+        assert_eq!(system.ask(card, host, b"name"), Err(Errno::HOSTUNREACH), "host {host}");
+        let said = system.say(card, host, &HamlynWire::default(), b"");
+        assert_eq!(said, Err(Errno::HOSTUNREACH), "host {host}");
+    }
+    assert_eq!(ask(&mut two, b"name"), HAMLYN_END_NOBODY);
+    // A card that does not know: the host may be there.
+    let Side { system, card } = &mut two.sides[0];
+    system.set_hosts(card, 0);
+    let number = system.ask(card, 7, b"name").unwrap();
+    system.release(card, number);
+}
+
+#[test]
 fn a_question_for_what_is_longer_than_a_name_is_answered() {
     let mut two = Two::new();
     // They know each other.

@@ -8,7 +8,7 @@ use hamlyn_abi::uapi::HamlynConnectionState;
 use rustix::event::PollFlags;
 
 use super::wait::wait_for;
-use super::{Connection, check_private, end_of, private_of};
+use super::{Connection, check_private, end_of, private_of, user_of};
 use crate::core::attach::{ConnectionParts, ListenerParts};
 use crate::error::{Error, Result};
 
@@ -75,6 +75,12 @@ impl Request {
     #[must_use]
     pub fn host(&self) -> u32 {
         self.state.host
+    }
+
+    /// The asker's user id, as [`Connection::user`].
+    #[must_use]
+    pub fn user(&self) -> Option<u32> {
+        user_of(&self.state)
     }
 
     /// What the asker passed.

@@ -109,6 +109,11 @@ fn check_private(private: &[u8]) -> Result<()> {
     at_most("private data length", private.len() as u64, MAX_PRIVATE as u64)
 }
 
+/// The peer's user id, if it was told.
+fn user_of(state: &HamlynConnectionState) -> Option<u32> {
+    state.user.checked_sub(1)
+}
+
 /// What the peer passed last.
 fn private_of(state: &HamlynConnectionState) -> Vec<u8> {
     state.data[..state.private_length.min(HAMLYN_MAX_PRIVATE) as usize].to_vec()
@@ -121,18 +126,26 @@ fn private_of(state: &HamlynConnectionState) -> Vec<u8> {
 pub struct Connection {
     parts: Box<dyn ConnectionParts>,
     host: u32,
+    user: Option<u32>,
     private: Vec<u8>,
 }
 
 impl Connection {
     fn new(parts: Box<dyn ConnectionParts>, state: &HamlynConnectionState) -> Self {
-        Self { parts, host: state.host, private: private_of(state) }
+        Self { parts, host: state.host, user: user_of(state), private: private_of(state) }
     }
 
     /// The peer's host id.
     #[must_use]
     pub fn host(&self) -> u32 {
         self.host
+    }
+
+    /// The peer's user id, as the operating system of its host says. `None` if the peer has no operating system, as at a card's
+    /// socket, or one that is too old to say.
+    #[must_use]
+    pub fn user(&self) -> Option<u32> {
+        self.user
     }
 
     /// What the peer passed: with its request if this side accepted it, else with its answer.

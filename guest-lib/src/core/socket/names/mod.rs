@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hamlyn_abi::family::link::{HAMLYN_REG_HOST_ID, HAMLYN_REG_LINK, HAMLYN_REG_LINK_CHANGES};
+use hamlyn_abi::family::link::{
+    HAMLYN_REG_HOST_ID, HAMLYN_REG_LINK, HAMLYN_REG_LINK_CHANGES, HAMLYN_REG_PORTS,
+};
 use hamlyn_abi::kernel::wire::HamlynWire;
 use hamlyn_driver_host::{Ports, System};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -275,7 +277,11 @@ impl State {
         if let Some(transport) = &mut self.transport {
             transport.host_is(host);
         }
-        self.call(|system, _, ports| system.link_is(ports, up.then_some(host), changes));
+        let hosts = client.read_u32(REGION_BAR0, HAMLYN_REG_PORTS)?;
+        self.call(|system, _, ports| {
+            system.link_is(ports, up.then_some(host), changes);
+            system.set_hosts(ports, hosts);
+        });
         Ok(())
     }
 
