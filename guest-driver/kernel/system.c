@@ -159,6 +159,18 @@ void hamlyn_system_watch(struct hamlyn_system *system, u32 host)
 		hamlyn_peer_watch(&system->peers[host]);
 }
 
+void hamlyn_system_lose(struct hamlyn_system *system, u32 host)
+{
+	lockdep_assert_held(system->lock);
+	if (system->open && host < ARRAY_SIZE(system->peers))
+		hamlyn_peer_lost(&system->peers[host], HAMLYN_END_HOST_LOST);
+}
+
+unsigned long hamlyn_system_patience(void)
+{
+	return hamlyn_peer_patience();
+}
+
 bool hamlyn_system_is_open(const struct hamlyn_system *system)
 {
 	return system->open;

@@ -49,6 +49,11 @@ int hamlyn_system_say_for(struct hamlyn_system *system, struct hamlyn_share *sha
 /* Something is about to be arranged with a host, by what the transport says. With the lock held. */
 void hamlyn_system_watch(struct hamlyn_system *system, u32 host);
 
+/* Takes a host for lost that is alive and does not do what it must. With the lock held. */
+void hamlyn_system_lose(struct hamlyn_system *system, u32 host);
+/* The time within which another operating system must answer, in jiffies. */
+unsigned long hamlyn_system_patience(void);
+
 /* Something has arrived. Takes no lock. */
 void hamlyn_system_arrived(struct hamlyn_system *system);
 /* The machine stood still, and the card discarded what came meanwhile. Takes no lock. */
