@@ -195,8 +195,9 @@ struct shrimp_entry {
  *
  * # Window pages
  * For hosts whose stores the card does not see: a store to a window page, of 1, 2, 4 or 8 bytes, is one to the page itself, which the
- * card carries out and then takes for one that it has seen. Each byte must be mapped out. One that the Outgoing FIFO cannot hold any
- * more is refused: who goes on storing here though the FIFO is at its threshold may lose stores. A load says what is in the page.
+ * card carries out and then takes for one that it has seen. Each byte must be mapped out. While the Outgoing FIFO is at its threshold
+ * no access to the card is taken: a posted store waits on its way, and its processor at its next load. A store that the FIFO cannot
+ * hold at all is refused. A load says what is in the page.
  */
 
 /* The most words of a transfer: a page. */
