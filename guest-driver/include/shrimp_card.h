@@ -166,7 +166,7 @@ struct shrimp_entry {
 #define SHRIMP_MODEL 2
 
 /* Value of HAMLYN_REG_ABI_VERSION for the SHRIMP card. */
-#define SHRIMP_ABI_VERSION 0x00010001
+#define SHRIMP_ABI_VERSION 0x00010002
 
 /*
  * BAR 2: what the host's processors say to the card by loads and stores (section 4.2).
@@ -185,17 +185,19 @@ struct shrimp_entry {
  * of it. So a process compares with 0 and exchanges with n in one locked instruction until it finds 0 (section 4.3). A processor
  * whose compare fails writes back what it has read: that has SHRIMP_BUSY or is 0, and never starts anything. Two processors
  * whose bus does not keep the two halves of a locked instruction together may both be told that the engine is free: then the
- * second transfer waits for the first, up to SHRIMP_MAX_WAITING, one for each page.
+ * second transfer waits for the first, up to SHRIMP_MAX_WAITING, one for each page. Those of the operating system's own pages
+ * are not counted, and one for each place of them may wait.
  *
  * A store of SHRIMP_SET_MODE plus SHRIMP_MODE_* changes the update mode of the part, which must be mapped out.
- * SHRIMP_REPORT_NEXT asks that the next arrival for the page be reported, SHRIMP_REPORT_NONE no more.
+ * SHRIMP_REPORT_NEXT asks that the next arrival for the page be reported. It cannot be taken back: others may rely on it.
  *
  * What is refused changes nothing, and is counted.
  *
  * # Window pages
  * For hosts whose stores the card does not see: a store to a window page, of 1, 2, 4 or 8 bytes, is one to the page itself, which the
- * card carries out and then takes for one that it has seen. Each byte must be mapped out. One that the Outgoing FIFO cannot hold any
- * more is refused: who goes on storing here though the FIFO is at its threshold may lose stores. A load says what is in the page.
+ * card carries out and then takes for one that it has seen. Each byte must be mapped out. While the Outgoing FIFO is at its threshold
+ * no access to the card is taken: a posted store waits on its way, and its processor at its next load. A store that the FIFO cannot
+ * hold at all is refused. A load says what is in the page.
  */
 
 /* The most words of a transfer: a page. */
@@ -218,9 +220,6 @@ struct shrimp_entry {
 
 /* Stored: the next arrival for the page is to be reported. */
 #define SHRIMP_REPORT_NEXT 0x02000000
-
-/* Stored: no arrival need be reported. */
-#define SHRIMP_REPORT_NONE 0x03000000
 
 /* Registers of the SHRIMP card, in BAR 0, beside those that all cards have. */
 
@@ -253,7 +252,7 @@ struct shrimp_entry {
 
 /*
  * RW. 1: what arrives stays in the Incoming FIFO until this is 0 again, which it becomes by itself when that has been full for 5
- * seconds. At power-on 0.
+ * seconds. It stays 0 for 300 seconds then, also over a reset. At power-on 0.
  */
 #define SHRIMP_REG_HOLD 0x120
 
@@ -266,6 +265,13 @@ struct shrimp_entry {
 /* WO. How many records of the arrival queue the driver has taken, modulo 2^32 (arrival). */
 #define SHRIMP_REG_ARRIVALS_TAKEN 0x128
 
+/*
+ * RO, 8 bytes. Hosts that are cut off, bit n for host n: what is stored for them goes nowhere. A host is cut off for 60 seconds
+ * when it has kept the Outgoing FIFO at its threshold for 3 seconds, in sum, and has taken less than a sixteenth of
+ * SHRIMP_REG_FIFO bytes meanwhile. SHRIMP_VECTOR_OUTGOING is raised.
+ */
+#define SHRIMP_REG_CUT_OFF 0x130
+
 /* The longest time of SHRIMP_REG_MERGE_TIME. */
 #define SHRIMP_MAX_MERGE_TIME 1000000
 
@@ -274,7 +280,7 @@ struct shrimp_entry {
 
 /*
  * MSI-X vector that reports that the Outgoing FIFO has reached its threshold. It is raised again after the FIFO has been down
- * to half of that.
+ * to half of that. Also: a host is cut off (SHRIMP_REG_CUT_OFF).
  */
 #define SHRIMP_VECTOR_OUTGOING 2
 
@@ -284,7 +290,7 @@ struct shrimp_entry {
  */
 
 /* How many counters there are. */
-#define SHRIMP_STATISTICS 28
+#define SHRIMP_STATISTICS 30
 
 /*
  * What the drivers of two hosts say to each other about exports and mappings, in messages of the card's own

@@ -23,8 +23,8 @@
  *
  * Errors beside those of all calls: ENOSPC (the driver has no more exports or mappings), EBUSY (a part of a page
  * is exported, or mapped out, already; or is neither at the beginning nor at the end of its page and would need a third
- * part), EOPNOTSUPP (the card sees other addresses than the processor, as behind an IOMMU, or has no
- * entry for a page).
+ * part), EOPNOTSUPP (the card sees other addresses than the processor, as behind an IOMMU), ENXIO (the card has no entry for a
+ * page).
  */
 
 /* Exports a buffer. Argument: shrimp_export. */
@@ -32,13 +32,13 @@
 
 /*
  * Takes an export back. Argument: hamlyn_object. When it returns nothing more arrives; the memory is unpinned when each
- * host that had mapped it has said that its mappings are gone, or is lost.
+ * host that had mapped it has said that its mappings are gone, or is lost. A host that does not say so in time is taken for lost.
  */
 #define SHRIMP_IOC_UNEXPORT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 1, struct hamlyn_object)
 
 /*
  * Maps a buffer to an export of another host, or of the same. Argument: shrimp_map. It waits for the other operating
- * system: EINTR if a signal came, EHOSTUNREACH if there is no such host or it is lost, EACCES if there is no such export there,
+ * system: EINTR if a signal came, ETIMEDOUT if it does not answer in time, EHOSTUNREACH if there is no such host or it is lost, EACCES if there is no such export there,
  * or not for this host, or under another key; ERANGE if the export is shorter; EDOM if it begins at another offset of a page.
  */
 #define SHRIMP_IOC_MAP _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 2, struct shrimp_map)
@@ -46,7 +46,10 @@
 /* Ends a mapping. Argument: hamlyn_object. When it returns nothing more is sent. */
 #define SHRIMP_IOC_UNMAP _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 3, struct hamlyn_object)
 
-/* Sleeps while a word of an export is as it was. Argument: shrimp_wait. ETIMEDOUT; EINTR if a signal's handler has run. */
+/*
+ * Sleeps while a word of an export is as it was. Argument: shrimp_wait. ETIMEDOUT; EINTR if a signal's handler has run;
+ * EFAULT if the word's page has left, and the process has unmapped its address since; EBUSY if it leaves again and again.
+ */
 #define SHRIMP_IOC_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 4, struct shrimp_wait)
 
 /* Says whether a mapping still leads somewhere. Argument: shrimp_state. */
@@ -97,7 +100,8 @@ struct shrimp_export {
 
 /*
  * Of an export: the operating system may use a page for something else once no mapping stores to it any more, and brings it back
- * when one is about to (the second policy of section 4.4).
+ * when one is about to (the second policy of section 4.4), unless the process has unmapped its address: then the mapping ends. The
+ * memory is anonymous, or of tmpfs, a memfd or hugetlbfs; EINVAL if not, as another file system could be waited for without end.
  */
 #define SHRIMP_POLICY_PAGED 1
 

@@ -209,6 +209,7 @@ int hamlyn_peer_say(struct hamlyn_peer *peer, struct hamlyn_share *share,
 bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *message);
 void hamlyn_peer_watch(struct hamlyn_peer *peer);
 void hamlyn_peer_lost(struct hamlyn_peer *peer, u32 reason);
+unsigned long hamlyn_peer_patience(void);
 void hamlyn_peers_tick(struct work_struct *work);
 
 /* connect.c */

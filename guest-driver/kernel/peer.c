@@ -35,6 +35,11 @@ static unsigned long peer_patience(void)
 	return msecs_to_jiffies(clamp(READ_ONCE(peer_timeout), 1000U, 600000U));
 }
 
+unsigned long hamlyn_peer_patience(void)
+{
+	return peer_patience();
+}
+
 /* One after the other, so that a later one is told from an earlier; never 0. */
 static u64 peer_make_incarnation(struct hamlyn_system *system)
 {

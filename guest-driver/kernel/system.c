@@ -171,6 +171,18 @@ bool hamlyn_system_has_host(const struct hamlyn_system *system, u32 host)
 	return host < ARRAY_SIZE(system->peers) && (!system->hosts || host < system->hosts);
 }
 
+void hamlyn_system_lose(struct hamlyn_system *system, u32 host)
+{
+	lockdep_assert_held(system->lock);
+	if (system->open && host < ARRAY_SIZE(system->peers))
+		hamlyn_peer_lost(&system->peers[host], HAMLYN_END_HOST_LOST);
+}
+
+unsigned long hamlyn_system_patience(void)
+{
+	return hamlyn_peer_patience();
+}
+
 bool hamlyn_system_is_open(const struct hamlyn_system *system)
 {
 	return system->open;

@@ -100,6 +100,20 @@ int hamlyn_system_say_for(struct hamlyn_system *system, struct hamlyn_share *sha
 void hamlyn_system_watch(struct hamlyn_system *system, u32 host);
 
 /**
+ * hamlyn_system_lose() - take a host for lost that is alive and does not do what it must
+ * @system: the system; its lock is held
+ * @host: the host
+ */
+void hamlyn_system_lose(struct hamlyn_system *system, u32 host);
+
+/**
+ * hamlyn_system_patience() - the time within which another operating system must answer
+ *
+ * Return: the time, in jiffies
+ */
+unsigned long hamlyn_system_patience(void);
+
+/**
  * hamlyn_system_arrived() - have messages that have arrived looked at
  * @system: the system; any context
  */

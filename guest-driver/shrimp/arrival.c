@@ -63,15 +63,22 @@ void shrimp_raised(struct hamlyn_card *card, unsigned int vector)
 {
 	u32 pages[BATCH], found, i;
 
-	if (vector != SHRIMP_VECTOR_ARRIVAL)
-		return;
 	guard(mutex)(&card->lock);
 	if (!card->live)
+		return;
+	if (vector == SHRIMP_VECTOR_OUTGOING) {
+		shrimp_cut_off(card);
+		return;
+	}
+	if (vector != SHRIMP_VECTOR_ARRIVAL)
 		return;
 	found = arrivals_take(card, pages);
 	for (i = 0; i < found; i++)
 		arrival_tell(card, pages[i]);
 }
+
+/* How often a page is brought back for one look at it. */
+#define BRINGS 100
 
 /* The word, which lies in one page. */
 static u32 wait_word(const struct shrimp_export_object *export, u64 place)
@@ -117,12 +124,18 @@ static int wait_ask(struct shrimp_export_object *export, struct hamlyn_file *fil
 static int wait_look(struct shrimp_export_object *export, struct hamlyn_file *file, u64 place,
 		     u32 before, u32 *value, u32 *arrivals)
 {
+	unsigned int tries = BRINGS;
 	int ret;
 
 	for (;;) {
 		ret = wait_ask(export, file, place, before, value, arrivals);
 		if (ret != -EAGAIN)
 			return ret;
+		if (signal_pending(current))
+			return -EINTR;
+		/* It leaves as soon as it is there, again and again. */
+		if (!tries--)
+			return -EBUSY;
 		ret = shrimp_paging_bring(export, place / HAMLYN_PAGE_SIZE);
 		if (ret)
 			return ret;

@@ -25,8 +25,11 @@ static void export_free(struct kref *users)
 	struct shrimp_export_object *export =
 		container_of(users, struct shrimp_export_object, object.users);
 
+	/* One that was never opened was not released either. */
+	shrimp_paging_forget(export);
 	hamlyn_pages_free(export->memory);
 	bitmap_free(export->leaving);
+	bitmap_free(export->unmapped);
 	kfree(export);
 }
 
@@ -49,16 +52,18 @@ static struct shrimp_export_object *export_alloc(struct hamlyn_file *file,
 	export->card = file->card;
 	export->nodes = argument->nodes;
 	export->key = get_random_u64();
+	/* Before its pages are pinned: what is unmapped from then on is known. */
+	if (argument->policy == SHRIMP_POLICY_PAGED) {
+		ret = shrimp_paging_prepare(export, argument->address, argument->length);
+		if (ret)
+			return ERR_PTR(ret);
+	}
 	memory = hamlyn_pages_pin(argument->address, argument->length, DMA_BIDIRECTIONAL);
 	if (IS_ERR(memory))
 		return ERR_CAST(memory);
 	export->memory = memory;
-	if (argument->policy == SHRIMP_POLICY_PAGED) {
-		ret = shrimp_paging_prepare(export, argument->address);
-		if (ret)
-			return ERR_PTR(ret);
-	}
-	ret = hamlyn_pages_map(memory, file->card) ?: shrimp_memory_check(file->card, memory);
+	ret = shrimp_paging_check(export) ?: hamlyn_pages_map(memory, file->card) ?:
+	      shrimp_memory_check(file->card, memory);
 	if (ret)
 		return ERR_PTR(ret);
 	return_ptr(export);
@@ -126,6 +131,8 @@ void shrimp_export_end(struct hamlyn_card *card, struct shrimp_export_object *ex
 	list_del_init(&export->on_untold);
 	list_del_init(&export->on_telling);
 	shrimp_disclaim(card, export->memory, SHRIMP_IN, export);
+	/* Not later: work that waits for a page may hold the export, and unbinding waits for this. */
+	hamlyn_pages_unmap(export->memory);
 	xa_erase(&shrimp_parts(card)->exports, export->object.index);
 	hamlyn_share_give(export->share, SHRIMP_SHARE_EXPORTS);
 	hamlyn_share_put(export->share);
@@ -157,10 +164,12 @@ static void export_close(struct card_object *object)
 	kref_get(&object->users);
 	list_add_tail(&export->on_untold, &shrimp_parts(card)->untold_exports);
 	shrimp_tell(card);
+	shrimp_answers_expect(card);
 }
 
 static void export_release(struct card_object *object)
 {
+	shrimp_paging_forget(export_of(object));
 	hamlyn_object_put(object);
 }
 
@@ -179,7 +188,10 @@ struct shrimp_export_object *shrimp_export_get(struct hamlyn_file *file, u32 ind
 	return export;
 }
 
-/* Waits until nobody has it mapped: then its memory can be exported again. */
+/*
+ * Waits until each host that has mapped it has said that it stores no more, or is lost, which one
+ * is that does not say so in time (answers.c). Its memory can be exported again then.
+ */
 int shrimp_unexport(struct hamlyn_file *file, void *argument)
 {
 	const struct hamlyn_object *object = argument;

@@ -10,8 +10,11 @@
 static_assert(SHRIMP_MAX_BUFFER + HAMLYN_PAGE_SIZE <= SHRIMP_MAP_WINDOW);
 static_assert(SHRIMP_MEMORY_OFFSET == 2 * SHRIMP_MAP_WINDOW);
 static_assert(3 * SHRIMP_MAP_WINDOW <= HAMLYN_MAP_STRIDE);
-/* So many are asked for at once of one host: the answers have room with it. */
+/* Mappings that are asked for at once of one host: the answers have room with it. A user's part. */
 #define MAX_ASKING 32
+#define MAX_ASKING_EACH 8
+/* A turn is waited for as long as others may need for their answers. */
+#define TURNS 4
 
 #define mapping_of(of) container_of(of, struct shrimp_mapping_object, object)
 
@@ -92,6 +95,33 @@ give_back:
 	return ret;
 }
 
+/* It is not asked for any more: it is another's turn. */
+static void mapping_answered(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping)
+{
+	struct shrimp_parts *parts = shrimp_parts(card);
+
+	parts->asking[mapping->host]--;
+	WRITE_ONCE(parts->turns, parts->turns + 1);
+	wake_up_all(&parts->turn);
+}
+
+/* Whether a user may ask a host for one more mapping now. */
+static bool mapping_may_ask(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping)
+{
+	const struct shrimp_mapping_object *other;
+	unsigned long index;
+	u32 own = 0;
+
+	if (!shrimp_parts(card)->asking[mapping->host])
+		return true;
+	if (shrimp_parts(card)->asking[mapping->host] >= MAX_ASKING)
+		return false;
+	xa_for_each(&shrimp_parts(card)->mappings, index, other)
+		own += other->progress == SHRIMP_ASKING && other->host == mapping->host &&
+		       other->object.open && other->object.file->share == mapping->object.file->share;
+	return own < MAX_ASKING_EACH;
+}
+
 /* It comes to nothing, or to an end: what is stored goes nowhere. Says whether it was anything. */
 static bool mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
 			 u32 state)
@@ -106,13 +136,13 @@ static bool mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object 
 	for (i = 0; i < mapping->known; i++)
 		shrimp_set_out(card, shrimp_pfn(mapping->memory, i), mapping, &nowhere);
 	if (mapping->progress == SHRIMP_ASKING)
-		parts->asking[mapping->host]--;
+		mapping_answered(card, mapping);
 	parts->arranged[mapping->host]--;
 	mapping->error = error;
 	mapping->state = state;
-	WRITE_ONCE(mapping->progress, SHRIMP_ENDED);
+	/* Whoever sees that it has ended sees why. */
+	smp_store_release(&mapping->progress, SHRIMP_ENDED);
 	wake_up_all(&mapping->wait);
-	wake_up_all(&parts->turn);
 	return true;
 }
 
@@ -134,8 +164,8 @@ void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object 
 	hamlyn_object_put(&mapping->object);
 }
 
-/* Asks the exporter. -EAGAIN: too many are asking already. */
-static int mapping_begin(struct shrimp_mapping_object *mapping)
+/* Asks the exporter. -EAGAIN: too many are asking already, until @turns is another. */
+static int mapping_begin(struct shrimp_mapping_object *mapping, u32 *turns)
 {
 	struct hamlyn_file *file = mapping->object.file;
 	struct hamlyn_card *card = file->card;
@@ -147,7 +177,10 @@ static int mapping_begin(struct shrimp_mapping_object *mapping)
 		return entry.error;
 	if (!hamlyn_system_is_open(card->system))
 		return -EOPNOTSUPP;
-	if (parts->asking[mapping->host] >= MAX_ASKING)
+	if (shrimp_is_cut_off(card, mapping->host))
+		return -EHOSTUNREACH;
+	*turns = parts->turns;
+	if (!mapping_may_ask(card, mapping))
 		return -EAGAIN;
 	ret = mapping_open(mapping);
 	if (ret)
@@ -160,6 +193,8 @@ static int mapping_begin(struct shrimp_mapping_object *mapping)
 	ret = shrimp_say_map(card, mapping);
 	if (ret)
 		mapping_stop(card, mapping, ret, SHRIMP_STATE_LOST);
+	else
+		shrimp_answers_expect(card);
 	return 0;
 }
 
@@ -182,6 +217,8 @@ static void mapping_close(struct card_object *object)
 
 static void mapping_release(struct card_object *object)
 {
+	/* Not later: a mapping of the process' may hold the object, and unbinding waits for this. */
+	hamlyn_pages_unmap(mapping_of(object)->memory);
 	hamlyn_object_put(object);
 }
 
@@ -204,17 +241,19 @@ static int mapping_end(struct hamlyn_file *file, u32 index)
 static int map_begin(struct shrimp_mapping_object *mapping)
 {
 	struct shrimp_parts *parts = shrimp_parts(mapping->object.card);
+	long left = TURNS * hamlyn_system_patience();
+	u32 turns;
 	int ret;
 
 	for (;;) {
-		ret = mapping_begin(mapping);
+		ret = mapping_begin(mapping, &turns);
 		if (ret != -EAGAIN)
 			return ret;
-		ret = wait_event_interruptible(
-			parts->turn, READ_ONCE(parts->asking[mapping->host]) < MAX_ASKING ||
-					     !READ_ONCE(parts->card.live));
-		if (ret)
-			return -EINTR;
+		left = wait_event_interruptible_timeout(
+			parts->turn,
+			READ_ONCE(parts->turns) != turns || !READ_ONCE(parts->card.live), left);
+		if (left <= 0)
+			return left ? -EINTR : -ETIMEDOUT;
 	}
 }
 
@@ -227,7 +266,7 @@ static int map_finish(struct shrimp_mapping_object *mapping)
 				     READ_ONCE(mapping->progress) != SHRIMP_ASKING ||
 					     !READ_ONCE(card->live)))
 		return -EINTR;
-	switch (READ_ONCE(mapping->progress)) {
+	switch (smp_load_acquire(&mapping->progress)) {
 	case SHRIMP_ASKING:
 		return -ENODEV;
 	case SHRIMP_MAPPED:
@@ -317,6 +356,12 @@ static void mapping_cut(struct hamlyn_card *card, struct shrimp_mapping_object *
 		mapping_tell(card, mapping);
 }
 
+/* The exporter has not answered in time (answers.c). */
+void shrimp_mapping_late(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+{
+	mapping_cut(card, mapping, -ETIMEDOUT, SHRIMP_STATE_LOST);
+}
+
 /* Maps a page out to one that the exporter has named. */
 int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page, u64 to)
 {
@@ -335,6 +380,7 @@ static int mapping_take(struct hamlyn_card *card, struct shrimp_mapping_object *
 	u32 i;
 	int ret = 0;
 
+	mapping->looks = 0;
 	if (pages->first != mapping->known || !pages->count || pages->count > SHRIMP_PIECE ||
 	    pages->count > mapping->memory->count - mapping->known)
 		return -EPROTO;
@@ -344,10 +390,9 @@ static int mapping_take(struct hamlyn_card *card, struct shrimp_mapping_object *
 		ret = shrimp_say_map(card, mapping);
 	if (ret || mapping->known < mapping->memory->count)
 		return ret;
-	shrimp_parts(card)->asking[mapping->host]--;
-	WRITE_ONCE(mapping->progress, SHRIMP_MAPPED);
+	mapping_answered(card, mapping);
+	smp_store_release(&mapping->progress, SHRIMP_MAPPED);
 	wake_up_all(&mapping->wait);
-	wake_up_all(&shrimp_parts(card)->turn);
 	/* Somebody may have touched what was withdrawn meanwhile. */
 	shrimp_withdraw_look(card, mapping);
 	return 0;

@@ -25,13 +25,13 @@ static int page_check(struct hamlyn_card *card, const struct hamlyn_pages *memor
 	u32 per_list = HAMLYN_PAGE_SIZE / sizeof(__u64);
 
 	if (memory->lists[i / per_list][i % per_list] != page_to_phys(memory->page[i])) {
-		dev_err_ratelimited(&card->dev, "there is an IOMMU between card and memory: stores cannot be seen\n");
+		dev_err_once(&card->dev, "there is an IOMMU between card and memory: stores cannot be seen\n");
 		return -EOPNOTSUPP;
 	}
 	if (page_to_pfn(memory->page[i]) >= shrimp_table(card)) {
-		dev_err_ratelimited(&card->dev, "memory lies above the %u pages of the card's table\n",
-				    shrimp_table(card));
-		return -EOPNOTSUPP;
+		dev_err_once(&card->dev, "memory lies above the %u pages of the card's table\n",
+			     shrimp_table(card));
+		return -ENXIO;
 	}
 	return 0;
 }

@@ -69,6 +69,8 @@ static int ops_prepare(struct hamlyn_card *card)
 	return ops_map(card) ?:
 	       devm_delayed_work_autocancel(&card->pdev->dev, &shrimp_parts(card)->tell,
 					    shrimp_tell_later) ?:
+	       devm_delayed_work_autocancel(&card->pdev->dev, &shrimp_parts(card)->answers,
+					    shrimp_answers_look) ?:
 	       shrimp_paging_init(card) ?:
 	       shrimp_own_init(card);
 }
@@ -143,8 +145,8 @@ const struct card_ops shrimp_card_ops = {
 	.model = SHRIMP_MODEL,
 	.name = "shrimp",
 	.abi_version = SHRIMP_ABI_VERSION,
-	/* Pages that are withheld came with it. */
-	.abi_minor = 1,
+	/* Hosts that are cut off came with it. */
+	.abi_minor = 2,
 	.statistics = SHRIMP_STATISTICS,
 	.commands = commands,
 	.commands_count = ARRAY_SIZE(commands),

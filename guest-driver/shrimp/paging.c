@@ -8,17 +8,46 @@
  * What may take long, as it may wait for a disk or for whoever the memory comes from, is done by work
  * of each export's own, without the card's lock.
  */
+#include <linux/delay.h>
 #include <linux/devm-helpers.h>
+#include <linux/hugetlb.h>
 #include <linux/sched/mm.h>
+#include <linux/shmem_fs.h>
 #include <linux/shrinker.h>
 #include <linux/sysfs.h>
 
 #include "shrimp.h"
 
+/* Pages that an export's work handles before it is another's turn. */
+#define BATCH 32
+/* How often a process' lock is tried, a millisecond apart. */
+#define LOCK_TRIES 1000
+
 static u64 export_address(const struct shrimp_export_object *export, u32 page)
 {
 	return export->address + (u64)page * HAMLYN_PAGE_SIZE;
 }
+
+/*
+ * The process unmaps addresses or moves them. What is mapped there later is not what was exported:
+ * pages of it that have left do not come back. It may be called with the card's lock held, and takes
+ * none.
+ */
+static bool paging_unmapped(struct mmu_interval_notifier *notifier,
+			    const struct mmu_notifier_range *range, unsigned long sequence)
+{
+	struct shrimp_export_object *export =
+		container_of(notifier, struct shrimp_export_object, notifier);
+	unsigned long first = notifier->interval_tree.start, last = notifier->interval_tree.last, at;
+
+	if (range->event != MMU_NOTIFY_UNMAP)
+		return true;
+	for (at = max(first, range->start); at <= min(last, range->end - 1); at += PAGE_SIZE)
+		set_bit((at - first) / PAGE_SIZE, export->unmapped);
+	return true;
+}
+
+static const struct mmu_interval_notifier_ops paging_notifier = { .invalidate = paging_unmapped };
 
 /* Has the export's work look for something to do. */
 static void paging_start(struct shrimp_export_object *export)
@@ -91,8 +120,38 @@ static bool paging_release(struct shrimp_export_object *export)
 }
 
 /*
- * Pins a page of the exporting process, for whoever needs it. Nobody else is waited for whose process
- * handles its own faults: that would be without the process' lock.
+ * Whether a page of the process' can be brought into memory by the kernel alone: it is still what was
+ * exported, and no file system, and so no user's program, has to be waited for. With the process' lock
+ * held.
+ */
+static bool paging_may_fault(const struct shrimp_export_object *export, struct mm_struct *mm, u32 i)
+{
+	const struct vm_area_struct *vma = vma_lookup(mm, export_address(export, i));
+
+	if (!vma || test_bit(i, export->unmapped))
+		return false;
+	return vma_is_anonymous(vma) ||
+	       (vma->vm_file && (shmem_mapping(vma->vm_file->f_mapping) || is_vm_hugetlb_page(vma)));
+}
+
+/* Whoever holds the process' lock may wait for something that never comes. */
+static int paging_lock(struct mm_struct *mm)
+{
+	unsigned int tries;
+
+	for (tries = 0; tries < LOCK_TRIES; tries++) {
+		if (mmap_read_trylock(mm))
+			return 0;
+		if (signal_pending(current))
+			return -EINTR;
+		msleep_interruptible(1);
+	}
+	return -EBUSY;
+}
+
+/*
+ * Pins a page of the exporting process, for whoever needs it. With the lock held throughout, a process
+ * that handles its own faults is not waited for.
  */
 static int paging_pin(struct shrimp_export_object *export, u32 i, struct page **page)
 {
@@ -101,11 +160,15 @@ static int paging_pin(struct shrimp_export_object *export, u32 i, struct page **
 
 	if (!mmget_not_zero(mm))
 		return -ESRCH;
-	mmap_read_lock(mm);
-	ret = pin_user_pages_remote(mm, export_address(export, i), 1, FOLL_WRITE | FOLL_LONGTERM,
-				    page, NULL);
-	mmap_read_unlock(mm);
-	mmput(mm);
+	ret = paging_lock(mm);
+	if (!ret) {
+		ret = -EFAULT;
+		if (paging_may_fault(export, mm, i))
+			ret = pin_user_pages_remote(mm, export_address(export, i), 1,
+						    FOLL_WRITE | FOLL_LONGTERM, page, NULL);
+		mmap_read_unlock(mm);
+	}
+	mmput_async(mm);
 	return ret == 1 ? 0 : ret ?: -EFAULT;
 }
 
@@ -170,20 +233,64 @@ static void paging_work(struct work_struct *work)
 	struct shrimp_export_object *export =
 		container_of(work, struct shrimp_export_object, work);
 
-	while (paging_release(export) || paging_fetch(export))
+	unsigned int steps;
+
+	for (steps = 0; steps < BATCH; steps++) {
+		if (!paging_release(export) && !paging_fetch(export))
+			break;
 		cond_resched();
+	}
+	/* Then it is the turn of other exports. */
+	if (steps == BATCH)
+		paging_start(export);
 	hamlyn_object_put(&export->object);
 }
 
-/* Makes an export one whose pages may leave, before anybody knows it. */
-int shrimp_paging_prepare(struct shrimp_export_object *export, u64 address)
+/* Makes an export one whose pages may leave, before they are pinned. */
+int shrimp_paging_prepare(struct shrimp_export_object *export, u64 address, u64 length)
 {
-	export->leaving = bitmap_zalloc(export->memory->count, GFP_KERNEL_ACCOUNT);
-	if (!export->leaving)
+	u64 first = address - offset_in_page(address);
+	u32 count = DIV_ROUND_UP(offset_in_page(address) + length, HAMLYN_PAGE_SIZE);
+	int ret;
+
+	export->leaving = bitmap_zalloc(count, GFP_KERNEL_ACCOUNT);
+	export->unmapped = bitmap_zalloc(count, GFP_KERNEL_ACCOUNT);
+	if (!export->leaving || !export->unmapped)
 		return -ENOMEM;
-	export->address = address - export->memory->first;
+	export->address = first;
 	INIT_WORK(&export->work, paging_work);
-	return 0;
+	ret = mmu_interval_notifier_insert(&export->notifier, current->mm, first,
+					   (u64)count * HAMLYN_PAGE_SIZE, &paging_notifier);
+	/* Nothing is to be removed then (shrimp_paging_forget). */
+	if (ret)
+		export->notifier.mm = NULL;
+	return ret;
+}
+
+/* -EINVAL: some of the memory is of a kind that may not leave (paging_may_fault). */
+int shrimp_paging_check(const struct shrimp_export_object *export)
+{
+	int ret = 0;
+	u32 i;
+
+	if (!export->leaving)
+		return 0;
+	if (mmap_read_lock_killable(current->mm))
+		return -EINTR;
+	for (i = 0; i < export->memory->count && !ret; i++)
+		if (!paging_may_fault(export, current->mm, i))
+			ret = -EINVAL;
+	mmap_read_unlock(current->mm);
+	return ret;
+}
+
+/* The process' memory is not watched any more. Without the card's lock, the first time. */
+void shrimp_paging_forget(struct shrimp_export_object *export)
+{
+	if (!export->notifier.mm)
+		return;
+	mmu_interval_notifier_remove(&export->notifier);
+	export->notifier.mm = NULL;
 }
 
 /* It is open, with all its pages; and it is closed. With the card's lock held. */
@@ -277,7 +384,9 @@ static unsigned long reclaim_scan(struct shrinker *shrinker, struct shrink_contr
 {
 	struct shrimp_parts *parts = shrinker->private_data;
 
-	atomic_long_add(control->nr_to_scan, &parts->wanted);
+	/* Not the sum: many that are a little short are not one that is very. */
+	if (atomic_long_read(&parts->wanted) < (long)control->nr_to_scan)
+		atomic_long_set(&parts->wanted, control->nr_to_scan);
 	queue_work(parts->paging, &parts->reclaim);
 	return SHRINK_STOP;
 }
@@ -340,5 +449,6 @@ static const struct attribute_group paging_group = {
 const struct attribute_group *shrimp_groups[] = {
 	&hamlyn_group,
 	&paging_group,
+	&shrimp_knobs,
 	NULL,
 };

@@ -9,6 +9,8 @@
  *   paging.c     exports whose pages come and go
  *   mapping.c    buffers of ours that are mapped to those of others
  *   withdraw.c   pages of these whose page there is gone for a while
+ *   answers.c    how long other hosts may take to answer, and those that take too little
+ *   knobs.c      thresholds and times that the operator sets
  *   protocol.c   what drivers say to each other about them
  *   arrival.c    reported arrivals, and who sleeps until there is one
  *   transport.c  how operating systems reach each other: a page for each host, each way
@@ -17,6 +19,8 @@
  */
 #ifndef _SHRIMP_H
 #define _SHRIMP_H
+
+#include <linux/mmu_notifier.h>
 
 #include "core.h"
 #include "shrimp_card.h"
@@ -42,7 +46,13 @@ struct shrimp_parts {
 	/* How many imports and mappings there are with each host; and how many mappings are asked for. */
 	u32 arranged[SHRIMP_HOSTS];
 	u32 asking[SHRIMP_HOSTS];
+	/* Callers that wait until fewer mappings are asked for; the number of requests that have ended. */
 	wait_queue_head_t turn;
+	u32 turns;
+	/* Looks for hosts that have not answered in time (answers.c). */
+	struct delayed_work answers;
+	/* Hosts that the card was seen to have cut off, a bit each. */
+	u64 cut_off;
 	/* Exports and mappings whose end is still to be told, as there was no room for it. */
 	struct list_head untold_exports;
 	struct list_head untold_mappings;
@@ -108,13 +118,20 @@ struct shrimp_export_object {
 	atomic_t arrivals;
 	/* It is closed, and these hosts are still to be told; and nobody has it mapped any more. */
 	u64 untold;
+	/* How often answers.c has looked since it was closed. */
+	u8 looks;
 	bool gone;
 	struct list_head on_untold;
 	/* Something is to be said to its imports. */
 	struct list_head on_telling;
-	/* If pages may leave: which are about to, where its first page is in its process, what does it. */
+	/*
+	 * If pages may leave: which are about to; which addresses the process has unmapped since; where
+	 * the first page is in its process; what tells of that, and what brings pages back.
+	 */
 	unsigned long *leaving;
+	unsigned long *unmapped;
 	u64 address;
+	struct mmu_interval_notifier notifier;
 	struct work_struct work;
 };
 
@@ -135,6 +152,8 @@ struct shrimp_mapping_object {
 	enum shrimp_progress progress;
 	/* How many pages are known. */
 	u32 known;
+	/* How often answers.c has looked since something was asked. */
+	u8 looks;
 	/* Why it ended: an error for who asked, and SHRIMP_STATE_*. */
 	int error;
 	u32 state;
@@ -230,8 +249,11 @@ bool shrimp_export_is_held(const struct shrimp_export_object *export, u32 page);
 
 /* paging.c */
 extern const struct attribute_group *shrimp_groups[];
+extern const struct attribute_group shrimp_knobs; /* knobs.c */
 int shrimp_paging_init(struct hamlyn_card *card);
-int shrimp_paging_prepare(struct shrimp_export_object *export, u64 address);
+int shrimp_paging_prepare(struct shrimp_export_object *export, u64 address, u64 length);
+int shrimp_paging_check(const struct shrimp_export_object *export);
+void shrimp_paging_forget(struct shrimp_export_object *export);
 void shrimp_paging_begin(struct shrimp_export_object *export);
 void shrimp_paging_end(struct shrimp_export_object *export);
 bool shrimp_paging_has(struct shrimp_export_object *export, u32 first, u32 count);
@@ -253,6 +275,7 @@ void shrimp_mappings_lost(struct hamlyn_card *card, u32 host);
 void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
 void shrimp_mapping_invalidate(struct hamlyn_card *card, u32 host, u32 index, u32 export,
 			       const struct shrimp_part *part);
+void shrimp_mapping_late(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
 int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page, u64 to);
 
 /* withdraw.c */
@@ -266,6 +289,12 @@ bool shrimp_withdraw_tell(struct hamlyn_card *card, struct shrimp_mapping_object
 void shrimp_withdraw_end(struct shrimp_mapping_object *mapping);
 bool shrimp_withdraw_ready(struct card_object *object, u64 offset);
 void shrimp_withdraw_await(struct card_object *object, u64 offset, unsigned int state);
+
+/* answers.c */
+void shrimp_answers_expect(struct hamlyn_card *card);
+void shrimp_answers_look(struct work_struct *work);
+bool shrimp_is_cut_off(struct hamlyn_card *card, u32 host);
+void shrimp_cut_off(struct hamlyn_card *card);
 
 /* protocol.c */
 void shrimp_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,

@@ -88,6 +88,8 @@ static bool withdraw_ask(struct hamlyn_card *card, struct shrimp_mapping_object 
 		return false;
 	bitmap_clear(mapping->wanted, part.first, part.count);
 	mapping->asked = part;
+	mapping->looks = 0;
+	shrimp_answers_expect(card);
 	return true;
 }
 

@@ -23,7 +23,6 @@
 
 /* The marks' numbers: the primitive once; twice; twice, with a store of the program's own each time; a look whether a transfer is done. */
 #define ONE 1
-#define TWO 2
 #define STORE 3
 #define CHECK 4
 #define MARK(base, number) __asm__ volatile("int3; nopl %c0(%%rax)" : : "i"((base) + (number)) : "memory")
@@ -249,7 +248,7 @@ static void send_blocks(unsigned int count)
 		must(shrimp_update_send(&update, first, (uint32_t)words));
 		/* What is stored from here on arrives behind the block. */
 		while (!shrimp_update_is_done(&update))
-			must(shrimp_update_wait(&update));
+			must(shrimp_update_wait(&update, 60000));
 		both();
 	}
 }
@@ -313,12 +312,14 @@ static void use(const char *primitive, int sends, unsigned int count)
 
 COUNTED(count_send_single,
 	struct shrimp_single single;
+	volatile uint32_t size = 100;
 	must(shrimp_single_sender(&single, &messages));
 	for (int time = 0; time < TIMES; time++) {
+		uint32_t length = size;
 		BEGIN(ONE);
 		if (shrimp_single_wait_free(&single))
 			exit(1);
-		shrimp_single_send(&single, 100);
+		shrimp_single_send(&single, length);
 		END(ONE);
 		both();
 	})
@@ -348,11 +349,10 @@ COUNTED(count_receive_copy,
 		barrier();
 	})
 
-#define STORES(to) do {                                                         \
+/* A store of the program's own to the half is counted, too. */
+#define STORE_TO(to) do {                                                       \
 	shrimp_double_swap(&halves);                                            \
 	*(volatile uint64_t *)(void *)(to) = 1;                                 \
-	shrimp_double_swap(&halves);                                            \
-	*(volatile uint64_t *)(void *)(to) = 2;                                 \
 } while (0)
 
 COUNTED(count_send_double1,
@@ -360,7 +360,7 @@ COUNTED(count_send_double1,
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
 		BEGIN(STORE);
-		STORES(shrimp_double_to(&halves));
+		STORE_TO(shrimp_double_to(&halves));
 		END(STORE);
 		both();
 	})
@@ -371,7 +371,7 @@ COUNTED(count_receive_double1,
 	for (int time = 0; time < TIMES; time++) {
 		barrier();
 		BEGIN(STORE);
-		STORES(halves.own + halves.at + SHRIMP_DOUBLE_DATA);
+		STORE_TO(halves.own + halves.at + SHRIMP_DOUBLE_DATA);
 		END(STORE);
 		barrier();
 	})
@@ -380,10 +380,9 @@ COUNTED(count_send_double2,
 	struct shrimp_double halves;
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
-		BEGIN(TWO);
+		BEGIN(ONE);
 		shrimp_double_announce(&halves);
-		shrimp_double_announce(&halves);
-		END(TWO);
+		END(ONE);
 		both();
 	})
 
@@ -392,14 +391,11 @@ COUNTED(count_receive_double2,
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
 		barrier();
-		BEGIN(TWO);
+		BEGIN(ONE);
 		if (shrimp_double_wait(&halves))
 			exit(1);
 		shrimp_double_take(&halves);
-		if (shrimp_double_wait(&halves))
-			exit(1);
-		shrimp_double_take(&halves);
-		END(TWO);
+		END(ONE);
 		barrier();
 	})
 
@@ -407,14 +403,11 @@ COUNTED(count_send_double3,
 	struct shrimp_double halves;
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
-		BEGIN(TWO);
+		BEGIN(ONE);
 		if (shrimp_double_wait_free(&halves))
 			exit(1);
 		shrimp_double_send(&halves);
-		if (shrimp_double_wait_free(&halves))
-			exit(1);
-		shrimp_double_send(&halves);
-		END(TWO);
+		END(ONE);
 		both();
 	})
 
@@ -423,14 +416,11 @@ COUNTED(count_receive_double3,
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
 		barrier();
-		BEGIN(TWO);
+		BEGIN(ONE);
 		if (shrimp_double_wait(&halves))
 			exit(1);
 		shrimp_double_release(&halves);
-		if (shrimp_double_wait(&halves))
-			exit(1);
-		shrimp_double_release(&halves);
-		END(TWO);
+		END(ONE);
 		barrier();
 	})
 
@@ -444,7 +434,7 @@ COUNTED(count_send_update,
 		if (shrimp_update_send(&update, first, of))
 			exit(1);
 		END(ONE);
-		must(shrimp_update_wait(&update));
+		must(shrimp_update_wait(&update, 60000));
 		BEGIN(CHECK);
 		if (!shrimp_update_is_done(&update))
 			exit(1);
@@ -459,11 +449,15 @@ COUNTED(count_receive_update,
 COUNTED(count_send_nx,
 	volatile uint16_t type = 12;
 	volatile unsigned int to = 0;
+	volatile size_t size = 100;
+	const void *volatile from = bytes;
 	for (int time = 0; time < TIMES; time++) {
 		unsigned int at = to;
 		uint16_t of = type;
+		size_t length = size;
+		const void *message = from;
 		BEGIN(ONE);
-		if (shrimp_csend(&node, of, bytes, 100, at))
+		if (shrimp_csend(&node, of, message, length, at))
 			exit(1);
 		END(ONE);
 		both();
@@ -471,11 +465,15 @@ COUNTED(count_send_nx,
 
 COUNTED(count_receive_nx,
 	volatile uint16_t type = 12;
+	volatile size_t size = sizeof(bytes);
+	void *volatile to = bytes;
 	for (int time = 0; time < TIMES; time++) {
 		uint16_t of = type;
+		size_t room = size;
+		void *message = to;
 		barrier();
 		BEGIN(ONE);
-		if (shrimp_crecv(&node, of, bytes, sizeof(bytes)) < 0)
+		if (shrimp_crecv(&node, of, message, room) < 0)
 			exit(1);
 		END(ONE);
 		barrier();

@@ -2,6 +2,7 @@
 /* Every call of shrimp.h within one machine, which maps its own memory, for tests: says which gave something else than is due. */
 #define _DEFAULT_SOURCE
 #include <shrimp.h>
+#include <shrimp_primitives.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,6 +228,99 @@ static void check_names(void)
 	CHECK(-111, shrimp_connect_any(card, UINT64_C(1) << info.host, "c-check", NULL, 0, &there, PATIENCE_MS));
 }
 
+/* Two ends of a channel within this machine. */
+struct pair {
+	struct shrimp_receive_buffer *own[2];
+	struct shrimp_send_buffer *out[2];
+	struct shrimp_end ends[2];
+};
+
+static void pair_open(struct pair *pair, int timeout_ms)
+{
+	struct shrimp_handle handles[2];
+
+	for (int end = 0; end < 2; end++)
+		pair->own[end] = receive_buffer(SHRIMP_NX_LENGTH, handles + end);
+	for (int end = 0; end < 2; end++) {
+		pair->out[end] = NULL;
+		CHECK(0, shrimp_map(card, handles + !end, 0, SHRIMP_NX_LENGTH, SHRIMP_MODE_SINGLE, pair->out + end));
+		CHECK(0, shrimp_end_init(pair->ends + end, pair->own[end], pair->out[end], timeout_ms));
+	}
+}
+
+static void pair_close(struct pair *pair)
+{
+	for (int end = 0; end < 2; end++)
+		shrimp_send_buffer_destroy(pair->out[end]);
+	for (int end = 0; end < 2; end++)
+		shrimp_receive_buffer_destroy(pair->own[end]);
+}
+
+/* With no time at all, a primitive finds what is there, and says that nothing is. */
+static void check_time_outs(void)
+{
+	static struct shrimp_nx here, there;
+	struct shrimp_single single;
+	struct shrimp_double halves;
+	struct shrimp_end ends[2];
+	struct pair one, other;
+	char text[8];
+
+	pair_open(&one, 0);
+	pair_open(&other, 0);
+	if (wrong)
+		return;
+	/* Of two nodes, of which one has sent something. */
+	ends[0] = one.ends[0];
+	ends[1] = other.ends[0];
+	CHECK(0, shrimp_nx_init(&here, ends, 2));
+	CHECK(0, shrimp_nx_init(&there, one.ends + 1, 1));
+	CHECK(-ETIMEDOUT, shrimp_crecv(&here, 7, text, sizeof(text)));
+	CHECK(0, shrimp_csend(&there, 7, "hello", 5, 0));
+	arrives((const uint32_t *)(const void *)one.ends[0].own, 5);
+	CHECK(5, shrimp_crecv(&here, 7, text, sizeof(text)));
+	CHECK(0, memcmp(text, "hello", 5));
+	/* A buffer that is free is found, whichever it is. */
+	for (int buffer = 0; buffer < SHRIMP_NX_BUFFERS; buffer++)
+		there.peers[0].busy[buffer] = 1;
+	CHECK(-ETIMEDOUT, shrimp_csend(&there, 7, "x", 1, 0));
+	there.peers[0].busy[SHRIMP_NX_BUFFERS - 1] = 0;
+	CHECK(0, shrimp_csend(&there, 7, "x", 1, 0));
+	CHECK(0, shrimp_single_sender(&single, other.ends));
+	CHECK(0, shrimp_single_wait_free(&single));
+	*single.own = 1;
+	CHECK(-ETIMEDOUT, shrimp_single_wait_free(&single));
+	*single.own = SHRIMP_SINGLE_FREE;
+	CHECK(-ETIMEDOUT, shrimp_single_wait(&single));
+	CHECK(0, shrimp_double_init(&halves, other.ends + 1, 64));
+	CHECK(-ETIMEDOUT, shrimp_double_wait(&halves));
+	pair_close(&other);
+	pair_close(&one);
+}
+
+/* A transfer is done when the engine has had it, whatever it does for others. */
+static void check_update(struct shrimp_receive_buffer *to, const struct shrimp_handle *handle)
+{
+	struct shrimp_update_seen seen = {0, 0, 0}, other = {0, 0, 0};
+	struct shrimp_send_buffer *from = NULL;
+	struct shrimp_update update;
+	struct shrimp_end end;
+
+	CHECK(0, shrimp_update_has_ended(&seen, 0x80000000u | SHRIMP_UPDATE_BASE | 9));
+	CHECK(1, shrimp_update_has_ended(&seen, 0x80000000u | 1024));
+	for (int ahead = 0; ahead < SHRIMP_UPDATE_AHEAD; ahead++)
+		CHECK(0, shrimp_update_has_ended(&other, 0x80000000u | (1000u + ahead)));
+	CHECK(1, shrimp_update_has_ended(&other, 0x80000000u | 2000));
+	CHECK(0, shrimp_map(card, handle, 0, 8192, SHRIMP_MODE_DELIBERATE, &from));
+	if (wrong)
+		return;
+	CHECK(-EINVAL, shrimp_end_init(&end, to, from, 0));
+	CHECK(0, shrimp_update_init(&update, from));
+	CHECK(0, shrimp_update_send(&update, 0, 2048));
+	CHECK(0, shrimp_update_wait(&update, PATIENCE_MS));
+	shrimp_send_buffer_destroy(from);
+}
+
 int main(void)
 {
 	struct shrimp_receive_buffer *to;
@@ -245,6 +339,8 @@ int main(void)
 	check_stores(from, to);
 	check_deliberate(from, to);
 	check_shared();
+	check_time_outs();
+	check_update(to, &handle);
 	check_end(from, to, &handle);
 	check_names();
 	shrimp_close(card);

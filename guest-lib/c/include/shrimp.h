@@ -167,9 +167,13 @@ struct shrimp_memory {
    */
   size_t length;
   /**
+   * When what is stored is sent: SHRIMP_MODE_.
+   */
+  uint32_t mode;
+  /**
    * For what may come: zeros.
    */
-  uint32_t reserved[8];
+  uint32_t reserved[7];
 };
 
 #ifdef __cplusplus

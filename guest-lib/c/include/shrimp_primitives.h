@@ -51,7 +51,34 @@ struct shrimp_end {
 /* How often who waits asks whether the other end still is there. */
 #define SHRIMP_LIFE_MS 100
 
-/* Makes an end of two buffers, which must outlive it. Who waits longer than timeout_ms is told so; with -1 nobody is. */
+/* Milliseconds of the monotonic clock: clock_gettime(2), which not every standard that a program is compiled by declares. */
+SHRIMP_SLOW int64_t shrimp_now_ms(void)
+{
+	struct { int64_t seconds, nanoseconds; } now = {0, 0};
+	long outcome;
+
+	__asm__ volatile("syscall" : "=a"(outcome) : "0"(228L), "D"(1L), "S"(&now) : "rcx", "r11", "memory");
+	return now.seconds * 1000 + now.nanoseconds / 1000000;
+}
+
+/* The end of a wait of timeout_ms that begins now; a negative one has no end. */
+SHRIMP_SLOW int64_t shrimp_deadline(int timeout_ms)
+{
+	return timeout_ms < 0 ? INT64_MAX : shrimp_now_ms() + timeout_ms;
+}
+
+/* Milliseconds until a deadline, 0 to limit_ms. */
+SHRIMP_SLOW int shrimp_left_ms(int64_t deadline, int limit_ms)
+{
+	int64_t left = deadline - shrimp_now_ms();
+
+	return left > limit_ms ? limit_ms : left < 0 ? 0 : (int)left;
+}
+
+/*
+ * Makes an end of two buffers, which must outlive it. A primitive that waits longer than timeout_ms for the other end fails with
+ * -ETIMEDOUT; -1 is no limit. -EINVAL: the send buffer is mapped for deliberate update, or does not begin where a page does.
+ */
 SHRIMP_SLOW int shrimp_end_init(struct shrimp_end *end, const struct shrimp_receive_buffer *own,
 				const struct shrimp_send_buffer *out, int timeout_ms)
 {
@@ -66,7 +93,7 @@ SHRIMP_SLOW int shrimp_end_init(struct shrimp_end *end, const struct shrimp_rece
 		outcome = shrimp_get_memory(out, &memory);
 	if (outcome < 0)
 		return outcome;
-	if ((uintptr_t)memory.stores % 4096)
+	if (memory.mode == SHRIMP_MODE_DELIBERATE || (uintptr_t)memory.stores % 4096)
 		return -EINVAL;
 	end->own = (unsigned char *)shrimp_receive_buffer_data(own);
 	end->own_length = info.length;
@@ -106,13 +133,16 @@ SHRIMP_SLOW int shrimp_end_changes(const struct shrimp_end *end, size_t offset, 
 	return __atomic_load_n((const uint32_t *)(const void *)(end->own + offset), __ATOMIC_ACQUIRE) != value ? 1 : outcome;
 }
 
-/* Returns when it is another. */
-SHRIMP_SLOW int shrimp_end_wait(const struct shrimp_end *end, size_t offset, uint32_t value)
+/*
+ * Returns when it is another. The caller has looked before: -ETIMEDOUT if the deadline is over. So a loop of looks and waits ends, also
+ * if the other end changes the word all the time.
+ */
+SHRIMP_SLOW int shrimp_end_wait(const struct shrimp_end *end, size_t offset, uint32_t value, int64_t deadline)
 {
-	int waited, outcome;
+	int left, outcome;
 
-	for (waited = 0; end->timeout_ms < 0 || waited < end->timeout_ms; waited += SHRIMP_LIFE_MS) {
-		outcome = shrimp_end_changes(end, offset, value, SHRIMP_LIFE_MS);
+	while ((left = shrimp_left_ms(deadline, SHRIMP_LIFE_MS)) > 0) {
+		outcome = shrimp_end_changes(end, offset, value, left);
 		if (outcome)
 			return outcome < 0 ? outcome : 0;
 	}
@@ -172,13 +202,14 @@ SHRIMP_FAST void shrimp_single_flag(const struct shrimp_single *single, uint32_t
 
 SHRIMP_SLOW int shrimp_single_until_free(const uint32_t *flag, uint32_t capacity, const struct shrimp_end *end)
 {
+	int64_t deadline = shrimp_deadline(end->timeout_ms);
 	uint32_t length;
 	int outcome;
 
 	while ((length = __atomic_load_n(flag, __ATOMIC_ACQUIRE)) != SHRIMP_SINGLE_FREE) {
 		if (length > capacity)
 			return -EPROTO;
-		outcome = shrimp_end_wait(end, 0, length);
+		outcome = shrimp_end_wait(end, 0, length, deadline);
 		if (outcome < 0)
 			return outcome;
 	}
@@ -187,11 +218,12 @@ SHRIMP_SLOW int shrimp_single_until_free(const uint32_t *flag, uint32_t capacity
 
 SHRIMP_SLOW int64_t shrimp_single_until_full(const uint32_t *flag, uint32_t capacity, const struct shrimp_end *end)
 {
+	int64_t deadline = shrimp_deadline(end->timeout_ms);
 	uint32_t length;
 	int outcome;
 
 	while ((length = __atomic_load_n(flag, __ATOMIC_ACQUIRE)) == SHRIMP_SINGLE_FREE) {
-		outcome = shrimp_end_wait(end, 0, SHRIMP_SINGLE_FREE);
+		outcome = shrimp_end_wait(end, 0, SHRIMP_SINGLE_FREE, deadline);
 		if (outcome < 0)
 			return outcome;
 	}
@@ -300,11 +332,12 @@ SHRIMP_FAST void shrimp_double_flag(unsigned char *half, uint32_t value)
 SHRIMP_SLOW int shrimp_double_until(const struct shrimp_end *end, size_t at, int is_full)
 {
 	const uint32_t *flag = (const uint32_t *)(const void *)(end->own + at);
+	int64_t deadline = shrimp_deadline(end->timeout_ms);
 	uint32_t value;
 	int outcome;
 
 	while (((value = __atomic_load_n(flag, __ATOMIC_ACQUIRE)) != 0) != is_full) {
-		outcome = shrimp_end_wait(end, at, value);
+		outcome = shrimp_end_wait(end, at, value, deadline);
 		if (outcome < 0)
 			return outcome;
 	}
@@ -429,12 +462,49 @@ SHRIMP_FAST int shrimp_update_is_done(const struct shrimp_update *update)
 	return is_done;
 }
 
-SHRIMP_SLOW int shrimp_update_until_free(const uint32_t *command, const struct shrimp_send_buffer *buffer)
+/* In what a command page says. */
+#define SHRIMP_UPDATE_BASE UINT32_C(0x40000000)
+#define SHRIMP_UPDATE_LEFT UINT32_C(0xffff)
+/* The most transfers that can be ahead of one. */
+#define SHRIMP_UPDATE_AHEAD 64
+
+/* What was seen of a transfer that is waited for. */
+struct shrimp_update_seen {
+	uint32_t left, others;
+	int itself;
+};
+
+/*
+ * Whether a transfer is done, by what the command page says where it began. The engine is free then; or it has had this transfer, and has
+ * another's; or it has had more of others' than can be ahead.
+ */
+SHRIMP_SLOW int shrimp_update_has_ended(struct shrimp_update_seen *seen, uint32_t says)
 {
+	uint32_t left = says & SHRIMP_UPDATE_LEFT;
+
+	if (!says)
+		return 1;
+	if (says & SHRIMP_UPDATE_BASE) {
+		seen->itself = 1;
+		return 0;
+	}
+	/* What is left of one becomes less, so this is the next. */
+	if (left > seen->left || !seen->others)
+		seen->others++;
+	seen->left = left;
+	return seen->itself || seen->others > SHRIMP_UPDATE_AHEAD;
+}
+
+SHRIMP_SLOW int shrimp_update_until_done(const uint32_t *command, const struct shrimp_send_buffer *buffer, int timeout_ms)
+{
+	int64_t deadline = shrimp_deadline(timeout_ms);
+	struct shrimp_update_seen seen = {0, 0, 0};
 	unsigned int looks = 0;
 	int outcome;
 
-	while (__atomic_load_n(command, __ATOMIC_ACQUIRE)) {
+	while (!shrimp_update_has_ended(&seen, __atomic_load_n(command, __ATOMIC_ACQUIRE))) {
+		if (shrimp_now_ms() >= deadline)
+			return -ETIMEDOUT;
 		if (++looks % 1000 == 0 && (outcome = shrimp_end_check(buffer)) < 0)
 			return outcome;
 		sched_yield();
@@ -442,10 +512,13 @@ SHRIMP_SLOW int shrimp_update_until_free(const uint32_t *command, const struct s
 	return shrimp_end_check(buffer);
 }
 
-/* Waits until the engine is free: then all that was sent has been read. Fails if the other end is gone. */
-SHRIMP_FAST int shrimp_update_wait(const struct shrimp_update *update)
+/*
+ * Waits until the card has read all that was sent, timeout_ms at most; -1 is no limit. What other processes send does not matter. Fails
+ * if the other end is gone.
+ */
+SHRIMP_FAST int shrimp_update_wait(const struct shrimp_update *update, int timeout_ms)
 {
-	return shrimp_update_until_free(update->last, update->buffer);
+	return shrimp_update_until_done(update->last, update->buffer, timeout_ms);
 }
 
 /*
@@ -509,23 +582,25 @@ SHRIMP_SLOW int shrimp_nx_init(struct shrimp_nx *nx, const struct shrimp_end *en
 /* Any buffer that is free. */
 SHRIMP_SLOW int shrimp_nx_until_free(const struct shrimp_nx_peer *peer)
 {
-	int waited, outcome;
+	int64_t deadline = shrimp_deadline(peer->end->timeout_ms);
 	unsigned int more;
 	uint32_t value;
+	int outcome;
 
-	for (waited = 0; peer->end->timeout_ms < 0 || waited < peer->end->timeout_ms; waited++) {
+	for (;;) {
 		for (more = 0; more < SHRIMP_NX_BUFFERS; more++) {
 			unsigned int buffer = (peer->next + more) % SHRIMP_NX_BUFFERS;
 
 			if (!__atomic_load_n(peer->busy + buffer, __ATOMIC_ACQUIRE))
 				return (int)buffer;
 		}
+		if (shrimp_now_ms() >= deadline)
+			return -ETIMEDOUT;
 		value = __atomic_load_n(peer->busy + peer->next, __ATOMIC_ACQUIRE);
 		outcome = value ? shrimp_end_changes(peer->end, SHRIMP_NX_BUSY + 4 * peer->next, value, 1) : 0;
 		if (outcome < 0)
 			return outcome;
 	}
-	return -ETIMEDOUT;
 }
 
 SHRIMP_FAST int shrimp_nx_send_piece(struct shrimp_nx_peer *peer, uint16_t type, const void *bytes, size_t length, uint32_t left)
@@ -646,10 +721,11 @@ SHRIMP_SLOW int shrimp_nx_glance(const struct shrimp_nx *nx, unsigned int only, 
 /* The next piece of this type; of this node, if it is one. */
 SHRIMP_SLOW int shrimp_nx_search(struct shrimp_nx *nx, uint16_t type, unsigned int only, struct shrimp_nx_piece *piece)
 {
-	int waited, outcome, gone = -ETIMEDOUT;
+	int64_t deadline = shrimp_deadline(nx->peers[0].end->timeout_ms);
+	int outcome, gone = -ETIMEDOUT;
 	unsigned int at;
 
-	for (waited = 0; nx->peers[0].end->timeout_ms < 0 || waited < nx->peers[0].end->timeout_ms;) {
+	for (;;) {
 		for (at = 0; at < nx->count; at++) {
 			*piece = nx->pending[at];
 			if (shrimp_nx_type(piece->place) == type && (only >= nx->nodes || only == piece->node)) {
@@ -660,13 +736,13 @@ SHRIMP_SLOW int shrimp_nx_search(struct shrimp_nx *nx, uint16_t type, unsigned i
 		}
 		outcome = shrimp_nx_collect(nx);
 		if (!outcome) {
+			if (shrimp_now_ms() >= deadline)
+				return gone;
 			outcome = shrimp_nx_glance(nx, only, &gone);
-			waited += only < nx->nodes ? 1 : (int)nx->nodes;
 		}
 		if (outcome < 0)
 			return outcome;
 	}
-	return gone;
 }
 
 SHRIMP_FAST int shrimp_nx_next(struct shrimp_nx *nx, uint16_t type, unsigned int only, struct shrimp_nx_piece *piece)

@@ -114,6 +114,7 @@ fn errno_of_mapping(why: &MappingError) -> c_int {
         MappingError::Place { .. } => EDOM,
         MappingError::Occupied => EBUSY,
         MappingError::NoHost { .. } => EHOSTUNREACH,
+        MappingError::NoAnswer { .. } => ETIMEDOUT,
         MappingError::TakenBack { .. } => ECONNRESET,
         MappingError::Lost { .. } => EHOSTDOWN,
         _ => EIO,
@@ -271,6 +272,7 @@ mod tests {
             (MappingError::Place { node: 1, export: 2 }, EDOM),
             (MappingError::Occupied, EBUSY),
             (MappingError::NoHost { node: 1 }, EHOSTUNREACH),
+            (MappingError::NoAnswer { node: 1 }, ETIMEDOUT),
             (MappingError::TakenBack { node: 1, export: 2 }, ECONNRESET),
             (MappingError::Lost { node: 1 }, EHOSTDOWN),
         ] {

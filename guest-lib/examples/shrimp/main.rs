@@ -20,6 +20,7 @@ mod measure;
 mod pages;
 mod primitives;
 mod queue;
+mod remap;
 mod seek;
 mod stream;
 mod trespass;
@@ -53,6 +54,12 @@ enum What {
         #[arg(default_value = "/dev/shrimp0")]
         node: PathBuf,
     },
+    /// Exports memory and unmaps it, as lines on standard input say, for tests
+    Remap {
+        /// The card's node
+        #[arg(default_value = "/dev/shrimp0")]
+        node: PathBuf,
+    },
     /// Does what lines on standard input say, for tests
     Desk,
 }
@@ -70,6 +77,7 @@ fn main() -> ExitCode {
             What::Primitives(options) => primitives::run(&card, &options),
             What::Count(options) => count::run(&card, &options),
             What::Trespass { node } => trespass::run(&node, card.host()?.ok_or("the link is down")?),
+            What::Remap { node } => remap::run(&node, card.host()?.ok_or("the link is down")?),
             What::Desk => desk::run(card),
         }
     })

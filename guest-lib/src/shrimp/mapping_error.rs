@@ -50,6 +50,12 @@ pub enum MappingError {
         /// The host.
         node: u32,
     },
+    /// The host is there, and its operating system has not answered in time.
+    #[error("host {node} did not answer in time when a mapping was asked for")]
+    NoAnswer {
+        /// The host.
+        node: u32,
+    },
     /// Its owner has taken the receive buffer back, or has ended: what is stored goes nowhere.
     #[error("export {export} of host {node} was taken back")]
     TakenBack {
@@ -77,6 +83,7 @@ impl MappingError {
             MappingError::NoHost { .. } | MappingError::TakenBack { .. } | MappingError::Lost { .. } => {
                 ErrorKind::PeerLost
             }
+            MappingError::NoAnswer { .. } => ErrorKind::TimedOut,
         }
     }
 }
@@ -91,7 +98,9 @@ pub(super) fn explain(handle: &Handle, end: u64, error: Error) -> Error {
         Errno::DOM => MappingError::Place { node, export }.into(),
         Errno::BUSY => MappingError::Occupied.into(),
         Errno::HOSTUNREACH => MappingError::NoHost { node }.into(),
+        Errno::TIMEDOUT => MappingError::NoAnswer { node }.into(),
         Errno::OPNOTSUPP => Error::Unsupported(OTHER_ADDRESSES),
+        Errno::NXIO => Error::Unsupported(BEYOND_TABLE),
         _ => error,
     }
 }
@@ -99,6 +108,9 @@ pub(super) fn explain(handle: &Handle, end: u64, error: Error) -> Error {
 /// What is said where the driver cannot name memory to the card.
 pub(super) const OTHER_ADDRESSES: &str =
     "the card sees other addresses of memory than the processor, as behind an IOMMU: no page can be mapped";
+
+/// What is said of memory that has no entry in the card's page table.
+pub(super) const BEYOND_TABLE: &str = "the memory lies behind the card's page table: start the card with more `--pages`, one for each 4 KiB of the machine's addresses";
 
 /// The errno of an error of the driver's.
 pub(super) fn errno(error: &Error) -> Option<Errno> {
@@ -126,7 +138,9 @@ mod tests {
             (Errno::DOM, ErrorKind::Invalid, "another place in a page"),
             (Errno::BUSY, ErrorKind::Invalid, "more than two parts"),
             (Errno::HOSTUNREACH, ErrorKind::PeerLost, "host 3 is not there"),
+            (Errno::TIMEDOUT, ErrorKind::TimedOut, "host 3 did not answer in time"),
             (Errno::OPNOTSUPP, ErrorKind::Unsupported, "IOMMU"),
+            (Errno::NXIO, ErrorKind::Unsupported, "more `--pages`"),
             (Errno::INTR, ErrorKind::System, "cannot map a buffer"),
         ] {
             let error = of(errno);

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::card::Shrimp;
 use super::handle::Handle;
-use super::mapping_error::{OTHER_ADDRESSES, errno};
+use super::mapping_error::{BEYOND_TABLE, OTHER_ADDRESSES, errno};
 use crate::core::attach::CardAttachment;
 use crate::core::device::{Node, nanoseconds};
 use crate::core::memory::Memory;
@@ -215,6 +215,7 @@ impl Drop for ReceiveBuffer {
 pub(super) fn refused(node: &Node<Shrimp>, bytes: u64, action: String, error: Error) -> Error {
     match (errno(&error), error) {
         (Some(Errno::OPNOTSUPP), _) => Error::Unsupported(OTHER_ADDRESSES),
+        (Some(Errno::NXIO), _) => Error::Unsupported(BEYOND_TABLE),
         (Some(Errno::NOMEM), Error::System { source, .. }) => {
             let other = node.error(action.clone());
             node.memory_error(bytes, action, other)(source)

@@ -85,7 +85,8 @@ pub enum MappingState {
 ///
 /// **When a store waits.** If the receive buffer was made by [`Card::export_paged`](super::Card::export_paged), the other host may use a
 /// page of it for something else while nobody stores there. The next store, or [`SendBuffer::send`], then waits until that host has
-/// the page back in memory; loads from this buffer do not. Order stays as it is.
+/// the page back in memory, or the mapping has ended because that host does not answer. Loads do not wait where the card sees stores; by
+/// the window a load behind a store waits for the buffer's first page. Order stays as it is.
 ///
 /// When it is dropped, what was stored is sent and nothing after it. It may be used by several threads; the order is then that in which
 /// the card hears of their stores, which for each thread is that of its program.

@@ -29,6 +29,23 @@ fn all_went_by_the_window(lab: &Lab, card: usize) -> Result<()> {
     Ok(())
 }
 
+/// Stores were seen, and none came by the window.
+pub(crate) fn all_were_seen(lab: &Lab, card: usize) -> Result<()> {
+    let [seen, by_window] = ["stores_seen", "stores_to_window"].map(|name| counter(lab, card, name));
+    let (seen, by_window) = (seen?, by_window?);
+    ensure!(seen > 0 && by_window == 0, "{seen} seen, {by_window} by the window");
+    Ok(())
+}
+
+/// A machine's card sees the machine's stores from now on, as long as this process has its mapping.
+pub(crate) fn sees_stores(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
+    let mut keeper = desk(lab, vm)?;
+    let (_, handle) = export(&mut keeper, 4096)?;
+    map(&mut keeper, &handle, "0 4096", "single")?;
+    eventually(|| Ok(keeper.ask("info")?["snoops"] == true), "the card sees stores")?;
+    Ok(keeper)
+}
+
 pub(crate) fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
     lab.card_counters(card)?["card"][name].as_u64().with_context(|| format!("no counter {name}"))
 }
@@ -117,8 +134,10 @@ fn a_message_is_stored_in_the_other_machine_and_pages_are_sent() -> Result<()> {
 
 #[test]
 fn what_is_stored_arrives_at_its_place_in_each_mode() -> Result<()> {
-    let lab = shrimp_lab(2)?;
-    stores_arrive(&lab)
+    let lab = lab_with(2, Snoop::Yes)?;
+    let _seen = sees_stores(&lab, 1)?;
+    stores_arrive(&lab)?;
+    all_were_seen(&lab, 1)
 }
 
 #[test]
@@ -265,8 +284,10 @@ fn a_machine_that_dies_is_lost_to_who_has_mapped_its_memory() -> Result<()> {
 
 #[test]
 fn items_of_a_queue_come_before_their_count() -> Result<()> {
-    let lab = shrimp_lab(2)?;
-    items_come_in_order(&lab)
+    let lab = lab_with(2, Snoop::Yes)?;
+    let _seen = sees_stores(&lab, 1)?;
+    items_come_in_order(&lab)?;
+    all_were_seen(&lab, 1)
 }
 
 fn items_come_in_order(lab: &Lab) -> Result<()> {

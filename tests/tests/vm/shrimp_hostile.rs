@@ -4,19 +4,22 @@ use std::num::NonZeroU8;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use hamlyn::shrimp::Handle;
 use hamlyn_abi::kernel::well_known::{HAMLYN_WELL_KNOWN_PLACE_SIZE, HAMLYN_WELL_KNOWN_PLACES};
 use hamlyn_abi::kernel::wire::{
     HAMLYN_WIRE_ACK, HAMLYN_WIRE_CARD, HAMLYN_WIRE_PROBE, HamlynRecord, HamlynWire,
 };
 use hamlyn_abi::shrimp::entry::SHRIMP_SYSTEM_PAGE;
+use hamlyn_abi::shrimp::wire::*;
 use hamlyn_fabric::{Attached, Header, HostId, Protocol, Request, Traffic, connect};
 use hamlyn_host::catalogue;
-use hamlyn_lab::{Lab, Memory};
+use hamlyn_lab::{Lab, Memory, Run};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use serde_json::json;
+use serde_json::{Value, json};
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::desk::Desk;
 use crate::shrimp::{arrives, both_are_usable, counter, desk, export, map, shrimp_lab};
 use crate::{lab_of, text};
 
@@ -101,13 +104,24 @@ struct Impostor {
     sequence: u32,
     expected: u32,
     serial: u32,
+    /// What was said of exports and mappings.
+    heard: Vec<HamlynWire>,
 }
 
 impl Impostor {
     /// Makes itself known to a host's operating system.
     fn meet(card: Attacker, victim: u16) -> Result<Impostor> {
         let incarnation = 0xbad_0000_0001;
-        let mut one = Impostor { card, victim, incarnation, theirs: 0, sequence: 0, expected: 0, serial: 0 };
+        let mut one = Impostor {
+            card,
+            victim,
+            incarnation,
+            theirs: 0,
+            sequence: 0,
+            expected: 0,
+            serial: 0,
+            heard: Vec::new(),
+        };
         let begun = Instant::now();
         while one.theirs == 0 {
             ensure!(begun.elapsed() < PATIENCE, "host {victim} does not answer");
@@ -143,6 +157,9 @@ impl Impostor {
         let is_message = ![HAMLYN_WIRE_ACK, HAMLYN_WIRE_PROBE].contains(&wire.kind);
         if is_message && wire.sequence == self.expected {
             self.expected += 1;
+            if wire.kind == HAMLYN_WIRE_CARD {
+                self.heard.push(wire);
+            }
         }
         if is_message || wire.kind == HAMLYN_WIRE_PROBE {
             let answer = HamlynWire { kind: HAMLYN_WIRE_ACK, ..HamlynWire::default() };
@@ -167,6 +184,55 @@ impl Impostor {
         self.sequence += 1;
         Ok(())
     }
+
+    /// Says something of exports and mappings.
+    fn say_of(&mut self, reason: u32, (from, to): (u32, u32), body: &[u8]) -> Result<()> {
+        let private_length = body.len() as u32;
+        let wire =
+            HamlynWire { kind: HAMLYN_WIRE_CARD, reason, from, to, private_length, ..HamlynWire::default() };
+        self.say(wire, body)
+    }
+
+    /// Acknowledges what the victim says, and does nothing of it, until that holds.
+    fn only_acknowledge(&mut self, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+        let begun = Instant::now();
+        while !holds()? {
+            ensure!(begun.elapsed() < 2 * PATIENCE, "it does not come to that: {what}");
+            self.listen()?;
+        }
+        Ok(())
+    }
+
+    /// Awaits a message of this kind about exports and mappings. Returns its words.
+    fn await_said(&mut self, reason: u32) -> Result<HamlynWire> {
+        let begun = Instant::now();
+        while !self.heard.iter().any(|wire| wire.reason == reason) {
+            ensure!(begun.elapsed() < PATIENCE, "the victim says nothing of kind {reason}");
+            self.listen()?;
+        }
+        let found = self.heard.iter().position(|wire| wire.reason == reason).context("it was there")?;
+        Ok(self.heard.remove(found))
+    }
+
+    /// Is an exporter, to which the victim maps a page.
+    fn accept_mapping(&mut self) -> Result<HamlynWire> {
+        let asked = self.await_said(SHRIMP_SAY_MAP)?;
+        let mut pages = ShrimpPages { first: 0, count: 1, ..ShrimpPages::default() };
+        pages.pages[0] = 77;
+        self.say_of(SHRIMP_SAY_PAGES, (asked.to, asked.from), pages.as_bytes())?;
+        Ok(asked)
+    }
+}
+
+/// Has a host wait no longer than 2 seconds for others.
+fn be_impatient(lab: &Lab, vm: usize) -> Result<()> {
+    let line = "echo 2000 >/sys/module/hamlyn/parameters/peer_timeout";
+    lab.vm(vm).run_as(0, ["sh", "-c", line])?.finish_text().map(drop)
+}
+
+/// A handle of memory that the attacker's host says it has.
+fn attackers_handle() -> Handle {
+    Handle::new(ATTACKER.into(), 5, 1234, 4096)
 }
 
 /// Numbers as they come, but often such as mean something.
@@ -245,7 +311,7 @@ fn an_operating_system_that_says_what_it_should_not_harms_nobody() -> Result<()>
     let mapping = map(&mut sender, &handle, "0 8192", "single")?;
     // This one the impostor may map: it knows the key, and what to say.
     let shared = receiver.ask("export 16384 2")?;
-    let key: u64 = text(&shared, "handle").parse::<hamlyn::shrimp::Handle>()?.key;
+    let key: u64 = text(&shared, "handle").parse::<Handle>()?.key;
     let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5a1d);
     for _ in 0..2000 {
@@ -278,6 +344,103 @@ fn an_operating_system_that_says_what_it_should_not_harms_nobody() -> Result<()>
     // It goes, and what it had mapped with it.
     drop(impostor);
     receiver.expect(&format!("unexport {}", shared["export"]), &json!({ "unexported": true }))?;
+    lab.check()?;
+    both_are_usable(&lab)
+}
+
+#[test]
+fn mapper_that_never_lets_go_is_taken_for_lost() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    be_impatient(&lab, 0)?;
+    let mut receiver = desk(&lab, 0)?;
+    let shared = receiver.ask("export 4096 2")?;
+    let handle: Handle = text(&shared, "handle").parse()?;
+    let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
+    let ask = ShrimpAsk { key: handle.key, offset: 0, length: 4096, first: 0, place: 0 };
+    impostor.say_of(SHRIMP_SAY_MAP, (9, handle.export), ask.as_bytes())?;
+    impostor.await_said(SHRIMP_SAY_PAGES)?;
+    // It is alive, and acknowledges all.
+    let line = format!("unexport {}", shared["export"]);
+    let (_receiver, done) = while_it_acknowledges(&mut impostor, receiver, &line)?;
+    ensure!(done == json!({ "unexported": true }), "{done}");
+    ensure!(impostor.heard.iter().any(|wire| wire.reason == SHRIMP_SAY_GONE), "it was told");
+    let holders = || lab.vm(0).run_as(0, ["sed", "1d", "/sys/class/shrimp/shrimp0/holders"])?.finish_text();
+    crate::eventually(|| Ok(holders()?.is_empty()), "the user's share is given back")?;
+    both_are_usable(&lab)
+}
+
+#[test]
+fn store_does_not_wait_forever_for_a_page() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    be_impatient(&lab, 0)?;
+    let mut sender = desk(&lab, 0)?;
+    let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
+    sender.begin(&format!("map {} 0 4096 single", attackers_handle()))?;
+    let asked = impostor.accept_mapping()?;
+    let made = sender.answer()?;
+    ensure!(made["mapping"].is_u64(), "{made}");
+    let part = ShrimpPart { first: 0, count: 1 };
+    impostor.say_of(SHRIMP_SAY_INVALIDATE, (asked.to, asked.from), part.as_bytes())?;
+    impostor.await_said(SHRIMP_SAY_INVALIDATED)?;
+    // The page is asked for, and never comes.
+    let mapping = &made["mapping"];
+    let stored = while_it_acknowledges(&mut impostor, sender, &format!("store {mapping} 0 5"))?;
+    ensure!(stored.1 == json!({ "stored": true }), "{}", stored.1);
+    let mut sender = stored.0;
+    sender.expect(&format!("state {mapping}"), &json!({ "state": "lost" }))?;
+    both_are_usable(&lab)
+}
+
+/// Has a desk do something while the impostor acknowledges everything. Returns the desk, and its answer.
+fn while_it_acknowledges(
+    impostor: &mut Impostor,
+    mut desk: Desk<Run>,
+    line: &str,
+) -> Result<(Desk<Run>, Value)> {
+    let line = line.to_owned();
+    let asking = std::thread::spawn(move || {
+        let answer = desk.ask(&line);
+        answer.map(|answer| (desk, answer))
+    });
+    impostor.only_acknowledge("an answer", || Ok(asking.is_finished()))?;
+    asking.join().map_err(|_| anyhow::anyhow!("the desk's thread panicked"))?
+}
+
+#[test]
+fn map_fails_when_the_exporter_does_not_answer() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    be_impatient(&lab, 0)?;
+    let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
+    let line = format!("map {} 0 4096 single", attackers_handle());
+    let (_, answer) = while_it_acknowledges(&mut impostor, desk(&lab, 0)?, &line)?;
+    let error = answer["error"].as_str().unwrap_or_default();
+    ensure!(error.contains("host 2 did not answer in time"), "{answer}");
+    both_are_usable(&lab)
+}
+
+#[test]
+fn host_that_takes_nothing_costs_only_those_who_store_to_it() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    let (mut sender, mut bystander, mut receiver) = (desk(&lab, 0)?, desk(&lab, 0)?, desk(&lab, 1)?);
+    let (buffer, handle) = export(&mut receiver, 4096)?;
+    let honest = map(&mut bystander, &handle, "0 4096", "single")?;
+    let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
+    sender.begin(&format!("map {} 0 4096 single", attackers_handle()))?;
+    impostor.accept_mapping()?;
+    let made = sender.answer()?;
+    let (mapping, own) = (made["mapping"].clone(), counter(&lab, 0, "packets_cut_off")?);
+    ensure!(mapping.is_u64() && own == 0, "{made}");
+    // From now on nothing is taken at the attacker's port, and it is stored to as fast as can be.
+    sender.expect(&format!("flood {mapping}"), &json!({ "flooding": true }))?;
+    crate::eventually(|| Ok(counter(&lab, 0, "packets_cut_off")? > 0), "the attacker is cut off")?;
+    for value in 1..20 {
+        bystander.expect(&format!("store {honest} 0 {value}"), &json!({ "stored": true }))?;
+        arrives(&mut receiver, &buffer, 0, value)?;
+    }
+    bystander
+        .fails(&format!("map {} 0 4096 single", attackers_handle()), "host 2 is not there, or is lost")?;
+    sender.0.kill(9)?;
+    sender.0.wait()?;
     lab.check()?;
     both_are_usable(&lab)
 }

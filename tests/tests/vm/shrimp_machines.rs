@@ -159,3 +159,48 @@ fn what_is_mapped_anew_under_traffic_gets_nothing_of_what_was_there_before() -> 
     }
     both_are_usable(&lab)
 }
+
+#[test]
+fn driver_is_unbound_while_a_process_has_a_mapping_mapped() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (_, handle) = export(&mut receiver, 8192)?;
+    let mapping = map(&mut sender, &handle, "0 8192", "single")?;
+    sender.expect(&format!("store {mapping} 0 5"), &json!({ "stored": true }))?;
+    let driver =
+        "device=$(basename $(readlink -f /sys/class/shrimp/shrimp0/device)); cd /sys/bus/pci/drivers/hamlyn";
+    let shell = |line: &str| lab.vm(1).run_as(0, ["sh", "-c", line])?.finish_text();
+    shell(&format!("{driver}; (echo $device >unbind; echo $device >/tmp/unbound) >/dev/null 2>&1 &"))?;
+    eventually(|| Ok(!shell("cat /tmp/unbound 2>/dev/null || true")?.is_empty()), "the driver is unbound")?;
+    // The process still has what it has mapped, which leads nowhere.
+    sender.expect(&format!("store {mapping} 4 6"), &json!({ "stored": true }))?;
+    shell("cd /sys/bus/pci/drivers/hamlyn; cat /tmp/unbound >bind")?;
+    drop(sender);
+    let usable = || Ok(both_are_usable(&lab).is_ok());
+    eventually(usable, "the card is usable once it is bound again")
+}
+
+#[test]
+fn root_sets_thresholds_and_merge_time_while_the_card_runs() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let shell = |user: u32, line: &str| lab.vm(1).run_as(user, ["sh", "-c", line])?.finish_text();
+    let knobs = "cd /sys/class/shrimp/shrimp0";
+    for (name, value, is) in
+        [("out_threshold", "100", "100"), ("in_threshold", "0", "1"), ("merge_time", "4000000", "1000000")]
+    {
+        let said = shell(0, &format!("{knobs}; echo {value} >{name}; cat {name}"))?;
+        ensure!(said == [is], "{name}: {said:?}");
+    }
+    ensure!(
+        shell(1000, &format!("{knobs}; echo 5 >merge_time || echo refused"))?.contains(&"refused".to_owned())
+    );
+    // A threshold of a few packets holds stores up, and loses none.
+    let (buffer, handle) = export(&mut receiver, 8192)?;
+    let mapping = map(&mut sender, &handle, "0 8192", "single")?;
+    sender.expect(&format!("fill {mapping} 0 8192 3"), &json!({ "filled": 8192 }))?;
+    let check = format!("check {buffer} 0 8192 3");
+    eventually(|| Ok(receiver.ask(&check)?["arrived"] == true), "all of it arrives")?;
+    ensure!(counter(&lab, 1, "outgoing_full")? > 0, "the threshold was reached");
+    Ok(())
+}

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
+use crate::shrimp::{all_were_seen, sees_stores};
 use crate::{Turn, eventually, if_long, lab_of, text};
 
 /// The exporter's machine, and the mapper's.
@@ -149,10 +150,13 @@ fn a_page_stays_until_who_stores_to_it_has_said_that_he_does_not() -> Result<()>
 
 #[test]
 fn pages_that_left_come_back_when_they_are_stored_to() -> Result<()> {
-    let lab = paging_lab(Snoop::Auto)?;
+    let lab = paging_lab(Snoop::Yes)?;
+    let seen = sees_stores(&lab, MAPPER)?;
     for mode in ["single", "blocked", "deliberate"] {
         come_back(&lab, mode)?;
     }
+    all_were_seen(&lab, MAPPER)?;
+    drop(seen);
     nothing_is_left(&lab)
 }
 
@@ -187,13 +191,10 @@ fn come_back(lab: &Lab, mode: &str) -> Result<()> {
     // Once more, and all of them.
     pair.page_out(lab)?;
     pair.fill(2, mode)?;
-    // Who waits for a word that is not in memory sees it come.
+    // Who waits for a word that is not in memory sees it come. By the window a load brings the first page back.
+    let before = first_word(&mut pair.sender, &pair.mapping)?;
     pair.page_out(lab)?;
-    pair.receiver.begin(&format!(
-        "wait {} 0 {}",
-        pair.buffer,
-        first_word(&mut pair.sender, &pair.mapping)?
-    ))?;
+    pair.receiver.begin(&format!("wait {} 0 {before}", pair.buffer))?;
     pair.store(0, 77)?;
     if mode == "deliberate" {
         pair.sender.expect(&format!("send {} 0 4", pair.mapping), &json!({ "sent": true }))?;
@@ -209,10 +210,13 @@ fn first_word(sender: &mut Desk<Run>, mapping: &Value) -> Result<u64> {
 
 #[test]
 fn nothing_is_lost_or_overtakes_while_pages_come_and_go() -> Result<()> {
-    let lab = paging_lab(Snoop::Auto)?;
+    let lab = paging_lab(Snoop::Yes)?;
+    let seen = sees_stores(&lab, MAPPER)?;
     for mode in ["single", "blocked"] {
         traffic(&lab, mode)?;
     }
+    all_were_seen(&lab, MAPPER)?;
+    drop(seen);
     nothing_is_left(&lab)
 }
 
@@ -318,4 +322,27 @@ fn system_calls_on_an_absent_page_fail_at_once() -> Result<()> {
     returns("write", 4)?;
     // Taking many small mappings away would hold the card's lock for long.
     returns("split", -Errno::INVAL.raw_os_error())
+}
+
+#[test]
+fn page_whose_address_is_used_anew_does_not_come_back() -> Result<()> {
+    let lab = paging_lab(Snoop::Auto)?;
+    let mut exporter = Desk(lab.vm(EXPORTER).run(["shrimp", "remap"])?);
+    let handle = text(&exporter.answer()?, "handle");
+    let mut sender = desk(&lab, MAPPER)?;
+    let mapping = sender.ask(&format!("map {handle} 0 {} single", PAGES * 4096))?["mapping"].clone();
+    ensure!(mapping.is_u64(), "{mapping}");
+    shell(&lab, EXPORTER, DROP)?;
+    let swapped = json!({ "present": 0, "swapped": PAGES });
+    let is_out = || {
+        exporter.expect("page-out", &json!({ "told": true }))?;
+        Ok(exporter.ask("pages")? == swapped)
+    };
+    eventually(is_out, "all pages are swapped out")?;
+    exporter.expect("replace", &json!({ "replaced": true }))?;
+    // The store ends, and the mapping with it: the memory at the address is other memory.
+    sender.expect(&format!("store {mapping} 100 5"), &json!({ "stored": true }))?;
+    let (state, taken) = (format!("state {mapping}"), json!({ "state": "taken back" }));
+    eventually(|| Ok(sender.ask(&state)? == taken), "the mapper is told")?;
+    exporter.expect("is-own", &json!({ "unchanged": true }))
 }

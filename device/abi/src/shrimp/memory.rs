@@ -14,17 +14,19 @@
 //! of it. So a process compares with 0 and exchanges with `n` in one locked instruction until it finds 0 (section 4.3). A processor
 //! whose compare fails writes back what it has read: that has [`SHRIMP_BUSY`] or is 0, and never starts anything. Two processors
 //! whose bus does not keep the two halves of a locked instruction together may both be told that the engine is free: then the
-//! second transfer waits for the first, up to [`SHRIMP_MAX_WAITING`], one for each page.
+//! second transfer waits for the first, up to [`SHRIMP_MAX_WAITING`], one for each page. Those of the operating system's own pages
+//! are not counted, and one for each place of them may wait.
 //!
 //! A store of [`SHRIMP_SET_MODE`] plus `SHRIMP_MODE_*` changes the update mode of the part, which must be mapped out.
-//! [`SHRIMP_REPORT_NEXT`] asks that the next arrival for the page be reported, [`SHRIMP_REPORT_NONE`] no more.
+//! [`SHRIMP_REPORT_NEXT`] asks that the next arrival for the page be reported. It cannot be taken back: others may rely on it.
 //!
 //! What is refused changes nothing, and is counted.
 //!
 //! # Window pages
 //! For hosts whose stores the card does not see: a store to a window page, of 1, 2, 4 or 8 bytes, is one to the page itself, which the
-//! card carries out and then takes for one that it has seen. Each byte must be mapped out. One that the Outgoing FIFO cannot hold any
-//! more is refused: who goes on storing here though the FIFO is at its threshold may lose stores. A load says what is in the page.
+//! card carries out and then takes for one that it has seen. Each byte must be mapped out. While the Outgoing FIFO is at its threshold
+//! no access to the card is taken: a posted store waits on its way, and its processor at its next load. A store that the FIFO cannot
+//! hold at all is refused. A load says what is in the page.
 
 /// The most words of a transfer: a page.
 pub const SHRIMP_MAX_WORDS: u32 = 1024;
@@ -41,5 +43,3 @@ pub const SHRIMP_MAX_WAITING: u32 = 64;
 pub const SHRIMP_SET_MODE: u32 = 0x0100_0000;
 /// Stored: the next arrival for the page is to be reported.
 pub const SHRIMP_REPORT_NEXT: u32 = 0x0200_0000;
-/// Stored: no arrival need be reported.
-pub const SHRIMP_REPORT_NONE: u32 = 0x0300_0000;

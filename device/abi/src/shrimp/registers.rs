@@ -18,13 +18,17 @@ pub const SHRIMP_REG_IN_FILL: u32 = 0x118;
 /// [`SHRIMP_MAX_MERGE_TIME`].
 pub const SHRIMP_REG_MERGE_TIME: u32 = 0x11c;
 /// RW. 1: what arrives stays in the Incoming FIFO until this is 0 again, which it becomes by itself when that has been full for 5
-/// seconds. At power-on 0.
+/// seconds. It stays 0 for 300 seconds then, also over a reset. At power-on 0.
 pub const SHRIMP_REG_HOLD: u32 = 0x120;
 /// RO. 1 if the card sees the stores of this host's processors on their bus; 0 if it has to be told of them by its window
 /// ([`super::memory`]).
 pub const SHRIMP_REG_SNOOPS: u32 = 0x124;
 /// WO. How many records of the arrival queue the driver has taken, modulo 2^32 ([`super::arrival`]).
 pub const SHRIMP_REG_ARRIVALS_TAKEN: u32 = 0x128;
+/// RO, 8 bytes. Hosts that are cut off, bit `n` for host `n`: what is stored for them goes nowhere. A host is cut off for 60 seconds
+/// when it has kept the Outgoing FIFO at its threshold for 3 seconds, in sum, and has taken less than a sixteenth of
+/// [`SHRIMP_REG_FIFO`] bytes meanwhile. [`SHRIMP_VECTOR_OUTGOING`] is raised.
+pub const SHRIMP_REG_CUT_OFF: u32 = 0x130;
 
 /// The longest time of [`SHRIMP_REG_MERGE_TIME`].
 pub const SHRIMP_MAX_MERGE_TIME: u32 = 1_000_000;
@@ -32,5 +36,5 @@ pub const SHRIMP_MAX_MERGE_TIME: u32 = 1_000_000;
 /// MSI-X vector that reports arrivals: there are new records in the arrival queue.
 pub const SHRIMP_VECTOR_ARRIVAL: u32 = 1;
 /// MSI-X vector that reports that the Outgoing FIFO has reached its threshold. It is raised again after the FIFO has been down
-/// to half of that.
+/// to half of that. Also: a host is cut off ([`SHRIMP_REG_CUT_OFF`]).
 pub const SHRIMP_VECTOR_OUTGOING: u32 = 2;

@@ -2,7 +2,7 @@
 //! [`ShrimpStatistic`].
 
 /// How many counters there are.
-pub const SHRIMP_STATISTICS: u32 = 28;
+pub const SHRIMP_STATISTICS: u32 = 30;
 
 macro_rules! statistics {
     ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
@@ -75,6 +75,10 @@ statistics! {
     CommandsRefused = 26, "commands_refused";
     /// How often the host failed to keep the handshake.
     HandshakeLapses = 27, "handshake_lapses";
+    /// Packets discarded, of stores and transfers: their host had kept the Outgoing FIFO at its threshold, and is cut off.
+    PacketsCutOff = 28, "packets_cut_off";
+    /// Writes to [`super::registers::SHRIMP_REG_HOLD`] refused: this host has stopped the network before.
+    HoldsRefused = 29, "holds_refused";
 }
 
 impl From<ShrimpStatistic> for usize {

@@ -10,8 +10,8 @@
 //!
 //! Errors beside those of all calls: `ENOSPC` (the driver has no more exports or mappings), `EBUSY` (a part of a page
 //! is exported, or mapped out, already; or is neither at the beginning nor at the end of its page and would need a third
-//! part), `EOPNOTSUPP` (the card sees other addresses than the processor, as behind an IOMMU, or has no
-//! entry for a page).
+//! part), `EOPNOTSUPP` (the card sees other addresses than the processor, as behind an IOMMU), `ENXIO` (the card has no entry for a
+//! page).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -21,15 +21,16 @@ use crate::uapi::{CardArgument, CardQuery, HamlynObject, card_call};
 /// Exports a buffer. Argument: [`ShrimpExport`].
 pub const SHRIMP_IOC_EXPORT: u32 = card_call::<ShrimpExport>(SHRIMP_MODEL, 0);
 /// Takes an export back. Argument: [`HamlynObject`]. When it returns nothing more arrives; the memory is unpinned when each
-/// host that had mapped it has said that its mappings are gone, or is lost.
+/// host that had mapped it has said that its mappings are gone, or is lost. A host that does not say so in time is taken for lost.
 pub const SHRIMP_IOC_UNEXPORT: u32 = card_call::<HamlynObject>(SHRIMP_MODEL, 1);
 /// Maps a buffer to an export of another host, or of the same. Argument: [`ShrimpMap`]. It waits for the other operating
-/// system: `EINTR` if a signal came, `EHOSTUNREACH` if there is no such host or it is lost, `EACCES` if there is no such export there,
+/// system: `EINTR` if a signal came, `ETIMEDOUT` if it does not answer in time, `EHOSTUNREACH` if there is no such host or it is lost, `EACCES` if there is no such export there,
 /// or not for this host, or under another key; `ERANGE` if the export is shorter; `EDOM` if it begins at another offset of a page.
 pub const SHRIMP_IOC_MAP: u32 = card_call::<ShrimpMap>(SHRIMP_MODEL, 2);
 /// Ends a mapping. Argument: [`HamlynObject`]. When it returns nothing more is sent.
 pub const SHRIMP_IOC_UNMAP: u32 = card_call::<HamlynObject>(SHRIMP_MODEL, 3);
-/// Sleeps while a word of an export is as it was. Argument: [`ShrimpWait`]. `ETIMEDOUT`; `EINTR` if a signal's handler has run.
+/// Sleeps while a word of an export is as it was. Argument: [`ShrimpWait`]. `ETIMEDOUT`; `EINTR` if a signal's handler has run;
+/// `EFAULT` if the word's page has left, and the process has unmapped its address since; `EBUSY` if it leaves again and again.
 pub const SHRIMP_IOC_WAIT: u32 = card_call::<ShrimpWait>(SHRIMP_MODEL, 4);
 /// Says whether a mapping still leads somewhere. Argument: [`ShrimpState`].
 pub const SHRIMP_IOC_STATE: u32 = card_call::<ShrimpState>(SHRIMP_MODEL, 5);
@@ -82,7 +83,8 @@ pub struct ShrimpExport {
 /// Of an export: its pages stay in memory (the first policy of section 4.4).
 pub const SHRIMP_POLICY_PINNED: u32 = 0;
 /// Of an export: the operating system may use a page for something else once no mapping stores to it any more, and brings it back
-/// when one is about to (the second policy of section 4.4).
+/// when one is about to (the second policy of section 4.4), unless the process has unmapped its address: then the mapping ends. The
+/// memory is anonymous, or of tmpfs, a memfd or hugetlbfs; `EINVAL` if not, as another file system could be waited for without end.
 pub const SHRIMP_POLICY_PAGED: u32 = 1;
 
 /// In [`ShrimpMap::mode`], with a mode: whatever the process stores goes by the mapping's command pages, its window pages, or its

@@ -72,13 +72,14 @@ impl Arrivals {
         *self = Self::default();
     }
 
-    /// The next arrival for the page is to be reported, or need not be.
-    pub(crate) fn ask(&mut self, page: u32, wanted: bool) {
-        if wanted {
-            self.asked.insert(page);
-        } else {
-            self.asked.remove(&page);
-        }
+    /// The next arrival for the page is to be reported.
+    pub(crate) fn ask(&mut self, page: u32) {
+        self.asked.insert(page);
+    }
+
+    /// Nothing arrives for the page any more.
+    pub(crate) fn forget(&mut self, page: u32) {
+        self.asked.remove(&page);
     }
 
     /// Whether an arrival for the page is to be reported because somebody asked: once.

@@ -46,10 +46,9 @@ impl ShrimpCard {
                 self.outgoing.close();
                 self.nipt.set_mode(address, operand)
             }
-            SHRIMP_REPORT_NEXT | SHRIMP_REPORT_NONE if operand == 0 => {
+            SHRIMP_REPORT_NEXT if operand == 0 => {
                 let page = (address / PAGE) as u32;
-                let mapped = self.nipt.is_mapped_in(page);
-                mapped.then(|| self.arrivals.ask(page, operation == SHRIMP_REPORT_NEXT))
+                self.nipt.is_mapped_in(page).then(|| self.arrivals.ask(page))
             }
             _ => None,
         }

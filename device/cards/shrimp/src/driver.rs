@@ -25,7 +25,8 @@ impl ShrimpCard {
             SHRIMP_REG_OUT_FILL => self.outgoing.fill() as u64,
             SHRIMP_REG_IN_FILL => self.incoming.fill() as u64,
             SHRIMP_REG_MERGE_TIME => self.merge_time.as_micros() as u64,
-            SHRIMP_REG_HOLD => self.incoming.hold.into(),
+            SHRIMP_REG_HOLD => self.incoming.holds().into(),
+            SHRIMP_REG_CUT_OFF => self.outgoing.cut_off(),
             SHRIMP_REG_SNOOPS => self.snoops.into(),
             _ => 0,
         })
@@ -42,7 +43,10 @@ impl ShrimpCard {
 
     fn write_own(&mut self, ports: &Ports<'_>, offset: u32, value: u32) {
         match offset {
-            SHRIMP_REG_OUT_THRESHOLD => self.outgoing.set_threshold(value as usize),
+            SHRIMP_REG_OUT_THRESHOLD => {
+                self.outgoing.set_threshold(value as usize);
+                self.look(ports);
+            }
             SHRIMP_REG_IN_THRESHOLD => {
                 self.incoming.set_threshold(value as usize);
                 self.incoming.look(ports.clock.now());
@@ -51,7 +55,9 @@ impl ShrimpCard {
                 self.merge_time = Duration::from_micros(value.min(SHRIMP_MAX_MERGE_TIME).into());
             }
             SHRIMP_REG_HOLD => {
-                self.incoming.hold = value & 1 != 0;
+                if !self.incoming.set_hold(value & 1 != 0, ports.clock.now()) {
+                    self.count(ShrimpStatistic::HoldsRefused);
+                }
                 self.drain(ports);
             }
             SHRIMP_REG_ARRIVALS_TAKEN => {
@@ -104,7 +110,7 @@ impl ShrimpCard {
         self.nipt.set(page, entry);
         self.counters.add(ShrimpStatistic::TransfersCut, cut as u64);
         if !self.nipt.is_mapped_in(page) {
-            self.arrivals.ask(page, false);
+            self.arrivals.forget(page);
         }
         Ok(())
     }

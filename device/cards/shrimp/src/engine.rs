@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use hamlyn_abi::shrimp::entry::ShrimpEntry;
+use hamlyn_abi::shrimp::entry::{SHRIMP_SYSTEM_PAGE, ShrimpEntry};
 use hamlyn_abi::shrimp::memory::*;
 use hamlyn_card::ports::{Dma, DmaFault, VolatileSlice};
 
@@ -17,6 +17,8 @@ struct Transfer {
     next: u64,
     /// Bytes.
     left: u64,
+    /// It is the operating system's own.
+    is_system: bool,
 }
 
 /// The engine.
@@ -61,14 +63,25 @@ impl Engine {
     /// Starts a transfer, or has it wait if another processor was quicker. `None`: it cannot be.
     pub(crate) fn start(&mut self, nipt: &Nipt, address: u64, words: u32) -> Option<()> {
         let length = u64::from(words) * 4;
-        nipt.part_out(address).filter(|part| part.is_sent(address, length))?;
-        let mut waiting = self.transfers.iter().skip(1);
-        let has_one = waiting.any(|transfer| transfer.base / PAGE == address / PAGE);
-        if words > SHRIMP_MAX_WORDS || has_one || self.transfers.len() > SHRIMP_MAX_WAITING as usize {
+        let part = nipt.part_out(address).filter(|part| part.is_sent(address, length))?;
+        let is_system = part.target.address / PAGE == SHRIMP_SYSTEM_PAGE;
+        if words > SHRIMP_MAX_WORDS || !self.may_wait(address, is_system) {
             return None;
         }
-        self.transfers.push_back(Transfer { base: address, next: address, left: length });
+        self.transfers.push_back(Transfer { base: address, next: address, left: length, is_system });
         Some(())
+    }
+
+    /// Whether there is a place for one more. Processes cannot take those of the operating system.
+    fn may_wait(&self, address: u64, is_system: bool) -> bool {
+        let mut waiting = self.transfers.iter().skip(1);
+        if is_system {
+            // Its messages are at different places of a page.
+            return !waiting.any(|transfer| transfer.base == address);
+        }
+        let others = self.transfers.iter().filter(|transfer| !transfer.is_system).count();
+        others <= SHRIMP_MAX_WAITING as usize
+            && !waiting.any(|transfer| transfer.base / PAGE == address / PAGE)
     }
 
     /// The next piece of the transfer that is under way. `true`: it was the last.

@@ -19,14 +19,18 @@ pub(crate) struct Incoming {
     threshold: usize,
     capacity: usize,
     /// The driver wants what arrives to stay here.
-    pub(crate) hold: bool,
+    hold: bool,
     /// Since when nothing more is taken.
     full_since: Option<Duration>,
+    /// Nothing is held before then.
+    rests_until: Duration,
 }
 
 /// How long the network stands for a host that holds what arrives: then it is let in. Whoever sends stands with it, and a
 /// machine whose store is not taken at all for 20 seconds is lost.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a host whose card has stopped the network for [`PATIENCE`] cannot have it held again.
+const REST: Duration = Duration::from_secs(300);
 
 impl Incoming {
     pub(crate) fn new(capacity: usize) -> Self {
@@ -37,7 +41,29 @@ impl Incoming {
             capacity,
             hold: false,
             full_since: None,
+            rests_until: Duration::ZERO,
         }
+    }
+
+    /// The same after a reset, which does not shorten the rest.
+    pub(crate) fn renewed(&self) -> Self {
+        Self { rests_until: self.rests_until, ..Self::new(self.capacity) }
+    }
+
+    pub(crate) fn holds(&self) -> bool {
+        self.hold
+    }
+
+    /// Has what arrives stay here, or no more. Returns false if that is refused.
+    pub(crate) fn set_hold(&mut self, hold: bool, now: Duration) -> bool {
+        self.hold = hold && now >= self.rests_until;
+        self.hold == hold
+    }
+
+    /// What is held is let in, as the network has stood for long enough.
+    pub(crate) fn end_hold(&mut self, now: Duration) {
+        self.hold = false;
+        self.rests_until = now + REST;
     }
 
     pub(crate) fn fill(&self) -> usize {

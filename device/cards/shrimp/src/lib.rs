@@ -7,6 +7,7 @@
 //! | the page table, with pages split between two mappings | 3.1, 3.2, 4 | `nipt` |
 //! | a store that was seen, and one to a window page | 4, 4.1 | `stores` |
 //! | the Outgoing FIFO, with blocked-write's merging | 4, 4.1 | `outgoing` |
+//! | destinations that stop this host's processors | 4 | `slow` |
 //! | command pages | 4.2 | `commands` |
 //! | the engine for deliberate update | 4.3 | `engine` |
 //! | what arrives: checks, the Incoming FIFO, deposits | 3.1, 4 | `incoming` |
@@ -24,6 +25,7 @@ mod model;
 mod nipt;
 mod outgoing;
 mod packet;
+mod slow;
 mod stores;
 
 use std::collections::HashMap;
@@ -130,8 +132,12 @@ impl ShrimpCard {
             engine::Step::Idle => return false,
             engine::Step::Cut => self.count(ShrimpStatistic::TransfersCut),
             engine::Step::Data(target, data) => {
-                if let Some(places) = self.places(target.node) {
-                    self.outgoing.put(target, places, &data);
+                match self.places(target.node) {
+                    Some(_) if self.outgoing.is_cut_off(target.node) => {
+                        self.count(ShrimpStatistic::PacketsCutOff);
+                    }
+                    Some(places) => self.outgoing.put(target, places, &data),
+                    None => {}
                 }
                 if done {
                     self.count(ShrimpStatistic::TransfersDone);
@@ -147,8 +153,23 @@ impl ShrimpCard {
         Some([self.here?, Coordinates::of(node, self.columns)?])
     }
 
+    /// Notes whether this host's processors are stopped by the Outgoing FIFO.
+    fn look(&mut self, ports: &Ports<'_>) {
+        self.outgoing.look(self.here.is_some(), &|| ports.clock.now());
+    }
+
+    /// Cuts off a host that stops this one's processors.
+    fn judge(&mut self, ports: &Ports<'_>, now: Duration) {
+        if let Some((node, packets)) = self.outgoing.judge(now) {
+            tracing::debug!(node, packets, "a host that takes too little is cut off");
+            self.counters.add(ShrimpStatistic::PacketsCutOff, packets as u64);
+            ports.interrupt.raise(SHRIMP_VECTOR_OUTGOING as u16);
+        }
+    }
+
     /// Interrupts the processor if the Outgoing FIFO has reached its threshold (section 4).
     fn tell_if_full(&mut self, ports: &Ports<'_>) {
+        self.look(ports);
         if self.outgoing.take_overrun() {
             self.count(ShrimpStatistic::OutgoingFull);
             ports.interrupt.raise(SHRIMP_VECTOR_OUTGOING as u16);
@@ -200,6 +221,7 @@ impl Card for ShrimpCard {
         let ran = self.run_engine(ports);
         match self.outgoing.send_next(link) {
             Ok(data) => {
+                self.look(ports);
                 self.count(ShrimpStatistic::PacketsSent);
                 self.counters.add(ShrimpStatistic::BytesSent, data as u64);
                 Progress::Worked
@@ -243,7 +265,8 @@ impl Card for ShrimpCard {
 
     fn alarm(&self) -> Option<Duration> {
         let closing = self.outgoing.deadline(self.merge_time);
-        [self.chassis.deadline(), closing, self.incoming.deadline()].into_iter().flatten().min()
+        let slow = self.outgoing.judgement();
+        [self.chassis.deadline(), closing, slow, self.incoming.deadline()].into_iter().flatten().min()
     }
 
     fn tick(&mut self, ports: &Ports<'_>) {
@@ -251,9 +274,12 @@ impl Card for ShrimpCard {
         if self.outgoing.deadline(self.merge_time).is_some_and(|deadline| deadline <= now) {
             self.outgoing.close();
         }
+        if self.outgoing.judgement().is_some_and(|deadline| deadline <= now) {
+            self.judge(ports, now);
+        }
         if self.incoming.deadline().is_some_and(|deadline| deadline <= now) {
             tracing::debug!("what was held is let in");
-            self.incoming.hold = false;
+            self.incoming.end_hold(now);
             self.drain(ports);
         }
         if self.chassis.check_handshake(now) {
@@ -263,16 +289,17 @@ impl Card for ShrimpCard {
 
     fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>) {
         self.here = place.and_then(|place| Coordinates::of(place.host, self.columns));
+        self.look(ports);
         self.chassis.link_changed(ports, place);
     }
 
     fn reset(&mut self, _: &Ports<'_>) {
         self.nipt.clear();
         self.chassis.reset();
-        self.outgoing = Outgoing::new(self.options.fifo as usize);
+        self.outgoing = self.outgoing.renewed();
         self.merge_time = Duration::from_micros(self.options.merge_us.into());
         self.engine.clear();
-        self.incoming = Incoming::new(self.options.fifo as usize);
+        self.incoming = self.incoming.renewed();
         self.arrivals = Arrivals::default();
         self.system_pages.clear();
         self.counters = Counters::default();

@@ -10,13 +10,14 @@ use hamlyn_card::card::Progress;
 use hamlyn_card::ports::{Link, VolatileSlice};
 
 use crate::packet::{Coordinates, LARGEST, OVERHEAD, Packet};
+use crate::slow::Slow;
 use crate::{PAGE, Target};
 
 /// The FIFO.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    /// Sealed packets by destination, with the bytes of data in them. No queue is empty.
-    queues: BTreeMap<u16, VecDeque<(Vec<u8>, usize)>>,
+    /// Sealed packets by destination. No queue is empty.
+    queues: BTreeMap<u16, Queue>,
     /// Whose turn it is to be sent to.
     turn: u16,
     /// The packet that the next store may go into, and when the last did.
@@ -27,6 +28,17 @@ pub(crate) struct Outgoing {
     threshold: usize,
     /// The threshold was reached, and the FIFO has not been down to half of it since.
     is_over: bool,
+    /// Destinations that take too little.
+    slow: Slow,
+}
+
+/// What waits for one destination.
+#[derive(Debug, Default)]
+struct Queue {
+    /// Packets, with the bytes of data in them.
+    packets: VecDeque<(Vec<u8>, usize)>,
+    /// Bytes of the packets.
+    fill: usize,
 }
 
 /// What came of a store.
@@ -48,7 +60,13 @@ impl Outgoing {
             capacity,
             threshold: capacity / 2,
             is_over: false,
+            slow: Slow::default(),
         }
+    }
+
+    /// The same after a reset. A host that was cut off stays so.
+    pub(crate) fn renewed(&self) -> Self {
+        Self { slow: self.slow.renewed(), ..Self::new(self.capacity) }
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -94,7 +112,51 @@ impl Outgoing {
 
     fn queue(&mut self, packet: Packet) {
         let (node, data) = (packet.target.node, packet.data_length());
-        self.queues.entry(node).or_default().push_back((packet.seal(), data));
+        let queue = self.queues.entry(node).or_default();
+        let bytes = packet.seal();
+        queue.fill += bytes.len();
+        queue.packets.push_back((bytes, data));
+    }
+
+    /// Notes whether stores are taken, after whatever may have changed that. Without a link none waits.
+    pub(crate) fn look(&mut self, is_linked: bool, now: &dyn Fn() -> Duration) {
+        if is_linked && !self.has_room() {
+            self.slow.stopped(now());
+        } else {
+            self.slow.goes_on(self.fill <= self.threshold / 2, now);
+        }
+    }
+
+    /// When the next of [`Outgoing::judge`] is due.
+    pub(crate) fn judgement(&self) -> Option<Duration> {
+        self.slow.deadline()
+    }
+
+    /// Cuts the destination off that stops the processors, if one has done so for too long. Returns it, and how many of its packets
+    /// are discarded.
+    pub(crate) fn judge(&mut self, now: Duration) -> Option<(u16, usize)> {
+        let fullest = self.queues.iter().max_by_key(|(_, queue)| queue.fill).map(|(node, _)| *node);
+        let node = self.slow.judge(now, fullest, self.capacity)?;
+        let mut discarded = 0;
+        if self.open.as_ref().is_some_and(|(packet, _)| packet.target.node == node) {
+            self.close();
+        }
+        if let Some(queue) = self.queues.remove(&node) {
+            self.fill -= queue.fill;
+            discarded = queue.packets.len();
+        }
+        self.is_over &= self.fill > self.threshold / 2;
+        Some((node, discarded))
+    }
+
+    /// Hosts that are cut off, a bit each.
+    pub(crate) fn cut_off(&self) -> u64 {
+        self.slow.cut_off()
+    }
+
+    /// Whether what is stored for a host goes nowhere.
+    pub(crate) fn is_cut_off(&self, node: u16) -> bool {
+        self.slow.is_cut_off(node)
     }
 
     /// A packet of its own, behind all that there is.
@@ -153,16 +215,18 @@ impl Outgoing {
         let destinations: Vec<u16> = order.map(|(node, _)| *node).collect();
         for node in destinations {
             let Some(queue) = self.queues.get_mut(&node) else { continue };
-            let Some((packet, data)) = queue.front_mut() else { continue };
+            let Some((packet, data)) = queue.packets.front_mut() else { continue };
             if link.is_stopped(node) || !link.send(node, &[VolatileSlice::from(&mut packet[..])]) {
                 progress = Progress::LinkFull;
                 continue;
             }
             let (bytes, data) = (packet.len(), *data);
-            queue.pop_front();
-            if queue.is_empty() {
+            queue.packets.pop_front();
+            queue.fill -= bytes;
+            if queue.packets.is_empty() {
                 self.queues.remove(&node);
             }
+            self.slow.took(node, bytes);
             self.fill -= bytes;
             self.is_over &= self.fill > self.threshold / 2;
             self.turn = node.wrapping_add(1);

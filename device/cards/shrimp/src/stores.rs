@@ -31,6 +31,9 @@ impl ShrimpCard {
 
     fn send(&mut self, ports: &Ports<'_>, part: &Part, bytes: &[u8]) {
         let Some(places) = self.places(part.target.node) else { return };
+        if self.outgoing.is_cut_off(part.target.node) {
+            return self.count(ShrimpStatistic::PacketsCutOff);
+        }
         match part.mode {
             SHRIMP_MODE_SINGLE => self.outgoing.put(part.target, places, bytes),
             SHRIMP_MODE_BLOCKED => {

@@ -58,8 +58,10 @@ pub struct shrimp_memory {
     pub commands: *mut c_void,
     /// How many bytes it has.
     pub length: usize,
+    /// When what is stored is sent: SHRIMP_MODE_.
+    pub mode: u32,
     /// For what may come: zeros.
-    pub reserved: [u32; 8],
+    pub reserved: [u32; 7],
 }
 
 /// Makes a send buffer of `length` bytes, zeroed, and maps it to those bytes of a receive buffer that begin at `offset`. It waits for
@@ -210,7 +212,12 @@ pub unsafe extern "C" fn shrimp_get_memory(
             stores: pointers.stores.cast(),
             commands: pointers.commands.cast(),
             length: buffer.len(),
-            reserved: [0; 8],
+            mode: match buffer.mode() {
+                Mode::Single => SHRIMP_MODE_SINGLE,
+                Mode::Blocked => SHRIMP_MODE_BLOCKED,
+                Mode::Deliberate => SHRIMP_MODE_DELIBERATE,
+            },
+            reserved: [0; 7],
         };
         store(to, memory)
     })

@@ -37,6 +37,8 @@ pub(super) struct Transfer {
     pub(super) next: u64,
     /// Bytes.
     pub(super) left: u64,
+    /// It is a message of the operating system's.
+    pub(super) is_system: bool,
 }
 
 /// The Outgoing FIFO.
@@ -135,6 +137,8 @@ pub(super) struct Ledger {
     pub(super) incoming: VecDeque<(u16, Letter)>,
     pub(super) in_threshold: u64,
     pub(super) hold: bool,
+    /// It has held for too long before, and may not hold before then, in milliseconds.
+    pub(super) rests_until: u64,
     /// Since when nothing more is taken because of that, in milliseconds.
     pub(super) full_since: Option<u64>,
     pub(super) reports: Reports,
@@ -156,6 +160,7 @@ impl Ledger {
             incoming: VecDeque::new(),
             in_threshold: fifo / 2,
             hold: false,
+            rests_until: 0,
             full_since: None,
             reports: Reports::default(),
             watched: BTreeSet::new(),

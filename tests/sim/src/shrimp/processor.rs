@@ -116,7 +116,8 @@ impl World<Shrimp> {
         let value = match self.rng.below(10) {
             0..3 => SHRIMP_SET_MODE + self.rng.range(0, 4),
             3..6 => SHRIMP_REPORT_NEXT,
-            6 => SHRIMP_REPORT_NONE,
+            // There is no such command.
+            6 => 0x0300_0000,
             7 => SHRIMP_BUSY | self.rng.next() as u32,
             8 => self.rng.next() as u32,
             _ => self.rng.next() as u32 & 0x03ff_ffff,

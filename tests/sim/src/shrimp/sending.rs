@@ -181,6 +181,10 @@ fn check_fifos(ledger: &Ledger, machine: &Machine, host: usize, linked: bool) ->
         ensure(is == fill, || format!("host {host}: the {what} FIFO says {is}, and has {fill}"))?;
         ensure(is <= capacity, || format!("host {host}: the {what} FIFO has {is} of {capacity}"))?;
     }
+    let cut_off = machine.load(SHRIMP_REG_CUT_OFF)?;
+    ensure(cut_off == 0, || {
+        format!("host {host}: hosts {cut_off:#b} are cut off, and none took nothing for long")
+    })?;
     let takes = (machine.takes_stores()?, machine.takes_packets());
     // Without a link stores need not wait, as they go nowhere.
     let must = (ledger.has_room() || !linked, ledger.takes_packets());

@@ -1,6 +1,6 @@
 //! Deliberate update, and other commands by command pages.
 
-use hamlyn_abi::shrimp::entry::SHRIMP_MODE_DELIBERATE;
+use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_DELIBERATE, SHRIMP_SYSTEM_PAGE};
 use hamlyn_abi::shrimp::memory::*;
 use hamlyn_abi::shrimp::statistics::ShrimpStatistic as Counter;
 
@@ -60,14 +60,23 @@ impl Ledger {
         let length = u64::from(words) * 4;
         let is_mapped = self.table.way(address).is_some_and(|way| way.mode == SHRIMP_MODE_DELIBERATE);
         let fits = words <= SHRIMP_MAX_WORDS && self.table.is_one_part(address, length);
-        let mut waiting = self.transfers.iter().skip(1);
-        let has_one = waiting.any(|transfer| transfer.base / PAGE == address / PAGE);
-        let is_full = self.transfers.len() > SHRIMP_MAX_WAITING as usize;
-        if !is_mapped || !fits || has_one || is_full {
+        let is_system = self.table.way(address).is_some_and(|way| way.address / PAGE == SHRIMP_SYSTEM_PAGE);
+        if !is_mapped || !fits || !self.may_wait(address, is_system) {
             return Counter::TransfersRefused;
         }
-        self.transfers.push_back(Transfer { base: address, next: address, left: length });
+        self.transfers.push_back(Transfer { base: address, next: address, left: length, is_system });
         Counter::TransfersStarted
+    }
+
+    /// A process' transfers have 64 places, one for each page; an operating system's one for each address.
+    fn may_wait(&self, address: u64, is_system: bool) -> bool {
+        let mut waiting = self.transfers.iter().skip(1);
+        if is_system {
+            return waiting.all(|transfer| transfer.base != address);
+        }
+        let theirs = self.transfers.iter().filter(|transfer| !transfer.is_system).count();
+        theirs <= SHRIMP_MAX_WAITING as usize
+            && waiting.all(|transfer| transfer.base / PAGE != address / PAGE)
     }
 
     fn operate(&mut self, address: u64, word: u32) -> Counter {
@@ -77,15 +86,10 @@ impl Ledger {
             self.table.set_mode(address, mode);
             return Counter::CommandsMapped;
         }
-        let asks = [SHRIMP_REPORT_NEXT, SHRIMP_REPORT_NONE].contains(&word);
-        if !asks || !self.table.is_mapped_in(page) {
+        if word != SHRIMP_REPORT_NEXT || !self.table.is_mapped_in(page) {
             return Counter::CommandsMappedRefused;
         }
-        if word == SHRIMP_REPORT_NEXT {
-            self.reports.asked.insert(page);
-        } else {
-            self.reports.asked.remove(&page);
-        }
+        self.reports.asked.insert(page);
         Counter::CommandsMapped
     }
 }

@@ -164,9 +164,11 @@ fn who_asks_is_told_of_the_next_arrival_once() {
     host.arrive(0, &packet(0, 1, 20 * PAGE, b"c"));
     assert!(host.raised().is_empty(), "once");
     host.store_memory(20 * PAGE, 4, SHRIMP_REPORT_NEXT.into());
-    host.store_memory(20 * PAGE, 4, SHRIMP_REPORT_NONE.into());
+    // No process of the page can take back what another relies on.
+    host.store_memory(20 * PAGE, 4, 0x0300_0000);
+    assert_eq!(host.counter("commands_mapped_refused"), 2);
     host.arrive(0, &packet(0, 1, 20 * PAGE, b"d"));
-    assert_eq!((host.raised(), host.counter("arrivals")), (vec![], 1));
+    assert_eq!((host.raised(), host.counter("arrivals")), (vec![SHRIMP_VECTOR_ARRIVAL as u16], 2));
 }
 
 #[test]

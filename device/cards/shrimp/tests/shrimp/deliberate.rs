@@ -128,6 +128,31 @@ fn a_page_has_one_transfer_that_waits_and_all_have_a_limit() {
 }
 
 #[test]
+fn messages_of_the_system_wait_beside_full_places() {
+    let mut host = Host::new(0);
+    for page in 100..200 {
+        host.map_out(page, 1, page.into(), SHRIMP_MODE_DELIBERATE);
+    }
+    host.map_out(10, 1, SHRIMP_SYSTEM_PAGE, SHRIMP_MODE_DELIBERATE);
+    host.wire.room = Some(0);
+    let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 1);
+    for page in 100..200 {
+        host.store_memory(page * PAGE, 4, 1);
+    }
+    let refused = host.counter("transfers_refused");
+    assert!(refused > 0, "the places are full");
+    for place in 0..32 {
+        host.store_memory(10 * PAGE + place * 128, 4, 32);
+    }
+    // The same place twice is refused, as it would be sent twice.
+    host.store_memory(10 * PAGE, 4, 32);
+    assert_eq!(host.counter("transfers_refused"), refused + 1);
+    host.wire.room = None;
+    let to_system = host.sent_data().into_iter().filter(|(_, at, _)| at / PAGE == SHRIMP_SYSTEM_PAGE);
+    assert_eq!(to_system.count(), 32);
+}
+
+#[test]
 fn only_a_part_that_is_mapped_out_for_it_is_sent_from() {
     let mut host = sender();
     host.set_entry(12, out(1024, [(20, 1, SHRIMP_MODE_DELIBERATE), (21, 2, SHRIMP_MODE_DELIBERATE)]));

@@ -189,6 +189,7 @@ fn a_host_cannot_hold_up_the_network_for_ever() {
     assert_eq!((host.card.takes_packets(), host.bytes(20 * PAGE, 3)), (true, vec![1, 2, 3]));
     assert_eq!(host.load_register(SHRIMP_REG_HOLD), 0);
     // Nor by a threshold that it lowers.
+    host.wait(300_000_000);
     let Ok(()) = host.store(SHRIMP_REG_HOLD, 4, 1);
     host.arrive(0, &packet(0, 1, 20 * PAGE, &[9]));
     host.wait(5_000_000);
@@ -197,6 +198,154 @@ fn a_host_cannot_hold_up_the_network_for_ever() {
     assert!(!host.card.takes_packets());
     host.wait(5_000_000);
     assert_eq!((host.card.takes_packets(), host.bytes(20 * PAGE, 1)), (true, vec![9]));
+}
+
+#[test]
+fn network_is_not_held_twice_in_five_minutes() {
+    let mut host = Host::new(1);
+    host.map_in(20, 0);
+    let stop = |host: &mut Host| {
+        let Ok(()) = host.store(SHRIMP_REG_IN_THRESHOLD, 4, 1);
+        let Ok(()) = host.store(SHRIMP_REG_HOLD, 4, 1);
+        host.arrive(0, &packet(0, 1, 20 * PAGE, &[1]));
+        !host.card.takes_packets()
+    };
+    assert!(stop(&mut host));
+    host.wait(5_000_000);
+    assert!(host.card.takes_packets());
+    assert!(!stop(&mut host), "at once");
+    host.with(|card, ports, _| card.reset(ports));
+    let Ok(()) = host.enable();
+    host.wait(299_000_000);
+    assert!(!stop(&mut host), "after a reset");
+    host.wait(1_000_000);
+    assert_eq!(host.counter("holds_refused"), 1);
+    assert!(stop(&mut host));
+}
+
+/// A host that maps a page to each of hosts 1 and 2, and stores for them as long as stores are taken.
+fn flooding() -> Host {
+    let mut host = Host::new(0);
+    host.map_out(10, 1, 20, SHRIMP_MODE_SINGLE);
+    host.map_out(11, 2, 21, SHRIMP_MODE_SINGLE);
+    host
+}
+
+/// Stores as long as stores are taken; to a host that is cut off that is for ever.
+fn flood(host: &mut Host, page: u64) {
+    for _ in 0..1000 {
+        if host.card.takes_stores() {
+            host.store_seen(page * PAGE, &[7; 8]);
+        }
+    }
+}
+
+/// So many milliseconds go by, as a card sees them that runs.
+fn run_for(host: &mut Host, milliseconds: u64) {
+    for _ in 0..milliseconds / 10 {
+        host.wait(10_000);
+    }
+}
+
+#[test]
+fn destination_that_takes_nothing_stops_stores_for_three_seconds() {
+    let mut host = flooding();
+    host.wire.stopped = vec![1];
+    flood(&mut host, 10);
+    host.raised();
+    run_for(&mut host, 2990);
+    assert!(!host.card.takes_stores());
+    run_for(&mut host, 10);
+    assert!(host.card.takes_stores());
+    assert_eq!(host.raised(), [SHRIMP_VECTOR_OUTGOING as u16]);
+    assert_eq!((host.load_cut_off(), host.load_register(SHRIMP_REG_OUT_FILL)), (1 << 1, 0));
+    assert!(host.counter("packets_cut_off") > 100);
+    // Others are served, and what is stored for that one goes nowhere.
+    host.store_seen(10 * PAGE, b"lost");
+    host.store_seen(11 * PAGE, b"sent");
+    host.wire.stopped.clear();
+    assert_eq!(host.sent_data(), [(2, 21 * PAGE, b"sent".to_vec())]);
+    run_for(&mut host, 60_000);
+    assert_eq!(host.load_cut_off(), 0);
+    host.store_seen(10 * PAGE, b"back");
+    assert_eq!(host.sent_data(), [(1, 20 * PAGE, b"back".to_vec())]);
+}
+
+#[test]
+fn destination_that_takes_a_packet_now_and_then_is_cut_off() {
+    let mut host = flooding();
+    host.wire.room = Some(0);
+    flood(&mut host, 10);
+    for tenth in 0..30 {
+        assert_eq!(host.load_cut_off(), 0, "{tenth}");
+        run_for(&mut host, 100);
+        host.wire.sent.clear();
+        host.wire.room = Some(1);
+        host.transmit();
+        flood(&mut host, 10);
+    }
+    assert_eq!(host.load_cut_off(), 1 << 1);
+    // A reset of the card does not make it fast.
+    host.with(|card, ports, _| card.reset(ports));
+    let Ok(()) = host.enable();
+    assert_eq!(host.load_cut_off(), 1 << 1);
+}
+
+#[test]
+fn destination_that_is_slow_but_takes_its_packets_is_waited_for() {
+    let mut host = flooding();
+    host.wire.room = Some(0);
+    flood(&mut host, 10);
+    for _ in 0..100 {
+        host.wire.sent.clear();
+        host.wire.room = Some(10);
+        while host.transmit() == Progress::Worked {}
+        flood(&mut host, 10);
+        run_for(&mut host, 500);
+    }
+    assert_eq!((host.load_cut_off(), host.counter("packets_cut_off")), (0, 0));
+}
+
+#[test]
+fn card_that_stood_still_or_has_no_link_blames_no_destination() {
+    let mut host = flooding();
+    host.wire.stopped = vec![1];
+    flood(&mut host, 10);
+    for _ in 0..11 {
+        host.wait(60_000_000);
+        assert_eq!(host.load_cut_off(), 0);
+    }
+    host.with(|card, ports, _| card.link_changed(ports, None));
+    run_for(&mut host, 10_000);
+    host.with(|card, ports, _| card.link_changed(ports, Some(Place { host: 0, ports: 6 })));
+    assert_eq!(host.load_cut_off(), 0);
+    run_for(&mut host, 300);
+    assert_eq!(host.load_cut_off(), 1 << 1);
+}
+
+#[test]
+fn lower_threshold_counts_as_stopping_the_processors() {
+    let mut host = flooding();
+    host.wire.stopped = vec![1];
+    host.store_seen(10 * PAGE, b"x");
+    let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 1);
+    assert!(!host.card.takes_stores());
+    run_for(&mut host, 3000);
+    assert!(host.card.takes_stores());
+}
+
+#[test]
+fn transfer_to_destination_that_is_cut_off_ends() {
+    let mut host = flooding();
+    host.wire.stopped = vec![1];
+    flood(&mut host, 10);
+    run_for(&mut host, 3000);
+    host.map_out(12, 1, 22, SHRIMP_MODE_DELIBERATE);
+    let before = host.counter("packets_cut_off");
+    host.store_memory(12 * PAGE, 4, 64);
+    host.sent();
+    assert_eq!((host.counter("packets_cut_off") - before, host.counter("transfers_done")), (1, 1));
+    assert_eq!(host.load_memory(12 * PAGE, 4), 0);
 }
 
 #[test]

@@ -107,6 +107,13 @@ impl Host {
         reading.now().unwrap()
     }
 
+    /// The hosts that are cut off, a bit each.
+    pub(crate) fn load_cut_off(&mut self) -> u64 {
+        let offset = u64::from(hamlyn_abi::shrimp::registers::SHRIMP_REG_CUT_OFF);
+        let reading = self.with(|card, ports, _| card.register_read(ports, 0, offset, 8));
+        reading.now().unwrap()
+    }
+
     /// Sends all that can be sent, and takes it off the wire.
     pub(crate) fn sent(&mut self) -> Vec<(u16, Vec<u8>)> {
         while self.transmit() == Progress::Worked {}
