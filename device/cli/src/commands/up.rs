@@ -11,10 +11,10 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::Args;
 
-use super::MachineArgs;
 use super::demo::show::{Hints, SHOWS, Show};
 use super::demo::stage::Stage;
 use super::layout::Layout;
+use super::{MachineArgs, tell};
 use hamlyn_lab::plain::plain;
 use hamlyn_lab::{Added, Kit, Lab, Vm};
 
@@ -85,8 +85,8 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
             let goes_on = vm.check();
             match &goes_on {
                 Ok(true) => {}
-                Ok(false) => eprintln!("{} is off", vm.name()),
-                Err(error) => eprintln!("{}", plain(&format!("{error:#}"))),
+                Ok(false) => tell(&format!("{} is off", vm.name())),
+                Err(error) => tell(&plain(&format!("{error:#}"))),
             }
             failed += u16::from(goes_on.is_err());
             goes_on.unwrap_or(false)
