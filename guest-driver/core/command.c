@@ -86,10 +86,13 @@ static int command_refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 
 	}
 }
 
-/*
- * * hamlyn_command() - have the card carry out a command @card: the card; its lock is held @opcode:
- * HAMLYN_COMMAND_*, or one of the card's own @index: object @body: argument, @size bytes @size:
- * size of the argument
+/**
+ * hamlyn_command() - have the card carry out a command
+ * @card: the card; its lock is held
+ * @opcode: HAMLYN_COMMAND_*, or one of the card's own
+ * @index: object
+ * @body: argument, @size bytes
+ * @size: size of the argument
  *
  * What the card wrote behind the head is in the page until the next command.
  *

@@ -108,17 +108,20 @@ struct card_object {
 	struct page *spent;
 };
 
-/*
- * * struct card_kind - kind of objects that the files of a card have @close: takes an object from
- * its file and the card, with the card's lock held @release: gives the object's memory back after
- * @close, without the lock: the card can no longer reach it. Must not use the object's file @poll:
- * returns the events that the object was armed for and that are there, with the card's lock held.
- * NULL: the object cannot be waited for @mmap: maps @size bytes from byte @offset of the object.
- * NULL: the kind cannot be mapped @place: returns the bus address of byte @offset, for
- * hamlyn_mmap_card(), with the card's lock held @ready: returns whether that byte may be touched
- * now, with the card's lock held. If not, the program waits in @await and touches it again. NULL:
- * always @await: waits in task state @state, without any lock, until @ready may have changed @free:
- * frees the object after its last reference. Must not use the object's file
+/**
+ * struct card_kind - kind of objects that the files of a card have
+ * @close: takes an object from its file and the card, with the card's lock held
+ * @release: gives the object's memory back after @close, without the lock: the card can no
+ *	longer reach it. Must not use the object's file
+ * @poll: returns the events that the object was armed for and that are there, with the card's
+ *	lock held. NULL: the object cannot be waited for
+ * @mmap: maps @size bytes from byte @offset of the object. NULL: the kind cannot be mapped
+ * @place: returns the bus address of byte @offset, for hamlyn_mmap_card(), with the card's lock
+ *	held
+ * @ready: returns whether that byte may be touched now, with the card's lock held. If not, the
+ *	program waits in @await and touches it again. NULL: always
+ * @await: waits in task state @state, without any lock, until @ready may have changed
+ * @free: frees the object after its last reference. Must not use the object's file
  */
 struct card_kind {
 	void (*close)(struct card_object *object);

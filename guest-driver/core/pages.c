@@ -158,9 +158,11 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 	return_ptr(pages);
 }
 
-/*
- * * hamlyn_pages_alloc() - allocate zeroed memory that card and process share @file: whose it is:
- * that of a process is charged to the caller, the driver's own is not charged @length: its length
+/**
+ * hamlyn_pages_alloc() - allocate zeroed memory that card and process share
+ * @file: whose it is: that of a process is charged to the caller, the driver's own is not
+ *	charged
+ * @length: its length
  *
  * Return: the pages; -ENOMEM, also if RLIMIT_MEMLOCK would be passed; -EINTR if the caller is
  * killed.
@@ -293,9 +295,10 @@ static int pages_map_lists(struct hamlyn_pages *pages, struct device *dev)
 	return ret;
 }
 
-/*
- * * hamlyn_pages_map() - let the card reach pages, once it is told of them @pages: the pages @card:
- * the card
+/**
+ * hamlyn_pages_map() - let the card reach pages, once it is told of them
+ * @pages: the pages
+ * @card: the card
  *
  * Return: 0; -ENODEV if the driver is being unbound, -EOPNOTSUPP if the memory is not coherent with
  * the card, -ENOMEM, -EINTR.

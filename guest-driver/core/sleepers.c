@@ -124,9 +124,11 @@ static void sleepers_arm(struct hamlyn_sleepers *sleepers, const void *what)
 		sleepers_wake(sleepers);
 }
 
-/*
- * * hamlyn_sleepers_ready() - look for what is waited for, and have the card interrupt if it is not
- * there @sleepers: the sleepers @what: what is waited for, as their hamlyn_awaited understands it
+/**
+ * hamlyn_sleepers_ready() - look for what is waited for, and have the card interrupt if it is
+ * not there
+ * @sleepers: the sleepers
+ * @what: what is waited for, as their hamlyn_awaited understands it
  *
  * Return: whether it is there. If not, the wait queues of object and file are woken when it is.
  */

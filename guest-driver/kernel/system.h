@@ -83,9 +83,13 @@ void hamlyn_system_reborn(struct hamlyn_system *system);
 int hamlyn_system_say(struct hamlyn_system *system, u32 host, const struct hamlyn_wire *wire,
 		      const void *data);
 
-/*
- * * hamlyn_system_say_for() - hamlyn_system_say() for a user @system: the system; its lock is held
- * @share: the user's share @host: the host @wire: the message's words @data: what belongs to it
+/**
+ * hamlyn_system_say_for() - hamlyn_system_say() for a user
+ * @system: the system; its lock is held
+ * @share: the user's share
+ * @host: the host
+ * @wire: the message's words
+ * @data: what belongs to it
  *
  * Return: as hamlyn_system_say(); -ENOBUFS also if too many of the user's messages wait for the
  * host. Those of other users, and the driver's own, still find room.
@@ -93,9 +97,11 @@ int hamlyn_system_say(struct hamlyn_system *system, u32 host, const struct hamly
 int hamlyn_system_say_for(struct hamlyn_system *system, struct hamlyn_share *share, u32 host,
 			  const struct hamlyn_wire *wire, const void *data);
 
-/*
- * * hamlyn_system_watch() - watch whether a host lives, as the transport is about to arrange
- * something @system: the system; its lock is held @host: the host
+/**
+ * hamlyn_system_watch() - watch whether a host lives, as the transport is about to arrange
+ * something
+ * @system: the system; its lock is held
+ * @host: the host
  */
 void hamlyn_system_watch(struct hamlyn_system *system, u32 host);
 

@@ -16,21 +16,25 @@
 struct hamlyn_wire;
 struct peer_transport;
 
-/*
- * * struct peer_transport_ops - how messages get to other operating systems and from them @link:
- * returns whether the link is up, and this host's id then. Losses that it finds are reported by
- * hamlyn_system_lost() before it returns @post: posts a message for @entry of another host; false:
- * there is no room now @take: takes the next message that has arrived: its sender, below
- * HAMLYN_WELL_KNOWN_SLOTS, and its entry; false: there is none @more: returns whether there is one.
- * If not, hamlyn_system_arrived() is called when one arrives @read: copies a message's head, and
- * returns its data. Both are the sender's, so unchecked @reopen: lets a message come into an entry
- * again, after it has been read @message: handles a message of hamlyn_system_say(). Each comes once
- * and in order; the answer may be said at once @lost: a host is lost, has begun anew, or may have
- * forgotten us: nothing is arranged with it any more, and what was still to be said to it has been
- * dropped. It may be called for a host with which nothing was arranged. Nothing may be said in it
- * @dropped: a message of hamlyn_system_say() is dropped, as its host is lost; it may have arrived.
- * May be NULL. Nothing may be said in it @depends: returns whether something is arranged with a
- * host, which is watched then
+/**
+ * struct peer_transport_ops - how messages get to other operating systems and from them
+ * @link: returns whether the link is up, and this host's id then. Losses that it finds are
+ *	reported by hamlyn_system_lost() before it returns
+ * @post: posts a message for @entry of another host; false: there is no room now
+ * @take: takes the next message that has arrived: its sender, below HAMLYN_WELL_KNOWN_SLOTS, and
+ *	its entry; false: there is none
+ * @more: returns whether there is one. If not, hamlyn_system_arrived() is called when one
+ *	arrives
+ * @read: copies a message's head, and returns its data. Both are the sender's, so unchecked
+ * @reopen: lets a message come into an entry again, after it has been read
+ * @message: handles a message of hamlyn_system_say(). Each comes once and in order; the answer
+ *	may be said at once
+ * @lost: a host is lost, has begun anew, or may have forgotten us: nothing is arranged with it
+ *	any more, and what was still to be said to it has been dropped. It may be called for a host
+ *	with which nothing was arranged. Nothing may be said in it
+ * @dropped: a message of hamlyn_system_say() is dropped, as its host is lost; it may have
+ *	arrived. May be NULL. Nothing may be said in it
+ * @depends: returns whether something is arranged with a host, which is watched then
  *
  * The card's lock is held in all of them. @message, @lost and @depends are for cards whose
  * operating systems arrange more than connections: all of them or none.

@@ -2,6 +2,7 @@
 //!
 //! The crate has one error for all cards, so that `?` carries it through: this file alone knows what each of them adds to it.
 
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -24,8 +25,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why a call of the library failed. It has changed nothing then, unless the call says what it leaves behind.
 ///
 /// [`Error::kind`] is what a program acts on; the variants and their fields say more, to people above all. As an
-/// [`io::Error`] it keeps its kind.
-#[derive(Debug, thiserror::Error)]
+/// [`io::Error`] it keeps its kind. `{:?}` shows the same text as `{}`: it is what a `main` that returns the error prints.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A length, index or number is over its limit.
@@ -162,7 +163,7 @@ pub enum Error {
     #[error("the card's link to the switch is down: it has no host id")]
     LinkDown,
     /// There is no connection: it was refused, the host is not there, or it ended before it was accepted.
-    #[error("no connection: {0}")]
+    #[error("not connected: {0}")]
     Ended(End),
     /// A connection that has ended, or a request that has been answered, was to be answered.
     #[error("the connection has ended")]
@@ -222,7 +223,7 @@ pub enum Error {
     #[error("a message was not executed: {0}")]
     Trap(#[from] Trap),
     /// The operating system or the driver refused.
-    #[error("cannot {action}: {source}")]
+    #[error("cannot {action}: {source}{}", remedy(action, source))]
     System {
         /// What was tried, with its object.
         action: String,
@@ -334,6 +335,19 @@ impl Error {
     }
 }
 
+/// Has `{:?}` show the text of `{}`.
+macro_rules! debug_is_display {
+    ($($error:ty),+) => {
+        $(impl fmt::Debug for $error {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        })+
+    };
+}
+
+debug_is_display!(Error, TicketError, SeedError, HandleError, DescriptorError, AddressError);
+
 /// What a program can do about an [`Error`]. In C each has an errno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -418,7 +432,7 @@ impl From<Error> for io::Error {
 }
 
 /// A call that took something, failed, and gives it back.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{error}")]
 #[non_exhaustive]
 pub struct GivenBack<T: std::fmt::Debug> {
@@ -436,10 +450,27 @@ impl<T: std::fmt::Debug> GivenBack<T> {
     }
 }
 
+impl<T: fmt::Debug> fmt::Debug for GivenBack<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// For who does not want it back: it is dropped.
 impl<T: std::fmt::Debug> From<GivenBack<T>> for Error {
     fn from(failed: GivenBack<T>) -> Self {
         failed.error
+    }
+}
+
+/// What helps if a card's device is not there.
+fn remedy(action: &str, source: &io::Error) -> &'static str {
+    match source.kind() {
+        _ if !action.starts_with("open /dev/") => "",
+        io::ErrorKind::NotFound => {
+            ": is the driver loaded (insmod hamlyn.ko)? HAMLYN_CARD names another card, vfio-user:PATH a card's socket"
+        }
+        _ => "",
     }
 }
 
@@ -497,6 +528,19 @@ mod tests {
         let error = Error::Quota { object: crate::core::attach::CONNECTIONS, user: 1000, held: 9, limit: 9 }
             .to_string();
         assert!(error.contains("parameters/share") && !error.contains("--"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_device_comes_with_a_remedy() {
+        let error = Error::system("open /dev/hamlyn0")(Errno::NOENT.into());
+        let text = "cannot open /dev/hamlyn0: No such file or directory (os error 2): is the driver loaded \
+            (insmod hamlyn.ko)? HAMLYN_CARD names another card, vfio-user:PATH a card's socket";
+        // A main that returns it prints the second.
+        assert_eq!((error.to_string().as_str(), format!("{error:?}").as_str()), (text, text));
+        assert_eq!(error.kind(), ErrorKind::System);
+        for (action, errno) in [("open /dev/hamlyn0", Errno::NODEV), ("map it", Errno::NOENT)] {
+            assert!(!Error::system(action)(errno.into()).to_string().contains("insmod"), "{action}");
+        }
     }
 
     #[test]

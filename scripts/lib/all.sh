@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # What every script sources.
+# With it "cd scripts/lib" may lead into another tree.
+unset CDPATH
 LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 source "$LIB/common.sh"
 source "$LIB/cargo.sh"

@@ -21,8 +21,8 @@ qemu_wrapper() {
     fi
     cat <<EOF
 #!/bin/sh
-# QEMU of the private root, with its own loader and libraries: the host's may be older.
-root='$ROOT'
+# QEMU of the private root beside this file's folder, with its own loader and libraries: the host's may be older.
+root=\$(dirname "\$(dirname "\$(readlink -f "\$0")")")/root
 export QEMU_MODULE_DIR="\$root/usr/lib/x86_64-linux-gnu/qemu"
 exec "\$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "\$root/usr/lib/x86_64-linux-gnu" \\
     "\$root/usr/bin/qemu-system-x86_64" -L "\$root/usr/share/qemu" -L "\$root/usr/share/seabios" "\$@"
@@ -141,16 +141,19 @@ archive() {
 # What a debug kernel has for its own accounts, in MiB.
 extra_memory() { if [[ $HAMLYN_KERNEL == debug ]]; then echo 640; else echo 0; fi; }
 
+# write_kit [FILE IMAGE]: name the parts relative to the file's folder, so that a copy of the tree uses its own parts.
 write_kit() {
-    cat >"$KIT.partial" <<EOF
+    local kit=${1:-$KIT} image=${2:-$GUEST/initrd.img}
+    part() { realpath -m --relative-to="$(dirname "$kit")" "$1"; }
+    cat >"$kit.partial" <<EOF
 {
-  "qemu": "$CACHE/bin/qemu-system-x86_64",
-  "kernel": "$GUEST/vmlinux",
-  "initrd": "$GUEST/initrd.img",
-  "module": "$MODULE",
-  "programs": "$BINARIES",
+  "qemu": "$(part "$CACHE/bin/qemu-system-x86_64")",
+  "kernel": "$(part "$GUEST/vmlinux")",
+  "initrd": "$(part "$image")",
+  "module": "$(part "$MODULE")",
+  "programs": "$(part "$BINARIES")",
   "extra_memory": $(extra_memory)
 }
 EOF
-    mv "$KIT.partial" "$KIT"
+    mv "$kit.partial" "$kit"
 }

@@ -30,13 +30,18 @@ export HAMLYN_KERNEL
 # An ordinary user on Debian lacks chroot and mount's folder.
 PATH=$PATH:/usr/sbin:/sbin
 cd "$REPO"
-if [[ $REPO$CACHE == *[[:space:]]* ]]; then
-    die "the path '$REPO' or '$CACHE' holds a blank" "the kernel's build cannot work there: move the folder"
+# The kernel's build, the dynamic loader and JSON each give some characters a meaning. These are tried; all others are refused
+# before anything is fetched.
+bad_characters=$(printf %s "$REPO$CACHE" | LC_ALL=C tr -d 'A-Za-z0-9/._,+@=[]~^{}\200-\377-' && echo .)
+if [[ $bad_characters != . ]]; then
+    die "the path '$REPO' or '$CACHE' holds '${bad_characters:0:1}', with which a part of the build cannot work" \
+        "move the folder: letters, digits and . _ - , + are good"
 fi
 mkdir -p "$CACHE"/{bin,log} "$GUEST"
 # Tests and the program itself find the kit through it, wherever the cache lies.
 export HAMLYN_CACHE=$CACHE
-if [[ $HAMLYN_KERNEL != backports ]]; then export HAMLYN_KIT=$KIT; fi
+# Always: a kit of the caller's would have another tree's parts tested.
+export HAMLYN_KIT=$KIT
 
 # help_if_asked "$@": print the script's opening comment if --help is among the arguments.
 help_if_asked() {

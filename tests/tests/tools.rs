@@ -146,6 +146,21 @@ fn a_ping_without_a_count_goes_on_until_it_is_interrupted_and_then_sums_up() -> 
 }
 
 #[test]
+fn a_closed_output_ends_a_tool_quietly() -> Result<()> {
+    let lab = lab()?;
+    let (_server, ticket) = server(&lab, &["hamlyn-ping", "--ticket"])?;
+    let mut ping = Tool::start(&lab, 0, &["hamlyn-ping", &ticket, "-i", "0.01"])?;
+    ping.line()?;
+    // As "| head -1" closes it.
+    let (reader, _writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    ping.stdout = BufReader::new(std::process::ChildStdout::from(reader));
+    let mut errors = String::new();
+    ping.child.stderr.take().context("no standard error")?.read_to_string(&mut errors)?;
+    assert_eq!((ping.child.wait()?.code(), errors.as_str()), (Some(141), ""));
+    Ok(())
+}
+
+#[test]
 fn letters_mean_what_they_mean_in_perftest() -> Result<()> {
     let lab = lab()?;
     let (_server, ticket) = server(&lab, &["hamlyn-perf", "--ticket", "-q", "3"])?;

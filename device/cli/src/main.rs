@@ -1,7 +1,7 @@
 //! `hamlyn`: a virtual user-level network card for stock QEMU.
 
 use std::env;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -13,10 +13,11 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     match log_level().and_then(|level| run(cli, level)) {
         Ok(status) => status,
-        // Whoever read our output has seen enough.
+        // The reader of the output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", plain(&story(&error)));
+            // Standard error may be closed.
+            let _ = writeln!(io::stderr(), "error: {}", plain(&story(&error)));
             ExitCode::FAILURE
         }
     }
@@ -49,6 +50,8 @@ fn story(error: &anyhow::Error) -> String {
     story
 }
 
+/// Whether standard output is closed. Every other write says in a context what it is to.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    error.chain().nth(1).is_none()
+        && error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

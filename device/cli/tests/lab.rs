@@ -1,7 +1,9 @@
 //! The lab itself, with real virtual machines: they need the kit that `./scripts/prepare` makes.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hamlyn_lab::{Exit, Lab, cores};
+use hamlyn_lab::{Exit, Kit, Lab, cores};
 use tempfile::TempDir;
 
 #[test]
@@ -208,6 +210,8 @@ fn other_commands_run_programs_and_copy_files() -> anyhow::Result<()> {
     assert!(!done(&["cp", "vm0:/no/such/file", &path(&back)]).status.success());
     assert!(fs::read(&back)? == bytes, "a copy that fails changes nothing");
 
+    copies_go_into_what_is_there(run.path(), here.path());
+
     // Ctrl-C reaches the program, which may answer it.
     let script = "trap 'echo caught; exit 5' INT; echo ready; while true; do sleep 0.1; done";
     let mut running = hamlyn(run.path(), &["exec", "vm0", "--", "sh", "-c", script]);
@@ -221,4 +225,109 @@ fn other_commands_run_programs_and_copy_files() -> anyhow::Result<()> {
     rustix::process::kill_process(rustix::process::Pid::from_child(&up), rustix::process::Signal::TERM)?;
     assert!(up.wait()?.success());
     Ok(())
+}
+
+/// As with cp: the same as `door/copies.rs`, with the guest's own shell, and what only root may do.
+fn copies_go_into_what_is_there(run: &Path, here: &Path) {
+    let done = |arguments: &[&str]| hamlyn(run, arguments).current_dir(here).output().unwrap();
+    let sh = |script: &str| {
+        let output = done(&["exec", "vm0", "--", "sh", "-c", script]);
+        assert!(output.status.success(), "{script}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let copied = |from: &str, to: &str| {
+        let output = done(&["cp", "--", from, to]);
+        assert!(output.status.success() && output.stderr.is_empty(), "{from} {to}: {output:?}");
+    };
+    fs::write(here.join("text"), "text").unwrap();
+    fs::set_permissions(here.join("text"), fs::Permissions::from_mode(0o640)).unwrap();
+    copied("text", "vm0:/dev/null");
+    assert_eq!(sh("stat -c '%F %t %T' /dev/null"), "character special file 1 3\n");
+    sh(
+        "echo old >/tmp/old; chmod 600 /tmp/old; ln /tmp/old /tmp/other; ln -s old /tmp/link; ln -s made /tmp/loose",
+    );
+    copied("text", "vm0:/tmp/link");
+    assert_eq!(sh("cat /tmp/other; stat -c ' %a' /tmp/other; readlink /tmp/link"), "text 600\nold\n");
+    copied("text", "vm0:/tmp/loose");
+    assert_eq!(sh("stat -c %a /tmp/made; readlink /tmp/loose"), "640\nmade\n");
+    copied("vm0:/tmp/made", "back");
+    assert_eq!(fs::metadata(here.join("back")).unwrap().permissions().mode() & 0o777, 0o640);
+    // The reader holds no output of the command, or that would wait for it.
+    sh("mkfifo /tmp/fifo; cat /tmp/fifo >/tmp/came 2>&1 &");
+    copied("text", "vm0:/tmp/fifo");
+    assert_eq!(sh("test -p /tmp/fifo && until grep text /tmp/came; do sleep 0.1; done"), "text\n");
+
+    let name = OsStr::from_bytes(b"-\xff\n");
+    fs::write(here.join(name), "odd").unwrap();
+    let mut there = OsString::from("vm0:");
+    there.push(name);
+    for (from, to, shown) in [(name, "vm0:", &b""[..]), (&there, "/dev/stdout", b"odd")] {
+        let output = hamlyn(run, &["cp", "--"]).arg(from).arg(to).current_dir(here).output().unwrap();
+        assert!(output.status.success() && output.stdout == shown, "{output:?}");
+    }
+
+    // A full disk, and a file of another user.
+    fs::write(here.join("long"), vec![7; 1 << 20]).unwrap();
+    sh("mkdir /mnt; mount -t tmpfs -o size=64k tmpfs /mnt; echo root >/tmp/roots; chmod 644 /tmp/roots");
+    let full = done(&["cp", "long", "vm0:/mnt/long"]);
+    assert!(
+        !full.status.success() && String::from_utf8_lossy(&full.stderr).contains("No space left"),
+        "{full:?}"
+    );
+    assert_eq!(sh("stat -c %s /mnt/long; umount /mnt"), "65536\n", "what was written by then");
+    let refused = done(&["cp", "--uid", "1001", "text", "vm0:/tmp/roots"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("Permission denied"), "{refused:?}");
+    assert_eq!(sh("cat /tmp/roots"), "root\n");
+
+    // The image has no dynamic loader.
+    let dynamic = done(&["cp", "/bin/true", "vm0:/tmp/true"]);
+    let said = String::from_utf8_lossy(&dynamic.stderr);
+    assert!(
+        dynamic.status.success() && said.contains("needs the dynamic loader /lib64/ld-linux"),
+        "{dynamic:?}"
+    );
+    let started = done(&["exec", "vm0", "--", "/tmp/true"]);
+    let said = String::from_utf8_lossy(&started.stderr);
+    assert!(started.status.code() == Some(255) && said.contains("needs the dynamic loader"), "{started:?}");
+}
+
+#[test]
+fn a_dynamic_program_is_not_added() {
+    let run = run_directory();
+    let up = hamlyn(run.path(), &["up", "-n", "1", "--add", "/bin/true"]).output().unwrap();
+    let said = String::from_utf8_lossy(&up.stderr);
+    assert!(said.contains("cannot add /bin/true: it needs the dynamic loader /lib64/ld-linux"), "{up:?}");
+    assert!(!up.status.success());
+}
+
+/// A driver test that passes has tested the module that was built.
+#[test]
+fn a_module_of_another_build_is_refused() {
+    let (run, folder) = (run_directory(), run_directory());
+    let kit = Kit::find().unwrap();
+    let mut module = fs::read(&kit.module).unwrap();
+    // The note's header: length of the name, of the id, its type, its name.
+    let note = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
+    let at = module.windows(note.len()).position(|bytes| bytes == note).unwrap() + note.len();
+    module[at] ^= 1;
+    let other = folder.path().join("other.ko");
+    fs::write(&other, module).unwrap();
+    let file = folder.path().join("kit.json");
+    let parts = serde_json::json!({ "qemu": kit.qemu, "kernel": kit.kernel, "initrd": kit.initrd,
+        "module": "other.ko", "programs": kit.programs });
+    fs::write(&file, parts.to_string()).unwrap();
+    let test = hamlyn(run.path(), &["driver-test"]).env("HAMLYN_KIT", &file).output().unwrap();
+    let said = String::from_utf8_lossy(&test.stderr);
+    assert_eq!(test.status.code(), Some(1), "{test:?}");
+    assert!(
+        said.contains("the loaded module hamlyn is not ") && said.contains("other.ko (build id "),
+        "{said}"
+    );
+    // What helps to find out why a test failed.
+    assert!(said.contains("Show Blocked State") && said.contains("hamlyn"), "{said}");
+    let test = hamlyn(run.path(), &["driver-test"]).output().unwrap();
+    let said = String::from_utf8_lossy(&test.stdout);
+    let due = format!("the module {} is loaded and works", kit.module.display());
+    assert!(test.status.success() && said.contains(&due), "{test:?}");
 }

@@ -27,6 +27,9 @@ const MOST: usize = 64;
 /// How long to wait for one who has connected and says nothing.
 const SILENCE: Duration = Duration::from_secs(10);
 
+/// How long an agent may take until it says that it is ready.
+const BOOT: Duration = Duration::from_secs(60);
+
 /// A process that has no file descriptor left looks again after this long.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -44,6 +47,27 @@ pub(super) type Speaks = Arc<Mutex<Weak<Agent>>>;
 #[derive(Debug)]
 pub(super) struct Door {
     listener: Arc<UnixListener>,
+}
+
+/// A door to agents that this process reaches by streams: a lab without machines of its own.
+#[derive(Debug)]
+pub struct Doorway {
+    _door: Door,
+    _agents: Vec<Arc<Agent>>,
+}
+
+impl Doorway {
+    /// Opens the door of the lab in this directory. Each machine has a name and the stream to its agent.
+    pub fn open(lab: &Path, machines: Vec<(String, UnixStream)>) -> anyhow::Result<Doorway> {
+        let (mut agents, mut doors) = (Vec::new(), Vec::new());
+        for (name, stream) in machines {
+            let agent = Arc::new(Agent::new(&name, stream, || None)?);
+            agent.wait_for_boot(0, BOOT)?;
+            doors.push((name, Arc::new(Mutex::new(Arc::downgrade(&agent)))));
+            agents.push(agent);
+        }
+        Ok(Doorway { _door: Door::open(lab, doors)?, _agents: agents })
+    }
 }
 
 /// The door's socket in a lab's directory.
@@ -183,7 +207,7 @@ mod tests {
         let input = BufReader::new(guest.try_clone().unwrap());
         thread::spawn(move || hamlyn_agent::serve::serve(input, guest, "vm0").unwrap());
         let agent = Arc::new(Agent::new("vm0", host, || None).unwrap());
-        agent.wait_for_boot(0, Duration::from_secs(60)).unwrap();
+        agent.wait_for_boot(0, BOOT).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let speaks = Arc::new(Mutex::new(Arc::downgrade(&agent)));
         let off = Arc::new(Mutex::new(Weak::new()));
@@ -192,7 +216,7 @@ mod tests {
     }
 
     fn sh(script: &str) -> Program {
-        Program { argv: ["sh", "-c", script].map(str::to_owned).to_vec(), stdin: true, ..Program::default() }
+        Program { argv: ["sh", "-c", script].map(Into::into).to_vec(), stdin: true, ..Program::default() }
     }
 
     /// All that a program says, and how it ends.

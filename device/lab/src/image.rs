@@ -1,11 +1,13 @@
 //! A guest image with more files: a second archive behind the first, which the kernel unpacks over it.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
+use hamlyn_agent::loader::Needs;
 
 /// A file of this machine that becomes a program of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +38,13 @@ impl FromStr for Added {
 /// The longest file that an archive can hold, in bytes: its size has 8 hexadecimal digits.
 const LONGEST: u64 = u32::MAX as u64;
 
+/// The length of an entry's header, in bytes.
+const HEADER: usize = 110;
+
+/// The bits of a mode that say what a file is, and their value for a symbolic link.
+const FORMAT: u32 = 0o170_000;
+const LINK: u32 = 0o120_000;
+
 /// The mode of a program, and of the folder that it is in.
 const PROGRAM: u32 = 0o100_755;
 const FOLDER: u32 = 0o040_755;
@@ -55,10 +64,55 @@ pub(super) fn extend(base: &Path, added: &[Added], image: &Path) -> anyhow::Resu
             bail!("cannot add {}: it is no file of at most {LONGEST} bytes", from.display());
         }
         let bytes = fs::read(from).with_context(|| format!("cannot add {}", from.display()))?;
+        if let Some(needs) = Needs::of(&bytes).filter(|needs| !may_have(base, added, needs.path())) {
+            bail!("cannot add {}: {needs}", from.display());
+        }
         entry(&mut file, &format!("bin/{name}"), PROGRAM, &bytes)
             .with_context(|| format!("cannot write to {}", image.display()))?;
     }
     entry(&mut file, "TRAILER!!!", 0, &[]).with_context(|| format!("cannot write to {}", image.display()))
+}
+
+/// Whether the image `base` with these programs has a file: false only if it surely has not.
+fn may_have(base: &Path, added: &[Added], path: &Path) -> bool {
+    let Ok(path) = path.strip_prefix("/") else { return true };
+    let is_added = |added: &Added| path == Path::new("bin").join(&added.name);
+    if added.iter().any(is_added) {
+        return true;
+    }
+    let Some(modes) = fs::read(base).ok().and_then(|image| modes(&image)) else { return true };
+    let is_link = |folder: &Path| modes.get(folder).is_some_and(|mode| mode & FORMAT == LINK);
+    // Where a folder is a link the file has another name.
+    modes.contains_key(path) || path.ancestors().skip(1).any(is_link)
+}
+
+/// The names in an image, with their modes. None if it is not of archives that are not compressed.
+fn modes(image: &[u8]) -> Option<HashMap<PathBuf, u32>> {
+    let mut modes = HashMap::new();
+    let mut at = 0;
+    loop {
+        // Archives follow each other, with zeros between them.
+        at += image.get(at..)?.iter().take_while(|byte| **byte == 0).count();
+        if at == image.len() {
+            return Some(modes);
+        }
+        let header = image.get(at..at + HEADER)?;
+        if !matches!(&header[..6], b"070701" | b"070702") {
+            return None;
+        }
+        let field = |index: usize| {
+            let digits = std::str::from_utf8(&header[6 + 8 * index..14 + 8 * index]).ok()?;
+            usize::from_str_radix(digits, 16).ok()
+        };
+        let (mode, size, name_size) = (field(1)?, field(6)?, field(11)?);
+        let name = image.get(at + HEADER..at + HEADER + name_size.checked_sub(1)?)?;
+        let name = PathBuf::from(String::from_utf8_lossy(name).into_owned());
+        modes.insert(name.strip_prefix("./").unwrap_or(&name).to_owned(), mode as u32);
+        let data = (HEADER + name_size).next_multiple_of(4) + size;
+        at += data.next_multiple_of(4);
+        // The last entry of an archive may lack its filling.
+        at = at.min(image.len());
+    }
 }
 
 /// One entry of a cpio archive, of the kind that the kernel calls newc: header, name and contents, each filled up to 4 bytes.
@@ -89,6 +143,46 @@ mod tests {
         assert_eq!(added("a:b/hello"), Ok(("a:b/hello".into(), "hello".into())));
         for wrong in ["", ":x", "a:", "a:..", "/"] {
             assert!(added(wrong).unwrap_err().contains("is not FILE or FILE:NAME"), "{wrong}");
+        }
+    }
+
+    /// An archive with a shell, and a folder that is a link.
+    fn archive() -> Vec<u8> {
+        let mut archive = vec![0; 4];
+        for (name, mode, bytes) in [
+            ("bin", FOLDER, &b""[..]),
+            ("bin/sh", PROGRAM, b"a shell"),
+            ("sbin", LINK | 0o777, b"bin"),
+            ("TRAILER!!!", 0, b""),
+        ] {
+            entry(&mut archive, name, mode, bytes).unwrap();
+        }
+        archive
+    }
+
+    #[test]
+    fn a_program_whose_interpreter_is_missing_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let base = [archive(), vec![0; 508], archive()].concat();
+        fs::write(path("base"), &base).unwrap();
+        let add = |interpreter: &str, more: &[&str]| {
+            fs::write(path("script"), format!("#!{interpreter}\n")).unwrap();
+            fs::write(path("bash"), "bash").unwrap();
+            let added = [&["script"], more].concat();
+            let added: Vec<Added> =
+                added.iter().map(|name| path(name).to_str().unwrap().parse().unwrap()).collect();
+            extend(&path("base"), &added, &path("image")).map_err(|error| format!("{error:#}"))
+        };
+        let error = add("/bin/bash", &[]).unwrap_err();
+        assert!(error.contains("script: it needs the interpreter /bin/bash, which is not there"), "{error}");
+        assert_eq!(add("/bin/bash", &["bash"]), Ok(()));
+        assert_eq!(add("/bin/sh", &[]), Ok(()));
+        assert_eq!(add("/sbin/whatever", &[]), Ok(()), "the folder is a link");
+        // What cannot be read is not judged.
+        for other in [&b"\x28\xb5\x2f\xfd compressed"[..], &base[..base.len() - 200]] {
+            fs::write(path("base"), other).unwrap();
+            assert_eq!(add("/bin/bash", &[]), Ok(()));
         }
     }
 

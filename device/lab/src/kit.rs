@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-/// Where the parts of a virtual machine are.
+/// Where the parts of a virtual machine are. The file names them relative to its own folder, so that a tree that was copied or
+/// moved has its own kit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Kit {
     /// QEMU, 10.1 or newer.
@@ -51,8 +52,14 @@ impl Kit {
     pub fn read(file: &Path) -> anyhow::Result<Kit> {
         let text = fs::read(file)
             .with_context(|| format!("cannot read the kit {}: run ./scripts/prepare", file.display()))?;
-        let kit: Kit = serde_json::from_slice(&text)
+        let mut kit: Kit = serde_json::from_slice(&text)
             .with_context(|| format!("the kit {} is damaged: run ./scripts/prepare", file.display()))?;
+        // Where the folder really is: its name may be a link, and "../target" is beside what that leads to.
+        let file = file.canonicalize().with_context(|| format!("cannot find {}", file.display()))?;
+        let folder = file.parent().unwrap_or(Path::new("/"));
+        for part in [&mut kit.qemu, &mut kit.kernel, &mut kit.initrd, &mut kit.module, &mut kit.programs] {
+            *part = folder.join(&*part);
+        }
         for part in [&kit.qemu, &kit.kernel, &kit.initrd, &kit.programs] {
             if !part.exists() {
                 bail!(
@@ -97,6 +104,34 @@ mod tests {
             assert!(error.contains("run ./scripts/prepare"), "{error}");
         }
         assert!(error_of(&absent.to_string()).contains("/no/qemu, which is missing"));
+    }
+
+    #[test]
+    fn a_copied_tree_has_its_own_kit() {
+        let dir = tempfile::tempdir().unwrap();
+        let [one, two, link] =
+            ["one", "two", "link"].map(|name| dir.path().canonicalize().unwrap().join(name));
+        for tree in [&one, &two] {
+            fs::create_dir_all(tree.join("cache/guest")).unwrap();
+            fs::create_dir_all(tree.join("target")).unwrap();
+            for part in ["cache/qemu", "cache/guest/kernel", "cache/guest/image"] {
+                fs::write(tree.join(part), "").unwrap();
+            }
+            let kit = json!({ "qemu": "qemu", "kernel": "guest/kernel", "initrd": "guest/image",
+                "module": "guest/module", "programs": "../target" });
+            fs::write(tree.join("cache/kit.json"), kit.to_string()).unwrap();
+        }
+        for tree in [&one, &two] {
+            let kit = Kit::read(&tree.join("cache/kit.json")).unwrap();
+            for part in [&kit.qemu, &kit.kernel, &kit.initrd, &kit.module, &kit.programs] {
+                assert!(part.starts_with(tree), "{} is not in {}", part.display(), tree.display());
+            }
+            assert_eq!(kit.programs.canonicalize().unwrap(), tree.join("target"));
+        }
+        // A link to the folder of the kit leads to the parts beside that folder.
+        std::os::unix::fs::symlink(one.join("cache"), &link).unwrap();
+        let kit = Kit::read(&link.join("kit.json")).unwrap();
+        assert_eq!(kit.programs.canonicalize().unwrap(), one.join("target"));
     }
 
     #[test]

@@ -16,6 +16,7 @@
 
 mod accel;
 mod agent;
+mod build_id;
 mod builder;
 mod door;
 mod evidence;
@@ -35,6 +36,8 @@ mod vm;
 
 pub use accel::{Accel, Accelerator};
 pub use builder::Builder;
+pub use door::Doorway;
+pub use hamlyn_agent::loader::Needs;
 pub use hamlyn_agent::protocol::{Exit, Program, What};
 pub use image::Added;
 pub use kit::Kit;

@@ -1,5 +1,6 @@
 //! A program that runs in a guest.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -41,7 +42,7 @@ impl Run {
         patience: Duration,
         evidence: Evidence,
     ) -> anyhow::Result<Run> {
-        let title = format!("{guest}: {}", program.argv.join(" "));
+        let title = format!("{guest}: {}", program.argv.join(OsStr::new(" ")).to_string_lossy());
         let (id, answers) = agent.start(program).with_context(|| title.clone())?;
         Ok(Run { title, id, agent, answers, taken: 0, patience, evidence, stderr: String::new(), exit: None })
     }
@@ -220,7 +221,7 @@ mod tests {
         let (host, guest) = UnixStream::pair().unwrap();
         let input = BufReader::new(guest.try_clone().unwrap());
         thread::spawn(move || hamlyn_agent::serve::serve(input, guest, "vm0").unwrap());
-        let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
+        let argv = ["sh", "-c", script].map(Into::into).to_vec();
         let program = Program { argv, stdin: true, ..Program::default() };
         let agent = Arc::new(Agent::new("vm0", host, || None).unwrap());
         // The words of a run before "ready" would be taken for those of an earlier boot.

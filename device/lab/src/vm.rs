@@ -1,5 +1,6 @@
 //! One virtual machine of a lab.
 
+use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,6 +11,7 @@ use anyhow::{Context, anyhow, bail};
 use hamlyn_agent::protocol::{Program, Verb, What};
 
 use super::agent::Agent;
+use super::build_id;
 use super::door::Speaks;
 use super::evidence::{self, Evidence};
 use super::monitor;
@@ -28,6 +30,11 @@ pub const SELDOM_PROBES: &str = "echo 600000 >/sys/module/hamlyn/parameters/peer
 /// What gives a machine swap space, in compressed memory, of which its kernel says nothing: a line for root's shell.
 pub const SWAP: &str = "echo 4 >/proc/sys/vm/drop_caches; while read -r module; do insmod /lib/swap/$module.ko; done </lib/swap/order && \
     echo 64M >/sys/block/zram0/disksize && mkswap /dev/zram0 && swapon /dev/zram0";
+
+/// What the kernel writes before the tasks that are blocked.
+const BLOCKED: &str = "Show Blocked State";
+/// How much is shown of those, in lines.
+const BLOCKED_LINES: usize = 200;
 
 /// A virtual machine, running or not. It is started by its lab, and killed when it is dropped.
 #[derive(Debug)]
@@ -124,7 +131,7 @@ impl Vm {
 
     /// Runs a program as any user; 0 is root.
     pub fn run_as(&self, uid: u32, argv: impl IntoIterator<Item = impl Into<String>>) -> anyhow::Result<Run> {
-        let argv = argv.into_iter().map(Into::into).collect();
+        let argv = argv.into_iter().map(|word| OsString::from(word.into())).collect();
         let program = Program { argv, uid: Some(uid), stdin: true, ..Program::default() };
         Run::start(self.name(), self.agent()?, program, self.patience, self.evidence.clone())
     }
@@ -156,14 +163,37 @@ impl Vm {
         Ok(())
     }
 
-    /// The end of the guest's kernel's log, or why it cannot be read.
+    /// Fails unless the loaded module of this name is the one in this file, by their build ids.
+    pub fn require_build(&self, module: &str, file: &Path) -> anyhow::Result<()> {
+        let built = build_id::of(file)?;
+        let note = format!("/sys/module/{module}/notes/{}", build_id::NOTE);
+        let loaded = self.run_as(0, ["od", "-An", "-v", "-tx1", &note])?.finish_text();
+        let loaded = loaded.with_context(|| format!("cannot read the build id of {module}"))?;
+        let loaded: String = loaded.concat().split_whitespace().collect();
+        if loaded != built {
+            bail!(
+                "{}: the loaded module {module} is not {} (build id {loaded}, not {built}): run ./scripts/prepare",
+                self.name(),
+                file.display()
+            );
+        }
+        Ok(())
+    }
+
+    /// The end of the guest's kernel's log with the tasks that are blocked, or why it cannot be read.
     pub fn kernel_log(&self) -> String {
-        let log = self.run_as(0, ["dmesg"]).and_then(|mut dmesg| dmesg.finish_text());
+        // "w" has the kernel print them, each with its stack.
+        let script = "echo w >/proc/sysrq-trigger; dmesg";
+        let log = self.run_as(0, ["sh", "-c", script]).and_then(|mut dmesg| dmesg.finish_text());
         let text = match &log {
-            Ok(lines) => lines[lines.len().saturating_sub(evidence::LINES)..].join("\n"),
+            Ok(lines) => {
+                let blocked = lines.iter().rposition(|line| line.contains(BLOCKED)).unwrap_or(lines.len());
+                let end = lines.len().min(blocked + BLOCKED_LINES);
+                lines[blocked.saturating_sub(evidence::LINES)..end].join("\n")
+            }
             Err(error) => format!("{error:#}"),
         };
-        format!("--- the end of {}'s kernel's log ---\n{text}", self.name())
+        format!("--- the end of {}'s kernel's log, with blocked tasks ---\n{text}", self.name())
     }
 
     /// Presses its reset button, and waits until it is ready again. What ran in it is lost; the card lives on.

@@ -34,15 +34,24 @@ static struct clan_events *events;
 static struct clan_cache *cache;
 static unsigned long long served, left, sleeps;
 
-static void leave(struct client *client)
+/* Closes a connection. The endpoint and its memory are for the next client. */
+static void disconnect(struct client *client)
 {
 	struct clan_aperture *aperture;
 
 	must(clan_events_unregister(events, client->endpoint));
-	clan_server_destroy(client->server);
-	must(clan_end_close(client->end, &aperture));
-	must(clan_cache_give(cache, client->host, client->endpoint, aperture));
+	/* A client that has died cannot be told; its memory is given back nevertheless. */
+	if (clan_end_close(client->end, &aperture) < 0)
+		clan_endpoint_destroy(client->endpoint);
+	else
+		must(clan_cache_give(cache, client->host, client->endpoint, aperture));
 	client->end = NULL;
+}
+
+static void leave(struct client *client)
+{
+	clan_server_destroy(client->server);
+	disconnect(client);
 	left++;
 }
 
@@ -53,7 +62,9 @@ static int answer(struct client *client)
 	int length;
 
 	while ((length = clan_server_try_wait(client->server, bytes, sizeof(bytes))) >= 0) {
-		must(clan_server_reply(client->server, bytes, length));
+		/* A client may die before its answer. */
+		if (clan_server_reply(client->server, bytes, length) < 0)
+			return 0;
 		served++;
 	}
 	return length == -EAGAIN;
@@ -69,7 +80,8 @@ static void admit(struct clan_request *request)
 	while (token < CLIENTS && clients[token].end)
 		token++;
 	if (token == CLIENTS) {
-		must(clan_refuse(request, "too many", 8));
+		/* If the client has gone meanwhile, there is nothing to refuse. */
+		clan_refuse(request, "too many", 8);
 		return;
 	}
 	client = &clients[token];
@@ -79,8 +91,17 @@ static void admit(struct clan_request *request)
 	must(clan_events_register(events, client->endpoint, CLAN_INTEREST_MESSAGES | CLAN_INTEREST_FAULTS, token));
 	/* What its last user has left there is no request. */
 	memset(clan_aperture_data(aperture), 0, CONTROL);
-	must(clan_end_accept(request, client->endpoint, aperture, -1, &client->end));
-	must(clan_server_create(client->end, &client->server));
+	/* A client that has died, or told nonsense, does not end the server. */
+	if (clan_end_accept(request, client->endpoint, aperture, -1, &client->end) < 0) {
+		must(clan_events_unregister(events, client->endpoint));
+		clan_endpoint_destroy(client->endpoint);
+		client->end = NULL;
+		return;
+	}
+	if (clan_server_create(client->end, &client->server) < 0) {
+		disconnect(client);
+		return;
+	}
 	must(clan_server_register(client->server, events, token));
 	/* A request may have come before there was a Tripwire. */
 	if (!answer(client))

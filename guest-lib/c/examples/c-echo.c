@@ -9,6 +9,7 @@
  */
 #include <hamlyn.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,13 +36,22 @@ static void serve(struct hamlyn_manager *manager, const char *name)
 	puts("{\"listening\":true}");
 	fflush(stdout);
 	for (;;) {
-		must(hamlyn_stream_accept(listener, &sender, &receiver, -1));
-		/* A client that dies is no reason to end: more is negative then. */
+		more = hamlyn_stream_accept(listener, &sender, &receiver, -1);
+		/* The card is gone, and the name with it. */
+		if (more == -ENODEV)
+			must(more);
+		/* A client that cannot be accepted, or dies, does not end the server: more is negative then. */
+		if (more < 0) {
+			printf("{\"refused\":\"%s\"}\n", hamlyn_error());
+			fflush(stdout);
+			continue;
+		}
 		while ((more = hamlyn_stream_receive(receiver, &record, -1)) > 0) {
 			more = hamlyn_stream_send(sender, record.data, record.length, -1);
+			if (more >= 0)
+				more = hamlyn_stream_release(receiver, record.number);
 			if (more < 0)
 				break;
-			must(hamlyn_stream_release(receiver, record.number));
 		}
 		if (more == 0)
 			more = hamlyn_stream_close(sender, -1);

@@ -35,7 +35,10 @@ static uint32_t host_of(const char *word)
 	return (uint32_t)strtoul(word, NULL, 10);
 }
 
-/* What is to be believed is copied first: the other side may change a message for as long as it is there. */
+/*
+ * Copies a message and releases it: the other side may change it for as long as it is there. Returns NULL if its memory was gone
+ * before, as after a reset of the card.
+ */
 static char *copied(struct hamlyn_channel_receiver *receiver, const struct hamlyn_channel_message *message)
 {
 	char *copy = malloc(message->length + 1);
@@ -44,8 +47,10 @@ static char *copied(struct hamlyn_channel_receiver *receiver, const struct hamly
 		fail("there is no memory");
 	memcpy(copy, message->data, message->length);
 	copy[message->length] = 0;
-	/* Were it gone with its memory, this would say so. */
-	must(hamlyn_channel_release(receiver));
+	if (hamlyn_channel_release(receiver) < 0) {
+		free(copy);
+		return NULL;
+	}
 	return copy;
 }
 
@@ -58,7 +63,7 @@ static void echo(struct hamlyn_channel_sender *sender, struct hamlyn_channel_rec
 	while ((more = hamlyn_channel_receive(receiver, &message, -1)) > 0) {
 		char *copy = copied(receiver, &message);
 
-		more = hamlyn_channel_send(sender, copy, message.length, -1);
+		more = copy ? hamlyn_channel_send(sender, copy, message.length, -1) : -1;
 		free(copy);
 		if (more < 0)
 			break;
@@ -73,6 +78,12 @@ static void echo(struct hamlyn_channel_sender *sender, struct hamlyn_channel_rec
 	fflush(stdout);
 }
 
+static void refused(void)
+{
+	printf("{\"refused\":\"%s\"}\n", hamlyn_error());
+	fflush(stdout);
+}
+
 static void serve(struct hamlyn_manager *manager, const char *name)
 {
 	struct hamlyn_channel_listener *listener;
@@ -83,8 +94,16 @@ static void serve(struct hamlyn_manager *manager, const char *name)
 	puts("{\"listening\":true}");
 	fflush(stdout);
 	for (;;) {
-		must(hamlyn_channel_accept(listener, &sender, &receiver, -1));
-		echo(sender, receiver);
+		int outcome = hamlyn_channel_accept(listener, &sender, &receiver, -1);
+
+		/* The card is gone, and the name with it. */
+		if (outcome == -ENODEV)
+			must(outcome);
+		/* A client that cannot be accepted, or dies meanwhile, does not end the server. */
+		if (outcome < 0)
+			refused();
+		else
+			echo(sender, receiver);
 	}
 }
 
@@ -106,6 +125,8 @@ static void ask(struct hamlyn_manager *manager, int by_messages, char **words)
 	if (!must(hamlyn_channel_receive(receiver, &message, PATIENCE_MS)))
 		fail("the other side has closed");
 	back = copied(receiver, &message);
+	if (!back)
+		fail(hamlyn_error());
 	printf("{\"back\":\"%s\"}\n", back);
 	free(back);
 	must(hamlyn_channel_close(sender, -1));

@@ -22,12 +22,19 @@ pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 pub(crate) fn run(program: impl FnOnce() -> Outcome) -> ExitCode {
     match program() {
         Ok(()) => ExitCode::SUCCESS,
+        // Nothing reads the output any more: the status is that of SIGPIPE.
+        Err(error) if is_closed_output(&*error) => ExitCode::from(128 + 13),
         Err(error) => {
             let _ = print(&json!({ "error": error.to_string() }));
-            eprintln!("error: {error}");
+            let _ = writeln!(std::io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether standard output is closed. Errors of cards and peers have types of their own.
+fn is_closed_output(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// Which card.

@@ -101,7 +101,11 @@ impl Server {
                 Err(Error::PeerLost(loss)) => {
                     gone.push((number, json!({ "echoed": client.bytes, "lost": loss.to_string() })));
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) if is_gone(&error) => return Err(error.into()),
+                // A client that sends nonsense ends alone.
+                Err(error) => {
+                    gone.push((number, json!({ "echoed": client.bytes, "lost": error.to_string() })));
+                }
             }
         }
         for (number, last) in gone {

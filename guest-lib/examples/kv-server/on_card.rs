@@ -173,7 +173,8 @@ fn admit_by_name(listener: &StreamListener, server: &mut Server<OnCard>, news: &
             Err(error) => return Err(error.into()),
         };
         if let Some(reason) = server.refusal() {
-            request.reject(&reason)?;
+            // If the client has gone meanwhile, there is nothing to reject.
+            let _ = request.reject(&reason);
             print(&json!({ "refused": reason }))?;
             continue;
         }

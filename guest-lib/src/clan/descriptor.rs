@@ -172,7 +172,7 @@ impl FromStr for Descriptor {
 }
 
 /// What is wrong with a descriptor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptorError {
     /// The text does not start as a descriptor does.

@@ -106,7 +106,7 @@ impl FromStr for Address {
 }
 
 /// What is wrong with an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
     /// The text does not start as an address does.

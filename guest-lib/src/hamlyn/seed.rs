@@ -127,7 +127,7 @@ impl From<TextError> for SeedError {
 }
 
 /// What is wrong with a seed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SeedError {
     /// The text does not start as a seed does.

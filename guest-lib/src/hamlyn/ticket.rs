@@ -182,7 +182,7 @@ impl From<TextError> for TicketError {
 }
 
 /// What is wrong with a ticket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TicketError {
     /// The text does not start as a ticket does.

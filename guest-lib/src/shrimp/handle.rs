@@ -107,7 +107,7 @@ impl FromStr for Handle {
 }
 
 /// What is wrong with a handle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandleError {
     /// The text does not start as a handle does.

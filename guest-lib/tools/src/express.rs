@@ -9,10 +9,10 @@ use hamlyn::attach::Attachment;
 use hamlyn::express::{Channel, ChannelListener, ChannelOptions, PAGE};
 use hamlyn::{CONNECT_TIMEOUT, Card, Connection, Error, Manager, PeerLoss, Polling};
 
-use crate::Outcome;
 use crate::end::{Address, End, Wait, Wish};
 use crate::serve;
 use crate::word;
+use crate::{Outcome, complain};
 
 /// Bytes of the ring to each end: of two messages of 64 KiB and what comes with them. A pair of ends takes a page more, so that one
 /// fits into an ordinary user's share of what two hosts have if nothing else was asked for.
@@ -86,7 +86,7 @@ fn options() -> ChannelOptions {
 impl ExpressEnd {
     fn over(channel: Channel, card: &Card) -> Outcome<Self> {
         if !channel.is_express() {
-            eprintln!("there is no express memory between the two hosts: by messages instead");
+            complain("there is no express memory between the two hosts: by messages instead");
         }
         let host = card.info()?.host.unwrap_or_default();
         let (filled, came, early) = Default::default();
@@ -170,14 +170,14 @@ impl End for ExpressEnd {
             let channel = match listener.accept(None) {
                 Ok(channel) => channel,
                 Err(error) => {
-                    eprintln!("a client was not accepted: {error}");
+                    complain(format_args!("a client was not accepted: {error}"));
                     continue;
                 }
             };
             let mut end = Self::over(channel, card)?;
             thread::spawn(move || {
                 if let Err(error) = serve::serve(&mut end, None) {
-                    eprintln!("a client: {error}");
+                    complain(format_args!("a client: {error}"));
                 }
             });
         }

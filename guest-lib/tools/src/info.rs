@@ -10,7 +10,7 @@ use hamlyn_abi::uapi::HamlynQuery;
 use serde_json::{Map, Value, json};
 
 use crate::card::{AnyCard, CardOption, all_cards};
-use crate::{Outcome, say};
+use crate::{Outcome, complain, say};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
         match about {
             Ok(text) => say(text)?,
             Err(error) => {
-                eprintln!("error: {name}: {error}");
+                complain(format_args!("error: {name}: {error}"));
                 status = ExitCode::FAILURE;
             }
         }

@@ -67,7 +67,8 @@ pub fn commands() -> Vec<Command> {
 
 /// Is the tool that the arguments name: by the first, the program's own name, or else by the second.
 ///
-/// The exit status is 0 if it did what was asked, 1 if not (a reason is on standard error), 2 if it did not understand.
+/// The exit status is 0 if it did what was asked, 1 if not (a reason is on standard error), 2 if it did not understand, and 141 if
+/// its output was closed, as by SIGPIPE.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter().peekable();
     let found = arguments.peek().and_then(find).or_else(|| {
@@ -76,19 +77,35 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     });
     let Some(tool) = found else {
         let names: Vec<_> = TOOLS.iter().map(|tool| tool.name).collect();
-        eprintln!("error: no tool is named (one of {}, and its arguments)", names.join(", "));
+        complain(format_args!("error: no tool is named (one of {}, and its arguments)", names.join(", ")));
         return ExitCode::from(2);
     };
     let matches = tool.command().get_matches_from(arguments);
     (tool.run)(&matches).unwrap_or_else(|error| {
-        eprintln!("error: {error}");
+        if is_closed_output(&*error) {
+            return ExitCode::from(CLOSED_OUTPUT);
+        }
+        complain(format_args!("error: {error}"));
         ExitCode::FAILURE
     })
+}
+
+/// What a shell shows of a program that SIGPIPE has ended.
+const CLOSED_OUTPUT: u8 = 128 + signal_hook::consts::SIGPIPE as u8;
+
+/// Whether nothing reads the output any more. Errors of cards and peers have types of their own.
+fn is_closed_output(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 fn find(name: &OsString) -> Option<&'static Tool> {
     let name = Path::new(name).file_name()?;
     TOOLS.iter().find(|tool| name == tool.name)
+}
+
+/// Says a line on standard error, if that is not closed.
+fn complain(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Says a line at once, even into a pipe.

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::end::{Address, End, Hello, Wait, Wish};
 use crate::flow::{Event, Flow};
 use crate::word;
-use crate::{Outcome, say};
+use crate::{Outcome, complain, say};
 
 /// A client of whom nothing else tells is gone when it is silent for so long.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ pub(crate) fn listen<E: End>(card: &Card<E::Attachment>, name: &str, json: bool)
         thread::spawn(move || {
             let host = request.host();
             if let Err(error) = serve_request::<E>(&card, request) {
-                eprintln!("host {host}: {error}");
+                complain(format_args!("host {host}: {error}"));
             }
         });
     }
@@ -84,7 +84,7 @@ pub(crate) fn serve<E: End>(end: &mut E, connection: Option<&Connection>) -> Out
             next = match session(end, &hello, connection) {
                 // What one client's ticket leads to is no affair of the next.
                 Err(error) if connection.is_none() => {
-                    eprintln!("host {}: {error}", hello.address.host());
+                    complain(format_args!("host {}: {error}", hello.address.host()));
                     None
                 }
                 outcome => outcome?,

@@ -4,6 +4,7 @@
 //! a virtio-serial port, and reads [`protocol::Event`]s from it. The host's half is `hamlyn_lab`.
 
 pub mod lines;
+pub mod loader;
 pub mod port;
 pub mod protocol;
 pub mod run;

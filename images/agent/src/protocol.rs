@@ -10,6 +10,8 @@
 //! {"id":9,"kill":9}                                      {"id":9,"refused":"run 9 is not running"}
 //! ```
 //!
+//! A word of `argv` that is not UTF-8 is an object with its bytes: `{"bytes":"/w=="}`.
+//!
 //! A program may be run `raw`: what it says then comes as bytes, `outbytes` and `errbytes`, in base64 and not cut at lines. It
 //! may have a `window`: it is made to wait once so much of what it said has not been taken by the host (`more`).
 //!
@@ -17,6 +19,7 @@
 //! request leaves the run as it is.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -80,7 +83,8 @@ pub enum Verb {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// The program, looked up in `PATH`, and its arguments.
-    pub argv: Vec<String>,
+    #[serde(with = "words")]
+    pub argv: Vec<OsString>,
     /// Added to the agent's own environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
@@ -99,6 +103,39 @@ pub struct Program {
     /// How much it may say before [`Verb::More`]; any amount if absent. See [`What::cost`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<usize>,
+}
+
+/// A program's words in JSON: text where they are UTF-8, otherwise bytes.
+mod words {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Bytes;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Word {
+        Text(String),
+        Other { bytes: Bytes },
+    }
+
+    pub(super) fn serialize<S: Serializer>(words: &[OsString], to: S) -> Result<S::Ok, S::Error> {
+        let word = |word: &OsString| match word.to_str() {
+            Some(text) => Word::Text(text.to_owned()),
+            None => Word::Other { bytes: Bytes(word.clone().into_vec()) },
+        };
+        to.collect_seq(words.iter().map(word))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<OsString>, D::Error> {
+        let word = |word| match word {
+            Word::Text(text) => OsString::from(text),
+            Word::Other { bytes } => OsString::from_vec(bytes.0),
+        };
+        Ok(Vec::<Word>::deserialize(from)?.into_iter().map(word).collect())
+    }
 }
 
 /// Bytes, in JSON as base64.
@@ -196,6 +233,8 @@ impl std::fmt::Display for Exit {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     fn request(line: &str) -> Request {
@@ -214,6 +253,15 @@ mod tests {
         assert_eq!(request(r#"{"id":1,"stdin":"x\n"}"#).verb, Verb::Stdin("x\n".into()));
         assert_eq!(request(r#"{"id":1,"bytes":"AP8="}"#).verb, Verb::Bytes(Bytes(vec![0, 255])));
         assert_eq!(request(r#"{"id":1,"more":4096}"#).verb, Verb::More(4096));
+    }
+
+    #[test]
+    fn words_that_are_not_utf8_pass_whole() {
+        let argv = vec!["cat".into(), OsString::from_vec(vec![b'a', 0xff])];
+        let run = Request { id: 1, verb: Verb::Run(Program { argv, ..Program::default() }) };
+        let line = serde_json::to_string(&run).unwrap();
+        assert!(line.contains(r#""argv":["cat",{"bytes":"Yf8="}]"#), "{line}");
+        assert_eq!(request(&line), run);
     }
 
     #[test]

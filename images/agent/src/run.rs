@@ -1,21 +1,31 @@
 //! One running program: its process group, its input, and the threads that tell of its output and its end.
 
-use std::fs;
-use std::io::{self, BufReader, Read, Write};
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getuid, kill_process_group, waitid};
 
 use crate::lines::next_piece;
+use crate::loader::Needs;
 use crate::protocol::{Bytes, Exit, INPUT_QUEUE, MAX_OUTPUT, Program, What};
 
 /// Who has which home.
 const USERS: &str = "/etc/passwd";
+
+/// How much of a program is looked at if it does not start, in bytes.
+const BEGINNING: u64 = 64 << 10;
+
+/// How many programs Linux starts one for the other, at most.
+const INTERPRETERS: usize = 5;
 
 /// A piece of raw output, in bytes.
 const PIECE: usize = 32 << 10;
@@ -42,8 +52,8 @@ pub struct Run {
 impl Run {
     /// Starts `program`; `teller` hears of all it does, last of its end.
     pub fn start(program: &Program, teller: impl Tell) -> anyhow::Result<Run> {
-        let mut child =
-            command(program)?.spawn().with_context(|| format!("cannot start {:?}", program.argv[0]))?;
+        let mut command = command(program)?;
+        let mut child = command.spawn().map_err(|error| not_started(&command, error))?;
         let group = Pid::from_child(&child);
         let input = child.stdin.take().map(|stdin| {
             let (sender, receiver) = sync_channel(INPUT_QUEUE);
@@ -120,6 +130,57 @@ fn user(users: &str, uid: u32) -> Option<(&str, &str)> {
         [name, _, number, _, _, home, ..] if number.parse() == Ok(uid) => Some((name, home)),
         _ => None,
     })
+}
+
+/// Why a program did not start. "No such file" may mean that it is there, and its loader is not.
+fn not_started(command: &Command, error: io::Error) -> anyhow::Error {
+    let context = format!("cannot start {:?}", command.get_program());
+    if error.kind() != ErrorKind::NotFound {
+        return anyhow!(error).context(context);
+    }
+    match found(command).and_then(|file| missing(&here(command), file)) {
+        Some(needs) => anyhow!("{needs}").context(context),
+        None => anyhow!(error).context(context),
+    }
+}
+
+/// What a program needs and is not there; or what its interpreter needs, and so on.
+fn missing(here: &Path, mut file: PathBuf) -> Option<Needs> {
+    for _ in 0..INTERPRETERS {
+        let needs = Needs::of(&beginning(&file))?;
+        file = here.join(needs.path());
+        if !file.exists() {
+            return Some(needs);
+        }
+    }
+    None
+}
+
+/// The folder that a command starts in.
+fn here(command: &Command) -> PathBuf {
+    command.get_current_dir().unwrap_or(Path::new(".")).to_owned()
+}
+
+/// The file that a command starts, if there is one: of its own path, or below a folder of `PATH`.
+fn found(command: &Command) -> Option<PathBuf> {
+    let program = Path::new(command.get_program());
+    let here = here(command);
+    if program.parent().is_some_and(|folder| !folder.as_os_str().is_empty()) {
+        return Some(here.join(program));
+    }
+    let set = command.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, path)| path);
+    let path = set.map(OsStr::to_owned).or_else(|| env::var_os("PATH")).unwrap_or_default();
+    env::split_paths(&path).map(|folder| here.join(folder).join(program)).find(|file| file.is_file())
+}
+
+/// The beginning of a file, in which linkers put what the kernel reads; nothing if it cannot be read.
+fn beginning(file: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // A FIFO would wait for a writer.
+    if file.is_file() {
+        let _ = File::open(file).and_then(|file| file.take(BEGINNING).read_to_end(&mut bytes));
+    }
+    bytes
 }
 
 fn command(program: &Program) -> anyhow::Result<Command> {

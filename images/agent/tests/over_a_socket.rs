@@ -1,6 +1,8 @@
 //! The agent over a socket pair: what the host sees.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
@@ -154,6 +156,42 @@ fn wrong_requests_are_answered_and_change_nothing() {
     host.hear_error(Some(3), "/no/such/file");
     host.say(r#"{"id":1,"stdin":"still here\n"}"#);
     assert_eq!(host.hear(), event(1, What::Stdout("still here".into())));
+}
+
+#[test]
+fn a_missing_loader_is_named() {
+    let mut host = Host::new();
+    let folder = tempfile::tempdir().unwrap();
+    let program = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let (loader, other) = (b"/lib64/ld-linux-x86-64.so.2", b"/lib64/no-such-loader.so.22");
+    let mut dynamic = fs::read("/bin/true").unwrap();
+    let at = dynamic.windows(loader.len()).position(|bytes| bytes == loader).unwrap();
+    dynamic[at..at + loader.len()].copy_from_slice(other);
+    let dynamic = program("dynamic", &dynamic);
+    let script = program("script", b"#!/no/such/interpreter -e\n");
+    let chain = program("chain", format!("#!{}\n", dynamic.display()).as_bytes());
+    for (path, why) in [
+        (
+            &dynamic,
+            "needs the dynamic loader /lib64/no-such-loader.so.22, which is not there: link it statically",
+        ),
+        (&script, "needs the interpreter /no/such/interpreter, which is not there"),
+        (&chain, "needs the dynamic loader /lib64/no-such-loader.so.22"),
+    ] {
+        host.say(&format!(r#"{{"id":1,"run":{{"argv":["{}"]}}}}"#, path.display()));
+        host.hear_error(Some(1), why);
+        // By its name, found by PATH.
+        let (name, path) = (path.file_name().unwrap().to_str().unwrap(), folder.path().display());
+        host.say(&format!(r#"{{"id":1,"run":{{"argv":["{name}"],"env":{{"PATH":"/none:{path}"}}}}}}"#));
+        host.hear_error(Some(1), why);
+    }
+    host.say(r#"{"id":1,"run":{"argv":["./nothing"]}}"#);
+    host.hear_error(Some(1), "No such file");
 }
 
 #[test]

@@ -1,22 +1,48 @@
 //! `hamlyn cp`
 
-use std::fs::{File, Permissions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
 use std::thread;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 
 use super::machines::find;
-use hamlyn_lab::{Exit, Input, Program, Remote, What};
+use super::tell;
+use hamlyn_lab::plain::plain;
+use hamlyn_lab::{Exit, Input, Needs, Program, Remote, What};
 
-/// In the machine: takes standard input into a file, which is there whole or not at all.
+/// In the machine: opens a file as cp does, and copies standard input into it. What was there keeps its inode and its mode.
+/// A new file gets the mode of the source, less the umask. Says on standard error if what the file needs to run is missing.
 const TAKE: &str = r#"
+if [ "$4" ] && [ ! -e "$4" ]; then echo missing >&2; fi
 to=$1
 if [ -d "$to" ]; then to=${to%/}/$2; fi
-cat >"$to.part$$" && chmod "$3" "$to.part$$" && mv "$to.part$$" "$to" || { rm -f "$to.part$$"; exit 1; }"#;
+new=
+if [ ! -e "$to" ]; then
+    new=$(printf %o $((0777 & 0$3 & ~0$(umask))))
+    umask "$(printf %o $((0777 & ~0$new)))"
+fi
+exec >"$to" || exit
+if [ "$new" ]; then chmod "$new" /proc/self/fd/1 || exit; fi
+exec cat"#;
+
+/// In the machine: a line with the mode of a file, and what is in it. Without the line the file could not be opened.
+const GIVE: &str = r#"
+if [ -d "$1" ]; then echo "$1 is a directory: copy it with tar" >&2; exit 1; fi
+exec <"$1" || exit
+stat -L -c %a /proc/self/fd/0 && exec cat"#;
+
+/// The longest line with a mode, in bytes: 07777 and the line feed.
+const MODE_LINE: usize = 6;
+
+/// How much of a program is looked at for what it needs, in bytes: linkers put that in front.
+const BEGINNING: usize = 64 << 10;
 
 /// The most that is kept of what a machine complains of, in bytes.
 const COMPLAINT: usize = 4096;
@@ -24,8 +50,12 @@ const COMPLAINT: usize = 4096;
 /// Copy a file into a machine that hamlyn up started, or out of it
 ///
 /// One of the two names a machine, a colon and a path there: vm0:/tmp/data. A path that does not begin with a slash is below
-/// the user's home; without one that is the home itself. Who copies into a folder keeps the file's name. A file that may be
-/// executed may be so there, too. Nothing is there by half: what is copied gets its name when it is whole.
+/// the user's home; without one that is the home itself. A file of this machine whose name has a colon is written ./a:b, one
+/// that begins with a dash ./-a.
+///
+/// Like cp, it writes into what is there: a link is followed, a device or FIFO is written to, and a file keeps its inode, its
+/// owner and its mode. A new file gets the mode of the source, less the umask. In a directory the copy keeps the source's name.
+/// A copy that fails or is interrupted leaves what has been written by then.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,56 +67,73 @@ pub(super) struct CpArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     uid: u32,
     /// A file here, or MACHINE:PATH
-    from: String,
-    /// A file or folder here, or MACHINE:[PATH]
-    to: String,
+    from: OsString,
+    /// A file or directory here, or MACHINE:[PATH]
+    to: OsString,
 }
 
 pub(super) fn run(args: CpArgs) -> anyhow::Result<()> {
+    let (from, to) = (Path::new(&args.from), Path::new(&args.to));
     match (there(&args.from), there(&args.to)) {
-        (None, Some((machine, path))) => put(Path::new(&args.from), machine, path, args.uid),
-        (Some((machine, path)), None) => get(machine, path, Path::new(&args.to), args.uid),
+        (None, Some((machine, path))) => put(from, machine, path, args.uid),
+        (Some((machine, path)), None) => get(machine, path, to, args.uid),
         (None, None) => {
-            bail!("neither {} nor {} is in a machine, as vm0:{} would be", args.from, args.to, args.to)
+            bail!("neither {} nor {} is in a machine, as vm0:{1} would be", from.display(), to.display())
         }
         (Some(_), Some(_)) => bail!("both are in machines: copy to this one between"),
     }
 }
 
 /// The machine and the path there, unless it is a file here: that has no colon, or a slash before it.
-fn there(name: &str) -> Option<(&str, &str)> {
-    let (machine, path) = name.split_once(':')?;
+fn there(name: &OsStr) -> Option<(&str, &OsStr)> {
+    let colon = name.as_bytes().iter().position(|byte| *byte == b':')?;
+    let (machine, path) = name.as_bytes().split_at(colon);
+    // The names of machines are text.
+    let machine = std::str::from_utf8(machine).ok()?;
     // A lab's name may stand before the machine's; a folder of this machine begins with a dot or a slash.
     let here = machine.is_empty() || machine.starts_with(['.', '/']);
-    (!here).then_some((machine, path))
+    (!here).then_some((machine, OsStr::from_bytes(&path[1..])))
 }
 
-fn put(from: &Path, machine: &str, to: &str, uid: u32) -> anyhow::Result<()> {
+fn put(from: &Path, machine: &str, to: &OsStr, uid: u32) -> anyhow::Result<()> {
     let mut file = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;
     let found = file.metadata().with_context(|| format!("cannot look at {}", from.display()))?;
     if found.is_dir() {
-        bail!("{} is a folder: tar -c {0} | hamlyn exec {machine} -- tar -x", from.display());
+        bail!("{} is a directory: tar -c {0} | hamlyn exec {machine} -- tar -x", from.display());
     }
-    let name = from.file_name().and_then(|name| name.to_str()).context("the file has no name of text")?;
+    let name = from.file_name().with_context(|| format!("{} names no file", from.display()))?;
     let mode = format!("{:o}", found.mode() & 0o777);
-    let to = if to.is_empty() { "." } else { to };
-    let mut remote = start(machine, &["sh", "-c", TAKE, "sh", to, name, &mode], true, uid)?;
+    let to = if to.is_empty() { OsStr::new(".") } else { to };
+    let needs = if found.is_file() && found.mode() & 0o111 != 0 { needs(&file) } else { None };
+    let loader = needs.as_ref().map_or(OsStr::new(""), |needs| needs.path().as_os_str());
+    let words = [TAKE.as_ref(), "sh".as_ref(), to, name, mode.as_ref(), loader];
+    let mut remote = start(machine, &words, true, uid)?;
     let input = remote.input();
-    let path = from.to_owned();
-    let reading = thread::spawn(move || {
-        let sent = send(&mut file, &input).with_context(|| format!("cannot read {}", path.display()));
-        if sent.is_err() {
-            // What has come by then is no file.
+    let (failing, failed) = channel();
+    // It ends with this process: nothing wakes a thread that reads a pipe or a terminal.
+    thread::spawn(move || {
+        if let Err(error) = send(&mut file, &input) {
+            let _ = failing.send(error);
+            // The machine must not take what has come by then for the whole file.
             input.hang_up();
         }
-        sent
     });
-    let heard = hear(&mut remote, |_| Ok(()));
-    drop(remote);
-    match reading.join() {
-        Ok(Err(error)) => Err(error),
-        _ => heard.with_context(|| format!("cannot copy {} to {machine}", from.display())),
+    let said = hear(&mut remote, |_| Ok(())).map_err(|error| match failed.try_recv() {
+        Ok(unread) => anyhow!(unread).context(format!("cannot read {}", from.display())),
+        Err(_) => error.context(format!("cannot copy {} to {machine}", from.display())),
+    })?;
+    if let Some(needs) = needs.filter(|_| !said.is_empty()) {
+        tell(&plain(&format!("{} is copied, but will not start in {machine}: {needs}", from.display())));
     }
+    Ok(())
+}
+
+/// What a program needs to start.
+fn needs(file: &File) -> Option<Needs> {
+    let mut bytes = vec![0; BEGINNING];
+    // The file's position stays where it is.
+    let length = file.read_at(&mut bytes, 0).ok()?;
+    Needs::of(&bytes[..length])
 }
 
 fn send(file: &mut File, input: &Input) -> std::io::Result<()> {
@@ -104,46 +151,64 @@ fn send(file: &mut File, input: &Input) -> std::io::Result<()> {
     }
 }
 
-fn get(machine: &str, from: &str, to: &Path, uid: u32) -> anyhow::Result<()> {
-    let name = Path::new(from).file_name().with_context(|| format!("{machine}:{from} names no file"))?;
+fn get(machine: &str, from: &OsStr, to: &Path, uid: u32) -> anyhow::Result<()> {
+    let source = format!("{machine}:{}", from.to_string_lossy());
+    let name = Path::new(from).file_name().with_context(|| format!("{source} names no file"))?;
     let to: PathBuf = if to.is_dir() { to.join(name) } else { to.to_owned() };
-    let folder = match to.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mode = mode_of(machine, from, uid)?;
-    let partial = tempfile::Builder::new().permissions(Permissions::from_mode(mode)).tempfile_in(folder);
-    let mut partial = partial.with_context(|| format!("cannot make a file in {}", folder.display()))?;
-    let mut remote = start(machine, &["cat", from], false, uid)?;
-    hear(&mut remote, |bytes| {
-        partial.write_all(bytes).with_context(|| format!("cannot write to {}", folder.display()))
+    let mut remote = start(machine, &[GIVE.as_ref(), "sh".as_ref(), from], false, uid)?;
+    let (mut line, mut file) = (Vec::new(), None);
+    hear(&mut remote, |mut bytes| {
+        if file.is_none() {
+            let Some(mode) = mode_line(&mut line, &mut bytes)? else { return Ok(()) };
+            file = Some(open(&to, mode).with_context(|| format!("cannot open {}", to.display()))?);
+        }
+        let Some(file) = &mut file else { return Ok(()) };
+        file.write_all(bytes).with_context(|| format!("cannot write to {}", to.display()))
     })
-    .with_context(|| format!("cannot copy {machine}:{from}"))?;
-    partial.persist(&to).with_context(|| format!("cannot make {}", to.display()))?;
+    .with_context(|| format!("cannot copy {source}"))?;
+    if file.is_none() {
+        bail!("cannot copy {source}: the machine did not say its mode");
+    }
     Ok(())
 }
 
-/// Whether a file may be executed decides its mode here, under this process's mask.
-fn mode_of(machine: &str, path: &str, uid: u32) -> anyhow::Result<u32> {
-    let mut remote =
-        start(machine, &["sh", "-c", r#"if [ -x "$1" ]; then echo x; fi"#, "sh", path], false, uid)?;
-    let mut said: Vec<u8> = Vec::new();
-    hear(&mut remote, |bytes| {
-        said.extend(bytes.iter().take(COMPLAINT));
-        Ok(())
-    })?;
-    Ok(if said.is_empty() { 0o666 } else { 0o777 })
+/// Takes the line with the mode from the front of what comes; none while it is not whole.
+fn mode_line(line: &mut Vec<u8>, bytes: &mut &[u8]) -> anyhow::Result<Option<u32>> {
+    while let Some((byte, rest)) = bytes.split_first() {
+        *bytes = rest;
+        if *byte == b'\n' {
+            let mode = std::str::from_utf8(line).ok().and_then(|mode| u32::from_str_radix(mode, 8).ok());
+            return Ok(Some(mode.context("the machine says a mode that is not a number")? & 0o777));
+        }
+        line.push(*byte);
+        if line.len() == MODE_LINE {
+            bail!("the machine says a mode that is too long (limit {} digits)", MODE_LINE - 1);
+        }
+    }
+    Ok(None)
 }
 
-fn start(name: &str, command: &[&str], stdin: bool, uid: u32) -> anyhow::Result<Remote> {
+/// Opens what is there, as it is; otherwise a new file, with this mode less the umask.
+fn open(to: &Path, mode: u32) -> std::io::Result<File> {
+    match OpenOptions::new().write(true).truncate(true).open(to) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(to)
+        }
+        other => other,
+    }
+}
+
+/// Starts a shell with these words behind -c.
+fn start(name: &str, words: &[&OsStr], stdin: bool, uid: u32) -> anyhow::Result<Remote> {
     let machine = find(name)?;
-    let argv = command.iter().map(|&word| word.to_owned()).collect();
+    let argv = ["sh", "-c"].into_iter().map(OsStr::new).chain(words.iter().copied());
+    let argv = argv.map(OsStr::to_owned).collect();
     let program = Program { argv, uid: Some(uid), home: true, stdin, ..Program::default() };
     Remote::start(&machine.lab, &machine.name, program)
 }
 
-/// Hears a program out, which must succeed; `take` has what it says.
-fn hear(remote: &mut Remote, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// Hears a program out, which must succeed; `take` has what it says. Returns what it said on standard error.
+fn hear(remote: &mut Remote, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<Vec<u8>> {
     let mut complaint = Vec::new();
     loop {
         match remote.word()? {
@@ -151,7 +216,7 @@ fn hear(remote: &mut Remote, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) 
             What::ErrBytes(bytes) => {
                 complaint.extend(bytes.0.iter().take(COMPLAINT - complaint.len().min(COMPLAINT)));
             }
-            What::Exit(Exit::Code(0)) => return Ok(()),
+            What::Exit(Exit::Code(0)) => return Ok(complaint),
             What::Exit(exit) if complaint.is_empty() => bail!("{exit}"),
             What::Exit(_) => bail!("{}", String::from_utf8_lossy(&complaint).trim_end()),
             _ => bail!("the machine's agent said what nobody asked for"),
@@ -165,10 +230,29 @@ mod tests {
 
     #[test]
     fn a_machine_is_told_from_a_file() {
+        let there = |name| {
+            let (machine, path) = super::there(OsStr::new(name))?;
+            Some((machine, path.to_str().unwrap()))
+        };
         assert_eq!(there("vm0:"), Some(("vm0", "")));
         assert_eq!(there("lab-x/vm0:/tmp/a:b"), Some(("lab-x/vm0", "/tmp/a:b")));
         for file in ["vm0", "./vm0:x", "/a:b", ":x"] {
             assert_eq!(there(file), None, "{file}");
+        }
+        assert_eq!(super::there(OsStr::from_bytes(b"\xff:x")), None);
+        let path = OsStr::from_bytes(b"vm0:\xff");
+        assert_eq!(super::there(path), Some(("vm0", OsStr::from_bytes(b"\xff"))));
+    }
+
+    #[test]
+    fn a_mode_may_come_in_pieces() {
+        let mut line = Vec::new();
+        assert_eq!(mode_line(&mut line, &mut &b"75"[..]).unwrap(), None);
+        let mut rest = &b"5\nabc"[..];
+        assert_eq!(mode_line(&mut line, &mut rest).unwrap(), Some(0o755));
+        assert_eq!(rest, b"abc");
+        for wrong in [&b"\n"[..], b"8\n", b"1234567"] {
+            assert!(mode_line(&mut Vec::new(), &mut &*wrong).is_err());
         }
     }
 }

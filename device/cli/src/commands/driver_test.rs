@@ -1,6 +1,7 @@
 //! `hamlyn driver-test`
 
 use std::io::{Write, stdout};
+use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -8,9 +9,12 @@ use clap::Args;
 use super::MachineArgs;
 use super::demo::show::SHOWS;
 use hamlyn_lab::plain::plain;
-use hamlyn_lab::{Lab, MODULE};
+use hamlyn_lab::{Kit, Lab, MODULE};
 
 /// Load the kernel module in a fresh machine and test it there
+///
+/// The loaded module must be the one that the kit names: both have the same build id. If the test fails, it prints the end of
+/// the machine's kernel's log, and the tasks that are blocked.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,17 +29,19 @@ pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
     let model = args.machine.model.one()?;
     let program = SHOWS.of(model)?.self_test;
     let layout = args.machine.layout.choose(1);
-    let lab = args.machine.lab(1, &layout, &[]).start()?;
-    test(&lab, program).map_err(|error| anyhow!("{error:#}\n{}", lab.vm(0).kernel_log()))
+    let kit = Kit::find()?;
+    let lab = args.machine.lab(1, &layout, &[]).kit(kit.clone()).start()?;
+    test(&lab, &kit.module, program).map_err(|error| anyhow!("{error:#}\n{}", lab.vm(0).kernel_log()))
 }
 
-fn test(lab: &Lab, program: &str) -> anyhow::Result<()> {
+fn test(lab: &Lab, module: &Path, program: &str) -> anyhow::Result<()> {
     let vm = lab.vm(0);
     vm.require_module(MODULE)?;
+    vm.require_build(MODULE, module)?;
     for line in vm.run_as(0, program.split(' '))?.finish_text()? {
         writeln!(stdout(), "{}", plain(&line))?;
     }
     lab.check().context("after the self-test")?;
-    writeln!(stdout(), "the module is loaded and works")?;
+    writeln!(stdout(), "the module {} is loaded and works", module.display())?;
     Ok(())
 }

@@ -1,12 +1,14 @@
 //! `hamlyn exec`
 
-use std::io::{IsTerminal, Write, stderr, stdin, stdout};
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
+use std::process::{ExitCode, exit};
+use std::sync::mpsc::channel;
 use std::thread;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::machines::find;
@@ -16,14 +18,16 @@ use hamlyn_lab::{Exit, Input, Program, Remote, What};
 /// The exit status if the program could not be run or its machine is gone; as with ssh.
 const NOT_RUN: u8 = 255;
 
-/// After so many Ctrl-C the program is killed.
-const ENOUGH: u32 = 3;
+/// After this many signals the program is killed, and this command does not wait for it.
+const ENOUGH: usize = 3;
 
 /// Run a program in a machine that hamlyn up started
 ///
 /// It starts in the home of its user, and has this command's standard input, standard output and standard error. They are
 /// bytes as they are, unless one of the outputs is a terminal: then what is not printable is shown as \x1b, so that a
-/// machine cannot play with the terminal. Ctrl-C interrupts the program; the third kills it.
+/// machine cannot play with the terminal. The program gets the signals that this command gets (SIGINT by Ctrl-C, SIGTERM, SIGHUP,
+/// SIGQUIT). The third signal kills it and ends this command at once. If an output is closed, this command ends as by SIGPIPE
+/// (status 141), and the program with it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -42,19 +46,25 @@ pub(super) struct ExecArgs {
     name: String,
     /// The program, found by the machine's PATH, and its arguments
     #[arg(last = true, required = true)]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 pub(super) fn run(args: ExecArgs) -> ExitCode {
     match execute(args) {
         Ok(Exit::Code(code)) => ExitCode::from(code as u8),
         // As a shell says it.
-        Ok(Exit::Signal(signal)) => ExitCode::from(128u8.wrapping_add(signal as u8)),
+        Ok(Exit::Signal(signal)) => ExitCode::from(status_of(signal) as u8),
         Err(error) => {
-            eprintln!("error: {}", plain(&format!("{error:#}")));
+            // Standard error may be closed.
+            let _ = writeln!(stderr(), "error: {}", plain(&format!("{error:#}")));
             ExitCode::from(NOT_RUN)
         }
     }
+}
+
+/// The exit status that a shell shows for a signal.
+fn status_of(signal: i32) -> i32 {
+    128 + (signal & 0x7f)
 }
 
 fn execute(args: ExecArgs) -> anyhow::Result<Exit> {
@@ -66,16 +76,9 @@ fn execute(args: ExecArgs) -> anyhow::Result<Exit> {
         stdin: !args.no_input,
         ..Program::default()
     };
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
     let mut remote = Remote::start(&machine.lab, &machine.name, program)?;
-    let kill = remote.signals();
-    thread::spawn(move || {
-        let mut interrupts = 0;
-        for signal in signals.forever() {
-            interrupts += u32::from(signal == SIGINT);
-            kill(if interrupts < ENOUGH { signal } else { signal_hook::consts::SIGKILL });
-        }
-    });
+    pass_on(signals, remote.signals());
     if !args.no_input {
         let input = remote.input();
         // It ends with this process: no reader of a terminal can be woken otherwise.
@@ -83,17 +86,38 @@ fn execute(args: ExecArgs) -> anyhow::Result<Exit> {
     }
     let (mut out, mut err) = (Shown::new(stdout()), Shown::new(stderr()));
     loop {
-        match remote.word()? {
-            What::OutBytes(bytes) => out.show(&bytes.0)?,
-            What::ErrBytes(bytes) => err.show(&bytes.0)?,
-            What::Exit(exit) => {
-                out.finish()?;
-                err.finish()?;
-                return Ok(exit);
-            }
+        let shown = match remote.word()? {
+            What::OutBytes(bytes) => out.show(&bytes.0),
+            What::ErrBytes(bytes) => err.show(&bytes.0),
+            What::Exit(exit) => match out.finish().and_then(|()| err.finish()) {
+                Ok(()) => return Ok(exit),
+                Err(error) => Err(error),
+            },
             other => bail!("the machine's agent said {other:?}, which nobody asked for"),
+        };
+        match shown {
+            Ok(()) => {}
+            // A program that runs here would be ended by this signal.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Signal(SIGPIPE)),
+            Err(error) => return Err(error).context("cannot write what the program says"),
         }
     }
+}
+
+/// Passes signals on to the program. The last one ends this process, which needs neither the program nor its machine for that:
+/// the program may be in a call that no signal ends. The lab kills the program when this process is gone.
+fn pass_on(mut signals: Signals, kill: impl Fn(i32) + Send + 'static) {
+    let (tell, told) = channel();
+    // A machine that reads nothing makes this thread wait.
+    thread::spawn(move || told.into_iter().for_each(kill));
+    thread::spawn(move || {
+        for (before, signal) in signals.forever().enumerate() {
+            if before + 1 == ENOUGH {
+                exit(status_of(SIGKILL));
+            }
+            let _ = tell.send(signal);
+        }
+    });
 }
 
 /// Copies standard input to the program until one of them ends.
@@ -123,7 +147,7 @@ impl<W: Write + IsTerminal> Shown<W> {
         Shown { output, filter }
     }
 
-    fn show(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    fn show(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.filter {
             None => self.output.write_all(bytes)?,
             Some(filter) => {
@@ -132,15 +156,15 @@ impl<W: Write + IsTerminal> Shown<W> {
                 self.output.write_all(shown.as_bytes())?;
             }
         }
-        Ok(self.output.flush()?)
+        self.output.flush()
     }
 
-    fn finish(mut self) -> anyhow::Result<()> {
+    fn finish(&mut self) -> io::Result<()> {
         if let Some(filter) = &mut self.filter {
             let mut shown = String::new();
             filter.finish(&mut shown);
             self.output.write_all(shown.as_bytes())?;
         }
-        Ok(self.output.flush()?)
+        self.output.flush()
     }
 }

@@ -18,7 +18,7 @@ mod switch;
 mod up;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -116,8 +116,9 @@ impl Cli {
             Command::Sim(args) => sim::run(&args),
             Command::DriverTest(args) => driver_test::run(args),
             Command::Completions { shell } => {
-                clap_complete::generate(shell, &mut shown(), "hamlyn", &mut io::stdout());
-                Ok(())
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut shown(), "hamlyn", &mut script);
+                Ok(io::stdout().write_all(&script)?)
             }
             Command::Tether { parent, core, program } => hamlyn_lab::tether(parent, core, &program),
             Command::Keeper { directory } => hamlyn_lab::keep(&directory),
@@ -131,6 +132,11 @@ fn shown() -> clap::Command {
     let all = Cli::command();
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     clap::Command::new("hamlyn").version(env!("CARGO_PKG_VERSION")).subcommands(shown)
+}
+
+/// Prints a line on standard error, if that is not closed.
+fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// What the commands that start machines have in common.

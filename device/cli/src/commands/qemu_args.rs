@@ -10,6 +10,7 @@ use clap::Args;
 use hamlyn_host::{catalogue, rundir};
 
 use super::options::ModelFlag;
+use super::tell;
 use hamlyn_lab::{
     Accel, CARD_SLOT, Functions, Memory, Snoop, Stores, card_arguments, plugin, snoop_arguments,
 };
@@ -24,6 +25,9 @@ use hamlyn_lab::{
 /// is isolated, there is such a function for each other port of the switch; those that have no room in the slot are in the slots
 /// behind it. An emulated machine with express memory needs -smp 1,maxcpus=2 or more: where there can be but one processor, QEMU
 /// makes a load and a store of fetch-and-op, which is then no such thing for other machines.
+///
+/// To plug the card into a running machine, start the machine with a port that reserves address space for its largest BAR:
+/// -device pcie-root-port,id=hot,pref64-reserve=32M,mem-reserve=1M. Without it the kernel finds no space for the BAR.
 ///
 /// A card that wants to see the machine's stores to memory is told of them by a plugin, if QEMU emulates: then these arguments
 /// say so, and replace your own -accel.
@@ -63,10 +67,10 @@ fn wait_for(card: &Path) {
     let start = Instant::now();
     while !card.exists() {
         if start.elapsed() > PATIENCE {
-            eprintln!(
-                "no card listens at {} yet: if it has express memory, these arguments lack it",
-                card.display()
-            );
+            let card = card.display();
+            tell(&format!(
+                "no card listens at {card} yet: if it has express memory, these arguments lack it"
+            ));
             return;
         }
         sleep(Duration::from_millis(10));
@@ -84,7 +88,7 @@ pub(super) fn run(args: QemuArgs) -> anyhow::Result<()> {
     let stores =
         args.snoop.decide(catalogue::is_snooped(args.model.model), args.accel.decide()?, plugin())?;
     if let Some(stores) = &stores {
-        eprintln!("{stores}");
+        tell(&stores.to_string());
     }
     let mut arguments = card_arguments(&socket, args.memory, &functions);
     let plugin = stores.as_ref().and_then(Stores::plugin);

@@ -12,10 +12,10 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::Args;
 
-use super::MachineArgs;
 use super::demo::show::{Hints, SHOWS, Show};
 use super::demo::stage::Stage;
 use super::layout::Layout;
+use super::{MachineArgs, tell};
 use hamlyn_lab::plain::plain;
 use hamlyn_lab::{Added, Kit, Lab, Vm};
 
@@ -90,7 +90,7 @@ fn watch(lab: &Lab, stop: &AtomicBool) -> anyhow::Result<usize> {
     let mut failed = BTreeSet::new();
     let mut fail = |index: usize, name: &str, error: anyhow::Error| {
         if failed.insert(index) {
-            eprintln!("{}", plain(&format!("{name} has failed, the other machines go on: {error:#}")));
+            tell(&plain(&format!("{name} has failed, the other machines go on: {error:#}")));
         }
     };
     let mut machines: Vec<(usize, &Vm)> = lab.vms().iter().enumerate().collect();
@@ -100,7 +100,7 @@ fn watch(lab: &Lab, stop: &AtomicBool) -> anyhow::Result<usize> {
             let goes_on = lab.check_card(index).and_then(|()| vm.check());
             match goes_on {
                 Ok(true) => return true,
-                Ok(false) => eprintln!("{} is off", vm.name()),
+                Ok(false) => tell(&format!("{} is off", vm.name())),
                 Err(error) => fail(index, vm.name(), error),
             }
             false

@@ -1,6 +1,7 @@
 //! The called side: one thread for all clients; whoever uses it carries the calls out and answers them, at once or later.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::{Write, stderr};
 use std::time::{Duration, Instant};
 
 use hamlyn::{Card, Manager};
@@ -105,7 +106,7 @@ impl Server {
                 self.admitted += 1;
                 self.lines.insert(self.admitted, line);
             }
-            Err(error) => eprintln!("a client could not be let in: {error}"),
+            Err(error) => drop(writeln!(stderr(), "a client could not be let in: {error}")),
         }
     }
 

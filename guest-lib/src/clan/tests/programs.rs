@@ -285,5 +285,5 @@ fn who_waits_for_somebody_who_is_gone_is_told_behind_what_he_had_sent() {
     let [here, there] = ends(&one, &two, 1024);
     let mut receiver = transfer::Receiver::new(&there).unwrap();
     here.close().unwrap();
-    assert_eq!(receiver.wait().unwrap_err().to_string(), "no connection: the peer closed the connection");
+    assert_eq!(receiver.wait().unwrap_err().to_string(), "not connected: the peer closed the connection");
 }

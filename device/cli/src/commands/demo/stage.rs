@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::super::tell;
+
 /// Shows steps as they are taken.
 pub(in crate::commands) struct Stage {
     on_terminal: bool,
@@ -18,7 +20,7 @@ impl Stage {
 
     /// Says something about the last step.
     pub(in crate::commands) fn note(&self, text: &str) {
-        eprintln!("    {text}");
+        tell(&format!("    {text}"));
     }
 
     /// The same of each of these.
@@ -44,7 +46,7 @@ impl Stage {
         let result = act(Box::new(move |what| teller.set_message(what.to_owned())));
         bar.finish_and_clear();
         let end = if result.is_ok() { "ok" } else { "failed" };
-        eprintln!("  {title:46} {:5.1} s  {end}", start.elapsed().as_secs_f64());
+        tell(&format!("  {title:46} {:5.1} s  {end}", start.elapsed().as_secs_f64()));
         result
     }
 }

@@ -1,0 +1,86 @@
+//! How `hamlyn exec` ends.
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::Lab;
+
+fn exec(lab: &Lab, script: &str) -> Command {
+    let mut command = lab.command("exec");
+    command.args(["vm0", "--", "sh", "-c", script]);
+    command
+}
+
+/// Only the ends that are handed on are open in other programs.
+fn pipe() -> (OwnedFd, OwnedFd) {
+    pipe_with(PipeFlags::CLOEXEC).unwrap()
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn a_closed_output_ends_it_quietly() {
+    let lab = Lab::open();
+    for script in ["seq 200000", "seq 200000 >&2", "yes"] {
+        let (reader, writer) = pipe();
+        let mut command = exec(&lab, script);
+        command.stdout(writer.try_clone().unwrap()).stderr(writer);
+        let mut running = command.spawn().unwrap();
+        // The writers here are closed with it.
+        drop(command);
+        let mut reader = BufReader::new(fs::File::from(reader));
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        drop(reader);
+        assert_eq!(running.wait().unwrap().code(), Some(141), "{script}: as by SIGPIPE");
+        assert!(!line.contains("error"), "{script}: {line}");
+    }
+    // Nothing is said on the output that is still open.
+    let (reader, writer) = pipe();
+    let mut running = exec(&lab, "yes").stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    drop(reader);
+    let mut said = String::new();
+    running.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((running.wait().unwrap().code(), said.as_str()), (Some(141), ""));
+}
+
+#[test]
+fn an_error_with_standard_error_closed_is_no_panic() {
+    let lab = Lab::open();
+    for command in ["exec", "cp"] {
+        let (reader, writer) = pipe();
+        drop(reader);
+        let words: &[&str] = if command == "exec" { &["vm9", "--", "true"] } else { &["vm9:a", "b"] };
+        let status = lab.command(command).args(words).stderr(writer).status().unwrap();
+        assert_eq!(status.code(), Some(if command == "exec" { 255 } else { 1 }));
+    }
+}
+
+/// As of a program in a call that no signal ends: something holds the output and is not killed with the program.
+#[test]
+fn the_third_signal_ends_it() {
+    let lab = Lab::open();
+    let held = lab.path("held");
+    mknodat(CWD, &held, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let script = format!("setsid cat {} & echo ready; trap '' INT TERM HUP; wait", held.display());
+    let mut running = exec(&lab, &script).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    // Three kinds: two of one kind that come at once are one.
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        send(&running, signal);
+    }
+    let status = running.wait().unwrap();
+    assert_eq!((status.code(), status.signal()), (Some(137), None));
+    // Ends what held the output.
+    drop(OpenOptions::new().write(true).open(&held).unwrap());
+}
