@@ -87,6 +87,9 @@
 /* In dart_misses.pages: it is to be written to. */
 #define DART_PAGE_WRITES 1ULL
 
+/* In dart_entry.flags: the operand is the one that the CALL has (DART_CALL_OPERAND). */
+#define DART_ENTRY_OPERAND 1
+
 /* Body of DART_COMMAND_OPEN_ENDPOINT. */
 struct dart_open_endpoint {
 	/* With DART_ENDPOINT_PINNED, its memory; else zero. */
@@ -194,9 +197,9 @@ struct dart_values {
 struct dart_entry {
 	/* The opcode. */
 	__u32 opcode;
-	/* Zero. */
-	__u32 reserved;
-	/* The operand. */
+	/* DART_ENTRY_OPERAND or 0. */
+	__u32 flags;
+	/* The operand; zero if it is the sender's. */
 	__u64 operand;
 };
 
@@ -243,6 +246,9 @@ struct dart_program {
 /* Connections have numbers below this: a cell's header has room for no larger ones. */
 #define DART_NUMBERS 0x10000000
 
+/* The smallest window of a card, in cells: a connection uses no more of it before the other end has said its own. */
+#define DART_SMALLEST_WINDOW 2048
+
 /* The most address registers of a connection's window. */
 #define DART_MAX_REGISTERS 256
 
@@ -285,7 +291,7 @@ struct dart_program {
 /* As many messages waited as can. */
 #define DART_DROPPED_ROOM 3
 
-/* The connection is broken, or has no peer. */
+/* The connection is broken. */
 #define DART_DROPPED_BROKEN 4
 
 /* A packet has been lost. */
@@ -338,11 +344,26 @@ struct dart_control {
 /* Main operation: answers with register i, as it was and as it is. */
 #define DART_MAIN_ANSWER 5
 
-/* Main operation: what the receiver's program says at the place that the operand names. There are no other fields. */
+/*
+ * Main operation: what an entry of the receiver's program says. The operand is the entry's number; or, with DART_CALL_OPERAND, what an
+ * entry with DART_ENTRY_OPERAND works on. There are no other fields than DART_CALL_*.
+ */
 #define DART_MAIN_CALL 6
 
 /* Main operation: a software exception. The other fields are the software's. */
 #define DART_MAIN_EXCEPTION 7
+
+/*
+ * In a CALL: it is a question. Its data is that of a READ_MULTIPLE, and its entry answers with as many bytes as are asked for: 0 if it
+ * reads a block, or answers with a register.
+ */
+#define DART_CALL_ASKS 0x8
+
+/* In a CALL: the entry's number is in the field DART_CALL_ENTRY_SHIFT, and the operand is the sender's. */
+#define DART_CALL_OPERAND 0x10
+
+/* Field of a CALL with DART_CALL_OPERAND, 16 bits: the entry's number. */
+#define DART_CALL_ENTRY_SHIFT 16
 
 /* Field: how the address is generated. */
 #define DART_ADDRESSING_SHIFT 3
@@ -567,7 +588,7 @@ struct dart_record {
 	struct dart_control control;
 	/* The data of its first cell. */
 	__u64 data[4];
-	/* Bytes of data in the cells behind it. */
+	/* Bytes of data of a message of several blocks, of which data has the first if there are more than 32; else 0. */
 	__u32 length;
 	/* Whose message it is. */
 	__u32 connection;

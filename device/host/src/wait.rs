@@ -5,8 +5,9 @@ use std::time::Duration;
 /// A wait that ends when an alarm goes off, at the latest.
 pub(crate) fn sooner(wait: i32, alarm: Option<Duration>) -> i32 {
     let Some(alarm) = alarm else { return wait };
-    // Rounded up: nobody must be asked before his time.
-    let alarm = i32::try_from(alarm.as_millis() + 1).unwrap_or(i32::MAX);
+    // Rounded up, so that no card is asked before its time; one that is due is asked at once.
+    let rounded = if alarm.is_zero() { 0 } else { alarm.as_millis() + 1 };
+    let alarm = i32::try_from(rounded).unwrap_or(i32::MAX);
     if wait < 0 { alarm } else { wait.min(alarm) }
 }
 
@@ -21,6 +22,7 @@ mod tests {
         assert_eq!(sooner(-1, alarm), 2);
         assert_eq!(sooner(200, alarm), 2);
         assert_eq!(sooner(0, alarm), 0);
+        assert_eq!(sooner(-1, Some(Duration::ZERO)), 0);
         assert_eq!(sooner(-1, Some(Duration::MAX)), i32::MAX);
     }
 }

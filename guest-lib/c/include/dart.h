@@ -592,7 +592,7 @@ struct dart_record {
    */
   uint8_t mask;
   /**
-   * Bytes of data in the cells behind the first.
+   * Bytes of data of a message of several blocks; else 0.
    */
   uint32_t length;
   /**

@@ -27,8 +27,11 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     let counted = home.wait()?;
     let told = std::iter::from_fn(|| events.next()).count();
     let taken: Vec<u64> = backlog.take(&home.endpoint)?.into_iter().map(|(priority, _)| priority).collect();
-    if taken.len() as u64 != entries || !taken.is_sorted_by(|one, next| one >= next) {
-        return Err(format!("of {entries} entries came {taken:?}").into());
+    let of_each = (0..options.count).map(|number| PRIORITIES[(number % 5) as usize]);
+    let mut put: Vec<u64> = (0..options.others).flat_map(|_| of_each.clone()).collect();
+    put.sort_unstable_by(|one, next| next.cmp(one));
+    if taken != put {
+        return Err(format!("of {put:?} came {taken:?}").into());
     }
     home.end(&json!({ "taken": entries, "most_urgent_first": true, "told": told }), counted)
 }

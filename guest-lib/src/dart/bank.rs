@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use hamlyn_abi::dart::command::DartEntry;
+use hamlyn_abi::dart::command::{DART_ENTRY_OPERAND, DartEntry};
 use hamlyn_abi::dart::uapi::{DART_MAX_BANK, DART_MAX_ENTRIES, DART_SET_ENTRIES, DartBank, DartSetProgram};
 
 use super::attachment::{Attachment, Object};
@@ -32,6 +32,27 @@ impl Drop for Parts {
     }
 }
 
+/// An entry of a program: what a message that calls it executes. Registers, mask and data are the message's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry(DartEntry);
+
+impl Entry {
+    /// The operation, with the operand of the message that calls it ([`Operation::call_with`]).
+    #[must_use]
+    pub const fn with_callers_operand(operation: Operation) -> Self {
+        let opcode = operation.control().opcode;
+        Self(DartEntry { opcode, flags: DART_ENTRY_OPERAND, operand: 0 })
+    }
+}
+
+/// The operation, with its own operand.
+impl From<Operation> for Entry {
+    fn from(operation: Operation) -> Self {
+        let control = operation.control();
+        Self(DartEntry { opcode: control.opcode, flags: 0, operand: control.operand })
+    }
+}
+
 impl Bank {
     pub(super) fn open(card: &Arc<dyn Attachment>, registers: u32, entries: u32) -> Result<Self> {
         at_most("registers of a bank", registers.into(), DART_MAX_BANK.into())?;
@@ -56,21 +77,19 @@ impl Bank {
         self.parts.entries
     }
 
-    /// Sets entries, from `first` on: the opcode and the operand of each operation is what a message executes that calls it; registers,
-    /// mask and data are the message's.
+    /// Sets entries, from `first` on: operations, or [`Entry`]s.
     ///
     /// # Errors
     /// [`Error::PastEnd`], [`Error::System`].
-    pub fn set_program(&self, first: u32, operations: &[Operation]) -> Result<()> {
-        inside("bank's program", first.into(), operations.len() as u64, self.parts.entries.into())?;
+    pub fn set_program<E: Into<Entry> + Copy>(&self, first: u32, entries: &[E]) -> Result<()> {
+        inside("bank's program", first.into(), entries.len() as u64, self.parts.entries.into())?;
         let mut first = first;
-        for some in operations.chunks(DART_SET_ENTRIES as usize) {
+        for some in entries.chunks(DART_SET_ENTRIES as usize) {
             let count = some.len() as u32;
             let mut set =
                 DartSetProgram { bank: self.parts.number, first, count, ..DartSetProgram::default() };
-            for (entry, operation) in set.entries.iter_mut().zip(some) {
-                let control = operation.control();
-                *entry = DartEntry { opcode: control.opcode, operand: control.operand, reserved: 0 };
+            for (to, entry) in set.entries.iter_mut().zip(some) {
+                *to = (*entry).into().0;
             }
             self.parts.card.set_program(&mut set)?;
             first += count;

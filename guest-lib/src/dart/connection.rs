@@ -337,6 +337,21 @@ impl Connection {
         self.sender().sent == self.left()
     }
 
+    /// Sleeps until fewer messages than this wait to leave.
+    pub(super) fn wait_for_room(&self, limit: u32, timeout: Option<Duration>) -> Result<()> {
+        let deadline = Deadline::new(timeout);
+        loop {
+            let left = self.left();
+            if self.sender().sent.wrapping_sub(left) < limit {
+                return Ok(());
+            }
+            if let Some(broken) = self.broken() {
+                return Err(Error::Broken(broken));
+            }
+            self.sleep(left, &deadline)?;
+        }
+    }
+
     fn broken(&self) -> Option<Broken> {
         Broken::of(self.state(DART_STATE_BROKEN))
     }

@@ -45,7 +45,7 @@ mod queue;
 
 pub use self::address::{Address, AddressError};
 pub use self::attachment::{Attachment, Object, Page};
-pub use self::bank::Bank;
+pub use self::bank::{Bank, Entry};
 pub use self::card::{Card, CardInfo, Dart};
 pub use self::connection::{Connection, ConnectionBuilder, Rights};
 pub use self::endpoint::Endpoint;

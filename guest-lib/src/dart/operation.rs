@@ -154,6 +154,23 @@ impl Operation {
         Self::of(DART_MAIN_CALL, entry)
     }
 
+    /// What entry `entry` of the receiver's program says, with this operand if the entry takes the caller's
+    /// ([`super::Entry::with_callers_operand`]).
+    #[must_use]
+    pub const fn call_with(entry: u16, operand: u64) -> Self {
+        let entry = (entry as u32) << DART_CALL_ENTRY_SHIFT;
+        Self::of(DART_MAIN_CALL | DART_CALL_OPERAND | entry, operand)
+    }
+
+    /// The call is a question, and its entry answers: see [`super::Connection::ask`]. Of what is not a call it changes nothing.
+    #[must_use]
+    pub const fn answered(mut self) -> Self {
+        if self.control.opcode & 7 == DART_MAIN_CALL {
+            self.control.opcode |= DART_CALL_ASKS;
+        }
+        self
+    }
+
     /// A software exception: the receiver's software finds it in its exception queue. `about`, of 29 bits, and the operand are its own.
     /// If the receiver has none, that is a trap: [`Trap::Unimplemented`](crate::dart::Trap::Unimplemented).
     #[must_use]
@@ -252,7 +269,11 @@ impl Operation {
 
     /// Whether it may have more than 32 bytes of data.
     pub(super) fn is_long(&self) -> bool {
-        self.control.opcode & 7 == DART_MAIN_WRITE_MULTIPLE
+        match self.control.opcode & 7 {
+            DART_MAIN_WRITE_MULTIPLE => true,
+            DART_MAIN_CALL => self.control.opcode & DART_CALL_ASKS == 0,
+            _ => false,
+        }
     }
 }
 

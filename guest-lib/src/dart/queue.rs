@@ -38,7 +38,7 @@ pub struct Record {
     pub operation: Operation,
     /// The data of its first cell.
     pub data: [u8; DART_BLOCK as usize],
-    /// Bytes of data in the cells behind it.
+    /// Bytes of data of a message of several blocks, of which `data` has the first if there are more than 32; else 0.
     pub length: u32,
 }
 

@@ -1,12 +1,13 @@
 //! What one host does at another.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hamlyn::dart::programs::*;
 use hamlyn::dart::*;
 use hamlyn::{Error, ErrorKind};
 
-use crate::{LENGTH, net, pair};
+use crate::{End, LENGTH, connect, end, net, pair};
 
 /// Nobody waits longer for what does not come.
 const MOMENT: Option<Duration> = Some(Duration::from_millis(50));
@@ -93,6 +94,55 @@ fn what_the_other_end_refuses_is_told_and_the_next_is_answered() {
     drop(other);
     let gone = caller.fetch(0, Step::Increment, 0);
     assert!(matches!(gone, Err(Error::Broken(Broken::Gone))), "{gone:?}");
+}
+
+/// Two ends that are not connected yet, and a caller by the first.
+fn apart() -> (Caller, Arc<Connection>, End) {
+    let cards = net::cards(2);
+    let (one, other) = (end(&cards[0], 1), end(&cards[1], 0));
+    let caller = Caller::new(one.connection.clone(), one.events, SCRATCH).timeout(MOMENT);
+    (caller, one.connection, other)
+}
+
+#[test]
+fn gather_discards_answers_of_earlier_questions() {
+    let (mut caller, here, other) = apart();
+    let there = other.connection;
+    // Questions leave; their answers wait until the other end is connected.
+    here.connect(&there.address().unwrap()).unwrap();
+    let late = Piece { from: 0, to: 4, length: 64 };
+    for _ in 0..4 {
+        assert!(caller.gather(&[late]).unwrap_err().is_timed_out());
+    }
+    there.connect(&here.address().unwrap()).unwrap();
+    let outside = Piece { from: LENGTH as u64, ..late };
+    assert!(matches!(caller.gather(&[outside]), Err(Error::Trap(Trap::Bounds))));
+}
+
+#[test]
+fn ask_discards_answers_of_earlier_reads() {
+    let (mut caller, here, other) = apart();
+    here.connect(&other.connection.address().unwrap()).unwrap();
+    // The place of the bytes is the number of the question behind these.
+    let late = Piece { from: 0, to: 4, length: 64 };
+    for _ in 0..4 {
+        assert!(caller.gather(&[late]).unwrap_err().is_timed_out());
+    }
+    other.connection.connect(&here.address().unwrap()).unwrap();
+    assert_eq!(caller.fetch(3, Step::Add, 5).unwrap(), (0, 5));
+}
+
+#[test]
+fn question_waits_for_a_place_of_its_own() {
+    let (mut caller, here, other) = apart();
+    for _ in 0..32 {
+        assert!(caller.fetch(0, Step::Add, 7).unwrap_err().is_timed_out());
+    }
+    assert!(caller.fetch(5, Step::Increment, 0).unwrap_err().is_timed_out());
+    connect(&here, &other.connection);
+    // The last one was not sent, as it would have overwritten the first.
+    assert_eq!((other.connection.register(0).unwrap(), other.connection.register(5).unwrap()), (7 * 32, 0));
+    assert_eq!(caller.fetch(5, Step::Increment, 0).unwrap(), (0, 1));
 }
 
 #[test]

@@ -94,6 +94,9 @@ fn carry(hosts: &mut [Host]) {
     loop {
         let mut sent = Vec::new();
         for (from, Host { host, .. }) in hosts.iter_mut().enumerate() {
+            while host.card.alarm() == Some(Duration::ZERO) {
+                host.with_card(|card, ports, _| card.tick(ports));
+            }
             while host.transmit() == Progress::Worked {}
             sent.extend(host.wire.sent.drain(..).map(|(to, bytes)| (from as u16, to, bytes)));
         }

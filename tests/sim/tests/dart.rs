@@ -22,12 +22,6 @@ fn nothing_goes_wrong() {
     hold(0..300, None, [20_000, 1000, 100, 100, 1000, 20_000, 2000, 1000, 1000, 1000, 100]);
 }
 
-/// Of two connections that waited for other pages than they needed by then, the judge took the one for the other: which had a trap.
-#[test]
-fn who_waits_for_what_it_needed_before_is_not_who_was_looked_at() {
-    hold(26_112_490_665..26_112_490_666, None, [0; 11]);
-}
-
 #[test]
 fn a_seed_replays_exactly() {
     for seed in [3, 17, 2_611_300] {

@@ -55,6 +55,8 @@ pub const DART_CONNECTION_SYSTEM: u32 = 4;
 pub const DART_QUEUE_IMMEDIATE: u32 = 1;
 /// In [`DartMisses::pages`]: it is to be written to.
 pub const DART_PAGE_WRITES: u64 = 1;
+/// In [`DartEntry::flags`]: the operand is the one that the CALL has ([`super::control::DART_CALL_OPERAND`]).
+pub const DART_ENTRY_OPERAND: u32 = 1;
 /// Body of [`DART_COMMAND_OPEN_ENDPOINT`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -178,9 +180,9 @@ pub struct DartValues {
 pub struct DartEntry {
     /// The opcode.
     pub opcode: u32,
-    /// Zero.
-    pub reserved: u32,
-    /// The operand.
+    /// [`DART_ENTRY_OPERAND`] or 0.
+    pub flags: u32,
+    /// The operand; zero if it is the sender's.
     pub operand: u64,
 }
 

@@ -19,6 +19,8 @@ pub const DART_PAGE_SIZE: u32 = 4096;
 
 /// Connections have numbers below this: a cell's header has room for no larger ones.
 pub const DART_NUMBERS: u32 = 0x1000_0000;
+/// The smallest window of a card, in cells: a connection uses no more of it before the other end has said its own.
+pub const DART_SMALLEST_WINDOW: u32 = 2048;
 /// The most address registers of a connection's window.
 pub const DART_MAX_REGISTERS: u32 = 256;
 /// The most bytes of data of a message.
@@ -49,7 +51,7 @@ pub const DART_DROPPED_LENGTH: u32 = 1;
 pub const DART_DROPPED_MEMORY: u32 = 2;
 /// As many messages waited as can.
 pub const DART_DROPPED_ROOM: u32 = 3;
-/// The connection is broken, or has no peer.
+/// The connection is broken.
 pub const DART_DROPPED_BROKEN: u32 = 4;
 
 /// A packet has been lost.

@@ -31,10 +31,19 @@ pub const DART_MAIN_READ: u32 = 3;
 pub const DART_MAIN_READ_MULTIPLE: u32 = 4;
 /// Main operation: answers with register `i`, as it was and as it is.
 pub const DART_MAIN_ANSWER: u32 = 5;
-/// Main operation: what the receiver's program says at the place that the operand names. There are no other fields.
+/// Main operation: what an entry of the receiver's program says. The operand is the entry's number; or, with [`DART_CALL_OPERAND`], what an
+/// entry with [`super::command::DART_ENTRY_OPERAND`] works on. There are no other fields than `DART_CALL_*`.
 pub const DART_MAIN_CALL: u32 = 6;
 /// Main operation: a software exception. The other fields are the software's.
 pub const DART_MAIN_EXCEPTION: u32 = 7;
+
+/// In a CALL: it is a question. Its data is that of a READ_MULTIPLE, and its entry answers with as many bytes as are asked for: 0 if it
+/// reads a block, or answers with a register.
+pub const DART_CALL_ASKS: u32 = 0x8;
+/// In a CALL: the entry's number is in the field [`DART_CALL_ENTRY_SHIFT`], and the operand is the sender's.
+pub const DART_CALL_OPERAND: u32 = 0x10;
+/// Field of a CALL with [`DART_CALL_OPERAND`], 16 bits: the entry's number.
+pub const DART_CALL_ENTRY_SHIFT: u32 = 16;
 
 /// Field: how the address is generated.
 pub const DART_ADDRESSING_SHIFT: u32 = 3;

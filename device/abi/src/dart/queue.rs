@@ -33,7 +33,7 @@ pub struct DartRecord {
     pub control: DartControl,
     /// The data of its first cell.
     pub data: [u64; 4],
-    /// Bytes of data in the cells behind it.
+    /// Bytes of data of a message of several blocks, of which `data` has the first if there are more than 32; else 0.
     pub length: u32,
     /// Whose message it is.
     pub connection: u32,

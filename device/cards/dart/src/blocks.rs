@@ -5,34 +5,76 @@ use std::ops::Range;
 use crate::cells::BLOCK;
 
 /// Bytes of a word that a bit of the mask deselects.
-const WORD: usize = 4;
+pub(crate) const WORD: usize = 4;
 
-/// The runs of bytes that are left of the first `length`, in order.
-pub(crate) fn runs(mask: u8, length: usize) -> Vec<Range<usize>> {
-    if mask == 0 {
-        return std::iter::once(0..length).filter(|all| !all.is_empty()).collect();
-    }
-    let mut runs: Vec<Range<usize>> = Vec::new();
-    for start in (0..length).step_by(WORD).filter(|start| mask >> (start % BLOCK / WORD) & 1 == 0) {
-        let end = (start + WORD).min(length);
-        match runs.last_mut() {
-            Some(last) if last.end == start => last.end = end,
-            _ => runs.push(start..end),
-        }
-    }
-    runs
+/// Whether the mask leaves the word of this byte.
+fn is_selected(mask: u8, at: usize) -> bool {
+    mask >> (at % BLOCK / WORD) & 1 == 0
+}
+
+/// From the first selected byte of the first `length` to behind the last; empty if all are deselected.
+pub(crate) fn span(mask: u8, length: usize) -> Range<usize> {
+    let mut words = (0..length).step_by(WORD).filter(|at| is_selected(mask, *at));
+    let Some(first) = words.next() else { return 0..0 };
+    // The last selected word is in one of the last two blocks.
+    let tail = (length / BLOCK).saturating_sub(1) * BLOCK;
+    let last = (tail..length).step_by(WORD).filter(|at| is_selected(mask, *at)).last();
+    first..(last.unwrap_or(first) + WORD).min(length)
+}
+
+/// The runs of selected bytes among `bytes`, which begin with a word, in order.
+pub(crate) fn runs(mask: u8, bytes: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let mut next = bytes.start;
+    std::iter::from_fn(move || {
+        let behind = |from: usize, selected: bool| match mask {
+            0 if selected => bytes.end,
+            _ => (from..bytes.end)
+                .step_by(WORD)
+                .find(|at| is_selected(mask, *at) != selected)
+                .unwrap_or(bytes.end),
+        };
+        let start = behind(next, false);
+        next = behind(start, true);
+        (start < next).then_some(start..next)
+    })
+}
+
+/// How many of the first `length` bytes are selected.
+pub(crate) fn selected(mask: u8, length: usize) -> usize {
+    let whole = length / BLOCK;
+    let rest: usize = runs(mask, whole * BLOCK..length).map(|run| run.len()).sum();
+    whole * WORD * mask.count_zeros() as usize + rest
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
+    fn all(mask: u8, length: usize) -> Vec<Range<usize>> {
+        runs(mask, 0..length).collect()
+    }
+
     #[test]
-    fn a_mask_deselects_words_of_each_block() {
-        assert_eq!((runs(0, 100).len(), runs(0, 100)[0].clone()), (1, 0..100));
-        assert_eq!(runs(0xff, 100), []);
-        assert_eq!(runs(0b1000_0001, 70), [4..28, 36..60, 68..70]);
-        assert_eq!(runs(0b0111_1111, 64), [28..32, 60..64]);
-        assert_eq!(runs(0, 0), []);
+    fn mask_deselects_words_of_each_block() {
+        assert_eq!(all(0, 100), std::slice::from_ref(&(0..100)));
+        assert_eq!(all(0xff, 100), []);
+        assert_eq!(all(0b1000_0001, 70), [4..28, 36..60, 68..70]);
+        assert_eq!(all(0b0111_1111, 64), [28..32, 60..64]);
+        assert_eq!(all(0, 0), []);
+    }
+
+    proptest! {
+        #[test]
+        fn span_and_count_agree_with_runs(mask in any::<u8>(), length in 0..200_usize) {
+            let runs = all(mask, length);
+            let ends = runs.first().zip(runs.last()).map_or(0..0, |(first, last)| first.start..last.end);
+            prop_assert_eq!(span(mask, length), ends);
+            prop_assert_eq!(selected(mask, length), runs.iter().map(Range::len).sum::<usize>());
+            for at in 0..length {
+                prop_assert_eq!(runs.iter().any(|run| run.contains(&at)), is_selected(mask, at));
+            }
+        }
     }
 }

@@ -15,9 +15,9 @@ const HEADER: usize = CELL - PAYLOAD;
 const CONTROL: usize = size_of::<DartControl>();
 /// Bytes of data in the control cell.
 pub const BLOCK: usize = DART_BLOCK as usize;
-/// Bytes at the end of the last cell behind it: two of 0, length, CRC-32.
+/// Bytes at the end of the last cell behind it: how many bytes the control cell has of the body, 0, length, CRC-32.
 const TRAILER: usize = 8;
-/// The most bytes that the cells behind the control cell carry: whole blocks, of which the trailer's length has room for.
+/// The most bytes of a body: whole blocks, of which the trailer's length has room for.
 pub const LONGEST: usize = (u16::MAX as usize - CONTROL) / BLOCK * BLOCK;
 /// Connections that a header has room for.
 pub const CONNECTIONS: u32 = hamlyn_abi::dart::connection::DART_NUMBERS;
@@ -35,9 +35,9 @@ const _: () = assert!(CONTROL + BLOCK == PAYLOAD);
 pub struct Message {
     /// What it is to do.
     pub control: DartControl,
-    /// The data of its control cell.
+    /// The data of its control cell. If the body is longer than this, its first bytes.
     pub block: [u8; BLOCK],
-    /// The data of the cells behind it.
+    /// The data of a message of several blocks.
     pub body: Vec<u8>,
 }
 
@@ -66,10 +66,15 @@ pub enum Malformed {
     Body,
 }
 
-/// How many cells a message with so many bytes behind its control cell has.
+/// How many cells a message with a body of so many bytes has.
 #[must_use]
 pub const fn cells(body: usize) -> usize {
-    if body == 0 { 1 } else { 1 + (body + TRAILER).div_ceil(PAYLOAD) }
+    if body == 0 { 1 } else { 1 + (body - in_first(body) + TRAILER).div_ceil(PAYLOAD) }
+}
+
+/// How many bytes of a body are in the control cell: a block, if there are more.
+const fn in_first(body: usize) -> usize {
+    if body > BLOCK { BLOCK } else { 0 }
 }
 
 fn header(connection: u32, is_last: bool) -> [u8; HEADER] {
@@ -82,17 +87,19 @@ impl Message {
     /// Appends it, as cells for a connection of its receiver's. A longer body than [`LONGEST`] has no cells; the caller has looked.
     pub fn encode(&self, connection: u32, to: &mut Vec<u8>) {
         to.reserve(cells(self.body.len()) * CELL);
+        let (first, rest) = self.body.split_at(in_first(self.body.len()));
         to.extend(header(connection, self.body.is_empty()));
         to.extend(self.control.as_bytes());
-        to.extend(self.block);
-        if self.body.is_empty() {
+        to.extend(if first.is_empty() { &self.block } else { first });
+        if rest.is_empty() {
             return;
         }
-        let padded = (self.body.len() + TRAILER).next_multiple_of(PAYLOAD);
+        let padded = (rest.len() + TRAILER).next_multiple_of(PAYLOAD);
         let mut body = Vec::with_capacity(padded);
-        body.extend(&self.body);
-        body.resize(padded - TRAILER + 2, 0);
-        body.extend((self.body.len() as u16).to_be_bytes());
+        body.extend(rest);
+        body.resize(padded - TRAILER, 0);
+        body.extend([first.len() as u8, 0]);
+        body.extend((rest.len() as u16).to_be_bytes());
         body.extend(CRC_32.checksum(&body).to_be_bytes());
         let (headers, last) =
             ([false, true].map(|is_last| header(connection, is_last)), padded / PAYLOAD - 1);
@@ -126,22 +133,27 @@ impl Message {
             body: Vec::with_capacity(rest.len()),
         };
         message.block.copy_from_slice(block);
+        message.body.extend(if rest.is_empty() { &[][..] } else { block });
         rest.chunks_exact(CELL).for_each(|cell| message.body.extend(&cell[HEADER..]));
         message.take_trailer(count - 1)?;
         Ok(message)
     }
 
-    /// Leaves of the body what the trailer says.
+    /// Leaves of the body, which begins with the block, what the trailer says.
     fn take_trailer(&mut self, cells: usize) -> Result<(), Malformed> {
-        let Some((rest, &[high, low, a, b, c, d])) = self.body.split_last_chunk() else { return Ok(()) };
-        let length = usize::from(u16::from_be_bytes([high, low]));
-        if length == 0 || length > LONGEST || self::cells(length) != cells + 1 {
+        let Some((rest, &[first, zero, high, low, a, b, c, d])) = self.body.split_last_chunk() else {
+            return Ok(());
+        };
+        let length = usize::from(first) + usize::from(u16::from_be_bytes([high, low]));
+        let is_first = usize::from(first) == in_first(length) && zero == 0;
+        if !is_first || length == 0 || length > LONGEST || self::cells(length) != cells + 1 {
             return Err(Malformed::Length { cells, length });
         }
-        if CRC_32.checksum(&self.body[..rest.len() + 2]) != u32::from_be_bytes([a, b, c, d]) {
+        if CRC_32.checksum(&self.body[BLOCK..rest.len() + 4]) != u32::from_be_bytes([a, b, c, d]) {
             return Err(Malformed::Body);
         }
-        self.body.truncate(length);
+        self.body.truncate(BLOCK + length - usize::from(first));
+        self.body.drain(..BLOCK - usize::from(first));
         Ok(())
     }
 }
@@ -156,7 +168,8 @@ mod tests {
 
     fn message(body: Vec<u8>) -> Message {
         let control = DartControl { opcode: 2, mask: 1, indices: [3, 4, 5], operand: 6 };
-        Message { control, block: std::array::from_fn(|at| at as u8), body }
+        let block = body.first_chunk().copied().filter(|_| body.len() > BLOCK);
+        Message { control, block: block.unwrap_or(std::array::from_fn(|at| at as u8)), body }
     }
 
     fn encoded(message: &Message) -> Vec<u8> {
@@ -182,22 +195,33 @@ mod tests {
 
     #[test]
     fn bodies_have_the_fewest_cells() {
-        assert_eq!([0, 1, 40, 41, 88, 89].map(cells), [1, 2, 2, 3, 3, 4]);
+        assert_eq!([0, 1, 32, 33, 64, 72, 73, 120, 121].map(cells), [1, 2, 2, 2, 2, 2, 3, 3, 4]);
         assert_eq!((LONGEST, cells(LONGEST)), (65504, 1366));
         let longest = message(vec![7; LONGEST]);
         assert_eq!(Message::decode(CONNECTION, &encoded(&longest)), Ok(longest));
     }
 
     #[test]
+    fn first_cell_carries_a_block_of_a_long_body() {
+        let bytes = encoded(&message((0..64).collect()));
+        assert_eq!(bytes.len(), 2 * CELL);
+        assert_eq!(bytes[21..CELL], std::array::from_fn::<u8, BLOCK, _>(|at| at as u8));
+        assert_eq!(bytes[CELL + HEADER..][..32], std::array::from_fn::<u8, BLOCK, _>(|at| at as u8 + 32));
+        // A short one does not fit there beside its length.
+        let short = encoded(&message(vec![7; 32]));
+        assert_eq!((short.len(), short[CELL + HEADER], short[2 * CELL - TRAILER]), (2 * CELL, 7, 0));
+    }
+
+    #[test]
     fn what_is_no_message_is_refused_by_name() {
-        let bytes = encoded(&message(vec![1; 100]));
+        let bytes = encoded(&message(vec![1; 120]));
         let refused = |connection, bytes: &[u8]| Message::decode(connection, bytes).unwrap_err();
         assert_eq!(refused(CONNECTION, &[]), Malformed::Bytes(0));
-        assert_eq!(refused(CONNECTION, &bytes[1..]), Malformed::Bytes(CELL * 4 - 1));
+        assert_eq!(refused(CONNECTION, &bytes[1..]), Malformed::Bytes(bytes.len() - 1));
         assert_eq!(refused(CONNECTION + 1, &bytes), Malformed::Stray(0));
         assert_eq!(refused(CONNECTION, &bytes[..2 * CELL]), Malformed::Stray(1));
         let said = refused(CONNECTION, &[&bytes[..CELL], &bytes[2 * CELL..]].concat());
-        assert_eq!(said.to_string(), "2 cells are not those of 100 bytes");
+        assert_eq!(said.to_string(), "1 cells are not those of 120 bytes");
     }
 
     proptest! {

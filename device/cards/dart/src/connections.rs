@@ -13,10 +13,12 @@ use hamlyn_card::card::Place;
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::ports::{Dma, DmaFault, write_value};
+use zerocopy::FromBytes;
 
 use crate::cells::{self, Message};
 use crate::endpoints::{PAGE, Wait};
-use crate::opcode::{Main, Opcode};
+use crate::model::Options;
+use crate::opcode::{Call, Main, Opcode};
 
 /// A connection.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub(crate) struct Connection {
     pub(crate) may_read: bool,
     /// It is the operating system's: packets may be lost, and nothing of it waits.
     pub(crate) is_system: bool,
+    /// Cells that may be under way: the smallest window of any card until the other end has said its own, then the lesser of both.
+    pub(crate) limit: u32,
     /// 0, or why it takes and sends nothing any more.
     pub(crate) broken: u32,
     pub(crate) sending: Sending,
@@ -56,6 +60,20 @@ pub(crate) struct Send {
     pub(crate) control: DartControl,
     pub(crate) offset: u64,
     pub(crate) length: u32,
+}
+
+impl Send {
+    /// Whether its data is the message's body, and not its block.
+    pub(crate) fn is_long(&self) -> bool {
+        let main = Opcode::decode(self.control.opcode).map(|opcode| opcode.main);
+        main == Some(Main::WriteMultiple) || self.length > cells::BLOCK as u32
+    }
+}
+
+/// Whether a message may have more data than a block: to be written, or for the program to write.
+fn may_be_long(opcode: u32) -> bool {
+    let main = Opcode::decode(opcode).map(|opcode| opcode.main);
+    matches!(main, Some(Main::WriteMultiple | Main::Call(Call { asks: false, .. })))
 }
 
 /// What leaves without credits: an answer, or news of a trap.
@@ -104,8 +122,8 @@ pub(crate) struct Receiving {
     pub(crate) waiting: VecDeque<Arrived>,
     /// Cells of those that are no answers.
     pub(crate) cells: usize,
-    /// Cells of answers that are still to come.
-    pub(crate) owed: usize,
+    /// Questions that are under way, in the order in which they left, which is that of their answers.
+    pub(crate) questions: VecDeque<Question>,
     /// Cells of messages that are done, modulo 2^32; and as the peer was told last.
     pub(crate) done: u32,
     pub(crate) told: u32,
@@ -118,12 +136,41 @@ impl Arrived {
     }
 }
 
-/// How many cells the answer to a message will have; 0: there is none.
-pub(crate) fn answer_cells(message: &Message) -> usize {
-    match Opcode::decode(message.control.opcode).map(|opcode| opcode.main) {
-        Some(Main::Read | Main::Answer) => 1,
-        Some(Main::ReadMultiple) => cells::cells(asked(message)),
-        _ => 0,
+/// A question that has left and has not been answered or refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Question {
+    /// What it does there, and what its answer does here.
+    control: DartControl,
+    answer: DartControl,
+    /// Bytes of the answer that are more than a block.
+    length: usize,
+}
+
+impl Question {
+    /// The question that a message is; none: it asks nothing.
+    pub(crate) fn of(message: &Message) -> Option<Self> {
+        let length = answer_length(message)?;
+        let answer = DartControl::read_from_prefix(&message.block).map(|(control, _)| control);
+        Some(Self { control: message.control, answer: answer.unwrap_or_default(), length })
+    }
+
+    /// Cells of its answer.
+    pub(crate) fn answer_cells(&self) -> usize {
+        cells::cells(self.length)
+    }
+
+    /// Whether a message is its answer.
+    pub(crate) fn is_answered_by(&self, message: &Message) -> bool {
+        message.control == self.answer && message.body.len() == self.length
+    }
+}
+
+/// How many bytes the answer to a message has that are more than a block; none: it asks nothing.
+pub(crate) fn answer_length(message: &Message) -> Option<usize> {
+    match Opcode::decode(message.control.opcode)?.main {
+        Main::Read | Main::Answer => Some(0),
+        Main::ReadMultiple | Main::Call(Call { asks: true, .. }) => Some(asked(message)),
+        _ => None,
     }
 }
 
@@ -135,8 +182,8 @@ pub(crate) fn asked(message: &Message) -> usize {
 }
 
 impl Connection {
-    /// Opens one at a card with so many registers and entries. That endpoint and queues are there the caller has looked.
-    pub(crate) fn open(body: &DartOpenConnection, registers: u32, entries: u32) -> Result<Self, Refusal> {
+    /// Opens one at a card that is built like this. The caller has checked endpoint and queues.
+    pub(crate) fn open(body: &DartOpenConnection, options: &Options) -> Result<Self, Refusal> {
         Refusal::unless_zero(body.reserved.into())?;
         let known = DART_CONNECTION_WRITE | DART_CONNECTION_READ | DART_CONNECTION_SYSTEM;
         if body.flags & !known != 0 {
@@ -151,13 +198,14 @@ impl Connection {
             host: host.map_err(|_| Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.host, u16::MAX))?,
             key: body.key,
             peer: None,
-            window: part(body.register_base, body.register_bound, registers)?,
-            program: part(body.program_base, body.program_bound, entries)?,
+            window: part(body.register_base, body.register_bound, options.registers)?,
+            program: part(body.program_base, body.program_bound, options.program)?,
             events: queue(body.events),
             exceptions: queue(body.exceptions),
             may_write: body.flags & DART_CONNECTION_WRITE != 0,
             may_read: body.flags & DART_CONNECTION_READ != 0,
             is_system: body.flags & DART_CONNECTION_SYSTEM != 0,
+            limit: options.window.min(DART_SMALLEST_WINDOW),
             broken: 0,
             sending: Sending::default(),
             receiving: Receiving::default(),
@@ -170,8 +218,7 @@ impl Connection {
         let [control, operand, offset] = self.sending.registers;
         let [a, b, c, d, mask, indices @ ..] = control.to_le_bytes();
         let control = DartControl { opcode: u32::from_le_bytes([a, b, c, d]), mask, indices, operand };
-        let is_long = Opcode::decode(control.opcode).is_some_and(|opcode| opcode.main == Main::WriteMultiple);
-        let limit = if is_long { DART_LONGEST } else { cells::BLOCK as u32 };
+        let limit = if may_be_long(control.opcode) { DART_LONGEST } else { cells::BLOCK as u32 };
         if self.broken != 0 {
             Err(DART_DROPPED_BROKEN)
         } else if length > limit {
@@ -185,10 +232,10 @@ impl Connection {
     }
 
     /// Whether it has something to send, or credits to tell of that are worth a packet.
-    pub(crate) fn has_work(&self, window: u32) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         self.broken == 0
             && (self.peer.is_some() || self.is_system)
-            && (!self.sending.sends.is_empty() || !self.sending.replies.is_empty() || self.owes(window))
+            && (!self.sending.sends.is_empty() || !self.sending.replies.is_empty() || self.owes())
     }
 
     /// What its messages may reach of the endpoint, as far as that depends on who sends them.
@@ -212,9 +259,16 @@ impl Connection {
         std::mem::take(&mut self.sending.sends).len() as u32
     }
 
-    /// Whether the peer is to hear of credits.
-    pub(crate) fn owes(&self, window: u32) -> bool {
-        self.receiving.done.wrapping_sub(self.receiving.told) >= window / 8
+    /// Whether the peer is to be sent credits. It may use the smallest window until it has got a packet.
+    pub(crate) fn owes(&self) -> bool {
+        let used = if self.sending.number == 0 { self.limit.min(DART_SMALLEST_WINDOW) } else { self.limit };
+        self.receiving.done.wrapping_sub(self.receiving.told) >= (used / 8).max(1)
+    }
+
+    /// The other end has said its card's window. None: no card has such a one.
+    pub(crate) fn agree(&mut self, own: u32, other: u32) -> Option<()> {
+        self.limit = own.min(other);
+        (other > 0).then_some(())
     }
 
     /// Whether there is room for a reply: without a bound, one that goes nowhere would let its peer send ever more.
@@ -261,6 +315,7 @@ impl Connection {
         self.broken = why;
         self.receiving.waiting.clear();
         self.receiving.wait.clear();
+        self.receiving.questions.clear();
         self.sending.replies.clear();
         self.sending.armed = false;
         dma.publish(self.state.locate(dma, DART_STATE_BROKEN.into())?, why)

@@ -138,7 +138,7 @@ impl DartCard {
             }
         }
         let endpoint = self.endpoints.opened(body.endpoint)?;
-        let connection = Connection::open(body, self.options.registers, self.options.program)?;
+        let connection = Connection::open(body, &self.options)?;
         endpoint.connections += 1;
         self.connections.open(index, connection);
         if self.here.is_none() {
@@ -151,6 +151,7 @@ impl DartCard {
         let closed = self.connections.vacate(index)?;
         self.endpoints.opened(closed.endpoint)?.connections -= 1;
         self.stuck.remove(&index);
+        self.busy.retain(|other| *other != index);
         self.stopped.remove(&index);
         if self.in_turn.remove(&index) {
             self.turns.retain(|other| *other != index);
@@ -230,11 +231,19 @@ impl DartCard {
         Refusal::unless_zero(body.reserved.into())?;
         let count = checked_count(body.count, DART_MAX_VALUES)?;
         let entries = &body.entries[..count];
-        entries.iter().try_for_each(|entry| Refusal::unless_zero(entry.reserved.into()))?;
+        entries.iter().try_for_each(checked_entry)?;
         let limit = self.options.program;
         let places = self.program.get_mut(first as usize..).and_then(|places| places.get_mut(..count));
         places.ok_or(Refusal::new(HAMLYN_STATUS_BAD_INDEX, first, limit))?.copy_from_slice(entries);
         Ok(())
+    }
+}
+
+fn checked_entry(entry: &DartEntry) -> Result<(), Refusal> {
+    match entry.flags {
+        0 => Ok(()),
+        DART_ENTRY_OPERAND => Refusal::unless_zero(entry.operand),
+        flags => Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, flags, DART_ENTRY_OPERAND)),
     }
 }
 

@@ -2,26 +2,32 @@
 
 use std::ops::Range;
 
+use hamlyn_abi::dart::command::DART_ENTRY_OPERAND;
 use hamlyn_abi::dart::connection::DART_BROKEN_MEMORY;
 use hamlyn_abi::dart::control::DartControl;
-use hamlyn_abi::dart::fifo::{DART_FIFO_MISSES, DART_FIFO_QUEUE};
+use hamlyn_abi::dart::fifo::DART_FIFO_QUEUE;
 use hamlyn_abi::dart::queue::*;
 use hamlyn_abi::dart::statistics::DartStatistic;
 use hamlyn_abi::dart::trap::*;
-use hamlyn_card::ports::{DmaFault, Ports, VolatileSlice};
+use hamlyn_card::ports::{DmaFault, Ports};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::DartCard;
-use crate::blocks::runs;
-use crate::cells::{BLOCK, Message};
-use crate::connections::{Arrived, answer_cells, asked};
-use crate::endpoints::{Absent, Piece};
+use crate::cells::{self, BLOCK, Message};
+use crate::connections::{Arrived, answer_length, asked};
 use crate::logic::{Executed, Trap, execute};
-use crate::opcode::{Main, Opcode};
+use crate::opcode::{Call, Main, Opcode};
 use crate::packet::{ANSWER, TRAPPED};
 
+/// How much a card executes in one turn of its host's, in cells; what is left has another turn at once.
+pub const TURN: usize = 2048;
+/// What a message costs beside its cells.
+const MESSAGE_COST: usize = 16;
+
 /// Why a message is not done with.
-enum Pause {
+pub(crate) enum Pause {
+    /// The card has executed enough for one turn.
+    Turn,
     /// It waits for pages.
     Pages,
     /// It waits for a place in a queue, or for answers to leave.
@@ -43,9 +49,11 @@ impl From<Trap> for Pause {
 }
 
 /// What a message is to do, once a CALL is looked up.
-struct Task {
-    opcode: Opcode,
-    control: DartControl,
+pub(crate) struct Task {
+    pub(crate) opcode: Opcode,
+    pub(crate) control: DartControl,
+    /// It is the answer to a question of this end's.
+    pub(crate) is_answer: bool,
 }
 
 impl Task {
@@ -55,27 +63,36 @@ impl Task {
             Main::Write | Main::Read => BLOCK,
             Main::WriteMultiple => message.body.len(),
             Main::ReadMultiple => asked(message),
-            Main::None | Main::Answer | Main::Call | Main::Exception => 0,
+            Main::None | Main::Answer | Main::Call(_) | Main::Exception => 0,
         }
     }
 }
 
 impl DartCard {
-    /// Executes what a connection has, as far as it goes.
+    /// Executes what a connection has, as far as it goes in this turn.
     pub(super) fn run(&mut self, ports: &Ports<'_>, index: u32) {
         self.stuck.remove(&index);
         while let Some(arrived) = self.next_of(index) {
-            let outcome = match self.attempt(ports, index, &arrived) {
+            let outcome = match self.turn_left {
+                0 => Err(Pause::Turn),
+                _ => self.attempt(ports, index, &arrived),
+            };
+            let outcome = match outcome {
                 Err(Pause::Trap(trap)) => self.trap(ports, index, &arrived, trap),
                 outcome => outcome,
             };
+            let cost =
+                MESSAGE_COST + arrived.cells() + answer_length(&arrived.message).map_or(0, cells::cells);
+            self.turn_left = self.turn_left.saturating_sub(cost);
             let Some(connection) = self.connections.get_mut(index as usize).and_then(Option::as_mut) else {
                 return;
             };
             if let Err(pause) = outcome {
                 connection.receiving.waiting.push_front(arrived);
-                if matches!(pause, Pause::Room) {
-                    self.stuck.insert(index);
+                match pause {
+                    Pause::Room => drop(self.stuck.insert(index)),
+                    Pause::Turn if !self.busy.contains(&index) => self.busy.push_back(index),
+                    _ => {}
                 }
                 return;
             }
@@ -88,6 +105,17 @@ impl DartCard {
                 connection.receiving.done = connection.receiving.done.wrapping_add(cells as u32);
             }
             self.stir(index);
+        }
+    }
+
+    /// Connections whose messages had no turn any more go on.
+    pub(super) fn run_busy(&mut self, ports: &Ports<'_>) {
+        while self.turn_left > 0 {
+            let Some(index) = self.busy.pop_front() else { return };
+            self.run(ports, index);
+            self.stir(index);
+            // Pages that were found before may have been taken back meanwhile.
+            self.ask_again(ports, index);
         }
     }
 
@@ -118,29 +146,27 @@ impl DartCard {
         let window = self.window(index);
         let executed = execute(&task.opcode, &task.control, &self.registers[window])?;
         let message = &arrived.message;
-        let selected = runs(task.control.mask, task.length(message));
         // What has a trap waits for no room: it has nothing to tell but that.
-        let pieces = self.place(ports, index, &task, executed.address, &selected)?;
+        let access = self.place(ports, index, &task, (executed.address, task.length(message)))?;
         self.has_room(ports, index, &task, &executed)?;
-        match task.opcode.main {
-            Main::Write => self.write(ports, &pieces, &selected, &message.block)?,
-            Main::WriteMultiple => self.write(ports, &pieces, &selected, &message.body)?,
-            Main::Read => {
+        match (task.opcode.main, &access) {
+            (Main::Write, Some(access)) => self.deposit(ports, access, &message.block)?,
+            (Main::WriteMultiple, Some(access)) => self.deposit(ports, access, &message.body)?,
+            (Main::Read, Some(access)) => {
                 let mut block = [0; BLOCK];
-                self.read(ports, &pieces, &selected, &mut block)?;
+                block.copy_from_slice(&self.fetch(ports, access)?);
                 self.answer(index, message, block, Vec::new());
             }
-            Main::ReadMultiple => {
-                let mut body = vec![0; task.length(message)];
-                self.read(ports, &pieces, &selected, &mut body)?;
+            (Main::ReadMultiple, Some(access)) => {
+                let body = self.fetch(ports, access)?;
                 self.answer(index, message, [0; BLOCK], body);
             }
-            Main::Answer => {
+            (Main::Answer, _) => {
                 let mut block = [0; BLOCK];
                 block[..16].copy_from_slice(executed.answer.as_bytes());
                 self.answer(index, message, block, Vec::new());
             }
-            Main::None | Main::Call | Main::Exception => {}
+            _ => {}
         }
         self.commit(index, &task, &executed);
         if executed.event {
@@ -153,27 +179,44 @@ impl DartCard {
 
     /// What a message is to do.
     fn task(&self, index: u32, arrived: &Arrived) -> Result<Task, Pause> {
-        let mut control = arrived.message.control;
+        let message = &arrived.message;
         let unimplemented = Pause::Trap(DART_TRAP_UNIMPLEMENTED);
-        let Some(mut opcode) = Opcode::decode(control.opcode) else { return Err(unimplemented) };
-        if opcode.main == Main::Call {
-            let program = self.connections.get(index as usize).and_then(Option::as_ref);
-            let program = program.map_or(0..0, |connection| connection.program.clone());
-            let entry = usize::try_from(control.operand).ok().filter(|entry| *entry < program.len());
-            let Some(entry) = entry.and_then(|entry| self.program.get(program.start + entry)) else {
-                return Err(unimplemented);
-            };
-            (control.opcode, control.operand) = (entry.opcode, entry.operand);
-            match Opcode::decode(control.opcode).filter(|opcode| opcode.main != Main::Call) {
-                Some(called) => opcode = called,
-                None => return Err(unimplemented),
-            }
+        let decoded = Opcode::decode(message.control.opcode);
+        let own =
+            decoded.map(|opcode| Task { opcode, control: message.control, is_answer: arrived.is_answer });
+        let task = own.and_then(|task| match task.opcode.main {
+            Main::Call(call) => self.called(index, call, task),
+            _ => Some(task),
+        });
+        let Some(task) = task else { return Err(unimplemented) };
+        let main = task.opcode.main;
+        // The credits of an answer are paid with the question, so each answer is as long as the question says.
+        let answer = match main {
+            _ if !main.is_answered() => None,
+            Main::ReadMultiple => Some(asked(message)),
+            _ => Some(0),
+        };
+        let paid = answer_length(message).filter(|_| !arrived.is_answer);
+        let is_long = !message.body.is_empty() && main != Main::WriteMultiple;
+        if answer != paid || is_long { Err(unimplemented) } else { Ok(task) }
+    }
+
+    /// What an entry of a connection's program makes of a CALL.
+    fn called(&self, index: u32, call: Call, mut task: Task) -> Option<Task> {
+        let program = self.connections.get(index as usize)?.as_ref()?.program.clone();
+        let number =
+            call.entry.map_or(usize::try_from(task.control.operand).ok(), |entry| Some(entry.into()));
+        let entry = self.program.get(program)?.get(number?)?;
+        let is_senders = entry.flags & DART_ENTRY_OPERAND != 0;
+        if is_senders && call.entry.is_none() {
+            return None;
         }
-        let asks = matches!(opcode.main, Main::Read | Main::ReadMultiple | Main::Answer);
-        // An answer's credits are paid by who asks, so what is called must be as long as what the caller has paid for.
-        let is_unpaid = asks && (arrived.is_answer || answer_cells(&arrived.message) == 0);
-        let is_long = !arrived.message.body.is_empty() && opcode.main != Main::WriteMultiple;
-        if is_unpaid || is_long { Err(unimplemented) } else { Ok(Task { opcode, control }) }
+        task.control.opcode = entry.opcode;
+        if !is_senders {
+            task.control.operand = entry.operand;
+        }
+        task.opcode = Opcode::decode(entry.opcode).filter(|opcode| !matches!(opcode.main, Main::Call(_)))?;
+        Some(task)
     }
 
     fn window(&self, index: u32) -> Range<usize> {
@@ -190,8 +233,7 @@ impl DartCard {
         executed: &Executed,
     ) -> Result<(), Pause> {
         let Some(Some(connection)) = self.connections.get(index as usize) else { return Ok(()) };
-        let asks = matches!(task.opcode.main, Main::Read | Main::ReadMultiple | Main::Answer);
-        if asks && !connection.takes_replies(self.options.window) {
+        if task.opcode.main.is_answered() && !connection.takes_replies(self.options.window) {
             return Err(Pause::Room);
         }
         if !executed.event {
@@ -209,119 +251,6 @@ impl DartCard {
         }
         self.count(DartStatistic::QueueWaits);
         Err(Pause::Room)
-    }
-
-    /// Where the runs of a message's bytes are, if it uses memory; all checks have been done when this succeeds.
-    fn place(
-        &mut self,
-        ports: &Ports<'_>,
-        index: u32,
-        task: &Task,
-        address: u64,
-        bytes: &[Range<usize>],
-    ) -> Result<Vec<Piece>, Pause> {
-        if !task.opcode.main.has_address() {
-            return Ok(Vec::new());
-        }
-        let writes = matches!(task.opcode.main, Main::Write | Main::WriteMultiple);
-        let Some(Some(connection)) = self.connections.get_mut(index as usize) else {
-            return Err(Pause::Pages);
-        };
-        let allowed = if writes { connection.may_write } else { connection.may_read };
-        if !allowed {
-            return Err(Pause::Trap(DART_TRAP_RIGHT));
-        }
-        if address % 4 != 0 {
-            return Err(Pause::Trap(DART_TRAP_MISALIGNED));
-        }
-        let Some(Some(endpoint)) = self.endpoints.get(connection.endpoint as usize) else {
-            return Err(Pause::Pages);
-        };
-        let part = connection.part();
-        let inside = |run: &Range<usize>| {
-            let (start, length) = (address.checked_add(run.start as u64), run.len() as u64);
-            start.is_some_and(|start| endpoint.contains(start, length) && holds(&part, start, length))
-        };
-        if !bytes.iter().all(inside) {
-            return Err(Pause::Trap(DART_TRAP_BOUNDS));
-        }
-        // The registers may have changed since, and with them the pages that it needs.
-        let whole = bytes
-            .first()
-            .zip(bytes.last())
-            .map_or(0..0, |(first, last)| address + first.start as u64..address + last.end as u64);
-        connection.receiving.wait.keep(&endpoint.pages(&whole));
-        let (mut pieces, mut missing) = (Vec::new(), None);
-        for run in bytes {
-            let run = address + run.start as u64..address + run.end as u64;
-            match endpoint.find(ports.dma, &mut self.tlb, &mut connection.receiving.wait, run, writes) {
-                Ok(found) => pieces.extend(found),
-                Err(Absent::NoMemory) => return Err(Pause::Trap(DART_TRAP_NO_MEMORY)),
-                Err(Absent::Missing(new)) => missing = Some(missing.unwrap_or(0) + new),
-            }
-        }
-        let Some(new) = missing else { return Ok(pieces) };
-        if !connection.is_system {
-            self.miss(ports, index, new);
-        }
-        Err(Pause::Pages)
-    }
-
-    /// The driver is to find so many pages more for a connection.
-    pub(super) fn miss(&mut self, ports: &Ports<'_>, index: u32, new: u64) {
-        if new > 0 {
-            self.counters.add(DartStatistic::Misses, new);
-            self.tell(ports, DART_FIFO_MISSES | index);
-        }
-    }
-
-    fn write(
-        &mut self,
-        ports: &Ports<'_>,
-        pieces: &[Piece],
-        selected: &[Range<usize>],
-        data: &[u8],
-    ) -> Result<(), DmaFault> {
-        // A frame that the driver named and that there is not is found before the first byte is written.
-        if let [_, _, ..] = pieces {
-            for piece in pieces {
-                ports.dma.lend_to_write(piece.address, piece.length)?;
-            }
-        }
-        let mut bytes = Vec::with_capacity(data.len());
-        selected.iter().for_each(|run| bytes.extend_from_slice(&data[run.clone()]));
-        let mut rest = &mut bytes[..];
-        for piece in pieces {
-            let (now, later) = rest.split_at_mut(piece.length);
-            ports.dma.write(piece.address, VolatileSlice::from(now))?;
-            self.counters.add(DartStatistic::BytesDeposited, piece.length as u64);
-            rest = later;
-        }
-        Ok(())
-    }
-
-    fn read(
-        &mut self,
-        ports: &Ports<'_>,
-        pieces: &[Piece],
-        selected: &[Range<usize>],
-        into: &mut [u8],
-    ) -> Result<(), DmaFault> {
-        let mut packed = vec![0; selected.iter().map(ExactSizeIterator::len).sum()];
-        let mut rest = &mut packed[..];
-        for piece in pieces {
-            let (now, later) = rest.split_at_mut(piece.length);
-            ports.dma.read(piece.address, VolatileSlice::from(now))?;
-            rest = later;
-        }
-        self.counters.add(DartStatistic::BytesRead, packed.len() as u64);
-        let mut taken = &packed[..];
-        for run in selected {
-            let (now, later) = taken.split_at(run.len());
-            into[run.clone()].copy_from_slice(now);
-            taken = later;
-        }
-        Ok(())
     }
 
     /// Answers, as the question's data says.
@@ -414,9 +343,4 @@ impl DartCard {
             self.break_off(ports, index, DART_BROKEN_MEMORY);
         }
     }
-}
-
-/// Whether all of these bytes are in a part.
-fn holds(part: &Range<u64>, start: u64, length: u64) -> bool {
-    part.start <= start && start.checked_add(length).is_some_and(|end| end <= part.end)
 }

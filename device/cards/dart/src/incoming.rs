@@ -7,7 +7,7 @@ use hamlyn_card::ports::{Packet, Ports};
 
 use crate::DartCard;
 use crate::cells::Message;
-use crate::connections::{Arrived, Connection, answer_cells};
+use crate::connections::{Arrived, Connection, Question, answer_length};
 use crate::packet::{ANSWER, CREDITS, Head, MESSAGE, TRAPPED};
 
 impl DartCard {
@@ -29,10 +29,12 @@ impl DartCard {
         }
         connection.receiving.number = connection.receiving.number.wrapping_add(1);
         let window = self.options.window;
-        if connection.returned(head.done.get()).is_none() {
+        let sound =
+            connection.agree(window, head.window()).and_then(|()| connection.returned(head.done.get()));
+        if sound.is_none() {
             return self.break_off(ports, index, DART_BROKEN_PEER);
         }
-        let taken = match head.kind.get() {
+        let taken = match head.kind() {
             CREDITS if cells.is_empty() => Some(None),
             kind @ (MESSAGE | ANSWER) => {
                 let message = Message::decode(index, &cells).ok();
@@ -63,8 +65,8 @@ impl DartCard {
     /// A message of an operating system's: executed at once, or passed over.
     fn take_system(&mut self, ports: &Ports<'_>, head: &Head, cells: &[u8]) {
         let index = head.connection.get();
-        let message = Message::decode(index, cells).ok().filter(|message| answer_cells(message) == 0);
-        let Some(message) = message.filter(|_| head.kind.get() == MESSAGE) else {
+        let message = Message::decode(index, cells).ok().filter(|message| answer_length(message).is_none());
+        let Some(message) = message.filter(|_| head.kind() == MESSAGE) else {
             return self.count(DartStatistic::Discarded);
         };
         self.counters.add(DartStatistic::PacketsArrived, 1);
@@ -89,12 +91,13 @@ impl Connection {
         Some(())
     }
 
-    /// Takes a message in. `None`: it is more than the peer may send, or an answer that nobody has asked for.
+    /// Takes a message in. `None`: it is more than the peer may send, or is not the answer to the first question that is under way.
     fn arrived(&mut self, message: Message, is_answer: bool, window: u32) -> Option<()> {
         let arrived = Arrived { message, is_answer };
         let cells = arrived.cells();
         if is_answer {
-            self.receiving.owed = self.receiving.owed.checked_sub(cells)?;
+            let question = self.receiving.questions.pop_front()?;
+            question.is_answered_by(&arrived.message).then_some(())?;
         } else if self.receiving.cells + cells > window as usize {
             return None;
         } else {
@@ -104,11 +107,11 @@ impl Connection {
         Some(())
     }
 
-    /// A message had a trap: its answer will not come. `None`: none was owed.
+    /// A message had a trap: if it is a question its answer will not come. `None`: it is not the first question that is under way.
     fn forgive(&mut self, message: &Message) -> Option<()> {
-        let cells = answer_cells(message);
-        self.receiving.owed = self.receiving.owed.checked_sub(cells)?;
-        self.sending.on_their_way -= cells as u32;
+        let Some(question) = Question::of(message) else { return Some(()) };
+        self.receiving.questions.pop_front().filter(|first| *first == question)?;
+        self.sending.on_their_way -= question.answer_cells() as u32;
         Some(())
     }
 }

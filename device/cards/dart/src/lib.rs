@@ -10,7 +10,7 @@
 //! | the Operation Logic | 3, Figure 5 | `logic` |
 //! | the Connection Table | 3 | `connections` |
 //! | the Endpoint Table, translations | 3 | `endpoints`, `tlb` |
-//! | what arrives, and is executed | 2, 3 | `incoming`, `executing` |
+//! | what arrives, and is executed | 2, 3 | `incoming`, `executing`, `memory` |
 //! | the Send Registers, and what leaves | 3 | `outgoing` |
 //! | who is told of what | 1, 2 | `queues` |
 //! | registers, and the commands of the operating system | | `driver`, `translations` |
@@ -24,6 +24,7 @@ mod endpoints;
 mod executing;
 mod incoming;
 mod logic;
+mod memory;
 mod model;
 mod opcode;
 mod outgoing;
@@ -52,9 +53,10 @@ use hamlyn_card::ports::{Link, Packet, Ports};
 pub use self::cells::{BLOCK, CELL, CONNECTIONS, LONGEST, Malformed, Message, cells};
 use self::connections::Connection;
 use self::endpoints::Endpoint;
+pub use self::executing::TURN;
 pub use self::logic::{Executed, Trap, Written, execute};
 pub use self::model::{MODEL, Options};
-pub use self::opcode::{Addressing, Comparison, Main, Opcode, Operation, Order, Source, Target};
+pub use self::opcode::{Addressing, Call, Comparison, Main, Opcode, Operation, Order, Source, Target};
 use self::queues::Queue;
 pub use self::tlb::Policy;
 use self::tlb::Tlb;
@@ -85,6 +87,9 @@ pub struct DartCard {
     /// Those whose host takes no more for now, and how often any took some again.
     stopped: BTreeSet<u32>,
     resumptions: u64,
+    /// Those with messages to execute for which this turn was too short, and what is left of it.
+    busy: VecDeque<u32>,
+    turn_left: usize,
     /// Those with a message that waits for a place in a queue, and when they are looked at.
     stuck: BTreeSet<u32>,
     look: Option<Duration>,
@@ -117,6 +122,8 @@ impl DartCard {
             in_turn: HashSet::new(),
             stopped: BTreeSet::new(),
             resumptions: 0,
+            busy: VecDeque::new(),
+            turn_left: 0,
             stuck: BTreeSet::new(),
             look: None,
             here: None,
@@ -168,10 +175,10 @@ impl DartCard {
 
     /// Messages that waited for places in queues go on.
     fn go_on(&mut self, ports: &Ports<'_>) {
-        for index in std::mem::take(&mut self.stuck) {
-            self.run(ports, index);
-            self.stir(index);
-        }
+        let stuck = std::mem::take(&mut self.stuck);
+        self.busy.retain(|index| !stuck.contains(index));
+        self.busy.extend(stuck);
+        self.run_busy(ports);
     }
 
     /// There is a time at which they are looked at, as long as there are any.
@@ -216,6 +223,7 @@ impl Card for DartCard {
     }
 
     fn register_write(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8, value: u64) {
+        self.turn_left = TURN;
         match bar {
             REGISTERS => self.write_register(ports, offset as u32, width, value),
             PAGES => self.page_write(ports, offset, width, value),
@@ -225,12 +233,14 @@ impl Card for DartCard {
     }
 
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
+        self.turn_left = TURN;
         let progress = self.send_next(ports, link);
         self.set_look(ports);
         progress
     }
 
     fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
+        self.turn_left = TURN;
         self.take(ports, packet);
         self.set_look(ports);
     }
@@ -241,11 +251,15 @@ impl Card for DartCard {
     }
 
     fn alarm(&self) -> Option<Duration> {
-        [self.chassis.deadline(), self.look].into_iter().flatten().min()
+        // What had no turn any more has another at once.
+        let busy = (!self.busy.is_empty()).then_some(Duration::ZERO);
+        [self.chassis.deadline(), self.look, busy].into_iter().flatten().min()
     }
 
     fn tick(&mut self, ports: &Ports<'_>) {
         let now = ports.clock.now();
+        self.turn_left = TURN;
+        self.run_busy(ports);
         if self.look.is_some_and(|look| look <= now) {
             self.look = None;
             self.go_on(ports);

@@ -18,16 +18,51 @@ pub enum Main {
     /// Register `i` is the answer.
     Answer,
     /// What the receiver's program says.
-    Call,
+    Call(Call),
     /// The software's.
     Exception,
 }
 
+/// What a CALL says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// It is a question, and has paid for an answer.
+    pub asks: bool,
+    /// The entry, if the operand is not its number but an operand.
+    pub entry: Option<u16>,
+}
+
 impl Main {
+    /// Whether it writes to memory or reads it; none: it does neither, and there is no address.
+    #[must_use]
+    pub fn writes(self) -> Option<bool> {
+        match self {
+            Main::Write | Main::WriteMultiple => Some(true),
+            Main::Read | Main::ReadMultiple => Some(false),
+            Main::None | Main::Answer | Main::Call(_) | Main::Exception => None,
+        }
+    }
+
     /// Whether it uses memory, so that there is an address.
     #[must_use]
     pub fn has_address(self) -> bool {
-        matches!(self, Main::Write | Main::WriteMultiple | Main::Read | Main::ReadMultiple)
+        self.writes().is_some()
+    }
+
+    /// Whether it is answered. What a CALL does its program decides.
+    #[must_use]
+    pub fn is_answered(self) -> bool {
+        matches!(self, Main::Read | Main::ReadMultiple | Main::Answer)
+    }
+}
+
+impl Call {
+    /// The call that the fields of an opcode other than the main operation say; none: they make no sense.
+    fn decode(mut rest: u32) -> Option<Self> {
+        let asks = take(&mut rest, DART_CALL_ASKS.trailing_zeros(), 1) != 0;
+        let has_operand = take(&mut rest, DART_CALL_OPERAND.trailing_zeros(), 1) != 0;
+        let entry = has_operand.then(|| take(&mut rest, DART_CALL_ENTRY_SHIFT, 16) as u16);
+        (rest == 0).then_some(Self { asks, entry })
     }
 }
 
@@ -188,8 +223,7 @@ impl Opcode {
             DART_MAIN_READ => Main::Read,
             DART_MAIN_READ_MULTIPLE => Main::ReadMultiple,
             DART_MAIN_ANSWER => Main::Answer,
-            DART_MAIN_CALL if rest == 0 => Main::Call,
-            DART_MAIN_CALL => return None,
+            DART_MAIN_CALL => Main::Call(Call::decode(std::mem::take(&mut rest))?),
             // What else it says is the software's affair.
             _ => {
                 rest = 0;

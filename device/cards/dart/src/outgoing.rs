@@ -12,7 +12,7 @@ use zerocopy::IntoBytes;
 
 use crate::DartCard;
 use crate::cells::{self, BLOCK, CELL, Message};
-use crate::connections::{Connection, Send, answer_cells};
+use crate::connections::{Connection, Question, Send, answer_length};
 use crate::endpoints::Absent;
 use crate::packet::{ANSWER, CREDITS, Head, MESSAGE};
 
@@ -36,7 +36,7 @@ impl DartCard {
     /// A connection may have something to send.
     pub(super) fn stir(&mut self, index: u32) {
         let Some(Some(connection)) = self.connections.get(index as usize) else { return };
-        if connection.has_work(self.options.window) && self.in_turn.insert(index) {
+        if connection.has_work() && self.in_turn.insert(index) {
             self.turns.push_back(index);
         }
     }
@@ -138,15 +138,15 @@ impl DartCard {
         if link.is_stopped(host) {
             return Turn::Stopped;
         }
-        let owes = connection.owes(self.options.window);
-        let (mut cells, mut owed) = (Vec::new(), 0);
+        let owes = connection.owes();
+        let (mut cells, mut question) = (Vec::new(), None);
         let kind = if let Some(reply) = connection.sending.replies.front() {
             reply.message.encode(peer.number, &mut cells);
             reply.kind
         } else if let Some(send) = connection.sending.sends.front().copied() {
             match self.gather(ports, index, &send) {
                 Ok(message) => {
-                    owed = answer_cells(&message);
+                    question = Question::of(&message);
                     message.encode(peer.number, &mut cells);
                     MESSAGE
                 }
@@ -161,7 +161,7 @@ impl DartCard {
         };
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return Turn::Nothing };
         let (number, done) = (connection.sending.number, connection.receiving.done);
-        let mut head = Head::new(peer, number, done, kind).of_cells(&cells);
+        let mut head = Head::new(peer, number, done, (kind, self.options.window)).of_cells(&cells);
         let packet = [head.as_mut_bytes(), &mut cells].map(VolatileSlice::from);
         if !link.send(host, &packet) {
             return Turn::Full;
@@ -170,7 +170,7 @@ impl DartCard {
         connection.receiving.told = done;
         let count = cells.len() / CELL;
         self.counters.add(DartStatistic::CellsSent, count as u64);
-        self.sent(ports, index, kind, (count, owed));
+        self.sent(ports, index, kind, (count, question));
         Turn::Sent
     }
 
@@ -216,18 +216,18 @@ impl DartCard {
         } else {
             message.block[..data.len()].copy_from_slice(&data);
             // How long its answer is, its data says.
-            self.check_credits(index, cells::cells(0) + answer_cells(&message))?;
+            let answer = answer_length(&message).map_or(0, cells::cells);
+            self.check_credits(index, cells::cells(0) + answer)?;
         }
         Ok(message)
     }
 
     /// Nothing leaves while a connection has no credits for so many cells.
     fn check_credits(&mut self, index: u32, needed: usize) -> Result<(), Turn> {
-        let window = self.options.window;
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else {
             return Err(Turn::Nothing);
         };
-        let is_poor = connection.sending.on_their_way as usize + needed > window as usize;
+        let is_poor = connection.sending.on_their_way as usize + needed > connection.limit as usize;
         if !is_poor || connection.is_system {
             return Ok(());
         }
@@ -247,13 +247,19 @@ impl DartCard {
         Turn::Dropped
     }
 
-    /// A packet of so many cells has left, whose answer has so many.
-    fn sent(&mut self, ports: &Ports<'_>, index: u32, kind: u32, (cells, owed): (usize, usize)) {
+    /// A packet of so many cells has left, which may be a question.
+    fn sent(
+        &mut self,
+        ports: &Ports<'_>,
+        index: u32,
+        kind: u32,
+        (cells, question): (usize, Option<Question>),
+    ) {
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return };
         match kind {
             CREDITS => {}
             MESSAGE => {
-                connection.spend(cells, owed);
+                connection.spend(cells, question);
                 self.count(DartStatistic::MessagesSent);
                 self.left(ports, index, 1, None);
             }
@@ -268,16 +274,9 @@ impl DartCard {
     }
 }
 
-impl Send {
-    pub(crate) fn is_long(&self) -> bool {
-        use crate::opcode::{Main, Opcode};
-        Opcode::decode(self.control.opcode).is_some_and(|opcode| opcode.main == Main::WriteMultiple)
-    }
-}
-
 impl Connection {
     /// Pays for the message that has left, and for its answer.
-    fn spend(&mut self, cells: usize, owed: usize) {
+    fn spend(&mut self, cells: usize, question: Option<Question>) {
         let sending = &mut self.sending;
         sending.sends.pop_front();
         sending.wait.clear();
@@ -286,7 +285,7 @@ impl Connection {
             return;
         }
         sending.spent = sending.spent.wrapping_add(cells as u32);
-        sending.on_their_way += (cells + owed) as u32;
-        self.receiving.owed += owed;
+        sending.on_their_way += (cells + question.map_or(0, |question| question.answer_cells())) as u32;
+        self.receiving.questions.extend(question);
     }
 }

@@ -19,6 +19,9 @@ pub(crate) const CREDITS: u32 = 2;
 /// A message of the receiver's had a trap: this and its number. Behind it is that message's control cell.
 pub(crate) const TRAPPED: u32 = 16;
 
+/// Bits of a packet's kind, above which is the window.
+const WINDOW_SHIFT: u32 = 8;
+
 /// Bytes of a head.
 pub(crate) const HEAD: usize = size_of::<Head>();
 /// The longest packet.
@@ -36,8 +39,8 @@ pub(crate) struct Head {
     pub(crate) number: U32,
     /// Cells of messages that went the other way and are done, modulo 2^32.
     pub(crate) done: U32,
-    /// What it is.
-    pub(crate) kind: U32,
+    /// What it is in the lowest 8 bits, and the window of its sender's card above.
+    kind: U32,
     /// The connection's key.
     pub(crate) key: U64,
     /// CRC-32 of what is before it, and of the control cell.
@@ -45,15 +48,25 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn new(peer: Peer, number: u32, done: u32, kind: u32) -> Self {
+    pub(crate) fn new(peer: Peer, number: u32, done: u32, (kind, window): (u32, u32)) -> Self {
         Self {
             connection: peer.number.into(),
             number: number.into(),
             done: done.into(),
-            kind: kind.into(),
+            kind: (kind | window << WINDOW_SHIFT).into(),
             key: peer.key.into(),
             check: 0.into(),
         }
+    }
+
+    /// What the packet is.
+    pub(crate) fn kind(&self) -> u32 {
+        self.kind.get() & ((1 << WINDOW_SHIFT) - 1)
+    }
+
+    /// The window of its sender's card, in cells.
+    pub(crate) fn window(&self) -> u32 {
+        self.kind.get() >> WINDOW_SHIFT
     }
 
     /// The head of these cells, of which there may be none.

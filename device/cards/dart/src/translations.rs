@@ -29,11 +29,11 @@ impl DartCard {
         // There may be a page for reading, though none for writing: who reads is answered for himself.
         let writers_alone = found.is_none() && writable;
         for index in self.fill_waits(page, found, writers_alone) {
-            self.run(ports, index);
-            self.stir(index);
-            // Those that were filled before may have been taken back meanwhile.
-            self.ask_again(ports, index);
+            if !self.busy.contains(&index) {
+                self.busy.push_back(index);
+            }
         }
+        self.run_busy(ports);
     }
 
     /// Those connections that waited for a page.
@@ -55,7 +55,7 @@ impl DartCard {
         ready
     }
 
-    fn ask_again(&mut self, ports: &Ports<'_>, index: u32) {
+    pub(super) fn ask_again(&mut self, ports: &Ports<'_>, index: u32) {
         let connection = self.connections.get(index as usize).and_then(Option::as_ref);
         let waits = connection.is_some_and(|connection| {
             !connection.receiving.wait.missing.is_empty() || !connection.sending.wait.missing.is_empty()

@@ -49,7 +49,7 @@ pub struct dart_record {
     pub indices: [u8; 3],
     /// The message's mask.
     pub mask: u8,
-    /// Bytes of data in the cells behind the first.
+    /// Bytes of data of a message of several blocks; else 0.
     pub length: u32,
     /// For what may come: zeros.
     pub reserved: [u32; 4],

@@ -9,7 +9,7 @@ use crate::error::{Result, at_most};
 
 /// Bytes of a caller's endpoint that a question takes.
 const QUESTION: u64 = 32;
-/// How many may be under way: each has a place of its own.
+/// Questions that may wait to leave at a time: each has a place of its own until it has left.
 const PLACES: u64 = 32;
 /// The most bytes of an answer that comes with the record that tells of it.
 const BLOCK: u32 = 32;
@@ -24,7 +24,7 @@ pub struct Caller {
     answers: Queue,
     scratch: u64,
     /// The number of the next question, and the place of the last one.
-    next: u64,
+    next: u32,
     place: u64,
     timeout: Option<Duration>,
 }
@@ -63,19 +63,25 @@ impl Caller {
         &self.connection
     }
 
-    /// Sends a question whose answer is told with its number, which is answered.
-    fn send(&mut self, question: &Operation, answer: Operation, bytes: u32) -> Result<u64> {
-        let number = self.next;
+    /// Sends a question. Returns the operation of its answer, which carries the question's number in its indices: no step of an answer
+    /// uses them. Answers come in the order of their questions, so 24 bits tell those under way apart.
+    fn send(&mut self, question: &Operation, answer: Operation, bytes: u32) -> Result<Operation> {
+        // The card still reads the question from its place until it has left.
+        self.connection.wait_for_room(PLACES as u32, self.timeout)?;
         // If all have left the place is the same as for the one before, which the card knows.
         let place = if self.connection.has_left() { 0 } else { (self.place + 1) % PLACES };
+        let [i, j, k, _] = self.next.to_le_bytes();
+        let answer = answer.tell().indices([i, j, k]);
         self.connection.ask(question, &answer, bytes, self.scratch + place * QUESTION)?;
-        (self.next, self.place) = (number + 1, place);
-        Ok(number)
+        (self.next, self.place) = (self.next.wrapping_add(1), place);
+        Ok(answer)
     }
 
-    /// Waits for the answer that is meant. Those of questions that were given up come first, and are passed over.
-    fn receive(&mut self, awaited: &Awaited, is_meant: impl Fn(&Record) -> bool) -> Result<Record> {
-        receive(&mut self.answers, &self.connection, awaited, self.timeout, is_meant)
+    /// Waits for the event of this answer. Answers to questions that were given up come first, and are discarded.
+    fn receive(&mut self, awaited: &Awaited, answer: Operation) -> Result<Record> {
+        receive(&mut self.answers, &self.connection, awaited, self.timeout, |record| {
+            record.operation == answer
+        })
     }
 
     /// Asks, and waits for the answer: the four words of its first block.
@@ -85,9 +91,8 @@ impl Caller {
     /// is told of the next question of the same operation.
     pub fn ask(&mut self, question: &Operation) -> Result<[u64; 4]> {
         let awaited = Awaited::new(&self.connection, question);
-        let number = self.next;
-        self.send(question, Operation::registers(number).tell(), 0)?;
-        let record = self.receive(&awaited, |record| record.operand() == number)?;
+        let answer = self.send(question, Operation::registers(0), 0)?;
+        let record = self.receive(&awaited, answer)?;
         Ok([0, 1, 2, 3].map(|n| record.word(n).unwrap_or_default()))
     }
 
@@ -131,19 +136,19 @@ impl Caller {
     /// Reads bytes into this end's endpoint, from as many places as there are; the questions do not wait for each other.
     ///
     /// # Errors
-    /// Those of [`Caller::ask`]. Then some may have been read.
+    /// Those of [`Caller::ask`]. Then some bytes may have been read, and others may still arrive: their places are this caller's
+    /// until a later question of its has been answered.
     pub fn gather(&mut self, pieces: &[Piece]) -> Result<()> {
         let awaited = Awaited::new(&self.connection, &Operation::read_multiple(0));
-        // So many are under way that each has a place for its question, and finds one to leave by.
+        // The queue and the window have room for the answers of a chunk.
         for some in pieces.chunks(PLACES as usize) {
+            let mut answers = Vec::with_capacity(some.len());
             for piece in some {
-                let answer = Operation::write_multiple(piece.to).tell();
-                self.send(&Operation::read_multiple(piece.from), answer, piece.length)?;
+                let question = Operation::read_multiple(piece.from);
+                answers.push(self.send(&question, Operation::write_multiple(piece.to), piece.length)?);
             }
-            for piece in some {
-                self.receive(&awaited, |record| {
-                    record.operand() == piece.to && record.length == piece.length
-                })?;
+            for answer in answers {
+                self.receive(&awaited, answer)?;
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
 use super::effects::{BARRIER, COMPARE_AND_SWAP, FETCH_AND_INCREMENT, Outcome, outcome};
+use super::interpreter::is_question;
 use super::ledger::{Arrived, LEFT};
 use super::model::Dart;
 use super::opening::PROCESSES;
@@ -39,7 +40,9 @@ impl World<Dart> {
         let opcode = match self.rng.below(10) {
             0 => word,
             1..4 => word & 7 | word & 0x18 | (word >> 5 & 3) << 5,
-            4..6 => word & 7,
+            4 => word & 7,
+            // Calls of any kind.
+            5 => 6 | word & 0x18 | if word & 0x10 == 0 { 0 } else { (word >> 8 & 15) << 16 },
             6 => word & 0x7f7f_7f7f,
             _ => known,
         };
@@ -60,13 +63,14 @@ impl World<Dart> {
     pub(super) fn send_some(&mut self, host: usize) -> Result<(), Violation> {
         let Some(index) = self.some_index(host) else { return Ok(()) };
         let control = self.some_control();
-        if (3..=5).contains(&(control.opcode & 7)) {
+        if is_question(control.opcode) {
             return self.ask(host, index, control);
         }
         let length = match self.rng.below(8) {
             0 => self.rng.range(0, 40),
             1 => 0,
             _ if control.opcode & 7 == 2 => self.rng.range(1, 1500),
+            2 if control.opcode & 7 == 6 => self.rng.range(1, 1500),
             _ => 32,
         };
         let offset = if self.rng.percent(2) { self.rng.next() } else { self.rng.below(3 * 4096) };
@@ -278,6 +282,7 @@ impl World<Dart> {
             number: known.0,
             done: known.1,
             kind: self.rng.pick(&[0, 0, 0, 1, 2, 3, TRAPPED + 1, TRAPPED]).unwrap_or(0),
+            window: self.rng.pick(&[48, 64, 256, 65536, self.model.options.window]).unwrap_or(48),
             key: known.2,
             cells: message.write(index),
         };
@@ -287,6 +292,7 @@ impl World<Dart> {
             2 => letter.done = self.rng.next() as u32,
             3 => letter.connection = self.rng.range(0, 40),
             4 => letter.cells.truncate(self.rng.index(letter.cells.len())),
+            5 => letter.window = 0,
             _ => {}
         }
         letter.write()

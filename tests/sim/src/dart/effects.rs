@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use hamlyn_abi::dart::trap::*;
 
-use super::interpreter::{self, Trap, interpret, is_implemented};
-use super::ledger::{Arrived, End, Piece, Program};
+use super::interpreter::{self, Entry, Trap, interpret, is_implemented};
+use super::ledger::{Arrived, End, Piece};
 use super::packet::{BLOCK, Message};
 
 pub(super) const FETCH_AND_INCREMENT: u32 = 5 | 4 << 8;
@@ -52,15 +52,17 @@ pub(super) struct Access {
 }
 
 /// What a message makes of the registers of its connection's window.
-pub(super) fn outcome(end: &End, program: &[Program], arrived: &Arrived, window: &[u64]) -> Outcome {
+pub(super) fn outcome(end: &End, program: &[Entry], arrived: &Arrived, window: &[u64]) -> Outcome {
     let message = &arrived.message;
     let Some((opcode, operand)) = called(end, program, message) else {
         return Outcome::Trap(DART_TRAP_UNIMPLEMENTED);
     };
     let main = opcode & 7;
     let asks = (3..=5).contains(&main);
-    let is_unpaid = asks && (arrived.is_answer || message.answer_cells() == 0);
-    if is_unpaid || main != 2 && !message.body.is_empty() {
+    // An answer is paid for with its question, and is as long as that says.
+    let answer = asks.then(|| if main == 4 { message.asked() } else { 0 });
+    let paid = message.answer_length().filter(|_| !arrived.is_answer);
+    if answer != paid || main != 2 && !message.body.is_empty() {
         return Outcome::Trap(DART_TRAP_UNIMPLEMENTED);
     }
     if main == EXCEPTION {
@@ -76,7 +78,7 @@ pub(super) fn outcome(end: &End, program: &[Program], arrived: &Arrived, window:
             Err(Trap::Index) => return Outcome::Trap(DART_TRAP_INDEX),
             Err(Trap::Refused) => return Outcome::Trap(DART_TRAP_REFUSED),
         };
-    let access = match made.address.map(|address| access(end, message, main, address)) {
+    let access = match made.address.map(|address| access(end, arrived, main, address)) {
         Some(Err(trap)) => return Outcome::Trap(trap),
         Some(Ok(access)) => Some(access),
         None => None,
@@ -86,18 +88,19 @@ pub(super) fn outcome(end: &End, program: &[Program], arrived: &Arrived, window:
 }
 
 /// The opcode and operand that are executed, if they are the card's.
-fn called(end: &End, program: &[Program], message: &Message) -> Option<(u32, u64)> {
+fn called(end: &End, program: &[Entry], message: &Message) -> Option<(u32, u64)> {
     let control = message.control;
     let own = Some((control.opcode, control.operand)).filter(|(opcode, _)| is_implemented(*opcode))?;
     if own.0 & 7 != CALL {
         return Some(own);
     }
-    let entries = program.get(end.program.clone())?;
-    let entry = entries.get(usize::try_from(own.1).ok()?)?;
-    Some((entry.opcode, entry.operand)).filter(|(opcode, _)| is_implemented(*opcode) && opcode & 7 != CALL)
+    let call = interpreter::Message { opcode: own.0, indices: control.indices, operand: own.1 };
+    let called = interpreter::called(call, program.get(end.program.clone())?);
+    called.filter(|(opcode, _)| is_implemented(*opcode) && opcode & 7 != CALL)
 }
 
-fn access(end: &End, message: &Message, main: u32, address: u64) -> Result<Access, u32> {
+fn access(end: &End, arrived: &Arrived, main: u32, address: u64) -> Result<Access, u32> {
+    let message = &arrived.message;
     let writes = main <= 2;
     let is_block = main % 2 == 1;
     let length = match main {
@@ -105,7 +108,7 @@ fn access(end: &End, message: &Message, main: u32, address: u64) -> Result<Acces
         4 => message.asked(),
         _ => BLOCK,
     };
-    if !(if writes { end.may_write } else { end.may_read }) {
+    if !arrived.is_answer && !(if writes { end.may_write } else { end.may_read }) {
         return Err(DART_TRAP_RIGHT);
     }
     if address % 4 != 0 {

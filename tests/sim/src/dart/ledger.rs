@@ -9,6 +9,7 @@ use hamlyn_abi::dart::control::DartControl;
 use crate::engine::area::Area;
 use crate::engine::memory::PAGE;
 
+use super::interpreter::Entry;
 use super::packet::Message;
 
 /// A message that has arrived and is not done with.
@@ -18,11 +19,19 @@ pub(super) struct Arrived {
     pub(super) is_answer: bool,
 }
 
-/// An entry of the programs.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Program {
-    pub(super) opcode: u32,
-    pub(super) operand: u64,
+/// A question that is under way: what it is, what its answer is, and how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Question {
+    pub(super) control: DartControl,
+    pub(super) answer: DartControl,
+    pub(super) length: usize,
+}
+
+impl Question {
+    pub(super) fn of(message: &Message) -> Option<Self> {
+        let length = message.answer_length()?;
+        Some(Self { control: message.control, answer: message.answer_control(), length })
+    }
 }
 
 /// A message that was stored to the Send Registers.
@@ -74,7 +83,9 @@ pub(super) struct End {
     // What it receives.
     pub(super) expected: u32,
     pub(super) waiting: VecDeque<Arrived>,
-    pub(super) owed: u32,
+    pub(super) questions: VecDeque<Question>,
+    /// Cells that may be under way, by what the other end has said.
+    pub(super) limit: u32,
     pub(super) done: u32,
     pub(super) told: u32,
     /// The first that waits has found a full queue, or no room for its reply.
@@ -213,7 +224,7 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) registers: Vec<u64>,
-    pub(super) program: Vec<Program>,
+    pub(super) program: Vec<Entry>,
     pub(super) ends: BTreeMap<u32, End>,
     pub(super) queues: BTreeMap<u32, Queue>,
     /// Translations that the card was told of, and that were not taken back: frames, and whether they may be written to.

@@ -15,7 +15,9 @@
 //! * A packet of another host, with another key, or damaged, does nothing; one that makes no sense breaks its connection alone.
 //! * A link that goes, BREAK and a reset leave nothing that reaches memory. In the end nothing waits, and no credit is missing.
 //!
-//! All this is judged by a ledger that the simulation keeps, never by the card's own state.
+//! All this is judged by a ledger that the simulation keeps. Only which pages a message waits for the card is asked, as its driver asks it
+//! (READ_MISSES): they must be pages that the message needs, or did when it was looked at last. How many messages had which fate is read off
+//! the card's counters, and each must be explained.
 //!
 //! | file | holds |
 //! |---|---|

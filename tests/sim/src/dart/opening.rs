@@ -1,7 +1,10 @@
 //! Connections: opened and closed by the drivers of two hosts, who tell each other numbers and keys; and what there is of them at power-on.
 
+use std::collections::VecDeque;
+
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::*;
+use hamlyn_abi::dart::control::DartControl;
 use hamlyn_abi::dart::fifo::DART_FIFO_LEFT;
 use hamlyn_abi::dart::queue::*;
 use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
@@ -12,7 +15,8 @@ use crate::engine::memory::{PAGE, Right};
 use crate::engine::violation::Violation;
 use crate::engine::world::World;
 
-use super::ledger::{BROKEN, End, Endpoint, Ledger, Program, Queue};
+use super::interpreter::Entry;
+use super::ledger::{BROKEN, End, Endpoint, Ledger, Queue};
 use super::machine::Machine;
 use super::model::{Dart, OPTIONS};
 use super::paging::{FIRST, PAGES};
@@ -53,7 +57,7 @@ impl World<Dart> {
         let machine = self.hosts[host].machine.clone();
         let ledger = &mut self.model.ledgers[host];
         ledger.registers = vec![0; OPTIONS.registers as usize];
-        ledger.program = vec![Program::default(); OPTIONS.program as usize];
+        ledger.program = Vec::new();
         ledger.counters = machine.counters();
         self.open_endpoints(host)?;
         machine.open_observer()?;
@@ -129,12 +133,15 @@ impl World<Dart> {
 
     fn set_program(&mut self, host: usize) -> Result<(), Violation> {
         let mut body = DartProgram { count: OPTIONS.program, ..DartProgram::new_zeroed() };
+        let mut program = Vec::new();
         for at in 0..OPTIONS.program as usize {
-            let control = self.some_control();
-            body.entries[at] = DartEntry { opcode: control.opcode, reserved: 0, operand: control.operand };
-            self.model.ledgers[host].program[at] =
-                Program { opcode: control.opcode, operand: control.operand };
+            let DartControl { opcode, operand, .. } = self.some_control();
+            let is_callers = self.rng.percent(40);
+            let (flags, operand) = if is_callers { (DART_ENTRY_OPERAND, 0) } else { (0, operand) };
+            body.entries[at] = DartEntry { opcode, flags, operand };
+            program.push(Entry { opcode, is_callers, operand });
         }
+        self.model.ledgers[host].program = program;
         self.hosts[host].machine.run(DART_COMMAND_SET_PROGRAM, 0, &body)
     }
 
@@ -210,7 +217,8 @@ impl World<Dart> {
             returned: 0,
             expected: 0,
             waiting: Default::default(),
-            owed: 0,
+            questions: VecDeque::new(),
+            limit: self.model.options.window.min(DART_SMALLEST_WINDOW),
             done: 0,
             told: 0,
             was_full: false,

@@ -3,7 +3,7 @@
 use hamlyn_abi::dart::control::{DART_BLOCK, DartControl};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::interpreter::is_implemented;
+use super::interpreter::{is_implemented, is_question};
 
 pub(super) const MESSAGE: u32 = 0;
 pub(super) const ANSWER: u32 = 1;
@@ -34,13 +34,19 @@ pub(super) struct Letter {
     pub(super) number: u32,
     pub(super) done: u32,
     pub(super) kind: u32,
+    /// Of its sender's card.
+    pub(super) window: u32,
     pub(super) key: u64,
     pub(super) cells: Vec<u8>,
 }
 
-/// Cells of a message with so many bytes behind its control cell.
+/// Cells of a message with a body of so many bytes: of more than a block the first cell has the first.
 pub(super) const fn cells(body: usize) -> usize {
-    if body == 0 { 1 } else { 1 + (body + 8).div_ceil(48) }
+    match body {
+        0 => 1,
+        1..=BLOCK => 2,
+        _ => 1 + (body - BLOCK + 8).div_ceil(48),
+    }
 }
 
 /// The CRC-32 that begins with a byte's highest bit: the usual one of mirrored bytes, mirrored.
@@ -69,14 +75,16 @@ impl Message {
         (u32::from_le_bytes([a, b, c, d]) as usize).min(65504)
     }
 
+    /// Bytes of its answer's body, if it asks.
+    pub(super) fn answer_length(&self) -> Option<usize> {
+        let opcode = self.control.opcode;
+        let asks = is_implemented(opcode) && is_question(opcode);
+        asks.then(|| if matches!(opcode & 7, 4 | 6) { self.asked() } else { 0 })
+    }
+
     /// Cells of its answer.
     pub(super) fn answer_cells(&self) -> usize {
-        match self.control.opcode & 7 {
-            _ if !is_implemented(self.control.opcode) => 0,
-            3 | 5 => 1,
-            4 => cells(self.asked()),
-            _ => 0,
-        }
+        self.answer_length().map_or(0, cells)
     }
 
     /// The control of its answer.
@@ -85,11 +93,14 @@ impl Message {
     }
 
     pub(super) fn write(&self, connection: u32) -> Vec<u8> {
-        let mut payload = [self.control.as_bytes(), &self.block].concat();
+        let (first, rest) = self.body.split_at(if self.body.len() > BLOCK { BLOCK } else { 0 });
+        let block = if first.is_empty() { &self.block } else { first };
+        let mut payload = [self.control.as_bytes(), block].concat();
         if !self.body.is_empty() {
-            payload.extend(&self.body);
-            payload.resize(self.cells() * 48 - 6, 0);
-            payload.extend((self.body.len() as u16).to_be_bytes());
+            payload.extend(rest);
+            payload.resize(self.cells() * 48 - 8, 0);
+            payload.extend([first.len() as u8, 0]);
+            payload.extend((rest.len() as u16).to_be_bytes());
             payload.extend(crc_32(&payload[48..]).to_be_bytes());
         }
         let last = payload.len() / 48 - 1;
@@ -112,14 +123,18 @@ impl Message {
         let (control, data) = first.split_at(16);
         let mut block = [0; BLOCK];
         block.copy_from_slice(data);
-        let mut body = rest.to_vec();
+        let mut body = Vec::new();
         if let Some((all, crc)) = rest.split_last_chunk::<4>() {
-            let length = usize::from(u16::from_be_bytes([all[all.len() - 2], all[all.len() - 1]]));
+            let [first, zero, high, low] = *all.last_chunk()?;
+            let behind = usize::from(u16::from_be_bytes([high, low]));
+            let length = usize::from(first) + behind;
+            let is_split = if length > BLOCK { usize::from(first) == BLOCK } else { first == 0 };
             let is_right = (1..=65504).contains(&length) && cells(length) == count;
-            if !is_right || crc_32(all).to_be_bytes() != *crc {
+            if !is_right || !is_split || zero != 0 || crc_32(all).to_be_bytes() != *crc {
                 return None;
             }
-            body.truncate(length);
+            body.extend(&data[..first.into()]);
+            body.extend(&rest[..behind]);
         }
         Some(Self { control: DartControl::read_from_bytes(control).ok()?, block, body })
     }
@@ -127,7 +142,8 @@ impl Message {
 
 impl Letter {
     pub(super) fn write(&self) -> Vec<u8> {
-        let words = [self.connection, self.number, self.done, self.kind].map(u32::to_le_bytes);
+        let words =
+            [self.connection, self.number, self.done, self.kind | self.window << 8].map(u32::to_le_bytes);
         let mut bytes = [words.as_flattened(), &self.key.to_le_bytes()].concat();
         let first = &self.cells[..self.cells.len().min(CELL)];
         let check = crc_32(&[&bytes[..], first].concat());
@@ -142,8 +158,8 @@ impl Letter {
             head[from..to].iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
         };
         let [connection, number_, done, kind] = [0, 4, 8, 12].map(|at| number(at, at + 4) as u32);
-        let letter =
-            Self { connection, number: number_, done, kind, key: number(16, 24), cells: cells.to_vec() };
+        let (kind, window, key) = (kind & 0xff, kind >> 8, number(16, 24));
+        let letter = Self { connection, number: number_, done, kind, window, key, cells: cells.to_vec() };
         (letter.write() == bytes).then_some(letter)
     }
 }

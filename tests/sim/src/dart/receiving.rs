@@ -8,7 +8,7 @@ use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
-use super::ledger::{self, End};
+use super::ledger::{self, End, Question};
 use super::model::Dart;
 use super::packet::{ANSWER, CREDITS, Letter, MESSAGE, Message, TRAPPED};
 
@@ -68,7 +68,8 @@ impl World<Dart> {
             return (Fate::Discarded, index);
         }
         if end.is_system {
-            let message = Message::read(index, &letter.cells).filter(|message| message.answer_cells() == 0);
+            let message =
+                Message::read(index, &letter.cells).filter(|message| message.answer_length().is_none());
             let Some(message) = message.filter(|_| letter.kind == MESSAGE) else {
                 return (Fate::Discarded, index);
             };
@@ -88,6 +89,10 @@ impl End {
     /// Takes the next packet in. `None`: it makes no sense.
     fn takes(&mut self, letter: &Letter, window: u32) -> Option<()> {
         self.expected = self.expected.wrapping_add(1);
+        self.limit = window.min(letter.window);
+        if letter.window == 0 {
+            return None;
+        }
         let new = letter.done.wrapping_sub(self.returned);
         if new > self.spent.wrapping_sub(self.returned) {
             return None;
@@ -105,16 +110,19 @@ impl End {
             }
             ANSWER => {
                 let message = message?;
-                self.owed = self.owed.checked_sub(message.cells() as u32)?;
+                let question = self.questions.pop_front()?;
+                let is_its = (question.answer, question.length) == (message.control, message.body.len());
+                is_its.then_some(())?;
                 self.waiting.push_back(ledger::Arrived { message, is_answer: true });
                 Some(())
             }
             kind => {
                 let message = message.filter(|message| message.body.is_empty())?;
                 let trap = kind.checked_sub(TRAPPED).filter(|trap| (1..16).contains(trap))?;
-                let owed = message.answer_cells() as u32;
-                self.owed = self.owed.checked_sub(owed)?;
-                self.on_their_way -= owed;
+                if let Some(question) = Question::of(&message) {
+                    self.questions.pop_front().filter(|first| *first == question)?;
+                    self.on_their_way -= message.answer_cells() as u32;
+                }
                 self.trapped(trap, message.control.opcode);
                 Some(())
             }

@@ -9,8 +9,8 @@ use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
 use super::explaining::explain;
-use super::interpreter::is_implemented;
-use super::ledger::{DROPPED, End, LEFT, Ledger, Piece, Send, Spaces};
+use super::interpreter::{is_implemented, is_question};
+use super::ledger::{DROPPED, End, LEFT, Ledger, Piece, Question, Send, Spaces};
 use super::model::{Dart, MOST_SENDS};
 use super::packet::{BLOCK, CREDITS, Letter, MESSAGE, Message};
 
@@ -64,9 +64,9 @@ impl World<Dart> {
         let meant = |end: &&mut End| end.host == to && end.peer == Some((letter.connection, letter.key));
         let end = ends.values_mut().find(meant).ok_or_else(|| wrong("is of no connection"))?;
         ensure(!end.is_broken(), || wrong("is of a broken connection"))?;
-        let said = (letter.number, letter.done);
-        ensure(said == (end.numbered, end.done), || {
-            format!("host {host}: a packet to {to} has number and credits {said:?}, and not {end:?}")
+        let said = (letter.number, letter.done, letter.window);
+        ensure(said == (end.numbered, end.done, window), || {
+            format!("host {host}: a packet to {to} has number, credits and window {said:?}, and not {end:?}")
         })?;
         end.numbered += 1;
         if let Some((kind, message)) = end.replies.pop_front() {
@@ -83,10 +83,10 @@ impl World<Dart> {
                 format!("host {host}: a message to {to} is {letter:?}, and not {message:?}")
             })?;
             if !end.is_system {
-                end.pay(&message, window).ok_or_else(|| wrong("has no credits"))?;
+                end.pay(&message).ok_or_else(|| wrong("has no credits"))?;
             }
         } else {
-            let is_worth_it = end.done.wrapping_sub(end.told) >= window / 8;
+            let is_worth_it = end.done.wrapping_sub(end.told) >= (end.limit / 8).max(1);
             let are_credits = letter.kind == CREDITS && letter.cells.is_empty() && is_worth_it;
             ensure(are_credits, || wrong("is nothing that is to be sent"))?;
         }
@@ -114,7 +114,7 @@ impl World<Dart> {
         let machine = self.hosts[host].machine.clone();
         let is_up = self.hosts[host].uplink.is_up();
         let Some(end) = self.model.ledgers[host].ends.get_mut(&index) else { return Ok(()) };
-        let limit = if is_long(&control) { DART_LONGEST } else { BLOCK as u32 };
+        let limit = if may_be_long(&control) { DART_LONGEST } else { BLOCK as u32 };
         if end.is_broken() || end.is_system && !is_up {
             end.note_dropped(1, DART_DROPPED_BROKEN);
         } else if length > limit {
@@ -145,8 +145,16 @@ impl World<Dart> {
     }
 }
 
-fn is_long(control: &DartControl) -> bool {
-    control.opcode & 7 == 2 && is_implemented(control.opcode)
+/// Whether a message may have more data than a block: a WRITE_MULTIPLE, or a CALL that asks nothing.
+fn may_be_long(control: &DartControl) -> bool {
+    let opcode = control.opcode;
+    is_implemented(opcode) && (opcode & 7 == 2 || opcode & 7 == 6 && !is_question(opcode))
+}
+
+/// Whether its data is behind its block.
+fn is_long(send: &Send) -> bool {
+    let opcode = send.control.opcode;
+    opcode & 7 == 2 && is_implemented(opcode) || send.length > BLOCK as u32
 }
 
 impl End {
@@ -161,7 +169,7 @@ impl End {
     fn message(&self, send: &Send, spaces: &Spaces) -> Option<Message> {
         let data = spaces.bytes(&self.data_of(send)?)?;
         let mut message = Message { control: send.control, block: [0; BLOCK], body: Vec::new() };
-        if is_long(&send.control) {
+        if is_long(send) {
             message.body = data;
         } else {
             message.block[..data.len()].copy_from_slice(&data);
@@ -170,11 +178,11 @@ impl End {
     }
 
     /// Pays for a message and its answer. `None`: there are not so many credits.
-    fn pay(&mut self, message: &Message, window: u32) -> Option<()> {
+    fn pay(&mut self, message: &Message) -> Option<()> {
         let (cells, owed) = (message.cells() as u32, message.answer_cells() as u32);
         self.on_their_way += cells + owed;
         self.spent = self.spent.wrapping_add(cells);
-        self.owed += owed;
-        (self.on_their_way <= window).then_some(())
+        self.questions.extend(Question::of(message));
+        (self.on_their_way <= self.limit).then_some(())
     }
 }

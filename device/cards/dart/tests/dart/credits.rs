@@ -4,6 +4,8 @@ use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::*;
 use zerocopy::IntoBytes;
 
+use hamlyn_card_dart::Options;
+
 use crate::support::*;
 
 const COUNT: u32 = DART_MAIN_WRITE | DART_OP_INCREMENT << DART_FIRST_SHIFT;
@@ -132,4 +134,52 @@ fn two_that_have_no_credits_left_give_each_other_some() {
     }
     exchange(&mut one, &mut other);
     assert_eq!((one.register(1, 0), other.register(1, 0)), (2049, 2049));
+}
+
+/// Two hosts with these windows and a connection 1 each.
+fn with_windows(windows: [u32; 2]) -> (Host, Host, [u64; 2]) {
+    let [mut one, mut other] = [0, 1].map(|number| {
+        let window = windows[usize::from(number)];
+        Host::with_options(number, Options { window, ..OPTIONS })
+    });
+    let states = [(&mut one, 1), (&mut other, 0)].map(|(host, peer)| {
+        host.endpoint(0, PAGE);
+        host.connection(1, peer, END)
+    });
+    (one, other, states)
+}
+
+#[test]
+fn smaller_window_gets_credits_from_a_larger() {
+    let count = control(DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT, 0);
+    for windows in [[2048, 65536], [65536, 2048], [65536, 65536], [3000, 20_000]] {
+        let (mut one, mut other, _) = with_windows(windows);
+        for _ in 0..100 {
+            for _ in 0..64 {
+                one.send(1, count, 0, 0);
+                other.send(1, count, 0, 0);
+            }
+            exchange(&mut one, &mut other);
+        }
+        assert_eq!((one.register(1, 0), other.register(1, 0)), (6400, 6400), "{windows:?}");
+    }
+}
+
+#[test]
+fn larger_window_does_not_overrun_a_smaller() {
+    let (mut one, mut other, [here, there]) = with_windows([65536, 2048]);
+    let count = control(DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT, 0);
+    // All wait behind one whose page is not there.
+    other.serves = false;
+    one.send(1, control(DART_MAIN_WRITE, 0), 0, 32);
+    for _ in 0..3000 {
+        exchange(&mut one, &mut other);
+        one.send(1, count, 0, 0);
+    }
+    assert_eq!(other.word(there + u64::from(DART_STATE_BROKEN)), 0);
+    other.serves = true;
+    other.fill(1);
+    exchange(&mut one, &mut other);
+    let dropped = one.word(here + u64::from(DART_STATE_DROPPED));
+    assert_eq!(other.register(1, 0), 3000 - u64::from(dropped));
 }

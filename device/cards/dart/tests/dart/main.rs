@@ -1,5 +1,6 @@
 //! The DART card on hosts in memory.
 
+mod answers;
 mod breaking;
 mod commands;
 mod credits;
@@ -16,4 +17,5 @@ mod support;
 mod system;
 mod translations;
 mod traps;
+mod turns;
 mod virtual_memory;

@@ -41,7 +41,7 @@ fn blocks_of_any_length_are_deposited_across_pages() {
         assert_eq!(other.read_virtual(8, length), pattern(18 * PAGE)[3..][..length as usize]);
     }
     assert_eq!((other.counter("executed"), other.counter("bytes_deposited")), (4, 1 + 40 + 4096 + 65504));
-    assert_eq!(one.counter("cells_sent"), 2 + 2 + 87 + 1366);
+    assert_eq!(one.counter("cells_sent"), 2 + 2 + 86 + 1366);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_register_is_fetched_and_changed_at_one_moment() {
 fn what_the_receivers_program_says_is_executed_instead() {
     let (mut one, mut other, [state, _]) = pair(PAGE, End { program: (4, 2), ..END });
     let mut body = DartProgram { count: 2, ..DartProgram::new_zeroed() };
-    body.entries[0] = DartEntry { opcode: DART_MAIN_WRITE, reserved: 0, operand: 320 };
+    body.entries[0] = DartEntry { opcode: DART_MAIN_WRITE, flags: 0, operand: 320 };
     body.entries[1] = DartEntry { opcode: DART_MAIN_CALL, ..DartEntry::new_zeroed() };
     other.run(DART_COMMAND_SET_PROGRAM, 4, &body).unwrap();
     one.write_virtual(0, &pattern(32));
@@ -107,6 +107,86 @@ fn what_the_receivers_program_says_is_executed_instead() {
         assert_eq!(one.word(state + u64::from(DART_STATE_TRAPS)), traps);
     }
     assert_eq!(other.read_virtual(320, 32), pattern(32));
+}
+
+/// An entry of a program.
+fn entry(opcode: u32, flags: u32, operand: u64) -> DartEntry {
+    DartEntry { opcode, flags, operand }
+}
+
+#[test]
+fn call_adds_the_senders_operand_and_answers() {
+    let (mut one, mut other, [state, _]) = pair(PAGE, End { program: (0, 3), ..END });
+    let add = step(DART_FIRST_SHIFT, DART_OP_ADD, DART_SOURCE_OPERAND, DART_TARGET_I);
+    let mut body = DartProgram { count: 3, ..DartProgram::new_zeroed() };
+    body.entries[0] = entry(DART_MAIN_ANSWER | add, DART_ENTRY_OPERAND, 0);
+    body.entries[1] = entry(DART_MAIN_READ_MULTIPLE, 0, 64);
+    body.entries[2] = entry(DART_MAIN_WRITE_MULTIPLE, 0, 128);
+    other.run(DART_COMMAND_SET_PROGRAM, 0, &body).unwrap();
+    other.write_virtual(0, &pattern(200));
+    let call = |entry: u32| DART_MAIN_CALL | DART_CALL_OPERAND | entry << DART_CALL_ENTRY_SHIFT;
+    // Fetch and add of the sender's number.
+    one.write_virtual(0, &question(control(DART_MAIN_WRITE, 512), 0));
+    one.send(1, control(call(0) | DART_CALL_ASKS, 40), 0, 20);
+    one.send(1, control(call(0) | DART_CALL_ASKS, 2), 0, 20);
+    exchange(&mut one, &mut other);
+    assert_eq!((one.read_virtual(512, 16), other.register(1, 0)), ([40_u64, 42].as_bytes().to_vec(), 42));
+    // A read from where the program says, whatever the sender's operand is.
+    one.write_virtual(0, &question(control(DART_MAIN_WRITE_MULTIPLE, 1024), 100));
+    one.send(1, control(call(1) | DART_CALL_ASKS, 0), 0, 20);
+    exchange(&mut one, &mut other);
+    assert_eq!(one.read_virtual(1024, 100), pattern(200)[64..164]);
+    // Many blocks, to where the program says.
+    one.write_virtual(0, &[7; 100]);
+    one.send(1, control(call(2), 0), 0, 100);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.read_virtual(128, 100), [7; 100]);
+    assert_eq!(one.word(state + u64::from(DART_STATE_TRAPS)), 0);
+}
+
+#[test]
+fn call_that_does_not_fit_its_entry_is_unimplemented() {
+    let (mut one, mut other, [state, _]) = pair(PAGE, End { program: (0, 2), ..END });
+    let mut body = DartProgram { count: 2, ..DartProgram::new_zeroed() };
+    body.entries[0] = entry(DART_MAIN_ANSWER, DART_ENTRY_OPERAND, 0);
+    body.entries[1] = entry(DART_MAIN_WRITE, 0, 64);
+    other.run(DART_COMMAND_SET_PROGRAM, 0, &body).unwrap();
+    let call = |entry: u32| DART_MAIN_CALL | DART_CALL_OPERAND | entry << DART_CALL_ENTRY_SHIFT;
+    let cases = [
+        // It has paid for no answer, for a longer one, or for one that does not come; it has no operand.
+        (call(0), 0, 0),
+        (call(0) | DART_CALL_ASKS, 0, 100),
+        (call(1) | DART_CALL_ASKS, 0, 0),
+        (DART_MAIN_CALL | DART_CALL_ASKS, 0, 0),
+        // There are no such entries.
+        (call(2), 0, 0),
+        (DART_MAIN_CALL, 2, 0),
+    ];
+    for ((opcode, operand, asked), number) in cases.into_iter().zip(1..) {
+        one.write_virtual(0, &question(control(DART_MAIN_WRITE, 512), asked));
+        one.send(1, control(opcode, operand), 0, 20);
+        exchange(&mut one, &mut other);
+        let word = |place: u32| one.word(state + u64::from(place));
+        assert_eq!((word(DART_STATE_TRAPS), word(DART_STATE_TRAP)), (number, 1), "{opcode:#x}");
+    }
+}
+
+#[test]
+fn answers_need_no_right_to_write() {
+    // The one that asks lets the other do nothing to its endpoint.
+    let (mut one, mut other) = (Host::new(0), Host::new(1));
+    for (host, peer, flags) in [(&mut one, 1, 0), (&mut other, 0, DART_CONNECTION_READ)] {
+        host.endpoint(0, PAGE);
+        host.connection(1, peer, End { flags, ..END });
+    }
+    other.write_virtual(0, &pattern(64));
+    one.write_virtual(0, &question(control(DART_MAIN_WRITE, 512), 0));
+    one.send(1, control(DART_MAIN_READ, 32), 0, 20);
+    exchange(&mut one, &mut other);
+    assert_eq!(one.read_virtual(512, 32), pattern(64)[32..]);
+    other.send(1, control(DART_MAIN_WRITE, 512), 0, 32);
+    exchange(&mut one, &mut other);
+    assert_eq!((one.counter("traps_right"), one.read_virtual(512, 32)), (1, pattern(64)[32..].to_vec()));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What `docs/dart.md` says that a whole message does, plainly: to registers by the interpreter, to memory here.
 
-use crate::interpreter::{self, Trap, interpret, is_implemented};
+use crate::interpreter::{self, Entry, Trap, called, interpret, is_implemented, is_question};
 
 const READ: u32 = 3;
 const WRITE_MULTIPLE: u32 = 2;
@@ -40,8 +40,7 @@ pub(crate) struct Receiver {
     pub(crate) memory: Vec<u8>,
     pub(crate) first: u64,
     pub(crate) pages: Vec<Page>,
-    /// Opcodes and operands.
-    pub(crate) program: Vec<(u32, u64)>,
+    pub(crate) program: Vec<Entry>,
     pub(crate) may_write: bool,
     pub(crate) may_read: bool,
 }
@@ -115,15 +114,19 @@ impl Receiver {
     /// What is executed: what the message says, or what the program says instead.
     fn called(&self, message: &Message) -> Result<interpreter::Message, u32> {
         let mut logic = message.logic;
-        let is_call = logic.opcode == CALL;
+        let asks = is_implemented(logic.opcode) && is_question(logic.opcode);
+        let is_call = is_implemented(logic.opcode) && logic.opcode & 7 == CALL;
         if is_call {
-            let entry = usize::try_from(logic.operand).ok().and_then(|entry| self.program.get(entry));
-            (logic.opcode, logic.operand) = *entry.ok_or(UNIMPLEMENTED)?;
+            (logic.opcode, logic.operand) = called(logic, &self.program).ok_or(UNIMPLEMENTED)?;
         }
         let main = logic.opcode & 7;
-        let asks = [READ, READ_MULTIPLE, ANSWER].contains(&main);
+        let answers = [READ, READ_MULTIPLE, ANSWER].contains(&main);
+        // A caller says how long its answer is.
+        let is_other = is_call && answers && main != READ_MULTIPLE && message.block[16..20] != [0; 4];
         let is_bad = !is_implemented(logic.opcode)
-            || is_call && (main == CALL || asks)
+            || is_call && main == CALL
+            || answers != asks
+            || is_other
             || !message.body.is_empty() && main != WRITE_MULTIPLE;
         if is_bad { Err(UNIMPLEMENTED) } else { Ok(logic) }
     }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::drawing::{index, number, opcode};
-use crate::interpreter;
+use crate::interpreter::{self, Entry, is_question};
 use crate::reference::{Message, Outcome, Page, Receiver};
 use crate::support::*;
 
@@ -33,7 +33,7 @@ type Shift = (bool, u64);
 #[derive(Debug, Clone)]
 struct Case {
     registers: Vec<u64>,
-    program: Vec<(u32, u64)>,
+    program: Vec<Entry>,
     pages: Vec<Page>,
     rights: (bool, bool),
     messages: Vec<(Words, Vec<Shift>)>,
@@ -52,7 +52,13 @@ fn address(any: u64) -> u64 {
 fn word(any: u32) -> u32 {
     match any % 16 {
         0 => any,
-        1 => DART_MAIN_CALL,
+        1 => DART_MAIN_CALL | any >> 4 & DART_CALL_ASKS,
+        3 => {
+            DART_MAIN_CALL
+                | any >> 4 & DART_CALL_ASKS
+                | DART_CALL_OPERAND
+                | (any >> 8) % 6 << DART_CALL_ENTRY_SHIFT
+        }
         2 => DART_MAIN_EXCEPTION | any,
         _ => opcode(any.rotate_left(4)),
     }
@@ -67,6 +73,11 @@ fn page(any: u8) -> Page {
     }
 }
 
+fn entry((any, operand): (u32, u64)) -> Entry {
+    let is_callers = operand % 3 == 0;
+    Entry { opcode: word(any), is_callers, operand: if is_callers { 0 } else { address(operand) } }
+}
+
 fn cases() -> impl Strategy<Value = Case> {
     let words = (any::<u32>(), any::<u8>(), any::<[u8; 3]>(), any::<u64>(), any::<u64>(), any::<u16>());
     let shifts = proptest::collection::vec((any::<bool>(), 0..PAGES), 0..4);
@@ -74,7 +85,7 @@ fn cases() -> impl Strategy<Value = Case> {
     (state, proptest::collection::vec((words, shifts), 1..6)).prop_map(
         |((registers, size, program, pages, rights), messages)| Case {
             registers: registers[..size].iter().map(|any| address(*any)).collect(),
-            program: program.map(|(any, operand)| (word(any), address(operand))).to_vec(),
+            program: program.map(entry).to_vec(),
             pages: pages.map(page).to_vec(),
             rights: (rights % 8 != 0, rights / 8 % 8 != 0),
             messages,
@@ -85,15 +96,20 @@ fn cases() -> impl Strategy<Value = Case> {
 /// A message whose data asks for its answer, if it is one, where it is looked for.
 fn message((any, mask, indices, operand, data, length): Words) -> Message {
     let opcode = word(any);
-    let operand = if opcode == DART_MAIN_CALL { operand % 6 } else { address(operand) };
-    let length = u32::from(length) % 6000;
+    let is_call = interpreter::is_implemented(opcode) && opcode & 7 == DART_MAIN_CALL;
+    let names_entry = is_call && opcode & DART_CALL_OPERAND == 0;
+    let operand = if names_entry { operand % 6 } else { address(operand) };
+    // A call that reads a block asks for no more.
+    let length = if is_call && length % 4 < 2 { 0 } else { u32::from(length) % 6000 };
     let mut block = [0; 32];
-    let multiple = opcode & 7 == DART_MAIN_READ_MULTIPLE;
+    let multiple = opcode & 7 == DART_MAIN_READ_MULTIPLE || is_call && length > 0;
     let main = if multiple { DART_MAIN_WRITE_MULTIPLE } else { DART_MAIN_WRITE };
     block[..16].copy_from_slice(control(main, ANSWERED).as_bytes());
     block[16..20].copy_from_slice(&length.to_le_bytes());
     block[20..28].copy_from_slice(&data.to_le_bytes());
-    let is_long = interpreter::is_implemented(opcode) && opcode & 7 == DART_MAIN_WRITE_MULTIPLE;
+    let is_long_call = is_call && !is_question(opcode) && length > 32;
+    let is_long =
+        is_long_call || interpreter::is_implemented(opcode) && opcode & 7 == DART_MAIN_WRITE_MULTIPLE;
     let body = if is_long { (0..length as u64).map(|at| (at ^ data) as u8).collect() } else { Vec::new() };
     let logic = interpreter::Message { opcode, indices: indices.map(index), operand };
     Message { logic, mask: if mask % 2 == 0 { 0 } else { mask }, block, body }
@@ -127,8 +143,9 @@ impl Stage {
             other.set_register(1, number, *value);
         }
         let mut body = DartProgram { count: PROGRAM.1, ..DartProgram::new_zeroed() };
-        for (entry, (opcode, operand)) in body.entries.iter_mut().zip(&case.program) {
-            *entry = DartEntry { opcode: *opcode, reserved: 0, operand: *operand };
+        for (entry, is) in body.entries.iter_mut().zip(&case.program) {
+            let flags = if is.is_callers { DART_ENTRY_OPERAND } else { 0 };
+            *entry = DartEntry { opcode: is.opcode, flags, operand: is.operand };
         }
         other.run(DART_COMMAND_SET_PROGRAM, PROGRAM.0, &body).unwrap();
         other.write_virtual(0, &pattern(LENGTH));
@@ -170,7 +187,8 @@ impl Stage {
         let is_long = is_empty && interpreter::is_implemented(logic.opcode);
         let mut message = message.clone();
         if is_long || !body.is_empty() {
-            message.block = [0; 32];
+            // The first cell has the first block of more than one.
+            message.block = body.first_chunk().copied().filter(|_| body.len() > 32).unwrap_or_default();
         }
         let outcome = self.receiver.take(&message);
         let length = if is_long { 0 } else { data.len() as u64 };
@@ -234,6 +252,12 @@ impl Stage {
         }
         prop_assert_eq!(word(DART_STATE_TRAPS), self.traps);
         let mut answered = match outcome {
+            // The answer to a call that asks for no bytes is a block, of nothing if that reads none.
+            Outcome::Done { answer: Some(answer), .. }
+                if answer.is_empty() && control.opcode & 7 == DART_MAIN_CALL =>
+            {
+                vec![0; 32]
+            }
             Outcome::Done { answer: Some(answer), .. } => answer.clone(),
             _ => Vec::new(),
         };

@@ -53,8 +53,12 @@ fn signed(number: u64) -> u64 {
 /// Whether an opcode is the card's, and not the software's.
 pub(crate) fn is_implemented(opcode: u32) -> bool {
     let main = bits(opcode, 0, 2);
-    if main == EXCEPTION || main == CALL {
-        return main == EXCEPTION || opcode == CALL;
+    if main == CALL {
+        let has_operand = bits(opcode, 4, 4) == 1;
+        return bits(opcode, 5, 15) == 0 && (has_operand || bits(opcode, 16, 31) == 0);
+    }
+    if main == EXCEPTION {
+        return true;
     }
     let unnamed = [7, 15, 23, 31].iter().any(|bit| bits(opcode, *bit, *bit) != 0);
     let addressed = READS_AND_WRITES.contains(&main) && bits(opcode, 3, 4) != 3 || bits(opcode, 3, 6) == 0;
@@ -70,6 +74,35 @@ pub(crate) fn is_implemented(opcode: u32) -> bool {
         _ => true,
     };
     !unnamed && addressed && operations && comparison
+}
+
+/// An entry of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) opcode: u32,
+    /// The operand is the caller's.
+    pub(crate) is_callers: bool,
+    pub(crate) operand: u64,
+}
+
+/// What is executed for a CALL: opcode and operand of an entry. None: the program has no such entry, or the caller no operand for it.
+pub(crate) fn called(call: Message, program: &[Entry]) -> Option<(u32, u64)> {
+    let has_operand = bits(call.opcode, 4, 4) == 1;
+    let number = if has_operand { bits(call.opcode, 16, 31).into() } else { call.operand };
+    let entry = program.get(usize::try_from(number).ok()?)?;
+    match (entry.is_callers, has_operand) {
+        (true, false) => None,
+        (true, true) => Some((entry.opcode, call.operand)),
+        (false, _) => Some((entry.opcode, entry.operand)),
+    }
+}
+
+/// Whether a message is a question by what it says itself.
+pub(crate) fn is_question(opcode: u32) -> bool {
+    match bits(opcode, 0, 2) {
+        CALL => bits(opcode, 3, 3) == 1,
+        main => (3..=ANSWER).contains(&main),
+    }
 }
 
 /// The steps that are there, in their order.
