@@ -23,6 +23,7 @@
 
 /* The marks' numbers: the primitive once; twice; twice, with a store of the program's own each time; a look whether a transfer is done. */
 #define ONE 1
+#define TWO 2
 #define STORE 3
 #define CHECK 4
 #define MARK(base, number) __asm__ volatile("int3; nopl %c0(%%rax)" : : "i"((base) + (number)) : "memory")
@@ -312,14 +313,12 @@ static void use(const char *primitive, int sends, unsigned int count)
 
 COUNTED(count_send_single,
 	struct shrimp_single single;
-	volatile uint32_t size = 100;
 	must(shrimp_single_sender(&single, &messages));
 	for (int time = 0; time < TIMES; time++) {
-		uint32_t length = size;
 		BEGIN(ONE);
 		if (shrimp_single_wait_free(&single))
 			exit(1);
-		shrimp_single_send(&single, length);
+		shrimp_single_send(&single, 100);
 		END(ONE);
 		both();
 	})
@@ -349,10 +348,11 @@ COUNTED(count_receive_copy,
 		barrier();
 	})
 
-/* A store of the program's own to the half is counted, too. */
-#define STORE_TO(to) do {                                                       \
+#define STORES(to) do {                                                         \
 	shrimp_double_swap(&halves);                                            \
 	*(volatile uint64_t *)(void *)(to) = 1;                                 \
+	shrimp_double_swap(&halves);                                            \
+	*(volatile uint64_t *)(void *)(to) = 2;                                 \
 } while (0)
 
 COUNTED(count_send_double1,
@@ -360,7 +360,7 @@ COUNTED(count_send_double1,
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
 		BEGIN(STORE);
-		STORE_TO(shrimp_double_to(&halves));
+		STORES(shrimp_double_to(&halves));
 		END(STORE);
 		both();
 	})
@@ -371,7 +371,7 @@ COUNTED(count_receive_double1,
 	for (int time = 0; time < TIMES; time++) {
 		barrier();
 		BEGIN(STORE);
-		STORE_TO(halves.own + halves.at + SHRIMP_DOUBLE_DATA);
+		STORES(halves.own + halves.at + SHRIMP_DOUBLE_DATA);
 		END(STORE);
 		barrier();
 	})
@@ -380,9 +380,10 @@ COUNTED(count_send_double2,
 	struct shrimp_double halves;
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
-		BEGIN(ONE);
+		BEGIN(TWO);
 		shrimp_double_announce(&halves);
-		END(ONE);
+		shrimp_double_announce(&halves);
+		END(TWO);
 		both();
 	})
 
@@ -391,11 +392,14 @@ COUNTED(count_receive_double2,
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
 		barrier();
-		BEGIN(ONE);
+		BEGIN(TWO);
 		if (shrimp_double_wait(&halves))
 			exit(1);
 		shrimp_double_take(&halves);
-		END(ONE);
+		if (shrimp_double_wait(&halves))
+			exit(1);
+		shrimp_double_take(&halves);
+		END(TWO);
 		barrier();
 	})
 
@@ -403,11 +407,14 @@ COUNTED(count_send_double3,
 	struct shrimp_double halves;
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
-		BEGIN(ONE);
+		BEGIN(TWO);
 		if (shrimp_double_wait_free(&halves))
 			exit(1);
 		shrimp_double_send(&halves);
-		END(ONE);
+		if (shrimp_double_wait_free(&halves))
+			exit(1);
+		shrimp_double_send(&halves);
+		END(TWO);
 		both();
 	})
 
@@ -416,11 +423,14 @@ COUNTED(count_receive_double3,
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
 		barrier();
-		BEGIN(ONE);
+		BEGIN(TWO);
 		if (shrimp_double_wait(&halves))
 			exit(1);
 		shrimp_double_release(&halves);
-		END(ONE);
+		if (shrimp_double_wait(&halves))
+			exit(1);
+		shrimp_double_release(&halves);
+		END(TWO);
 		barrier();
 	})
 
@@ -449,15 +459,11 @@ COUNTED(count_receive_update,
 COUNTED(count_send_nx,
 	volatile uint16_t type = 12;
 	volatile unsigned int to = 0;
-	volatile size_t size = 100;
-	const void *volatile from = bytes;
 	for (int time = 0; time < TIMES; time++) {
 		unsigned int at = to;
 		uint16_t of = type;
-		size_t length = size;
-		const void *message = from;
 		BEGIN(ONE);
-		if (shrimp_csend(&node, of, message, length, at))
+		if (shrimp_csend(&node, of, bytes, 100, at))
 			exit(1);
 		END(ONE);
 		both();
@@ -465,15 +471,11 @@ COUNTED(count_send_nx,
 
 COUNTED(count_receive_nx,
 	volatile uint16_t type = 12;
-	volatile size_t size = sizeof(bytes);
-	void *volatile to = bytes;
 	for (int time = 0; time < TIMES; time++) {
 		uint16_t of = type;
-		size_t room = size;
-		void *message = to;
 		barrier();
 		BEGIN(ONE);
-		if (shrimp_crecv(&node, of, message, room) < 0)
+		if (shrimp_crecv(&node, of, bytes, sizeof(bytes)) < 0)
 			exit(1);
 		END(ONE);
 		barrier();

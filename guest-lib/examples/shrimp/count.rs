@@ -22,8 +22,9 @@ use crate::primitives::{HALF, Primitive};
 const TIMES: usize = 10;
 /// How long it may take to step through it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The marks' numbers: the primitive; the primitive with a store of the program's own; a look whether a transfer is done.
+/// The marks' numbers: the primitive once; twice; twice, with a store of the program's own each time; a look whether a transfer is done.
 const ONE: u8 = 1;
+const TWO: u8 = 2;
 const STORE: u8 = 3;
 const CHECK: u8 = 4;
 
@@ -132,8 +133,8 @@ fn receive_copy(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     Ok(())
 }
 
-// Double buffering: one message for each iteration, as in a program's loop, so that swapping the halves is counted. In case 1 a store of
-// the program's own to the half is counted, too.
+// Double buffering in pairs of messages, as each half has one: what is counted is twice the primitive's. To swap is but to know where
+// the next message lies, so in case 1 a store of the program's own to each half is counted, too.
 
 #[inline(never)]
 fn swap_sender(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
@@ -142,6 +143,8 @@ fn swap_sender(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
         begin::<STORE>();
         sender.swap();
         sender.words()[0].store(1, Ordering::Relaxed);
+        sender.swap();
+        sender.words()[0].store(2, Ordering::Relaxed);
         end::<STORE>();
         both(program)?;
     }
@@ -156,6 +159,8 @@ fn swap_receiver(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
         begin::<STORE>();
         receiver.swap();
         receiver.words()[0].store(1, Ordering::Relaxed);
+        receiver.swap();
+        receiver.words()[0].store(2, Ordering::Relaxed);
         end::<STORE>();
         barrier(program)?;
     }
@@ -166,9 +171,10 @@ fn swap_receiver(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
 fn announce(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     let mut sender = double::Sender::new(&channel.messages, HALF)?;
     while again() {
-        begin::<ONE>();
+        begin::<TWO>();
         sender.announce();
-        end::<ONE>();
+        sender.announce();
+        end::<TWO>();
         both(program)?;
     }
     Ok(())
@@ -179,10 +185,12 @@ fn take(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     let mut receiver = double::Receiver::new(&channel.messages, HALF)?;
     while again() {
         barrier(program)?;
-        begin::<ONE>();
+        begin::<TWO>();
         receiver.wait()?;
         receiver.take();
-        end::<ONE>();
+        receiver.wait()?;
+        receiver.take();
+        end::<TWO>();
         barrier(program)?;
     }
     Ok(())
@@ -192,10 +200,12 @@ fn take(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
 fn send_double(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     let mut sender = double::Sender::new(&channel.messages, HALF)?;
     while again() {
-        begin::<ONE>();
+        begin::<TWO>();
         sender.wait()?;
         sender.send();
-        end::<ONE>();
+        sender.wait()?;
+        sender.send();
+        end::<TWO>();
         both(program)?;
     }
     Ok(())
@@ -206,10 +216,12 @@ fn receive_double(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     let mut receiver = double::Receiver::new(&channel.messages, HALF)?;
     while again() {
         barrier(program)?;
-        begin::<ONE>();
+        begin::<TWO>();
         receiver.wait()?;
         receiver.release();
-        end::<ONE>();
+        receiver.wait()?;
+        receiver.release();
+        end::<TWO>();
         barrier(program)?;
     }
     Ok(())

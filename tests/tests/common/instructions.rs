@@ -56,11 +56,13 @@ pub(crate) fn count(lab: &Lab, language: Language, primitive: &Primitive) -> Res
     Ok([sender, receiver])
 }
 
-/// What `c-count` says, by the marks' numbers: a primitive; one with a store of the program's own; and a look whether it is done, which
-/// Table 1 has as part of a deliberate update.
+/// What `c-count` says, by the marks' numbers: a primitive once; twice; twice, with a store of the program's own each time; and a look
+/// whether it is done, which Table 1 has as part of a deliberate update.
 fn instructions(said: &Value) -> Option<u64> {
     let counted = |number: &str| said["instructions"][number].as_u64();
-    let each = counted("1").or_else(|| counted("3").map(|both| both.saturating_sub(1)))?;
+    let each = counted("1")
+        .or_else(|| counted("2").map(|both| both.div_ceil(2)))
+        .or_else(|| counted("3").map(|both| both.saturating_sub(2).div_ceil(2)))?;
     Some(each + counted("4").unwrap_or(0))
 }
 
