@@ -250,8 +250,8 @@ fn copies_go_into_what_is_there(run: &Path, here: &Path) {
     assert_eq!(sh("cat /tmp/other; stat -c ' %a' /tmp/other; readlink /tmp/link"), "text 600\nold\n");
     copied("text", "vm0:/tmp/loose");
     assert_eq!(sh("stat -c %a /tmp/made; readlink /tmp/loose"), "640\nmade\n");
-    copied("vm0:/tmp/made", "back");
-    assert_eq!(fs::metadata(here.join("back")).unwrap().permissions().mode() & 0o777, 0o640);
+    copied("vm0:/tmp/made", "made");
+    assert_eq!(fs::metadata(here.join("made")).unwrap().permissions().mode() & 0o777, 0o640);
     // The reader holds no output of the command, or that would wait for it.
     sh("mkfifo /tmp/fifo; cat /tmp/fifo >/tmp/came 2>&1 &");
     copied("text", "vm0:/tmp/fifo");

@@ -2,6 +2,7 @@
 //!
 //! Each test has a lab: switch, cards, machines; the shared one, or one of its own (`turn.rs`).
 
+mod built;
 mod c_api;
 mod channels;
 mod clan;
