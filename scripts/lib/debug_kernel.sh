@@ -7,7 +7,8 @@ DEBUG_KERNEL=$CACHE/debug-kernel
 # Only the tests ask for it.
 prepare_debug_kernel() {
     if [[ $HAMLYN_KERNEL != debug ]]; then return; fi
-    if [[ ! -e $DEBUG_KERNEL/fetched ]]; then
+    # The tools go with the root when that is made anew.
+    if [[ ! -e $DEBUG_KERNEL/fetched || ! -x $ROOT/usr/bin/flex ]]; then
         step index "package index from the machine's mirror" fetch_index
         step fetch-debug "fetch the kernel's source" fetch_debug_kernel
         step unpack-debug "unpack it" unpack_debug_kernel
