@@ -82,6 +82,8 @@ enum How {
     AsItIs,
     /// Fast mode, which names no entry
     Fast,
+    /// Half a message, whose packet count stays in the entry, and then a whole one
+    HalfAndWhole,
 }
 
 fn main() -> ExitCode {
@@ -138,7 +140,7 @@ impl<'a> Server<'a> {
             server
                 .slot
                 .metadata(client)?
-                .protect(hamlyn::random_key()?, box_of.start as u64..box_of.end as u64);
+                .protect(hamlyn::random_key()?, box_of.start as u64..box_of.end as u64)?;
         }
         Ok(server)
     }
@@ -171,10 +173,7 @@ impl<'a> Server<'a> {
                 let entry = self.slot.metadata(client)?;
                 match verb {
                     "rearm" => entry.reopen(),
-                    "revoke" => {
-                        entry.revoke()?;
-                        self.card.settle()?;
-                    }
+                    "revoke" => entry.revoke()?,
                     _ => return Ok(json!({ "ticket": self.ticket(client)? })),
                 }
                 Ok(json!({ verb: client }))
@@ -219,7 +218,12 @@ impl<'a> Server<'a> {
             unread += 1;
         }
         let refused = common::refused_since(&self.before, self.card)?;
-        Ok(json!({ "unchanged": now == self.expected && unread == 0, "unread": unread, "refused": refused }))
+        let mut partial = 0;
+        for client in 0..self.clients {
+            partial += usize::from(self.slot.metadata(client)?.is_partial());
+        }
+        let unchanged = now == self.expected && unread == 0;
+        Ok(json!({ "unchanged": unchanged, "unread": unread, "partial": partial, "refused": refused }))
     }
 }
 
@@ -244,13 +248,18 @@ fn attack(card: &Card, own: &Ticket, how: How, other: Option<Ticket>, timeout: D
         How::PastEnd => {
             (Ticket { length: own.length.saturating_add(64), ..*own }, own.length.saturating_sub(8))
         }
-        How::AsItIs => (*own, 0),
+        How::AsItIs | How::HalfAndWhole => (*own, 0),
         How::Fast => (Ticket { metadata_index: Ticket::FAST, ..*own }, 0),
     };
     let metadata = metadata(u64::MAX, 16);
     let message = Message::to(&ticket).offset(offset);
     let message = if ticket.is_fast() { message } else { message.metadata(&metadata) };
-    let sent = card.create_terminus()?.send(&message, &[0xff; 16])?.wait(Some(timeout));
+    let terminus = card.create_terminus()?;
+    if how == How::HalfAndWhole {
+        // With this count a message of three packets looks whole after two.
+        terminus.send(&message.delta(u32::MAX - 1), &[0xff; 16])?.wait(Some(timeout))?;
+    }
+    let sent = terminus.send(&message, &[0xff; 16])?.wait(Some(timeout));
     let attempt = how.to_possible_value().map(|name| name.get_name().to_owned());
     match sent {
         Ok(()) => print(&json!({ "attempt": attempt, "sent": true })),

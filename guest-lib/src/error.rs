@@ -123,6 +123,15 @@ pub enum Error {
         /// How long.
         after: Duration,
     },
+    /// Packets of a message have arrived, and the rest do not come: its sender, a card or the switch was lost half-way. Until the
+    /// receiver is reset no message of several packets is seen as whole.
+    #[error("a {what} is incomplete: nothing more of it has come for {after:?}")]
+    Incomplete {
+        /// What was waited for.
+        what: &'static str,
+        /// How long nothing has come.
+        after: Duration,
+    },
     /// The card refused the request.
     #[error("the card refused request {request}: {}", reason.map_or("reason not known", Statistic::name))]
     Refused {
@@ -301,6 +310,7 @@ impl Error {
             Error::InFlight { .. } => ErrorKind::InFlight,
             Error::LinkDown => ErrorKind::LinkDown,
             Error::Malformed(_) | Error::Nonsense(_) => ErrorKind::Malformed,
+            Error::Incomplete { .. } => ErrorKind::Incomplete,
             Error::System { source, .. } => kind_of(source),
         }
     }
@@ -381,6 +391,8 @@ pub enum ErrorKind {
     LinkDown,
     /// The peer does not keep to the protocol. `EBADMSG`.
     Malformed,
+    /// A message was lost half-way: reset its receiver. `ENODATA`.
+    Incomplete,
     /// Anything else that the operating system says: its errno.
     System,
 }
@@ -420,6 +432,7 @@ impl From<Error> for io::Error {
             ErrorKind::InFlight => io::ErrorKind::ResourceBusy,
             ErrorKind::LinkDown => io::ErrorKind::NetworkDown,
             ErrorKind::Malformed => io::ErrorKind::InvalidData,
+            ErrorKind::Incomplete => io::ErrorKind::UnexpectedEof,
             ErrorKind::System => match &error {
                 Error::System { source, .. } => source.kind(),
                 _ => io::ErrorKind::Other,

@@ -10,8 +10,8 @@ use hamlyn::shrimp::MappingError;
 use hamlyn::{EndReason, Error, ErrorKind, GivenBack, PeerLoss, Terminus};
 use libc::{
     EACCES, EAGAIN, EBADMSG, EBUSY, ECANCELED, ECONNREFUSED, ECONNRESET, EDOM, EDQUOT, EHOSTDOWN,
-    EHOSTUNREACH, EINVAL, EIO, ENETDOWN, ENOMEM, ENOSPC, ENOTCONN, EOPNOTSUPP, EOVERFLOW, EPERM, EPIPE,
-    EPROTO, ERANGE, ETIMEDOUT,
+    EHOSTUNREACH, EINVAL, EIO, ENETDOWN, ENODATA, ENOMEM, ENOSPC, ENOTCONN, EOPNOTSUPP, EOVERFLOW, EPERM,
+    EPIPE, EPROTO, ERANGE, ETIMEDOUT,
 };
 
 thread_local! {
@@ -83,6 +83,7 @@ fn errno(error: &Error) -> c_int {
         ErrorKind::InFlight => EBUSY,
         ErrorKind::LinkDown => ENETDOWN,
         ErrorKind::Malformed => EBADMSG,
+        ErrorKind::Incomplete => ENODATA,
         _ => EIO,
     }
 }

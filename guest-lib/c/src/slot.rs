@@ -227,7 +227,7 @@ pub unsafe extern "C" fn hamlyn_slot_protect(
     length: u64,
 ) -> c_int {
     with_entry(slot, entry, |entry| {
-        entry.protect(hamlyn::random_key()?, start..start.saturating_add(length));
+        entry.protect(hamlyn::random_key()?, start..start.saturating_add(length))?;
         Ok(0)
     })
 }

@@ -40,6 +40,12 @@ impl SelfTest {
     }
 }
 
+/// [`Card::settle`], for objects that hold the attachment alone.
+pub(crate) fn settle<A: CardAttachment + ?Sized>(attachment: &A) -> Result<()> {
+    // Any command does: the card carries it out between two packets.
+    attachment.statistics().map(drop)
+}
+
 impl<A: CardAttachment + ?Sized> Card<A> {
     /// A card reached in a way of one's own.
     #[must_use]
@@ -53,8 +59,7 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     /// # Errors
     /// [`crate::Error::System`].
     pub fn settle(&self) -> Result<()> {
-        // Any command does: the card carries it out between two packets.
-        self.attachment.statistics().map(drop)
+        settle(&*self.attachment)
     }
 
     /// Runs the self-tests of access, DMA and interrupts. In a guest that takes `CAP_SYS_ADMIN`.

@@ -54,6 +54,11 @@ impl Seed {
         self.first.length
     }
 
+    /// The host that its tickets lead to.
+    pub(crate) fn destination(&self) -> u32 {
+        self.first.destination
+    }
+
     /// Its tickets.
     pub fn tickets(&self) -> impl Iterator<Item = Ticket> + '_ {
         (0..self.tickets).map(|index| Ticket {

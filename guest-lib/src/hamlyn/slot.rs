@@ -17,7 +17,7 @@ use crate::error::{Error, Result, inside};
 use crate::hamlyn::attach::Attachment;
 use crate::hamlyn::card::Card;
 use crate::hamlyn::message_area::MessageArea;
-use crate::hamlyn::metadata::MetadataEntry;
+use crate::hamlyn::metadata::{MetadataArea, MetadataEntry};
 use crate::hamlyn::notification::{Arrival, Notification, NotificationQueue};
 use crate::hamlyn::ticket::{Ticket, TicketFlags};
 
@@ -116,8 +116,12 @@ impl<'a> SlotBuilder<'a> {
         inside("message area", self.range.start as u64, length as u64, self.area.len() as u64)?;
         let attachment = self.card.attachment();
         let metadata = self.allocate_metadata()?;
-        let mut created = self.description(length, metadata.as_deref());
-        attachment.create_slot(&mut created, self.area.memory(), metadata.as_deref())?;
+        let mut created = self.description(length, metadata.as_deref().map(MetadataArea::memory));
+        attachment.create_slot(
+            &mut created,
+            self.area.memory(),
+            metadata.as_deref().map(MetadataArea::memory),
+        )?;
         let slot = Slot {
             attachment: attachment.clone(),
             created,
@@ -133,18 +137,19 @@ impl<'a> SlotBuilder<'a> {
 
     /// The metadata area. In the paranoid modes its entries are closed: the slot opens before its key is known, and an
     /// entry of zeros would admit who guesses the key 0.
-    fn allocate_metadata(&self) -> Result<Option<Arc<Memory>>> {
+    fn allocate_metadata(&self) -> Result<Option<Arc<MetadataArea>>> {
         if self.metadata_entries == 0 {
             return Ok(None);
         }
         let bytes = self.metadata_entries as usize * HAMLYN_METADATA_SIZE as usize;
-        let memory = Arc::new(self.card.attachment().allocate(bytes)?);
+        let attachment = self.card.attachment();
+        let area = MetadataArea::new(attachment.allocate(bytes)?, attachment);
         if self.mode != Mode::Normal {
             for index in 0..self.metadata_entries {
-                MetadataEntry::new(memory.clone(), index)?.close();
+                MetadataEntry::new(area.clone(), index)?.close();
             }
         }
-        Ok(Some(memory))
+        Ok(Some(area))
     }
 
     fn description(&self, length: usize, metadata: Option<&Memory>) -> HamlynSlotCreate {
@@ -175,7 +180,7 @@ pub struct Slot {
     mode: Mode,
     area: MessageArea,
     start: usize,
-    metadata: Option<Arc<Memory>>,
+    metadata: Option<Arc<MetadataArea>>,
     /// The queue outlives the slots that name it.
     _queue: Option<NotificationQueue>,
 }
@@ -239,7 +244,7 @@ impl Slot {
     /// [`Error::OutOfRange`] for an entry that the slot does not have.
     pub fn metadata(&self, index: u32) -> Result<MetadataEntry> {
         match &self.metadata {
-            Some(memory) => MetadataEntry::new(memory.clone(), index),
+            Some(area) => MetadataEntry::new(area.clone(), index),
             None => Err(Error::Invalid("the slot has no metadata entries")),
         }
     }
@@ -252,7 +257,7 @@ impl Slot {
 
     /// What a notification leads to the metadata entry by.
     pub(crate) fn entries(&self) -> Option<Entries> {
-        Some(Entries { slot: self.created, memory: self.metadata.clone()? })
+        Some(Entries { slot: self.created, area: self.metadata.clone()? })
     }
 
     /// Copies received bytes out, from `offset` bytes behind the slot's start: see [`MessageArea::read`].
@@ -289,7 +294,7 @@ impl Slot {
     fn open_entries(&self) -> Result<()> {
         if self.mode != Mode::Normal {
             for index in 0..self.metadata_entries() {
-                self.metadata(index)?.protect(self.created.key, 0..self.created.area_length);
+                self.metadata(index)?.open(self.created.key, 0..self.created.area_length);
             }
         }
         Ok(())
@@ -299,20 +304,19 @@ impl Slot {
 /// A slot's metadata area, for who follows notifications to it.
 pub(crate) struct Entries {
     slot: HamlynSlotCreate,
-    memory: Arc<Memory>,
+    area: Arc<MetadataArea>,
 }
 
 impl Entries {
     /// The entry that a notification is about: none if it is of another slot, or there is no such entry.
     pub(crate) fn find(&self, notification: &Notification) -> Option<(u32, MetadataEntry)> {
         let index = entry_of(&self.slot, notification)?;
-        Some((index, MetadataEntry::new(self.memory.clone(), index).ok()?))
+        Some((index, MetadataEntry::new(self.area.clone(), index).ok()?))
     }
 
     /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = MetadataEntry> + '_ {
-        (0..self.slot.metadata_entries)
-            .filter_map(|index| MetadataEntry::new(self.memory.clone(), index).ok())
+        (0..self.slot.metadata_entries).filter_map(|index| MetadataEntry::new(self.area.clone(), index).ok())
     }
 }
 

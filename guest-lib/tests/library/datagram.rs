@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fake::Fake;
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
-use hamlyn::{Card, Error, Manager, Message, Polling};
+use hamlyn::{Card, Error, ErrorKind, Manager, Message, Polling, Ticket};
 use proptest::prelude::*;
 
 const SOON: Option<Duration> = Some(Duration::from_millis(1));
@@ -253,4 +253,97 @@ fn a_message_that_was_found_without_its_notification_comes_once() {
     // Nor does that hide the next.
     let _ = sender.send(&receivers[1].ticket().unwrap(), b"third", 0, None).unwrap();
     assert_eq!(receivers[1].try_receive().unwrap().to_vec(), b"third");
+}
+
+/// Sends three packets of a message, of which the last makes it whole. The fake card sends each request as one packet.
+fn three_packets(manager: &Manager, ticket: &Ticket) {
+    for (delta, offset, data) in [(1, 0, b"aaaa"), (1, 4, b"bbbb"), (2_u32.wrapping_neg(), 8, b"cccc")] {
+        let metadata = [&b"HDG1\0\0\0\0\x0c\0\0\0"[..], &[0; 40]].concat();
+        let message = Message::to(ticket).delta(delta).offset(offset).metadata(&metadata);
+        let _ = manager.terminus().send(&message, data).unwrap();
+    }
+}
+
+#[test]
+fn revoked_sender_leaves_no_packet_count() {
+    let (_fake, manager) = manager();
+    let mut receiver = DatagramReceiver::create(&manager, 12).unwrap();
+    let mallory = receiver.ticket().unwrap();
+    let _ = manager.terminus().send(&Message::to(&mallory).delta(u32::MAX - 1), b"MMMMMMMMMMMM").unwrap();
+    let _ = DatagramSender::new(&manager).send(&mallory, b"whole", 0, None).unwrap();
+    receiver.revoke().unwrap();
+    assert_eq!(receiver.try_receive().unwrap().to_vec(), b"whole", "it waits");
+    let honest = receiver.ticket().unwrap();
+    receiver.rearm();
+    three_packets(&manager, &honest);
+    assert_eq!(receiver.receive(None).unwrap().to_vec(), b"aaaabbbbcccc");
+}
+
+#[test]
+fn new_key_shows_no_bytes_of_the_old() {
+    for waits in [false, true] {
+        let (_fake, manager) = manager();
+        let mut receiver = DatagramReceiver::create(&manager, 12).unwrap();
+        let sender = DatagramSender::new(&manager);
+        let ticket = receiver.ticket().unwrap();
+        let _ = sender.send(&ticket, b"first holder", 0, Some(&ticket)).unwrap();
+        if !waits {
+            receiver.receive(None).unwrap();
+            receiver.rearm();
+        }
+        receiver.revoke().unwrap();
+        if waits {
+            assert_eq!(receiver.try_receive().unwrap().to_vec(), b"first holder");
+            receiver.rearm();
+        }
+        // It says that it has sent all twelve bytes, and sends two.
+        let second = receiver.ticket().unwrap();
+        let message = Message::to(&second).metadata(b"HDG1\0\0\0\0\x0c\0\0\0");
+        let _ = manager.terminus().send(&message, b"me").unwrap();
+        let got = receiver.receive(None).unwrap();
+        assert_eq!((got.to_vec(), got.reply()), (b"me\0\0\0\0\0\0\0\0\0\0".to_vec(), None), "{waits}");
+    }
+}
+
+#[test]
+fn receiver_is_told_of_a_message_lost_half_way() {
+    let (_fake, manager) = manager();
+    let mut receiver = DatagramReceiver::create(&manager, 12).unwrap();
+    receiver.set_stall_timeout(Duration::ZERO);
+    let ticket = receiver.ticket().unwrap();
+    assert!(!receiver.is_partial() && receiver.try_receive().unwrap_err().is_would_block());
+    for reset in [DatagramReceiver::forget, DatagramReceiver::revoke] {
+        let ticket = receiver.ticket().unwrap();
+        let _ = manager.terminus().send(&Message::to(&ticket).delta(1), b"half").unwrap();
+        assert!(receiver.is_partial());
+        for told in [receiver.try_receive().unwrap_err(), receiver.receive(None).unwrap_err()] {
+            assert_eq!(told.kind(), ErrorKind::Incomplete);
+            assert_eq!(told.to_string(), "a datagram is incomplete: nothing more of it has come for 0ns");
+        }
+        reset(&mut receiver).unwrap();
+        assert!(!receiver.is_partial() && receiver.try_receive().unwrap_err().is_would_block());
+    }
+    assert_ne!(receiver.ticket().unwrap(), ticket);
+    three_packets(&manager, &receiver.ticket().unwrap());
+    assert_eq!(receiver.receive(None).unwrap().to_vec(), b"aaaabbbbcccc");
+}
+
+#[test]
+fn message_that_goes_on_is_not_taken_for_lost() {
+    let (_fake, manager) = manager();
+    let mut receiver = DatagramReceiver::create(&manager, 12).unwrap();
+    receiver.set_stall_timeout(Duration::from_secs(3600));
+    let ticket = receiver.ticket().unwrap();
+    let _ = manager.terminus().send(&Message::to(&ticket).delta(1), b"half").unwrap();
+    assert!(receiver.try_receive().unwrap_err().is_would_block());
+    assert!(receiver.receive(SOON).unwrap_err().is_timed_out());
+}
+
+#[test]
+fn dropped_group_member_waits_for_the_card() {
+    let (fake, manager) = manager();
+    let mut group = DatagramReceiver::create_group(&manager, 2, 8).unwrap();
+    let before = fake.settled();
+    drop(group.pop());
+    assert_eq!(fake.settled(), before + 1);
 }

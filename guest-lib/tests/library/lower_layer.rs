@@ -213,16 +213,74 @@ fn a_paranoid_entry_carries_its_own_key_and_bounds() {
     let slot = card.slot(&area).metadata_entries(2).mode(Mode::ParanoidOneShot).create().unwrap();
     let (first, second) = (slot.metadata(0).unwrap(), slot.metadata(1).unwrap());
     assert_eq!((first.opens(), first.key()), (0..4096, slot.ticket(0).unwrap().key));
-    first.protect(42, 0..100);
+    first.protect(42, 0..100).unwrap();
     let ticket = slot.ticket(0).unwrap();
     assert_eq!((ticket.key, ticket.base, ticket.length), (42, 0, 100));
-    first.protect(43, 100..300);
+    first.protect(43, 100..300).unwrap();
     let ticket = slot.ticket(0).unwrap();
     assert_eq!((ticket.key, ticket.base, ticket.length), (43, 100, 200));
     first.close();
     assert_eq!(slot.ticket(0).unwrap().length, 0);
     assert_eq!(slot.ticket(1).unwrap().key, second.key());
     assert!(matches!(slot.fast_ticket(), Err(Error::Invalid(_))));
+}
+
+#[test]
+fn metadata_entry_fields_belong_to_the_owner() {
+    let (_, card) = card();
+    let area = card.create_area(64).unwrap();
+    let slot = card.slot(&area).metadata_entries(2).create().unwrap();
+    let entry = slot.metadata(1).unwrap();
+    entry.protect(7, 16..32).unwrap();
+    entry.set_receive_class(9);
+    entry.set_accumulator(3);
+    assert_eq!((entry.key(), entry.opens(), entry.receive_class(), entry.accumulator()), (7, 16..32, 9, 3));
+    assert!(entry.is_partial());
+    entry.forget().unwrap();
+    assert_eq!((entry.key(), entry.opens(), entry.accumulator()), (7, 16..32, 0));
+    entry.set_accumulator(3);
+    entry.revoke().unwrap();
+    assert!(entry.key() != 7 && entry.opens() == (16..32) && !entry.is_partial());
+    entry.close();
+    assert!(entry.opens().is_empty());
+    let error = slot.metadata(2).unwrap_err().to_string();
+    assert_eq!(error, "metadata index 2 is out of range (limit 1)");
+}
+
+#[test]
+fn new_key_or_reopening_clears_what_senders_wrote() {
+    let (fake, card) = card();
+    let area = card.create_area(64).unwrap();
+    let queue = card.create_queue(8).unwrap();
+    let slot =
+        card.slot(&area).metadata_entries(1).mode(Mode::ParanoidOneShot).queue(&queue).create().unwrap();
+    let (entry, terminus) = (slot.metadata(0).unwrap(), card.create_terminus().unwrap());
+    let clear = || (entry.accumulator(), entry.user()) == (0, [0; 60]);
+    let half = |ticket: &Ticket| {
+        let half = Message::to(ticket).metadata(&[7; 60]).delta(u32::MAX - 1);
+        let _ = terminus.send(&half, b"half").unwrap();
+        assert_eq!(entry.accumulator(), u32::MAX - 1);
+    };
+    // Half a message, and then a whole one: it locks the entry, and the count of the half stays.
+    half(&slot.ticket(0).unwrap());
+    let _ = terminus.send(&Message::to(&slot.ticket(0).unwrap()).metadata(&[8; 60]), b"whole").unwrap();
+    assert!(entry.is_locked() && !entry.is_partial() && entry.accumulator() != 0);
+    entry.reopen();
+    assert!(!entry.is_locked() && clear());
+    half(&slot.ticket(0).unwrap());
+    entry.reopen();
+    assert!(entry.is_partial(), "an entry that is not locked is not reopened");
+    let settled = fake.settled();
+    entry.revoke().unwrap();
+    assert!(clear() && fake.settled() == settled + 1);
+    half(&slot.ticket(0).unwrap());
+    entry.protect(5, 0..64).unwrap();
+    assert!(clear());
+    // A message that waits keeps its metadata; its count does not.
+    half(&slot.ticket(0).unwrap());
+    let _ = terminus.send(&Message::to(&slot.ticket(0).unwrap()).metadata(&[8; 60]), b"whole").unwrap();
+    entry.revoke().unwrap();
+    assert!(entry.is_locked() && entry.user() == [8; 60] && entry.accumulator() == 0);
 }
 
 #[test]

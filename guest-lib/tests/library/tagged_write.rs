@@ -1,5 +1,6 @@
 //! Tagged remote write against a card in memory (section 3.3).
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::fake::Fake;
@@ -122,4 +123,47 @@ fn lost_tags_are_told_once_by_whatever_looks_next() {
     assert_eq!(receiver.get_tag().unwrap(), Some(17), "what was taken off the queue is not lost");
     assert!(receiver.get_tag_poll(None).unwrap_err().is_overrun());
     assert_eq!(receiver.get_tag_poll(None).unwrap(), 26);
+}
+
+#[test]
+fn wait_for_one_tag_times_out_under_a_flood() {
+    const FLOOD: u32 = 60_000;
+    let card = Card::attached(Fake::default().share());
+    let mut receiver = TagReceiver::create(&card, 64, 65536).unwrap();
+    let sender = TagSender::new(card.create_terminus().unwrap());
+    let (ticket, over) = (receiver.ticket().unwrap(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let goes_on = |_: &u32| !over.load(Ordering::Relaxed);
+            let sent = (0..FLOOD).take_while(goes_on).map(|tag| sender.send(&ticket, &[], 0, tag).unwrap());
+            sent.count() as u32
+        });
+        let waited = receiver.get_specific_tag_block(u32::MAX, Some(Duration::from_millis(1)));
+        over.store(true, Ordering::Relaxed);
+        assert!(waited.unwrap_err().is_timed_out());
+        assert!(flood.join().unwrap() < FLOOD, "it waited until the flood was over");
+    });
+}
+
+#[test]
+fn tags_that_stand_aside_are_bounded() {
+    let card = Card::attached(Fake::default().share());
+    let mut receiver = TagReceiver::create(&card, 64, 4).unwrap();
+    let sender = TagSender::new(card.create_terminus().unwrap());
+    let ticket = receiver.ticket().unwrap();
+    for tag in 1..=4 {
+        let _ = sender.send(&ticket, &[], 0, tag).unwrap();
+        assert_eq!(receiver.get_specific_tag(9).unwrap(), None);
+    }
+    let _ = sender.send(&ticket, &[], 0, 5).unwrap();
+    let full = receiver.get_specific_tag(9).unwrap_err();
+    assert!(full.is_exhausted() && receiver.get_specific_tag_block(9, None).unwrap_err().is_exhausted());
+    assert_eq!(
+        full.to_string(),
+        "all 4 tags that may stand aside are in use: take some of them before you look for a specific one"
+    );
+    assert_eq!(receiver.get_specific_tag(3).unwrap(), Some(3));
+    for tag in [1, 2, 4, 5] {
+        assert_eq!(receiver.get_tag().unwrap(), Some(tag));
+    }
 }

@@ -92,7 +92,7 @@ fn busy_termini_get_equal_bandwidth_or_as_their_weights_say() -> Result<()> {
     let lab = shared();
     for weights in ["1,1,1,1", "1,2,4"] {
         let result = shares(&lab, 0, weights)?;
-        ensure!(result["spread"].as_f64() < Some(0.1), "weights {weights}: {result}");
+        ensure!(result["spread"].as_f64().is_some_and(|spread| spread < 0.1), "weights {weights}: {result}");
     }
     // More than its share is for the operating system to give.
     let refused = shares(&lab, 1001, "1,2")?;

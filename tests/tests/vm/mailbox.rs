@@ -15,7 +15,12 @@ struct Client<'a> {
 
 impl Client<'_> {
     fn send(&self) -> Result<()> {
-        self.lab.vm(self.vm).run(["mailbox", "send", "--ticket", &self.ticket])?.finish().map(drop)
+        self.send_bytes("1000")
+    }
+
+    fn send_bytes(&self, bytes: &str) -> Result<()> {
+        let send = ["mailbox", "send", "--ticket", &self.ticket, "--bytes", bytes];
+        self.lab.vm(self.vm).run(send)?.finish().map(drop)
     }
 
     /// Attempts what it must not, once its card has sent it.
@@ -46,14 +51,19 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// One more packet was refused, under this name, and changed nothing.
-    fn has_refused(&mut self, reason: &str) -> Result<()> {
+    fn count(&self, reason: &str) -> Result<u64> {
+        self.lab.card_counters(self.vm)?["card"][reason].as_u64().context(reason.to_owned())
+    }
+
+    /// What a client attempts is refused, under this name, and changes nothing.
+    fn refuses(&mut self, client: &Client<'_>, how: &str, other: &Client<'_>, reason: &str) -> Result<()> {
         let reason = &format!("refused_{reason}");
-        let before = self.lab.card_counters(self.vm)?["card"][reason].as_u64().context(reason.to_owned())?;
+        let before = self.count(reason)?;
+        client.attack(how, other)?;
         self.refused += 1;
         let (lab, vm, due) = (self.lab, self.vm, self.refused);
         eventually(|| Ok(lab.refused(vm)? == due), reason)?;
-        ensure!(before <= lab.card_counters(vm)?["card"][reason].as_u64().unwrap_or(0));
+        ensure!(self.count(reason)? == before + 1, "another reason than {reason}");
         let check = self.ask("check")?;
         ensure!(check["unchanged"] == true && check["unread"] == 0, "{reason}: {check}");
         ensure!(check["refused"][reason].as_u64() >= Some(1), "{reason}: {check}");
@@ -64,7 +74,7 @@ impl Server<'_> {
 /// A server on one machine with a client on each of the others; the first client is hostile.
 pub(crate) fn suspicious_clients(lab: &Lab, server: usize, clients: &[usize], one_shot: bool) -> Result<()> {
     let count = clients.len().to_string();
-    let mut serve = vec!["mailbox", "serve", "--clients", &count];
+    let mut serve = vec!["mailbox", "serve", "--clients", &count, "--bytes", "12288"];
     serve.extend(one_shot.then_some("--one-shot"));
     let mut run = lab.vm(server).run(serve)?;
     let tickets = run.answer()?;
@@ -88,37 +98,38 @@ pub(crate) fn suspicious_clients(lab: &Lab, server: usize, clients: &[usize], on
         ("past-end", "paranoid_bounds"),
         ("fast", "fast_paranoid"),
     ] {
-        hostile.attack(how, last)?;
-        server.has_refused(reason)?;
+        server.refuses(hostile, how, last, reason)?;
     }
     // The slot's own bounds come first: the last client's end is the slot's.
-    last.attack("past-end", hostile)?;
-    server.has_refused("bounds")?;
+    server.refuses(last, "past-end", hostile, "bounds")?;
     if one_shot {
         // The second message before the first has been dealt with.
         last.send()?;
         let held = server.ask("hold")?;
         ensure!(held["armed"] == false, "{held}");
-        last.attack("as-it-is", hostile)?;
-        server.has_refused("one_shot")?;
+        server.refuses(last, "as-it-is", hostile, "one_shot")?;
         server.ask(&format!("rearm {}", clients.len() - 1))?;
         last.send()?;
         server.take(clients.len() - 1)?;
     }
-    // One key is revoked, without the operating system, and without the others noticing.
+    // The hostile client leaves a packet count behind. With it a message of three packets would look whole after two.
+    hostile.attack("half-and-whole", last)?;
+    let held = server.ask("hold")?;
+    ensure!(held["took"] == 0, "{held}");
+    // One key is revoked, and the others do not notice.
     server.ask("revoke 0")?;
-    hostile.attack("as-it-is", last)?;
-    server.has_refused("paranoid_key")?;
+    server.ask("rearm 0")?;
+    server.refuses(hostile, "as-it-is", last, "paranoid_key")?;
     last.send()?;
     server.take(clients.len() - 1)?;
     let fresh = server.ask("ticket 0")?;
     let readmitted = Client { ticket: fresh["ticket"].as_str().context("a ticket")?.to_owned(), ..*hostile };
-    readmitted.send()?;
+    readmitted.send_bytes("10000")?;
     server.take(0)?;
     server.run.close_stdin()?;
     let end = server.run.finish()?;
     let end = end.last().context("a last word")?;
-    ensure!(end["unchanged"] == true && end["unread"] == 0, "{end}");
+    ensure!(end["unchanged"] == true && end["unread"] == 0 && end["partial"] == 0, "{end}");
     Ok(())
 }
 

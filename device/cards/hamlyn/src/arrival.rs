@@ -17,7 +17,9 @@ use hamlyn_card::ports::{Packet, Ports};
 use zerocopy::IntoBytes;
 
 use super::HamlynCard;
-use super::packet::{ANSWER_REFUSED, PACKET_ANSWER, PACKET_FETCH, PacketHeader, behind_header};
+use super::packet::{
+    ANSWER_REFUSED, PACKET_ANSWER, PACKET_FETCH, PACKET_RETRACTION, PacketHeader, behind_header,
+};
 use super::sending::Answer;
 
 impl HamlynCard {
@@ -44,6 +46,8 @@ impl HamlynCard {
             self.fetch(ports, packet, header)
         } else if header.has(PACKET_ANSWER) {
             self.answered(ports, packet, header)
+        } else if header.has(PACKET_RETRACTION) {
+            self.receiving.retract(ports, packet, &header, &mut self.counters)
         } else {
             self.receiving.deliver(ports, packet, &header, &mut self.counters)
         }

@@ -23,6 +23,8 @@ pub(crate) const PACKET_FETCH: u32 = 4;
 pub(crate) const PACKET_ANSWER: u32 = 8;
 /// It was sent by a privileged terminus: the operating system's own (section 6.3).
 pub(crate) const PACKET_PRIVILEGED: u32 = 16;
+/// A retraction, not a message: `delta` packets of a message have been sent, and the rest will not follow (section 2.5).
+pub(crate) const PACKET_RETRACTION: u32 = 32;
 /// In an answer's `offset`: the fetch-and-op was refused.
 pub(crate) const ANSWER_REFUSED: u32 = 1;
 /// Bytes of the message area that a fetch-and-op changes.
@@ -119,6 +121,7 @@ impl PacketHeader {
         match self.flags & !PACKET_PRIVILEGED {
             PACKET_FETCH => self.is_fetch(),
             PACKET_ANSWER => self.is_answer(),
+            PACKET_RETRACTION => self.is_retraction(),
             flags => flags & !(PACKET_SILENT | PACKET_INTERRUPT) == 0 && self.operation == 0,
         }
     }
@@ -137,6 +140,13 @@ impl PacketHeader {
         let length = size_of::<u64>() as u32;
         offset <= ANSWER_REFUSED
             && self == Self { flags: PACKET_ANSWER, delta, offset, length, ..Self::default() }
+    }
+
+    /// Takes back the counts of at least one packet, and carries no bytes.
+    #[cold]
+    fn is_retraction(self) -> bool {
+        let nothing_else = (self.length, self.metadata_length, self.operation) == (0, 0, 0);
+        nothing_else && self.delta != 0 && !self.is_fast_mode()
     }
 
     /// How many bytes from `offset` on it is about.
@@ -186,7 +196,7 @@ mod tests {
         assert_eq!(parsed(&mut bytes_of(&good)), Some(good));
         for bad in [
             PacketHeader { metadata_length: 61, ..good },
-            PacketHeader { flags: 32, ..good },
+            PacketHeader { flags: 64, ..good },
             PacketHeader { flags: PACKET_FETCH, operation: 1, ..good },
             PacketHeader { flags: PACKET_ANSWER, ..good },
             PacketHeader { operation: 1, ..good },

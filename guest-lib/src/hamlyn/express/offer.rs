@@ -72,7 +72,7 @@ impl Offer {
             }
             BY_MESSAGES => {
                 let seed = Seed::from_bytes(&bytes[32..])?;
-                let destination = seed.tickets().next().map_or(host, |ticket| ticket.destination);
+                let destination = seed.destination();
                 (Way::Messages(seed), destination)
             }
             _ => return Err(Error::Malformed("an offer of a channel by unknown ways")),

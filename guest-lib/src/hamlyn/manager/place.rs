@@ -58,7 +58,7 @@ impl Place {
         for entry in 0..entries {
             let metadata = slot.metadata(entry)?;
             let start = u64::from(entry) * length as u64;
-            metadata.protect(metadata.key(), start..start + length as u64);
+            metadata.open(metadata.key(), start..start + length as u64);
         }
         Ok(Self { slot, registration, class: None, length })
     }
@@ -110,6 +110,28 @@ impl Place {
     /// Whether an entry has had its message.
     pub(crate) fn is_locked(&self, entry: u32) -> bool {
         self.slot.metadata(entry).is_ok_and(|metadata| metadata.is_locked())
+    }
+
+    /// Gives an entry a key for its part ([`crate::MetadataEntry::protect`]).
+    pub(crate) fn protect(&self, entry: u32, key: u64) -> Result<()> {
+        let start = self.start(entry) as u64;
+        self.slot.metadata(entry)?.protect(key, start..start + self.length as u64)
+    }
+
+    /// The packet count of a message that is not whole; 0 if there is none.
+    pub(crate) fn partial(&self, entry: u32) -> u32 {
+        self.slot
+            .metadata(entry)
+            .map_or(0, |metadata| if metadata.is_partial() { metadata.accumulator() } else { 0 })
+    }
+
+    /// Zeroes an entry's part, which nobody may write to meanwhile.
+    pub(crate) fn clear(&self, entry: u32) {
+        const ZEROS: [u8; 4096] = [0; 4096];
+        let end = self.start(entry) + self.length;
+        for at in (self.start(entry)..end).step_by(ZEROS.len()) {
+            self.area().memory().mapping().write(at, &ZEROS[..ZEROS.len().min(end - at)]);
+        }
     }
 
     /// Lets an entry take its next message.

@@ -5,6 +5,11 @@
 //! else notices. So who sends must know by other means that the receiver is ready: as a reply to a request is known
 //! to be expected.
 //!
+//! Sent means that the sender's card has put the message on the link. A message whose sender ends half-way is taken back by
+//! its card. If that card or the switch itself is lost, the receiver has some packets, and no later message of several packets
+//! completes. [`DatagramReceiver::receive`] then fails with [`Error::Incomplete`]; [`DatagramReceiver::revoke`] or
+//! [`DatagramReceiver::forget`] makes the receiver ready again.
+//!
 //! What arrives was deposited in the receiver's memory and stays as it is until [`DatagramReceiver::rearm`]; the
 //! borrow checker sees to it that nobody holds a [`Datagram`] then.
 //!
@@ -25,7 +30,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::core::key::random_key;
 use crate::error::{Error, GivenBack, Result, at_most};
@@ -43,6 +48,10 @@ const MAGIC: [u8; 4] = *b"HDG1";
 const HEAD: usize = 12;
 /// And a reply ticket, or zeros.
 const METADATA: usize = HEAD + Ticket::SIZE;
+/// How long packets of a message may stand alone before the receiver takes the rest for lost.
+const STALLED: Duration = Duration::from_secs(10);
+/// How often a waiting receiver looks for such packets at most.
+const SHORTEST: Duration = Duration::from_millis(100);
 /// The most receivers of a group.
 const MAX_GROUP: u32 = 65536;
 
@@ -193,6 +202,11 @@ pub struct DatagramReceiver {
     group: Arc<Group>,
     manager: Manager,
     entry: u32,
+    /// The part still holds a message of an earlier key's holder.
+    stale: bool,
+    stall_timeout: Duration,
+    /// The packet count of a message that is not whole, and since when it has not changed.
+    partial: Mutex<Option<(u32, Instant)>>,
 }
 
 /// The receivers of a slot.
@@ -257,10 +271,20 @@ impl DatagramReceiver {
             place.open_for(group.clone());
             Group { place, arrived, tokens: Mutex::new(vec![None; count as usize]) }
         });
-        let receiver = |entry| Self { group: group.clone(), manager: manager.clone(), entry };
-        let mut receivers: Vec<_> = (0..count).map(receiver).collect();
-        receivers.iter_mut().skip(1).try_for_each(Self::change_key)?;
-        Ok(receivers)
+        // Nobody has a ticket yet, so the keys change without waiting for the card.
+        for entry in 1..count {
+            let metadata = group.place.slot().metadata(entry)?;
+            metadata.open(random_key()?, metadata.opens());
+        }
+        let receiver = |entry| Self {
+            group: group.clone(),
+            manager: manager.clone(),
+            entry,
+            stale: false,
+            stall_timeout: STALLED,
+            partial: Mutex::default(),
+        };
+        Ok((0..count).map(receiver).collect())
     }
 
     /// The ticket that senders need.
@@ -269,6 +293,17 @@ impl DatagramReceiver {
     /// [`Error::LinkDown`], [`Error::System`].
     pub fn ticket(&self) -> Result<Ticket> {
         self.group.place.ticket(self.entry)
+    }
+
+    /// How long packets of a message may stand alone before [`Error::Incomplete`]: 10 s if this is not called.
+    pub fn set_stall_timeout(&mut self, timeout: Duration) {
+        self.stall_timeout = timeout;
+    }
+
+    /// Whether packets of a message have arrived, and not all of them. A message that is arriving right now is partial, too.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.group.place.partial(self.entry) != 0
     }
 
     /// From now on [`Manager::ready`] names this token when a message has come.
@@ -285,12 +320,13 @@ impl DatagramReceiver {
     /// The message, if it has come: the same one until [`DatagramReceiver::rearm`].
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if none has; [`Error::Malformed`] if it is no datagram; [`Error::Overrun`].
+    /// [`Error::WouldBlock`] if none has; [`Error::Malformed`] if it is no datagram; [`Error::Overrun`]; [`Error::Incomplete`],
+    /// as [`DatagramReceiver::receive`].
     pub fn try_receive(&self) -> Result<Datagram<'_>> {
         if self.group.arrived()[self.entry as usize].is_none() {
             self.manager.poll_all()?;
         }
-        match self.arrived()? {
+        match self.arrived(true)? {
             Look::Break(datagram) => Ok(datagram),
             Look::Continue(_) => Err(Error::WouldBlock { object: "receivers", limit: 1 }),
         }
@@ -299,49 +335,89 @@ impl DatagramReceiver {
     /// The message; waits for it: looks at memory for a while, then sleeps. `None` waits for ever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Malformed`], [`Error::Overrun`], [`Error::System`].
+    /// [`Error::TimedOut`], [`Error::Malformed`], [`Error::Overrun`], [`Error::System`]. [`Error::Incomplete`] if packets of a
+    /// message have arrived, and no other for 10 s ([`DatagramReceiver::set_stall_timeout`]): call
+    /// [`DatagramReceiver::revoke`] or [`DatagramReceiver::forget`], or wait on if the sender is slow.
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Datagram<'_>> {
-        self.manager.wait_for("datagram", timeout, |_| self.arrived())
+        self.manager.wait_for("datagram", timeout, |sleeps| self.arrived(sleeps))
     }
 
     /// Makes it ready for the next message.
     pub fn rearm(&mut self) {
+        if self.group.arrived()[self.entry as usize].is_none() {
+            return;
+        }
+        if std::mem::take(&mut self.stale) {
+            self.group.place.clear(self.entry);
+        }
         let mut arrived = self.group.arrived();
         // In this order: what the card notifies of from now on is the next message's.
-        if arrived[self.entry as usize].take().is_some() {
-            self.group.place.reopen(self.entry);
-        }
+        arrived[self.entry as usize] = None;
+        self.group.place.reopen(self.entry);
+    }
+
+    /// Gives up a message that is not whole. The receiver is ready again, and its tickets stay valid: packets that the sender of
+    /// that message still sends count to the next one. [`DatagramReceiver::revoke`] keeps them out.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the card cannot be reached: then the receiver takes nothing. Call it again.
+    pub fn forget(&mut self) -> Result<()> {
+        let key = self.group.place.slot().metadata(self.entry)?.key();
+        self.group.place.protect(self.entry, key)
     }
 
     /// Gives it a new key: tickets that were handed out are void, and nobody else's are (section 2.7). A message that
     /// has come stays until [`DatagramReceiver::rearm`]; one that came silently, so that nobody was told, is
-    /// forgotten.
+    /// forgotten, and so is one that is not whole. Then the buffer is zeroed: no message by a new ticket has bytes of an
+    /// earlier ticket's holder.
     ///
     /// # Errors
     /// [`Error::System`] if the kernel has no random key to give: then nothing changes. [`Error::System`] or [`Error::Overrun`]
     /// behind that: the old tickets are void, but the place may not be ready. Call it again.
     pub fn revoke(&mut self) -> Result<()> {
-        self.change_key()?;
-        self.manager.card().settle()?;
+        let key = random_key()?;
+        self.stale = true;
+        self.group.place.protect(self.entry, key)?;
         self.manager.poll_all()?;
         if self.group.arrived()[self.entry as usize].is_none() {
-            // A message that stopped half-way is forgotten, too.
-            self.group.place.slot().metadata(self.entry)?.set_accumulator(0);
+            // The new key is nobody's before this returns.
+            self.group.place.clear(self.entry);
             self.group.place.reopen(self.entry);
+            self.stale = false;
         }
         Ok(())
     }
 
-    fn change_key(&mut self) -> Result<()> {
-        let metadata = self.group.place.slot().metadata(self.entry)?;
-        let opens = metadata.opens();
-        metadata.protect(random_key()?, opens);
-        Ok(())
+    /// The message, or how long to wait for it. `thorough`: also looks whether one is lost half-way.
+    fn arrived(&self, thorough: bool) -> Result<Look<Datagram<'_>>> {
+        match self.group.arrived()[self.entry as usize] {
+            Some(bytes) => self.read(&bytes).map(Look::Break),
+            None if thorough => self.stalled(),
+            None => Ok(Look::Continue(Pause::default())),
+        }
     }
 
-    fn arrived(&self) -> Result<Look<Datagram<'_>>> {
-        let metadata = self.group.arrived()[self.entry as usize];
-        metadata.map_or(Ok(Look::Continue(Pause::default())), |bytes| self.read(&bytes).map(Look::Break))
+    /// How long to wait before a message that is not whole counts as lost.
+    fn stalled(&self) -> Result<Look<Datagram<'_>>> {
+        let count = self.group.place.partial(self.entry);
+        let mut partial = self.partial.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = self.stall_timeout;
+        let since = match *partial {
+            _ if count == 0 => {
+                *partial = None;
+                // The first packets of a message wake nobody.
+                return Ok(Look::Continue(Pause { limit: Some(limit.max(SHORTEST)), for_card: false }));
+            }
+            Some((last, since)) if last == count => since.elapsed(),
+            _ => {
+                *partial = Some((count, Instant::now()));
+                Duration::ZERO
+            }
+        };
+        match limit.checked_sub(since).filter(|left| !left.is_zero()) {
+            Some(left) => Ok(Look::Continue(Pause { limit: Some(left), for_card: false })),
+            None => Err(Error::Incomplete { what: "datagram", after: limit }),
+        }
     }
 
     /// The message that this metadata tells of. Its sender has written it.
@@ -364,9 +440,10 @@ impl DatagramReceiver {
 
 impl Drop for DatagramReceiver {
     fn drop(&mut self) {
-        // The slot stays while others of the group do.
+        // The slot stays while others of the group do. A packet that was judged before may still be written.
         if let Ok(metadata) = self.group.place.slot().metadata(self.entry) {
             metadata.close();
+            let _ = self.manager.card().settle();
         }
     }
 }

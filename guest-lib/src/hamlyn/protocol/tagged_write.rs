@@ -125,7 +125,8 @@ pub struct TagReceiver {
 }
 
 impl TagReceiver {
-    /// Creates a buffer of `length` bytes, and a queue for up to `tags` tags that have arrived and were not taken.
+    /// Creates a buffer of `length` bytes, and a queue for up to `tags` tags that have arrived and were not taken. As many again
+    /// may stand aside while a specific tag is looked for.
     ///
     /// # Errors
     /// Those of [`Card::create_area`], [`Card::create_queue`] and [`crate::SlotBuilder::create`].
@@ -172,18 +173,32 @@ impl TagReceiver {
     /// This very tag, if it has arrived. Others stay for later, in their order.
     ///
     /// # Errors
-    /// [`Error::Overrun`], as [`TagReceiver::get_tag`].
+    /// [`Error::Overrun`], as [`TagReceiver::get_tag`]. [`Error::Exhausted`] if as many others stand aside as the receiver was created
+    /// for: take some by [`TagReceiver::get_tag`].
     pub fn get_specific_tag(&mut self, tag: u32) -> Result<Option<u32>> {
         if let Some(position) = self.waiting.iter().position(|waiting| *waiting == tag) {
             return Ok(self.waiting.remove(position));
         }
-        while let Some(arrived) = self.arrived()? {
-            if arrived == tag {
-                return Ok(Some(tag));
+        // It ends: each that is another's takes room.
+        while !self.queue.has_nothing() {
+            self.check_room()?;
+            match self.arrived()? {
+                Some(arrived) if arrived == tag => return Ok(Some(tag)),
+                Some(arrived) => self.waiting.push_back(arrived),
+                None => break,
             }
-            self.waiting.push_back(arrived);
         }
         Ok(None)
+    }
+
+    /// Checks that another tag may stand aside.
+    fn check_room(&self) -> Result<()> {
+        let limit = self.queue.entries();
+        if self.waiting.len() < limit as usize {
+            return Ok(());
+        }
+        let remedy = "take some of them before you look for a specific one";
+        Err(Error::Exhausted { object: "tags that may stand aside", limit, remedy })
     }
 
     /// The next tag; sleeps until one arrives. `None` waits for ever.
@@ -191,15 +206,16 @@ impl TagReceiver {
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
     pub fn get_tag_block(&mut self, timeout: Option<Duration>) -> Result<u32> {
-        self.block(timeout, Self::get_tag)
+        self.block(timeout, None)
     }
 
     /// This very tag; sleeps until it arrives. `None` waits for ever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
+    /// [`Error::TimedOut`], however many others arrive meanwhile; [`Error::System`]; those of
+    /// [`TagReceiver::get_specific_tag`].
     pub fn get_specific_tag_block(&mut self, tag: u32, timeout: Option<Duration>) -> Result<u32> {
-        self.block(timeout, |receiver| receiver.get_specific_tag(tag))
+        self.block(timeout, Some(tag))
     }
 
     /// The next tag, by polling without ever sleeping; the processor is yielded in between. `None` waits for ever.
@@ -208,9 +224,8 @@ impl TagReceiver {
     /// [`Error::TimedOut`], [`Error::Overrun`].
     pub fn get_tag_poll(&mut self, timeout: Option<Duration>) -> Result<u32> {
         let polling = self.polling;
-        let after = timeout.unwrap_or_default();
         let found = polling.wait(timeout, false, || self.get_tag().transpose());
-        found.unwrap_or(Err(Error::TimedOut { what: "tag", after }))
+        found.unwrap_or_else(|| Err(timed_out(timeout)))
     }
 
     /// Makes [`TagReceiver::file`] readable once a tag has arrived. True if there is one that was not taken: then the file may
@@ -255,23 +270,29 @@ impl TagReceiver {
         self.slot.area()
     }
 
-    /// Waits with `take` until it gives a tag.
-    fn block(
-        &mut self,
-        timeout: Option<Duration>,
-        mut take: impl FnMut(&mut Self) -> Result<Option<u32>>,
-    ) -> Result<u32> {
+    /// Waits for a tag: for any, or for the one that is wanted.
+    fn block(&mut self, timeout: Option<Duration>, wanted: Option<u32>) -> Result<u32> {
         let start = Instant::now();
+        let found = match wanted {
+            Some(tag) => self.get_specific_tag(tag)?,
+            None => self.get_tag()?,
+        };
+        if let Some(tag) = found {
+            return Ok(tag);
+        }
         loop {
-            if let Some(tag) = take(self)? {
-                return Ok(tag);
-            }
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(timed_out(timeout));
+            }
+            self.check_room()?;
             match self.queue.recv_block_with(self.polling, left) {
-                Ok(notification) => self.waiting.extend(tag_of(&notification)),
-                Err(Error::TimedOut { .. }) => {
-                    return Err(Error::TimedOut { what: "tag", after: timeout.unwrap_or_default() });
-                }
+                // What was here before has been looked through: only this one is news.
+                Ok(notification) => match tag_of(&notification) {
+                    Some(tag) if wanted.is_none_or(|wanted| wanted == tag) => return Ok(tag),
+                    other => self.waiting.extend(other),
+                },
+                Err(Error::TimedOut { .. }) => return Err(timed_out(timeout)),
                 Err(error) => return Err(error),
             }
         }
@@ -294,4 +315,8 @@ fn tag_of(notification: &Notification) -> Option<u32> {
         Arrival::Fast(tag) => Some(tag),
         Arrival::Metadata(_) => None,
     }
+}
+
+fn timed_out(timeout: Option<Duration>) -> Error {
+    Error::TimedOut { what: "tag", after: timeout.unwrap_or_default() }
 }

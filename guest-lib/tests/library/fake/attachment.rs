@@ -131,6 +131,7 @@ impl CardAttachment for Fake {
     }
 
     fn statistics(&self) -> Result<HamlynStatistics> {
+        self.0.lock().unwrap().settled += 1;
         Ok(HamlynStatistics::new_zeroed())
     }
 

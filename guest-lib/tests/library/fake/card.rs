@@ -45,6 +45,8 @@ pub(super) struct Card {
     pub(super) slots: BTreeMap<u32, HamlynSlotCreate>,
     pub(super) weights: Vec<u32>,
     pub(super) rings: u32,
+    /// How often somebody waited for what it was checking.
+    pub(super) settled: u32,
     pub(super) link_down: bool,
     pub(super) refuses_to_lend: bool,
     /// Requests for connections, by host.

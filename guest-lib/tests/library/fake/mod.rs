@@ -60,6 +60,10 @@ impl Fake {
         self.0.lock().unwrap().is_old = true;
     }
 
+    pub(crate) fn settled(&self) -> u32 {
+        self.0.lock().unwrap().settled
+    }
+
     pub(crate) fn rings(&self) -> u32 {
         self.0.lock().unwrap().rings
     }

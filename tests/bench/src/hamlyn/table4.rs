@@ -9,6 +9,7 @@ use crate::engine::progress::Progress;
 use crate::engine::report::Table;
 use crate::engine::stats::median;
 use crate::engine::track::{Track, find, interleave};
+use crate::hamlyn::parts::FAST;
 
 /// How a program uses the card: the paper's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +113,7 @@ pub fn table(tracks: &[Track], parts: &Estimates) -> Table {
 const NOTE: &str = "16 bytes in fast mode, both ends polling, in the pinned machines. Raw: the program stores the request into its \
     mapped terminus and looks at its notification queue's words itself; of the library it has what opens them. The totals are half of a \
     round trip, both measured in turn, with the ratio's median and where that lies. The lines above are parts of the same run: the host \
-    protocol software in the guest, both ends of a message, with a card that does nothing; the card by criterion on the host, with \
+    protocol software in the guest, both ends of a message, with a card that does nothing; the card by criterion on the host, for the same message, with \
     nothing else running. DMA is a copy within the card's delivery, and stores into the mapped terminus are the software's; the switch \
     is passed by a call between cards of one process, which is within the rest; what it takes by rings is beside that. What has no counterpart is empty. The rest is the \
     total less the lines above it: a trapped store, a system call and a wake-up for each message, and what emulation adds.";
@@ -132,13 +133,14 @@ fn head() -> Vec<String> {
 /// Our numbers for the paper's lines, in their order, and then the rest.
 fn column(way: Way, tracks: &[Track], parts: &Estimates) -> Vec<String> {
     let both = |pair: (Option<f64>, Option<f64>)| Some(pair.0? + pair.1?);
-    let card = both((parts.us("segmentation/64 bytes"), parts.us("delivery/64 bytes")));
+    let card = both((parts.us(&format!("segmentation/{FAST}")), parts.us(&format!("delivery/{FAST}"))));
     let (software, total) = (way.software(tracks), median(way.halves(tracks)));
     let rest = both((card, software)).and_then(|known| Some(total? - known));
     let text = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), number);
     let empty = String::new;
-    let switch =
-        parts.us("switch/64 bytes").map_or_else(empty, |us| format!("a call (by rings {})", number(us)));
+    let switch = parts
+        .us("switch/64 bytes")
+        .map_or_else(empty, |us| format!("a call (64 bytes by rings: {})", number(us)));
     vec![empty(), text(card), switch, empty(), text(software), text(total), text(rest)]
 }
 
@@ -161,7 +163,13 @@ mod tests {
             track(Way::Raw.software_name(), 1),
             track(Way::Tagged.software_name(), 2),
         ];
-        let parts = Estimates::of(&[("segmentation/64 bytes", 500.0), ("delivery/64 bytes", 1500.0)]);
+        let parts = Estimates::of(&[
+            ("segmentation/16 bytes, fast mode", 500.0),
+            ("delivery/16 bytes, fast mode", 1500.0),
+            // Other messages do not count.
+            ("segmentation/64 bytes", 7000.0),
+            ("delivery/64 bytes", 7000.0),
+        ]);
         let table = table(&tracks, &parts);
         let row = |name: &str| table.rows.iter().find(|row| row[0].starts_with(name)).unwrap()[1..].to_vec();
         assert_eq!(row("LANai"), ["6.7", "2", "6.7", "2"]);

@@ -72,6 +72,15 @@ impl World {
                 let honest = header.and_then(|header| at.slot(header.slot)).is_some_and(|slot| !slot.prey);
                 self.model.fetches.arrived(host, source.into(), &bytes, fate, honest)
             }
+            Verdict::Retracted(retracted) => {
+                let header = PacketHeader::read(&bytes).unwrap_or_default();
+                self.note(|| format!("host {host} takes back packets of {source}: {header:?}"));
+                retracted.check(&at, &writes)?;
+                if !retracted.loose {
+                    self.model.ledger.retracted(host, source, &header);
+                }
+                Ok(())
+            }
             Verdict::Answered(answered) => {
                 self.note(|| format!("host {host} takes an answer of {source}"));
                 answered.check(&at, &writes)?;

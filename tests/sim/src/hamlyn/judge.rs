@@ -23,6 +23,8 @@ pub(crate) const FETCH: u32 = 4;
 pub(crate) const ANSWER: u32 = 8;
 /// Packets of operating systems carry it. It opens slots that take no others.
 pub(crate) const PRIVILEGED: u32 = 16;
+/// It takes back the counts of a message's packets.
+const RETRACTION: u32 = 32;
 /// Bytes that a fetch-and-op changes.
 const WORD: u32 = 8;
 
@@ -94,8 +96,16 @@ impl PacketHeader {
         self.flags == ANSWER
     }
 
+    pub(crate) fn is_retraction(&self) -> bool {
+        self.flags & !PRIVILEGED == RETRACTION
+    }
+
     fn is_of_a_kind(&self) -> bool {
         match self.flags {
+            _ if self.is_retraction() => {
+                let fast = self.metadata_index == HAMLYN_FAST_MODE;
+                [self.length, self.metadata_length, self.operation] == [0; 3] && self.delta != 0 && !fast
+            }
             _ if self.is_fetch() => {
                 (1..=6).contains(&self.operation) && self.length == 16 && self.metadata_length == 0
             }
@@ -119,6 +129,17 @@ pub(crate) enum Verdict {
     Fetched(Fetched),
     /// It is an answer that a terminus waits for.
     Answered(Answered),
+    /// It takes packets back.
+    Retracted(Retracted),
+}
+
+/// What a retraction does.
+#[derive(Debug)]
+pub(crate) struct Retracted {
+    /// What the accumulator is afterwards.
+    accumulator: Write,
+    /// As in [`Effect`].
+    pub(crate) loose: bool,
 }
 
 /// What a fetch-and-op does.
@@ -186,6 +207,9 @@ pub(crate) fn judge(
         Ok(slot) if header.is_fetch() => {
             let fetched = Fetched::of(machine, packet, &header, &slot, loose);
             fetched.map_or_else(Verdict::Counted, Verdict::Fetched)
+        }
+        Ok(slot) if header.is_retraction() => {
+            Verdict::Retracted(Retracted::of(machine, &header, &slot, loose))
         }
         Ok(slot) => Verdict::Accepted(effect(machine, packet, header, &slot, loose)),
     }
@@ -280,6 +304,25 @@ impl Fetched {
             format!("host {}: a fetch-and-op wrote {writes:?} (must be {:?})", machine.id, self.word)
         })?;
         Ok(if refused { Err(()) } else { Ok(self.found) })
+    }
+}
+
+impl Retracted {
+    fn of(machine: &Machine, header: &PacketHeader, slot: &OpenSlot, loose: bool) -> Self {
+        let address = slot.entry_address(header.metadata_index).unwrap_or(0) + ENTRY_ACCUMULATOR;
+        let held = machine.memory.peek_u32(address);
+        let left = if held < header.delta { held } else { held - header.delta };
+        Self { accumulator: Write { address, bytes: left.to_le_bytes().to_vec() }, loose }
+    }
+
+    /// The card changed the accumulator and nothing else.
+    pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
+        let Self { accumulator, loose } = self;
+        let elsewhere = writes.iter().any(|write| !write.lies_in(accumulator));
+        let right = machine.memory.peek(accumulator.address, 4) == accumulator.bytes;
+        ensure(!elsewhere && (right || *loose), || {
+            format!("host {}: a retraction wrote {writes:?} (must be {accumulator:?})", machine.id)
+        })
     }
 }
 

@@ -182,6 +182,24 @@ impl Ledger {
         }
     }
 
+    /// A sender's card has taken back the packets of a message whose sender is gone. If they had all arrived the place counts from
+    /// 0 again, and may be used.
+    pub(crate) fn retracted(&mut self, host: usize, source: u16, header: &PacketHeader) {
+        let is_there = |place: &&Place| {
+            let entry = place.entry == Some(header.metadata_index);
+            place.host == host && place.slot == header.slot && entry && !place.gone
+        };
+        let busy = self.places.iter().find(is_there).and_then(|place| place.busy);
+        let Some(number) = busy.filter(|delivery| self.deliveries[*delivery].excused) else { return };
+        if let [part] = self.deliveries[number].parts[..] {
+            let part = &self.parts[part];
+            let arrived = part.arrived.iter().filter(|arrived| **arrived).count();
+            if part.host == usize::from(source) && arrived == header.delta as usize {
+                self.release(number);
+            }
+        }
+    }
+
     /// The message that a packet belongs to. If it fits none, the one that it would fit with another length or other bytes.
     /// Several empty messages may be for one place: they are told apart by their metadata.
     fn part_of(&self, host: usize, source: u16, packet: &[u8], header: &PacketHeader) -> Option<usize> {

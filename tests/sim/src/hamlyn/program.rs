@@ -166,7 +166,7 @@ impl Program {
             let slot = self.open_slot(described, rng, entries + u32::from(words))?;
             // Until somebody is expected an entry opens nothing.
             for entry in (0..entries).filter(|_| mode != Mode::Normal) {
-                slot.metadata(entry)?.protect(rng.next(), 0..0);
+                slot.metadata(entry)?.protect(rng.next(), 0..0)?;
             }
             if words {
                 let at = (start - first).next_multiple_of(WORD);
@@ -222,7 +222,7 @@ fn offer_words(
     offer: &mut Offer,
 ) -> Result<(), Error> {
     if mode != Mode::Normal {
-        slot.metadata(entry)?.protect(key, at.into()..(at + 2 * WORD).into());
+        slot.metadata(entry)?.protect(key, at.into()..(at + 2 * WORD).into())?;
     }
     offer.words.push(Word::new(slot.number(), entry, at, true));
     offer.words.push(Word::new(slot.number(), entry, at + WORD, false));

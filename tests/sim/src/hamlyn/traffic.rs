@@ -228,10 +228,13 @@ impl World {
         }
         let entry = slot.metadata(entry).map_err(Violation::new)?;
         if self.rng.percent(50) {
-            entry.close()
+            entry.close();
         } else {
-            entry.protect(self.rng.next(), entry.opens())
+            entry.protect(self.rng.next(), entry.opens()).map_err(Violation::new)?;
+            ensure(entry.accumulator() == 0, || "a new key starts with an accumulator that is not 0")?;
         }
+        // What was counted under the old key must not count to the next message.
+        self.model.ledger.release(delivery);
         self.note(|| format!("host {host} shuts the entry of delivery {delivery}"));
         Ok(())
     }
@@ -250,8 +253,12 @@ impl World {
                 let metadata = slot.metadata(entry).map_err(Violation::new)?;
                 let opened = host.machine.slot(place.slot);
                 if opened.is_some_and(|opened| opened.mode != HAMLYN_MODE_NORMAL) {
-                    metadata.protect(key, low.into()..high.into());
+                    metadata.protect(key, low.into()..high.into()).map_err(Violation::new)?;
                     metadata.reopen();
+                    ensure(
+                        metadata.accumulator() == 0,
+                        || "an entry opens with an accumulator that is not 0",
+                    )?;
                 }
                 slot.ticket(entry)
             }

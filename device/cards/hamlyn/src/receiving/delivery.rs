@@ -38,6 +38,22 @@ impl Receiving {
         }
         Ok(())
     }
+
+    /// Takes back the counts of packets whose message will not be whole, or refuses to.
+    #[cold]
+    pub(crate) fn retract(
+        &self,
+        ports: &Ports<'_>,
+        packet: &Packet<'_>,
+        header: &PacketHeader,
+        counters: &mut Counters,
+    ) -> Result<(), Statistic> {
+        let entry = admit(&self.slots, ports.dma, packet.source, header)?.entry;
+        let entry = entry.ok_or(Statistic::RefusedPacket)?;
+        entry.retract(ports.dma, header.delta).map_err(|_| Statistic::RefusedReceiveDma)?;
+        counters.add(Statistic::PacketsReceived, 1);
+        Ok(())
+    }
 }
 
 /// All packets of a message are there: locks its entry if the mode asks for it, and notifies the receiver.

@@ -80,8 +80,17 @@ impl Entry {
         if delta == 0 {
             return Ok(true);
         }
-        let accumulator = self.address + offset_of!(HamlynMetadataEntry, accumulator) as u64;
-        Ok(accumulate(dma, accumulator, delta)? == 0)
+        Ok(self.accumulate(dma, |sum| sum.wrapping_add(delta))? == 0)
+    }
+
+    /// Takes the counts of packets back whose message will not be whole. The accumulator may hold less: then its owner has
+    /// zeroed it since, and they are gone already.
+    pub(super) fn retract(&self, dma: &dyn Dma, packets: u32) -> Result<(), DmaFault> {
+        self.accumulate(dma, |sum| sum.checked_sub(packets).unwrap_or(sum)).map(drop)
+    }
+
+    fn accumulate(&self, dma: &dyn Dma, change: impl FnOnce(u32) -> u32) -> Result<u32, DmaFault> {
+        change_word(dma, self.address + offset_of!(HamlynMetadataEntry, accumulator) as u64, change)
     }
 
     /// Locks the entry until its owner opens it again.
@@ -91,17 +100,17 @@ impl Entry {
     }
 }
 
-/// Adds to a word, modulo 2^32; nobody else may change the word meanwhile. Returns the sum.
+/// Changes a word that nobody else may change meanwhile. Returns what it is then.
 #[inline]
-fn accumulate(dma: &dyn Dma, address: u64, amount: u32) -> Result<u32, DmaFault> {
+fn change_word(dma: &dyn Dma, address: u64, change: impl FnOnce(u32) -> u32) -> Result<u32, DmaFault> {
     if let Some(place) = dma.lend_to_change(address, size_of::<u32>())? {
         let fault = |_| DmaFault { address, length: size_of::<u32>() as u64 };
         let word = place.get_ref::<u32>(0).map_err(fault)?;
-        let sum = u32::from_le(word.load()).wrapping_add(amount);
+        let sum = change(u32::from_le(word.load()));
         word.store(sum.to_le());
         return Ok(sum);
     }
-    let sum = u32::from_le(read_value(dma, address)?).wrapping_add(amount);
+    let sum = change(u32::from_le(read_value(dma, address)?));
     write_value(dma, address, sum.to_le())?;
     Ok(sum)
 }

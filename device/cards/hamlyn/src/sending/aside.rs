@@ -7,15 +7,17 @@
 //! looks here.
 //!
 //! The operating system's own messages are not set aside. They are few and small, and go to all hosts by one terminus. If one
-//! host could hold up that terminus, the others would take this host for dead. The switch has room for these messages.
+//! host could hold up that terminus, the others would take this host for dead. The crossbar's queues have room for these
+//! messages beyond what a stop lets through. A mesh has no stops, and its links are held up for all messages alike.
 
 use std::collections::BTreeMap;
 
 use hamlyn_card::ports::Link;
 
 use super::Sending;
+use super::retractions::Retraction;
 
-/// The termini and answers that are set aside, by the host that they send to.
+/// The termini, answers and retractions that are set aside, by the host that they send to.
 #[derive(Debug, Default)]
 pub(super) struct Aside {
     hosts: BTreeMap<u16, Waiting>,
@@ -27,6 +29,7 @@ pub(super) struct Aside {
 struct Waiting {
     termini: Vec<u32>,
     answers: bool,
+    retractions: Vec<Retraction>,
 }
 
 impl Aside {
@@ -38,6 +41,15 @@ impl Aside {
         self.hosts.entry(host).or_default().answers = true;
     }
 
+    pub(super) fn put_retraction(&mut self, retraction: Retraction) {
+        self.hosts.entry(retraction.destination).or_default().retractions.push(retraction);
+    }
+
+    /// Takes all retractions: they outlive a reset.
+    pub(super) fn take_retractions(&mut self) -> impl Iterator<Item = Retraction> {
+        std::mem::take(&mut self.hosts).into_values().flat_map(|waiting| waiting.retractions)
+    }
+
     pub(super) fn has_terminus(&self, terminus: u32) -> bool {
         self.hosts.values().any(|waiting| waiting.termini.contains(&terminus))
     }
@@ -47,7 +59,9 @@ impl Aside {
         for waiting in self.hosts.values_mut() {
             waiting.termini.retain(|other| *other != terminus);
         }
-        self.hosts.retain(|_, waiting| waiting.answers || !waiting.termini.is_empty());
+        self.hosts.retain(|_, waiting| {
+            waiting.answers || !waiting.termini.is_empty() || !waiting.retractions.is_empty()
+        });
     }
 }
 
@@ -77,11 +91,12 @@ impl Sending {
     }
 
     fn give_turns_back(&mut self, goes_on: impl Fn(u16) -> bool) {
-        let Self { aside, awake, answers, .. } = self;
+        let Self { aside, awake, answers, retractions, .. } = self;
         aside.hosts.retain(|&host, waiting| {
             let goes_on = goes_on(host);
             if goes_on {
                 awake.extend(waiting.termini.drain(..));
+                retractions.add(waiting.retractions.drain(..));
                 if waiting.answers {
                     answers.have_turn(host);
                 }

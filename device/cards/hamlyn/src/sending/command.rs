@@ -54,6 +54,7 @@ impl Sending {
     ) -> Result<(), Refusal> {
         let terminus = self.termini.vacate(index)?;
         counters.add(Statistic::Abandoned, terminus.unfinished(ports.window(WINDOWS)).into());
+        self.retractions.add(terminus.retraction());
         self.tickets.forget(index);
         self.awake.retain(|awake| *awake != index);
         self.aside.forget(index);

@@ -8,6 +8,7 @@ mod aside;
 mod command;
 mod gather;
 mod request;
+mod retractions;
 mod scheduler;
 mod segment;
 mod terminus;
@@ -24,6 +25,7 @@ use hamlyn_card::ports::{Link, Ports};
 pub(super) use self::answers::Answer;
 use self::answers::Answers;
 use self::aside::Aside;
+use self::retractions::Retractions;
 use self::terminus::Terminus;
 use self::tickets::Tickets;
 use super::options::HamlynOptions;
@@ -45,6 +47,8 @@ pub(super) struct Sending {
     tickets: Tickets,
     /// What it owes to those of others.
     answers: Answers,
+    /// What it sends for messages that it cannot finish.
+    retractions: Retractions,
 }
 
 impl Sending {
@@ -58,10 +62,14 @@ impl Sending {
             aside: Aside::default(),
             tickets: Tickets::default(),
             answers: Answers::default(),
+            retractions: Retractions::default(),
         }
     }
 
+    /// Closes everything. Receivers still hold the counts of messages that were half sent: their retractions stay.
     pub(super) fn reset(&mut self) {
+        self.retractions.add(self.termini.all_open().filter_map(Terminus::retraction));
+        self.retractions.add(self.aside.take_retractions());
         self.termini.close_all();
         self.awake.clear();
         self.aside = Aside::default();
@@ -77,7 +85,9 @@ impl Sending {
         counters: &mut Counters,
     ) -> Progress {
         self.look_aside(link);
-        self.send_answer(link, counters).unwrap_or_else(|| self.take_turns(ports, link, counters))
+        self.send_retraction(link, counters)
+            .or_else(|| self.send_answer(link, counters))
+            .unwrap_or_else(|| self.take_turns(ports, link, counters))
     }
 
     /// Numbers this host's fetch-and-ops, beginning with the time.

@@ -11,9 +11,13 @@ use hamlyn_card::ports::{Dma, Link, Mapped, VolatileSlice};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::gather::{GatherList, SendBuffers};
+use super::retractions::Retraction;
 use super::segment::{Segment, Segmenter};
 use super::tickets::Tickets;
-use crate::packet::{FETCH_BYTES, HEADER_BYTES, PACKET_FETCH, PACKET_INTERRUPT, PACKET_SILENT, PacketHeader};
+use crate::packet::{
+    FETCH_BYTES, HEADER_BYTES, PACKET_FETCH, PACKET_INTERRUPT, PACKET_PRIVILEGED, PACKET_RETRACTION,
+    PACKET_SILENT, PacketHeader,
+};
 
 type Body = [u8; HAMLYN_BODY_SIZE as usize];
 
@@ -21,7 +25,7 @@ type Body = [u8; HAMLYN_BODY_SIZE as usize];
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) destination: u16,
-    /// The header that is replicated in each packet.
+    /// The header that is replicated in each packet. Its offset is the message's.
     header: PacketHeader,
     metadata_length: u32,
     segmenter: Segmenter,
@@ -97,6 +101,14 @@ impl Outgoing {
     /// The packet is sent. `false` if it was the last.
     pub(super) fn advance(&mut self) -> bool {
         self.segmenter.advance()
+    }
+
+    /// What takes back the packets that were sent, if any were.
+    pub(super) fn retraction(&self) -> Option<Retraction> {
+        let delta = self.segmenter.sent();
+        let flags = self.header.flags & PACKET_PRIVILEGED | PACKET_RETRACTION;
+        let header = PacketHeader { delta, flags, operation: 0, ..self.header };
+        (delta != 0).then_some(Retraction { destination: self.destination, header })
     }
 
     fn header_for(&self, segment: &Segment) -> PacketHeader {
@@ -224,6 +236,7 @@ fn header_of(request: &HamlynRequest, privilege: u32) -> PacketHeader {
         slot: request.slot,
         metadata_index: request.metadata_index,
         key: request.key,
+        offset: request.offset,
         flags: silent | interrupt | fetch | privilege,
         operation: request.operation,
         ..PacketHeader::default()

@@ -57,7 +57,13 @@ impl Sending {
         link: &mut dyn Link,
         counters: &mut Counters,
     ) -> Progress {
-        let mut outlet = Outlet { link, packet_size: self.packet_size, counters, tickets: &mut self.tickets };
+        let mut outlet = Outlet {
+            link,
+            packet_size: self.packet_size,
+            counters,
+            tickets: &mut self.tickets,
+            retractions: &mut self.retractions,
+        };
         for _ in 0..self.awake.len() {
             let Some(index) = self.awake.pop_front() else { break };
             let Some(terminus) = self.termini.get_mut(index as usize).and_then(Option::as_mut) else {
@@ -106,6 +112,6 @@ impl Sending {
         for terminus in &self.awake {
             set_awake(ports.window(WINDOWS), *terminus, true);
         }
-        self.awake.is_empty() && !self.answers.has_turns()
+        self.awake.is_empty() && !self.answers.has_turns() && !self.retractions.are_due()
     }
 }

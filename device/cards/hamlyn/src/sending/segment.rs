@@ -10,7 +10,8 @@ pub(super) struct Segmenter {
     packet_size: u32,
     /// The packet counter (section 2.5), in fast mode the word.
     counter: u32,
-    first: bool,
+    /// Packets that have been sent.
+    sent: u32,
 }
 
 /// One packet's part of the message.
@@ -31,7 +32,7 @@ pub(super) struct Segment {
 impl Segmenter {
     /// Starts a message of `length` bytes to `offset`, whose packet counter starts at `counter`.
     pub(super) fn new(offset: u32, length: u32, packet_size: u32, counter: u32) -> Self {
-        Self { offset, remaining: length, packet_size, counter, first: true }
+        Self { offset, remaining: length, packet_size, counter, sent: 0 }
     }
 
     /// The next packet. A message without data has one, too.
@@ -41,9 +42,14 @@ impl Segmenter {
             offset: self.offset,
             length: self.remaining.min(self.packet_size),
             delta: if last { self.counter } else { 1 },
-            first: self.first,
+            first: self.sent == 0,
             last,
         }
+    }
+
+    /// How many packets have been sent. All of them but the message's last count 1 each.
+    pub(super) fn sent(&self) -> u32 {
+        self.sent
     }
 
     /// The packet of [`Segmenter::next`] has been sent: goes on to the next, if there is one.
@@ -53,7 +59,7 @@ impl Segmenter {
         self.offset = self.offset.wrapping_add(length);
         self.remaining -= length;
         self.counter = self.counter.wrapping_sub(1);
-        self.first = false;
+        self.sent += 1;
         !last
     }
 }

@@ -14,6 +14,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::allowance::Allowance;
 use super::gather::SendBuffers;
 use super::request::Outgoing;
+use super::retractions::{Retraction, Retractions};
 use super::tickets::Tickets;
 use crate::WINDOWS;
 use crate::packet::{HEADER_BYTES, PACKET_PRIVILEGED};
@@ -51,6 +52,7 @@ pub(super) struct Outlet<'a> {
     pub(super) packet_size: u32,
     pub(super) counters: &'a mut Counters,
     pub(super) tickets: &'a mut Tickets,
+    pub(super) retractions: &'a mut Retractions,
 }
 
 /// What a terminus did when its turn came.
@@ -146,7 +148,7 @@ impl Terminus {
     }
 
     fn send_packet(&mut self, ports: &Ports<'_>, outlet: &mut Outlet<'_>) -> Served {
-        let Outlet { link, counters, tickets, .. } = outlet;
+        let Outlet { link, counters, tickets, retractions, .. } = outlet;
         let Some(message) = &mut self.outgoing else { return Served::Idle };
         if self.privilege == 0 && link.is_stopped(message.destination) {
             counters.add(Statistic::LinkStalls, 1);
@@ -159,6 +161,7 @@ impl Terminus {
                 return Served::LinkFull;
             }
             Err(reason) => {
+                retractions.add(message.retraction());
                 self.outgoing = None;
                 self.finish(ports, 1, Err(reason), counters);
                 return Served::Worked(0);
@@ -178,6 +181,11 @@ impl Terminus {
             self.finish(ports, 1, Ok(()), counters);
         }
         Served::Worked(bytes)
+    }
+
+    /// What takes back the packets of the message that is being sent, if any were sent.
+    pub(super) fn retraction(&self) -> Option<Retraction> {
+        self.outgoing.as_ref()?.retraction()
     }
 
     /// Its fetch-and-op is over: the answer is there, or will not come.

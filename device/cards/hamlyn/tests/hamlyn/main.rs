@@ -12,5 +12,6 @@ mod messages;
 mod notification_order;
 mod overrun;
 mod privilege;
+mod retractions;
 mod stops;
 mod support;

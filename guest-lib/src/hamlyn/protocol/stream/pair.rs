@@ -59,7 +59,8 @@ impl StreamPair {
         let receiver = StreamReceiver::create_with(manager, options)?;
         let seed = receiver.make_seed()?.to_bytes();
         let connection = manager.card().begin_connect(host, name, &seed)?.finish(timeout)?;
-        let sender = StreamSender::from_seed(manager, &Seed::from_bytes(connection.private())?)?;
+        let seed = of_host(Seed::from_bytes(connection.private())?, host)?;
+        let sender = StreamSender::from_seed(manager, &seed)?;
         Ok(Self::watched(sender, receiver, connection))
     }
 
@@ -68,9 +69,10 @@ impl StreamPair {
         mut receiver: StreamReceiver,
         connection: Connection,
     ) -> Self {
+        let host = connection.host();
         let watch = Arc::new(Watch::over(connection));
         sender.set_watch(watch.clone());
-        receiver.set_watch(watch);
+        receiver.set_watch(watch, host);
         Self { sender, receiver }
     }
 }
@@ -174,7 +176,8 @@ impl StreamRequest {
 
     fn make_ends(&self) -> Result<(StreamSender, StreamReceiver, Seed)> {
         let receiver = StreamReceiver::create_with(&self.manager, self.options)?;
-        let sender = StreamSender::from_seed(&self.manager, &self.seed)?;
+        let seed = of_host(self.seed.clone(), self.request.host())?;
+        let sender = StreamSender::from_seed(&self.manager, &seed)?;
         let own = receiver.make_seed()?;
         Ok((sender, receiver, own))
     }
@@ -186,6 +189,15 @@ impl StreamRequest {
     /// [`Error::System`].
     pub fn reject(self, reason: &str) -> Result<()> {
         self.request.reject(cut(reason))
+    }
+}
+
+/// A seed, if it is the peer's own: it must not have this side send to a third host.
+fn of_host(seed: Seed, host: u32) -> Result<Seed> {
+    if seed.destination() == host {
+        Ok(seed)
+    } else {
+        Err(Error::Malformed("a seed that leads to another host"))
     }
 }
 
@@ -295,5 +307,21 @@ impl From<EndReason> for PeerLoss {
             EndReason::LinkLost | EndReason::Lapsed | EndReason::CardReset => PeerLoss::Link,
             _ => PeerLoss::Abandoned,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hamlyn::ticket::{Ticket, TicketFlags};
+
+    #[test]
+    fn seed_leads_to_the_peer_alone() {
+        let flags = TicketFlags::default();
+        let first = Ticket { destination: 5, slot: 2, metadata_index: 0, key: 4, base: 0, length: 8, flags };
+        let seed = Seed::new(first, 4).unwrap();
+        assert_eq!(of_host(seed.clone(), 5).unwrap(), seed);
+        let error = of_host(seed, 6).unwrap_err().to_string();
+        assert_eq!(error, "the peer sent a seed that leads to another host");
     }
 }

@@ -214,8 +214,10 @@ impl StreamReceiver {
         Ok(Look::Continue(Pause { limit: self.watch.is_some().then_some(GRACE), for_card: blocked }))
     }
 
-    pub(super) fn set_watch(&mut self, watch: Arc<Watch>) {
+    /// Watches the connection. From now on the sender is known to be on this host.
+    pub(super) fn set_watch(&mut self, watch: Arc<Watch>, host: u32) {
         self.watch = Some(watch);
+        self.shared.lock().expect_from(host);
     }
 
     /// Makes as many buffers again if the application holds on to all that there are.

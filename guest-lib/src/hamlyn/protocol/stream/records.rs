@@ -12,6 +12,9 @@ use crate::hamlyn::record::{Landed, landed};
 use crate::hamlyn::request::Message;
 use crate::hamlyn::ticket::Ticket;
 
+/// What is wrong with a way back that does not lead to the sender.
+const ANOTHER_HOST: &str = "a way back to another host";
+
 /// What has come, in whatever order, by the records' numbers.
 #[derive(Debug, Default)]
 pub(super) struct Records {
@@ -33,6 +36,8 @@ pub(super) struct Records {
     /// The first record that does not exist, and why.
     pub(super) end: Option<(u64, Last)>,
     pub(super) way_back: Option<Ticket>,
+    /// The sender's host, if that is known.
+    pub(super) host: Option<u32>,
     /// Returns sent, and how many the sender has taken in.
     pub(super) returns: u64,
     pub(super) taken_in: u64,
@@ -66,6 +71,9 @@ impl Records {
         if head.way_back.is_some_and(|back| back.metadata_index >= Ticket::FAST - WAY_BACK) {
             return Err("a way back that there cannot be");
         }
+        if head.way_back.is_some_and(|back| !self.may_answer(&back)) {
+            return Err(ANOTHER_HOST);
+        }
         let length = head.length as usize;
         if length > self.places[place].length() || (length == 0 && head.last.is_none()) {
             return Err("a record that is longer than its buffer, or empty");
@@ -94,6 +102,20 @@ impl Records {
             self.complete += 1;
         }
         Ok(())
+    }
+
+    /// The sender is on this host. Its first record may have come before that was known.
+    pub(super) fn expect_from(&mut self, host: u32) {
+        self.host = Some(host);
+        if self.way_back.is_some_and(|back| !self.may_answer(&back)) {
+            self.way_back = None;
+            self.lose(PeerLoss::Violation(ANOTHER_HOST));
+        }
+    }
+
+    /// Whether a way back leads to the sender: it must not have this side send to a third host.
+    fn may_answer(&self, way_back: &Ticket) -> bool {
+        self.host.is_none_or(|host| way_back.destination == host)
     }
 
     /// What is next: nothing yet, a record, or the end.
@@ -225,5 +247,32 @@ impl Record<'_> {
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hamlyn::ticket::TicketFlags;
+
+    fn way_back() -> Ticket {
+        let flags = TicketFlags::default();
+        Ticket { destination: 5, slot: 2, metadata_index: 0, key: 4, base: 0, length: 0, flags }
+    }
+
+    #[test]
+    fn way_back_leads_to_the_sender_alone() {
+        let head = Head { number: 0, length: 0, taken_in: 0, way_back: Some(way_back()), last: None };
+        let mut records = Records { host: Some(6), ..Records::default() };
+        assert_eq!(records.record_arrived(0, 0, &head.to_metadata().0), Err(ANOTHER_HOST));
+    }
+
+    #[test]
+    fn early_way_back_is_checked_once_the_host_is_known() {
+        for (host, lost) in [(5, None), (6, Some(PeerLoss::Violation(ANOTHER_HOST)))] {
+            let mut records = Records { way_back: Some(way_back()), ..Records::default() };
+            records.expect_from(host);
+            assert_eq!((records.lost, records.way_back.is_none()), (lost, lost.is_some()));
+        }
     }
 }

@@ -63,7 +63,7 @@ impl StreamSender {
         let mut way_back = Place::create(manager, WAY_BACK, 0)?;
         let ticket = way_back.ticket(0)?;
         let (tickets, record_size) = (seed.tickets().collect(), seed.record_size());
-        let state = Tickets { tickets, record_size, ..Tickets::default() };
+        let state = Tickets { tickets, record_size, host: seed.destination(), ..Tickets::default() };
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
             way_back.open_for(shared.clone());
             Shared { way_back, ticket, state: Mutex::new(state) }

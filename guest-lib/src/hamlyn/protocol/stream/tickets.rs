@@ -18,6 +18,8 @@ pub(super) struct Tickets {
     pub(super) tickets: VecDeque<Ticket>,
     /// In the order of their records.
     pub(super) used: VecDeque<Ticket>,
+    /// The receiver's host.
+    pub(super) host: u32,
     /// Bytes that each opens.
     pub(super) record_size: u32,
     /// How many records the receiver has released, as far as this end knows.
@@ -71,6 +73,9 @@ impl Tickets {
             if all > MAX_TICKETS || more.record_size() != self.record_size {
                 return Err("tickets that a stream does not have");
             }
+            if more.destination() != self.host {
+                return Err("tickets that lead to another host");
+            }
             self.tickets.extend(more.tickets());
         }
         if back.stop {
@@ -81,5 +86,24 @@ impl Tickets {
 
     pub(super) fn lose(&mut self, loss: PeerLoss) {
         self.lost = self.lost.or(Some(loss));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hamlyn::ticket::TicketFlags;
+
+    fn granted_by(host: u32) -> Result<(), &'static str> {
+        let flags = TicketFlags::default();
+        let first = Ticket { destination: 5, slot: 2, metadata_index: 3, key: 4, base: 0, length: 6, flags };
+        let mut tickets = Tickets { record_size: 6, host, ..Tickets::default() };
+        tickets.take_in(0, &Return { released: 0, grant: Some((first, 2)), stop: false }.to_metadata().0)
+    }
+
+    #[test]
+    fn granted_tickets_lead_to_the_receiver_alone() {
+        assert_eq!(granted_by(5), Ok(()));
+        assert_eq!(granted_by(6), Err("tickets that lead to another host"));
     }
 }

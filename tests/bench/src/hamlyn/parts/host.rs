@@ -5,7 +5,7 @@ use hamlyn_abi::family::area::HamlynArea;
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HamlynOpenSlot, HamlynOpenTerminus};
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
-use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_DMA, HamlynGather, HamlynRequest};
+use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_REQUEST_DMA, HamlynGather, HamlynRequest};
 use hamlyn_card::card::Progress;
 use hamlyn_card::ports::VolatileSlice;
 use hamlyn_card_hamlyn::{HamlynCard, HamlynOptions};
@@ -13,7 +13,7 @@ use hamlyn_test_host::hamlyn::{Done, HamlynCommands, HamlynProgram};
 use hamlyn_test_host::{Commands, Memory, list_pages};
 use zerocopy::IntoBytes;
 
-use super::{KEY, QUEUE_ENTRIES};
+use super::{FAST_BYTES, KEY, QUEUE_ENTRIES};
 use crate::engine::copies::PACKETS;
 
 type InMemory = hamlyn_test_host::Host<HamlynCard>;
@@ -73,6 +73,13 @@ impl Host {
     /// Posts a message of 64 bytes by direct I/O.
     pub(super) fn post(&mut self) {
         self.post_request(HamlynRequest { key: KEY, length: 64, ..Default::default() }, &[0x5a; 64]);
+    }
+
+    /// Posts a message of Table 4.
+    pub(super) fn post_fast(&mut self) {
+        let (metadata_index, length) = (HAMLYN_FAST_MODE, FAST_BYTES);
+        let request = HamlynRequest { key: KEY, metadata_index, length, ..Default::default() };
+        self.post_request(request, &[0x5a; FAST_BYTES as usize]);
     }
 
     /// Posts a message from the send buffer.

@@ -20,6 +20,10 @@ const QUEUE_ENTRIES: u32 = 1024;
 const HEADER_BYTES: usize = 40;
 /// Bytes of a message that is cut into packets.
 const LONG: u32 = 64 << 10;
+/// Bytes of Table 4's message.
+const FAST_BYTES: u32 = 16;
+/// The name of what is measured of it.
+pub(super) const FAST: &str = "16 bytes, fast mode";
 
 /// Delivers and copies so many packets. As in [`one_process`](crate::hamlyn::one_process), what callgrind counts are functions that are never
 /// inlined.
@@ -69,23 +73,27 @@ pub fn benchmark(criterion: &mut Criterion) -> anyhow::Result<()> {
         delivery(criterion, size, 1)?;
     }
     delivery(criterion, 4096, LONG as usize / 4096)?;
-    notification(criterion)
+    fast_delivery(criterion)?;
+    notification(criterion)?;
+    refusal(criterion)
 }
 
 /// Requests that a card makes into packets: short ones of a packet each, and a long one from a send buffer.
 fn segmentation(criterion: &mut Criterion) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("segmentation");
-    let (mut host, mut posted) = (Host::create()?, 0);
-    host.open_terminus()?;
-    group.throughput(Throughput::Elements(1));
-    group.bench_function("64 bytes", |bencher| {
-        bencher.iter(|| {
-            host.post();
-            host.transmit();
-            posted += 1;
+    for (name, post) in [("64 bytes", Host::post as fn(&mut Host)), (FAST, Host::post_fast)] {
+        let (mut host, mut posted) = (Host::create()?, 0);
+        host.open_terminus()?;
+        group.throughput(Throughput::Elements(1));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                post(&mut host);
+                host.transmit();
+                posted += 1;
+            });
         });
-    });
-    host.counted("packets_sent", posted)?;
+        host.counted("packets_sent", posted)?;
+    }
     let (mut host, mut posted) = (Host::create()?, 0);
     host.open_terminus()?;
     host.set_send_buffer(LONG)?;
@@ -120,6 +128,19 @@ fn delivery(criterion: &mut Criterion, size: u32, message: usize) -> anyhow::Res
     outcome.and_then(|()| delivery.finish())
 }
 
+/// Messages of Table 4: of 16 bytes in fast mode.
+fn fast_delivery(criterion: &mut Criterion) -> anyhow::Result<()> {
+    let mut group = criterion.benchmark_group("delivery");
+    let mut delivery = Delivery::create_fast()?;
+    group.throughput(throughput(FAST_BYTES));
+    let mut outcome = Ok(());
+    group.bench_function(FAST, |bencher| {
+        bencher.iter_custom(|count| timed(&mut outcome, || delivery.run(count)));
+    });
+    group.finish();
+    outcome.and_then(|()| delivery.finish())
+}
+
 /// Packets, and the host that they are delivered to, in laps: before each every packet gets bytes of its own, after it every byte
 /// is looked at. Neither is timed.
 pub struct Delivery {
@@ -133,7 +154,14 @@ impl Delivery {
     pub fn create(size: u32, message: usize) -> anyhow::Result<Self> {
         let mut host = Host::create()?;
         host.open_slot()?;
-        Ok(Self { packets: Packets::create(size, message)?, host, delivered: 0 })
+        Ok(Self { packets: Packets::create(size, 0, message)?, host, delivered: 0 })
+    }
+
+    /// Messages of Table 4.
+    fn create_fast() -> anyhow::Result<Self> {
+        let mut host = Host::create()?;
+        host.open_slot()?;
+        Ok(Self { packets: Packets::create(FAST_BYTES, HAMLYN_FAST_MODE, 1)?, host, delivered: 0 })
     }
 
     /// Delivers so many more. The time that took.
@@ -177,6 +205,30 @@ fn notification(criterion: &mut Criterion) -> anyhow::Result<()> {
     host.counted("notifications", delivered)
 }
 
+/// Packets that the card discards for their key (section 6.5).
+fn refusal(criterion: &mut Criterion) -> anyhow::Result<()> {
+    let mut group = criterion.benchmark_group("refusal");
+    let mut packet = wrong_key_packet()?;
+    let (mut host, mut refused) = (Host::create()?, 0);
+    host.open_slot()?;
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("wrong key", |bencher| {
+        bencher.iter(|| {
+            host.deliver(&[VolatileSlice::from(&mut packet[..])]);
+            refused += 1;
+        });
+    });
+    group.finish();
+    host.counted("refused_key", refused)
+}
+
+/// A packet whose key is wrong in one bit.
+fn wrong_key_packet() -> anyhow::Result<Vec<u8>> {
+    let mut packet = one_packet(64, 0)?;
+    packet[0x08] ^= 1;
+    Ok(packet)
+}
+
 /// Packets for a message area: the first's data goes to its start, the next's behind that, and so on. As in the fabric process,
 /// the header is the sending card's own, which has just written it, and the data is where the sender has it.
 struct Packets {
@@ -187,8 +239,8 @@ struct Packets {
 }
 
 impl Packets {
-    fn create(size: u32, message: usize) -> anyhow::Result<Self> {
-        let mut header = one_packet(size, 0)?;
+    fn create(size: u32, metadata_index: u32, message: usize) -> anyhow::Result<Self> {
+        let mut header = one_packet(size, metadata_index)?;
         header.truncate(HEADER_BYTES);
         Ok(Self { header, places: Places::create(size)?, message })
     }
@@ -232,10 +284,12 @@ mod tests {
         let packet = &mut one_packet(0, HAMLYN_FAST_MODE).unwrap()[..];
         host.deliver(&[VolatileSlice::from(packet)]);
         host.counted("notifications", 4).unwrap();
-        let mut packets = Packets::create(4096, 16).unwrap();
+        host.deliver(&[VolatileSlice::from(&mut wrong_key_packet().unwrap()[..])]);
+        host.counted("refused_key", 1).unwrap();
+        let mut packets = Packets::create(4096, 0, 16).unwrap();
         (0..40).for_each(|number| host.deliver(&packets.packet(number)));
         host.counted("notifications", 6).unwrap();
-        let mut packets = Packets::create(64, 1).unwrap();
+        let mut packets = Packets::create(64, 0, 1).unwrap();
         (0..3).for_each(|number| host.deliver(&packets.packet(number)));
         host.counted("notifications", 9).unwrap();
         host.open_terminus().unwrap();
@@ -243,12 +297,18 @@ mod tests {
         host.post_gather(LONG);
         host.transmit();
         host.counted("packets_sent", 16).unwrap();
+        host.post_fast();
+        host.transmit();
+        host.counted("packets_sent", 17).unwrap();
     }
 
     #[test]
     fn every_byte_of_every_lap_is_looked_at() {
         let mut delivery = Delivery::create(4096, 16).unwrap();
         delivery.run(2 * PACKETS as u64 + 64).unwrap();
+        delivery.finish().unwrap();
+        let mut delivery = Delivery::create_fast().unwrap();
+        delivery.run(PACKETS as u64 + 3).unwrap();
         delivery.finish().unwrap();
         crate::engine::copies::Copies::create(64).unwrap().run(PACKETS as u64 + 3).unwrap();
     }

@@ -1,0 +1,66 @@
+//! Retractions: what the card sends for a message that it began and cannot finish (section 2.5).
+//!
+//! Its terminus was closed or reset, or its memory is gone. The receiver's packet accumulator holds a count for each packet
+//! that was sent. If it kept them, the place would never again see a message of several packets as whole. So the card sends
+//! one more packet, without data, that takes the counts back.
+//!
+//! There are never more retractions for a host than termini. Each belongs to a message that was half sent, a terminus has
+//! one such message at a time, and while retractions wait the termini send nothing to that host.
+
+use std::collections::VecDeque;
+
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use hamlyn_card::card::Progress;
+use hamlyn_card::ports::{Link, VolatileSlice};
+use zerocopy::IntoBytes;
+
+use super::Sending;
+use crate::packet::PacketHeader;
+use crate::statistics::Counters;
+
+/// A retraction, and where it goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Retraction {
+    pub(super) destination: u16,
+    pub(super) header: PacketHeader,
+}
+
+/// The retractions that may go now. Those for a stopped host are [set aside](super::aside).
+#[derive(Debug, Default)]
+pub(super) struct Retractions(VecDeque<Retraction>);
+
+impl Retractions {
+    pub(super) fn add(&mut self, retractions: impl IntoIterator<Item = Retraction>) {
+        self.0.extend(retractions);
+    }
+
+    pub(super) fn are_due(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
+
+impl Sending {
+    /// Sends a retraction, if one is due.
+    pub(super) fn send_retraction(
+        &mut self,
+        link: &mut dyn Link,
+        counters: &mut Counters,
+    ) -> Option<Progress> {
+        while let Some(Retraction { destination, mut header }) = self.retractions.0.pop_front() {
+            let retraction = Retraction { destination, header };
+            if link.is_stopped(destination) {
+                counters.add(Statistic::LinkStalls, 1);
+                self.aside.put_retraction(retraction);
+                continue;
+            }
+            if !link.send(destination, &[VolatileSlice::from(header.as_mut_bytes())]) {
+                counters.add(Statistic::LinkStalls, 1);
+                self.retractions.0.push_front(retraction);
+                return Some(Progress::LinkFull);
+            }
+            counters.add(Statistic::PacketsSent, 1);
+            return Some(Progress::Worked);
+        }
+        None
+    }
+}
