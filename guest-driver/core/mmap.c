@@ -4,6 +4,7 @@
  * it. What is the card's own is mapped page by page, as it is touched, so that it can be taken away again.
  */
 #include <linux/file.h>
+#include <linux/io.h>
 
 #include "core.h"
 
@@ -171,21 +172,43 @@ static int mmap_touched(struct vm_area_struct *vma, struct card_object *object)
 	return 0;
 }
 
-/* Maps pages of the card that are an object's. */
+/*
+ * Maps pages of the card that are an object's. Uncached, though the BAR may be prefetchable: what a
+ * store publishes was stored before it, and write-combining buffers may be emptied in any order, so
+ * the card could take what is not there yet.
+ */
 int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object)
 {
 	int ret = mmap_touched(vma, object);
 
-	if (ret)
-		return ret;
-	/*
-	 * Uncached, though the BAR may be prefetchable: what a store publishes was stored before it,
-	 * and write-combining buffers may be emptied in any order, so the card could take what is
-	 * not there yet. (A hypervisor may override this with write-back, as the window is its
-	 * host's memory: then caches keep the order.)
-	 */
-	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
-	return 0;
+	if (!ret)
+		vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
+	return ret;
+}
+
+/* Maps windows that are an object's: cached if they are coherent memory, which keeps stores in order. */
+int hamlyn_mmap_windows(struct vm_area_struct *vma, struct card_object *object)
+{
+	if (!object->file->card->coherent)
+		return hamlyn_mmap_card(vma, object);
+	return mmap_touched(vma, object);
+}
+
+/*
+ * Maps all windows of a card for the driver: cached if they are coherent memory. On x86 this also
+ * decides for processes, because vmf_insert_pfn() takes the type of the range that is mapped here.
+ * That is uncached whatever is asked for where the firmware's MTRRs say so, as SeaBIOS' do below
+ * 4 GiB. Unmapped with the device.
+ */
+void __iomem *hamlyn_windows_map(struct hamlyn_card *card, resource_size_t start, u64 size)
+{
+	struct device *dev = &card->pdev->dev;
+	void *memory;
+
+	if (!card->coherent)
+		return devm_ioremap(dev, start, size);
+	memory = devm_memremap(dev, start, size, MEMREMAP_WB);
+	return IS_ERR(memory) ? NULL : (void __iomem __force *)memory;
 }
 
 /* Maps an object's memory so that it can be taken away again. */

@@ -66,6 +66,7 @@ mod shrimp_tools;
 mod snoop;
 mod tools;
 mod turn;
+mod windows;
 
 use serde_json::Value;
 
