@@ -73,8 +73,14 @@ static int card_read_identity(struct hamlyn_card *card, struct hamlyn_query *lim
 	       card_check_handshake(card);
 }
 
+static bool card_is_coherent(struct hamlyn_card *card)
+{
+	return card_register(card, HAMLYN_REG_FEATURES) & HAMLYN_FEATURE_COHERENT;
+}
+
 int hamlyn_card_identify(struct hamlyn_card *card)
 {
+	card->coherent = card_is_coherent(card);
 	return card_read_identity(card, &card->limits);
 }
 
@@ -87,7 +93,8 @@ bool hamlyn_card_changed(struct hamlyn_card *card)
 	struct hamlyn_query now = {};
 
 	lockdep_assert_held(&card->lock);
-	if (!card_read_identity(card, &now) && !memcmp(&now, &card->limits, sizeof(now)))
+	if (!card_read_identity(card, &now) && !memcmp(&now, &card->limits, sizeof(now)) &&
+	    card_is_coherent(card) == card->coherent)
 		return false;
 	dev_err(&card->dev, "this is not the card that was here before its reset: bind it anew\n");
 	return true;

@@ -245,6 +245,8 @@ struct hamlyn_card {
 	/* BAR 0, and the vectors' pending words, wherever the card has them, if it has. */
 	void __iomem *registers;
 	void __iomem *pending;
+	/* Its windows are coherent memory (HAMLYN_FEATURE_COHERENT). */
+	bool coherent;
 	struct pci_saved_state *state;
 	/* The command page. */
 	void *page;
@@ -538,6 +540,8 @@ int hamlyn_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
 int hamlyn_mmap_shared(struct vm_area_struct *vma, struct card_object *object,
 		       const struct hamlyn_pages *pages);
 int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object);
+int hamlyn_mmap_windows(struct vm_area_struct *vma, struct card_object *object);
+void __iomem *hamlyn_windows_map(struct hamlyn_card *card, resource_size_t start, u64 size);
 int hamlyn_mmap_withdrawable(struct vm_area_struct *vma, struct card_object *object);
 void hamlyn_withdraw(const struct card_object *object, u64 offset, u64 size);
 void hamlyn_unmap_card(struct card_object *object, u64 size);

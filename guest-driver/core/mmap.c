@@ -5,6 +5,7 @@
  * taken away again.
  */
 #include <linux/file.h>
+#include <linux/io.h>
 
 #include "core.h"
 
@@ -211,22 +212,58 @@ static int mmap_touched(struct vm_area_struct *vma, struct card_object *object)
  * @vma: the mapping
  * @object: the object whose kind says where they are
  *
+ * The pages are uncached, though the BAR may be prefetchable: what a store publishes was stored
+ * before it. Write-combining buffers may be emptied in any order, so the card could take what is
+ * not there yet.
+ *
  * Return: 0; -EINVAL for a private mapping, -EMFILE if the object has too many.
  */
 int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object)
 {
 	int ret = mmap_touched(vma, object);
 
-	if (ret)
-		return ret;
-	/*
-	 * Uncached, though the BAR may be prefetchable: what a store publishes was stored before
-	 * it, and write-combining buffers may be emptied in any order, so the card could take what
-	 * is not there yet. (A hypervisor may override this with write-back, as the window is its
-	 * host's memory: then caches keep the order.)
-	 */
-	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
-	return 0;
+	if (!ret)
+		vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
+	return ret;
+}
+
+/**
+ * hamlyn_mmap_windows() - map windows of the card, as they are touched
+ * @vma: the mapping
+ * @object: the object whose kind says where they are
+ *
+ * The pages are cached if the windows are coherent memory, which keeps stores in order.
+ *
+ * Return: as hamlyn_mmap_card().
+ */
+int hamlyn_mmap_windows(struct vm_area_struct *vma, struct card_object *object)
+{
+	if (!object->card->coherent)
+		return hamlyn_mmap_card(vma, object);
+	return mmap_touched(vma, object);
+}
+
+/**
+ * hamlyn_windows_map() - map all windows of a card for the driver
+ * @card: the card
+ * @start: bus address of the first window
+ * @size: size of all windows
+ *
+ * They are cached if they are coherent memory. On x86 this also decides for processes, because
+ * vmf_insert_pfn() takes the type of the range that is mapped here. The range is uncached whatever
+ * is asked for where the firmware's MTRRs say so, as SeaBIOS' do below 4 GiB.
+ *
+ * Return: the mapping, which goes with the device; NULL if it fails.
+ */
+void __iomem *hamlyn_windows_map(struct hamlyn_card *card, resource_size_t start, u64 size)
+{
+	struct device *dev = &card->pdev->dev;
+	void *memory;
+
+	if (!card->coherent)
+		return devm_ioremap(dev, start, size);
+	memory = devm_memremap(dev, start, size, MEMREMAP_WB);
+	return IS_ERR(memory) ? NULL : (void __iomem __force *)memory;
 }
 
 /**

@@ -9,7 +9,8 @@
 
 struct echo_parts {
 	struct hamlyn_card card;
-	/* The control page, behind the outboxes in BAR 2. */
+	/* BAR 2: the outboxes, and behind them the control page. */
+	void __iomem *memory;
 	void __iomem *control;
 	/* Where outboxes and doorbells lie. */
 	resource_size_t outboxes;

@@ -72,16 +72,9 @@ static struct echo_mailbox_object *mailbox_alloc(struct hamlyn_file *file, u32 r
 }
 
 /* The next owner does not see what the last one left in the outbox. */
-static int mailbox_zero_outbox(struct hamlyn_card *card, u32 index)
+static void mailbox_zero_outbox(struct hamlyn_card *card, u32 index)
 {
-	resource_size_t place = echo_parts(card)->outboxes + (u64)index * ECHO_OUTBOX_SIZE;
-	void __iomem *outbox = ioremap(place, ECHO_OUTBOX_SIZE);
-
-	if (!outbox)
-		return -ENOMEM;
-	memset_io(outbox, 0, ECHO_OUTBOX_SIZE);
-	iounmap(outbox);
-	return 0;
+	memset_io(echo_parts(card)->memory + (u64)index * ECHO_OUTBOX_SIZE, 0, ECHO_OUTBOX_SIZE);
 }
 
 /* Gives it a number, and has the card open it. */
@@ -106,8 +99,8 @@ static int mailbox_open(struct echo_mailbox_object *mailbox)
 	hamlyn_pages_describe(mailbox->inbox, &body.inbox);
 	hamlyn_sleepers_place(&mailbox->sleepers, parts->control + ECHO_CONTROL_ARMED +
 							  index * HAMLYN_ARMED_STRIDE);
-	ret = mailbox_zero_outbox(file->card, index) ?:
-	      hamlyn_command(file->card, ECHO_COMMAND_OPEN_MAILBOX, index, &body, sizeof(body));
+	mailbox_zero_outbox(file->card, index);
+	ret = hamlyn_command(file->card, ECHO_COMMAND_OPEN_MAILBOX, index, &body, sizeof(body));
 	if (!ret)
 		return 0;
 	xa_erase(&parts->mailboxes, index);
@@ -234,7 +227,7 @@ static int mailbox_mmap(struct card_object *object, struct vm_area_struct *vma, 
 
 	switch (offset) {
 	case MAP_OUTBOX:
-		return size == ECHO_OUTBOX_SIZE ? hamlyn_mmap_card(vma, object) : -EINVAL;
+		return size == ECHO_OUTBOX_SIZE ? hamlyn_mmap_windows(vma, object) : -EINVAL;
 	case MAP_DOORBELL:
 		return size == ECHO_DOORBELL_SIZE ? hamlyn_mmap_card(vma, object) : -EINVAL;
 	case MAP_INBOX:

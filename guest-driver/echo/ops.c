@@ -42,9 +42,10 @@ static int ops_prepare(struct hamlyn_card *card)
 		return ret;
 	parts->outboxes = pci_resource_start(pdev, BAR_OUTBOXES);
 	parts->doorbells = pci_resource_start(pdev, BAR_DOORBELLS);
-	parts->control = devm_ioremap(&pdev->dev, parts->outboxes + control, ECHO_CONTROL_SIZE);
-	if (!parts->control)
+	parts->memory = hamlyn_windows_map(card, parts->outboxes, control + ECHO_CONTROL_SIZE);
+	if (!parts->memory)
 		return -ENOMEM;
+	parts->control = parts->memory + control;
 	card->pending = parts->control + ECHO_CONTROL_PENDING;
 	return 0;
 }

@@ -24,7 +24,8 @@ enum { HAMLYN_KIND_SLOT, HAMLYN_KIND_TERMINUS, HAMLYN_KIND_QUEUE, HAMLYN_KIND_EX
 struct hamlyn_parts {
 	struct hamlyn_card card;
 
-	/* Of BAR 2 the control areas: first queues', then termini's. */
+	/* BAR 2: the termini's windows, and behind them the control areas: first queues', then termini's. */
+	void __iomem *memory;
 	void __iomem *control;
 	u32 terminus_control;
 	u32 control_size;
@@ -47,6 +48,12 @@ struct hamlyn_parts {
 };
 
 #define hamlyn_parts(of) container_of_const(of, struct hamlyn_parts, card)
+
+/* A terminus' window, for the driver. */
+static inline void __iomem *hamlyn_window(struct hamlyn_card *card, u32 terminus)
+{
+	return hamlyn_parts(card)->memory + (u64)terminus * HAMLYN_WINDOW_SIZE;
+}
 
 struct hamlyn_terminus {
 	struct card_object object;

@@ -47,7 +47,7 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 	       hamlyn_card_check_limit(card, "notification queues", limits->queues, 1, MAX_OBJECTS);
 }
 
-/* Windows and doorbells are for processes; of BAR 2 the driver maps only the control areas. */
+/* Windows and doorbells are for processes; the driver reaches windows, and the control areas behind them. */
 static int ops_map(struct hamlyn_card *card)
 {
 	struct hamlyn_parts *parts = hamlyn_parts(card);
@@ -68,9 +68,10 @@ static int ops_map(struct hamlyn_card *card)
 	parts->windows = pci_resource_start(pdev, BAR_WINDOWS);
 	parts->trapped_doorbells = pci_resource_start(pdev, BAR_DOORBELLS);
 	parts->doorbells = parts->trapped_doorbells;
-	parts->control = devm_ioremap(&pdev->dev, parts->windows + windows, parts->control_size);
-	if (!parts->control)
+	parts->memory = hamlyn_windows_map(card, parts->windows, windows + parts->control_size);
+	if (!parts->memory)
 		return -ENOMEM;
+	parts->control = parts->memory + windows;
 	card->pending = parts->control + HAMLYN_QUEUE_CONTROL_PENDING;
 	return 0;
 }

@@ -67,17 +67,9 @@ void hamlyn_terminus_put(struct hamlyn_terminus *terminus)
  * Clears the window, so that the next owner does not see what the last one left there, and because
  * the card counts the queue from 0.
  */
-static int terminus_zero_window(struct hamlyn_card *card, u32 index)
+static void terminus_zero_window(struct hamlyn_card *card, u32 index)
 {
-	void __iomem *window;
-
-	window = ioremap(hamlyn_parts(card)->windows + (u64)index * HAMLYN_WINDOW_SIZE,
-			 HAMLYN_WINDOW_SIZE);
-	if (!window)
-		return -ENOMEM;
-	memset_io(window, 0, HAMLYN_WINDOW_SIZE);
-	iounmap(window);
-	return 0;
+	memset_io(hamlyn_window(card, index), 0, HAMLYN_WINDOW_SIZE);
 }
 
 static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
@@ -106,8 +98,8 @@ static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 			      parts->control + parts->terminus_control + HAMLYN_TERMINUS_ARMED +
 				      terminus->object.index * HAMLYN_TERMINUS_CONTROL_STRIDE);
 	body.vector = terminus->sleepers.vector->number;
-	ret = terminus_zero_window(card, terminus->object.index) ?:
-	      hamlyn_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->object.index, &body,
+	terminus_zero_window(card, terminus->object.index);
+	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->object.index, &body,
 			     sizeof(body));
 	if (ret)
 		goto release_index;

@@ -286,10 +286,9 @@ static int wellknown_open(struct hamlyn_wellknown *own)
 	if (!card->live)
 		return -ENODEV;
 	own->terminus = xa_load(&parts->termini, terminus.terminus);
-	own->window = ioremap(parts->windows + (u64)terminus.terminus * HAMLYN_WINDOW_SIZE,
-			      HAMLYN_WINDOW_SIZE);
+	own->window = hamlyn_window(card, terminus.terminus);
 	own->doorbell = wellknown_map_doorbell(card, terminus.terminus);
-	if (!own->window || !own->doorbell)
+	if (!own->doorbell)
 		return -ENOMEM;
 	own->queue = xa_load(&parts->queues, queue.queue);
 	own->tail = 0;
@@ -328,8 +327,6 @@ void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *close
 	hamlyn_system_stop(card->system);
 	while (hamlyn_file_close_next(&own->file, closed))
 		;
-	if (own->window)
-		iounmap(own->window);
 	if (own->doorbell)
 		iounmap(own->doorbell);
 	own->window = NULL;

@@ -18,7 +18,7 @@ int hamlyn_terminus_mmap(struct card_object *object, struct vm_area_struct *vma,
 
 	switch (offset) {
 	case HAMLYN_MAP_WINDOW:
-		return size == HAMLYN_WINDOW_SIZE ? hamlyn_mmap_card(vma, object) : -EINVAL;
+		return size == HAMLYN_WINDOW_SIZE ? hamlyn_mmap_windows(vma, object) : -EINVAL;
 	case HAMLYN_MAP_DOORBELL:
 		return size == HAMLYN_DOORBELL_SIZE ? hamlyn_mmap_card(vma, object) : -EINVAL;
 	case HAMLYN_MAP_STATUS:

@@ -43,7 +43,7 @@ struct echo_open_mailbox {
 #define ECHO_MODEL 13
 
 /* Value of HAMLYN_REG_ABI_VERSION for the echo card. */
-#define ECHO_ABI_VERSION 0x00010000
+#define ECHO_ABI_VERSION 0x00010001
 
 /* Inboxes: rings of records in the receiver's memory. */
 

@@ -147,7 +147,7 @@ struct hamlyn_open_slot {
 #define HAMLYN_MODEL_HAMLYN 1
 
 /* Value of HAMLYN_REG_ABI_VERSION for the Hamlyn card. */
-#define HAMLYN_ABI_VERSION 0x00020004
+#define HAMLYN_ABI_VERSION 0x00020005
 
 /* A metadata entry (section 2.4, Table 2): 128 bytes in the receiving application's own memory. */
 

@@ -242,6 +242,19 @@ struct hamlyn_test_dma {
  */
 #define HAMLYN_REG_SCRATCH 0x014
 
+/* RO. What the card is beyond its contract: HAMLYN_FEATURE_COHERENT. A card without this register reads as 0. */
+#define HAMLYN_REG_FEATURES 0x05c
+
+/*
+ * Windows that a BAR maps are memory of the machine's host, which card and guest reach through one coherent cache.
+ *
+ * The driver maps them cached (write-back) then, and uncached otherwise. A card of hardware does not set it: it sees a
+ * cached store when the line is evicted, and the guest never sees its stores in a line that it has cached. Each side
+ * orders its accesses as between processors: a store that publishes is a release, a load that looks for one is an
+ * acquire, and a full barrier stands between a store and a load that must not pass it.
+ */
+#define HAMLYN_FEATURE_COHERENT 1
+
 /* A card's interrupts: MSI-X vectors, of which the first is the link's. */
 
 /* WO. Self-test of interrupts: raises the MSI-X vector whose number is written. */

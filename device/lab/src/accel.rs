@@ -5,9 +5,11 @@ use std::fs::{self, OpenOptions};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use serde::Deserialize;
 
 /// What a person asks for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Accel {
     /// KVM where it works, otherwise TCG.
     #[default]

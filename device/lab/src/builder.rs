@@ -12,7 +12,7 @@ use super::processes::Directory;
 use super::qemu::{CARD_SLOT, Functions, Machine};
 use super::service::{Recipe, Service};
 use super::stores::{self, Snoop, Stores};
-use super::{Accel, Accelerator, Added, Card, Kit, Lab, Memory, Vm, image};
+use super::{Accel, Accelerator, Added, Card, Host, Kit, Lab, Memory, Vm, image};
 
 /// More arguments for a machine's QEMU, from its index and the lab's directory.
 type QemuArgs = dyn Fn(usize, &Path) -> Vec<String>;
@@ -198,6 +198,7 @@ impl Builder {
             None => Kit::find()?,
         };
         self.memory = self.memory.with(kit.extra_memory);
+        self.adapt(&kit.host);
         let accelerator = self.accel.decide()?;
         ensure!(!self.network || self.vms == 2, "the network links two machines, not {}", self.vms);
         let cards = self.vms + self.spare_cards;
@@ -245,6 +246,19 @@ impl Builder {
             vm.wait_until_ready()?;
         }
         Ok(Lab { door: None, vms, cards, services, stores, directory })
+    }
+
+    /// Takes over what the host needs.
+    fn adapt(&mut self, host: &Host) {
+        self.accel = host.accel.unwrap_or(self.accel);
+        if !host.kernel_args.is_empty() {
+            self.append = format!("{} {}", host.kernel_args, self.append);
+        }
+        self.patience = self.patience.max(Duration::from_secs(host.patience_s));
+        let flag = "--handshake";
+        if let Some(period) = host.handshake_ms.filter(|_| !self.card_args.iter().any(|word| word == flag)) {
+            self.card_args.extend([flag.to_owned(), period.to_string()]);
+        }
     }
 
     /// A switch process and a process for each card.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
+use super::Accel;
+
 /// Where the parts of a virtual machine are. The file names them relative to its own folder, so that a tree that was copied or
 /// moved has its own kit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -24,6 +26,23 @@ pub struct Kit {
     /// MiB that this kernel needs beside what a machine is given: a debug kernel's shadow memory.
     #[serde(default)]
     pub extra_memory: u32,
+    /// How machines run on this host.
+    #[serde(default)]
+    pub host: Host,
+}
+
+/// What a host needs that is itself an emulated machine, and slow: `images/kvm` makes one. Other kits leave it out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Host {
+    /// Runs every machine, whatever a lab asks for; the lab fails if it does not work.
+    pub accel: Option<Accel>,
+    /// Words for each kernel's command line.
+    pub kernel_args: String,
+    /// The handshake period of cards that set none, in milliseconds.
+    pub handshake_ms: Option<u32>,
+    /// The least time to wait for a guest and for each word of a program in it, in seconds.
+    pub patience_s: u64,
 }
 
 impl Kit {
@@ -132,6 +151,27 @@ mod tests {
         std::os::unix::fs::symlink(one.join("cache"), &link).unwrap();
         let kit = Kit::read(&link.join("kit.json")).unwrap();
         assert_eq!(kit.programs.canonicalize().unwrap(), one.join("target"));
+    }
+
+    #[test]
+    fn kit_describes_slow_host() {
+        let parts = json!({ "qemu": "/", "kernel": "/", "initrd": "/", "module": "/", "programs": "/" });
+        let read = |host: Option<serde_json::Value>| {
+            let mut kit = parts.clone();
+            kit.as_object_mut().unwrap().extend(host.map(|host| ("host".to_owned(), host)));
+            serde_json::from_value::<Kit>(kit).map(|kit| kit.host)
+        };
+        assert_eq!(read(None).unwrap(), Host::default());
+        let slow =
+            json!({ "accel": "kvm", "kernel_args": "nokaslr", "handshake_ms": 60000, "patience_s": 900 });
+        let expected = Host {
+            accel: Some(Accel::Kvm),
+            kernel_args: "nokaslr".into(),
+            handshake_ms: Some(60_000),
+            patience_s: 900,
+        };
+        assert_eq!(read(Some(slow)).unwrap(), expected);
+        assert!(read(Some(json!({ "patience": 900 }))).unwrap_err().to_string().contains("patience"));
     }
 
     #[test]

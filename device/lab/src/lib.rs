@@ -40,7 +40,7 @@ pub use door::Doorway;
 pub use hamlyn_agent::loader::Needs;
 pub use hamlyn_agent::protocol::{Exit, Program, What};
 pub use image::Added;
-pub use kit::Kit;
+pub use kit::{Host, Kit};
 pub use processes::{Held, cores, hamlyn, keep, tether};
 pub use qemu::{CARD_SLOT, Functions, Memory, card_arguments, snoop_arguments};
 pub use remote::{Input, Remote};

@@ -150,15 +150,31 @@ static void send_pages(struct clan_card *card, struct clan_endpoint *endpoint, c
 	clan_aperture_destroy(from);
 }
 
+/* A load of 16 bytes of the other's memory, by the program's own instruction: it crosses the network in pieces. */
+static int loads_vector(struct clan_window *window, size_t offset, const char *expected)
+{
+	const char *from = (const char *)clan_window_data(window) + offset;
+	char bytes[16];
+
+#ifdef __SSE2__
+	__asm__ volatile("movdqu %1, %%xmm0\n\tmovdqu %%xmm0, %0"
+			 : "=m"(bytes) : "m"(*(const char (*)[16])from) : "xmm0");
+#else
+	memcpy(bytes, from, sizeof(bytes));
+#endif
+	return !memcmp(bytes, expected, sizeof(bytes));
+}
+
 static void send_all(struct clan_card *card, size_t length)
 {
-	static const char text[] = "hello from C";
+	static const char text[16] = "hello from C";
 	struct clan_descriptor descriptor;
 	uint8_t told[CLAN_TOLD_SIZE];
 	struct clan_window *window;
 	struct asking asking;
 	struct clan_peer peer;
 	uint64_t loaded;
+	int vector;
 
 	must(clan_endpoint_create(card, NULL, &asking.endpoint));
 	ask_all(card, ask, &asking);
@@ -172,9 +188,10 @@ static void send_all(struct clan_card *card, size_t length)
 	must(clan_store(window, PAGES_FLAG, length, 8));
 	/* A read across the network. */
 	must(clan_load(window, FLAG, 8, &loaded));
+	vector = loads_vector(window, MESSAGE, text);
 	must(clan_connection_receive(asking.connection, &told, PATIENCE_MS));
-	printf("{\"sent\":%zu,\"loaded\":%s,\"answer\":\"%.*s\"}\n", length, loaded == strlen(text) ? "true" : "false",
-	       (int)sizeof(told), (const char *)told);
+	printf("{\"sent\":%zu,\"loaded\":%s,\"vector\":%s,\"answer\":\"%.*s\"}\n", length,
+	       loaded == strlen(text) ? "true" : "false", vector ? "true" : "false", (int)sizeof(told), (const char *)told);
 	must(clan_connection_close(asking.connection, NULL, 0));
 	clan_window_destroy(window);
 	clan_endpoint_destroy(asking.endpoint);

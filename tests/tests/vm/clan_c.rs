@@ -42,6 +42,7 @@ fn windows_dma_and_tripwires_reach_another_machine_from_c() -> Result<()> {
         ensure!(received.contains(&json!({ "received": count, "verified": true })), "{received:?}");
         let told = sent[0]["answer"].as_str().unwrap_or_default().trim_end_matches('\0');
         ensure!(sent[0]["sent"] == count && sent[0]["loaded"] == true && told == "thank you", "{sent:?}");
+        ensure!(sent[0]["vector"] == true, "a load of 16 bytes: {sent:?}");
     }
     Ok(())
 }

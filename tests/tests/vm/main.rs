@@ -67,6 +67,7 @@ mod shrimp_tools;
 mod snoop;
 mod tools;
 mod turn;
+mod windows;
 
 use serde_json::Value;
 

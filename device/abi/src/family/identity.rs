@@ -25,3 +25,13 @@ pub const HAMLYN_REG_ABI_VERSION: u32 = 0x008;
 /// RW. Self-test of register access: reads as the complement of what was written. So does every doorbell, of either
 /// function: a driver can tell whether a second function is this card's.
 pub const HAMLYN_REG_SCRATCH: u32 = 0x014;
+/// RO. What the card is beyond its contract: [`HAMLYN_FEATURE_COHERENT`]. A card without this register reads as 0.
+pub const HAMLYN_REG_FEATURES: u32 = 0x05c;
+
+/// Windows that a BAR maps are memory of the machine's host, which card and guest reach through one coherent cache.
+///
+/// The driver maps them cached (write-back) then, and uncached otherwise. A card of hardware does not set it: it sees a
+/// cached store when the line is evicted, and the guest never sees its stores in a line that it has cached. Each side
+/// orders its accesses as between processors: a store that publishes is a release, a load that looks for one is an
+/// acquire, and a full barrier stands between a store and a load that must not pass it.
+pub const HAMLYN_FEATURE_COHERENT: u32 = 1;

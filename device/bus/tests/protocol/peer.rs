@@ -1,18 +1,24 @@
 //! The crate `vfio_user` as the client: somebody else's reading of the protocol.
 
 use crate::harness::*;
-use hamlyn_bus::Server;
+use hamlyn_bus::{GuestMemory, Server};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use vfio_user::Client as Peer;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
-/// Run a server in a thread while `client` talks to it; the result is what the function saw.
+/// Runs a server in a thread while `client` talks to it; returns what the function saw.
 fn with_server(client: impl FnOnce(&std::path::Path)) -> Scratch {
+    with_server_for(GuestMemory::default(), client)
+}
+
+/// The same, for a client with this kind of memory.
+pub(crate) fn with_server_for(memory: GuestMemory, client: impl FnOnce(&std::path::Path)) -> Scratch {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("function");
-    let server = Server::bind(&path, description()).unwrap();
+    let mut server = Server::bind(&path, description()).unwrap();
+    server.set_guest_memory(memory);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let function = scope.spawn(|| serve(server, &done));

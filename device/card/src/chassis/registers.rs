@@ -56,6 +56,8 @@ pub struct Chassis {
     place: Option<Place>,
     /// How often the link has changed.
     link_changes: u32,
+    /// `HAMLYN_FEATURE_*`.
+    features: u32,
     scratch: u32,
     /// The command page.
     pub command: CommandPage,
@@ -71,15 +73,23 @@ impl Chassis {
             handshake: Handshake::new(plate.handshake_ms),
             place: None,
             link_changes: 0,
+            features: 0,
             scratch: 0,
             command: CommandPage::default(),
         }
     }
 
+    /// The same card, but its windows are memory of the machine's host ([`HAMLYN_FEATURE_COHERENT`]), or they are not.
+    #[must_use]
+    pub fn with_coherent_windows(mut self, coherent: bool) -> Self {
+        self.features = if coherent { HAMLYN_FEATURE_COHERENT } else { 0 };
+        self
+    }
+
     /// Back to the state at power-on, but for the link, which is nothing of the host's.
     pub fn reset(&mut self) {
-        let Self { place, link_changes, .. } = *self;
-        *self = Self { place, link_changes, ..Self::new(self.plate) };
+        let Self { place, link_changes, features, .. } = *self;
+        *self = Self { place, link_changes, features, ..Self::new(self.plate) };
     }
 
     /// Whether the card takes what arrives; else it discards it (section 2.8).
@@ -101,6 +111,7 @@ impl Chassis {
             HAMLYN_REG_LINK => self.place.is_some().into(),
             HAMLYN_REG_LINK_CHANGES => self.link_changes.into(),
             HAMLYN_REG_SCRATCH => self.scratch(),
+            HAMLYN_REG_FEATURES => self.features.into(),
             HAMLYN_REG_CONTROL if self.enabled => HAMLYN_CONTROL_ENABLE.into(),
             HAMLYN_REG_CONTROL => 0,
             HAMLYN_REG_VECTORS => vectors.into(),

@@ -56,7 +56,7 @@ impl EchoCard {
             handshake_ms,
         };
         Self {
-            chassis: Chassis::new(plate),
+            chassis: Chassis::new(plate).with_coherent_windows(true),
             mailboxes: Table::new(mailboxes),
             turn: 0,
             counters: Counters::default(),

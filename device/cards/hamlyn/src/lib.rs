@@ -75,7 +75,8 @@ impl HamlynCard {
                 abi_version: HAMLYN_ABI_VERSION,
                 vectors: options.vectors,
                 handshake_ms: options.handshake_ms,
-            }),
+            })
+            .with_coherent_windows(options.coherent_windows),
             sending: Sending::new(&options),
             receiving: Receiving::new(slots, options.queues),
             control: Control::new(&options),

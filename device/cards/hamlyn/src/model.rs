@@ -38,6 +38,12 @@ pub static MODEL: Model = Model {
             about: "Interrupt vectors: 2 to 16",
             default: BY_DEFAULT.vectors,
         },
+        Setting {
+            name: "coherent-windows",
+            unit: "0|1",
+            about: "Whether drivers may map windows cached: 1, or 0 as at a card of hardware, to compare",
+            default: BY_DEFAULT.coherent_windows as u32,
+        },
         Setting::HANDSHAKE,
     ],
     bursts: None,
@@ -52,6 +58,7 @@ fn make(choice: &Choice) -> Result<Box<dyn Card + Send>, MakeError> {
         queues: choice.get("queues")?,
         vectors: choice.get("vectors")?,
         handshake_ms: choice.get("handshake")?,
+        coherent_windows: choice.in_range("coherent-windows", "coherent windows", 0..=1)? == 1,
     };
     Ok(Box::new(HamlynCard::new(options)?))
 }
@@ -69,6 +76,7 @@ mod tests {
             ("queues", 5000, "number of notification queues 5000 is out of range"),
             ("vectors", 1, "number of vectors 1 is out of range"),
             ("handshake", 7, "handshake period in ms 7 is out of range"),
+            ("coherent-windows", 2, "coherent windows 2 is out of range"),
         ] {
             let mut choice = Choice::of(&MODEL);
             choice.set(setting, value).unwrap();

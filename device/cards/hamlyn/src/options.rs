@@ -30,6 +30,9 @@ pub struct HamlynOptions {
     /// How long the host may go without restarting the handshake timer (section 2.8), in milliseconds: 100 to 600,000,
     /// or 0 for ever. Long by default: a machine that is emulated on a busy host may be late, and is not dead.
     pub handshake_ms: u32,
+    /// Whether the card says that its windows are memory of the machine's host, so that the driver maps them cached. They
+    /// are; a card that does not say so is what one of hardware would be.
+    pub coherent_windows: bool,
 }
 
 impl HamlynOptions {
@@ -41,6 +44,7 @@ impl HamlynOptions {
         queues: 256,
         vectors: 8,
         handshake_ms: 8000,
+        coherent_windows: true,
     };
 }
 

@@ -32,6 +32,7 @@ impl Model for Hamlyn {
             queues: 6 + u32::from(scenario.connections),
             vectors: 4,
             handshake_ms: scenario.handshake_steps * scenario.step_ms as u32,
+            ..HamlynOptions::DEFAULT
         };
         let well_known = scenario.connections.then(|| {
             let system = System::new(rng.next() as u32, scenario.peer_timeout_ms as u32);

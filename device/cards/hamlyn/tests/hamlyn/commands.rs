@@ -4,6 +4,7 @@ use crate::support::{Host, Two, request};
 use hamlyn_abi::family::area::{HAMLYN_MAX_AREA, HamlynArea};
 use hamlyn_abi::family::command::*;
 use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
+use hamlyn_abi::family::identity::{HAMLYN_FEATURE_COHERENT, HAMLYN_REG_FEATURES};
 use hamlyn_abi::family::link::{HAMLYN_REG_LINK_CHANGES, HAMLYN_REG_PORTS};
 use hamlyn_abi::family::sleep::{HAMLYN_ARMED_FIRED, HAMLYN_ARMED_YES, HAMLYN_PENDING_STRIDE};
 use hamlyn_abi::hamlyn::command::*;
@@ -200,4 +201,14 @@ fn the_card_counts_how_often_its_link_has_changed() {
     host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_RESET.into());
     assert_eq!(changes(&mut host), 4, "a reset does not hide a change");
     assert_eq!(host.read_register(HAMLYN_REG_PORTS, 4), 9);
+}
+
+#[test]
+fn features_say_coherent_before_and_after_reset() {
+    for (coherent_windows, expected) in [(true, u64::from(HAMLYN_FEATURE_COHERENT)), (false, 0)] {
+        let mut host = Host::new(0, HamlynOptions { coherent_windows, ..HamlynOptions::default() });
+        assert_eq!(host.read_register(HAMLYN_REG_FEATURES, 4), expected);
+        host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_RESET.into());
+        assert_eq!(host.read_register(HAMLYN_REG_FEATURES, 4), expected);
+    }
 }
