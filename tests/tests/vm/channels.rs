@@ -35,6 +35,27 @@ fn programs_in_c_and_in_rust_talk_by_a_channel() -> Result<()> {
     Ok(())
 }
 
+/// The pages of its user are used up when a client asks: that one is refused, and the next is served.
+#[test]
+fn a_c_server_outlives_a_client_it_cannot_accept() -> Result<()> {
+    let lab = express_lab();
+    let mut server = lab.vm(1).run(["c-express", "serve", "chan"])?;
+    ensure!(server.answer()? == json!({ "listening": true }));
+    let (mut hog, mut watcher) = (desk(&lab, 1)?, desk(&lab, 1)?);
+    for bytes in [65536, 4096] {
+        while hog.ask(&format!("make 0 {bytes}"))?["error"].is_null() {}
+    }
+    let refused = lab.vm(0).run(["c-express", "1", "chan", "first"])?.wait()?;
+    ensure!(refused == Exit::Code(1), "{refused:?}");
+    let said = server.answer()?;
+    ensure!(said["refused"].is_string(), "{said}");
+    drop(hog);
+    eventually(|| nobody_has_any(&mut watcher, 0), "the pages are given back")?;
+    let answers = lab.vm(0).run(["c-express", "1", "chan", "next"])?.finish()?;
+    ensure!(answers == [json!({ "express": true }), json!({ "back": "next" })], "{answers:?}");
+    Ok(())
+}
+
 /// An area of C's in machine 0: the program, and the area's number and key.
 fn c_area(lab: &Lab) -> Result<(Run, [String; 2])> {
     let mut area = lab.vm(0).run(["c-express", "area", "1"])?;
