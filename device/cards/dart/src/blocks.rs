@@ -18,7 +18,7 @@ pub(crate) fn span(mask: u8, length: usize) -> Range<usize> {
     let Some(first) = words.next() else { return 0..0 };
     // The last selected word is in one of the last two blocks.
     let tail = (length / BLOCK).saturating_sub(1) * BLOCK;
-    let last = (tail..length).step_by(WORD).filter(|at| is_selected(mask, *at)).last();
+    let last = (tail..length).step_by(WORD).rfind(|at| is_selected(mask, *at));
     first..(last.unwrap_or(first) + WORD).min(length)
 }
 

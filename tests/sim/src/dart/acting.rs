@@ -12,8 +12,8 @@ use zerocopy::FromZeros;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
+use super::calling::is_question;
 use super::effects::{BARRIER, COMPARE_AND_SWAP, FETCH_AND_INCREMENT, Outcome, outcome};
-use super::interpreter::is_question;
 use super::ledger::{Arrived, LEFT};
 use super::model::Dart;
 use super::opening::PROCESSES;

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use hamlyn_abi::dart::trap::*;
 
-use super::interpreter::{self, Entry, Trap, interpret, is_implemented};
+use super::calling::{self, Entry};
+use super::interpreter::{self, Trap, interpret, is_implemented};
 use super::ledger::{Arrived, End, Piece};
 use super::packet::{BLOCK, Message};
 
@@ -95,7 +96,7 @@ fn called(end: &End, program: &[Entry], message: &Message) -> Option<(u32, u64)>
         return Some(own);
     }
     let call = interpreter::Message { opcode: own.0, indices: control.indices, operand: own.1 };
-    let called = interpreter::called(call, program.get(end.program.clone())?);
+    let called = calling::called(call, program.get(end.program.clone())?);
     called.filter(|(opcode, _)| is_implemented(*opcode) && opcode & 7 != CALL)
 }
 

@@ -9,7 +9,7 @@ use hamlyn_abi::dart::control::DartControl;
 use crate::engine::area::Area;
 use crate::engine::memory::PAGE;
 
-use super::interpreter::Entry;
+use super::calling::Entry;
 use super::packet::Message;
 
 /// A message that has arrived and is not done with.

@@ -35,6 +35,8 @@
 //! | `model` | what the engine asks |
 
 mod acting;
+#[path = "../../../../device/cards/dart/tests/operation_logic/calling.rs"]
+mod calling;
 mod effects;
 mod explaining;
 #[path = "../../../../device/cards/dart/tests/operation_logic/interpreter.rs"]

@@ -15,7 +15,7 @@ use crate::engine::memory::{PAGE, Right};
 use crate::engine::violation::Violation;
 use crate::engine::world::World;
 
-use super::interpreter::Entry;
+use super::calling::Entry;
 use super::ledger::{BROKEN, End, Endpoint, Ledger, Queue};
 use super::machine::Machine;
 use super::model::{Dart, OPTIONS};

@@ -3,7 +3,8 @@
 use hamlyn_abi::dart::control::{DART_BLOCK, DartControl};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::interpreter::{is_implemented, is_question};
+use super::calling::is_question;
+use super::interpreter::is_implemented;
 
 pub(super) const MESSAGE: u32 = 0;
 pub(super) const ANSWER: u32 = 1;

@@ -8,8 +8,9 @@ use zerocopy::IntoBytes;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
+use super::calling::is_question;
 use super::explaining::explain;
-use super::interpreter::{is_implemented, is_question};
+use super::interpreter::is_implemented;
 use super::ledger::{DROPPED, End, LEFT, Ledger, Piece, Question, Send, Spaces};
 use super::model::{Dart, MOST_SENDS};
 use super::packet::{BLOCK, CREDITS, Letter, MESSAGE, Message};

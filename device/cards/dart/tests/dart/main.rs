@@ -2,6 +2,8 @@
 
 mod answers;
 mod breaking;
+#[path = "../operation_logic/calling.rs"]
+mod calling;
 mod commands;
 mod credits;
 #[path = "../operation_logic/drawing.rs"]

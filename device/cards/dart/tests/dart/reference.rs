@@ -1,6 +1,7 @@
 //! What `docs/dart.md` says that a whole message does, plainly: to registers by the interpreter, to memory here.
 
-use crate::interpreter::{self, Entry, Trap, called, interpret, is_implemented, is_question};
+use crate::calling::{Entry, called, is_question};
+use crate::interpreter::{self, Trap, interpret, is_implemented};
 
 const READ: u32 = 3;
 const WRITE_MULTIPLE: u32 = 2;

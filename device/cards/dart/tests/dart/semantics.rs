@@ -9,8 +9,9 @@ use hamlyn_test_host::Commands;
 use proptest::prelude::*;
 use zerocopy::{FromZeros, IntoBytes};
 
+use crate::calling::{Entry, is_question};
 use crate::drawing::{index, number, opcode};
-use crate::interpreter::{self, Entry, is_question};
+use crate::interpreter;
 use crate::reference::{Message, Outcome, Page, Receiver};
 use crate::support::*;
 
@@ -57,7 +58,7 @@ fn word(any: u32) -> u32 {
             DART_MAIN_CALL
                 | any >> 4 & DART_CALL_ASKS
                 | DART_CALL_OPERAND
-                | (any >> 8) % 6 << DART_CALL_ENTRY_SHIFT
+                | ((any >> 8) % 6) << DART_CALL_ENTRY_SHIFT
         }
         2 => DART_MAIN_EXCEPTION | any,
         _ => opcode(any.rotate_left(4)),

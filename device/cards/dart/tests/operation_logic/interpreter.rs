@@ -41,7 +41,7 @@ enum Step {
 }
 
 /// Bits `low` to `high` of a word.
-fn bits(word: u32, low: u32, high: u32) -> u32 {
+pub(crate) fn bits(word: u32, low: u32, high: u32) -> u32 {
     word >> low & ((1 << (high - low + 1)) - 1)
 }
 
@@ -74,35 +74,6 @@ pub(crate) fn is_implemented(opcode: u32) -> bool {
         _ => true,
     };
     !unnamed && addressed && operations && comparison
-}
-
-/// An entry of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) opcode: u32,
-    /// The operand is the caller's.
-    pub(crate) is_callers: bool,
-    pub(crate) operand: u64,
-}
-
-/// What is executed for a CALL: opcode and operand of an entry. None: the program has no such entry, or the caller no operand for it.
-pub(crate) fn called(call: Message, program: &[Entry]) -> Option<(u32, u64)> {
-    let has_operand = bits(call.opcode, 4, 4) == 1;
-    let number = if has_operand { bits(call.opcode, 16, 31).into() } else { call.operand };
-    let entry = program.get(usize::try_from(number).ok()?)?;
-    match (entry.is_callers, has_operand) {
-        (true, false) => None,
-        (true, true) => Some((entry.opcode, call.operand)),
-        (false, _) => Some((entry.opcode, entry.operand)),
-    }
-}
-
-/// Whether a message is a question by what it says itself.
-pub(crate) fn is_question(opcode: u32) -> bool {
-    match bits(opcode, 0, 2) {
-        CALL => bits(opcode, 3, 3) == 1,
-        main => (3..=ANSWER).contains(&main),
-    }
 }
 
 /// The steps that are there, in their order.

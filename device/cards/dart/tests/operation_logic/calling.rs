@@ -1,0 +1,32 @@
+//! What `docs/dart.md` says of a CALL, word for word.
+
+use super::interpreter::{Message, bits};
+
+/// An entry of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) opcode: u32,
+    /// The operand is the caller's.
+    pub(crate) is_callers: bool,
+    pub(crate) operand: u64,
+}
+
+/// What is executed for a CALL: opcode and operand of an entry. None: the program has no such entry, or the caller no operand for it.
+pub(crate) fn called(call: Message, program: &[Entry]) -> Option<(u32, u64)> {
+    let has_operand = bits(call.opcode, 4, 4) == 1;
+    let number = if has_operand { bits(call.opcode, 16, 31).into() } else { call.operand };
+    let entry = program.get(usize::try_from(number).ok()?)?;
+    match (entry.is_callers, has_operand) {
+        (true, false) => None,
+        (true, true) => Some((entry.opcode, call.operand)),
+        (false, _) => Some((entry.opcode, entry.operand)),
+    }
+}
+
+/// Whether a message is a question by what it says itself.
+pub(crate) fn is_question(opcode: u32) -> bool {
+    match bits(opcode, 0, 2) {
+        6 => bits(opcode, 3, 3) == 1,
+        main => (3..=5).contains(&main),
+    }
+}
