@@ -296,6 +296,9 @@ int dart_connect(struct hamlyn_file *file, void *argument)
 	connection = connection_find(file, peer->connection);
 	if (!connection)
 		return -ENOENT;
+	/* Once, whatever the card says: there is one farewell. */
+	if (connection->farewell)
+		return -EBUSY;
 	ret = hamlyn_command(file->card, DART_COMMAND_CONNECT, peer->connection, &body, sizeof(body));
 	if (ret)
 		return ret;
@@ -342,8 +345,10 @@ static void connection_gone(struct dart_connection_object *connection)
 	struct dart_break body = { .why = DART_BROKEN_GONE };
 
 	dart_farewell_forget(connection);
-	hamlyn_command(connection->card, DART_COMMAND_BREAK, connection->object.index, &body,
-		       sizeof(body));
+	/* A card that has failed in the loop of dart_lost() is stopped once. */
+	if (connection->card->live)
+		hamlyn_command(connection->card, DART_COMMAND_BREAK, connection->object.index,
+			       &body, sizeof(body));
 }
 
 /* Another host's driver says something. It is not believed but checked: who has the key may say it. */

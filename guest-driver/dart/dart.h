@@ -76,8 +76,10 @@ struct dart_endpoint_object {
 	u64 length;
 	/* Connections that name it. */
 	u32 connections;
-	/* Pages that the card may know, by number; and whether it may be told of any. */
+	/* Pages that the card may know: by number, the oldest first, and how many; whether it may be told of any. */
 	struct xarray frames;
+	struct list_head by_age;
+	u32 count;
 	bool told;
 };
 
@@ -136,6 +138,7 @@ struct dart_endpoint_object *dart_endpoint_find(struct hamlyn_file *file, u32 in
 extern const struct mmu_interval_notifier_ops dart_endpoint_pages;
 void dart_pages_begin(struct dart_endpoint_object *endpoint);
 void dart_pages_end(struct dart_endpoint_object *endpoint);
+void dart_pages_drop(struct dart_endpoint_object *endpoint);
 void dart_pages_forget(struct dart_endpoint_object *endpoint);
 void dart_page_find(struct dart_endpoint_object *endpoint, u64 number, bool writes);
 void dart_pages_tell(struct hamlyn_card *card, bool told);

@@ -44,6 +44,7 @@ static struct dart_endpoint_object *endpoint_alloc(struct hamlyn_file *file,
 	endpoint->address = argument->address;
 	endpoint->length = argument->length;
 	xa_init(&endpoint->frames);
+	INIT_LIST_HEAD(&endpoint->by_age);
 	ret = mmu_interval_notifier_insert(&endpoint->notifier, current->mm, first, end - first,
 					   &dart_endpoint_pages);
 	if (!ret)
@@ -135,6 +136,7 @@ static void endpoint_close(struct card_object *object)
 
 static void endpoint_release(struct card_object *object)
 {
+	dart_pages_drop(endpoint_of(object));
 	hamlyn_object_put(object);
 }
 

@@ -9,7 +9,8 @@ static struct workqueue_struct *misses_threads;
 
 int dart_misses_load(void)
 {
-	misses_threads = alloc_workqueue(HAMLYN_NAME "-dart-misses", WQ_UNBOUND, WQ_MAX_ACTIVE);
+	misses_threads = alloc_workqueue(HAMLYN_NAME "-dart-misses", WQ_UNBOUND | WQ_FREEZABLE,
+					 WQ_MAX_ACTIVE);
 	return misses_threads ? 0 : -ENOMEM;
 }
 
@@ -47,7 +48,7 @@ static void misses_work(struct work_struct *work)
 	u32 i;
 
 	endpoint = misses_read(connection, &misses);
-	for (i = 0; endpoint && i < misses.count; i++)
+	for (i = 0; endpoint && i < misses.count && READ_ONCE(endpoint->told); i++)
 		dart_page_find(endpoint, misses.pages[i] >> PAGE_SHIFT,
 			       misses.pages[i] & DART_PAGE_WRITES);
 	if (endpoint)

@@ -10,11 +10,25 @@
  * The lock is taken where memory is taken back, so nobody takes memory with it held.
  */
 #include <linux/hmm.h>
+#include <linux/memcontrol.h>
+#include <linux/sched/mm.h>
+#include <linux/userfaultfd_k.h>
 
 #include "dart.h"
 
-/* Of a page that the card may know. */
+/* Pages of an endpoint that are remembered; the oldest makes room. A message needs 17 at most. */
+#define MOST_FRAMES 4096
+/* How often a page is looked up that moves or leaves meanwhile. */
+#define MOST_TRIES 100
+/* Page tables of a process that may grow by misses: this part of all memory. */
+#define PART_FOR_TABLES 16
+#define GFP_FRAME (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+/* A page that the card may know. */
 struct dart_frame {
+	/* Among those of its endpoint, or those that are to be freed. */
+	struct list_head on_list;
+	unsigned long number;
 	struct page *page;
 	dma_addr_t dma;
 	bool writable;
@@ -57,14 +71,36 @@ static void tell_invalidate(const struct dart_endpoint_object *endpoint, u64 fir
 	readl(endpoint->card->registers + DART_REG_TLB_INVALIDATE);
 }
 
-/* The card does not know it any more. */
+/*
+ * The card does not know it any more, and it is on no list. The lock is held, or the kernel waits for us to
+ * change the page: so it is still the process'.
+ */
 static void frame_free(struct hamlyn_card *card, struct dart_frame *frame)
 {
-	/* It may have been written to. The page is still mapped: whoever takes it back waits for us. */
+	/* It may have been written to. */
 	if (frame->writable)
 		set_page_dirty(frame->page);
 	hamlyn_page_unmap(card, frame->dma, DMA_BIDIRECTIONAL);
 	kfree(frame);
+}
+
+static void frames_free(struct hamlyn_card *card, struct list_head *frames, bool may_sleep)
+{
+	struct dart_frame *frame, *next;
+
+	list_for_each_entry_safe(frame, next, frames, on_list) {
+		frame_free(card, frame);
+		if (may_sleep)
+			cond_resched();
+	}
+}
+
+static void frame_take(struct dart_endpoint_object *endpoint, struct dart_frame *frame,
+		       struct list_head *taken)
+{
+	xa_erase(&endpoint->frames, frame->number);
+	list_move_tail(&frame->on_list, taken);
+	endpoint->count--;
 }
 
 /* The kernel is about to change what is at these addresses. */
@@ -76,9 +112,11 @@ static bool pages_invalidate(struct mmu_interval_notifier *notifier,
 	struct dart_parts *parts = pages_parts(endpoint);
 	unsigned long page, last = (range->end - 1) >> PAGE_SHIFT;
 	unsigned long first = range->start >> PAGE_SHIFT;
+	bool may_sleep = mmu_notifier_range_blockable(range);
 	struct dart_frame *frame;
+	LIST_HEAD(taken);
 
-	if (mmu_notifier_range_blockable(range))
+	if (may_sleep)
 		mutex_lock(&parts->translations);
 	else if (!mutex_trylock(&parts->translations))
 		return false;
@@ -86,11 +124,10 @@ static bool pages_invalidate(struct mmu_interval_notifier *notifier,
 	page = first;
 	if (xa_find(&endpoint->frames, &page, last, XA_PRESENT))
 		tell_invalidate(endpoint, first, last - first + 1);
-	xa_for_each_range(&endpoint->frames, page, frame, first, last) {
-		xa_erase(&endpoint->frames, page);
-		frame_free(endpoint->card, frame);
-	}
+	xa_for_each_range(&endpoint->frames, page, frame, first, last)
+		frame_take(endpoint, frame, &taken);
 	mutex_unlock(&parts->translations);
+	frames_free(endpoint->card, &taken, may_sleep);
 	return true;
 }
 
@@ -111,26 +148,36 @@ void dart_pages_end(struct dart_endpoint_object *endpoint)
 	endpoint->told = false;
 }
 
-static bool pages_forget_next(struct dart_endpoint_object *endpoint)
+static bool pages_drop_next(struct dart_endpoint_object *endpoint)
 {
 	struct dart_frame *frame;
-	unsigned long page = 0;
 
 	guard(mutex)(&pages_parts(endpoint)->translations);
-	frame = xa_find(&endpoint->frames, &page, ULONG_MAX, XA_PRESENT);
+	frame = list_first_entry_or_null(&endpoint->by_age, struct dart_frame, on_list);
 	if (!frame)
 		return false;
-	xa_erase(&endpoint->frames, page);
+	xa_erase(&endpoint->frames, frame->number);
+	list_del(&frame->on_list);
+	endpoint->count--;
 	frame_free(endpoint->card, frame);
 	return true;
+}
+
+/*
+ * The endpoint is closed: nothing of it is mapped any more, and nothing will be. A thread that still
+ * looks for a page keeps the endpoint, perhaps for long, but neither the card nor its driver.
+ */
+void dart_pages_drop(struct dart_endpoint_object *endpoint)
+{
+	while (pages_drop_next(endpoint))
+		cond_resched();
 }
 
 /* Nobody uses the endpoint any more, and no lock is held. */
 void dart_pages_forget(struct dart_endpoint_object *endpoint)
 {
 	/* As long as there is the notifier, these are the process' pages still. */
-	while (pages_forget_next(endpoint))
-		cond_resched();
+	dart_pages_drop(endpoint);
 	mmu_interval_notifier_remove(&endpoint->notifier);
 	xa_destroy(&endpoint->frames);
 }
@@ -161,60 +208,125 @@ static void page_tell_none(struct dart_endpoint_object *endpoint, u64 number, bo
 	tell_fill(endpoint, number, DART_FRAME_NONE | (writes ? DART_FRAME_WRITABLE : 0));
 }
 
+/* What there is of a page, without bringing it in. -EBUSY: it changes. The process' mmap_lock is held. */
+static int page_snapshot(struct dart_endpoint_object *endpoint, u64 number, unsigned long sequence,
+			 unsigned long *found)
+{
+	struct hmm_range range = {
+		.notifier = &endpoint->notifier,
+		.notifier_seq = sequence,
+		.start = number << PAGE_SHIFT,
+		.end = (number + 1) << PAGE_SHIFT,
+		.hmm_pfns = found,
+	};
+	int ret;
+
+	*found = 0;
+	ret = hmm_range_fault(&range);
+	if (ret || *found & HMM_PFN_ERROR)
+		*found = 0;
+	return ret;
+}
+
+static bool page_serves(unsigned long found, bool writes)
+{
+	return found & HMM_PFN_VALID && (!writes || found & HMM_PFN_WRITE);
+}
+
+/* Whether a miss may bring a page in: not one that another process would have to provide, nor without limit. */
+static bool page_may_fault(struct mm_struct *mm, unsigned long address)
+{
+	struct vm_area_struct *area = vma_lookup(mm, address);
+
+	return area && !(area->vm_flags & (VM_IO | VM_PFNMAP)) && !userfaultfd_armed(area) &&
+	       mm_pgtables_bytes(mm) >> PAGE_SHIFT <= totalram_pages() / PART_FOR_TABLES;
+}
+
 /*
- * Brings the page in, as a touch of the process' would. If there is none the card is told so, -ENOENT: before
- * the process can put memory there, as nobody is told of that. Else a message which is sent after that could
- * be taken for one that has nowhere to go.
+ * Brings the page in, as a touch of the process' would; mmap_lock is given up while that takes long. If
+ * there is none the card is told so, -ENOENT: before the process can put memory there, as nobody is told
+ * of that. Else a message which is sent after that could be taken for one that has nowhere to go.
  */
 static int page_fault(struct dart_endpoint_object *endpoint, u64 number, bool writes,
 		      unsigned long *found, unsigned long *sequence)
 {
+	unsigned int flags = FAULT_FLAG_REMOTE | (writes ? FAULT_FLAG_WRITE : 0);
+	unsigned long address = number << PAGE_SHIFT;
 	struct mm_struct *mm = endpoint->notifier.mm;
-	struct hmm_range range = {
-		.notifier = &endpoint->notifier,
-		.start = number << PAGE_SHIFT,
-		.end = (number + 1) << PAGE_SHIFT,
-		.hmm_pfns = found,
-		.default_flags = HMM_PFN_REQ_FAULT | (writes ? HMM_PFN_REQ_WRITE : 0),
-	};
+	bool unlocked = false;
 	int ret;
 
-	do {
-		range.notifier_seq = mmu_interval_read_begin(&endpoint->notifier);
-		mmap_read_lock(mm);
-		ret = hmm_range_fault(&range);
-		if (ret && ret != -EBUSY) {
-			page_tell_none(endpoint, number, writes);
-			ret = -ENOENT;
-		}
-		mmap_read_unlock(mm);
-	} while (ret == -EBUSY);
-	*sequence = range.notifier_seq;
+	*sequence = mmu_interval_read_begin(&endpoint->notifier);
+	mmap_read_lock(mm);
+	ret = page_snapshot(endpoint, number, *sequence, found);
+	if (ret == -EBUSY) {
+		ret = -EAGAIN;
+	} else if (page_serves(*found, writes)) {
+		ret = 0;
+	} else if (page_may_fault(mm, address) &&
+		   !fixup_user_fault(mm, address, flags, &unlocked)) {
+		ret = -EAGAIN;
+	} else {
+		page_tell_none(endpoint, number, writes);
+		ret = -ENOENT;
+	}
+	mmap_read_unlock(mm);
 	return ret;
 }
 
-/* Tells the card of a page that was found, unless it has gone meanwhile: false. */
-static bool page_tell(struct dart_endpoint_object *endpoint, u64 number, struct dart_frame *frame,
-		      unsigned long sequence)
+/*
+ * Makes room for a page, in the place of the one that was found before if there is one: what the card
+ * knows of that it forgets before it is free.
+ */
+static void frames_make_room(struct dart_endpoint_object *endpoint, u64 number)
 {
-	struct dart_frame *before;
+	struct dart_frame *before = xa_load(&endpoint->frames, number);
 
-	guard(mutex)(&pages_parts(endpoint)->translations);
+	if (!before && endpoint->count >= MOST_FRAMES)
+		before = list_first_entry(&endpoint->by_age, struct dart_frame, on_list);
+	if (!before)
+		return;
+	tell_invalidate(endpoint, before->number, 1);
+	/* The one that is replaced keeps its place, so that this takes no memory. */
+	if (before->number != number)
+		xa_erase(&endpoint->frames, before->number);
+	list_del(&before->on_list);
+	endpoint->count--;
+	frame_free(endpoint->card, before);
+}
+
+/* Tells the card of a page that was found. -EAGAIN: it has gone meanwhile. The lock is held. */
+static int page_tell(struct dart_endpoint_object *endpoint, struct dart_frame *frame,
+		     unsigned long sequence)
+{
+	int ret;
+
+	if (!pages_may_tell(endpoint))
+		return -ENODEV;
 	if (mmu_interval_read_retry(&endpoint->notifier, sequence))
-		return false;
-	/* Its place has been reserved: this takes no memory. */
-	before = xa_store(&endpoint->frames, number, frame, GFP_NOWAIT);
-	if (before)
-		/* The same page, for reading alone until now, or found by two at once. */
-		frame_free(endpoint->card, before);
-	tell_fill(endpoint, number, frame->dma | (frame->writable ? DART_FRAME_WRITABLE : 0));
-	return true;
+		return -EAGAIN;
+	/* It is not pinned: if it goes, so does what is made of it here. */
+	ret = hamlyn_page_map(endpoint->card, frame->page, DMA_BIDIRECTIONAL, &frame->dma);
+	if (ret)
+		return ret;
+	frames_make_room(endpoint, frame->number);
+	/* Its place has been reserved, but another thread may have given that up. */
+	ret = xa_err(xa_store(&endpoint->frames, frame->number, frame, GFP_NOWAIT));
+	if (ret) {
+		hamlyn_page_unmap(endpoint->card, frame->dma, DMA_BIDIRECTIONAL);
+		return ret;
+	}
+	list_add_tail(&frame->on_list, &endpoint->by_age);
+	endpoint->count++;
+	tell_fill(endpoint, frame->number,
+		  frame->dma | (frame->writable ? DART_FRAME_WRITABLE : 0));
+	return 0;
 }
 
 /* Finds a page and tells the card of it. An error: there is none; -EAGAIN: not yet. */
 static int page_find(struct dart_endpoint_object *endpoint, u64 number, bool writes)
 {
-	struct dart_frame *frame __free(kfree) = kzalloc(sizeof(*frame), GFP_KERNEL);
+	struct dart_frame *frame __free(kfree) = kzalloc(sizeof(*frame), GFP_FRAME);
 	unsigned long found = 0, sequence;
 	int ret;
 
@@ -223,19 +335,43 @@ static int page_find(struct dart_endpoint_object *endpoint, u64 number, bool wri
 	ret = page_fault(endpoint, number, writes, &found, &sequence);
 	if (ret)
 		return ret;
+	frame->number = number;
 	frame->page = hmm_pfn_to_page(found);
 	frame->writable = found & HMM_PFN_WRITE;
-	/* It is not pinned: if it goes, so does what is made of it here. */
-	ret = hamlyn_page_map(endpoint->card, frame->page, DMA_BIDIRECTIONAL, &frame->dma);
+	ret = xa_reserve(&endpoint->frames, number, GFP_FRAME);
 	if (ret)
 		return ret;
-	ret = xa_reserve(&endpoint->frames, number, GFP_KERNEL);
-	if (!ret && page_tell(endpoint, number, frame, sequence)) {
+	scoped_guard(mutex, &pages_parts(endpoint)->translations)
+		ret = page_tell(endpoint, frame, sequence);
+	if (ret)
+		xa_release(&endpoint->frames, number);
+	else
 		retain_and_null_ptr(frame);
-		return 0;
-	}
-	hamlyn_page_unmap(endpoint->card, frame->dma, DMA_BIDIRECTIONAL);
-	return ret ?: -EAGAIN;
+	return ret;
+}
+
+/* The memory that this takes, page tables among it, is the process' own. */
+static int page_find_for(struct mm_struct *mm, struct dart_endpoint_object *endpoint, u64 number,
+			 bool writes)
+{
+	struct mem_cgroup *owner = get_mem_cgroup_from_mm(mm);
+	struct mem_cgroup *before = set_active_memcg(owner);
+	int ret, tries = 0;
+
+	do {
+		ret = page_find(endpoint, number, writes);
+		cond_resched();
+	} while (ret == -EAGAIN && ++tries < MOST_TRIES && READ_ONCE(endpoint->told));
+	set_active_memcg(before);
+	mem_cgroup_put(owner);
+	return ret;
+}
+
+/* The card is not believed: behind the endpoint the kernel does not say when pages go. */
+static bool page_is_inside(const struct dart_endpoint_object *endpoint, u64 number)
+{
+	return number >= endpoint->address >> PAGE_SHIFT &&
+	       number <= (endpoint->address + endpoint->length - 1) >> PAGE_SHIFT;
 }
 
 /*
@@ -247,14 +383,13 @@ void dart_page_find(struct dart_endpoint_object *endpoint, u64 number, bool writ
 	struct mm_struct *mm = endpoint->notifier.mm;
 	int ret = -EFAULT;
 
-	if (page_known(endpoint, number, writes))
-		return;
-	if (mmget_not_zero(mm)) {
-		do {
-			ret = page_find(endpoint, number, writes);
-			cond_resched();
-		} while (ret == -EAGAIN);
-		mmput(mm);
+	if (page_is_inside(endpoint, number)) {
+		if (page_known(endpoint, number, writes))
+			return;
+		if (mmget_not_zero(mm)) {
+			ret = page_find_for(mm, endpoint, number, writes);
+			mmput(mm);
+		}
 	}
 	if (ret && ret != -ENOENT)
 		page_tell_none(endpoint, number, writes);

@@ -219,7 +219,8 @@ impl Machine {
         // 2 seconds of its 8 until it is ready to test its ciphers, which nobody here uses.
         let fixed = "console=ttyS0 quiet rootfstype=ramfs no_timer_check cryptomgr.notests";
         let command_line = format!("{fixed} panic={panic} hamlyn.name={} {}", self.name, self.append);
-        let mut arguments = card_arguments(&self.card, self.memory, &self.functions);
+        let (mut arguments, rest) = self.iommu_and_rest();
+        arguments.extend(card_arguments(&self.card, self.memory, &self.functions));
         let fixed = ["-nodefaults", "-no-user-config", "-display", "none"];
         arguments.extend(self.processors());
         // What else QEMU is told may say more of how it is run.
@@ -244,8 +245,16 @@ impl Machine {
         for (option, value) in options {
             arguments.extend([option.to_owned(), value]);
         }
-        arguments.extend_from_slice(&self.more);
+        arguments.extend(rest);
         arguments
+    }
+
+    /// What else QEMU is told: an IOMMU, which must be there before the card behind it, and the rest.
+    fn iommu_and_rest(&self) -> (Vec<String>, Vec<String>) {
+        let is_iommu = |pair: &[String]| pair[0] == "-device" && pair[1].starts_with("intel-iommu");
+        let (at, mut rest) = (self.more.windows(2).position(is_iommu), self.more.clone());
+        let iommu = at.map(|at| rest.drain(at..at + 2).collect()).unwrap_or_default();
+        (iommu, rest)
     }
 
     /// How many processors it has, unless what else QEMU is told says that.

@@ -12,11 +12,13 @@ mod calling;
 #[path = "../common/mod.rs"]
 mod common;
 mod desk;
+mod frozen;
 #[path = "../common/pages.rs"]
 mod pages;
 mod reappear;
 mod remap;
 mod serving;
+mod sparse;
 mod trespass;
 mod way;
 
@@ -49,6 +51,22 @@ enum What {
         #[arg(default_value = "/dev/dart0")]
         node: PathBuf,
     },
+    /// Reads memory of this process that nothing is in, a page in each 2 MiB of it
+    Sparse {
+        /// How much memory, in GiB
+        gibibytes: usize,
+        /// The card's node
+        #[arg(default_value = "/dev/dart0")]
+        node: PathBuf,
+    },
+    /// Writes to the first page of a file, and at a line on standard input to its second
+    Frozen {
+        /// The file, of two pages
+        file: PathBuf,
+        /// The card's node
+        #[arg(default_value = "/dev/dart0")]
+        node: PathBuf,
+    },
     /// Does what lines on standard input say
     Desk,
     /// Does the one host's part of the compound operations, as lines on standard input say
@@ -70,6 +88,8 @@ fn main() -> ExitCode {
             What::Trespass { node } => trespass::run(&node),
             What::Remap { node } => remap::run(&node),
             What::Reappear { node } => reappear::run(&node),
+            What::Sparse { gibibytes, node } => sparse::run(&node, gibibytes),
+            What::Frozen { file, node } => frozen::run(&node, &file),
             What::Desk => desk::run(Card::open_default()?),
             What::Serve => serving::run(&Card::open_default()?),
             What::Call { host, own } => calling::run(&Card::open_default()?, host, own),

@@ -80,6 +80,13 @@ impl Way {
         self.page.store_u32_release(DART_SEND_LENGTH as usize, length as u32);
     }
 
+    /// Reads a block of the target, and forgets it.
+    pub(crate) fn read(&self, place: u64) {
+        let answer = Operation::registers(0).control();
+        self.memory.write(QUESTION + 32, answer.as_bytes());
+        self.send(&Operation::read(place), QUESTION + 32, 20);
+    }
+
     /// What it sends is a pattern.
     pub(crate) fn fill(&self, seed: u64) {
         let mut bytes = vec![0; LENGTH];

@@ -13,8 +13,8 @@ use crate::shrimp_paging::{DROP, shell};
 use crate::{Turn, eventually, if_long, lab_of};
 
 /// Bytes of an endpoint, and of the part of it that is written to and read.
-const LENGTH: usize = 40 * 4096;
-const PART: u64 = 32 * 4096;
+pub(crate) const LENGTH: usize = 40 * 4096;
+pub(crate) const PART: u64 = 32 * 4096;
 
 /// Two machines, each with swap space.
 fn paging_lab() -> Result<Turn> {
@@ -26,7 +26,7 @@ fn paging_lab() -> Result<Turn> {
 }
 
 /// Sends all of the part, in messages of 4 pages.
-fn put(one: &mut End, seed: u64) -> Result<()> {
+pub(crate) fn put(one: &mut End, seed: u64) -> Result<()> {
     one.fill(0, PART, seed)?;
     for at in (0..PART).step_by(16_384) {
         one.send(&Operation::write_multiple(at), at, 16_384)?;
@@ -36,7 +36,7 @@ fn put(one: &mut End, seed: u64) -> Result<()> {
 }
 
 /// Has a machine swap all of an endpoint out that was touched.
-fn page_out(lab: &Lab, vm: usize, end: &mut End) -> Result<()> {
+pub(crate) fn page_out(lab: &Lab, vm: usize, end: &mut End) -> Result<()> {
     let (told, pages) = (format!("page-out {}", end.endpoint), format!("pages {}", end.endpoint));
     shell(lab, vm, DROP)?;
     let is_out = |end: &mut End| -> Result<bool> {

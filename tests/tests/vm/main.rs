@@ -19,6 +19,7 @@ mod dart;
 mod dart_c;
 mod dart_ends;
 mod dart_examples;
+mod dart_faults;
 mod dart_memory;
 mod dart_programs;
 mod dart_tools;
