@@ -113,6 +113,13 @@ struct clan_farewell {
 	struct hamlyn_share *share;
 };
 
+/* A request for a connection that was delivered, and that nobody here has answered. */
+struct clan_asker {
+	u32 host;
+	u32 port;
+	__u64 nonce;
+};
+
 struct clan_endpoint_object {
 	struct card_object object;
 	struct hamlyn_pages *memory;
@@ -127,6 +134,9 @@ struct clan_endpoint_object {
 	u32 messages;
 	/* Hosts to which it has said something, and that were not lost since. */
 	u64 spoken;
+	/* The last requests for a connection; a port of 0: none. */
+	struct clan_asker askers[CLAN_MESSAGES];
+	u32 asks;
 	/* What its peer will be told, if it has one. */
 	struct clan_farewell *farewell;
 	/* If its requests are for the driver to carry out. */
@@ -209,6 +219,7 @@ int clan_peer(struct hamlyn_file *file, void *argument);
 void clan_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
 		  const u8 *data);
 void clan_lost(struct hamlyn_card *card, u32 host);
+void clan_refuse_askers(struct clan_endpoint_object *endpoint);
 void clan_dropped(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
 		  const u8 *data);
 

@@ -277,6 +277,7 @@ static void endpoint_close(struct card_object *object)
 	clan_events_give(object->file, endpoint->events, endpoint_sources(endpoint));
 	parts->tripwires -= endpoint->tripwires;
 	xa_erase(&parts->endpoints, object->index);
+	clan_refuse_askers(endpoint);
 	/* A port that is not free yet is still the user's. */
 	kept = clan_farewell_say(endpoint);
 	hamlyn_share_give_some(object->file->share, CLAN_SHARE_ENDPOINTS,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The FIFO (section 2.5): the card says which endpoints and event queues have something for who sleeps
- * there, or which Tripwires have fired that are to interrupt. The thread of the interrupt wakes them.
+ * The FIFO (section 2.5): the card puts in which Tripwires have fired that are to interrupt, and which
+ * endpoints and event queues have something for a process that sleeps there. The thread of the interrupt
+ * wakes it; a Tripwire's flag is in its endpoint's memory by then.
  */
 #include "clan.h"
 
@@ -23,6 +24,8 @@ static void fifo_tell(struct hamlyn_card *card, u32 what)
 {
 	struct clan_events_object *events;
 
+	if (what & CLAN_FIFO_TRIPWIRE)
+		what &= BIT(CLAN_FIFO_NUMBER_SHIFT) - 1;
 	if (what == CLAN_OWN_ENDPOINT) {
 		clan_own_arrived(card);
 	} else if (what & CLAN_FIFO_EVENTS) {

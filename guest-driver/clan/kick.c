@@ -12,7 +12,6 @@
 
 /* It has but one request at a time. */
 #define REQUESTS CLAN_MIN_REQUESTS
-#define AWAITED (BIT_ULL(CLAN_BIT_DMA) | BIT_ULL(CLAN_BIT_FAULT))
 #define FLAGS (CLAN_DMA_CHAIN | CLAN_DMA_NOTIFY)
 
 struct clan_engine {
@@ -77,6 +76,7 @@ int clan_engine_open(struct clan_engine *engine)
 		.owner = file->number,
 		.requests = REQUESTS,
 		.events = CLAN_NO_EVENTS,
+		.faults_to = engine->endpoint->object.index,
 	};
 	int ret;
 
@@ -199,50 +199,28 @@ static void engine_end(struct clan_engine *engine)
 		engine_notify(engine);
 }
 
-/*
- * What its own endpoint heard of faults, the process' hears: the last one's words, and then the card makes
- * bit and event of it.
- */
-static void engine_fault(struct clan_engine *engine)
-{
-	struct clan_endpoint_object *endpoint = engine->endpoint;
-	const u32 *from = clan_state(engine->memory, CLAN_STATE_FAULTS);
-	u32 *to = clan_state(endpoint->memory, CLAN_STATE_FAULTS), i;
-
-	for (i = 1; i <= (CLAN_STATE_FAULT_OFFSET + sizeof(u64) - CLAN_STATE_FAULTS) / sizeof(u32) - 1; i++)
-		WRITE_ONCE(to[i], READ_ONCE(from[i]));
-	smp_store_release(to, READ_ONCE(*to) + 1);
-	writel(CLAN_POST_FAULT | endpoint->object.index, engine_card(engine)->registers + CLAN_REG_POST);
-}
-
 /* Has the card interrupt when what is under way has ended, or if it has. */
 static void engine_arm(const struct clan_engine *engine)
 {
-	writeq(AWAITED << 16 | engine->index, engine_card(engine)->registers + CLAN_REG_ARM);
+	writeq(BIT_ULL(CLAN_BIT_DMA) << 16 | engine->index, engine_card(engine)->registers + CLAN_REG_ARM);
 }
 
 /* The card has something for it. */
 void clan_engine_told(struct clan_engine *engine)
 {
 	u32 *ended = clan_flag(engine->memory, CLAN_BIT_DMA);
-	u32 *fault = clan_flag(engine->memory, CLAN_BIT_FAULT);
-	bool has_fault = READ_ONCE(*fault);
 	const u32 *done = clan_state(engine->memory, CLAN_STATE_DONE);
 
 	WRITE_ONCE(*ended, 0);
-	if (has_fault)
-		WRITE_ONCE(*fault, 0);
-	mb(); /* What happens from now on sets them again. */
-	if (has_fault)
-		engine_fault(engine);
+	mb(); /* What happens from now on sets it again. */
 	if (engine->busy && READ_ONCE(*done) == engine->put) {
 		dma_rmb(); /* The result was written before. */
 		engine_end(engine);
 	}
 	if (!engine->busy)
 		engine_go_on(engine);
-	/* Faults come late: nobody need be told before there is one. */
-	engine_arm(engine);
+	if (engine->busy)
+		engine_arm(engine);
 }
 
 int clan_kick(struct hamlyn_file *file, void *argument)

@@ -97,6 +97,55 @@ static void say_undelivered(struct hamlyn_card *card, u32 host, const struct ham
 				     host, came->from, came->to);
 }
 
+/* Remembers a request for a connection until it is answered; of more than there is room for, the last. */
+static void asker_add(struct clan_endpoint_object *endpoint, u32 host, u32 port, __u64 nonce)
+{
+	struct clan_asker *asker = &endpoint->askers[endpoint->asks++ & (CLAN_MESSAGES - 1)];
+
+	*asker = (struct clan_asker) { .host = host, .port = port, .nonce = nonce };
+}
+
+static void asker_answered(struct clan_endpoint_object *endpoint, const struct clan_send *send)
+{
+	struct clan_asker *asker = endpoint->askers;
+
+	for (; asker < endpoint->askers + ARRAY_SIZE(endpoint->askers); asker++)
+		if (asker->port == send->port && asker->host == send->host &&
+		    asker->nonce == send->data[0])
+			asker->port = 0;
+}
+
+/* A request may have come to another endpoint of the file than the one that has answered. */
+static void askers_answered(struct hamlyn_file *file, const struct clan_send *send)
+{
+	struct clan_endpoint_object *endpoint;
+	struct card_object *object;
+
+	if (send->kind != CLAN_MESSAGE_ACCEPT && send->kind != CLAN_MESSAGE_REFUSE)
+		return;
+	list_for_each_entry(object, &file->objects[CLAN_KIND_ENDPOINT], on_file) {
+		endpoint = container_of(object, struct clan_endpoint_object, object);
+		if (endpoint->asks)
+			asker_answered(endpoint, send);
+	}
+}
+
+/* The endpoint is closed: whoever asked it for a connection, and has no answer, must not wait for one. */
+void clan_refuse_askers(struct clan_endpoint_object *endpoint)
+{
+	struct hamlyn_card *card = endpoint->object.file->card;
+	struct clan_said said = { .kind = CLAN_MESSAGE_CONNECT };
+	struct hamlyn_wire came = { .to = endpoint->port };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(endpoint->askers) && card->live; i++) {
+		came.from = endpoint->askers[i].port;
+		said.data[0] = endpoint->askers[i].nonce;
+		if (came.from)
+			say_undelivered(card, endpoint->askers[i].host, &came, &said);
+	}
+}
+
 int clan_send(struct hamlyn_file *file, void *argument)
 {
 	const struct clan_send *send = argument;
@@ -117,6 +166,7 @@ int clan_send(struct hamlyn_file *file, void *argument)
 		return -EAGAIN;
 	ret = say(endpoint, send);
 	if (!ret) {
+		askers_answered(file, send);
 		endpoint->spoken |= BIT_ULL(send->host);
 		clan_parts(file->card)->spoken |= BIT_ULL(send->host);
 	}
@@ -166,6 +216,8 @@ static void message_deliver(struct hamlyn_card *card, u32 host, const struct ham
 	if (!endpoint ||
 	    !queue_put(endpoint, ROOM_FOR_OTHERS, host, wire->from, said->kind, said->data))
 		say_undelivered(card, host, wire, said);
+	else if (said->kind == CLAN_MESSAGE_CONNECT)
+		asker_add(endpoint, host, wire->from, said->data[0]);
 }
 
 /* What an endpoint said to a host has not been delivered there. */
@@ -235,16 +287,22 @@ static void endpoint_lost(struct clan_endpoint_object *endpoint, u32 host)
 	endpoint->spoken &= ~BIT_ULL(host);
 }
 
-/* Nobody knows whether it has arrived: who sent it must not wait for an answer. */
+/*
+ * The host is lost, and nobody knows whether the message has arrived: whoever sent it must not wait for an
+ * answer. A request for a connection comes back as from a peer that is gone, not as from a port that nobody has.
+ */
 void clan_dropped(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire, const u8 *data)
 {
-	struct hamlyn_wire back = { .from = wire->to, .to = wire->from };
+	struct clan_endpoint_object *endpoint = clan_endpoint_at(card, wire->from);
 	struct clan_said said;
+	u32 kind;
 
 	if (!card->live || wire->reason != CLAN_SAY_MESSAGE)
 		return;
 	memcpy(&said, data, sizeof(said));
-	message_undelivered(card, host, &back, &said);
+	kind = said.kind == CLAN_MESSAGE_CONNECT ? CLAN_MESSAGE_GONE : CLAN_MESSAGE_UNDELIVERED;
+	if (endpoint && endpoint->spoken & BIT_ULL(host))
+		queue_put(endpoint, ROOM_FOR_NEWS, host, wire->to, kind, said.data);
 }
 
 /*

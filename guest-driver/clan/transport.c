@@ -275,7 +275,7 @@ static int own_open(struct clan_own *own)
 static int own_prepare(struct clan_own *own)
 {
 	const struct clan_limits *limits = clan_limits(own->card);
-	u32 most = limits->query.endpoints + limits->event_queues;
+	u32 most = limits->query.endpoints + limits->event_queues + limits->query.tripwires;
 
 	own->fifo.records = roundup_pow_of_two(most);
 	return own_memory(own, (u64)own->fifo.records * CLAN_FIFO_SIZE, &own->fifo.memory) ?:

@@ -139,10 +139,13 @@ struct clan_open_endpoint {
 	__u32 requests;
 	/* The event queue that its events go to, of the same owner, or CLAN_NO_EVENTS. */
 	__u32 events;
-	/* CLAN_PRIVILEGED or 0. */
+	/*
+	 * CLAN_PRIVILEGED or 0. The requests of a privileged endpoint do not wait for a host: each write is done once the card has
+	 * its bytes, and fails as timed out if too many wait for that host.
+	 */
 	__u32 flags;
-	/* Zero. */
-	__u32 reserved;
+	/* An endpoint of the same owner that hears of its faults, or 0: it does itself. */
+	__u32 faults_to;
 };
 
 /* Body of CLAN_COMMAND_OPEN_EVENTS. */
@@ -159,7 +162,7 @@ struct clan_open_events {
 struct clan_open_fifo {
 	/* records of clan_fifo_record, all zero. */
 	struct hamlyn_area area;
-	/* Records, a power of two, at least as many as there are endpoints and event queues and at most CLAN_MAX_FIFO. */
+	/* Records, a power of two, at least as many as there are endpoints, event queues and Tripwires and at most CLAN_MAX_FIFO. */
 	__u32 records;
 	/* Zero. */
 	__u32 reserved;
@@ -268,6 +271,8 @@ struct clan_request {
  * |---|---|
  * | i * 64 | Tripwire i: tripwire |
  * | CLAN_ENDPOINT_GO | there are DMA requests |
+ * | CLAN_ENDPOINT_USE | another use of the endpoint begins |
+ * | CLAN_ENDPOINT_INTEREST | which events the owner wants |
  *
  * Its memory is a page that its owner has mapped, with the words below, and behind it the DMA requests. Card and owner both write there, each
  * words of his own. Of the CLAN_STATE_FLAGS the card stores 1 only and the owner 0 only, whole words, so that nothing has to be atomic to
@@ -276,6 +281,27 @@ struct clan_request {
 
 /* In an endpoint's page of BAR 2, stored, any value: there are new requests (dma). */
 #define CLAN_ENDPOINT_GO 0x800
+
+/*
+ * In an endpoint's page of BAR 2, u32: begins another use of the endpoint, with this number. Faults of what was sent before are not
+ * reported any more, and a request that is under way ends as timed out.
+ */
+#define CLAN_ENDPOINT_USE 0x808
+
+/*
+ * In an endpoint's page of BAR 2, u32: which events go to its queue besides those of Tripwires, CLAN_INTERESTED_*; all, before it is
+ * stored. If one that is new here has happened, as its flag of CLAN_STATE_FLAGS says, there is an event at once.
+ */
+#define CLAN_ENDPOINT_INTEREST 0x80c
+
+/* In CLAN_ENDPOINT_INTEREST: DMA requests. */
+#define CLAN_INTERESTED_IN_DMA 1
+
+/* In CLAN_ENDPOINT_INTEREST: messages. */
+#define CLAN_INTERESTED_IN_MESSAGES 2
+
+/* In CLAN_ENDPOINT_INTEREST: faults. */
+#define CLAN_INTERESTED_IN_FAULTS 4
 
 /* Bytes of an endpoint's page of BAR 2. */
 #define CLAN_ENDPOINT_SIZE 4096
@@ -309,6 +335,15 @@ struct clan_request {
 
 /* u64: which byte of it. */
 #define CLAN_STATE_FAULT_OFFSET 0x0d0
+
+/*
+ * u32, stored by the card before it changes the words of a fault: what CLAN_STATE_FAULTS is when they are complete. A reader that
+ * finds another number here than in CLAN_STATE_FAULTS reads again.
+ */
+#define CLAN_STATE_FAULTS_BEGUN 0x0d8
+
+/* u32: which use of the endpoint, as last stored to CLAN_ENDPOINT_USE. */
+#define CLAN_STATE_FAULT_USE 0x0dc
 
 /* u32, stored by the owner: how many messages he has taken, modulo 2^32. */
 #define CLAN_STATE_MESSAGES_TAKEN 0x100
@@ -411,15 +446,16 @@ struct clan_event {
 };
 
 /*
- * The FIFO (section 2.5): endpoints and event queues on which somebody sleeps, and to which something has happened.
+ * The FIFO (section 2.5): identifiers of Tripwires that have fired, if that is among their actions; and endpoints and event queues on which
+ * somebody sleeps, and to which something has happened.
  *
  * The card writes records to a ring in the driver's memory and raises CLAN_VECTOR_FIFO for the first. When the driver has
- * taken what is there it says so in CLAN_REG_FIFO_TAKEN, and the vector is raised again if there is more by then. An endpoint
+ * taken what is there it says so in CLAN_REG_FIFO_TAKEN, and the vector is raised again if there is more by then. A Tripwire, endpoint
  * or queue that has a record which is not taken yet gets no second one.
  */
 
 /* The most records of the FIFO. */
-#define CLAN_MAX_FIFO 131072
+#define CLAN_MAX_FIFO 524288
 
 /* Bytes of a record. */
 #define CLAN_FIFO_SIZE 8
@@ -427,9 +463,18 @@ struct clan_event {
 /* In clan_fifo_record.what: it is an event queue, not an endpoint. */
 #define CLAN_FIFO_EVENTS 0x80000000
 
+/*
+ * In clan_fifo_record.what: a Tripwire has fired. Its endpoint is in the lower 16 bits, its number at the endpoint above
+ * (CLAN_FIFO_NUMBER_SHIFT).
+ */
+#define CLAN_FIFO_TRIPWIRE 0x40000000
+
+/* In clan_fifo_record.what of a Tripwire: by how many bits its number is shifted. */
+#define CLAN_FIFO_NUMBER_SHIFT 16
+
 /* Something has happened. The n-th record, from 0, is at n modulo the ring's size. */
 struct clan_fifo_record {
-	/* The endpoint, or CLAN_FIFO_EVENTS and the event queue. */
+	/* The endpoint, or CLAN_FIFO_EVENTS and the event queue, or CLAN_FIFO_TRIPWIRE and the Tripwire. */
 	__u32 what;
 	/* n + 1, modulo 2^32. The card writes it last. */
 	__u32 number;
@@ -493,15 +538,12 @@ struct clan_fifo_record {
 
 /*
  * WO. The driver has put a message into an endpoint's queue: its number. It is an event of that endpoint. With CLAN_POST_DMA, it
- * has carried out a DMA request of that endpoint; with CLAN_POST_FAULT, that had a fault.
+ * has carried out a DMA request of that endpoint.
  */
 #define CLAN_REG_POST 0x138
 
 /* In CLAN_REG_POST, with an endpoint's number: a DMA request has ended that the driver has carried out. */
 #define CLAN_POST_DMA 0x80000000
-
-/* In CLAN_REG_POST, with an endpoint's number: there was a fault, of which the driver has written what is known. */
-#define CLAN_POST_FAULT 0x40000000
 
 /* In CLAN_REG_JOIN: stores that follow each other leave as one packet, as long as the first has not left (section 2.2). */
 #define CLAN_JOIN_LEAVING 1
@@ -521,7 +563,7 @@ struct clan_fifo_record {
  */
 
 /* How many counters there are. */
-#define CLAN_STATISTICS 33
+#define CLAN_STATISTICS 34
 
 /*
  * A Tripwire (sections 2.5 and 3.3), programmed at user level by stores to its endpoint's page.
@@ -566,7 +608,10 @@ struct clan_fifo_record {
 /* It is disabled when it fires (section 3.3). */
 #define CLAN_TRIPWIRE_ONCE 16
 
-/* Action: its endpoint is put into the FIFO, and interrupts, whether anybody sleeps or not. */
+/*
+ * Action: it is put into the FIFO, and interrupts, whether anybody sleeps or not. Its flag is set as with CLAN_TRIPWIRE_BIT, by which
+ * the driver finds who sleeps for it.
+ */
 #define CLAN_TRIPWIRE_FIFO 32
 
 /* Action: its flag is set in CLAN_STATE_FLAGS. */
@@ -619,7 +664,7 @@ struct clan_fifo_record {
 /* A message for an endpoint. Behind it: clan_said. */
 #define CLAN_SAY_MESSAGE 1
 
-/* There is no endpoint to, or it has no room: what was said to it by from is lost. Behind it: clan_said, the message. */
+/* There is no endpoint to, or it has no room, or it has ended without an answer to a request: what was said to it by from is lost. Behind it: clan_said, the message. */
 #define CLAN_SAY_UNDELIVERED 2
 
 /* Endpoint from, which was a peer of to, is no more. */

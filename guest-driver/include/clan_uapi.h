@@ -244,12 +244,13 @@ struct clan_message {
 #define CLAN_MESSAGE_DATA 5
 
 /*
- * From the driver: the message that the payload was has not been delivered, as there is no such endpoint or it had no room. If too much is still
+ * From the driver: the message that the payload was has not been delivered, as there is no such endpoint or it had no room; or, of a request
+ * for a connection, its endpoint has ended without an answer. If too much is still
  * to be said to the sender's host this is not said, but only logged where it was not delivered.
  */
 #define CLAN_MESSAGE_UNDELIVERED 6
 
-/* From the driver: the peer is no more, or its host is lost. */
+/* From the driver: the peer is no more, or its host is lost. If a request for a connection was on its way to that host, this has its payload. */
 #define CLAN_MESSAGE_GONE 7
 
 /* An endpoint's peer. */

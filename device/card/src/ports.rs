@@ -221,7 +221,7 @@ pub trait Link {
     /// 0xff3f. Before the first call it is in none, and a reset of the card changes nothing. To be called before anybody is told that the card is a
     /// member: then it gets all that who was told sends. What is sent to a group comes to its sender, too, if that is a member.
     ///
-    /// A group has no stop of its own: who sends more than a member takes waits for that member in the end.
+    /// A group has no stop of its own: a member that takes less than is sent loses copies in the end.
     fn set_groups(&mut self, groups: u64) {
         let _ = groups;
     }

@@ -108,6 +108,7 @@ fn of_port(port: &PortCounters) -> Value {
         "stops": port.stops,
         "blocked": port.blocked,
         "copied": port.copied,
+        "copies_lost": port.copies_lost,
         "cut": port.cut,
         "joined": port.joined,
         "stalled_out": port.stalled_out,

@@ -1,7 +1,7 @@
 //! What a person can read of a switch.
 //!
 //! Every packet that came in is accounted for: over all ports, once nothing lies on a path or is in the mesh,
-//! `packets_in + copied + cut == joined + packets_out + waiting + dropped_absent + dropped_malformed`.
+//! `packets_in + copied + cut == joined + packets_out + waiting + copies_lost + dropped_absent + dropped_malformed`.
 
 use crate::mesh::{LinkCounters, Place};
 
@@ -28,6 +28,8 @@ pub struct PortCounters {
     pub blocked: u64,
     /// Copies that were made of this port's packets to groups: one for each member, the first not counted.
     pub copied: u64,
+    /// Copies of this port's packets to groups that a member had no room for.
+    pub copies_lost: u64,
     /// Packets to this port of which two were made, while others waited for it too.
     pub cut: u64,
     /// Packets to this port that became one with that before them.

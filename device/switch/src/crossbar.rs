@@ -18,8 +18,8 @@
 //! **Mesh.** With one, packets come through [routers and links](crate::mesh) instead, and nothing is held: who takes nothing holds up
 //! those whose way is the same.
 //!
-//! **Groups.** A packet to a group is copied to its members' outputs, to all at once or, while one of them can hold no more of its
-//! source, to none ([`Crossbar::multicast`]).
+//! **Groups.** A packet to a group is copied to its members' outputs. A member that can hold no more of its source loses its copy
+//! ([`Crossbar::multicast`]).
 //!
 //! **Loss.** None, but for packets to an absent host, packets without a sound header, and what lies in the rings of a
 //! card that dies or waits for it. Each is counted.

@@ -87,6 +87,7 @@ pub(crate) fn sums(crossbar: &Crossbar) -> PortCounters {
         stops: sum.stops + port.stops,
         blocked: sum.blocked + port.blocked,
         copied: sum.copied + port.copied,
+        copies_lost: sum.copies_lost + port.copies_lost,
         cut: sum.cut + port.cut,
         joined: sum.joined + port.joined,
         waiting: sum.waiting + port.waiting,
@@ -402,7 +403,8 @@ proptest! {
         let sum = sums(&crossbar);
         prop_assert!(crossbar.take_lost().is_empty());
         let all = sum.packets_in + sum.copied;
-        prop_assert_eq!(all, sum.packets_out + sum.dropped_absent + sum.dropped_malformed);
+        let dropped = sum.dropped_absent + sum.dropped_malformed + sum.copies_lost;
+        prop_assert_eq!(all, sum.packets_out + dropped);
         prop_assert_eq!(sum.packets_out, taken + sum.undelivered);
         prop_assert_eq!(sent, sum.packets_in + sum.orphaned);
     }

@@ -4,15 +4,13 @@
 //! a member, and otherwise not. Each copy is delivered, held and counted as any packet, and keeps its place among those of its
 //! source to the same host.
 //!
-//! **All or none.** A packet that one member can hold no more of waits in its input, and none of the others gets it before: so
-//! nobody gets it twice. What each can hold is as much as ever, so a member that takes nothing holds up the sender once that
-//! is full, and then until it takes something or is detached. It is the sender's own packets that wait, and nobody else's.
+//! **Each by itself.** A copy that its member can hold no more of is lost, and counted; the others get theirs. So no member holds up the
+//! sender, and no other member.
 //!
 //! **Stops.** A group has none. Copies that are held stop their source for that member, as its other packets do: it sends
 //! no more to this host alone, until the queue is empty. That needs nothing of the sender, so there is nobody to wait in a circle.
 //!
-//! **How much.** A packet makes as many copies as there are members, each a packet of the turn's budget. The bound for all that is held
-//! of a source may be exceeded once by the copies of one packet.
+//! **How much.** A packet makes as many copies as there are members, each a packet of the turn's budget.
 
 use hamlyn_fabric::{Header, HostId, RingError};
 use vm_memory::VolatileSlice;
@@ -22,6 +20,7 @@ use crate::counters::PortCounters;
 use crate::held::{Bounds, Packet};
 use crate::mesh::Mesh;
 use crate::output::{Output, Taken};
+use crate::refusal::Lost;
 
 impl Crossbar {
     /// The ports whose cards are members of a group now.
@@ -45,24 +44,24 @@ impl Crossbar {
         };
         let length = payload.len();
         let copies = Copies { header, payload: &payload, members: &members, bounds: &self.bounds };
-        let waiting = match &mut self.mesh {
+        let handed = match &mut self.mesh {
             Some(mesh) if members.is_empty() || mesh.takes_from(header.source) => copies.inject(mesh),
             Some(_) => return Forwarded::AtTheMesh,
-            None => match copies.find_full(&mut self.outputs, self.held[port]) {
-                Err((member, error)) => return Forwarded::Broken(member, error),
-                Ok(true) => return Forwarded::Blocked,
-                Ok(false) => copies.hand_out(&mut self.outputs, &mut self.counters),
-            },
+            None => copies.hand_out(&mut self.outputs, self.held[port], &mut self.counters),
         };
-        for member in &waiting.stops {
+        for member in &handed.stops {
             self.counters[port].stops += u64::from(input.ring.stop(HostId(*member as u16)));
         }
         input.ring.consume();
-        self.held[port] += waiting.bytes;
-        self.all_held += waiting.bytes;
-        self.counters[port].stalls += waiting.copies;
+        self.held[port] += handed.bytes;
+        self.all_held += handed.bytes;
+        self.counters[port].stalls += handed.waiting;
+        self.counters[port].copies_lost += handed.lost;
         self.count_copies(port, length, members.len());
         members.iter().for_each(|&member| self.list_loaded(member));
+        for (member, error) in handed.broken {
+            self.lose(member, Lost::Corrupt(error));
+        }
         Forwarded::Gone(members.len().max(1))
     }
 
@@ -86,13 +85,18 @@ struct Copies<'a> {
     bounds: &'a Bounds,
 }
 
-/// Those of a packet's copies that are held.
+/// What became of a packet's copies.
 #[derive(Default)]
-struct Waiting {
-    copies: u64,
+struct Handed {
+    /// Copies that wait, and their bytes.
+    waiting: u64,
     bytes: usize,
+    /// Copies that were lost.
+    lost: u64,
     /// Members to which the source is to send no more.
     stops: Vec<usize>,
+    /// Members whose rings are corrupt.
+    broken: Vec<(usize, RingError)>,
 }
 
 impl Copies<'_> {
@@ -102,38 +106,32 @@ impl Copies<'_> {
     }
 
     /// Through a mesh they go in one after another, and none is held here.
-    fn inject(&self, mesh: &mut Mesh) -> Waiting {
+    fn inject(&self, mesh: &mut Mesh) -> Handed {
         self.members.iter().for_each(|&member| mesh.inject(Packet::copy(self.to(member), self.payload)));
-        Waiting::default()
+        Handed::default()
     }
 
-    /// Whether a member has no room for its copy, and can hold no more of its source, of which so much is held. A ring that is corrupt
-    /// is that of a member.
-    fn find_full(&self, outputs: &mut [Option<Output>], held: usize) -> Result<bool, (usize, RingError)> {
+    /// Gives each member its copy, or holds it, or loses it: so much of the source is held already.
+    fn hand_out(&self, outputs: &mut [Option<Output>], held: usize, counters: &mut [PortCounters]) -> Handed {
+        let mut handed = Handed::default();
         for &member in self.members {
             let Some(output) = &mut outputs[member] else { continue };
-            let takes = output.would_take(self.to(member), self.payload.len(), self.bounds, held);
-            if !takes.map_err(|error| (member, error))? {
-                return Ok(true);
+            let input = held + handed.bytes;
+            match output.take(self.to(member), *self.payload, self.bounds, input, &mut counters[member]) {
+                Ok(Taken::Accepted) => {}
+                Ok(Taken::Held { bytes, stop }) => {
+                    handed.waiting += 1;
+                    handed.bytes += bytes;
+                    handed.stops.extend(stop.then_some(member));
+                }
+                Ok(Taken::Refused) => handed.lost += 1,
+                Err(error) => {
+                    handed.lost += 1;
+                    handed.broken.push((member, error));
+                }
             }
         }
-        Ok(false)
-    }
-
-    /// Gives each member its copy, or holds it.
-    fn hand_out(&self, outputs: &mut [Option<Output>], counters: &mut [PortCounters]) -> Waiting {
-        let mut waiting = Waiting::default();
-        for &member in self.members {
-            let Some(output) = &mut outputs[member] else { continue };
-            let taken =
-                output.take_or_hold(self.to(member), self.payload, self.bounds, &mut counters[member]);
-            if let Taken::Held { bytes, stop } = taken {
-                waiting.copies += 1;
-                waiting.bytes += bytes;
-                waiting.stops.extend(stop.then_some(member));
-            }
-        }
-        waiting
+        handed
     }
 }
 

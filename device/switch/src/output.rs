@@ -103,35 +103,6 @@ impl Output {
         Taken::Held { bytes, stop: self.held.bytes_from(source) > bounds.mark }
     }
 
-    /// Whether a packet would be taken, or held: for one that goes to several outputs, and to all of them or none.
-    pub(crate) fn would_take(
-        &mut self,
-        header: Header,
-        length: usize,
-        bounds: &Bounds,
-        input: usize,
-    ) -> Result<bool, RingError> {
-        let has_room = self.may_pass()
-            && match &self.paths {
-                Some(paths) => !paths.is_full(),
-                None => self.ring.reserve(header, length)?.is_some(),
-            };
-        Ok(has_room || bounds.admit(self.held.bytes_from(header.source.index()), input, length))
-    }
-
-    /// Takes a packet that [it would](Output::would_take).
-    pub(crate) fn take_or_hold(
-        &mut self,
-        header: Header,
-        payload: &VolatileSlice<'_>,
-        bounds: &Bounds,
-        counters: &mut PortCounters,
-    ) -> Taken {
-        // A ring that is found corrupt now will be once more, when what is held is to go.
-        let has_it = self.may_pass() && self.accept(header, payload, counters).unwrap_or(false);
-        if has_it { Taken::Accepted } else { self.hold(header, payload, bounds) }
-    }
-
     /// Takes a packet in: onto a path, or else into the ring. False: there is no room.
     pub(crate) fn accept(
         &mut self,

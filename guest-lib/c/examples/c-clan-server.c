@@ -16,8 +16,9 @@
 /* Bytes of either end's memory, and of its control words. */
 #define LENGTH 4096
 #define CONTROL 64
-/* Clients that there may be at once; who listens. */
+/* Clients that there may be at once, and of one host; who listens. */
 #define CLIENTS 64
+#define CLIENTS_OF_HOST 48
 #define LISTENER UINT64_MAX
 /* How long the loop looks before it sleeps, and how long it sleeps at most. */
 #define POLLING_US 15
@@ -29,7 +30,7 @@ struct client {
 	uint32_t host;
 };
 
-static struct client clients[CLIENTS];
+static struct client clients[CLIENTS + 1];
 static struct clan_events *events;
 static struct clan_cache *cache;
 static unsigned long long served, left, sleeps;
@@ -70,24 +71,38 @@ static int answer(struct client *client)
 	return length == -EAGAIN;
 }
 
+/* Returns a free place for one more client of a host; CLIENTS: there is none. */
+static uint64_t find_place(uint32_t host)
+{
+	uint64_t token = CLIENTS;
+	int of_host = 0;
+
+	for (uint64_t i = 0; i < CLIENTS; i++) {
+		if (!clients[i].end)
+			token = i;
+		else if (clients[i].host == host)
+			of_host++;
+	}
+	return of_host < CLIENTS_OF_HOST ? token : CLIENTS;
+}
+
+/* Whatever a client asks with, the server goes on: a request that cannot be accepted is refused. */
 static void admit(struct clan_request *request)
 {
 	struct clan_aperture *aperture;
 	struct client *client;
 	struct clan_peer peer;
-	uint64_t token = 0;
+	uint64_t token;
 
-	while (token < CLIENTS && clients[token].end)
-		token++;
-	if (token == CLIENTS) {
-		/* If the client has gone meanwhile, there is nothing to refuse. */
+	must(clan_request_peer(request, &peer));
+	token = find_place(peer.address.host);
+	client = &clients[token];
+	if (token == CLIENTS ||
+	    clan_cache_take(cache, peer.address.host, &client->endpoint, &aperture)) {
 		clan_refuse(request, "too many", 8);
 		return;
 	}
-	client = &clients[token];
-	must(clan_request_peer(request, &peer));
 	client->host = peer.address.host;
-	must(clan_cache_take(cache, client->host, &client->endpoint, &aperture));
 	must(clan_events_register(events, client->endpoint, CLAN_INTEREST_MESSAGES | CLAN_INTEREST_FAULTS, token));
 	/* What its last user has left there is no request. */
 	memset(clan_aperture_data(aperture), 0, CONTROL);

@@ -128,13 +128,24 @@ int clan_end_connect(const struct clan_endpoint *endpoint,
 
 /**
  * Accepts a connection that was asked for by clan_end_connect; the end is that of `endpoint`. Request and aperture are gone, even if this
- * fails.
+ * fails; whoever asked is refused then. It fails with -EINVAL or -EBADMSG if the other tells nonsense, and with -EDOM if its memory is
+ * larger than `own` and than 64 KiB: clan_end_accept_up_to allows more.
  */
 int clan_end_accept(struct clan_request *request,
                     const struct clan_endpoint *endpoint,
                     struct clan_aperture *own,
                     int timeout_ms,
                     struct clan_end **end);
+
+/**
+ * The same, of memory of at most `most` bytes.
+ */
+int clan_end_accept_up_to(struct clan_request *request,
+                          const struct clan_endpoint *endpoint,
+                          struct clan_aperture *own,
+                          size_t most,
+                          int timeout_ms,
+                          struct clan_end **end);
 
 /**
  * The other side, and the descriptor of its memory, which is what it told.
@@ -265,6 +276,11 @@ int clan_client_create(const struct clan_end *end, struct clan_client **client);
 void clan_client_destroy(struct clan_client *client);
 
 /**
+ * How many bytes a request may have.
+ */
+int clan_client_capacity(const struct clan_client *client);
+
+/**
  * Has replies be events of the queue, with this token.
  */
 int clan_client_register(struct clan_client *client, struct clan_events *events, uint64_t token);
@@ -324,7 +340,15 @@ int clan_server_try_wait(struct clan_server *server, void *request, size_t size)
 int clan_server_reply(struct clan_server *server, const void *reply, size_t length);
 
 /**
- * Makes a producer on this end, of elements of at most so many bytes; the other end has a consumer for as many.
+ * Returns how many bytes the consumer's aperture needs for a queue of `count` elements of at most `element` bytes: the control words, and
+ * 16 bytes more than the element for each, of which there is one more than the queue holds.
+ */
+size_t clan_queue_aperture_size(size_t element,
+                                size_t count);
+
+/**
+ * Makes a producer on this end, of elements of at most so many bytes; the other end has a consumer for as many. The places are in the
+ * aperture of the other end, which has clan_queue_aperture_size bytes; -EDOM if there are not two.
  */
 int clan_producer_create(const struct clan_end *end,
                          size_t element,
@@ -344,6 +368,11 @@ int clan_producer_capacity(const struct clan_producer *producer);
  * Waits for room, and puts a message of one element.
  */
 int clan_producer_put(struct clan_producer *producer, const void *data, size_t length, uint64_t metadata);
+
+/**
+ * The same, if there is room: else -EAGAIN. It does not wait.
+ */
+int clan_producer_try_put(struct clan_producer *producer, const void *data, size_t length, uint64_t metadata);
 
 /**
  * Puts a message of several parts, each of any length: an element or several, all with this metadata. What fails on the way leaves the
@@ -366,6 +395,11 @@ int clan_dma_producer_create(const struct clan_card *card,
  * Lets a producer go. NULL is nothing.
  */
 void clan_dma_producer_destroy(struct clan_dma_producer *producer);
+
+/**
+ * How many elements the queue has room for.
+ */
+int clan_dma_producer_capacity(const struct clan_dma_producer *producer);
 
 /**
  * Waits for room, and puts a message of one element: `length` bytes, at least one, of memory of this process. That may be changed when

@@ -107,13 +107,14 @@ impl EndpointCache {
     }
 }
 
-/// Whether nobody uses it any more. Then all that was for its last user is thrown away.
+/// Whether nobody uses it any more. Then all that was for its last user is thrown away, and faults of what that sent are not told to the
+/// next.
 fn is_idle(kit: &Kit) -> bool {
     let core = kit.endpoint.core();
     if Arc::strong_count(core) != 1 || !core.places().are_free() || kit.endpoint.dma().in_flight() != 0 {
         return false;
     }
     while core.try_message().is_some() {}
-    core.take_fault();
+    core.begin_use();
     core.set_peer(None).is_ok()
 }

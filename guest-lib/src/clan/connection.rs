@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::descriptor::Descriptor;
 use super::endpoint::{Address, Core, Endpoint, FAULT, Fault, MESSAGE, MESSAGE_SIZE, Message, MessageKind};
 use crate::core::connection::{End, EndReason};
 use crate::core::key::random_key;
@@ -41,7 +42,8 @@ impl Endpoint {
     /// meanwhile, and gives its peer's messages to this one alone.
     ///
     /// # Errors
-    /// [`Error::Ended`] if it was refused, or nobody has that port; [`Error::PeerLost`] if there is no such host;
+    /// [`Error::Ended`] if it was refused, or nobody has that port, or its owner ended without an answer; [`Error::PeerLost`] if there
+    /// is no such host;
     /// [`Error::TimedOut`], [`Error::OutOfRange`], [`Error::System`].
     pub fn connect(&self, to: Address, told: &[u8], timeout: Option<Duration>) -> Result<Connection> {
         let nonce = random_key()?;
@@ -60,6 +62,7 @@ impl Endpoint {
                 MessageKind::Accept => return Connection::confirm(self, message.from, nonce, told),
                 MessageKind::Refuse => return Err(ended(EndReason::Rejected, &told)),
                 MessageKind::Undelivered if message.from == to => return Err(ended(EndReason::NoName, &[])),
+                MessageKind::Gone if message.from == to => return Err(Error::PeerLost(PeerLoss::Host)),
                 _ => {}
             }
         }
@@ -127,6 +130,18 @@ impl Request {
             return Err(error);
         }
         Ok(Connection::new(endpoint, self.from, self.nonce, self.told))
+    }
+
+    /// The memory that it tells of, if that is at its host: what [`super::programs::End::accept`] maps.
+    ///
+    /// # Errors
+    /// [`Error::Descriptor`] or [`Error::Malformed`] if it tells nonsense.
+    pub fn descriptor(&self) -> Result<Descriptor> {
+        let descriptor = Descriptor::from_bytes(&self.told)?;
+        if descriptor.host() != Some(self.from.host) {
+            return Err(Error::Malformed("a descriptor of memory that is not at its host"));
+        }
+        Ok(descriptor)
     }
 
     /// Refuses, and tells him why, in up to 32 bytes.
@@ -308,6 +323,8 @@ impl Connection {
             }
         }
         core.set_peer(None)?;
+        // A fault that is still on its way is not the next connection's.
+        core.begin_use();
         Ok(self.endpoint)
     }
 

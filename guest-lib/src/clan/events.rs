@@ -6,6 +6,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
+use hamlyn_abi::clan::endpoint::{
+    CLAN_INTERESTED_IN_DMA, CLAN_INTERESTED_IN_FAULTS, CLAN_INTERESTED_IN_MESSAGES,
+};
 use hamlyn_abi::clan::event::*;
 use hamlyn_abi::clan::uapi::{ClanEvents, ClanEventsOf, ClanEventsWait};
 use hamlyn_sys::{Access, Mapping, barrier};
@@ -67,6 +70,16 @@ pub struct Interest {
 impl Interest {
     /// All of them.
     pub const ALL: Self = Self { dma: true, messages: true, faults: true };
+
+    /// As the card is told.
+    fn mask(self) -> u32 {
+        let all = [
+            (self.dma, CLAN_INTERESTED_IN_DMA),
+            (self.messages, CLAN_INTERESTED_IN_MESSAGES),
+            (self.faults, CLAN_INTERESTED_IN_FAULTS),
+        ];
+        all.into_iter().fold(0, |mask, (wanted, bit)| if wanted { mask | bit } else { mask })
+    }
 
     fn wants(self) -> impl Iterator<Item = What> {
         let all = [(self.dma, What::Dma), (self.messages, What::Message), (self.faults, What::Fault)];
@@ -141,6 +154,7 @@ impl EventQueue {
         let source = self.attach(core)?;
         source.tokens.retain(|what, _| matches!(what, What::Tripwire(_)));
         source.tokens.extend(interest.wants().map(|what| (what, token)));
+        core.state().set_interest(interest.mask());
         let news = [(core.has_message(), What::Message), (core.has_fault(), What::Fault)];
         for (_, what) in news.into_iter().filter(|(is_there, _)| *is_there) {
             if interest.wants().any(|wanted| wanted == what) {
@@ -196,6 +210,7 @@ impl EventQueue {
         let number = core.number();
         let known = self.sources.get(&number).is_some_and(|source| source.core.as_ptr() == Arc::as_ptr(core));
         if !known {
+            core.state().set_interest(0);
             self.open.card.set_events(&mut ClanEventsOf { endpoint: number, events: self.open.number })?;
             self.sources.remove(&number);
         }

@@ -88,10 +88,11 @@ pub struct ClanOpenEndpoint {
     pub requests: u32,
     /// The event queue that its events go to, of the same owner, or [`CLAN_NO_EVENTS`].
     pub events: u32,
-    /// [`CLAN_PRIVILEGED`] or 0.
+    /// [`CLAN_PRIVILEGED`] or 0. The requests of a privileged endpoint do not wait for a host: each write is done once the card has
+    /// its bytes, and fails as timed out if too many wait for that host.
     pub flags: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// An endpoint of the same owner that hears of its faults, or 0: it does itself.
+    pub faults_to: u32,
 }
 
 /// Body of [`CLAN_COMMAND_OPEN_EVENTS`].
@@ -112,7 +113,7 @@ pub struct ClanOpenEvents {
 pub struct ClanOpenFifo {
     /// `records` of [`super::fifo::ClanFifoRecord`], all zero.
     pub area: HamlynArea,
-    /// Records, a power of two, at least as many as there are endpoints and event queues and at most [`super::fifo::CLAN_MAX_FIFO`].
+    /// Records, a power of two, at least as many as there are endpoints, event queues and Tripwires and at most [`super::fifo::CLAN_MAX_FIFO`].
     pub records: u32,
     /// Zero.
     pub reserved: u32,

@@ -6,6 +6,8 @@
 //! |---|---|
 //! | `i * 64` | Tripwire `i`: [`super::tripwire`] |
 //! | [`CLAN_ENDPOINT_GO`] | there are DMA requests |
+//! | [`CLAN_ENDPOINT_USE`] | another use of the endpoint begins |
+//! | [`CLAN_ENDPOINT_INTEREST`] | which events the owner wants |
 //!
 //! Its memory is a page that its owner has mapped, with the words below, and behind it the DMA requests. Card and owner both write there, each
 //! words of his own. Of the [`CLAN_STATE_FLAGS`] the card stores 1 only and the owner 0 only, whole words, so that nothing has to be atomic to
@@ -13,6 +15,18 @@
 
 /// In an endpoint's page of BAR 2, stored, any value: there are new requests ([`super::dma`]).
 pub const CLAN_ENDPOINT_GO: u32 = 0x800;
+/// In an endpoint's page of BAR 2, u32: begins another use of the endpoint, with this number. Faults of what was sent before are not
+/// reported any more, and a request that is under way ends as timed out.
+pub const CLAN_ENDPOINT_USE: u32 = 0x808;
+/// In an endpoint's page of BAR 2, u32: which events go to its queue besides those of Tripwires, `CLAN_INTERESTED_*`; all, before it is
+/// stored. If one that is new here has happened, as its flag of [`CLAN_STATE_FLAGS`] says, there is an event at once.
+pub const CLAN_ENDPOINT_INTEREST: u32 = 0x80c;
+/// In [`CLAN_ENDPOINT_INTEREST`]: DMA requests.
+pub const CLAN_INTERESTED_IN_DMA: u32 = 1;
+/// In [`CLAN_ENDPOINT_INTEREST`]: messages.
+pub const CLAN_INTERESTED_IN_MESSAGES: u32 = 2;
+/// In [`CLAN_ENDPOINT_INTEREST`]: faults.
+pub const CLAN_INTERESTED_IN_FAULTS: u32 = 4;
 /// Bytes of an endpoint's page of BAR 2.
 pub const CLAN_ENDPOINT_SIZE: u32 = 4096;
 /// The most Tripwires of an endpoint.
@@ -36,6 +50,11 @@ pub const CLAN_STATE_FAULT_HOST: u32 = 0x0c8;
 pub const CLAN_STATE_FAULT_APERTURE: u32 = 0x0cc;
 /// u64: which byte of it.
 pub const CLAN_STATE_FAULT_OFFSET: u32 = 0x0d0;
+/// u32, stored by the card before it changes the words of a fault: what [`CLAN_STATE_FAULTS`] is when they are complete. A reader that
+/// finds another number here than in [`CLAN_STATE_FAULTS`] reads again.
+pub const CLAN_STATE_FAULTS_BEGUN: u32 = 0x0d8;
+/// u32: which use of the endpoint, as last stored to [`CLAN_ENDPOINT_USE`].
+pub const CLAN_STATE_FAULT_USE: u32 = 0x0dc;
 
 /// u32, stored by the owner: how many messages he has taken, modulo 2^32.
 pub const CLAN_STATE_MESSAGES_TAKEN: u32 = 0x100;

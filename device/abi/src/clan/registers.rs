@@ -28,14 +28,11 @@ pub const CLAN_REG_ARM: u32 = 0x128;
 /// modulo 2^32. If there are more, or as soon as there are, the queue is put into the FIFO, once.
 pub const CLAN_REG_ARM_EVENTS: u32 = 0x130;
 /// WO. The driver has put a message into an endpoint's queue: its number. It is an event of that endpoint. With [`CLAN_POST_DMA`], it
-/// has carried out a DMA request of that endpoint; with [`CLAN_POST_FAULT`], that had a fault.
+/// has carried out a DMA request of that endpoint.
 pub const CLAN_REG_POST: u32 = 0x138;
 
 /// In [`CLAN_REG_POST`], with an endpoint's number: a DMA request has ended that the driver has carried out.
 pub const CLAN_POST_DMA: u32 = 0x8000_0000;
-
-/// In [`CLAN_REG_POST`], with an endpoint's number: there was a fault, of which the driver has written what is known.
-pub const CLAN_POST_FAULT: u32 = 0x4000_0000;
 
 /// In [`CLAN_REG_JOIN`]: stores that follow each other leave as one packet, as long as the first has not left (section 2.2).
 pub const CLAN_JOIN_LEAVING: u32 = 1;

@@ -2,7 +2,7 @@
 //! [`ClanStatistic`].
 
 /// How many counters there are.
-pub const CLAN_STATISTICS: u32 = 33;
+pub const CLAN_STATISTICS: u32 = 34;
 
 macro_rules! statistics {
     ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
@@ -85,6 +85,8 @@ statistics! {
     CommandsRefused = 31, "commands_refused";
     /// How often the host failed to keep the handshake.
     HandshakeLapses = 32, "handshake_lapses";
+    /// Copies of writes to groups that a member lost, as it takes too little.
+    CopiesLost = 33, "copies_lost";
 }
 
 impl From<ClanStatistic> for usize {

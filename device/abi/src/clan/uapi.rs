@@ -224,10 +224,11 @@ pub const CLAN_MESSAGE_REFUSE: u32 = 3;
 pub const CLAN_MESSAGE_CLOSE: u32 = 4;
 /// Whatever else the two ends agree on.
 pub const CLAN_MESSAGE_DATA: u32 = 5;
-/// From the driver: the message that the payload was has not been delivered, as there is no such endpoint or it had no room. If too much is still
+/// From the driver: the message that the payload was has not been delivered, as there is no such endpoint or it had no room; or, of a request
+/// for a connection, its endpoint has ended without an answer. If too much is still
 /// to be said to the sender's host this is not said, but only logged where it was not delivered.
 pub const CLAN_MESSAGE_UNDELIVERED: u32 = 6;
-/// From the driver: the peer is no more, or its host is lost.
+/// From the driver: the peer is no more, or its host is lost. If a request for a connection was on its way to that host, this has its payload.
 pub const CLAN_MESSAGE_GONE: u32 = 7;
 
 /// An endpoint's peer.

@@ -13,7 +13,7 @@ pub const CLAN_SYSTEM_KEY: u64 = 0x4e41_4c43_5359_5354;
 
 /// A message for an endpoint. Behind it: [`ClanSaid`].
 pub const CLAN_SAY_MESSAGE: u32 = 1;
-/// There is no endpoint `to`, or it has no room: what was said to it by `from` is lost. Behind it: [`ClanSaid`], the message.
+/// There is no endpoint `to`, or it has no room, or it has ended without an answer to a request: what was said to it by `from` is lost. Behind it: [`ClanSaid`], the message.
 pub const CLAN_SAY_UNDELIVERED: u32 = 2;
 /// Endpoint `from`, which was a peer of `to`, is no more.
 pub const CLAN_SAY_GONE: u32 = 3;

@@ -22,22 +22,24 @@ pub(crate) struct Sending {
     ask_at: Option<Duration>,
     /// When an answer is given up, once it was asked for; and the words that it is about.
     asked: Option<(Duration, u64)>,
+    /// A probe for credits was sent, and no word has left since. The next one is not sent at once.
+    has_begged: bool,
 }
 
-/// What an answer said of the words before the probe.
+/// What the answer to a probe said of the words that were sent before the probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Confirmed {
     /// Nothing.
     Nothing,
-    /// All have arrived, up to the last that were sent.
-    All,
-    /// Some were lost.
-    Lost,
+    /// All words up to this count have arrived.
+    Arrived(u64),
+    /// Some words up to this count were lost.
+    Lost(u64),
 }
 
 impl Sending {
     pub(crate) fn new(epoch: u16, window: u64) -> Self {
-        Self { epoch, sent: 0, allowed: window, window, ask_at: None, asked: None }
+        Self { epoch, sent: 0, allowed: window, window, ask_at: None, asked: None, has_begged: false }
     }
 
     /// Whether so many words may be sent now.
@@ -48,13 +50,16 @@ impl Sending {
     /// Words under way, as far as is known: never more than the window.
     pub(crate) fn take(&mut self, words: u64, now: Duration) {
         self.sent += words;
+        self.has_begged = false;
         debug_assert!(self.sent <= self.allowed);
         self.ask_at = self.ask_at.or(Some(now + CONFIRM));
     }
 
-    /// Whether a probe is due. Those that wait for credits ask at once.
+    /// Whether a probe is due. A sender that waits for credits asks at once, and again [`CONFIRM`] later if the answer granted too few:
+    /// so a receiver that grants nothing does not make the card send probes without end.
     pub(crate) fn is_due(&self, now: Duration, starves: bool) -> bool {
-        self.asked.is_none() && (starves || self.ask_at.is_some_and(|at| at <= now))
+        let begs = starves && !self.has_begged;
+        self.asked.is_none() && (begs || self.ask_at.is_some_and(|at| at <= now))
     }
 
     /// It is to be asked now, if it was not.
@@ -63,8 +68,9 @@ impl Sending {
     }
 
     /// A probe has been sent, which is to be answered in time.
-    pub(crate) fn asked(&mut self, now: Duration, patience: Duration) {
-        self.ask_at = None;
+    pub(crate) fn asked(&mut self, now: Duration, patience: Duration, starves: bool) {
+        self.ask_at = starves.then_some(now + CONFIRM);
+        self.has_begged = starves;
         self.asked = Some((now + patience, self.sent));
     }
 
@@ -90,11 +96,7 @@ impl Sending {
             return Confirmed::Nothing;
         }
         self.asked = None;
-        match (lost, self.sent == at) {
-            (0, true) => Confirmed::All,
-            (0, false) => Confirmed::Nothing,
-            _ => Confirmed::Lost,
-        }
+        if lost == 0 { Confirmed::Arrived(at) } else { Confirmed::Lost(at) }
     }
 }
 
@@ -108,8 +110,6 @@ pub(crate) struct Receiving {
     arrived: u64,
     /// How far the sender has been told that the count may go.
     granted: u64,
-    /// Words that were refused without the sender being told: they are as good as lost.
-    untold: u64,
     /// The answer to a probe that is to be sent.
     answer: Option<Answer>,
     /// It is time to say how far the count may go.
@@ -128,16 +128,11 @@ impl Receiving {
         true
     }
 
-    /// Something was refused, and the sender cannot be told what.
-    pub(crate) fn leave_untold(&mut self) {
-        self.untold += 1;
-    }
-
     /// The sender asks: so many it has sent.
     pub(crate) fn probed(&mut self, epoch: u16, sent: u64, window: u64) {
         self.begin(epoch, window);
         // A count that is behind is no honest sender's; it is told the same as before.
-        let lost = sent.saturating_sub(self.arrived).saturating_add(std::mem::take(&mut self.untold));
+        let lost = sent.saturating_sub(self.arrived);
         self.arrived = self.arrived.max(sent.min(u64::MAX / 2));
         // It may have been told more by a receiver that was here before.
         self.granted = self.arrived + window;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hamlyn_abi::clan::command::*;
-use hamlyn_abi::clan::endpoint::{CLAN_BIT_DMA, CLAN_BIT_FAULT, CLAN_BIT_MESSAGE};
-use hamlyn_abi::clan::event::{CLAN_EVENT_DMA, CLAN_EVENT_FAULT, CLAN_EVENT_MESSAGE};
+use hamlyn_abi::clan::endpoint::{CLAN_BIT_DMA, CLAN_BIT_MESSAGE};
+use hamlyn_abi::clan::event::{CLAN_EVENT_DMA, CLAN_EVENT_MESSAGE};
 use hamlyn_abi::clan::fifo::{CLAN_FIFO_EVENTS, CLAN_MAX_FIFO};
 use hamlyn_abi::clan::registers::*;
 use hamlyn_abi::clan::statistics::ClanStatistic;
@@ -37,7 +37,9 @@ impl ClanCard {
 
     pub(super) fn write_register(&mut self, ports: &Ports<'_>, offset: u32, width: u8, value: u64) {
         match self.chassis.write(ports, offset, width, value) {
-            Written::Done | Written::Enabled => {}
+            Written::Done => {}
+            // What was announced before was not taken.
+            Written::Enabled => self.greet(),
             Written::Reset => self.reset(ports),
             Written::Command => self.run_command(ports),
             Written::Elsewhere => self.write_own(ports, offset, width, value),
@@ -61,12 +63,11 @@ impl ClanCard {
             (CLAN_REG_ARM_EVENTS, 8) => self.arm_events(ports, value as u32, (value >> 32) as u32),
             (CLAN_REG_POST, _) => {
                 let posted = value as u32;
-                let (bit, event) = match posted & (CLAN_POST_DMA | CLAN_POST_FAULT) {
+                let (bit, event) = match posted & CLAN_POST_DMA {
                     0 => (CLAN_BIT_MESSAGE, CLAN_EVENT_MESSAGE),
-                    CLAN_POST_DMA => (CLAN_BIT_DMA, CLAN_EVENT_DMA),
-                    _ => (CLAN_BIT_FAULT, CLAN_EVENT_FAULT),
+                    _ => (CLAN_BIT_DMA, CLAN_EVENT_DMA),
                 };
-                let told = self.happened(ports, posted & !(CLAN_POST_DMA | CLAN_POST_FAULT), bit, event);
+                let told = self.happened(ports, posted & !CLAN_POST_DMA, bit, event);
                 self.note(told);
             }
             _ => tracing::debug!(offset, value, "write to a register that is not there"),
@@ -99,6 +100,7 @@ impl ClanCard {
     fn run_command(&mut self, ports: &Ports<'_>) {
         let command = self.chassis.command.take(ports.dma);
         let result = command.map(|command| (command, self.execute(ports, &command)));
+        self.peers.join_groups(self.here.map(|here| here.host), self.apertures.groups());
         let done = matches!(result, Some((_, Ok(()))));
         self.count(if done { ClanStatistic::Commands } else { ClanStatistic::CommandsRefused });
         if let Some((command, result)) = result {
@@ -128,7 +130,7 @@ impl ClanCard {
             CLAN_COMMAND_OPEN_FIFO => {
                 let body: ClanOpenFifo = page.body(ports.dma)?;
                 Refusal::unless_zero(body.reserved.into())?;
-                let least = self.options.endpoints + self.options.event_queues;
+                let least = self.options.endpoints + self.options.event_queues + self.options.tripwires;
                 self.fifo.open(&body.area, body.records, least..=CLAN_MAX_FIFO)
             }
             CLAN_COMMAND_CLOSE_FIFO => {

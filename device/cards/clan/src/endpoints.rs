@@ -7,13 +7,18 @@ use hamlyn_abi::family::command::*;
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::chassis::table::Table;
-use hamlyn_card::ports::{Dma, DmaFault, write_value};
+use hamlyn_card::ports::{Dma, DmaFault, barrier_before_overwriting, write_value};
 
 use crate::engine::Work;
 use crate::tripwires::Tripwire;
 
 /// Bits of a tag that are the endpoint's number; those above tell it from earlier ones of that number.
 const NUMBER_BITS: u32 = 14;
+
+/// The number of the endpoint that a tag names.
+pub(crate) fn endpoint_of_tag(tag: u32) -> u32 {
+    tag & ((1 << NUMBER_BITS) - 1)
+}
 
 /// An endpoint.
 #[derive(Debug)]
@@ -30,6 +35,11 @@ pub(crate) struct Endpoint {
     /// Bits for which somebody sleeps.
     pub(crate) armed: u64,
     faults: u32,
+    /// The number that its owner gave to its use, and the endpoint that hears of its faults, if it is another.
+    used_as: u32,
+    pub(crate) faults_to: Option<u32>,
+    /// `CLAN_INTERESTED_*`.
+    pub(crate) interest: u32,
 }
 
 /// What is wrong, and where.
@@ -65,7 +75,13 @@ impl Endpoints {
     /// Opens one. Where its events go is the caller's affair.
     pub(crate) fn open(&mut self, index: u32, body: &ClanOpenEndpoint) -> Result<(), Refusal> {
         self.table.check_vacant(index)?;
-        Refusal::unless_zero(body.reserved.into())?;
+        let faults_to = (body.faults_to != 0).then_some(body.faults_to);
+        if let Some(other) = faults_to {
+            let owner = self.table.opened(other)?.owner;
+            if owner != body.owner {
+                return Err(Refusal::new(HAMLYN_STATUS_NOT_OPEN, other, owner));
+            }
+        }
         if body.flags & !CLAN_PRIVILEGED != 0 {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, CLAN_PRIVILEGED));
         }
@@ -92,6 +108,9 @@ impl Endpoints {
             tag: self.opened << NUMBER_BITS | index,
             armed: 0,
             faults: 0,
+            used_as: 0,
+            faults_to,
+            interest: u32::MAX,
         };
         self.table.open(index, endpoint);
         Ok(())
@@ -107,9 +126,18 @@ impl Endpoints {
         self.table.get_mut(index as usize)?.as_mut()
     }
 
+    /// Begins another use of an endpoint: its packets have another tag from now on. Returns the one of before.
+    pub(crate) fn begin_use(&mut self, index: u32, used_as: u32) -> Option<u32> {
+        self.opened = self.opened.wrapping_add(1);
+        let tag = self.opened << NUMBER_BITS | index;
+        let endpoint = self.get(index)?;
+        endpoint.used_as = used_as;
+        Some(std::mem::replace(&mut endpoint.tag, tag))
+    }
+
     /// The endpoint whose packets have this tag, and its number.
     pub(crate) fn tagged(&mut self, tag: u32) -> Option<(u32, &mut Endpoint)> {
-        let index = tag & ((1 << NUMBER_BITS) - 1);
+        let index = endpoint_of_tag(tag);
         let endpoint = self.get(index).filter(|endpoint| endpoint.tag == tag)?;
         Some((index, endpoint))
     }
@@ -119,6 +147,16 @@ impl Endpoint {
     /// It has no requests yet, and the first is to be told.
     pub(crate) fn begin(&self, dma: &dyn Dma) -> Result<(), DmaFault> {
         self.store(dma, CLAN_STATE_IDLE, 1)
+    }
+
+    /// Whether its owner wants events of a kind that has a flag.
+    pub(crate) fn wants(&self, bit: u32) -> bool {
+        let wanted = match bit {
+            CLAN_BIT_DMA => CLAN_INTERESTED_IN_DMA,
+            CLAN_BIT_MESSAGE => CLAN_INTERESTED_IN_MESSAGES,
+            _ => CLAN_INTERESTED_IN_FAULTS,
+        };
+        self.interest & wanted != 0
     }
 
     pub(crate) fn load(&self, dma: &dyn Dma, place: u32) -> Result<u32, DmaFault> {
@@ -146,10 +184,13 @@ impl Endpoint {
         Ok(awaited)
     }
 
-    /// Writes what is known of a fault, and then how many there were.
+    /// Writes what is known of a fault, between the count of those that were begun and the count of those that are complete.
     pub(crate) fn write_fault(&mut self, dma: &dyn Dma, report: FaultReport) -> Result<(), DmaFault> {
         self.faults = self.faults.wrapping_add(1);
         let at = |place: u32| self.memory.locate(dma, place.into());
+        self.store(dma, CLAN_STATE_FAULTS_BEGUN, self.faults)?;
+        barrier_before_overwriting();
+        write_value(dma, at(CLAN_STATE_FAULT_USE)?, self.used_as)?;
         write_value(dma, at(CLAN_STATE_FAULT_REASON)?, [report.reason, report.host.into(), report.aperture])?;
         write_value(dma, at(CLAN_STATE_FAULT_OFFSET)?, report.offset)?;
         self.store(dma, CLAN_STATE_FAULTS, self.faults)

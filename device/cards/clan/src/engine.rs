@@ -13,7 +13,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use crate::ClanCard;
 use crate::memory;
 use crate::packet::{FROM_SYSTEM, Header, READ, TO_GROUP, WORD, WRITE};
-use crate::peers::{ANSWERS, Leaving};
+use crate::peer::{ANSWERS, By, Leaving};
 use crate::reads::{LOADS, Reader, Waiting};
 use crate::windows::Remote;
 
@@ -87,6 +87,17 @@ impl ClanCard {
             self.engine.turns.push_back(index);
             self.engine.stir();
             self.note(told);
+        }
+    }
+
+    /// Another use of an endpoint begins: nothing that was sent before is its affair.
+    pub(super) fn begin_use(&mut self, ports: &Ports<'_>, index: u32, used_as: u32) {
+        let Some(before) = self.endpoints.begin_use(index, used_as) else { return };
+        self.peers.forget_writer(before);
+        self.reads.give_up(|waiting| waiting.tag == before && waiting.reader == Reader::Request);
+        if self.endpoints.get(index).is_some_and(|endpoint| endpoint.work.current.is_some()) {
+            self.engine.forget(index);
+            self.finish(ports, index, CLAN_DMA_TIMEOUT);
         }
     }
 
@@ -169,55 +180,100 @@ impl ClanCard {
     fn carry_on(&mut self, ports: &Ports<'_>, index: u32, current: Current) -> Result<Turn, DmaFault> {
         let Current { request, remote, progress } = current;
         let Some(endpoint) = self.endpoints.get(index) else { return Ok(Turn::Idle) };
-        let (tag, owner, privileged) = (endpoint.tag, endpoint.owner, endpoint.privileged);
         let offset = request.offset + progress;
         // A packet ends between two words, unless the request does.
         let length = (request.length - progress).min(u64::from(self.options.burst) - offset % WORD);
-        let local = self.apertures.owned(request.local_aperture, owner);
-        let local = local.filter(|local| local.area.contains(request.local_offset + progress, length));
-        let Some(local) = local else {
-            self.end(ports, index, CLAN_DMA_BAD_LOCAL)?;
-            return Ok(Turn::Again);
+        let next = Next {
+            index,
+            owner: endpoint.owner,
+            tag: endpoint.tag,
+            privileged: endpoint.privileged,
+            remote,
+            offset,
+            length,
+            local: request.local_aperture,
+            local_offset: request.local_offset + progress,
         };
+        let local = self.apertures.owned(next.local, next.owner);
+        if !local.is_some_and(|local| local.area.contains(next.local_offset, length)) {
+            return self.ended(ports, index, CLAN_DMA_BAD_LOCAL);
+        }
         if !self.can_reach(remote) {
-            self.end(ports, index, CLAN_DMA_TIMEOUT)?;
-            return Ok(Turn::Again);
+            return self.ended(ports, index, CLAN_DMA_TIMEOUT);
         }
-        let reads = request.opcode == CLAN_DMA_READ;
-        let asked = self.reads.bytes(remote.host) + length + LOADS as u64 * WORD;
-        let has_room = self.peers.has_room(remote.host, privileged);
-        if !has_room && self.peers.is_dead(remote.host, ports.clock.now()) {
-            self.end(ports, index, CLAN_DMA_TIMEOUT)?;
-            return Ok(Turn::Again);
+        if let Some(group) = remote.group() {
+            return self.write_to_group(ports, &next, group);
         }
-        if !has_room || reads && asked > ANSWERS as u64 / 2 {
+        if !self.peers.has_room(remote.host, next.privileged) {
+            let fails = next.privileged || self.peers.is_dead(remote.host, ports.clock.now());
+            return if fails { self.ended(ports, index, CLAN_DMA_TIMEOUT) } else { Ok(Turn::Blocked) };
+        }
+        if request.opcode == CLAN_DMA_READ { Ok(self.read(ports, &next)) } else { self.write(ports, &next) }
+    }
+
+    /// The request has ended, and the endpoint has its next turn.
+    fn ended(&mut self, ports: &Ports<'_>, index: u32, result: u32) -> Result<Turn, DmaFault> {
+        self.end(ports, index, result)?;
+        Ok(Turn::Again)
+    }
+
+    /// Asks for the next bytes.
+    fn read(&mut self, ports: &Ports<'_>, next: &Next) -> Turn {
+        let host = next.remote.host;
+        let asked = self.reads.bytes(host) + next.length + LOADS as u64 * WORD;
+        if asked > ANSWERS as u64 / 2 {
+            return Turn::Blocked;
+        }
+        let deadline = ports.clock.now() + self.read_timeout;
+        let (bytes, whose) = ((next.offset, next.length), (next.tag, next.owner));
+        let number = self.reads.begin(Reader::Request, next.remote, bytes, whose, deadline);
+        let data = (next.length as u32).to_le_bytes().to_vec();
+        let header = Header { tag: number.into(), ..next.header(READ) };
+        self.peers.put(host, Leaving { header, data, owner: next.owner, by: By::Request });
+        Turn::Made
+    }
+
+    /// Takes the next bytes out of memory. `None`: the request has ended, as they are not there.
+    fn gather(&mut self, ports: &Ports<'_>, next: &Next) -> Result<Option<Vec<u8>>, DmaFault> {
+        let local = self.apertures.owned(next.local, next.owner);
+        let data = local.map(|local| memory::read(ports.dma, &local.area, next.local_offset, next.length));
+        match data {
+            Some(Ok(data)) => Ok(Some(data)),
+            _ => self.end(ports, next.index, CLAN_DMA_MEMORY).map(|()| None),
+        }
+    }
+
+    /// Writes the next bytes. An operating system's request does not wait for its packet to leave: its requests are for all hosts, and
+    /// must not wait for one.
+    fn write(&mut self, ports: &Ports<'_>, next: &Next) -> Result<Turn, DmaFault> {
+        let Some(data) = self.gather(ports, next)? else { return Ok(Turn::Again) };
+        let header = next.remote.addressed(next.header(WRITE));
+        let by = if next.privileged { By::Copy } else { By::Request };
+        self.peers.put(next.remote.host, Leaving { header, data, owner: next.owner, by });
+        if next.privileged {
+            self.advance(ports, next.tag, next.length);
+        }
+        Ok(Turn::Made)
+    }
+
+    /// Copies the next bytes for each member of a group. It waits for members that have no room, but not for long: one that lags
+    /// behind loses its copy alone.
+    fn write_to_group(&mut self, ports: &Ports<'_>, next: &Next, group: u32) -> Result<Turn, DmaFault> {
+        let members = self.peers.members(group);
+        let Some(lagging) = self.peers.group_room(&members, ports.clock.now()) else {
             return Ok(Turn::Blocked);
-        }
-        let header = Header {
-            flags: if privileged { FROM_SYSTEM } else { 0 },
-            key: remote.key.into(),
-            aperture: remote.aperture.into(),
-            offset: offset.into(),
-            ..Header::of(if reads { READ } else { WRITE })
         };
-        let leaving = if reads {
-            let deadline = ports.clock.now() + self.read_timeout;
-            let number = self.reads.begin(Reader::Request, remote, (offset, length), (tag, owner), deadline);
-            let data = (length as u32).to_le_bytes().to_vec();
-            Leaving { header: Header { tag: number.into(), ..header }, data, owner, of_engine: true }
-        } else {
-            match memory::read(ports.dma, &local.area, request.local_offset + progress, length) {
-                Ok(data) => {
-                    let header = Header { tag: tag.into(), ..remote.addressed(header) };
-                    Leaving { header, data, owner, of_engine: true }
-                }
-                Err(_) => {
-                    self.end(ports, index, CLAN_DMA_MEMORY)?;
-                    return Ok(Turn::Again);
-                }
+        let Some(data) = self.gather(ports, next)? else { return Ok(Turn::Again) };
+        let header = next.remote.addressed(next.header(WRITE));
+        for host in members {
+            if lagging.contains(&host) {
+                self.copy_lost(ports, next.index, (host, group), next.offset);
+            } else {
+                let data = data.clone();
+                self.peers.put(host, Leaving { header, data, owner: next.owner, by: By::Copy });
             }
-        };
-        self.peers.put(remote.host, leaving);
+        }
+        self.advance(ports, next.tag, next.length);
         Ok(Turn::Made)
     }
 
@@ -279,6 +335,34 @@ impl ClanCard {
             self.happened(ports, index, CLAN_BIT_DMA, CLAN_EVENT_DMA)
         } else {
             Ok(())
+        }
+    }
+}
+
+/// The next packet of a request.
+struct Next {
+    /// The endpoint, its owner, what its packets are called, and whether it is an operating system's.
+    index: u32,
+    owner: u32,
+    tag: u32,
+    privileged: bool,
+    remote: Remote,
+    offset: u64,
+    length: u64,
+    /// The aperture that the bytes are in, and the first of them.
+    local: u32,
+    local_offset: u64,
+}
+
+impl Next {
+    fn header(&self, kind: u8) -> Header {
+        Header {
+            flags: if self.privileged { FROM_SYSTEM } else { 0 },
+            tag: self.tag.into(),
+            key: self.remote.key.into(),
+            aperture: self.remote.aperture.into(),
+            offset: self.offset.into(),
+            ..Header::of(kind)
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A queue has a record for each source of the endpoints whose events come here, and one for each record that an endpoint has left in it
 //! which has gone elsewhere, or is no more. So there is always room: who would come and finds none is refused.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use hamlyn_abi::clan::command::ClanOpenEvents;
 use hamlyn_abi::clan::event::*;
@@ -13,7 +13,7 @@ use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::ports::{Dma, DmaFault, barrier_before_last_look, read_value, write_value};
 
 /// What events come from: an endpoint, and what of it, with a Tripwire's number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Source {
     pub(crate) endpoint: u32,
     pub(crate) kind: u32,
@@ -30,9 +30,9 @@ pub(crate) struct Events {
     /// As its owner says, as far as that can be.
     taken: u32,
     /// By source, the number of its last record.
-    last: BTreeMap<Source, u32>,
+    last: HashMap<Source, u32>,
     /// The endpoints whose events come here, and how many Tripwires each has.
-    members: BTreeMap<u32, u32>,
+    members: HashMap<u32, u32>,
     /// Somebody sleeps.
     pub(crate) armed: bool,
 }
@@ -62,8 +62,8 @@ impl Events {
             records: body.records,
             written: 0,
             taken: 0,
-            last: BTreeMap::new(),
-            members: BTreeMap::new(),
+            last: HashMap::new(),
+            members: HashMap::new(),
             armed: false,
         })
     }

@@ -10,8 +10,10 @@ use crate::ClanCard;
 use crate::apertures::Access;
 use crate::endpoints::FaultReport;
 use crate::memory;
-use crate::packet::{self, CREDIT, DATA, Fault, Header, PROBE, READ, REFUSED, TO_GROUP, WORD, WRITE};
-use crate::peers::words;
+use crate::packet::{
+    self, ASKS, CREDIT, DATA, Fault, GROUPS, Header, PROBE, READ, REFUSED, TO_GROUP, WORD, WRITE,
+};
+use crate::peer::words;
 use crate::reads::{Reader, Waiting};
 use crate::tripwires::Watched;
 
@@ -59,6 +61,13 @@ impl ClanCard {
                 self.peers.probed(source, header.epoch.get(), header.offset.get());
                 Ok(())
             }
+            (GROUPS, 0) => {
+                // Of its own groups the card knows itself, and earlier than its announcement comes back.
+                if self.here.is_none_or(|here| here.host != source) {
+                    self.peers.announced(source, header.offset.get(), header.flags & ASKS != 0);
+                }
+                Ok(())
+            }
             _ => Err(ClanStatistic::Malformed),
         };
         if let Err(reason) = taken {
@@ -76,8 +85,7 @@ impl ClanCard {
     ) -> Result<(), ClanStatistic> {
         let (offset, length) = (header.offset.get(), data.len() as u64);
         offset.checked_add(length).ok_or(ClanStatistic::Malformed)?;
-        let to_group = header.flags & TO_GROUP != 0;
-        if !to_group && !self.peers.arrived(source, header.epoch.get(), words(offset, length)) {
+        if !self.peers.arrived(source, header.epoch.get(), words(offset, length)) {
             return Err(ClanStatistic::OverCredit);
         }
         let access = Access { source, length, writes: true };
@@ -144,14 +152,31 @@ impl ClanCard {
 
     fn deposit(&mut self, ports: &Ports<'_>, burst: &Burst) {
         let Burst { source, header, aperture, place, data } = burst;
-        let Some(Some(opened)) = self.apertures.table.get(*aperture as usize) else { return };
-        if memory::write(ports.dma, &opened.area, *place, data).is_err() {
-            self.count(ClanStatistic::Discarded);
-            return self.refuse(*source, header, CLAN_FAULT_MEMORY, false);
+        let (start, length) = (*place, data.len() as u64);
+        // Each Tripwire fires as soon as what it watches is written, before the rest is.
+        let mut done = 0;
+        for firing in self.firings(Watched::Local(*aperture), &(start..start + length), true) {
+            let end = (firing.at - start) as usize;
+            if !self.write_down(ports, *aperture, start + done as u64, &data[done..end]) {
+                return self.refuse(*source, header, CLAN_FAULT_MEMORY, false);
+            }
+            done = end;
+            self.fire(ports, &firing);
         }
-        let length = data.len() as u64;
-        self.counters.add(ClanStatistic::BytesDeposited, length);
-        self.accessed(ports, Watched::Local(*aperture), *place..*place + length, true);
+        if !self.write_down(ports, *aperture, start + done as u64, &data[done..]) {
+            self.refuse(*source, header, CLAN_FAULT_MEMORY, false);
+        }
+    }
+
+    /// Writes bytes to an aperture's memory. `false`: it cannot be reached.
+    fn write_down(&mut self, ports: &Ports<'_>, aperture: u32, place: u64, data: &[u8]) -> bool {
+        let Some(Some(opened)) = self.apertures.table.get(aperture as usize) else { return true };
+        if memory::write(ports.dma, &opened.area, place, data).is_err() {
+            self.count(ClanStatistic::Discarded);
+            return false;
+        }
+        self.counters.add(ClanStatistic::BytesDeposited, data.len() as u64);
+        true
     }
 
     /// Somebody wants to read.
@@ -193,7 +218,7 @@ impl ClanCard {
             let most = u64::from(self.options.burst) - offset % WORD;
             let (now, behind) = data.split_at(data.len().min(most as usize));
             let piece = Header { offset: offset.into(), ..header.answer(DATA) };
-            if !self.peers.answer(source, piece, now, false) {
+            if !self.peers.answer(source, piece, now) {
                 return false;
             }
             (offset, data) = (offset + now.len() as u64, behind);
@@ -202,9 +227,13 @@ impl ClanCard {
     }
 
     fn refuse(&mut self, source: u16, header: &Header, reason: u32, was_read: bool) {
-        let why = [reason, was_read.into()];
-        // If there is no room for it, a writer hears of a loss, and a reader ends by itself.
-        let _ = self.peers.answer(source, header.answer(REFUSED), why.as_bytes(), !was_read);
+        let (why, answer) = ([reason, was_read.into()], header.answer(REFUSED));
+        if was_read {
+            // If there is no room for it, the read ends by its own deadline.
+            let _ = self.peers.answer(source, answer, why.as_bytes());
+        } else {
+            self.peers.refuse(source, answer, why.as_bytes());
+        }
     }
 
     fn data_arrived(
@@ -248,7 +277,7 @@ impl ClanCard {
             let read = self.reads.refused(source, header.tag.get()).ok_or(ClanStatistic::Discarded)?;
             self.read_failed(ports, &read, reason);
         } else {
-            // Whoever was not written to has nothing to refuse: he would end what others have with each other.
+            // A host that was not written to has nothing to refuse: it would end what others have with each other.
             if !self.peers.can_refuse(source, header.tag.get()) {
                 return Err(ClanStatistic::Discarded);
             }

@@ -5,7 +5,8 @@
 //! |---|---|---|
 //! | what it looks like, its verbs | | here |
 //! | a packet between two cards, cut and joined | 2.2 | `packet` |
-//! | what leaves, for each host in order | 2.1, 2.2 | `peers` |
+//! | what leaves, for each host in order | 2.1, 2.2, 2.5 | `peers`, `peer` |
+//! | refusals of writes that wait to be told | 2.2 | `refusals` |
 //! | credits, and how losses are found | 2.2 | `credits` |
 //! | loads and stores of windows | 2.1 | `stores`, `windows` |
 //! | remote reads that wait | 2.1 | `reads` |
@@ -31,8 +32,10 @@ mod incoming;
 mod memory;
 mod model;
 mod packet;
+mod peer;
 mod peers;
 mod reads;
+mod refusals;
 mod stores;
 mod telling;
 mod tripwires;
@@ -41,6 +44,7 @@ mod windows;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use hamlyn_abi::clan::aperture::CLAN_GROUP_HOST;
 use hamlyn_abi::clan::dma::CLAN_DMA_TIMEOUT;
 use hamlyn_abi::clan::endpoint::{CLAN_ENDPOINT_SIZE, CLAN_FAULT_LOST, CLAN_FAULT_TIMEOUT};
 use hamlyn_abi::clan::identity::{CLAN_ABI_VERSION, CLAN_MODEL, CLAN_PCI_DEVICE};
@@ -62,7 +66,8 @@ use self::incoming::Burst;
 pub use self::model::{MODEL, Options};
 pub use self::packet::{OVERHEAD as PACKET_OVERHEAD, cut, join};
 use self::packet::{READ, WRITE};
-use self::peers::{Leaving, Left, Peers};
+use self::peer::{By, GivenUp, Leaving, Left};
+use self::peers::{ALL_CARDS_BIT, Peers};
 use self::reads::Reads;
 use self::tripwires::{Watched, Watches};
 use self::windows::{Remote, Windows};
@@ -93,8 +98,8 @@ pub struct ClanCard {
     burst: Option<Burst>,
     /// Loads that have got their values, by their numbers.
     loaded: VecDeque<(u64, u64)>,
-    /// Of which groups the switch knows that this host is a member.
-    groups: u64,
+    /// The switch sends this card what is for all CLAN cards.
+    is_listed: bool,
     here: Option<Place>,
     join: u32,
     read_timeout: Duration,
@@ -125,7 +130,7 @@ impl ClanCard {
             reads: Reads::default(),
             burst: None,
             loaded: VecDeque::new(),
-            groups: 0,
+            is_listed: false,
             here: None,
             join: options.join,
             read_timeout: Duration::from_millis(options.read_timeout_ms.into()),
@@ -164,10 +169,12 @@ impl ClanCard {
             return;
         }
         self.counters.add(ClanStatistic::BytesSent, length);
-        let (offset, aperture) = (packet.header.offset.get(), packet.header.destination());
-        let watched = Watched::Remote { owner: packet.owner, host: host.into(), aperture };
+        let (offset, named) = (packet.header.offset.get(), packet.header.aperture.get());
+        let (host, aperture) =
+            if packet.header.is_copy() { (CLAN_GROUP_HOST + named, 0) } else { (host.into(), named) };
+        let watched = Watched::Remote { owner: packet.owner, host, aperture };
         self.accessed(ports, watched, offset..offset.saturating_add(length), true);
-        if packet.of_engine {
+        if packet.by == By::Request {
             self.advance(ports, packet.header.tag.get(), length);
         }
     }
@@ -179,27 +186,39 @@ impl ClanCard {
             if let Some(read) = self.reads.refused(host, tag) {
                 self.read_failed(ports, &read, CLAN_FAULT_TIMEOUT);
             }
-        } else if packet.of_engine {
+        } else if packet.by == By::Request {
             self.engine_failed(ports, tag, CLAN_DMA_TIMEOUT);
         } else {
-            let (aperture, offset) = (packet.header.destination(), packet.header.offset.get());
+            let (aperture, offset) = (packet.header.aperture.get(), packet.header.offset.get());
             self.fault_of(ports, tag, FaultReport { reason: CLAN_FAULT_LOST, host, aperture, offset });
+        }
+    }
+
+    /// A host was given up: those concerned are told.
+    fn given_up(&mut self, ports: &Ports<'_>, host: u16, (packets, endpoints): GivenUp) {
+        for packet in packets {
+            self.dropped(ports, host, &packet);
+        }
+        for tag in endpoints {
+            let report = FaultReport { reason: CLAN_FAULT_TIMEOUT, host, aperture: 0, offset: 0 };
+            self.fault_of(ports, tag, report);
         }
     }
 
     /// What waited for hosts that say nothing is dropped, and reads that wait too long end.
     fn give_up(&mut self, ports: &Ports<'_>, now: Duration) {
-        for (host, packets, endpoints) in self.peers.tick(now) {
-            for packet in packets {
-                self.dropped(ports, host, &packet);
-            }
-            for tag in endpoints {
-                let report = FaultReport { reason: CLAN_FAULT_TIMEOUT, host, aperture: 0, offset: 0 };
-                self.fault_of(ports, tag, report);
-            }
+        for (host, gone) in self.peers.tick(now) {
+            self.given_up(ports, host, gone);
         }
         for read in self.reads.give_up_overdue(now) {
             self.read_failed(ports, &read, CLAN_FAULT_TIMEOUT);
+        }
+    }
+
+    /// Asks all cards for their groups, and tells them those of this host.
+    fn greet(&mut self) {
+        if let Some(here) = self.here {
+            self.peers.greet(here.host);
         }
     }
 }
@@ -252,15 +271,11 @@ impl Card for ClanCard {
         }
     }
 
-    fn takes_stores(&self) -> bool {
-        self.here.is_none() || self.peers.take_stores()
-    }
-
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
         self.settle(ports);
-        let (now, groups) = (ports.clock.now(), self.apertures.groups());
-        if std::mem::replace(&mut self.groups, groups) != groups {
-            link.set_groups(groups);
+        let now = ports.clock.now();
+        if !std::mem::replace(&mut self.is_listed, true) {
+            link.set_groups(ALL_CARDS_BIT);
         }
         let ran = self.run_engine(ports);
         let mut starved = 0;
@@ -309,20 +324,15 @@ impl Card for ClanCard {
     fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>) {
         self.settle(ports);
         // What was on its way on an earlier link is lost.
-        for (host, packets, endpoints) in self.peers.take_all() {
-            for packet in packets {
-                self.dropped(ports, host, &packet);
-            }
-            for tag in endpoints {
-                let report = FaultReport { reason: CLAN_FAULT_TIMEOUT, host, aperture: 0, offset: 0 };
-                self.fault_of(ports, tag, report);
-            }
+        for (host, gone) in self.peers.take_all() {
+            self.given_up(ports, host, gone);
         }
         for read in self.reads.give_up(|_| true) {
             self.read_failed(ports, &read, CLAN_FAULT_TIMEOUT);
         }
         self.peers.begin_at(ports.clock.now());
         self.here = place;
+        self.greet();
         self.chassis.link_changed(ports, place);
     }
 

@@ -30,11 +30,15 @@ pub(crate) const REFUSED: u8 = 4;
 pub(crate) const CREDIT: u8 = 5;
 /// Asks for credits: how many words have been sent is in `offset`.
 pub(crate) const PROBE: u8 = 6;
+/// Announces the groups that the sender is a member of, a bit for each, in `offset`.
+pub(crate) const GROUPS: u8 = 7;
 
 /// In `flags`: an operating system's.
 pub(crate) const FROM_SYSTEM: u8 = 1;
-/// In `flags`: `aperture` is the number of a group, and there are no credits for it.
+/// In `flags` of a write: a copy for a member of a group, whose number is in `aperture`.
 pub(crate) const TO_GROUP: u8 = 2;
+/// In `flags` of [`GROUPS`]: the receiver answers with its own groups.
+pub(crate) const ASKS: u8 = 4;
 
 /// What is in front of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -131,8 +135,8 @@ impl Header {
         Self { kind, ..Self::new_zeroed() }
     }
 
-    /// The aperture that its sender has named: 0 for a group, whose number is in its host's.
-    pub(crate) fn destination(&self) -> u32 {
-        if self.flags & TO_GROUP == 0 { self.aperture.get() } else { 0 }
+    /// Whether it is a copy for a member of a group.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.flags & TO_GROUP != 0
     }
 }

@@ -1,94 +1,28 @@
 //! What leaves, by the host that it is for: in order for each, in turn among them.
+//!
+//! A write to a group is copied into the queue of each member. So it keeps its order with all else that goes there, takes the
+//! member's credits, and what a member loses is told as any loss.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hamlyn_abi::clan::aperture::CLAN_GROUP_HOST;
 use hamlyn_card::card::Progress;
-use hamlyn_card::ports::{Link, VolatileSlice};
-use zerocopy::IntoBytes;
+use hamlyn_card::ports::Link;
 
-use crate::credits::{Receiving, Sending};
-use crate::packet::{self, CREDIT, DATA, Header, OVERHEAD, PROBE, READ, TO_GROUP, WORD, WRITE};
+use crate::credits::Sending;
+use crate::packet::{ASKS, DATA, Header};
+use crate::peer::{GivenUp, Leaving, Left, Peer, Terms, announce};
 
-/// Bytes that wait for a host before stores to it have to wait, too.
-const MARK: usize = 64 << 10;
-/// Packets that wait for a host before the engine makes no more.
-const ROOM: usize = 4;
-/// Answers that wait for a host, in bytes: an honest one asks for no more at a time.
-pub(crate) const ANSWERS: usize = 512 << 10;
-/// What waits for a host, in packets of the card's own making, refusals among them.
-const REFUSALS: usize = 256;
-
-/// A packet that waits to leave.
-#[derive(Debug)]
-pub(crate) struct Leaving {
-    pub(crate) header: Header,
-    pub(crate) data: Vec<u8>,
-    /// Whose it is, for Tripwires.
-    pub(crate) owner: u32,
-    /// It is the engine's, and what a request is waiting for.
-    pub(crate) of_engine: bool,
-}
-
-impl Leaving {
-    /// Words of credit that it takes.
-    fn words(&self) -> u64 {
-        match self.header.kind {
-            _ if self.header.flags & TO_GROUP != 0 => 0,
-            READ => 1,
-            _ => words(self.header.offset.get(), self.data.len() as u64),
-        }
-    }
-
-    /// The byte behind its last.
-    fn end(&self) -> u64 {
-        self.header.offset.get() + self.data.len() as u64
-    }
-
-    fn bytes(&self) -> usize {
-        OVERHEAD + self.data.len()
-    }
-}
-
-/// How many words some bytes touch.
-pub(crate) fn words(offset: u64, length: u64) -> u64 {
-    if length == 0 { 0 } else { (offset + length - 1) / WORD - offset / WORD + 1 }
-}
-
-/// An answer that waits to leave.
-#[derive(Debug)]
-struct Answer {
-    packet: Vec<u8>,
-    /// It tells of a write that was refused.
-    of_write: bool,
-}
-
-/// One host, as what leaves sees it.
-#[derive(Debug)]
-struct Peer {
-    queue: VecDeque<Leaving>,
-    /// Bytes of the queue, and how many are of processors' stores.
-    bytes: usize,
-    stores: usize,
-    /// Answers to what it has asked for, and what was refused.
-    answers: VecDeque<Answer>,
-    answer_bytes: usize,
-    /// An answer was the last that left of the card's own.
-    has_answered: bool,
-    sending: Sending,
-    receiving: Receiving,
-    /// When it is given up, as its first packet finds no way out.
-    blocked_until: Option<Duration>,
-    /// It has taken nothing, or said nothing, for so long that what is for it was dropped; and nothing was heard of it since.
-    is_dead: bool,
-    /// Waits for credits, and was counted.
-    starves: bool,
-    /// Endpoints of what was sent since it was last known that all had arrived.
-    unconfirmed: BTreeSet<u32>,
-    /// Endpoints that have written there, as long as they are open: nobody else is told that he was refused something.
-    writers: BTreeSet<u32>,
-}
+/// Bytes of processors' stores that may wait, for all hosts. An endpoint may have as many of them waiting for a host as are free: the
+/// more wait, the fewer each may have.
+const STORES: usize = 8 << 20;
+/// Bytes of an endpoint's stores that may wait for a host that was given up.
+const STORES_TO_DEAD: usize = 64 << 10;
+/// The switch's group of all CLAN cards, for announcements.
+const ALL_CARDS: u16 = CLAN_GROUP_HOST as u16;
+/// That group in what the switch is told.
+pub(crate) const ALL_CARDS_BIT: u64 = 1;
 
 /// All hosts that something was sent to or has come from.
 #[derive(Debug)]
@@ -103,15 +37,12 @@ pub(crate) struct Peers {
     /// The number of the next count that begins.
     epoch: u16,
     burst: usize,
-}
-
-/// What has left.
-#[derive(Debug)]
-pub(crate) enum Left {
-    /// Data, or a question.
-    Packet(Leaving),
-    /// Something of the card's own.
-    Own,
+    /// Bytes of processors' stores that wait.
+    stores: usize,
+    /// Groups that this host is a member of.
+    groups: u64,
+    /// They are to be announced to all cards; `Some(true)`: and all are to be asked for theirs.
+    announces: Option<bool>,
 }
 
 /// What became of a store.
@@ -119,7 +50,7 @@ pub(crate) enum Left {
 pub(crate) enum Put {
     New,
     Joined,
-    /// There is no room, as the host takes nothing.
+    /// There is no room: too much of the endpoint's waits for the host.
     Lost,
 }
 
@@ -133,6 +64,9 @@ impl Peers {
             window: window.into(),
             epoch: 0,
             burst: burst as usize,
+            stores: 0,
+            groups: 0,
+            announces: None,
         }
     }
 
@@ -140,7 +74,8 @@ impl Peers {
     pub(crate) fn clear(&mut self) {
         self.peers.clear();
         self.active.clear();
-        self.due = None;
+        (self.due, self.stores, self.groups) = (None, 0, 0);
+        self.announces = Some(false);
     }
 
     /// Begins counts with numbers that no earlier card at this port is likely to have had.
@@ -152,47 +87,73 @@ impl Peers {
         let (epoch, window) = (&mut self.epoch, self.window);
         self.peers.entry(host).or_insert_with(|| {
             *epoch = epoch.wrapping_add(1);
-            Peer {
-                queue: VecDeque::new(),
-                bytes: 0,
-                stores: 0,
-                answers: VecDeque::new(),
-                answer_bytes: 0,
-                has_answered: false,
-                sending: Sending::new(*epoch, window),
-                receiving: Receiving::default(),
-                blocked_until: None,
-                is_dead: false,
-                starves: false,
-                unconfirmed: BTreeSet::new(),
-                writers: BTreeSet::new(),
-            }
+            Peer::new(Sending::new(*epoch, window))
         })
     }
 
-    /// Whether a store can be taken: none of the hosts has too much before it, but for those that take nothing.
-    pub(crate) fn take_stores(&self) -> bool {
-        self.active
-            .iter()
-            .filter_map(|host| self.peers.get(host))
-            .all(|peer| peer.stores < MARK || peer.is_dead)
+    /// Sets the groups that this host is a member of, and has all cards told. It hears of its own as of others'.
+    pub(crate) fn join_groups(&mut self, here: Option<u16>, groups: u64) {
+        if let Some(here) = here.filter(|_| self.groups != groups) {
+            self.peer(here).groups = groups;
+        }
+        if std::mem::replace(&mut self.groups, groups) != groups {
+            self.announces.get_or_insert(false);
+        }
+    }
+
+    /// Another link begins, or the card takes part from now on: it asks all cards for their groups, and says which are its own.
+    pub(crate) fn greet(&mut self, here: u16) {
+        let groups = self.groups;
+        self.peer(here).groups = groups;
+        self.announces = Some(true);
+    }
+
+    /// A card says which groups its host is a member of.
+    pub(crate) fn announced(&mut self, host: u16, groups: u64, asks: bool) {
+        let has_groups = self.groups != 0;
+        let peer = self.peer(host);
+        peer.heard();
+        peer.groups = groups;
+        if asks && has_groups {
+            peer.greets.get_or_insert(false);
+        }
+        self.active.insert(host);
+    }
+
+    /// The hosts that are members of a group.
+    pub(crate) fn members(&self, group: u32) -> Vec<u16> {
+        let is_member = |(_, peer): &(&u16, &Peer)| peer.groups >> group & 1 == 1;
+        self.peers.iter().filter(is_member).map(|(host, _)| *host).collect()
     }
 
     /// Whether the engine may make one more packet for a host.
-    /// Operating systems do not wait for what processes store.
     pub(crate) fn has_room(&self, host: u16, privileged: bool) -> bool {
-        let counts = |leaving: &&Leaving| leaving.of_engine || !privileged;
-        self.peers.get(&host).is_none_or(|peer| peer.queue.iter().filter(counts).take(ROOM).count() < ROOM)
+        self.peers.get(&host).is_none_or(|peer| peer.has_room(privileged))
     }
 
-    /// Whether a host has not answered, or taken anything, and was not heard of since. It is asked again. A group says nothing: it lives as
-    /// soon as it takes something.
+    /// Whether the engine may go on with a packet for members of a group: each has room, or has kept it waiting for too long. The
+    /// latter do not get it, and are returned.
+    pub(crate) fn group_room(&mut self, members: &[u16], now: Duration) -> Option<Vec<u16>> {
+        let (mut lagging, mut waits) = (Vec::new(), false);
+        for host in members {
+            let Some(peer) = self.peers.get_mut(host) else { continue };
+            if peer.has_room(false) {
+                peer.not_awaited(now);
+            } else if peer.is_lagging || peer.awaited(now) {
+                peer.not_awaited(now);
+                lagging.push(*host);
+            } else {
+                waits = true;
+            }
+            self.due = earlier(self.due, peer.deadline());
+        }
+        (!waits).then_some(lagging)
+    }
+
+    /// Whether a host was given up, and was not heard of since. It is asked again.
     pub(crate) fn is_dead(&mut self, host: u16, now: Duration) -> bool {
         let Some(peer) = self.peers.get_mut(&host).filter(|peer| peer.is_dead) else { return false };
-        if is_group(host) {
-            return true;
-        }
-        peer.sending.ask(now);
+        peer.ask(now);
         self.due = earlier(self.due, peer.deadline());
         self.active.insert(host);
         true
@@ -200,59 +161,47 @@ impl Peers {
 
     /// Puts a packet behind what waits for its host.
     pub(crate) fn put(&mut self, host: u16, leaving: Leaving) {
-        let peer = self.peer(host);
-        peer.bytes += leaving.bytes();
-        peer.stores += if leaving.of_engine { 0 } else { leaving.bytes() };
-        peer.queue.push_back(leaving);
+        self.stores += store_bytes(&leaving);
+        self.peer(host).put(leaving);
         self.active.insert(host);
     }
 
     /// The same with a processor's store, which goes into the packet of the one before if that waits still, and it follows it.
     pub(crate) fn put_store(&mut self, host: u16, leaving: Leaving, join: bool) -> Put {
-        let most = self.burst;
+        let (most, free) = (self.burst, STORES.saturating_sub(self.stores));
         let peer = self.peer(host);
-        if peer.stores >= MARK && peer.is_dead {
+        let free = if peer.is_dead { free.min(STORES_TO_DEAD) } else { free };
+        if peer.stores_of(leaving.header.tag.get()) + leaving.bytes() > free {
             return Put::Lost;
         }
-        if let Some(last) = peer.queue.back_mut().filter(|last| join && !last.of_engine) {
-            let follows = last.end() % WORD == 0
-                && Header { offset: last.end().into(), ..last.header } == leaving.header
-                && last.owner == leaving.owner;
-            if follows && last.data.len() + leaving.data.len() <= most {
-                peer.bytes += leaving.data.len();
-                peer.stores += leaving.data.len();
-                last.data.extend_from_slice(&leaving.data);
-                return Put::Joined;
-            }
+        if join && peer.join(&leaving, most) {
+            self.stores += leaving.data.len();
+            return Put::Joined;
         }
         self.put(host, leaving);
         Put::New
     }
 
-    /// Puts an answer in; `false`: the host has asked for more than it may, or there is no room for one more refusal. Of a write that
-    /// was refused it hears as a loss then.
-    pub(crate) fn answer(&mut self, host: u16, header: Header, data: &[u8], of_write: bool) -> bool {
-        let peer = self.peer(host);
-        let bytes = OVERHEAD + data.len();
-        let has_room = peer.answer_bytes + bytes <= ANSWERS + REFUSALS * OVERHEAD
-            && (header.kind == DATA || peer.answers.len() < 2 * REFUSALS);
-        if has_room {
-            peer.answer_bytes += bytes;
-            peer.answers.push_back(Answer { packet: packet::seal(header, data), of_write });
-            self.active.insert(host);
-        } else if of_write {
-            peer.receiving.leave_untold();
-        }
-        has_room
+    /// Puts an answer to a read in; `false`: the host has asked for more than it may.
+    pub(crate) fn answer(&mut self, host: u16, header: Header, data: &[u8]) -> bool {
+        debug_assert!(header.kind == DATA || data.len() == 8, "an answer is data, or a refusal");
+        self.active.insert(host);
+        self.peer(host).answer(header, data)
+    }
+
+    /// Puts the refusal of a write in.
+    pub(crate) fn refuse(&mut self, host: u16, header: Header, data: &[u8]) {
+        self.active.insert(host);
+        self.peer(host).refuse(header, data);
     }
 
     /// Words have come from a host. `false`: more than may be.
     pub(crate) fn arrived(&mut self, host: u16, epoch: u16, words: u64) -> bool {
         let window = self.window;
         let peer = self.peer(host);
-        peer.is_dead = false;
-        let fits = peer.receiving.arrived(epoch, words, window);
-        if peer.receiving.due(window).is_some() {
+        peer.heard();
+        let fits = peer.arrived(epoch, words, window);
+        if !peer.is_idle(window) {
             self.active.insert(host);
         }
         fits
@@ -262,37 +211,29 @@ impl Peers {
     pub(crate) fn probed(&mut self, host: u16, epoch: u16, sent: u64) {
         let window = self.window;
         let peer = self.peer(host);
-        peer.is_dead = false;
-        peer.receiving.probed(epoch, sent, window);
+        peer.heard();
+        peer.probed(epoch, sent, window);
         self.active.insert(host);
     }
 
     /// A host grants credits. Says which endpoints' words are known to be lost.
     pub(crate) fn granted(&mut self, host: u16, header: &Header, probe: Option<(u64, u64)>) -> BTreeSet<u32> {
-        use crate::credits::Confirmed;
         let Some(peer) = self.peers.get_mut(&host) else { return BTreeSet::new() };
-        peer.is_dead = false;
-        match peer.sending.granted(header.epoch.get(), header.offset.get(), probe) {
-            Confirmed::Nothing => BTreeSet::new(),
-            Confirmed::All => {
-                peer.unconfirmed.clear();
-                BTreeSet::new()
-            }
-            Confirmed::Lost => std::mem::take(&mut peer.unconfirmed),
-        }
+        peer.heard();
+        let lost = peer.granted(header, probe);
+        self.due = earlier(self.due, peer.deadline());
+        self.active.insert(host);
+        lost
     }
 
-    /// Whether a host can have refused what an endpoint has written: to it, or to a group, whose members these are nobody says.
+    /// Whether a host can have refused what an endpoint has written.
     pub(crate) fn can_refuse(&self, host: u16, tag: u32) -> bool {
-        let groups = self.peers.range(CLAN_GROUP_HOST as u16..).map(|(_, peer)| peer);
-        self.peers.get(&host).into_iter().chain(groups).any(|peer| peer.writers.contains(&tag))
+        self.peers.get(&host).is_some_and(|peer| peer.has_writer(tag))
     }
 
     /// An endpoint is no more.
     pub(crate) fn forget_writer(&mut self, tag: u32) {
-        self.peers.values_mut().for_each(|peer| {
-            peer.writers.remove(&tag);
-        });
+        self.peers.values_mut().for_each(|peer| peer.forget_writer(tag));
     }
 
     /// When something may be due that nothing else brings about: asked at every verb, so nothing is searched for it.
@@ -300,18 +241,18 @@ impl Peers {
         self.due
     }
 
-    /// The time has come: hosts that want to be asked are listed. What is given up comes back: packets that waited for a host which takes nothing or
-    /// says nothing, and the endpoints of what it may not have got.
-    pub(crate) fn tick(&mut self, now: Duration) -> Vec<(u16, Vec<Leaving>, BTreeSet<u32>)> {
+    /// The time has come: hosts that want to be asked are listed. What is given up comes back.
+    pub(crate) fn tick(&mut self, now: Duration) -> Vec<(u16, GivenUp)> {
         let mut given_up = Vec::new();
         self.due = None;
         for (host, peer) in &mut self.peers {
-            let is_blocked = peer.blocked_until.is_some_and(|until| until <= now);
-            if is_blocked || peer.sending.is_overdue(now) {
+            peer.check_lag(now);
+            if peer.is_overdue(now) {
                 self.epoch = self.epoch.wrapping_add(1);
-                let (packets, endpoints) = peer.give_up(Sending::new(self.epoch, self.window), is_blocked);
-                given_up.push((*host, packets, endpoints));
-            } else if peer.sending.is_due(now, peer.starves) {
+                let gone = peer.give_up(Sending::new(self.epoch, self.window));
+                self.stores -= gone.0.iter().map(store_bytes).sum::<usize>();
+                given_up.push((*host, gone));
+            } else if peer.is_due(now) {
                 self.active.insert(*host);
             }
             self.due = earlier(self.due, peer.deadline());
@@ -320,11 +261,11 @@ impl Peers {
     }
 
     /// Gives everything up: another link begins.
-    pub(crate) fn take_all(&mut self) -> Vec<(u16, Vec<Leaving>, BTreeSet<u32>)> {
+    pub(crate) fn take_all(&mut self) -> Vec<(u16, GivenUp)> {
         self.active.clear();
-        self.due = None;
+        (self.due, self.stores) = (None, 0);
         let peers = std::mem::take(&mut self.peers);
-        peers.into_iter().map(|(host, peer)| (host, peer.queue.into(), peer.unconfirmed)).collect()
+        peers.into_iter().map(|(host, peer)| (host, peer.into_given_up())).collect()
     }
 
     /// Sends the next packet, of each host in turn. `starved`: told of a packet that has to wait for credits.
@@ -334,6 +275,16 @@ impl Peers {
         (now, patience): (Duration, Duration),
         starved: &mut dyn FnMut(),
     ) -> Result<(u16, Left), Progress> {
+        // Before all else, so that a host which hears of the membership from another writes to this one.
+        if let Some(asks) = self.announces {
+            let flags = if asks { ASKS } else { 0 };
+            if !announce(link, ALL_CARDS, self.groups, flags) {
+                return Err(Progress::LinkFull);
+            }
+            self.announces = None;
+            return Ok((ALL_CARDS, Left::Own));
+        }
+        let terms = Terms { now, patience, window: self.window };
         let mut progress = Progress::Idle;
         for _ in 0..self.active.len() {
             let next = self.active.range(self.turn..).next().or(self.active.first());
@@ -343,10 +294,15 @@ impl Peers {
                 self.active.remove(&host);
                 continue;
             };
-            let sent = peer.send(host, link, (now, patience, self.window), starved);
+            let sent = peer.send(host, link, terms, self.groups, starved);
             self.due = earlier(self.due, peer.deadline());
             match sent {
-                Ok(left) => return Ok((host, left)),
+                Ok(left) => {
+                    if let Left::Packet(packet) = &left {
+                        self.stores -= store_bytes(packet);
+                    }
+                    return Ok((host, left));
+                }
                 Err(Progress::LinkFull) => progress = Progress::LinkFull,
                 Err(_) if peer.is_idle(self.window) => {
                     self.active.remove(&host);
@@ -358,151 +314,11 @@ impl Peers {
     }
 }
 
-impl Peer {
-    fn is_idle(&self, window: u64) -> bool {
-        self.queue.is_empty() && self.answers.is_empty() && self.receiving.due(window).is_none()
-    }
-
-    /// When something is due. Who is blocked cannot be asked.
-    fn deadline(&self) -> Option<Duration> {
-        self.blocked_until.or_else(|| self.sending.deadline())
-    }
-
-    fn give_up(&mut self, sending: Sending, is_blocked: bool) -> (Vec<Leaving>, BTreeSet<u32>) {
-        self.sending = sending;
-        (self.bytes, self.stores, self.blocked_until) = (0, 0, None);
-        (self.is_dead, self.starves) = (true, false);
-        if is_blocked {
-            // Its readers have their own deadlines. What was refused it hears of as a loss, if it asks.
-            for _ in self.answers.drain(..).filter(|answer| answer.of_write) {
-                self.receiving.leave_untold();
-            }
-            self.answer_bytes = 0;
-        }
-        (self.queue.drain(..).collect(), std::mem::take(&mut self.unconfirmed))
-    }
-
-    /// Sends one packet of what waits: answers, then credits, then what is to go.
-    fn send(
-        &mut self,
-        host: u16,
-        link: &mut dyn Link,
-        (now, patience, window): (Duration, Duration, u64),
-        starved: &mut dyn FnMut(),
-    ) -> Result<Left, Progress> {
-        if self.is_idle(window) && !self.sending.is_due(now, self.starves) {
-            return Err(Progress::Idle);
-        }
-        if link.is_stopped(host) {
-            self.blocked_until.get_or_insert(now + patience);
-            return Err(Progress::LinkFull);
-        }
-        let sent = self
-            .send_own(host, link, now, patience, window)
-            .or_else(|| self.send_data(host, link, now, starved));
-        match &sent {
-            Some(Ok(_)) | None => self.blocked_until = None,
-            Some(Err(Progress::LinkFull)) => {
-                self.blocked_until.get_or_insert(now + patience);
-            }
-            Some(Err(_)) => {}
-        }
-        sent.unwrap_or(Err(Progress::Idle))
-    }
-
-    /// `None`: there is nothing of the card's own to say.
-    fn send_own(
-        &mut self,
-        host: u16,
-        link: &mut dyn Link,
-        now: Duration,
-        patience: Duration,
-        window: u64,
-    ) -> Option<Result<Left, Progress>> {
-        let credits = self.receiving.due(window);
-        // In turn: who is refused a lot, or asks for a lot, waits no longer for the answer to its probe.
-        let answers_first = credits.is_none() || !self.has_answered;
-        if let Some(Answer { packet, .. }) = self.answers.front_mut().filter(|_| answers_first) {
-            if !link.send(host, &[VolatileSlice::from(&mut packet[..])]) {
-                return Some(Err(Progress::LinkFull));
-            }
-            self.has_answered = true;
-            self.answer_bytes -= packet.len();
-            self.answers.pop_front();
-            return Some(Ok(Left::Own));
-        }
-        if let Some((epoch, allowed, probe)) = credits {
-            let data = probe.map(|(at, lost)| [at, lost].as_bytes().to_vec()).unwrap_or_default();
-            if !send(link, host, CREDIT, (epoch, allowed), &data) {
-                return Some(Err(Progress::LinkFull));
-            }
-            self.has_answered = false;
-            self.receiving.said(window);
-            return Some(Ok(Left::Own));
-        }
-        let starves = self.queue.front().is_some_and(|first| !self.sending.admits(first.words()));
-        if self.sending.is_due(now, starves) {
-            if !send(link, host, PROBE, (self.sending.epoch, self.sending.sent), &[]) {
-                return Some(Err(Progress::LinkFull));
-            }
-            self.sending.asked(now, patience);
-            return Some(Ok(Left::Own));
-        }
-        None
-    }
-
-    /// `None`: there is nothing, or it waits for credits.
-    fn send_data(
-        &mut self,
-        host: u16,
-        link: &mut dyn Link,
-        now: Duration,
-        starved: &mut dyn FnMut(),
-    ) -> Option<Result<Left, Progress>> {
-        let first = self.queue.front()?;
-        let words = first.words();
-        if !self.sending.admits(words) {
-            if !std::mem::replace(&mut self.starves, true) {
-                starved();
-            }
-            return None;
-        }
-        let header = Header { epoch: self.sending.epoch.into(), ..first.header };
-        let mut bytes = packet::seal(header, &first.data);
-        if !link.send(host, &[VolatileSlice::from(&mut bytes[..])]) {
-            return Some(Err(Progress::LinkFull));
-        }
-        let first = self.queue.pop_front()?;
-        self.bytes -= first.bytes();
-        self.stores -= if first.of_engine { 0 } else { first.bytes() };
-        self.starves = false;
-        self.is_dead &= !is_group(host);
-        let tag = first.header.tag.get();
-        if words > 0 {
-            self.sending.take(words, now);
-        }
-        if first.header.kind == WRITE {
-            self.writers.insert(tag);
-            // Of groups there is no account.
-            if words > 0 {
-                self.unconfirmed.insert(tag);
-            }
-        }
-        Some(Ok(Left::Packet(first)))
-    }
-}
-
-fn is_group(host: u16) -> bool {
-    u32::from(host) >= CLAN_GROUP_HOST
+/// What a packet takes of [`STORES`].
+fn store_bytes(leaving: &Leaving) -> usize {
+    if leaving.by == crate::peer::By::Processor { leaving.bytes() } else { 0 }
 }
 
 fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     one.into_iter().chain(other).min()
-}
-
-/// Sends a packet about credits.
-fn send(link: &mut dyn Link, host: u16, kind: u8, (epoch, count): (u16, u64), data: &[u8]) -> bool {
-    let header = Header { epoch: epoch.into(), offset: count.into(), ..Header::of(kind) };
-    let mut bytes = packet::seal(header, data);
-    link.send(host, &[VolatileSlice::from(&mut bytes[..])])
 }

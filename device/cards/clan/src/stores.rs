@@ -8,7 +8,8 @@ use hamlyn_card::ports::Ports;
 use crate::ClanCard;
 use crate::endpoints::FaultReport;
 use crate::packet::{FROM_SYSTEM, Header, READ, WRITE};
-use crate::peers::{Leaving, Put};
+use crate::peer::{By, Leaving};
+use crate::peers::Put;
 use crate::reads::Reader;
 use crate::windows::Window;
 
@@ -29,24 +30,53 @@ impl ClanCard {
         let (tag, owner) = (endpoint.tag, endpoint.owner);
         let header = window.remote.addressed(Header { tag: tag.into(), ..window.header(WRITE, offset) });
         let data = value.to_le_bytes()[..width.into()].to_vec();
-        let leaving = Leaving { header, data, owner, of_engine: false };
-        let joins = self.joins_leaving();
+        let leaving = Leaving { header, data, owner, by: By::Processor };
         let put = if !self.can_reach(window.remote) {
             Put::Lost
+        } else if let Some(group) = window.remote.group() {
+            self.store_to_group(ports, &window, group, &leaving);
+            Put::New
         } else {
-            self.peers.put_store(window.remote.host, leaving, joins)
+            self.put_store(window.remote.host, leaving)
         };
-        match put {
-            Put::New => self.count(ClanStatistic::StoresToWindow),
-            Put::Joined => {
-                self.count(ClanStatistic::StoresToWindow);
-                self.count(ClanStatistic::StoresJoined);
-            }
-            Put::Lost => {
-                self.count(ClanStatistic::StoresRefused);
-                self.window_fault(ports, &window, offset, CLAN_FAULT_LOST);
+        if put == Put::Lost {
+            self.count(ClanStatistic::StoresRefused);
+            self.window_fault(ports, &window, offset, CLAN_FAULT_LOST);
+        } else {
+            self.count(ClanStatistic::StoresToWindow);
+        }
+    }
+
+    fn put_store(&mut self, host: u16, leaving: Leaving) -> Put {
+        let joins = self.joins_leaving();
+        let put = self.peers.put_store(host, leaving, joins);
+        if put == Put::Joined {
+            self.count(ClanStatistic::StoresJoined);
+        }
+        put
+    }
+
+    /// Copies a store for each member of a group. A member for which there is no room loses its copy alone.
+    fn store_to_group(&mut self, ports: &Ports<'_>, window: &Window, group: u32, leaving: &Leaving) {
+        let offset = leaving.header.offset.get();
+        for host in self.peers.members(group) {
+            if self.put_store(host, leaving.clone()) == Put::Lost {
+                self.copy_lost(ports, window.endpoint, (host, group), offset);
             }
         }
+    }
+
+    /// A member of a group has no room for its copy of what an endpoint writes.
+    pub(super) fn copy_lost(
+        &mut self,
+        ports: &Ports<'_>,
+        endpoint: u32,
+        (host, group): (u16, u32),
+        offset: u64,
+    ) {
+        self.count(ClanStatistic::CopiesLost);
+        let report = FaultReport { reason: CLAN_FAULT_LOST, host, aperture: group, offset };
+        self.fault(ports, endpoint, report);
     }
 
     /// A load from the window pages: a remote read.
@@ -78,7 +108,7 @@ impl ClanCard {
         let number = self.reads.begin(reader, window.remote, bytes, whose, deadline);
         let header = Header { tag: number.into(), ..window.header(READ, offset) };
         let data = u32::from(width).to_le_bytes().to_vec();
-        self.peers.put(window.remote.host, Leaving { header, data, owner: whose.1, of_engine: false });
+        self.peers.put(window.remote.host, Leaving { header, data, owner: whose.1, by: By::Processor });
         self.count(ClanStatistic::LoadsFromWindow);
         Reading::Later(number.into())
     }

@@ -1,7 +1,7 @@
 //! Who is told of what: bits, events, the FIFO, faults (sections 2.5, 3.3 and 3.5).
 
-use hamlyn_abi::clan::endpoint::CLAN_BIT_FAULT;
-use hamlyn_abi::clan::event::CLAN_EVENT_FAULT;
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::event::*;
 use hamlyn_abi::clan::fifo::CLAN_FIFO_EVENTS;
 use hamlyn_abi::clan::registers::CLAN_VECTOR_FIFO;
 use hamlyn_abi::clan::statistics::ClanStatistic;
@@ -29,9 +29,29 @@ impl ClanCard {
         kind: u32,
     ) -> Result<(), DmaFault> {
         let Some(endpoint) = self.endpoints.get(index) else { return Ok(()) };
-        let wakes = endpoint.set_bit(ports.dma, bit)?;
-        self.tell(ports, index, kind, 0)?;
+        let (wakes, wants) = (endpoint.set_bit(ports.dma, bit)?, endpoint.wants(bit));
+        if wants {
+            self.tell(ports, index, kind, 0)?;
+        }
         if wakes { self.wake(ports, index) } else { Ok(()) }
+    }
+
+    /// An endpoint's owner says which events it wants. What has happened before is an event now, if it was not wanted then.
+    pub(super) fn set_interest(&mut self, ports: &Ports<'_>, index: u32, interest: u32) {
+        let Some(endpoint) = self.endpoints.get(index) else { return };
+        let before = std::mem::replace(&mut endpoint.interest, interest);
+        let kinds = [
+            (CLAN_INTERESTED_IN_DMA, CLAN_BIT_DMA, CLAN_EVENT_DMA),
+            (CLAN_INTERESTED_IN_MESSAGES, CLAN_BIT_MESSAGE, CLAN_EVENT_MESSAGE),
+            (CLAN_INTERESTED_IN_FAULTS, CLAN_BIT_FAULT, CLAN_EVENT_FAULT),
+        ];
+        let bits = endpoint.bits(ports.dma);
+        for (_, _, kind) in kinds.into_iter().filter(|(wanted, bit, _)| {
+            interest & !before & wanted != 0 && bits.as_ref().is_ok_and(|bits| bits & 1 << bit != 0)
+        }) {
+            let told = self.tell(ports, index, kind, 0);
+            self.note(told);
+        }
     }
 
     /// An event of an endpoint, for the queue that its events go to.
@@ -86,6 +106,8 @@ impl ClanCard {
 
     /// A fault of an endpoint.
     pub(super) fn fault(&mut self, ports: &Ports<'_>, index: u32, report: FaultReport) {
+        let faults_to = self.endpoints.get(index).and_then(|endpoint| endpoint.faults_to);
+        let index = faults_to.unwrap_or(index);
         let Some(endpoint) = self.endpoints.get(index) else { return };
         self.counters.add(ClanStatistic::Faults, 1);
         let written = endpoint.write_fault(ports.dma, report);

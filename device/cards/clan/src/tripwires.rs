@@ -6,6 +6,7 @@ use std::ops::Range;
 use hamlyn_abi::clan::dma::CLAN_MAX_TRANSFER;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::event::CLAN_EVENT_TRIPWIRE;
+use hamlyn_abi::clan::fifo::{CLAN_FIFO_NUMBER_SHIFT, CLAN_FIFO_TRIPWIRE};
 use hamlyn_abi::clan::statistics::ClanStatistic;
 use hamlyn_abi::clan::tripwire::*;
 use hamlyn_card::ports::{DmaFault, Ports};
@@ -39,6 +40,15 @@ struct Armed {
     watched: Watched,
     bytes: Range<u64>,
     flags: u32,
+}
+
+/// A Tripwire that fires, when the bytes before `at` have been accessed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Firing {
+    pub(crate) at: u64,
+    wire: Wire,
+    /// The words that fire it.
+    times: u32,
 }
 
 /// All that is watched.
@@ -136,6 +146,11 @@ impl ClanCard {
         if place == CLAN_ENDPOINT_GO {
             return self.look_for_requests(ports, index);
         }
+        match (place, width) {
+            (CLAN_ENDPOINT_USE, 4) => return self.begin_use(ports, index, value as u32),
+            (CLAN_ENDPOINT_INTEREST, 4) => return self.set_interest(ports, index, value as u32),
+            _ => {}
+        }
         let Some(tripwire) = endpoint.tripwires.get_mut(number as usize) else {
             return self.count(ClanStatistic::TripwiresRefused);
         };
@@ -218,37 +233,60 @@ impl ClanCard {
 
     /// Memory has been read or written to: Tripwires that watch it fire.
     pub(super) fn accessed(&mut self, ports: &Ports<'_>, watched: Watched, bytes: Range<u64>, writes: bool) {
-        if bytes.is_empty() {
-            return;
-        }
-        for wire in self.watches.matching(watched, &bytes) {
-            self.touch(ports, wire, &bytes, writes);
+        for firing in self.firings(watched, &bytes, writes) {
+            self.fire(ports, &firing);
         }
     }
 
-    /// A Tripwire watches words of that: perhaps the very bytes.
-    fn touch(&mut self, ports: &Ports<'_>, wire: Wire, bytes: &Range<u64>, writes: bool) {
-        let kind = if writes { CLAN_TRIPWIRE_WRITES } else { CLAN_TRIPWIRE_READS };
-        let endpoint = self.endpoints.get(wire.endpoint);
-        let tripwire = endpoint.and_then(|endpoint| endpoint.tripwires.get_mut(wire.number as usize));
-        let Some(tripwire) = tripwire else { return };
-        let Some(armed) = tripwire.armed.clone() else { return };
-        let both = armed.bytes.start.max(bytes.start)..armed.bytes.end.min(bytes.end);
-        if armed.flags & kind == 0 || both.is_empty() {
-            return;
+    /// What fires when some bytes are accessed in the order of their addresses: a Tripwire with the first word that it watches of
+    /// them and, for the rest, with the last.
+    pub(super) fn firings(&mut self, watched: Watched, bytes: &Range<u64>, writes: bool) -> Vec<Firing> {
+        let mut firings = Vec::new();
+        if bytes.is_empty() {
+            return firings;
         }
-        let once = armed.flags & CLAN_TRIPWIRE_ONCE != 0;
-        let all = words(&both);
-        let times = if once { 1 } else { (all.end - all.start) as u32 };
-        if armed.flags & CLAN_TRIPWIRE_COUNT != 0 {
+        let kind = if writes { CLAN_TRIPWIRE_WRITES } else { CLAN_TRIPWIRE_READS };
+        for wire in self.watches.matching(watched, bytes) {
+            let Some(armed) = self.armed(wire).filter(|armed| armed.flags & kind != 0) else { continue };
+            let seen = armed.bytes.start.max(bytes.start)..armed.bytes.end.min(bytes.end);
+            if seen.is_empty() {
+                continue;
+            }
+            let all = words(&seen);
+            let end_of = |word: u64| ((word + 1) * WORD).min(bytes.end);
+            firings.push(Firing { at: end_of(all.start), wire, times: 1 });
+            let more = (all.end - all.start - 1) as u32;
+            if more > 0 && armed.flags & CLAN_TRIPWIRE_ONCE == 0 {
+                firings.push(Firing { at: end_of(all.end - 1), wire, times: more });
+            }
+        }
+        firings.sort_unstable_by_key(|firing| (firing.at, firing.wire));
+        firings
+    }
+
+    fn armed(&mut self, wire: Wire) -> Option<&Armed> {
+        let endpoint = self.endpoints.get(wire.endpoint)?;
+        endpoint.tripwires.get(wire.number as usize)?.armed.as_ref()
+    }
+
+    /// A Tripwire fires, if it is still enabled.
+    pub(super) fn fire(&mut self, ports: &Ports<'_>, firing: &Firing) {
+        let Firing { wire, times, .. } = *firing;
+        let Some(flags) = self.armed(wire).map(|armed| armed.flags) else { return };
+        let counted = self.tripwire(wire).filter(|_| flags & CLAN_TRIPWIRE_COUNT != 0);
+        if let Some(tripwire) = counted {
             tripwire.count = tripwire.count.wrapping_add(times);
         }
         self.counters.add(ClanStatistic::TripwiresFired, times.into());
-        if once {
+        if flags & CLAN_TRIPWIRE_ONCE != 0 {
             self.disarm(wire);
         }
-        let told = self.act(ports, wire, armed.flags);
+        let told = self.act(ports, wire, flags);
         self.note(told);
+    }
+
+    fn tripwire(&mut self, wire: Wire) -> Option<&mut Tripwire> {
+        self.endpoints.get(wire.endpoint)?.tripwires.get_mut(wire.number as usize)
     }
 
     /// The actions of a Tripwire that has fired.
@@ -263,9 +301,10 @@ impl ClanCard {
             let count = endpoint.tripwires[number as usize].count;
             endpoint.store(ports.dma, CLAN_STATE_TRIPWIRES + number * 8, count)?;
         }
-        let mut wakes = flags & CLAN_TRIPWIRE_FIFO != 0;
-        if flags & CLAN_TRIPWIRE_BIT != 0 {
-            wakes |= endpoint.set_bit(ports.dma, number)?;
+        let interrupts = flags & CLAN_TRIPWIRE_FIFO != 0;
+        let wakes = (interrupts || flags & CLAN_TRIPWIRE_BIT != 0) && endpoint.set_bit(ports.dma, number)?;
+        if interrupts {
+            self.put(ports, CLAN_FIFO_TRIPWIRE | number << CLAN_FIFO_NUMBER_SHIFT | index)?;
         }
         if flags & CLAN_TRIPWIRE_EVENT != 0 {
             self.tell(ports, index, CLAN_EVENT_TRIPWIRE, number)?;

@@ -45,10 +45,6 @@ impl Fault {
         Self { reason: FaultReason::of(reason), host, aperture, offset }
     }
 
-    pub(super) fn is_known(&self) -> bool {
-        self.reason != FaultReason::Unknown(0)
-    }
-
     /// What a program can do about it.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self.reason {

@@ -143,6 +143,7 @@ impl EndpointBuilder {
             polling: AtomicU64::new(self.polling.as_nanos() as u64),
             tripwires: Mutex::new(Places::new(opened.tripwires)),
             faults_seen: AtomicU32::new(0),
+            used_as: AtomicU32::new(0),
             messages: Mutex::new(0),
             dma: Mutex::new(dma::Queue::new(opened.requests, opened.flags & CLAN_DRIVERS_DMA != 0)),
         })))
@@ -165,6 +166,8 @@ pub(super) struct Core {
     polling: AtomicU64,
     tripwires: Mutex<Places>,
     faults_seen: AtomicU32,
+    /// The number of the endpoint's use: faults of an earlier one are not this one's.
+    used_as: AtomicU32,
     /// How many were taken.
     messages: Mutex<u32>,
     dma: Mutex<dma::Queue>,
@@ -220,7 +223,13 @@ impl Core {
 
     /// How many faults there were, and the last of them.
     pub(super) fn last_fault(&self) -> (u32, Option<Fault>) {
-        self.state.fault()
+        self.state.fault(self.used_as.load(Ordering::Acquire))
+    }
+
+    /// Begins another use of the endpoint: what was sent before has no faults any more, however late they come.
+    pub(super) fn begin_use(&self) {
+        let number = self.used_as.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        self.state.begin_use(number);
     }
 
     pub(super) fn faults(&self) -> u32 {
@@ -239,7 +248,8 @@ impl Core {
     }
 
     pub(super) fn has_fault(&self) -> bool {
-        self.state.faults() != self.faults_seen.load(Ordering::Acquire)
+        let (count, fault) = self.last_fault();
+        fault.is_some() && count != self.faults_seen.load(Ordering::Acquire)
     }
 
     pub(super) fn try_message(&self) -> Option<Message> {

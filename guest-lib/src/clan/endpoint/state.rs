@@ -44,8 +44,18 @@ impl State {
         barrier::before_sleep_check();
     }
 
-    /// How many faults there were, and the last of them.
-    pub(in super::super) fn fault(&self) -> (u32, Option<Fault>) {
+    /// Begins another use of the endpoint.
+    pub(in super::super) fn begin_use(&self, number: u32) {
+        self.page.store_u32_release(CLAN_ENDPOINT_USE as usize, number);
+    }
+
+    /// Says which events the owner wants besides those of Tripwires.
+    pub(in super::super) fn set_interest(&self, interest: u32) {
+        self.page.store_u32_release(CLAN_ENDPOINT_INTEREST as usize, interest);
+    }
+
+    /// How many faults there were, and the last of them, if it is of this use of the endpoint.
+    pub(in super::super) fn fault(&self, used_as: u32) -> (u32, Option<Fault>) {
         let word = |at: u32| self.memory.load_u32_acquire(at as usize);
         let mut count = word(CLAN_STATE_FAULTS);
         for _ in 0..ATTEMPTS {
@@ -55,11 +65,11 @@ impl State {
                 word(CLAN_STATE_FAULT_APERTURE),
                 self.memory.load_word(CLAN_STATE_FAULT_OFFSET as usize),
             );
-            let now = word(CLAN_STATE_FAULTS);
-            if now == count {
-                return (count, Some(fault).filter(|_| count != 0 || fault.is_known()));
+            let is_of_use = word(CLAN_STATE_FAULT_USE) == used_as;
+            if word(CLAN_STATE_FAULTS_BEGUN) == count {
+                return (count, Some(fault).filter(|_| count != 0 && is_of_use));
             }
-            count = now;
+            count = word(CLAN_STATE_FAULTS);
         }
         (count, None)
     }

@@ -76,6 +76,9 @@ impl Endpoint {
         memory.store_u32(CLAN_STATE_FAULT_APERTURE as usize, aperture);
         memory.store_u64(CLAN_STATE_FAULT_OFFSET as usize, offset);
         let count = memory.load_u32(CLAN_STATE_FAULTS as usize).wrapping_add(1);
+        memory
+            .store_u32(CLAN_STATE_FAULT_USE as usize, self.page.mapping.load_u32(CLAN_ENDPOINT_USE as usize));
+        memory.store_u32(CLAN_STATE_FAULTS_BEGUN as usize, count);
         memory.store_u32_release(CLAN_STATE_FAULTS as usize, count);
         self.set_bit(CLAN_BIT_FAULT);
     }

@@ -12,6 +12,9 @@ use super::super::window::Window;
 use super::DATA;
 use crate::error::{Error, Result, at_most, inside};
 
+/// Bytes of the other's memory that are mapped for anybody who asks.
+const MAPPED: usize = 64 << 10;
+
 /// One end: memory of this process that the other stores to, a window to the other's memory, and the connection by which each hears
 /// of the other's end. Programs share it.
 #[derive(Debug)]
@@ -41,18 +44,47 @@ impl End {
         Self::new(connection, own, out, timeout)
     }
 
-    /// Accepts a connection that was asked for by [`End::connect`]; the end is that of `endpoint`.
+    /// Accepts a connection that was asked for by [`End::connect`]; the end is that of `endpoint`. What the other has may be as large as
+    /// `own`, or 64 KiB: window pages are a user's share, and who asks must not take them all. [`End::accept_up_to`] allows more. Whoever
+    /// cannot be accepted is refused.
     ///
     /// # Errors
-    /// Those of [`Request::accept`] and [`Endpoint::map`]; [`Error::Descriptor`] or [`Error::Malformed`] if the other tells nonsense.
+    /// Those of [`Request::accept`] and [`Endpoint::map`]; [`Error::Descriptor`] or [`Error::Malformed`] if the other tells nonsense;
+    /// [`Error::OutOfRange`] if it has more memory than that.
     pub fn accept(
         request: Request,
         endpoint: &Endpoint,
         own: Aperture,
         timeout: Option<Duration>,
     ) -> Result<Self> {
-        let (out, told) = (map(endpoint, request.told(), request.from())?, own.descriptor()?.to_bytes());
-        Self::new(request.accept(endpoint, &told)?, own, out, timeout)
+        let most = own.len().max(MAPPED);
+        Self::accept_up_to(request, endpoint, own, most, timeout)
+    }
+
+    /// The same, of memory of at most `most` bytes.
+    ///
+    /// # Errors
+    /// Those of [`End::accept`].
+    pub fn accept_up_to(
+        request: Request,
+        endpoint: &Endpoint,
+        own: Aperture,
+        most: usize,
+        timeout: Option<Duration>,
+    ) -> Result<Self> {
+        let mapped = request.descriptor().and_then(|descriptor| {
+            at_most("length of the asker's aperture", descriptor.len(), most as u64)?;
+            inside("asker's aperture", 0, DATA as u64, descriptor.len())?;
+            endpoint.map(&descriptor, 0, descriptor.len() as usize)
+        });
+        match mapped {
+            Ok(out) => Self::new(request.accept(endpoint, &own.descriptor()?.to_bytes())?, own, out, timeout),
+            Err(error) => {
+                // If it cannot be told either, its host is lost.
+                let _ = request.refuse(b"its memory cannot be mapped");
+                Err(error)
+            }
+        }
     }
 
     /// Of a connection whose two sides have found each other's memory in another way.

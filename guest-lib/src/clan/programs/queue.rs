@@ -23,12 +23,32 @@ const HEAD: usize = 16;
 /// In an element's second word: more of the message follows.
 const MORE: u64 = 1 << 32;
 
-/// The places of a queue in so many bytes.
-fn places(element: usize, room: usize) -> Result<(Ring, usize)> {
-    at_most("element size", element as u64, room as u64)?;
-    let stride = HEAD + element.next_multiple_of(8);
-    Ok((Ring::new(room / stride)?, stride))
+/// Bytes that the consumer's aperture needs for a queue of `count` elements of at most `element` bytes: the control words, and 16 bytes
+/// more than the element for each, of which there is one more than the queue holds.
+///
+/// ```
+/// assert_eq!(hamlyn::clan::programs::queue::aperture_size(4096, 1), 64 + 2 * 4112);
+/// ```
+#[must_use]
+pub fn aperture_size(element: usize, count: usize) -> usize {
+    DATA + (count + 1) * stride(element)
 }
+
+/// Bytes of a place.
+fn stride(element: usize) -> usize {
+    HEAD + element.next_multiple_of(8)
+}
+
+/// The places of a queue in so many bytes of the aperture that `what` names. It has two at least.
+fn places(what: &'static str, element: usize, room: usize) -> Result<(Ring, usize)> {
+    let most = (room / 2 / 8 * 8).saturating_sub(HEAD);
+    at_most(what, element as u64, most as u64)?;
+    Ok((Ring::new(room / stride(element))?, stride(element)))
+}
+
+/// Whose aperture has no room for an element.
+const OF_PEER: &str = "element size in the aperture of the peer's end";
+const OF_THIS: &str = "element size in the aperture of this end";
 
 /// Who puts.
 #[derive(Debug)]
@@ -42,12 +62,13 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// On this end, for elements of at most so many bytes; the other end has a [`Consumer`] for as many.
+    /// On this end, for elements of at most so many bytes; the other end has a [`Consumer`] for as many. The places are in the aperture
+    /// of the other end, which has [`aperture_size`] bytes.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] or [`Error::Invalid`] if there is no room for two; those of [`super::super::Endpoint::tripwire`].
     pub fn new(end: &Arc<End>, element: usize) -> Result<Self> {
-        let (ring, stride) = places(element, end.out_room())?;
+        let (ring, stride) = places(OF_PEER, element, end.out_room())?;
         let tripwire = end.tripwire(LAZY_READ_I)?;
         Ok(Self { tripwire, end: end.clone(), ring, stride, element, write_i: 0 })
     }
@@ -66,6 +87,27 @@ impl Producer {
     pub fn put(&mut self, bytes: &[u8], metadata: u64) -> Result<()> {
         at_most("element length", bytes.len() as u64, self.element as u64)?;
         self.put_element(bytes, metadata, false)
+    }
+
+    /// The same, if there is room: it does not wait. Whether it was put.
+    ///
+    /// # Errors
+    /// Those of [`Producer::put`] but for [`Error::TimedOut`].
+    pub fn try_put(&mut self, bytes: &[u8], metadata: u64) -> Result<bool> {
+        at_most("element length", bytes.len() as u64, self.element as u64)?;
+        let has_room = self.has_room()?;
+        if has_room {
+            self.store_element(bytes, metadata, false)?;
+        } else {
+            self.end.connection().check()?;
+        }
+        Ok(has_room)
+    }
+
+    /// Whether there is room for one element. No system call.
+    fn has_room(&self) -> Result<bool> {
+        let read_i = self.ring.check("lazy_read_i", self.end.own().load_u64(LAZY_READ_I)?)?;
+        Ok(self.ring.free(read_i, self.write_i) != 0)
     }
 
     /// Puts a message of several parts, each of any length: an element or several, all with this metadata.
@@ -93,6 +135,10 @@ impl Producer {
 
     fn put_element(&mut self, bytes: &[u8], metadata: u64, more: bool) -> Result<()> {
         self.wait_for_room()?;
+        self.store_element(bytes, metadata, more)
+    }
+
+    fn store_element(&mut self, bytes: &[u8], metadata: u64, more: bool) -> Result<()> {
         let (out, place) = (self.end.out(), self.place());
         out.store_u64(place, head(bytes.len(), more))?;
         out.store_u64(place + 8, metadata)?;
@@ -102,11 +148,7 @@ impl Producer {
     }
 
     fn wait_for_room(&mut self) -> Result<()> {
-        let (own, ring, write_i) = (self.end.own(), self.ring, self.write_i);
-        self.end.wait_until(self.tripwire.bit(), "lazy_read_i", || {
-            let read_i = ring.check("lazy_read_i", own.load_u64(LAZY_READ_I)?)?;
-            Ok((ring.free(read_i, write_i) != 0).then_some(()))
-        })
+        self.end.wait_until(self.tripwire.bit(), "lazy_read_i", || Ok(self.has_room()?.then_some(())))
     }
 
     fn place(&self) -> usize {
@@ -143,15 +185,44 @@ impl DmaProducer {
         Ok(Self { producer, dma: end.connection().endpoint().dma(), staged })
     }
 
+    /// How many elements the queue has room for.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.producer.capacity()
+    }
+
     /// Waits for room, and puts a message of one element: `length` bytes, at least one, of memory of this process. That may be changed
     /// when the request is done.
     ///
     /// # Errors
     /// Those of [`Producer::put`]; [`Error::PastEnd`]; [`Error::Invalid`] for no bytes; [`Error::System`].
     pub fn put(&mut self, from: &Aperture, offset: usize, length: usize, metadata: u64) -> Result<Requested> {
+        at_most("element length", length as u64, self.producer.element as u64)?;
+        self.producer.wait_for_room()?;
+        self.request(from, offset, length, metadata)
+    }
+
+    /// The same, if there is room for the element: it does not wait for that. `None`: there is none.
+    ///
+    /// # Errors
+    /// Those of [`DmaProducer::put`] but for [`Error::TimedOut`].
+    pub fn try_put(
+        &mut self,
+        from: &Aperture,
+        offset: usize,
+        length: usize,
+        metadata: u64,
+    ) -> Result<Option<Requested>> {
+        at_most("element length", length as u64, self.producer.element as u64)?;
+        if !self.producer.has_room()? {
+            self.producer.end.connection().check()?;
+            return Ok(None);
+        }
+        self.request(from, offset, length, metadata).map(Some)
+    }
+
+    fn request(&mut self, from: &Aperture, offset: usize, length: usize, metadata: u64) -> Result<Requested> {
         let Self { producer, dma, staged } = self;
-        at_most("element length", length as u64, producer.element as u64)?;
-        producer.wait_for_room()?;
         let (place, next) = (producer.place(), producer.ring.on(producer.write_i, 1));
         // Whoever made this place free has seen what was staged for it.
         let at = producer.write_i as usize * STAGED;
@@ -186,12 +257,12 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// On this end, for elements of at most so many bytes.
+    /// On this end, for elements of at most so many bytes. The places are in the aperture of this end, which has [`aperture_size`] bytes.
     ///
     /// # Errors
     /// Those of [`Producer::new`].
     pub fn new(end: &Arc<End>, element: usize) -> Result<Self> {
-        let (ring, stride) = places(element, end.own_room())?;
+        let (ring, stride) = places(OF_THIS, element, end.own_room())?;
         let tripwire = end.tripwire(LAZY_WRITE_I)?;
         Ok(Self { tripwire, end: end.clone(), ring, stride, element, read_i: 0 })
     }

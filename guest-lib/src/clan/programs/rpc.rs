@@ -37,6 +37,12 @@ impl Client {
         &mut self.tripwire
     }
 
+    /// How many bytes a request may have.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.end.out_room()
+    }
+
     /// Calls: sends a request, waits for the reply, and copies it. How many bytes that has.
     ///
     /// # Errors

@@ -215,7 +215,7 @@ proptest! {
         let page = std::sync::Arc::new(Mapping::anonymous(4096).unwrap());
         memory.write(0, &bytes);
         let state = super::super::endpoint::State::new(memory, page, 16);
-        let _ = state.fault();
+        let _ = state.fault(0);
         for n in 0..40 {
             let _ = state.message(n);
         }

@@ -1,6 +1,5 @@
 //! Credits (section 2.2), counted at both ends as the contract has it, whatever the other end says.
 
-use hamlyn_abi::clan::aperture::CLAN_GROUP_HOST;
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
 
 use crate::engine::violation::{Violation, ensure};
@@ -32,7 +31,6 @@ pub(super) struct Come {
 /// Words of credit that a packet takes.
 fn cost(letter: &Letter) -> u64 {
     match letter.kind {
-        _ if letter.flags & TO_GROUP != 0 => 0,
         READ => 1,
         WRITE => words(letter.offset, letter.data.len() as u64).count() as u64,
         _ => 0,
@@ -75,15 +73,11 @@ impl World<Clan> {
     /// What a card grants is a window behind what has come, and no more; who asked is told what was lost.
     fn check_grant(&mut self, host: u16, to: u16, letter: &Letter) -> Result<(), Violation> {
         let window = self.window();
-        let was_refused = self.model.refused_ever.iter().any(|(one, other, _)| (*one, *other) == (host, to));
         let come = self.model.come.entry((host, to)).or_default();
         let is_right = (letter.epoch, letter.offset) == (come.epoch, come.words + window);
         let told = match (come.asked.take(), letter.answer()) {
             (None, None) => true,
-            // What could not be told as refused is as good as lost.
-            (Some((count, missing)), Some((at, lost))) => {
-                count == at && (lost == missing || lost > missing && was_refused)
-            }
+            (Some((count, missing)), Some((at, lost))) => (count, missing) == (at, lost),
             _ => false,
         };
         come.granted = letter.offset;
@@ -106,7 +100,7 @@ impl World<Clan> {
     pub(super) fn earn(&mut self, host: u16, source: u16, letter: &Letter) -> bool {
         // What comes without a link was on its way before that went: the next begins with counts of its own.
         let is_up = self.hosts[usize::from(host)].uplink.is_up();
-        if !is_up || letter.flags & TO_GROUP != 0 && letter.kind == WRITE {
+        if !is_up {
             return true;
         }
         let window = self.window();
@@ -149,6 +143,13 @@ impl World<Clan> {
         Ok(())
     }
 
+    /// A hostile host answers each question, and says that all has arrived, but grants nothing.
+    pub(super) fn starve(&self, host: usize, source: u16, letter: Letter) -> Letter {
+        let spent = self.model.spent.get(&(host as u16, source)).map_or(0, |spent| spent.words);
+        let grants_nothing = self.model.grants_nothing.get(usize::from(source)).is_some_and(|mean| *mean);
+        if letter.kind == CREDIT && grants_nothing { Letter { offset: spent, ..letter } } else { letter }
+    }
+
     /// A hostile host lies about credits: for its victim's count or another, too many, too few, words that were lost or not.
     pub(super) fn lie(&mut self, host: u16, victim: u16, letter: &mut Letter) {
         let window = self.window();
@@ -178,12 +179,10 @@ impl World<Clan> {
 }
 
 impl Clan {
-    /// Whether an endpoint of a host has written to another, or to a group.
+    /// Whether an endpoint of a host has written to another.
     pub(super) fn can_refuse(&self, host: u16, other: u16, tag: u32) -> bool {
         let mut writers = self.writers.iter();
-        writers.any(|(own, to, writer)| {
-            (*own, *writer) == (host, tag) && (*to == other || u32::from(*to) >= CLAN_GROUP_HOST)
-        })
+        writers.any(|(own, to, writer)| (*own, *to, *writer) == (host, other, tag))
     }
 }
 

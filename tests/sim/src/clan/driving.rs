@@ -32,7 +32,7 @@ fn permit_endpoint(memory: &Memory, area: &Area, requests: u32, allowed: bool) {
     permit(Right::Read, CLAN_STATE_FLAGS, 4 * u64::from(CLAN_FLAGS));
     permit(Right::Read, CLAN_STATE_PUT, 4);
     permit(Right::Write, CLAN_STATE_DONE, 8);
-    permit(Right::Write, CLAN_STATE_FAULTS, 24);
+    permit(Right::Write, CLAN_STATE_FAULTS, 32);
     permit(Right::Write, CLAN_STATE_TRIPWIRES, 8 * u64::from(CLAN_MAX_TRIPWIRES));
     for request in 0..requests {
         let at = CLAN_STATE_SIZE + request * CLAN_REQUEST_SIZE;
@@ -134,10 +134,6 @@ impl World<Clan> {
         let machine = self.hosts[host].machine.clone();
         let ledger = &mut self.model.ledgers[host];
         let Some(aperture) = ledger.apertures.remove(&number) else { return };
-        if aperture.is_member() {
-            self.model.leave_group(host as u16);
-        }
-        let ledger = &mut self.model.ledgers[host];
         permit_aperture(&machine.memory, &aperture.area, false);
         ledger.note_pages(&aperture.area, Part::Command, false);
         machine.give_back(&aperture.area);
@@ -183,7 +179,7 @@ impl World<Clan> {
             requests,
             events: events.unwrap_or(CLAN_NO_EVENTS),
             flags,
-            reserved: 0,
+            faults_to: 0,
         };
         self.model.opened[host] += 1;
         let tag = self.model.opened[host] << 14 | number;
@@ -260,8 +256,11 @@ impl World<Clan> {
         let Endpoint { tag, owner, flags, .. } = endpoint;
         self.model.refused.retain(|told| (told.1, told.2) != (host as u16, tag));
         self.model.writers.retain(|(own, _, writer)| (*own, *writer) != (host as u16, tag));
-        let ghost = endpoint.pending.pop_front().map(|pending| Ghost { tag, owner, flags, pending });
-        ledger.ghosts.extend(ghost);
+        if let Some(pending) = endpoint.pending.pop_front() {
+            let ghost = Ghost { tag, owner, flags, pending };
+            let is_detached = ghost.pending.is_detached(flags);
+            if is_detached { ledger.detached.push(ghost) } else { ledger.ghosts.push(ghost) }
+        }
         for made in ledger.program.values_mut().flatten().filter(|made| made.letter.tag == tag) {
             made.excused |= made.letter.kind == WRITE;
         }
@@ -350,7 +349,9 @@ impl World<Clan> {
     /// Opens the FIFO.
     pub(super) fn open_fifo(&mut self, host: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
-        let records = (machine.options.endpoints + machine.options.event_queues).next_power_of_two();
+        let options = machine.options;
+        let most = options.endpoints + options.event_queues + options.tripwires;
+        let records = most.next_power_of_two();
         let length = u64::from(records * CLAN_FIFO_SIZE);
         let Some(area) = machine.allocate(0, length) else { return Ok(()) };
         area.permit(&machine.memory, Right::Write, 0, length, true);

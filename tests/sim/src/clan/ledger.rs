@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-use hamlyn_abi::clan::aperture::{CLAN_APERTURE_GROUP, CLAN_APERTURE_PARTS, CLAN_PART};
-use hamlyn_abi::clan::dma::{CLAN_REQUEST_SIZE, ClanRequest};
+use hamlyn_abi::clan::aperture::{CLAN_APERTURE_GROUP, CLAN_APERTURE_PARTS, CLAN_GROUP_HOST, CLAN_PART};
+use hamlyn_abi::clan::dma::{CLAN_DMA_WRITE, CLAN_REQUEST_SIZE, ClanRequest};
 use hamlyn_abi::clan::endpoint::{CLAN_MAX_TRIPWIRES, CLAN_STATE_SIZE};
 use hamlyn_abi::clan::event::CLAN_EVENTS_TAKEN;
 use hamlyn_abi::clan::statistics::ClanStatistic;
@@ -81,6 +81,8 @@ pub(super) struct Pending {
     pub(super) request: ClanRequest,
     /// Bytes that have left, or come.
     pub(super) done: u64,
+    /// Of a request that does not wait for its packets: by host, up to which byte they have left.
+    pub(super) copied: BTreeMap<u16, u64>,
     /// Bytes that were asked for.
     pub(super) asked: u64,
     /// What the other host says: `CLAN_FAULT_*`.
@@ -253,6 +255,10 @@ pub(super) struct Ledger {
     pub(super) loads: BTreeMap<u64, Load>,
     /// Requests that have ended, or whose endpoints were closed, of which a packet may be about to leave.
     pub(super) ghosts: Vec<Ghost>,
+    /// Requests that end when their packets are made: of those the packets may leave later.
+    pub(super) detached: Vec<Ghost>,
+    /// Groups that other hosts are members of, as they have said; perhaps they were given up since.
+    pub(super) members: BTreeMap<u16, u64>,
     /// What it has written, and is not in the account yet.
     pub(super) unsettled: Vec<Write>,
     /// Hosts that it has given up in the tick that it is in the midst of.
@@ -264,7 +270,22 @@ pub(super) struct Ledger {
     counts: BTreeMap<usize, u64>,
 }
 
+impl Pending {
+    /// Whether it ends when its packets are made, and does not wait for them to leave; `flags` are its endpoint's.
+    pub(super) fn is_detached(&self, flags: u32) -> bool {
+        self.request.opcode == CLAN_DMA_WRITE && (flags != 0 || self.request.host >= CLAN_GROUP_HOST)
+    }
+}
+
 impl Ledger {
+    /// The hosts that are members of a group, as far as this one knows.
+    pub(super) fn members_of(&self, host: u16, group: u32) -> Vec<u16> {
+        let own = self.apertures.values().any(|one| one.is_member() && one.group == group);
+        let others = self.members.iter().filter(|(_, groups)| **groups >> group & 1 == 1);
+        let others = others.map(|(other, _)| *other).filter(|other| *other != host);
+        others.chain(own.then_some(host)).collect()
+    }
+
     pub(super) fn count(&mut self, statistic: ClanStatistic, more: u64) {
         *self.counts.entry(usize::from(statistic)).or_default() += more;
     }

@@ -17,7 +17,7 @@ use crate::engine::world::{Model, World};
 use super::crediting::{Come, Spent};
 use super::ledger::Ledger;
 use super::machine::Machine;
-use super::packet::{HEAD, Letter, TO_GROUP, WRITE};
+use super::packet::{HEAD, Letter};
 use super::processor::Processor;
 
 /// Who has asked for bytes.
@@ -120,6 +120,8 @@ pub(super) struct Clan {
     cuts_by_chance: bool,
     /// Hosts that send packets past their cards.
     pub(super) is_hostile: Vec<bool>,
+    /// By host: a hostile one whose receivers answer, and grant no credits.
+    pub(super) grants_nothing: Vec<bool>,
     /// By host: what is in memory, as far as it is known, and what was.
     pub(super) memories: Vec<Vec<u8>>,
     pub(super) history: Vec<Vec<Old>>,
@@ -176,13 +178,15 @@ impl Clan {
             read_timeout_ms: rng.pick(&[20, 5000, 10_000]).unwrap_or(5000),
             handshake_ms: rng.pick(&[0, 0, 100, 400]).unwrap_or(0),
         };
-        let is_hostile = (0..cards).map(|_| rng.percent(15)).collect();
+        let is_hostile: Vec<bool> = (0..cards).map(|_| rng.percent(15)).collect();
+        let grants_nothing = is_hostile.iter().map(|hostile| *hostile && rng.percent(40)).collect();
         Self {
             options,
             group_keys: (0..64).map(|_| rng.next()).collect(),
             ledgers: (0..cards).map(|_| Ledger::default()).collect(),
             cuts_by_chance: rng.percent(70),
             is_hostile,
+            grants_nothing,
             memories: vec![vec![0; super::machine::FRAMES as usize * 4096]; cards.into()],
             history: vec![Vec::new(); cards.into()],
             moment: 0,
@@ -259,15 +263,6 @@ impl Clan {
         self.readings.iter_mut().find(is_it)
     }
 
-    /// A host is no member of a group any more: what is on its way to that may not come.
-    pub(super) fn leave_group(&mut self, host: u16) {
-        for ((_, destination), flight) in &mut self.flying {
-            if *destination == host {
-                flight.excuse_those(|packet| matches!(packet, [WRITE, flags, ..] if flags & TO_GROUP != 0));
-            }
-        }
-    }
-
     /// A port has gone: whatever is on its way to or from there may be missing.
     pub(super) fn excuse(&mut self, host: u16) {
         for ((source, destination), flight) in &mut self.flying {
@@ -329,6 +324,8 @@ impl Model for Clan {
         let ledger = &mut world.model.ledgers[host];
         ledger.program.clear();
         ledger.ghosts.clear();
+        ledger.detached.clear();
+        ledger.members.clear();
     }
 
     fn beat(machine: &Machine) -> Result<(), Violation> {
@@ -348,6 +345,7 @@ impl Model for Clan {
         for peer in std::mem::take(&mut ledger.given_up) {
             ledger.program.remove(&peer);
             ledger.ghosts.retain(|ghost| ghost.pending.request.host != peer);
+            ledger.detached.retain(|ghost| ghost.pending.request.host != peer);
         }
         world.check_card(host)?;
         Ok(true)
@@ -489,9 +487,8 @@ impl World<Clan> {
         ensure(ledger.loads.is_empty(), || {
             format!("host {host}: a load waits for ever: {:?}", ledger.loads)
         })?;
+        // Nor for a hostile host: one that grants nothing is given up.
         let waits = ledger.what_waits(hosts);
-        let is_tainted = |peer: u32| self.model.is_tainted(host as u16, peer as u16);
-        let waits: Vec<_> = waits.into_iter().filter(|(peer, _)| !is_tainted(*peer)).collect();
         ensure(waits.is_empty(), || format!("host {host}: something waits for ever: {waits:?}"))?;
         let idle = self.hosts[host].processes.iter().all(|processor| processor.deeds.is_empty());
         ensure(idle, || format!("host {host}: a processor waits for ever"))

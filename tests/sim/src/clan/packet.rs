@@ -15,10 +15,12 @@ pub(super) const REFUSED: u8 = 4;
 pub(super) const CREDIT: u8 = 5;
 /// Asks for credits.
 pub(super) const PROBE: u8 = 6;
+/// Announces the groups of a host.
+pub(super) const GROUPS: u8 = 7;
 
 /// In `flags`: an operating system's.
 pub(super) const FROM_SYSTEM: u8 = 1;
-/// In `flags`: for a group, whose number is where the aperture's would be.
+/// In `flags`: a copy for a member of a group, whose number is where the aperture's would be.
 pub(super) const TO_GROUP: u8 = 2;
 
 /// What a packet says.
@@ -135,7 +137,7 @@ impl Letter {
     /// For the report.
     pub(super) fn brief(&self) -> String {
         let Self { kind, tag, aperture, offset, data, .. } = self;
-        let kinds = ["?", "WRITE", "READ", "DATA", "REFUSED", "CREDIT", "PROBE"];
+        let kinds = ["?", "WRITE", "READ", "DATA", "REFUSED", "CREDIT", "PROBE", "GROUPS"];
         let kind = kinds.get(usize::from(*kind)).unwrap_or(&"?");
         format!("{kind} tag {tag} aperture {aperture} offset {offset:#x}, {} bytes", data.len())
     }

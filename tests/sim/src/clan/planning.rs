@@ -474,7 +474,7 @@ impl World<Clan> {
         let width = self.rng.pick(&[1, 2, 4, 8]).unwrap_or(4);
         // Not the words that mean something.
         let at = match self.rng.below(3) {
-            0 => 0x808 + self.rng.below(0x7f0),
+            0 => 0x810 + self.rng.below(0x7e8),
             1 => 64 * self.rng.below(32) + 0x20 + self.rng.below(0x18),
             _ => 64 * self.rng.below(32) + 0x1c,
         };

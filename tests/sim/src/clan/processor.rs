@@ -1,6 +1,6 @@
 //! What processes do: stores, loads, DMA requests, Tripwires; they take what has happened.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::dma::*;
@@ -180,6 +180,7 @@ impl World<Clan> {
                 serial: self.model.lives,
                 request,
                 done: 0,
+                copied: BTreeMap::new(),
                 asked: 0,
                 refused: 0,
                 since: moment,

@@ -11,7 +11,9 @@ use crate::engine::world::World;
 use super::driving::allows;
 use super::ledger::{Accesses, Aperture, Landing};
 use super::model::{Clan, Origin, Reading};
-use super::packet::{CREDIT, DATA, FROM_SYSTEM, HEAD, Letter, PROBE, READ, REFUSED, TO_GROUP, WRITE, words};
+use super::packet::{
+    CREDIT, DATA, FROM_SYSTEM, GROUPS, HEAD, Letter, PROBE, READ, REFUSED, TO_GROUP, WRITE, words,
+};
 
 /// What makes a packet none that is taken.
 const REFUSALS: [Counter; 7] = [
@@ -49,6 +51,10 @@ impl World<Clan> {
         let Arrived { source, mut bytes } = arrived;
         let read = Letter::read(&bytes);
         self.expect_next(source, host, &bytes, read.as_ref())?;
+        let read = read.map(|(letter, is_sound)| (self.starve(host, source, letter), is_sound));
+        if let Some((letter, true)) = &read {
+            bytes = letter.write();
+        }
         let machine = self.hosts[host].machine.clone();
         let (verdict, end) = self.judge(host, source, read.as_ref())?;
         let letter = read.map(|(letter, _)| letter).unwrap_or_default();
@@ -80,6 +86,9 @@ impl World<Clan> {
         match letter.kind {
             WRITE => self.note_write_arrived(host, source, &letter, is_taken, end, &counted),
             READ => self.note_read_arrived(host, source, &letter, is_taken),
+            GROUPS if is_taken && usize::from(source) != host => {
+                self.model.ledgers[host].members.insert(source, letter.offset);
+            }
             DATA if is_taken => {
                 let landings = self.note_data_arrived(host, source, &letter).unwrap_or_default();
                 self.model.ledgers[host].landings.extend(landings);
@@ -146,6 +155,7 @@ impl World<Clan> {
                 _ => Verdict::refused(vec![Counter::Malformed]),
             },
             CREDIT => Verdict::taken_if(matches!(length, 0 | 16), Counter::Malformed),
+            GROUPS => Verdict::taken_if(length == 0, Counter::Malformed),
             PROBE if length == 0 => Verdict::taken_if(self.earn(asker, source, letter), Counter::Malformed),
             _ => Verdict::refused(vec![Counter::Malformed]),
         };
@@ -238,10 +248,8 @@ impl World<Clan> {
             if !unsaid.iter().any(|counter| counted.contains(counter)) {
                 let told = (host as u16, source, letter.tag);
                 self.model.refused_ever.insert(told);
-                // Of what a group's members refuse there is no account.
-                let to_group = letter.flags & TO_GROUP != 0;
                 let is_told = self.model.over.contains(&(source, host as u16, letter.epoch));
-                let is_there = !to_group && !is_told && self.model.by_tag(source, letter.tag).is_some();
+                let is_there = !is_told && self.model.by_tag(source, letter.tag).is_some();
                 if is_there && self.hosts[host].uplink.is_up() && !self.was_cut_off(source, host) {
                     self.model.refused.insert(told);
                 }
@@ -378,14 +386,20 @@ impl World<Clan> {
     }
 }
 
-/// The pieces of memory that bytes for an aperture go to.
+/// The pieces of memory that bytes for an aperture go to. Accesses of this host's own are done with the last, those of others piece by
+/// piece.
 fn landings(aperture: &Aperture, offset: u64, data: &[u8], accesses: Accesses) -> Vec<Landing> {
     let pieces = aperture.area.pieces(offset, data.len() as u64);
     let (mut rest, last) = (data, pieces.len());
     let piece = |(index, (address, length)): (usize, (u64, u64))| {
+        let at = accesses.offset + (data.len() - rest.len()) as u64;
         let (here, behind) = rest.split_at(length as usize);
         rest = behind;
-        Landing { address, bytes: here.to_vec(), then: (index + 1 == last).then_some(accesses) }
+        let then = match accesses.is_remote {
+            true => (index + 1 == last).then_some(accesses),
+            false => Some(Accesses { offset: at, length, ..accesses }),
+        };
+        Landing { address, bytes: here.to_vec(), then }
     };
     pieces.into_iter().enumerate().map(piece).collect()
 }

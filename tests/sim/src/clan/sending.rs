@@ -1,5 +1,6 @@
 //! What leaves a card: each word is one that was stored, or is a DMA request's, or was asked for.
 
+use hamlyn_abi::clan::aperture::CLAN_GROUP_HOST;
 use hamlyn_abi::clan::dma::{CLAN_DMA_DONE, CLAN_DMA_READ, CLAN_DMA_WRITE};
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
 
@@ -9,7 +10,7 @@ use crate::engine::world::World;
 
 use super::ledger::{Accesses, Ghost, Ledger, Part, Pending};
 use super::model::{Clan, Origin, Reading};
-use super::packet::{CREDIT, DATA, FROM_SYSTEM, HEAD, Letter, PROBE, READ, REFUSED, TO_GROUP, WRITE};
+use super::packet::{CREDIT, DATA, FROM_SYSTEM, GROUPS, HEAD, Letter, PROBE, READ, REFUSED, TO_GROUP, WRITE};
 use super::processor::group_of;
 use super::settling::result_at;
 
@@ -35,7 +36,7 @@ impl World<Clan> {
             READ => self.note_read_sent(host, to, &letter)?,
             DATA => self.note_data_sent(host, to, &letter)?,
             REFUSED => self.note_refusal_sent(host, to, &letter),
-            CREDIT | PROBE => true,
+            CREDIT | PROBE | GROUPS => true,
             _ => false,
         };
         ensure(is_right, || {
@@ -59,12 +60,12 @@ impl World<Clan> {
 
     /// Puts a packet's words on their way.
     pub(super) fn fly(&mut self, host: usize, to: u16, letter: &Letter) {
-        // To a group: whoever is a member when it passes the switch gets it, and who has been one since now must.
-        let group = group_of(to.into()).filter(|_| letter.flags & TO_GROUP != 0);
-        let all = if group.is_some() { (0..self.hosts.len() as u16).collect() } else { vec![to] };
+        // An announcement is for all cards that the switch knows when it passes.
+        let to_all = letter.kind == GROUPS && group_of(to.into()).is_some();
+        let all = if to_all { (0..self.hosts.len() as u16).collect() } else { vec![to] };
         for there in all {
             // The switch drops what is for a port without a card.
-            let absent = !self.is_up(there) || group.is_some_and(|group| !self.is_member(there, group));
+            let absent = !self.is_up(there) || to_all && !self.is_listed(there);
             let flight = self.model.flying.entry((host as u16, there)).or_default();
             letter.atoms().iter().for_each(|atom| flight.sent(atom.write(), absent));
         }
@@ -74,11 +75,9 @@ impl World<Clan> {
         self.hosts.get(usize::from(host)).is_some_and(|host| host.uplink.is_up())
     }
 
-    /// Whether a host is a member of a group, and the switch knows it.
-    fn is_member(&self, host: u16, group: u32) -> bool {
-        let host = usize::from(host);
-        let mut apertures = self.model.ledgers[host].apertures.values();
-        self.hosts[host].uplink.is_member(group) && apertures.any(|one| one.is_member() && one.group == group)
+    /// Whether the switch knows a host's card.
+    fn is_listed(&self, host: u16) -> bool {
+        self.hosts[usize::from(host)].uplink.is_member(0)
     }
 
     fn note_write_sent(&mut self, host: usize, to: u16, letter: &Letter) -> Result<bool, Violation> {
@@ -89,14 +88,18 @@ impl World<Clan> {
         // A store may be the same as what a request sends, byte for byte: then what the card says of the request tells.
         let ends = self.ends_request(host, letter.tag);
         let stored = if ends { None } else { take_made(&mut self.model.ledgers[host], to.into(), letter) };
-        let Some(owner) = stored.or_else(|| self.take_dma_write(host, to, letter)) else { return Ok(false) };
-        if stored.is_none() {
+        let waited = || self.take_dma_write(host, to, letter).map(|owner| (owner, true));
+        let taken = stored.map(|owner| (owner, false)).or_else(waited);
+        let taken = taken.or_else(|| self.take_detached(host, to, letter).map(|owner| (owner, false)));
+        let Some((owner, takes_turns)) = taken else { return Ok(false) };
+        if takes_turns {
             self.check_turns(host, to, letter.tag)?;
         }
         self.model.writers.insert((host as u16, to, letter.tag));
-        // A group's number is in its host's.
-        let aperture = if letter.flags & TO_GROUP == 0 { letter.aperture } else { 0 };
-        let target = u64::from(to) << 32 | u64::from(aperture);
+        let target = match letter.flags & TO_GROUP {
+            0 => u64::from(to) << 32 | u64::from(letter.aperture),
+            _ => u64::from(CLAN_GROUP_HOST + letter.aperture) << 32,
+        };
         let (offset, length) = (letter.offset, letter.data.len() as u64);
         self.passed(host, Accesses { target, is_remote: true, is_read: false, owner, offset, length });
         Ok(true)
@@ -122,11 +125,10 @@ impl World<Clan> {
         let (burst, length) = (u64::from(self.model.options.burst), letter.data.len() as u64);
         let is_next = |pending: &Pending| {
             let request = &pending.request;
-            let (group, aperture) =
-                group_of(request.host).map_or((0, request.aperture), |group| (TO_GROUP, group));
             request.opcode == CLAN_DMA_WRITE
                 && request.host == u32::from(to)
-                && (request.key, aperture, group) == (letter.key, letter.aperture, letter.flags & TO_GROUP)
+                && (request.key, request.aperture) == (letter.key, letter.aperture)
+                && letter.flags & (TO_GROUP | FROM_SYSTEM) == 0
                 && request.offset.wrapping_add(pending.done) == letter.offset
                 && length == (burst - letter.offset % 8).min(request.length - pending.done)
         };
@@ -150,6 +152,45 @@ impl World<Clan> {
         };
         let index = ledger.ghosts.iter().position(is_it)?;
         Some(self.model.ledgers[host].ghosts.swap_remove(index).owner)
+    }
+
+    /// The packet is one of a DMA request that does not wait for its packets, behind those of the request that have left for the same
+    /// host. Returns whose.
+    fn take_detached(&mut self, host: usize, to: u16, letter: &Letter) -> Option<u32> {
+        let (burst, length) = (u64::from(self.model.options.burst), letter.data.len() as u64);
+        let system = letter.flags & FROM_SYSTEM != 0;
+        let is_next = |pending: &Pending, flags: u32| {
+            let request = &pending.request;
+            let (group, aperture) =
+                group_of(request.host).map_or((0, request.aperture), |group| (TO_GROUP, group));
+            let at = letter.offset.checked_sub(request.offset).filter(|at| *at < request.length);
+            let first = burst - request.offset % 8;
+            pending.is_detached(flags)
+                && system == (flags != 0)
+                && (group != 0 || request.host == u32::from(to))
+                && (request.key, aperture, group) == (letter.key, letter.aperture, letter.flags & TO_GROUP)
+                && at.is_some_and(|at| {
+                    at >= pending.copied.get(&to).copied().unwrap_or(0)
+                        && (at == 0 || at >= first && (at - first) % burst == 0)
+                        && length == (burst - letter.offset % 8).min(request.length - at)
+                })
+        };
+        let begin = |pending: &mut Pending| {
+            let end = letter.offset - pending.request.offset + length;
+            pending.copied.insert(to, end);
+        };
+        let ledger = &mut self.model.ledgers[host];
+        let ghosts = ledger.detached.iter_mut();
+        let mut ghosts = ghosts.filter(|ghost| ghost.tag == letter.tag);
+        if let Some(ghost) = ghosts.find(|ghost| is_next(&ghost.pending, ghost.flags)) {
+            begin(&mut ghost.pending);
+            return Some(ghost.owner);
+        }
+        let endpoint = ledger.endpoints.values_mut().find(|endpoint| endpoint.tag == letter.tag)?;
+        let flags = endpoint.flags;
+        let front = endpoint.pending.front_mut().filter(|front| is_next(front, flags))?;
+        begin(front);
+        Some(endpoint.owner)
     }
 
     /// The engine serves in turn those who write to a host, of the same privilege: nobody is passed over again and again.
@@ -247,11 +288,7 @@ impl World<Clan> {
     fn check_credits(&self, host: u16, to: u16, epoch: u16) -> Result<(), Violation> {
         let flight = self.model.flying.get(&(host, to));
         let words = flight.map_or(0, |flight| {
-            flight.count(|atom| {
-                atom.len() > HEAD
-                    && atom[..2] == [WRITE, atom[1] & !TO_GROUP]
-                    && atom[2..4] == epoch.to_le_bytes()
-            })
+            flight.count(|atom| atom.len() > HEAD && atom[0] == WRITE && atom[2..4] == epoch.to_le_bytes())
         });
         let most = self.hosts[usize::from(host)].machine.options.credits as usize;
         // A hostile receiver may have said that more have come: those are counted by what it has said.

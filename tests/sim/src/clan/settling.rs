@@ -13,7 +13,7 @@ use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
 use super::driving::RESULT;
-use super::ledger::{Cause, Endpoint, Ghost, Ledger, Part, Pending};
+use super::ledger::{Accesses, Cause, Endpoint, Ghost, Ledger, Part, Pending};
 use super::model::{Clan, Old, Reading};
 use super::processor::group_of;
 
@@ -119,7 +119,12 @@ impl World<Clan> {
                 return Ok(false);
             }
             ledger.landed += here;
+            let then = front_accesses(ledger);
             self.remember(host, address, &rest[..here]);
+            // What watches words that other hosts write fires with each, before the next is written.
+            if let Some(accesses) = then.filter(|accesses| !accesses.is_remote) {
+                self.passed_by(host, accesses, (landed as u64, (landed + here) as u64));
+            }
             self.model.deposited += here as u64;
             (address, rest) = (address + here as u64, &rest[here..]);
             let ledger = &mut self.model.ledgers[host];
@@ -127,7 +132,7 @@ impl World<Clan> {
                 ledger.landed = 0;
                 let then = ledger.landings.pop_front().and_then(|landing| landing.then);
                 self.landed(host);
-                if let Some(accesses) = then {
+                if let Some(accesses) = then.filter(|accesses| accesses.is_remote) {
                     self.passed(host, accesses);
                 }
             }
@@ -185,6 +190,7 @@ impl World<Clan> {
             }
             CLAN_STATE_IDLE => bytes.len() == 4,
             CLAN_STATE_FAULTS if bytes.len() == 4 => self.note_fault(host, number, bytes),
+            CLAN_STATE_FAULTS_BEGUN | CLAN_STATE_FAULT_USE => bytes.len() == 4,
             CLAN_STATE_FAULT_REASON..0xd8 => {
                 let start = (at - CLAN_STATE_FAULTS) as usize;
                 let Some(words) = endpoint.fault_words.get_mut(start..start + bytes.len()) else {
@@ -256,12 +262,13 @@ impl World<Clan> {
         let waited = now >= pending.since_ms + timeout || self.is_in_trouble(host, request.host)
             // It waited for a host that was given up.
             || self.model.ledgers[host].is_ticking;
+        let is_detached = pending.is_detached(endpoint.flags);
         let fits = match result {
-            CLAN_DMA_DONE => goes && *done == request.length,
+            CLAN_DMA_DONE => goes && (is_detached || *done == request.length),
             CLAN_DMA_BAD_REQUEST => !means && !skipped,
             CLAN_DMA_BAD_LOCAL => (local.is_none() || pending.is_cut) && !skipped,
             CLAN_DMA_REFUSED => goes && (*refused != 0 || tainted),
-            CLAN_DMA_TIMEOUT => goes && waited,
+            CLAN_DMA_TIMEOUT => goes && (waited || is_detached),
             CLAN_DMA_MEMORY => goes && (*refused == CLAN_FAULT_MEMORY || tainted),
             CLAN_DMA_SKIPPED => skipped,
             _ => false,
@@ -276,10 +283,15 @@ impl World<Clan> {
         let Endpoint { tag, owner, flags: of, .. } = *endpoint;
         endpoint.ended = endpoint.ended.wrapping_add(1);
         endpoint.chain_failed = flags & CLAN_DMA_CHAIN != 0 && result != CLAN_DMA_DONE;
-        // One of its packets may be about to leave.
-        let ghost =
-            ended.filter(|_| result != CLAN_DMA_DONE).map(|pending| Ghost { tag, owner, flags: of, pending });
-        self.model.ledgers[host].ghosts.extend(ghost);
+        let ghost = ended.map(|pending| Ghost { tag, owner, flags: of, pending });
+        let ledger = &mut self.model.ledgers[host];
+        if is_detached {
+            // All of its packets may be about to leave.
+            ledger.detached.extend(ghost.filter(|_| goes));
+        } else {
+            // One of its packets may be about to leave.
+            ledger.ghosts.extend(ghost.filter(|_| result != CLAN_DMA_DONE));
+        }
         self.model.requests += 1;
         if flags & CLAN_DMA_NOTIFY != 0 {
             self.happened(host, number, CLAN_EVENT_DMA, 0, Some(CLAN_BIT_DMA));
@@ -377,6 +389,10 @@ impl World<Clan> {
         }
         Ok(())
     }
+}
+
+fn front_accesses(ledger: &Ledger) -> Option<Accesses> {
+    ledger.landings.front().and_then(|front| front.then)
 }
 
 fn left_of(ledger: &Ledger, landed: usize) -> usize {

@@ -1,6 +1,7 @@
 //! Tripwires: what they watch, when they fire, and what comes of that.
 
 use hamlyn_abi::clan::event::CLAN_EVENT_TRIPWIRE;
+use hamlyn_abi::clan::fifo::{CLAN_FIFO_NUMBER_SHIFT, CLAN_FIFO_TRIPWIRE};
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
 use hamlyn_abi::clan::tripwire::*;
 use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
@@ -47,6 +48,18 @@ impl World<Clan> {
         }
     }
 
+    /// The same of those words whose last byte is among some bytes, which are counted from the first that is accessed.
+    pub(super) fn passed_by(&mut self, host: usize, accesses: Accesses, (before, after): (u64, u64)) {
+        for word in words(accesses.offset, accesses.length) {
+            let end = word.0 + word.1 - accesses.offset;
+            if before < end && end <= after {
+                for (number, index) in self.model.ledgers[host].seen(&accesses, word) {
+                    self.fire(host, number, index);
+                }
+            }
+        }
+    }
+
     fn fire(&mut self, host: usize, number: u32, index: usize) {
         let ledger = &mut self.model.ledgers[host];
         let Some(endpoint) = ledger.endpoints.get_mut(&number) else { return };
@@ -60,7 +73,7 @@ impl World<Clan> {
         }
         ledger.count(Counter::TripwiresFired, 1);
         self.model.fired += 1;
-        let bit = (flags & CLAN_TRIPWIRE_BIT != 0).then_some(index as u32);
+        let bit = (flags & (CLAN_TRIPWIRE_BIT | CLAN_TRIPWIRE_FIFO) != 0).then_some(index as u32);
         if let Some(bit) = bit {
             self.set_bit(host, number, bit);
         }
@@ -68,7 +81,7 @@ impl World<Clan> {
             self.owe_record(host, number, (number, CLAN_EVENT_TRIPWIRE, index as u32));
         }
         if flags & CLAN_TRIPWIRE_FIFO != 0 {
-            self.owe_fifo(host, number);
+            self.owe_fifo(host, CLAN_FIFO_TRIPWIRE | (index as u32) << CLAN_FIFO_NUMBER_SHIFT | number);
         }
     }
 

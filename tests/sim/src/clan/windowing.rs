@@ -83,8 +83,17 @@ impl World<Clan> {
                 endpoint.causes.pop();
             }
         }
-        if !refused {
+        if refused {
+            return Ok(());
+        }
+        let Some(group) = group_of(window.host) else {
             self.note_made(host, window.host, Made { letter, owner, excused: false });
+            return Ok(());
+        };
+        for member in self.model.ledgers[host].members_of(host as u16, group) {
+            // It may have been given up, and none of it is left to be told.
+            let excused = self.is_in_trouble(host, member.into());
+            self.note_made(host, member.into(), Made { letter: letter.clone(), owner, excused });
         }
         Ok(())
     }

@@ -36,12 +36,6 @@ impl Flight {
         self.sent.iter_mut().for_each(|flying| flying.excused = true);
     }
 
-    /// The same of some.
-    pub(crate) fn excuse_those(&mut self, are_they: impl Fn(&[u8]) -> bool) {
-        let those = self.sent.iter_mut().filter(|flying| are_they(&flying.bytes));
-        those.for_each(|flying| flying.excused = true);
-    }
-
     /// A packet has come. `false`: it is none that can be next.
     pub(crate) fn takes(&mut self, bytes: &[u8]) -> bool {
         let mut reached = BTreeSet::new();

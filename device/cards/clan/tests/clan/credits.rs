@@ -2,7 +2,7 @@
 
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::*;
-use hamlyn_abi::clan::dma::{CLAN_DMA_TIMEOUT, ClanRequest};
+use hamlyn_abi::clan::dma::*;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::registers::CLAN_REG_JOIN;
 use hamlyn_card::card::Card;
@@ -143,25 +143,18 @@ fn hand_over(one: &mut Host, other: &mut Host) {
 }
 
 #[test]
-fn a_refusal_for_a_host_that_takes_nothing_is_told_as_a_loss_when_it_asks() {
+fn refusal_outlasts_a_host_that_takes_nothing() {
     let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
     hand_over(&mut one, &mut other);
     other.wire.stopped = vec![0];
     assert_eq!(other.sent(), []);
     other.wait(100);
     other.wire.stopped.clear();
-    assert_eq!(other.sent(), [], "it was given up");
+    exchange(&mut one, &mut other);
+    assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_REFUSED));
     one.wait(50);
     exchange(&mut one, &mut other);
-    assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_LOST));
-    // And once.
-    one.window(6, (1, 4), PAGE, 2);
-    other.aperture(4, PAGE, CLAN_APERTURE_WRITE);
-    one.store(6 * PAGE, 8, 1);
-    exchange(&mut one, &mut other);
-    one.wait(50);
-    exchange(&mut one, &mut other);
-    assert_eq!(one.faults(endpoint).0, 1);
+    assert_eq!(one.faults(endpoint).0, 1, "and once");
 }
 
 /// A packet with other words at some place, and a checksum that is right.
@@ -174,35 +167,6 @@ fn forged(packet: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A hostile host begins to count anew while a refusal waits for it, takes nothing until that is a loss, and asks with the
-/// largest count that there is: one more was lost than can be said.
-#[test]
-fn losses_beyond_the_largest_number_are_the_largest_number() {
-    let (mut one, mut other, ..) = pair(CLAN_APERTURE_READ);
-    hand_over(&mut one, &mut other);
-    one.wait(50);
-    let asked = one.sent().remove(0).1;
-    assert_eq!(asked[0], PROBE);
-    other.wire.stopped = vec![0];
-    assert_eq!(other.sent(), []);
-    let begun = u16::from_le_bytes([asked[2], asked[3]]) ^ 1;
-    let probe = |count: u64| {
-        let anew = forged(&asked, 2, &begun.to_le_bytes());
-        forged(&anew, 24, &count.to_le_bytes())
-    };
-    other.arrive(0, &probe(0));
-    assert_eq!(other.sent(), []);
-    other.wait(100);
-    other.wire.stopped.clear();
-    for (count, lost) in [(u64::MAX, u64::MAX), (0, 0), (u64::MAX, u64::MAX / 2 + 1), (70, 0)] {
-        other.arrive(0, &probe(count));
-        let said = other.sent();
-        let told = said.iter().find(|(_, packet)| packet[0] == CREDIT).unwrap();
-        assert_eq!((&told.1[32..40], &told.1[40..48]), (&count.to_le_bytes()[..], &lost.to_le_bytes()[..]));
-    }
-    assert_eq!(other.counter("malformed"), 0);
-}
-
 /// Another host knows how endpoints are called, and would have one believe that its peer refuses what it writes.
 #[test]
 fn only_who_was_written_to_refuses() {
@@ -213,16 +177,8 @@ fn only_who_was_written_to_refuses() {
     assert_eq!((one.faults(endpoint).0, one.counter("discarded")), (0, 1));
     one.arrive(1, &refusal);
     assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_REFUSED));
-    // Of a group's members nobody knows which there are.
-    one.window(6, (CLAN_GROUP_HOST + 3, 0), PAGE, 2);
-    one.store(6 * PAGE, 8, 1);
-    one.sent();
-    one.arrive(2, &refusal);
-    assert_eq!((one.faults(endpoint).0, one.counter("discarded")), (2, 1));
     // And what is closed hears nothing.
-    for (opcode, index) in
-        [(CLAN_COMMAND_CLOSE_WINDOW, 5), (CLAN_COMMAND_CLOSE_WINDOW, 6), (CLAN_COMMAND_CLOSE_ENDPOINT, 2)]
-    {
+    for (opcode, index) in [(CLAN_COMMAND_CLOSE_WINDOW, 5), (CLAN_COMMAND_CLOSE_ENDPOINT, 2)] {
         one.run(opcode, index, &[0_u8; 0]).unwrap();
     }
     one.arrive(1, &refusal);
@@ -265,21 +221,85 @@ fn credits_that_cannot_be_are_believed_by_nobody() {
 }
 
 #[test]
-fn more_refusals_than_there_is_room_for_are_told_as_a_loss() {
+fn refusals_of_one_endpoint_concern_no_other() {
     let options = Options { credits: 4096, join: 0, ..OPTIONS };
     let (mut one, mut other) = (Host::with_options(0, options), Host::with_options(1, options));
-    let quiet = [2, 3].map(|endpoint| one.endpoint(endpoint, CLAN_NO_EVENTS))[1];
+    let [loud, quiet] = [2, 3].map(|endpoint| one.endpoint(endpoint, CLAN_NO_EVENTS));
+    other.aperture(4, PAGE, CLAN_APERTURE_WRITE);
     one.window(5, (1, 3), PAGE, 2);
-    one.window(6, (1, 3), PAGE, 3);
-    for store in 0..600 {
-        let window = if store < 599 { WINDOW } else { 6 * PAGE };
-        one.store(window, 8, 1);
+    one.window(6, (1, 4), PAGE, 3);
+    one.store(6 * PAGE, 8, 1);
+    (0..2000).for_each(|_| one.store(WINDOW, 8, 1));
+    for (_, packet) in one.sent() {
+        other.arrive(0, &packet);
     }
     exchange(&mut one, &mut other);
-    assert_eq!(one.faults(quiet).0, 0, "there was no room for it");
     one.wait(50);
     exchange(&mut one, &mut other);
-    assert_eq!(one.faults(quiet), (1, CLAN_FAULT_LOST));
+    assert_eq!(one.faults(loud), (1, CLAN_FAULT_REFUSED));
+    assert_eq!(one.faults(quiet).0, 0);
+}
+
+#[test]
+fn loss_is_told_to_endpoints_that_wrote_before() {
+    let (mut one, mut other, _, early) = pair(CLAN_APERTURE_WRITE);
+    let late = one.endpoint(3, CLAN_NO_EVENTS);
+    let done = one.endpoint(4, CLAN_NO_EVENTS);
+    one.window(6, (1, 3), PAGE, 3);
+    one.window(7, (1, 3), PAGE, 4);
+    one.store(7 * PAGE, 8, 1);
+    exchange(&mut one, &mut other);
+    one.wait(50);
+    exchange(&mut one, &mut other);
+    // Lost on the way.
+    one.store(WINDOW, 8, 1);
+    one.sent();
+    one.wait(50);
+    let probe = one.sent();
+    one.store(6 * PAGE, 8, 1);
+    for (_, packet) in probe.iter().chain(&one.sent()) {
+        other.arrive(0, packet);
+    }
+    exchange(&mut one, &mut other);
+    assert_eq!(one.faults(early), (1, CLAN_FAULT_LOST));
+    assert_eq!((one.faults(late).0, one.faults(done).0), (0, 0));
+}
+
+/// The receiver answers each probe, and says that all has arrived, but grants nothing.
+#[test]
+fn receiver_that_never_grants_is_given_up() {
+    let (mut one, mut other, aperture, endpoint) = pair(CLAN_APERTURE_WRITE);
+    one.write_register(CLAN_REG_JOIN, 4, 0);
+    let other_endpoint = one.endpoint(3, CLAN_NO_EVENTS);
+    one.window(6, (2, 3), PAGE, 2);
+    one.window(7, (1, 3), PAGE, 3);
+    one.aperture(1, PAGE, 0);
+    one.request(3, other_endpoint, 0, ClanRequest { host: 2, ..write_request(0, 0, 8) });
+    (0..200).for_each(|_| one.store(6 * PAGE, 8, 1));
+    let (mut probes, mut given_up) = (0, None);
+    for millisecond in 0..400 {
+        for (to, packet) in one.sent() {
+            if (to, packet[0]) == (2, PROBE) {
+                probes += 1;
+                let count = &packet[24..32];
+                let mut answer = forged(&packet, 0, &[CREDIT]);
+                answer = forged(&answer, 24, &64_u64.to_le_bytes());
+                answer.extend_from_slice(count);
+                answer.extend_from_slice(&[0; 8]);
+                one.arrive(2, &forged(&answer, 0, &[CREDIT]));
+            }
+        }
+        if given_up.is_none() && one.faults(endpoint).0 > 0 {
+            given_up = Some(millisecond);
+        }
+        one.wait(1);
+    }
+    assert!(given_up.is_some_and(|at| at <= 101), "{given_up:?}");
+    assert!(probes < 20, "{probes} probes");
+    // Others are not concerned.
+    one.store(7 * PAGE, 8, 5);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.word(aperture), 5);
 }
 
 #[test]
@@ -298,14 +318,16 @@ fn who_only_says_nothing_gets_its_answers_still() {
 }
 
 #[test]
-fn a_fault_of_a_group_names_the_descriptor_s_aperture() {
-    let (mut one, _, _, endpoint) = pair(CLAN_APERTURE_WRITE);
+fn fault_of_a_group_names_member_and_group() {
+    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_WRITE);
+    other.joins_group(7, 3);
+    announce(&mut one, &mut other);
     one.window(6, (CLAN_GROUP_HOST + 3, 0), PAGE, 2);
     one.store(6 * PAGE, 8, 1);
     one.with(|card, ports, _| card.link_changed(ports, None));
     assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_LOST));
     let at = |place: u32| one.word(endpoint + u64::from(place));
-    assert_eq!((at(CLAN_STATE_FAULT_HOST), at(CLAN_STATE_FAULT_APERTURE)), (CLAN_GROUP_HOST + 3, 0));
+    assert_eq!((at(CLAN_STATE_FAULT_HOST), at(CLAN_STATE_FAULT_APERTURE)), (1, 3));
 }
 
 #[test]
@@ -319,34 +341,69 @@ fn who_is_refused_a_lot_hears_of_its_credits_no_later() {
         other.arrive(0, &packet);
     }
     let said = other.sent();
-    assert_eq!((kinds(&said, REFUSED), kinds(&said, CREDIT)), (64, 1));
+    assert_eq!((kinds(&said, REFUSED), kinds(&said, CREDIT)), (1, 1));
     assert!(said[..2].iter().any(|(_, packet)| packet[0] == CREDIT), "in turn with the refusals");
 }
 
+/// The server's reply to a client that has died is refused, but the endpoint is another connection's by then.
 #[test]
-fn a_group_that_took_nothing_for_long_is_asked_nothing_and_lives_as_soon_as_it_takes_something() {
-    let (mut one, _, _, endpoint) = pair(CLAN_APERTURE_WRITE);
-    one.window(6, (CLAN_GROUP_HOST + 3, 0), PAGE, 2);
-    one.aperture(9, PAGE, 0);
-    let takes = |one: &mut Host| one.with(|card, _, _| card.takes_stores());
-    one.write_register(CLAN_REG_JOIN, 4, 0);
-    one.wire.room = Some(0);
-    for round in 0..2 {
-        while takes(&mut one) {
-            one.store(6 * PAGE, 8, 1);
-        }
-        // Again and again: nobody answers for a group, so what it takes is all that is known of it.
-        one.sent();
-        one.wait(150);
-        assert!(takes(&mut one), "it is given up");
-        (0..5).for_each(|_| one.store(6 * PAGE, 8, 2));
-        let to = ClanRequest { host: CLAN_GROUP_HOST + 3, aperture: 0, ..write_request(0, 0, 64) };
-        one.request(2, endpoint, round, ClanRequest { local_aperture: 9, ..to });
-        one.sent();
-        assert_eq!(one.result(endpoint, round), CLAN_DMA_TIMEOUT, "nobody waits for it");
-        one.wire.room = None;
-        let sent = one.sent();
-        assert_eq!((kinds(&sent, WRITE), kinds(&sent, PROBE)), (5, 0));
-        one.wire.room = Some(0);
+fn late_fault_is_not_of_the_next_use() {
+    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
+    let used_as = |one: &Host| one.word(endpoint + u64::from(CLAN_STATE_FAULT_USE));
+    hand_over(&mut one, &mut other);
+    one.tell(2, CLAN_ENDPOINT_USE, 4, 7);
+    exchange(&mut one, &mut other);
+    assert_eq!(one.faults(endpoint).0, 0);
+    hand_over(&mut one, &mut other);
+    exchange(&mut one, &mut other);
+    assert_eq!((one.faults(endpoint), used_as(&one)), ((1, CLAN_FAULT_REFUSED), 7));
+}
+
+#[test]
+fn new_use_ends_the_request_under_way() {
+    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_WRITE);
+    one.aperture(1, PAGE, 0);
+    one.wire.stopped = vec![1];
+    one.request(2, endpoint, 0, write_request(0, 0, 8));
+    one.sent();
+    one.tell(2, CLAN_ENDPOINT_USE, 4, 1);
+    assert_eq!((one.done(endpoint), one.result(endpoint, 0)), (1, CLAN_DMA_TIMEOUT));
+    one.wire.stopped.clear();
+    one.request(2, endpoint, 1, write_request(0, 0, 8));
+    exchange(&mut one, &mut other);
+    assert_eq!(one.result(endpoint, 1), CLAN_DMA_DONE);
+}
+
+#[test]
+fn words_of_a_fault_are_between_two_counts() {
+    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
+    for n in 1..=3 {
+        hand_over(&mut one, &mut other);
+        exchange(&mut one, &mut other);
+        let begun = one.word(endpoint + u64::from(CLAN_STATE_FAULTS_BEGUN));
+        assert_eq!((begun, one.faults(endpoint).0), (n, n));
     }
+}
+
+#[test]
+fn fault_of_one_endpoint_is_told_to_another_of_its_owner() {
+    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
+    let (memory, own) = one.area(u64::from(CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE), 0);
+    let body = ClanOpenEndpoint {
+        memory,
+        owner: OWNER,
+        requests: REQUESTS,
+        events: CLAN_NO_EVENTS,
+        faults_to: 2,
+        ..Default::default()
+    };
+    let foreign = ClanOpenEndpoint { owner: OWNER + 1, ..body };
+    assert!(one.run(CLAN_COMMAND_OPEN_ENDPOINT, 3, &foreign).is_err());
+    one.run(CLAN_COMMAND_OPEN_ENDPOINT, 3, &body).unwrap();
+    one.aperture(1, PAGE, 0);
+    hand_over(&mut one, &mut other);
+    exchange(&mut one, &mut other);
+    one.request(3, own, 0, write_request(0, 0, 8));
+    exchange(&mut one, &mut other);
+    assert_eq!((one.faults(endpoint).0, one.faults(own).0), (2, 0));
 }

@@ -3,7 +3,7 @@
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::*;
 use hamlyn_abi::clan::dma::*;
-use hamlyn_abi::clan::endpoint::CLAN_STATE_SIZE;
+use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::event::*;
 use hamlyn_abi::clan::fifo::CLAN_FIFO_EVENTS;
 use hamlyn_abi::clan::registers::*;
@@ -168,4 +168,22 @@ fn an_endpoint_for_whose_events_there_is_no_room_finds_nothing_in_its_memory() {
     assert!(pages.len() <= 1, "{pages:?}");
     // Nor does it take anything.
     other.endpoint(6, CLAN_NO_EVENTS);
+}
+
+#[test]
+fn unwanted_event_comes_when_it_is_wanted() {
+    let mut one = Host::new(0);
+    let queue = one.events(4);
+    let memory = one.endpoint(2, 4);
+    let kinds = |one: &Host| one.take_events(queue).iter().map(|event| event.kind).collect::<Vec<_>>();
+    one.tell(2, CLAN_ENDPOINT_INTEREST, 4, CLAN_INTERESTED_IN_DMA.into());
+    one.write_register(CLAN_REG_POST, 4, 2);
+    one.write_register(CLAN_REG_POST, 4, u64::from(CLAN_POST_DMA | 2));
+    assert_eq!(kinds(&one), [CLAN_EVENT_DMA]);
+    assert_eq!(one.bytes(memory + u64::from(CLAN_STATE_FLAGS + 4 * CLAN_BIT_MESSAGE), 1), [1]);
+    let both = CLAN_INTERESTED_IN_MESSAGES | CLAN_INTERESTED_IN_FAULTS;
+    one.tell(2, CLAN_ENDPOINT_INTEREST, 4, both.into());
+    assert_eq!(kinds(&one), [CLAN_EVENT_MESSAGE]);
+    one.tell(2, CLAN_ENDPOINT_INTEREST, 4, both.into());
+    assert_eq!(kinds(&one), [0_u32; 0]);
 }

@@ -3,6 +3,7 @@
 mod credits;
 mod dma;
 mod events;
+mod groups;
 mod properties;
 mod protection;
 mod reads;

@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
+use hamlyn_abi::clan::aperture::{CLAN_APERTURE_GROUP, CLAN_APERTURE_WRITE};
 use hamlyn_abi::clan::command::*;
 use hamlyn_abi::clan::dma::*;
 use hamlyn_abi::clan::endpoint::*;
@@ -37,6 +38,9 @@ pub(crate) const OPTIONS: Options = Options {
     handshake_ms: 0,
 };
 
+/// Where announcements go, and what kind of packet they are.
+pub(crate) const ALL_CARDS: (u16, u8) = (0xff00, 7);
+
 pub(crate) struct Host(hamlyn_test_host::Host<ClanCard>);
 
 impl Deref for Host {
@@ -60,7 +64,10 @@ impl Host {
     }
 
     pub(crate) fn with_options(number: u16, options: Options) -> Self {
-        Self(hamlyn_test_host::Host::new(number, ClanCard::new(options)).unwrap())
+        let mut host = Self(hamlyn_test_host::Host::new(number, ClanCard::new(options)).unwrap());
+        // It greets the other cards.
+        assert_eq!(host.sent().iter().map(|(to, packet)| (*to, packet[0])).collect::<Vec<_>>(), [ALL_CARDS]);
+        host
     }
 
     pub(crate) fn with<T>(&mut self, verb: impl FnOnce(&mut ClanCard, &Ports<'_>, &mut Wire) -> T) -> T {
@@ -115,8 +122,8 @@ impl Host {
 
     /// Opens the FIFO; where it is.
     pub(crate) fn fifo(&mut self) -> u64 {
-        let (area, start) = self.area(u64::from(16 * CLAN_FIFO_SIZE), 0);
-        self.run(CLAN_COMMAND_OPEN_FIFO, 0, &ClanOpenFifo { area, records: 16, reserved: 0 }).unwrap();
+        let (area, start) = self.area(u64::from(128 * CLAN_FIFO_SIZE), 0);
+        self.run(CLAN_COMMAND_OPEN_FIFO, 0, &ClanOpenFifo { area, records: 128, reserved: 0 }).unwrap();
         start
     }
 
@@ -124,6 +131,15 @@ impl Host {
     pub(crate) fn window(&mut self, first: u32, (host, aperture): (u32, u32), length: u64, endpoint: u32) {
         let body = ClanOpenWindow { key: KEY, length, host, aperture, endpoint, ..Default::default() };
         self.run(CLAN_COMMAND_OPEN_WINDOW, first, &body).unwrap();
+    }
+
+    /// Makes this host a member of a group; where its memory is.
+    pub(crate) fn joins_group(&mut self, index: u32, group: u32) -> u64 {
+        let (area, start) = self.area(PAGE, 0);
+        let flags = CLAN_APERTURE_WRITE | CLAN_APERTURE_GROUP;
+        let body = ClanOpenAperture { area, key: KEY, owner: OWNER, flags, group, ..Default::default() };
+        self.try_aperture(index, &body).unwrap();
+        start
     }
 
     fn store_bar(&mut self, offset: u64, width: u8, value: u64) {
@@ -291,6 +307,14 @@ pub(crate) fn pair(flags: u32) -> (Host, Host, u64, u64) {
 
 /// The window of [`pair`].
 pub(crate) const WINDOW: u64 = 5 * PAGE;
+
+/// Has another host announce to `one` that it is a member of a group.
+pub(crate) fn announce(one: &mut Host, other: &mut Host) {
+    for (to, packet) in other.sent() {
+        assert_eq!((to, packet[0]), ALL_CARDS);
+        one.arrive(other.id, &packet);
+    }
+}
 
 /// Carries what each has to send to the other, until neither has anything. How many packets.
 pub(crate) fn exchange(one: &mut Host, other: &mut Host) -> usize {

@@ -1,9 +1,16 @@
 //! Tripwires: set, fired, once, disabled.
 
+use std::cell::RefCell;
+
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::*;
+use hamlyn_abi::clan::endpoint::CLAN_STATE_FLAGS;
+use hamlyn_abi::clan::fifo::{CLAN_FIFO_NUMBER_SHIFT, CLAN_FIFO_TRIPWIRE};
 use hamlyn_abi::clan::registers::*;
 use hamlyn_abi::clan::tripwire::*;
+use hamlyn_card::card::Card;
+use hamlyn_card::ports::{Dma, DmaFault, Operation, Packet, Ports, VolatileSlice};
+use hamlyn_card_clan::Options;
 use hamlyn_test_host::Commands;
 
 use crate::support::*;
@@ -224,7 +231,25 @@ fn who_sleeps_is_woken_once_and_none_is_forgotten() {
     // The action that needs no sleeper.
     other.set((1, 2), (16, 8), 3, CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_FIFO, memory);
     store(&mut one, &mut other, 16);
-    assert_eq!(other.raised(), [1]);
+    assert_eq!((other.raised(), other.word(fifo + 16)), (vec![1], CLAN_FIFO_TRIPWIRE | 2 << 16 | 1));
+}
+
+#[test]
+fn fifo_holds_identifiers_of_tripwires() {
+    let (mut one, mut other, memory) = watched();
+    let fifo = other.fifo();
+    let flags = CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_FIFO;
+    for number in [3, 7] {
+        other.set((1, number), (u64::from(number) * 8, 8), 3, flags, memory);
+    }
+    for offset in [7, 3, 7, 3] {
+        one.store(WINDOW + offset * 8, 8, 1);
+        exchange(&mut one, &mut other);
+    }
+    let record = |n: u64| (other.word(fifo + 8 * n), other.word(fifo + 8 * n + 4));
+    let of = |number: u32| CLAN_FIFO_TRIPWIRE | number << CLAN_FIFO_NUMBER_SHIFT | 1;
+    assert_eq!([record(0), record(1), record(2)], [(of(7), 1), (of(3), 2), (0, 0)]);
+    assert_eq!(other.take_bits(memory), 1 << 7 | 1 << 3, "which wakes who waits for them");
 }
 
 #[test]
@@ -248,4 +273,68 @@ fn accesses_that_nothing_can_watch_fire_nothing() {
         one.run(CLAN_COMMAND_CLOSE_WINDOW, 20, &[0_u64]).unwrap();
     }
     assert_eq!(one.fired(memory, 0), 0);
+}
+
+/// Memory that notes where it is written to.
+struct Noting<'a> {
+    memory: &'a dyn Dma,
+    written: RefCell<Vec<u64>>,
+}
+
+impl Dma for Noting<'_> {
+    fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
+        self.memory.read(address, into)
+    }
+
+    fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
+        self.memory.lend(address, length)
+    }
+
+    fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
+        self.written.borrow_mut().push(address);
+        self.memory.write(address, from)
+    }
+
+    fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
+        self.written.borrow_mut().push(address);
+        self.memory.publish(address, value)
+    }
+
+    fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {
+        self.memory.fetch(address, operation)
+    }
+}
+
+/// A packet of 16 KiB, with Tripwires on its last word, its first, and one in the middle, set in this order.
+#[test]
+fn tripwires_fire_in_the_order_of_the_bytes() {
+    const LENGTH: u64 = 16 << 10;
+    let options = Options { burst: 16384, credits: 8192, ..OPTIONS };
+    let (mut one, mut other) = (Host::with_options(0, options), Host::with_options(1, options));
+    let aperture = other.aperture(3, LENGTH, CLAN_APERTURE_WRITE);
+    let memory = other.endpoint(1, CLAN_NO_EVENTS);
+    let flags = CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_BIT;
+    let watched = [LENGTH - 8, 0, LENGTH / 2];
+    for (number, at) in (0..).zip(watched) {
+        assert_eq!(other.set((1, number), (at, 8), 3, flags, memory), CLAN_TRIPWIRE_OK);
+    }
+    let endpoint = one.endpoint(2, CLAN_NO_EVENTS);
+    one.aperture(1, LENGTH, 0);
+    one.request(2, endpoint, 0, write_request(0, 0, LENGTH));
+    let (_, mut packet) = one.sent().remove(0);
+    let written = other.with(|card, ports, _| {
+        let noting = Noting { memory: ports.dma, written: RefCell::default() };
+        let ports = Ports { dma: &noting, ..*ports };
+        let bytes = VolatileSlice::from(&mut packet[..]).into();
+        card.packet_arrived(&ports, &Packet { source: 0, bytes });
+        card.sleep(&ports);
+        noting.written.into_inner()
+    });
+    let when = |address: u64| written.iter().position(|at| *at == address).unwrap();
+    let fired = |number: u64| when(memory + u64::from(CLAN_STATE_FLAGS) + 4 * number);
+    let stored = |at: u64| when(aperture + at);
+    for (number, at) in (0..).zip(watched) {
+        assert!(stored(at) < fired(number), "what it watches is there");
+        assert!(at + 8 == LENGTH || fired(number) < stored(at + 8), "and the rest is not");
+    }
 }

@@ -97,27 +97,26 @@ fn windows_do_not_overlap_and_their_endpoint_stays() {
     close(&mut one, CLAN_COMMAND_CLOSE_ENDPOINT, 2).unwrap();
 }
 
+/// Stores to a window until one is lost. How many were taken.
+fn fill(one: &mut Host, window: u64) -> u64 {
+    let (taken, lost) = (one.counter("stores_to_window"), one.counter("stores_refused"));
+    while one.counter("stores_refused") == lost {
+        one.store(window, 8, 1);
+    }
+    one.counter("stores_to_window") - taken
+}
+
 #[test]
-fn a_host_that_takes_nothing_holds_stores_up_for_a_while_and_then_they_are_lost_and_told() {
+fn stores_to_stopped_host_are_lost_and_told() {
     let (mut one, mut other, aperture, endpoint) = pair(BOTH);
     one.write_register(CLAN_REG_JOIN, 4, 0);
     one.wire.stopped = vec![1];
-    let takes = |one: &mut Host| one.with(|card, _, _| hamlyn_card::card::Card::takes_stores(card));
-    while takes(&mut one) {
-        one.store(WINDOW, 8, 1);
-    }
+    assert!(fill(&mut one, WINDOW) > 1000);
+    assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_LOST));
     one.sent();
-    one.wait(50);
-    assert!(!takes(&mut one));
-    one.wait(60);
-    assert!(takes(&mut one), "after the read time-out it is given up");
-    assert!(one.faults(endpoint).0 > 1000 && one.faults(endpoint).1 == CLAN_FAULT_LOST);
-    let lost = one.counter("stores_refused");
-    for _ in 0..10_000 {
-        assert!(takes(&mut one));
-        one.store(WINDOW, 8, 1);
-    }
-    assert!(one.counter("stores_refused") > lost);
+    one.wait(110);
+    assert!(one.faults(endpoint).0 > 1000, "after the read time-out it is given up");
+    assert!(fill(&mut one, WINDOW) < 10_000, "less waits for a host that was given up");
     // When it takes packets again, what waits still goes, and all is as before.
     one.wire.stopped.clear();
     exchange(&mut one, &mut other);
@@ -127,26 +126,32 @@ fn a_host_that_takes_nothing_holds_stores_up_for_a_while_and_then_they_are_lost_
 }
 
 #[test]
-fn what_is_stored_to_a_group_arrives_at_its_members() {
+fn stopped_host_does_not_stop_the_machine() {
+    let (mut one, mut other, aperture, endpoint) = pair(BOTH);
+    one.window(6, (2, 3), PAGE, 2);
+    one.wire.stopped = vec![2];
+    let waiting = fill(&mut one, 6 * PAGE);
+    assert!(one.with(|card, _, _| hamlyn_card::card::Card::takes_stores(card)));
+    one.store(WINDOW, 8, 7);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.word(aperture), 7);
+    // Another endpoint may store to that host as well, if less.
+    let quiet = one.endpoint(3, hamlyn_abi::clan::command::CLAN_NO_EVENTS);
+    one.window(7, (2, 3), PAGE, 3);
+    let (faults, more) = (one.faults(endpoint).0, fill(&mut one, 7 * PAGE));
+    assert!(more > waiting / 4 && one.faults(quiet).0 == 1 && one.faults(endpoint).0 == faults);
+}
+
+#[test]
+fn store_to_group_arrives_at_its_members() {
     use hamlyn_abi::clan::command::*;
     let (mut one, mut other, ..) = pair(BOTH);
-    let (area, start) = other.area(64, 0);
-    let member = ClanOpenAperture {
-        area,
-        key: 9,
-        owner: OWNER,
-        flags: CLAN_APERTURE_WRITE | CLAN_APERTURE_GROUP,
-        group: 12,
-        ..Default::default()
-    };
-    other.try_aperture(7, &member).unwrap();
-    assert!(other.try_aperture(8, &member).is_err(), "a host has one member");
-    let body =
-        ClanOpenWindow { key: 9, length: 64, host: CLAN_GROUP_HOST + 12, endpoint: 2, ..Default::default() };
-    one.run(CLAN_COMMAND_OPEN_WINDOW, 9, &body).unwrap();
+    let start = other.joins_group(7, 12);
+    announce(&mut one, &mut other);
+    one.window(9, (CLAN_GROUP_HOST + 12, 0), PAGE, 2);
     one.store(9 * PAGE + 8, 8, 0x55);
     let sent = one.sent();
-    assert_eq!(sent[0].0, CLAN_GROUP_HOST as u16 + 12);
+    assert_eq!(sent.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [1]);
     other.arrive(0, &sent[0].1);
     other.rest();
     assert_eq!(other.word(start + 8), 0x55);
@@ -154,7 +159,7 @@ fn what_is_stored_to_a_group_arrives_at_its_members() {
     other.run(CLAN_COMMAND_CLOSE_APERTURE, 7, &[0_u64]).unwrap();
     other.arrive(0, &sent[0].1);
     assert_eq!(other.counter("refused_aperture"), 1);
-    other.try_aperture(8, &member).unwrap();
+    other.joins_group(8, 12);
 }
 
 #[test]

@@ -44,7 +44,8 @@ pub unsafe extern "C" fn clan_end_connect(
 }
 
 /// Accepts a connection that was asked for by clan_end_connect; the end is that of `endpoint`. Request and aperture are gone, even if this
-/// fails.
+/// fails; whoever asked is refused then. It fails with -EINVAL or -EBADMSG if the other tells nonsense, and with -EDOM if its memory is
+/// larger than `own` and than 64 KiB: clan_end_accept_up_to allows more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_accept(
     request: Option<Box<clan_request>>,
@@ -57,6 +58,24 @@ pub unsafe extern "C" fn clan_end_accept(
         let (request, own) = (given(request, "request")?.0, given(own, "own")?.0);
         let (endpoint, to) = (&given(endpoint, "endpoint")?.0, given(end, "end")?);
         let end = End::accept(request, endpoint, own, timeout(timeout_ms))?;
+        store(to, Box::new(clan_end(Arc::new(end))))
+    })
+}
+
+/// The same, of memory of at most `most` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clan_end_accept_up_to(
+    request: Option<Box<clan_request>>,
+    endpoint: Option<&clan_endpoint>,
+    own: Option<Box<clan_aperture>>,
+    most: usize,
+    timeout_ms: c_int,
+    end: Option<&mut MaybeUninit<Box<clan_end>>>,
+) -> c_int {
+    call(|| {
+        let (request, own) = (given(request, "request")?.0, given(own, "own")?.0);
+        let (endpoint, to) = (&given(endpoint, "endpoint")?.0, given(end, "end")?);
+        let end = End::accept_up_to(request, endpoint, own, most, timeout(timeout_ms))?;
         store(to, Box::new(clan_end(Arc::new(end))))
     })
 }

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use hamlyn::clan::programs::queue::{Consumer, DmaProducer, Element, Producer};
+use hamlyn::clan::programs::queue::{Consumer, DmaProducer, Element, Producer, aperture_size};
 
 use super::end::{clan_end, register};
 use crate::call::{Failure, call, count, free, given, store};
@@ -44,7 +44,15 @@ pub struct clan_element {
     pub reserved: [u32; 5],
 }
 
-/// Makes a producer on this end, of elements of at most so many bytes; the other end has a consumer for as many.
+/// Returns how many bytes the consumer's aperture needs for a queue of `count` elements of at most `element` bytes: the control words, and
+/// 16 bytes more than the element for each, of which there is one more than the queue holds.
+#[unsafe(no_mangle)]
+pub extern "C" fn clan_queue_aperture_size(element: usize, count: usize) -> usize {
+    aperture_size(element, count)
+}
+
+/// Makes a producer on this end, of elements of at most so many bytes; the other end has a consumer for as many. The places are in the
+/// aperture of the other end, which has clan_queue_aperture_size bytes; -EDOM if there are not two.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_producer_create(
     end: Option<&clan_end>,
@@ -80,6 +88,21 @@ pub unsafe extern "C" fn clan_producer_put(
     call(|| {
         let producer = &mut given(producer, "producer")?.0;
         Ok(producer.put(bytes(data, length, "data")?, metadata).map(|()| 0)?)
+    })
+}
+
+/// The same, if there is room: else -EAGAIN. It does not wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clan_producer_try_put(
+    producer: Option<&mut clan_producer>,
+    data: *const c_void,
+    length: usize,
+    metadata: u64,
+) -> c_int {
+    call(|| {
+        let producer = &mut given(producer, "producer")?.0;
+        let is_put = producer.try_put(bytes(data, length, "data")?, metadata)?;
+        if is_put { Ok(0) } else { Err(Failure::nothing_yet("room")) }
     })
 }
 
@@ -119,6 +142,12 @@ pub unsafe extern "C" fn clan_dma_producer_create(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_producer_destroy(producer: Option<Box<clan_dma_producer>>) {
     free(producer);
+}
+
+/// How many elements the queue has room for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clan_dma_producer_capacity(producer: Option<&clan_dma_producer>) -> c_int {
+    call(|| Ok(count(given(producer, "producer")?.0.capacity() as usize)))
 }
 
 /// Waits for room, and puts a message of one element: `length` bytes, at least one, of memory of this process. That may be changed when

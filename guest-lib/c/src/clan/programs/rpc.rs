@@ -34,6 +34,12 @@ pub unsafe extern "C" fn clan_client_destroy(client: Option<Box<clan_client>>) {
     free(client);
 }
 
+/// How many bytes a request may have.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clan_client_capacity(client: Option<&clan_client>) -> c_int {
+    call(|| Ok(count(given(client, "client")?.0.capacity())))
+}
+
 /// Has replies be events of the queue, with this token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_client_register(

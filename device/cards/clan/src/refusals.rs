@@ -1,0 +1,47 @@
+//! Refusals of writes that wait to be told to one sender.
+//!
+//! At most one waits for each endpoint of the sender: it keeps the last fault only. So the space is bounded by the number of endpoints
+//! that a card can have, and the refusals of one endpoint take no space from those of another.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::endpoints::endpoint_of_tag;
+use crate::packet::{self, Header};
+
+/// The refusals for one sender.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    packets: BTreeMap<u32, Vec<u8>>,
+    /// Endpoints with a refusal, in the order of the first.
+    order: VecDeque<u32>,
+}
+
+impl Refusals {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Adds a refusal. It replaces the one of an earlier endpoint of the same number; a second one of the same endpoint is left out.
+    pub(crate) fn add(&mut self, header: Header, data: &[u8]) {
+        let endpoint = endpoint_of_tag(header.tag.get());
+        let tag = header.tag.to_bytes();
+        match self.packets.get(&endpoint) {
+            Some(known) if known[4..8] == tag => return,
+            Some(_) => {}
+            None => self.order.push_back(endpoint),
+        }
+        self.packets.insert(endpoint, packet::seal(header, data));
+    }
+
+    /// The next one.
+    pub(crate) fn first(&mut self) -> Option<&mut Vec<u8>> {
+        self.packets.get_mut(self.order.front()?)
+    }
+
+    /// The next one has left.
+    pub(crate) fn pop(&mut self) {
+        if let Some(endpoint) = self.order.pop_front() {
+            self.packets.remove(&endpoint);
+        }
+    }
+}
