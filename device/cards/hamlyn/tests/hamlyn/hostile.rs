@@ -17,8 +17,15 @@ use hamlyn_card_hamlyn::HamlynOptions;
 use proptest::prelude::*;
 use zerocopy::IntoBytes;
 
-const OPTIONS: HamlynOptions =
-    HamlynOptions { packet_size: 256, sram_size: 16384, termini: 2, queues: 2, vectors: 3, handshake_ms: 0 };
+const OPTIONS: HamlynOptions = HamlynOptions {
+    packet_size: 256,
+    sram_size: 16384,
+    termini: 2,
+    queues: 2,
+    vectors: 3,
+    handshake_ms: 0,
+    coherent_windows: true,
+};
 
 /// Something that card and driver would both take for an area: its directory, which names one list page.
 const DIRECTORY: u64 = 0x10_0000;
