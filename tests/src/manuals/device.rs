@@ -32,7 +32,8 @@ const ATTRIBUTES: [(&str, &str); 3] = [
     ("link", "1 while the link is up, else 0. Can be polled (POLLPRI)."),
     (
         "holders",
-        "A line for each user who has the card open: his id, and how many termini, slots, queues and connections he holds.",
+        "A line for each user that has the card open: the user's id, and how many termini, slots, queues and connections it \
+         holds. Root alone can read it.",
     ),
 ];
 
@@ -129,8 +130,8 @@ fn files(page: &mut Roff) {
 
 /// Every attribute that the module has is in the page, and no other.
 fn check_attributes(source: &str) -> io::Result<()> {
-    let made = source.split("DEVICE_ATTR_RO(").skip(1).filter_map(|rest| rest.split(')').next());
-    let made: Vec<&str> = made.collect();
+    let defined = source.lines().filter_map(|line| line.strip_prefix("static DEVICE_ATTR_")?.split_once('('));
+    let made: Vec<&str> = defined.filter_map(|(_, rest)| rest.split(')').next()).collect();
     let told: Vec<&str> = ATTRIBUTES.iter().map(|(name, _)| *name).collect();
     if made == told { Ok(()) } else { Err(io::Error::other(format!("attributes {made:?}, told {told:?}"))) }
 }
