@@ -260,8 +260,8 @@ static void pair_close(struct pair *pair)
 static void check_time_outs(void)
 {
 	static struct shrimp_nx here, there;
-	struct shrimp_single single;
-	struct shrimp_double halves;
+	struct shrimp_single single = {0};
+	struct shrimp_double halves = {0};
 	struct shrimp_end ends[2];
 	struct pair one, other;
 	char text[8];
@@ -303,7 +303,7 @@ static void check_update(struct shrimp_receive_buffer *to, const struct shrimp_h
 {
 	struct shrimp_update_seen seen = {0, 0, 0}, other = {0, 0, 0};
 	struct shrimp_send_buffer *from = NULL;
-	struct shrimp_update update;
+	struct shrimp_update update = {0};
 	struct shrimp_end end;
 
 	CHECK(0, shrimp_update_has_ended(&seen, 0x80000000u | SHRIMP_UPDATE_BASE | 9));
