@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
 use hamlyn_abi::clan::endpoint::{
-    CLAN_INTERESTED_IN_DMA, CLAN_INTERESTED_IN_FAULTS, CLAN_INTERESTED_IN_MESSAGES,
+    CLAN_BIT_FAULT, CLAN_BIT_MESSAGE, CLAN_INTERESTED_IN_DMA, CLAN_INTERESTED_IN_FAULTS,
+    CLAN_INTERESTED_IN_MESSAGES,
 };
 use hamlyn_abi::clan::event::*;
 use hamlyn_abi::clan::uapi::{ClanEvents, ClanEventsOf, ClanEventsWait};
@@ -154,6 +155,9 @@ impl EventQueue {
         let source = self.attach(core)?;
         source.tokens.retain(|what, _| matches!(what, What::Tripwire(_)));
         source.tokens.extend(interest.wants().map(|what| (what, token)));
+        // The card makes an event of each bit that is set. A message or fault that was taken left its bit; one that was not is
+        // found below.
+        core.state().clear(1 << CLAN_BIT_MESSAGE | 1 << CLAN_BIT_FAULT);
         core.state().set_interest(interest.mask());
         let news = [(core.has_message(), What::Message), (core.has_fault(), What::Fault)];
         for (_, what) in news.into_iter().filter(|(is_there, _)| *is_there) {

@@ -99,7 +99,7 @@ fn sparse_reads_take_bounded_memory() -> Result<()> {
 
 /// A file of two pages in a file system of its own, which can be frozen.
 const FILE_SYSTEM: &str = "while read -r module; do insmod /lib/swap/$module.ko; done </lib/swap/order
-    echo 16M >/sys/block/zram0/disksize && mke2fs /dev/zram0 && mkdir -p /tmp/disk && mount /dev/zram0 /tmp/disk &&
+    echo 16M >/sys/block/zram0/disksize && mke2fs -b 4096 /dev/zram0 && mkdir -p /tmp/disk && mount /dev/zram0 /tmp/disk &&
     dd if=/dev/zero of=/tmp/disk/file bs=4096 count=2 && sync";
 /// Takes the card from its driver.
 const UNBIND: &str = "card=$(readlink -f /sys/class/dart/dart0/device) &&
