@@ -36,10 +36,13 @@ impl ClanCard {
     }
 
     pub(super) fn write_register(&mut self, ports: &Ports<'_>, offset: u32, width: u8, value: u64) {
+        let was_enabled = self.chassis.is_enabled();
         match self.chassis.write(ports, offset, width, value) {
-            Written::Done => {}
-            // What was announced before was not taken.
+            // A driver may enable a card again and again, which changes nothing.
+            Written::Enabled if was_enabled => {}
+            // The card discarded what was announced while it was not enabled.
             Written::Enabled => self.greet(),
+            Written::Done => {}
             Written::Reset => self.reset(ports),
             Written::Command => self.run_command(ports),
             Written::Elsewhere => self.write_own(ports, offset, width, value),

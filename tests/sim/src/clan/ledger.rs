@@ -323,6 +323,12 @@ impl Ledger {
 }
 
 impl Endpoint {
+    /// Whether the request at an index of its ring is the next to end, and does not wait for its packets.
+    pub(super) fn is_detached(&self, index: u32) -> bool {
+        let is_next = self.ended & (self.requests - 1) == index;
+        is_next && self.pending.front().is_some_and(|front| front.is_detached(self.flags))
+    }
+
     /// Where its request with a number is.
     pub(super) fn request_at(&self, number: u32) -> u64 {
         let at = CLAN_STATE_SIZE + (number & (self.requests - 1)) * CLAN_REQUEST_SIZE;

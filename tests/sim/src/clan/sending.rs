@@ -30,7 +30,7 @@ impl World<Clan> {
         self.note(|| format!("  it is {}, from {host} to {to}, epoch {}", letter.brief(), letter.epoch));
         // What the engine ended in the same verb is told behind it.
         self.model.ledgers[host].count(Counter::PacketsSent, 1);
-        self.settle_failures(host)?;
+        self.settle_ended(host)?;
         let is_right = match letter.kind {
             WRITE => self.note_write_sent(host, to, &letter)?,
             READ => self.note_read_sent(host, to, &letter)?,

@@ -50,21 +50,27 @@ impl World<Clan> {
         Ok(())
     }
 
-    /// Requests that have failed are in the account: then it is known which is carried out.
-    pub(super) fn settle_failures(&mut self, host: usize) -> Result<(), Violation> {
+    /// Settles requests that ended before the packet that leaves now: those that failed, and those that do not wait for their packets.
+    /// Then it is known which request the packet belongs to. A request that waits for its packets ends behind its last packet.
+    pub(super) fn settle_ended(&mut self, host: usize) -> Result<(), Violation> {
         for write in self.hosts[host].machine.memory.take_writes() {
-            let failed = match self.model.ledgers[host].place(write.address) {
+            let ledger = &mut self.model.ledgers[host];
+            let ended = match ledger.place(write.address) {
                 Some((Part::Endpoint(number), at)) => result_at(at, &write.bytes).map(|it| (number, it)),
                 _ => None,
             };
-            match failed.filter(|(_, (_, result))| *result != CLAN_DMA_DONE) {
+            let ended = ended.filter(|(number, (index, result))| {
+                *result != CLAN_DMA_DONE
+                    || ledger.endpoints.get(number).is_some_and(|one| one.is_detached(*index))
+            });
+            match ended {
                 Some((number, (index, result))) => {
                     let fits = self.note_result(host, number, index, result);
                     ensure(fits, || {
                         format!("host {host}: a request of endpoint {number} cannot end by {result}")
                     })?;
                 }
-                None => self.model.ledgers[host].unsettled.push(write),
+                None => ledger.unsettled.push(write),
             }
         }
         Ok(())

@@ -5,6 +5,7 @@ use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
 use hamlyn_abi::clan::dma::{CLAN_DMA_DONE, CLAN_DMA_TIMEOUT, ClanRequest};
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::registers::CLAN_REG_JOIN;
+use hamlyn_abi::family::control::{HAMLYN_CONTROL_ENABLE, HAMLYN_REG_CONTROL};
 use hamlyn_card::card::Card;
 
 use crate::support::*;
@@ -200,6 +201,16 @@ fn new_card_asks_who_is_a_member() {
     let asked = std::mem::take(&mut late.wire.sent);
     member.arrive(0, &asked[0].1);
     assert_eq!(hosts(&member.sent()), [0]);
+}
+
+#[test]
+fn enabling_an_enabled_card_announces_nothing() {
+    let mut host = Host::new(0);
+    host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());
+    assert!(host.sent().is_empty());
+    host.write_register(HAMLYN_REG_CONTROL, 4, 0);
+    host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());
+    assert_eq!(host.sent().iter().map(|(to, packet)| (*to, packet[0])).collect::<Vec<_>>(), [ALL_CARDS]);
 }
 
 #[test]
