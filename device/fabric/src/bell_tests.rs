@@ -173,11 +173,11 @@ fn watch(bell: &Bell, watchers: usize) -> (OwnedFd, Vec<OwnedFd>) {
 fn peer_with_many_watchers_is_ended() {
     let (here, there) = Bell::pair().unwrap();
     let _watchers = watch(&there, 8000);
-    let last = (0..1000).map(|_| {
+    let mut heard = (0..1000).map(|_| {
         here.ring();
         there.hear()
     });
-    let last = last.skip_while(|heard| *heard == Heard::Ring).next();
+    let last = heard.find(|heard| *heard != Heard::Ring);
     assert_eq!(last, Some(Heard::End(End::ByOther(Reason::Slow))), "{:?}", here.meter);
     assert_eq!(here.hear(), Heard::End(End::ByUs(Reason::Slow)));
     assert!(here.penalty() > Duration::ZERO);

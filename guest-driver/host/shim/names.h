@@ -63,6 +63,7 @@
 #define hamlyn_peer_init hamlyn_driver_peer_init
 #define hamlyn_peer_lost hamlyn_driver_peer_lost
 #define hamlyn_peer_open hamlyn_driver_peer_open
+#define hamlyn_peer_patience hamlyn_driver_peer_patience
 #define hamlyn_peer_say hamlyn_driver_peer_say
 #define hamlyn_peer_send hamlyn_driver_peer_send
 #define hamlyn_peer_watch hamlyn_driver_peer_watch
@@ -86,8 +87,10 @@
 #define hamlyn_system_has_host hamlyn_driver_system_has_host
 #define hamlyn_system_is_open hamlyn_driver_system_is_open
 #define hamlyn_system_lapsed hamlyn_driver_system_lapsed
+#define hamlyn_system_lose hamlyn_driver_system_lose
 #define hamlyn_system_lost hamlyn_driver_system_lost
 #define hamlyn_system_open hamlyn_driver_system_open
+#define hamlyn_system_patience hamlyn_driver_system_patience
 #define hamlyn_system_reborn hamlyn_driver_system_reborn
 #define hamlyn_system_say hamlyn_driver_system_say
 #define hamlyn_system_say_for hamlyn_driver_system_say_for

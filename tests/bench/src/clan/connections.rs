@@ -95,6 +95,9 @@ fn requests(count: u32) -> anyhow::Result<Vec<[Vec<u8>; 2]>> {
     let mut client = Host::new(0, card()).context("no memory")?;
     open_endpoints(&mut client, count, CLAN_NO_EVENTS)?;
     open_windows(&mut client, count, 1)?;
+    // The card has announced its groups.
+    while client.transmit() == Progress::Worked {}
+    client.wire.forget();
     let request = |connection| {
         store(&mut client, connection);
         let sent: Vec<_> = client.wire.sent.drain(..).map(|(_, packet)| packet).collect();

@@ -11,7 +11,7 @@ use hamlyn_abi::clan::dma::CLAN_MIN_REQUESTS;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::tripwire::*;
 use hamlyn_abi::family::area::HamlynArea;
-use hamlyn_card::card::Card;
+use hamlyn_card::card::{Card, Progress};
 use hamlyn_card::ports::{Packet, VolatileSlice};
 use hamlyn_card_clan::{ClanCard, Options};
 use hamlyn_test_host::{Commands, Host, list_pages};
@@ -77,6 +77,9 @@ fn packet(offset: u64) -> anyhow::Result<Vec<u8>> {
     open_endpoint(&mut sender, 0, 0)?;
     let body = ClanOpenWindow { key: KEY, length: APERTURE, host: 1, aperture: 3, ..Default::default() };
     done(sender.run(CLAN_COMMAND_OPEN_WINDOW, 0, &body))?;
+    // The card has announced its groups.
+    while sender.transmit() == Progress::Worked {}
+    sender.wire.forget();
     let window = u64::from(options().endpoints) * PAGE;
     sender.with_card(|card, ports, _| card.register_write(ports, 2, window + offset, 8, 1));
     sender.transmit();
