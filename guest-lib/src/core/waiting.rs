@@ -38,6 +38,14 @@ impl Deadline {
             left => Ok(left),
         }
     }
+
+    /// The error of a step that had what was left of the time: it names all of it.
+    pub(crate) fn name(&self, error: Error) -> Error {
+        match error {
+            Error::TimedOut { what, .. } => Error::TimedOut { what, after: self.timeout.unwrap_or_default() },
+            other => other,
+        }
+    }
 }
 
 /// Looks once, and then again for as long as that.

@@ -8,6 +8,7 @@ use crate::fake::express::OTHER;
 use crate::fake::{Fake, HOST};
 use hamlyn::express::{Channel, ChannelListener, ChannelOptions, ChannelSender};
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
+use hamlyn::protocol::stream::StreamListener;
 use hamlyn::{Card, Error, Manager, PeerLoss, Polling};
 
 pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -396,4 +397,21 @@ fn an_asker_that_is_none_of_channels_is_told_so() {
     drop(listener);
     let told = asking.join().unwrap();
     assert!(told.to_string().contains("an offer of a channel that is too short or long"), "{told}");
+}
+
+#[test]
+fn look_for_a_peer_ends_while_others_are_rejected() {
+    let fake = Fake::default();
+    let card = Card::attached(fake.share());
+    let manager = Manager::create(&card).unwrap();
+    let channels = ChannelListener::bind(&manager, "channels", ChannelOptions::default()).unwrap();
+    let streams = StreamListener::bind(&manager, "streams").unwrap();
+    let ask = |name| [(); 3].map(|()| card.begin_connect(OTHER, name, b"hello").unwrap());
+    let _asking = (ask("channels"), ask("streams"));
+    let look = Some(Duration::ZERO);
+    for left in [2, 1, 0] {
+        assert!(channels.accept(look).unwrap_err().is_timed_out());
+        assert!(streams.request(look).err().unwrap().is_timed_out());
+        assert_eq!((fake.requests("channels"), fake.requests("streams")), (left, left));
+    }
 }

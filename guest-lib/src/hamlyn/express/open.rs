@@ -96,6 +96,8 @@ impl ChannelListener {
                 Ok(Some(channel)) => return Ok(channel),
                 Err(error) => return Err(error),
             }
+            // Requests that come to nothing must not outlast the time.
+            until.check("request for a channel")?;
         }
     }
 
