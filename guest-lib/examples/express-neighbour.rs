@@ -76,7 +76,7 @@ struct Intruder {
 }
 
 impl Intruder {
-    /// Offsets that are given out to files, and those between them: none is this file's.
+    /// Offsets of objects, and those between them: this file has no object at any of them.
     fn offsets(&mut self, victim: &Victim, host: u32) -> Outcome {
         let area = victim.area.offset;
         for access in [Access::Read, Access::Write, Access::ReadWrite] {
@@ -85,11 +85,15 @@ impl Intruder {
                 self.refused("a page of the victim's", mapped, Errno::NXIO);
             }
         }
-        let mut own = create(host, PAGE);
-        self.device.express_create(&mut own)?;
-        // So far apart are those of two files.
-        let stride = own.offset - area;
-        self.device.express_destroy(&mut object(own.number))?;
+        // So far apart are those of two objects of a file.
+        let mut own = [create(host, PAGE), create(host, PAGE)];
+        for own in &mut own {
+            self.device.express_create(own)?;
+        }
+        let stride = own[1].offset - own[0].offset;
+        for own in own {
+            self.device.express_destroy(&mut object(own.number))?;
+        }
         for place in 0..area / stride + 64 {
             for within in [0, PAGE, stride / 2, stride - PAGE] {
                 let offset = place * stride + within;

@@ -362,7 +362,7 @@ fn reserved_names_need_a_capability() -> Result<()> {
 
 #[test]
 fn hosts_without_a_port_are_refused_at_once() -> Result<()> {
-    let lab = shared();
+    let lab = lab_of(Lab::builder().vms(1).switch_args(["--ports", "2"]));
     let mut client = Desk::open(&lab, 0)?;
     for host in [2, 7, 63] {
         client.fails(&format!("connect {host} anything"), "os error 113")?;

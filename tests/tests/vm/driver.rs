@@ -109,7 +109,7 @@ fn who_sleeps_until_requests_are_finished_is_woken_then() -> Result<()> {
 
 #[test]
 fn self_test_fails_with_bounce_buffers() -> Result<()> {
-    let lab = lab_of(Lab::builder().vms(1).kernel_args("swiotlb=force"));
+    let lab = lab_of(Lab::builder().vms(1).kernel_args("swiotlb=4096,force"));
     let program = lab.vm(0).run(["driver-check", "calls"])?.finish();
     ensure!(program.is_err(), "a program can run");
     let mut test = lab.vm(0).run_as(0, ["self-test"])?;

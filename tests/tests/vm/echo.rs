@@ -62,7 +62,7 @@ fn a_killed_owners_mailboxes_are_the_next_ones() -> Result<()> {
         owner.kill(9)?;
         owner.wait()?;
     }
-    let text = lab.vm(0).run(["cat", "/sys/class/echo/echo0/holders"])?.finish_text()?;
+    let text = lab.vm(0).run_as(0, ["cat", "/sys/class/echo/echo0/holders"])?.finish_text()?;
     ensure!(text == ["user mailboxes connections"], "{text:?}");
     // The tools know such a card, and what it is not for.
     let info = lab.vm(0).run(["hamlyn-info", "--json"])?.finish()?;

@@ -46,7 +46,7 @@ fn a_machine_that_was_suspended_to_memory_has_its_card_back() -> Result<()> {
     // Who held something has lost it and knows, also who slept in a call meanwhile.
     says(r#"{"checks":17,"failed":0}"#);
     // A new file sleeps and is woken.
-    says(r#"{"checks":133,"failed":0}"#);
+    says(r#"{"checks":145,"failed":0}"#);
     for bad in ["BUG", "WARNING", "Oops", "the card is stopped"] {
         assert!(!told.contains(bad), "{bad}: {told}");
     }
