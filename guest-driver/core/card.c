@@ -112,6 +112,9 @@ bool hamlyn_card_answers(struct hamlyn_card *card)
 	if (!card->live)
 		return false;
 	page = readq(card->registers + HAMLYN_REG_COMMAND_PAGE);
+	/* A card that is short of room answers with ones once, as it then makes room. */
+	if (PCI_POSSIBLE_ERROR(page))
+		page = readq(card->registers + HAMLYN_REG_COMMAND_PAGE);
 	if (page == card->page_dma)
 		return true;
 	dev_err(&card->dev, "%s\n", page == U64_MAX ? "no answer" : "has lost its state");
@@ -127,8 +130,11 @@ void hamlyn_card_watch(struct work_struct *work)
 	struct hamlyn_card *card = container_of(to_delayed_work(work), struct hamlyn_card, watch);
 
 	guard(mutex)(&card->lock);
-	if (hamlyn_card_answers(card))
-		queue_delayed_work(system_freezable_wq, &card->watch, WATCH_INTERVAL);
+	if (!hamlyn_card_answers(card))
+		return;
+	/* An interrupt may have come while the card did not answer. */
+	hamlyn_card_report_link(card);
+	queue_delayed_work(system_freezable_wq, &card->watch, WATCH_INTERVAL);
 }
 
 /*
@@ -150,6 +156,9 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 		link = card_register(card, HAMLYN_REG_LINK);
 		host = card_register(card, HAMLYN_REG_HOST_ID);
 	} while (changes != card_register(card, HAMLYN_REG_LINK_CHANGES) && --tries);
+	/* The card did not answer in time: the next look, or the next interrupt, finds out. */
+	if (PCI_POSSIBLE_ERROR(link))
+		return;
 	/* A card that was made anew while we were away may have come to the same count. */
 	if (changes == card->link_changes && (link == 1) == card->link &&
 	    (!card->link || host == card->host))

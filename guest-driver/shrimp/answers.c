@@ -105,6 +105,9 @@ void shrimp_cut_off(struct hamlyn_card *card)
 	struct shrimp_parts *parts = shrimp_parts(card);
 	u64 cut_off = readq(card->registers + SHRIMP_REG_CUT_OFF), news = cut_off & ~parts->cut_off;
 
+	/* The read was not answered in time. The card interrupts again when it cuts a host off. */
+	if (PCI_POSSIBLE_ERROR(cut_off))
+		return;
 	parts->cut_off = cut_off;
 	if (news)
 		lose(card, news, "takes too little of what is sent to it");
@@ -115,7 +118,12 @@ bool shrimp_is_cut_off(struct hamlyn_card *card, u32 host)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
 
-	if (parts->cut_off & BIT_ULL(host))
-		parts->cut_off = readq(card->registers + SHRIMP_REG_CUT_OFF);
+	u64 cut_off;
+
+	if (parts->cut_off & BIT_ULL(host)) {
+		cut_off = readq(card->registers + SHRIMP_REG_CUT_OFF);
+		if (!PCI_POSSIBLE_ERROR(cut_off))
+			parts->cut_off = cut_off;
+	}
 	return parts->cut_off & BIT_ULL(host);
 }

@@ -38,8 +38,9 @@ const TURNS_OF_THE_CLIENT: u32 = 16;
 /// because a reply after that ruins QEMU's stream for good.
 const READ_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long an access may wait for the function to be ready. QEMU's processors stand still meanwhile.
-const ACCESS_DEADLINE: Duration = Duration::from_secs(2);
+/// How long an access may wait for the function to be ready. QEMU's processors stand still meanwhile. Longer than a SHRIMP card
+/// waits for a slow destination (3 s), and shorter than QEMU's time-out, as above.
+const ACCESS_DEADLINE: Duration = Duration::from_secs(4);
 
 /// How long a client may take to agree on a version: the next one waits for its place. QEMU takes no time.
 const VERSION_DEADLINE: Duration = Duration::from_secs(5);
@@ -435,7 +436,7 @@ impl Server {
         self.read_deadline = deadline;
     }
 
-    /// How long an access may wait for the function to be ready; 2 s if not set.
+    /// How long an access may wait for the function to be ready; 4 s if not set.
     pub fn set_access_deadline(&mut self, deadline: Duration) {
         self.access_deadline = deadline;
     }

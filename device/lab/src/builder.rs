@@ -81,6 +81,11 @@ impl Builder {
         self
     }
 
+    /// How many virtual machines the lab will have.
+    pub fn machines(&self) -> usize {
+        self.vms
+    }
+
     /// So many more cards without a machine, for processes of the host.
     pub fn spare_cards(mut self, count: usize) -> Builder {
         self.spare_cards = count;

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use crate::express::{desk, nobody_has_any};
 use crate::express_ends::settle;
-use crate::{Turn, eventually, lab_of};
+use crate::{Turn, eventually, shared_as};
 
 /// Two machines that share memory.
 fn express_lab() -> Turn {
-    lab_of(Lab::builder().vms(2).switch_args(["--express", "shared"]))
+    shared_as("express", Lab::builder().vms(2).switch_args(["--express", "shared"]))
 }
 
 fn said(lab: &Lab, arguments: &[&str]) -> Result<Value> {

@@ -8,7 +8,7 @@ use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::{Turn, eventually, lab_of, text};
+use crate::{Turn, eventually, lab_of, shared_of, text};
 
 pub(crate) fn clan_lab(vms: usize) -> Result<Turn> {
     Ok(lab_of(Lab::builder().models(&[catalogue::find("clan")?]).vms(vms)))
@@ -68,7 +68,7 @@ fn the_driver_serves_a_card_and_refuses_what_a_process_may_not() -> Result<()> {
 
 #[test]
 fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     let (mut one, mut two) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (target, descriptor) = aperture(&mut one, 12_000, "both")?;
     let (watcher, _) = endpoint(&mut one, "endpoint 0")?;
@@ -120,7 +120,7 @@ fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
 
 #[test]
 fn operating_systems_connect_by_name_over_apertures_and_a_tripwire() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     let (mut server, mut client) = (desk(&lab, 1)?, desk(&lab, 0)?);
     server.expect("listen svc", &json!({ "listening": "svc" }))?;
     client.begin("reach 1 svc question")?;
@@ -147,7 +147,7 @@ fn operating_systems_connect_by_name_over_apertures_and_a_tripwire() -> Result<(
 
 #[test]
 fn endpoints_send_messages_and_hear_of_ends() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     let (mut one, mut two) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (listener, at) = endpoint(&mut one, "endpoint 2000")?;
     ensure!(at == "0:2000");

@@ -5,6 +5,7 @@ use hamlyn_lab::Lab;
 use serde_json::{Value, json};
 
 use crate::clan::clan_lab;
+use crate::shared_of;
 
 /// Has one listen in the second machine and the other come from the first; what both say.
 fn both(lab: &Lab, listener: &[&str], other: &[&str]) -> Result<(Vec<Value>, Vec<Value>)> {
@@ -34,7 +35,7 @@ fn each_call_gives_what_is_due() -> Result<()> {
 
 #[test]
 fn windows_dma_and_tripwires_reach_another_machine_from_c() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     for bytes in ["20000", "1"] {
         let (received, sent) = both(&lab, &["c-clan", "receive"], &["c-clan", "send", bytes])?;
         let count: u64 = bytes.parse()?;
@@ -49,7 +50,7 @@ fn windows_dma_and_tripwires_reach_another_machine_from_c() -> Result<()> {
 
 #[test]
 fn messages_are_transferred_between_c_and_rust() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     for (receiver, sender) in pairs("hello receive", "hello send") {
         let (received, sent) = both(&lab, &receiver, &sender)?;
         let text = if sender[0] == "clan" { "hello from host 0" } else { "hello from C" };
@@ -62,7 +63,7 @@ fn messages_are_transferred_between_c_and_rust() -> Result<()> {
 
 #[test]
 fn calls_are_answered_between_c_and_rust() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     for (server, client) in pairs("rpc serve", "rpc call") {
         let (answered, called) = both(&lab, &server, &client)?;
         ensure!(answered[0]["answered"] == 1000 && called[0]["calls"] == 1000, "{answered:?} {called:?}");
@@ -72,7 +73,7 @@ fn calls_are_answered_between_c_and_rust() -> Result<()> {
 
 #[test]
 fn a_queue_keeps_its_order_between_c_and_rust() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     let by_dma = (
         vec!["clan", "queue", "consume", "--count", "500"],
         vec!["c-clan-programs", "queue", "produce-dma", "500"],
@@ -86,7 +87,7 @@ fn a_queue_keeps_its_order_between_c_and_rust() -> Result<()> {
 
 #[test]
 fn bytes_and_headed_messages_travel_from_c_to_c() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     let program = "c-clan-programs";
     let (read, written) = both(&lab, &[program, "stream", "read"], &[program, "stream", "write"])?;
     ensure!(read[0]["read"] == 100_000 && read[0]["verified"] == true, "{read:?}");
@@ -99,7 +100,7 @@ fn bytes_and_headed_messages_travel_from_c_to_c() -> Result<()> {
 
 #[test]
 fn a_server_in_c_has_many_clients_and_uses_endpoints_again() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     let mut server = lab.vm(1).run(["c-clan-server", "serve", "7"])?;
     server.answer()?;
     for _ in 0..2 {

@@ -4,8 +4,7 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
 use serde_json::Value;
 
-use crate::clan::clan_lab;
-use crate::eventually;
+use crate::{eventually, shared_of};
 
 /// Somebody who listens, in the second machine.
 fn listener(lab: &Lab, arguments: &[&str]) -> Result<Run> {
@@ -31,7 +30,7 @@ fn arrived(lab: &Lab) -> Result<u64> {
 
 #[test]
 fn memory_travels_by_stores_by_dma_and_by_loads() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     let mut receiver = listener(&lab, &["hello", "receive"])?;
     let sent = said(&lab, &["hello", "send"])?;
     ensure!(sent[0]["loaded"] == true && sent[0]["answer"] == "thank you", "{sent:?}");
@@ -47,7 +46,7 @@ fn memory_travels_by_stores_by_dma_and_by_loads() -> Result<()> {
 
 #[test]
 fn a_distributed_queue_keeps_its_order() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     for produce in [&["queue", "produce"][..], &["queue", "produce", "--dma", "--count", "500"]] {
         let count = if produce.len() > 2 { "500" } else { "2000" };
         let mut consumer = listener(&lab, &["queue", "consume", "--count", count])?;
@@ -60,7 +59,7 @@ fn a_distributed_queue_keeps_its_order() -> Result<()> {
 
 #[test]
 fn calls_are_answered_by_who_looks_and_by_who_sleeps() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     for polling in ["0", "15", "2000"] {
         let mut server = listener(&lab, &["rpc", "serve", "--polling", polling])?;
         let called = said(&lab, &["rpc", "call", "--count", "300", "--polling", polling])?;
@@ -72,7 +71,7 @@ fn calls_are_answered_by_who_looks_and_by_who_sleeps() -> Result<()> {
 
 #[test]
 fn one_server_has_many_connections_and_uses_endpoints_again() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     for sleep in ["poll", "mio", "tokio"] {
         let mut server = listener(&lab, &["server", "serve", "--clients", "12", "--sleep", sleep])?;
         for _ in 0..2 {
@@ -92,7 +91,7 @@ fn one_server_has_many_connections_and_uses_endpoints_again() -> Result<()> {
 
 #[test]
 fn a_server_outlives_its_clients_and_a_client_hears_that_its_server_is_gone() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     let mut server = listener(&lab, &["server", "serve", "--clients", "4"])?;
     let before = arrived(&lab)?;
     let mut killed = lab.vm(0).run(["clan", "server", "ask", "--connections", "3", "--count", "1000000"])?;
@@ -118,7 +117,7 @@ fn a_server_outlives_its_clients_and_a_client_hears_that_its_server_is_gone() ->
 
 #[test]
 fn what_the_card_costs_is_measured() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     let mut server = listener(&lab, &["measure", "serve", "--count", "100", "--bytes", "65536"])?;
     let told = said(&lab, &["measure", "ask", "--count", "100", "--bytes", "65536", "--transfers", "4"])?;
     for field in ["spinning_p50_ns", "asleep_p50_ns", "load_p50_ns", "endpoint_opened_ns"] {

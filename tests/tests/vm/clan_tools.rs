@@ -1,11 +1,10 @@
 //! The guest's tools at CLAN cards: the same tools, tables and refusals.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_host::catalogue;
 use hamlyn_lab::{Exit, Lab, Run};
 use serde_json::{Value, json};
 
-use crate::lab_of;
+use crate::clan::clan_lab;
 
 /// What a tool says that ends well.
 fn said(lab: &Lab, arguments: &[&str]) -> Result<Vec<Value>> {
@@ -35,7 +34,7 @@ fn number(answer: &Value, field: &str) -> Result<f64> {
 
 #[test]
 fn the_tools_know_a_clan_card_by_itself() -> Result<()> {
-    let lab = lab_of(Lab::builder().models(&[catalogue::find("clan")?]).vms(2));
+    let lab = clan_lab(2)?;
     info(&lab)?;
     ping(&lab)?;
     perf(&lab)

@@ -3,13 +3,13 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::clan::{aperture, clan_lab, desk, endpoint, log_is_clean, made, nothing_is_left};
+use crate::clan::{aperture, desk, endpoint, log_is_clean, made, nothing_is_left};
 use crate::clan_ends::count as count_of;
-use crate::eventually;
+use crate::{eventually, shared_of};
 
 #[test]
 fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     let (mut here, mut there) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (memory, descriptor) = aperture(&mut there, 8192, "both")?;
     let (watcher, _) = endpoint(&mut there, "endpoint 0")?;

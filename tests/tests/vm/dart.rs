@@ -7,7 +7,7 @@ use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::{Turn, eventually, lab_of, text};
+use crate::{Turn, eventually, lab_of, shared_of, text};
 
 pub(crate) fn dart_lab(vms: usize) -> Result<Turn> {
     Ok(lab_of(Lab::builder().models(&[catalogue::find("dart")?]).vms(vms)))
@@ -148,7 +148,7 @@ fn the_driver_of_a_dart_card_serves_it_and_refuses_what_a_process_may_not() -> R
 
 #[test]
 fn messages_write_read_and_compute_at_the_other_machine() -> Result<()> {
-    let lab = dart_lab(2)?;
+    let lab = shared_of("dart")?;
     let (mut one, mut two) = pair(&lab, 0, 1, 1 << 20)?;
     // A block, with an event behind it for a process that sleeps; and a long message, over pages that nobody has touched.
     one.fill(4096, 32, 3)?;
@@ -216,7 +216,7 @@ fn messages_write_read_and_compute_at_the_other_machine() -> Result<()> {
 
 #[test]
 fn a_peer_that_ends_is_told_of_and_reaches_nothing_any_more() -> Result<()> {
-    let lab = dart_lab(2)?;
+    let lab = shared_of("dart")?;
     // Closed; killed; at its end.
     let (mut one, mut two) = pair(&lab, 0, 1, 65_536)?;
     one.settle()?;

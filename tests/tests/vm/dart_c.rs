@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::dart::{dart_lab, log_is_clean, nothing_is_left};
 use crate::dart_programs::{RUST, are_whole};
+use crate::shared_of;
 
 const C: &str = "c-dart-programs";
 
@@ -19,7 +20,7 @@ fn each_call_to_a_dart_card_gives_what_is_due() -> Result<()> {
 
 #[test]
 fn messages_from_c_write_read_and_compute_at_the_other_machine() -> Result<()> {
-    let lab = dart_lab(2)?;
+    let lab = shared_of("dart")?;
     for bytes in [20_000, 33] {
         let mut receiver = lab.vm(1).run(["c-dart", "receive"])?;
         ensure!(receiver.answer()? == json!({ "listening": "c-dart" }));

@@ -6,6 +6,7 @@ use hamlyn_lab::{Lab, SELDOM_PROBES, SWAP};
 use serde_json::{Value, json};
 
 use crate::dart::{dart_lab, log_is_clean, nothing_is_left};
+use crate::shared_of;
 use crate::shrimp_paging::shell;
 
 /// What the one host says, each time that it has counted, and what the others say.
@@ -78,7 +79,7 @@ fn each_example_of_a_dart_card_does_what_it_says_and_disturbs_whom_it_must() -> 
 
 #[test]
 fn events_exceptions_and_misses_disturb_the_host_and_trespassers_change_nothing() -> Result<()> {
-    let lab = dart_lab(2)?;
+    let lab = shared_of("dart")?;
     [0, 1].into_iter().try_for_each(|vm| shell(&lab, vm, SELDOM_PROBES).map(drop))?;
     shell(&lab, 0, SWAP)?;
     let tested = lab.vm(0).run_as(0, ["dart", "self-test"])?.finish()?;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::dart::{End, connect, dart_lab, end, end_of, log_is_clean, nothing_is_left, pair};
 use crate::desk::Desk;
 use crate::shrimp_paging::{DROP, shell};
-use crate::{Turn, eventually, if_long, lab_of};
+use crate::{Turn, eventually, if_long, lab_of, shared_of};
 
 /// Bytes of an endpoint, and of the part of it that is written to and read.
 pub(crate) const LENGTH: usize = 40 * 4096;
@@ -174,7 +174,7 @@ fn move_away(lab: &Lab, vm: usize, frames: &[u64]) -> Result<Run> {
 
 #[test]
 fn pages_that_the_kernel_moves_elsewhere_are_written_to_where_they_are() -> Result<()> {
-    let lab = dart_lab(2)?;
+    let lab = shared_of("dart")?;
     // Only root is told where pages are.
     let root = Desk(lab.vm(1).run_as(0, ["dart-driver", "desk"])?);
     let (mut one, mut two) = (end(&lab, 0, 1, LENGTH)?, end_of(root, 0, LENGTH)?);
@@ -213,7 +213,7 @@ fn pages_that_the_kernel_moves_elsewhere_are_written_to_where_they_are() -> Resu
 
 #[test]
 fn a_child_keeps_its_copy_whatever_is_written_to_its_parents() -> Result<()> {
-    let lab = dart_lab(2)?;
+    let lab = shared_of("dart")?;
     let (mut one, mut two) = pair(&lab, 0, 1, LENGTH)?;
     put(&mut one, 5)?;
     one.settle()?;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::dart::{dart_lab, log_is_clean, nothing_is_left};
 use crate::desk::Desk;
-use crate::if_long;
 use crate::shrimp_paging::shell;
+use crate::{if_long, shared_of};
 
 /// The program in Rust that has both parts.
 pub(crate) const RUST: &str = "dart-driver";
@@ -171,7 +171,7 @@ fn carry_out(done: &Done, one: &mut Desk<Run>, client: &mut Desk<Run>) -> Result
 
 #[test]
 fn each_compound_operation_takes_as_many_messages_as_is_said_and_disturbs_nobody() -> Result<()> {
-    let lab = dart_lab(2)?;
+    let lab = shared_of("dart")?;
     [0, 1].into_iter().try_for_each(|vm| shell(&lab, vm, SELDOM_PROBES).map(drop))?;
     let (mut one, mut clients) = programs(&lab, RUST, &[RUST])?;
     one.expect("log 100", &json!({ "set": true }))?;

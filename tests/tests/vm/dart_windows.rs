@@ -5,9 +5,9 @@ use hamlyn::dart::{Operation, Source, Step, Target};
 use hamlyn_lab::Run;
 use serde_json::{Value, json};
 
-use crate::dart::{dart_lab, desk, log_is_clean, made, nothing_is_left, words};
+use crate::dart::{desk, log_is_clean, made, nothing_is_left, words};
 use crate::desk::Desk;
-use crate::text;
+use crate::{shared_of, text};
 
 /// A desk's connection of a window, by its number and address.
 fn open(desk: &mut Desk<Run>, host: usize, parts: (u64, u64), window: &str) -> Result<(Value, String)> {
@@ -26,7 +26,7 @@ const WINDOWS: [(&str, u8, u8); 3] = [("0-8", 5, 8), ("4-12", 1, 8), ("5-6", 0, 
 
 #[test]
 fn windows_nest_and_overlap_and_reach_no_further() -> Result<()> {
-    let lab = dart_lab(2)?;
+    let lab = shared_of("dart")?;
     let (mut one, mut two) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let parts = |desk: &mut Desk<Run>| {
         Ok::<_, anyhow::Error>((made(desk, "endpoint 4096")?, made(desk, "bank 16 0")?))

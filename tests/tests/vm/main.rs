@@ -73,7 +73,7 @@ mod windows;
 use serde_json::Value;
 
 pub(crate) use eventually::eventually;
-pub(crate) use turn::{Right, Turn, lab, lab_of, shared, turn};
+pub(crate) use turn::{Right, Turn, lab, lab_of, shared, shared_as, shared_of, turn};
 
 /// How much of a long test is run: all of it for `./scripts/test --long`, else this part.
 pub(crate) fn if_long(all: u32, part: u32) -> u32 {

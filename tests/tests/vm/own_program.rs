@@ -80,7 +80,7 @@ struct Up {
 
 impl Up {
     fn start(arguments: &[&str]) -> Result<Up> {
-        let turn = crate::turn();
+        let turn = crate::turn(2);
         let run = tempfile::tempdir()?;
         fs::set_permissions(run.path(), fs::Permissions::from_mode(0o700))?;
         let mut command = Command::new(hamlyn()?);

@@ -9,7 +9,7 @@ use hamlyn_lab::{Exit, Lab, Run, Snoop};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::{Turn, eventually, lab_of, text};
+use crate::{Turn, eventually, lab_of, shared_of, text};
 
 const MODES: [&str; 3] = ["single", "blocked", "deliberate"];
 
@@ -102,7 +102,7 @@ fn both(one: Run, other: Run) -> Result<[Vec<Value>; 2]> {
 
 #[test]
 fn a_message_is_stored_in_the_other_machine_and_pages_are_sent() -> Result<()> {
-    let lab = shrimp_lab(2)?;
+    let lab = shared_of("shrimp")?;
     let tested = lab.vm(0).run_as(0, ["shrimp", "self-test"])?.finish()?;
     ensure!(tested.len() == 1 && tested[0]["passed"] == true, "{tested:?}");
     for mode in ["single", "blocked"] {
@@ -194,7 +194,7 @@ fn stores_arrive(lab: &Lab) -> Result<()> {
 
 #[test]
 fn who_may_not_map_is_told_why_and_changes_nothing() -> Result<()> {
-    let lab = shrimp_lab(2)?;
+    let lab = shared_of("shrimp")?;
     let (mut receiver, mut other) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (buffer, handle) = export(&mut receiver, 8192)?;
     let forged = text(&other.ask(&format!("forge {handle} 1234"))?, "handle");
@@ -219,7 +219,7 @@ fn who_may_not_map_is_told_why_and_changes_nothing() -> Result<()> {
 
 #[test]
 fn who_has_mapped_a_buffer_is_told_that_it_was_taken_back() -> Result<()> {
-    let lab = shrimp_lab(2)?;
+    let lab = shared_of("shrimp")?;
     let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (buffer, handle) = export(&mut receiver, 8192)?;
     let mapping = map(&mut sender, &handle, "0 8192", "single")?;
@@ -239,7 +239,7 @@ fn who_has_mapped_a_buffer_is_told_that_it_was_taken_back() -> Result<()> {
 
 #[test]
 fn a_process_that_is_killed_at_either_end_harms_nobody() -> Result<()> {
-    let lab = shrimp_lab(2)?;
+    let lab = shared_of("shrimp")?;
     for killed in ["mapper", "exporter"] {
         let (mut receiver, mut sender, mut bystander) = (desk(&lab, 0)?, desk(&lab, 1)?, desk(&lab, 1)?);
         let (buffer, handle) = export(&mut receiver, 8192)?;
@@ -306,7 +306,7 @@ fn items_come_in_order(lab: &Lab) -> Result<()> {
 
 #[test]
 fn two_hosts_exclude_each_other_by_shared_memory_alone() -> Result<()> {
-    let lab = shrimp_lab(2)?;
+    let lab = shared_of("shrimp")?;
     for more in [&[][..], &["--blocked"]] {
         let words = |what| [&["shrimp", "lock", what, "--count", "300"], more].concat();
         let mut first = lab.vm(0).run(words("first"))?;

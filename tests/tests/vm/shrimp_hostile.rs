@@ -21,7 +21,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::desk::Desk;
 use crate::shrimp::{arrives, both_are_usable, counter, desk, export, map, shrimp_lab};
-use crate::{lab_of, text};
+use crate::{lab_of, shared_of, text};
 
 /// What SHRIMP cards speak.
 const SHRIMP: Protocol = Protocol::of(NonZeroU8::new(2).unwrap());
@@ -246,7 +246,7 @@ fn plausible(random: &mut Xoshiro256PlusPlus) -> u32 {
 
 #[test]
 fn a_process_gets_nowhere_by_calls_pages_and_commands_that_it_may_not_use() -> Result<()> {
-    let lab = shrimp_lab(2)?;
+    let lab = shared_of("shrimp")?;
     let tried = lab.vm(0).run(["shrimp", "trespass"])?.finish()?;
     ensure!(tried == [json!({ "refused": 32, "succeeded": [] })], "{tried:?}");
     for (name, count) in
@@ -417,5 +417,32 @@ fn map_fails_when_the_exporter_does_not_answer() -> Result<()> {
     let (_, answer) = while_it_acknowledges(&mut impostor, desk(&lab, 0)?, &line)?;
     let error = answer["error"].as_str().unwrap_or_default();
     ensure!(error.contains("host 2 did not answer in time"), "{answer}");
+    both_are_usable(&lab)
+}
+
+#[test]
+fn host_that_takes_nothing_costs_only_those_who_store_to_it() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    let (mut sender, mut bystander, mut receiver) = (desk(&lab, 0)?, desk(&lab, 0)?, desk(&lab, 1)?);
+    let (buffer, handle) = export(&mut receiver, 4096)?;
+    let honest = map(&mut bystander, &handle, "0 4096", "single")?;
+    let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
+    sender.begin(&format!("map {} 0 4096 single", attackers_handle()))?;
+    impostor.accept_mapping()?;
+    let made = sender.answer()?;
+    let (mapping, own) = (made["mapping"].clone(), counter(&lab, 0, "packets_cut_off")?);
+    ensure!(mapping.is_u64() && own == 0, "{made}");
+    // From now on nothing is taken at the attacker's port, and it is stored to as fast as can be.
+    sender.expect(&format!("flood {mapping}"), &json!({ "flooding": true }))?;
+    crate::eventually(|| Ok(counter(&lab, 0, "packets_cut_off")? > 0), "the attacker is cut off")?;
+    for value in 1..20 {
+        bystander.expect(&format!("store {honest} 0 {value}"), &json!({ "stored": true }))?;
+        arrives(&mut receiver, &buffer, 0, value)?;
+    }
+    bystander
+        .fails(&format!("map {} 0 4096 single", attackers_handle()), "host 2 is not there, or is lost")?;
+    sender.0.kill(9)?;
+    sender.0.wait()?;
+    lab.check()?;
     both_are_usable(&lab)
 }

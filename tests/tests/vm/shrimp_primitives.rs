@@ -1,16 +1,12 @@
 //! The message-passing primitives of section 5.2 in real machines, in Rust and in C, and how many instructions they take.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_host::catalogue;
 use hamlyn_lab::{Exit, Lab, Snoop};
 use serde_json::json;
 
 use crate::instructions::{Language, TABLE_1, count};
-use crate::{Turn, lab_of, text};
-
-fn shrimp_lab(snoop: Snoop) -> Result<Turn> {
-    Ok(lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).snoop(snoop)))
-}
+use crate::shrimp::lab_with;
+use crate::{shared_of, text};
 
 /// The command that sends or receives so many messages.
 fn command(language: Language, side: &str, primitive: &str, messages: &str) -> Vec<String> {
@@ -54,12 +50,12 @@ fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
 
 #[test]
 fn each_primitive_passes_messages_between_both_languages() -> Result<()> {
-    all_pass(&*shrimp_lab(Snoop::Auto)?)
+    all_pass(&*shared_of("shrimp")?)
 }
 
 #[test]
 fn each_primitive_passes_messages_by_the_window() -> Result<()> {
-    let lab = shrimp_lab(Snoop::No)?;
+    let lab = lab_with(2, Snoop::No)?;
     all_pass(&lab)?;
     for card in [0, 1] {
         let [seen, by_window] = ["stores_seen", "stores_to_window"].map(|name| counter(&lab, card, name));
@@ -71,7 +67,7 @@ fn each_primitive_passes_messages_by_the_window() -> Result<()> {
 
 #[test]
 fn no_primitive_takes_more_instructions_than_in_the_paper() -> Result<()> {
-    let lab = shrimp_lab(Snoop::Auto)?;
+    let lab = shared_of("shrimp")?;
     let mut more = Vec::new();
     for primitive in &TABLE_1 {
         for language in [Language::Rust, Language::C] {
@@ -90,7 +86,7 @@ fn no_primitive_takes_more_instructions_than_in_the_paper() -> Result<()> {
 
 #[test]
 fn nonsense_of_the_other_end_is_told_and_harms_nothing() -> Result<()> {
-    let lab = shrimp_lab(Snoop::Auto)?;
+    let lab = shared_of("shrimp")?;
     for (primitive, nonsense, told) in [
         ("single", "70000", "nbytes 70000 is out of range (limit 36800)"),
         ("copy", "4294967294", "nbytes 4294967294 is out of range (limit 36800)"),
@@ -112,7 +108,7 @@ fn nonsense_of_the_other_end_is_told_and_harms_nothing() -> Result<()> {
 
 #[test]
 fn who_waits_for_an_end_that_is_gone_is_told() -> Result<()> {
-    let lab = shrimp_lab(Snoop::Auto)?;
+    let lab = shared_of("shrimp")?;
     for primitive in ["single", "double3", "nx"] {
         let before = counter(&lab, 0, "packets_deposited")?;
         let mut receiver = lab.vm(0).run(command(Language::Rust, "receive", primitive, "5"))?;

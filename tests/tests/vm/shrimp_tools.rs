@@ -1,15 +1,10 @@
 //! The guest's tools at SHRIMP cards: the same tools, tables and refusals.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_host::catalogue;
 use hamlyn_lab::{Exit, Lab, Run, Snoop};
 use serde_json::{Value, json};
 
-use crate::{Turn, lab_of};
-
-fn shrimp_lab(snoop: Snoop) -> Result<Turn> {
-    Ok(lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).snoop(snoop)))
-}
+use crate::shrimp::lab_with;
 
 /// What a tool says that ends well.
 fn said(lab: &Lab, arguments: &[&str]) -> Result<Vec<Value>> {
@@ -39,7 +34,7 @@ fn number(answer: &Value, field: &str) -> Result<f64> {
 
 #[test]
 fn the_tools_know_a_shrimp_card_by_itself() -> Result<()> {
-    let lab = shrimp_lab(Snoop::Auto)?;
+    let lab = lab_with(2, Snoop::Auto)?;
     info(&lab)?;
     ping(&lab)?;
     perf(&lab)
@@ -47,7 +42,7 @@ fn the_tools_know_a_shrimp_card_by_itself() -> Result<()> {
 
 #[test]
 fn the_tools_ask_by_the_window_as_well() -> Result<()> {
-    let lab = shrimp_lab(Snoop::No)?;
+    let lab = lab_with(2, Snoop::No)?;
     let info = said(&lab, &["hamlyn-info", "-d", "/dev/shrimp0", "--json"])?;
     ensure!(info[0]["snoops"] == false, "{info:?}");
     ensure!(lab.card_counters(0)?["snooped"] == false, "hamlyn stat says so, too");

@@ -1,29 +1,40 @@
 //! Whose turn it is, and with which lab.
 //!
-//! Most of the time of a short test would be two machines' boot: those that leave all as it was share a lab, which ends with
-//! this program. Those that kill, restart or reset what is in it, or count from the beginning, have labs of their own. Tests
-//! take turns, because a machine without hardware virtualisation wants a core: one with the shared lab, and beside it one
-//! with its own, as those often wait.
+//! Most of the time of a short test would be two machines' boot: tests that leave all as it was share a lab. Tests that kill,
+//! restart or reset what is in it, or count from the beginning, have labs of their own. Tests take turns, because a machine
+//! without hardware virtualisation wants a core: one with the shared lab, and beside it a few with their own.
 
 use std::ops::Deref;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{panicking, sleep};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use hamlyn_host::catalogue;
 use hamlyn_lab::{Builder, Lab, Vm};
 use serde_json::Value;
 
 use crate::eventually;
 
-/// The lab that tests share, as the last of them has left it; it is whose turn it is.
-static SHARED: Mutex<Option<Lab>> = Mutex::new(None);
+/// The lab that tests share, as the last of them left it, and its kind. The lock is the turn.
+static SHARED: Mutex<Option<(&'static str, Lab)>> = Mutex::new(None);
 
-/// The right to have a lab of one's own.
-static OWN: Mutex<()> = Mutex::new(());
+/// How many machines the labs of tests of their own may have at a time, in sum. Such tests wait more than they compute.
+const MACHINES: usize = 4;
 
-/// Has it until this is dropped.
-pub(crate) type Right = MutexGuard<'static, ()>;
+/// How many they have.
+static OWN: Mutex<usize> = Mutex::new(0);
+static GIVEN_BACK: Condvar = Condvar::new();
+
+/// The right to have so many machines, until this is dropped.
+pub(crate) struct Right(usize);
+
+impl Drop for Right {
+    fn drop(&mut self) {
+        *OWN.lock().unwrap_or_else(PoisonError::into_inner) -= self.0;
+        GIVEN_BACK.notify_all();
+    }
+}
 
 /// A lab, and this test's turn.
 pub(crate) struct Turn {
@@ -38,7 +49,8 @@ enum Kind {
         _right: Right,
     },
     Shared {
-        place: MutexGuard<'static, Option<Lab>>,
+        place: MutexGuard<'static, Option<(&'static str, Lab)>>,
+        kind: &'static str,
         /// What the cards had counted when this began.
         before: Vec<Value>,
     },
@@ -51,24 +63,39 @@ pub(crate) fn lab(vms: usize) -> Turn {
 
 /// The same, of another kind.
 pub(crate) fn lab_of(builder: Builder) -> Turn {
-    let _right = turn();
+    let _right = turn(builder.machines());
     Turn { lab: Some(start(builder)), kind: Kind::Own { _right } }
 }
 
-/// The lab of two machines that tests share. Who used it must have given back all that he had within a minute after this is
-/// dropped; otherwise the next test gets a fresh one.
+/// The shared lab of two machines with Hamlyn cards.
 pub(crate) fn shared() -> Turn {
+    shared_as("hamlyn", Lab::builder().vms(2))
+}
+
+/// The shared lab of two machines with a model's cards.
+pub(crate) fn shared_of(model: &'static str) -> Result<Turn> {
+    Ok(shared_as(model, Lab::builder().models(&[catalogue::find(model)?]).vms(2)))
+}
+
+/// The shared lab of a kind, which `builder` describes. A test must have given back all that it had within a minute after it
+/// drops this; otherwise the next test gets a fresh lab. So it does if the last test had another kind: one shared lab runs at
+/// a time.
+pub(crate) fn shared_as(kind: &'static str, builder: Builder) -> Turn {
     let mut place = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-    let lab = place.take().filter(|lab| lab.check().is_ok());
-    let lab = lab.unwrap_or_else(|| start(Lab::builder().vms(2)));
+    let lab = place.take().filter(|(last, lab)| *last == kind && lab.check().is_ok());
+    let lab = lab.map_or_else(|| start(builder), |(_, lab)| lab);
     let before: Result<_> = (0..lab.vms().len()).map(|card| lab.card_counters(card)).collect();
     let before = before.unwrap_or_else(|error| panic!("no counters: {error:#}"));
-    Turn { lab: Some(lab), kind: Kind::Shared { place, before } }
+    Turn { lab: Some(lab), kind: Kind::Shared { place, kind, before } }
 }
 
 /// Waits for the right to have a lab of one's own.
-pub(crate) fn turn() -> Right {
-    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn turn(machines: usize) -> Right {
+    let machines = machines.min(MACHINES);
+    let own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = GIVEN_BACK.wait_while(own, |own| *own + machines > MACHINES);
+    *own.unwrap_or_else(PoisonError::into_inner) += machines;
+    Right(machines)
 }
 
 fn start(builder: Builder) -> Lab {
@@ -123,9 +150,9 @@ impl Drop for Turn {
         if has_debug_kernel() {
             kernels_are_content(&lab);
         }
-        let Kind::Shared { place, .. } = &mut self.kind else { return };
+        let Kind::Shared { place, kind, .. } = &mut self.kind else { return };
         match is_as_it_was(&lab) {
-            Ok(()) => **place = Some(lab),
+            Ok(()) => **place = Some((kind, lab)),
             Err(error) => println!("this lab is not as it was, and nobody else gets it: {error:#}"),
         }
     }
@@ -167,7 +194,7 @@ fn refusals(counters: &Value) -> u64 {
 const LOOK: &str = r#"
 users=$(cat /sys/module/hamlyn/refcnt)
 [ "$users" = 0 ] || echo "the card is open $users times"
-sed 1d /sys/class/hamlyn/hamlyn0/holders
+for holders in /sys/class/*/*/holders; do sed 1d $holders; done
 ps -o user,args | sed 1d | grep -v '^root '
 dmesg | grep -E 'BUG|WARNING|Oops|Call Trace|hung_task|lockup|Bad page|is stopped'
 dmesg -c >/dev/null
