@@ -196,7 +196,8 @@ int hamlyn_channel_send(struct hamlyn_channel_sender *sender,
 
 /**
  * Gives room for a message of so many bytes where the other side will read it, to be built there and sent by hamlyn_channel_commit. The
- * other side may look at it and change it at any moment. Any other message that is sent first takes its place.
+ * other side may look at it and change it at any moment. Any other message that is sent first takes its place. The room is valid
+ * until the next call with this sender.
  */
 int hamlyn_channel_reserve(struct hamlyn_channel_sender *sender,
                            size_t length,

@@ -205,9 +205,20 @@ struct hamlyn_connection;
 struct hamlyn_datagram_receiver;
 
 /**
+ * A slot in one-shot mode with a part of its memory for each of its metadata entries, and a receiver of the program's own that is
+ * called for what arrives there. Any number of threads may use it.
+ */
+struct hamlyn_end_point;
+
+/**
  * A participant of a barrier that the others are not known to yet.
  */
 struct hamlyn_entrance;
+
+/**
+ * The handle of a request. Any number of threads may use it.
+ */
+struct hamlyn_handle;
 
 /**
  * A name that others can connect to. Any number of threads may use it at once.
@@ -495,6 +506,51 @@ struct hamlyn_slot_options {
 };
 
 /**
+ * A message that is whole.
+ */
+struct hamlyn_arrived {
+  /**
+   * The slot's number on this host.
+   */
+  uint32_t slot;
+  /**
+   * Which of the end point's metadata entries it came to.
+   */
+  uint32_t entry;
+  /**
+   * The metadata that it brought: as many bytes as its sender gave, then zeros. Its sender has written that: check it.
+   */
+  uint8_t metadata[HAMLYN_METADATA_SIZE];
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[5];
+};
+
+/**
+ * What a receiver does. The functions are called by whatever thread takes notifications of the manager, one call at a time. A lock is
+ * held meanwhile: they record what has come and return, and call nothing that waits or takes notifications.
+ */
+struct hamlyn_receiver_class {
+  /**
+   * Records the arrival of a message. If it returns 1 the end point's token is among those of hamlyn_manager_ready.
+   */
+  int (*process_arrival)(void*, const struct hamlyn_arrived*);
+  /**
+   * Notes that notifications were lost, perhaps of this receiver: it looks which entries are locked. The same of what it returns.
+   */
+  int (*arrivals_lost)(void*);
+  /**
+   * What both are handed first. It stays until hamlyn_end_point_destroy has returned.
+   */
+  void *context;
+  /**
+   * Must be 0.
+   */
+  uint32_t reserved[4];
+};
+
+/**
  * What a message has beside its data; zeros are nothing of it.
  */
 struct hamlyn_message {
@@ -705,6 +761,15 @@ int hamlyn_manager_wait(const struct hamlyn_manager *manager,
 int hamlyn_manager_poll(const struct hamlyn_manager *manager);
 
 /**
+ * Stores the tokens (hamlyn_datagram_set_token and its like) of those that have something new since the last call, at most `count` of
+ * them, in rising order. Returns how many; if those are `count`, call it again before the loop waits. Ask each until it has no more;
+ * one may be asked in vain. A sender is among them when it was out of room (-EAGAIN) and may find some.
+ */
+int hamlyn_manager_ready(const struct hamlyn_manager *manager,
+                         uint64_t *tokens,
+                         size_t count);
+
+/**
  * A file descriptor for poll(2) and the like, which stays the library's, and the same for as long as the manager lives. It may
  * stand for more than this manager: call hamlyn_manager_arm before each wait, and hamlyn_manager_poll or a receiver's call with
  * a time-out of 0 behind it.
@@ -763,9 +828,12 @@ int hamlyn_tag_receiver_ticket(const struct hamlyn_tag_receiver *receiver, struc
 int hamlyn_tag_receive(struct hamlyn_tag_receiver *receiver, uint32_t *tag, int timeout_ms);
 
 /**
- * Takes this very tag once it has arrived; others stay for later, in their order.
+ * Takes this very tag once it has arrived; others stay for later, in their order. -ENOSPC if as many others stand aside as the
+ * receiver was created for: take some by hamlyn_tag_receive.
  */
-int hamlyn_tag_receive_specific(struct hamlyn_tag_receiver *receiver, uint32_t tag, int timeout_ms);
+int hamlyn_tag_receive_specific(struct hamlyn_tag_receiver *receiver,
+                                uint32_t tag,
+                                int timeout_ms);
 
 /**
  * A file descriptor for poll(2) and the like, which stays the library's. Call hamlyn_tag_arm before each wait, and
@@ -792,6 +860,20 @@ int hamlyn_datagram_receiver_create(const struct hamlyn_manager *manager,
                                     struct hamlyn_datagram_receiver **receiver);
 
 /**
+ * Creates `count` receivers for datagrams of up to `capacity` bytes each, which share a slot and nothing else, and stores them one
+ * behind the other. Each is ready, has a key of its own, and is destroyed by itself.
+ */
+int hamlyn_datagram_group_create(const struct hamlyn_manager *manager,
+                                 size_t capacity,
+                                 struct hamlyn_datagram_receiver **receivers,
+                                 size_t count);
+
+/**
+ * Gives a receiver a token for hamlyn_manager_ready.
+ */
+int hamlyn_datagram_set_token(struct hamlyn_datagram_receiver *receiver, uint64_t token);
+
+/**
  * Lets a receiver go, with its buffer. NULL is nothing.
  */
 void hamlyn_datagram_receiver_destroy(struct hamlyn_datagram_receiver *receiver);
@@ -803,7 +885,9 @@ int hamlyn_datagram_receiver_ticket(const struct hamlyn_datagram_receiver *recei
                                     struct hamlyn_ticket *ticket);
 
 /**
- * Gives the datagram that has come: the same one until the receiver is re-armed.
+ * Gives the datagram that has come: the same one until the receiver is re-armed. -ENODATA if packets of one have arrived, and no
+ * other for 10 s (hamlyn_datagram_set_stall_timeout): its sender was lost half-way. hamlyn_datagram_revoke or
+ * hamlyn_datagram_forget makes the receiver ready again.
  */
 int hamlyn_datagram_receive(const struct hamlyn_datagram_receiver *receiver,
                             struct hamlyn_datagram *datagram,
@@ -815,14 +899,31 @@ int hamlyn_datagram_receive(const struct hamlyn_datagram_receiver *receiver,
 int hamlyn_datagram_rearm(struct hamlyn_datagram_receiver *receiver);
 
 /**
- * Gives a receiver a new key: the tickets that were handed out are void.
+ * Returns 1 if packets of a datagram have arrived and not all of them, else 0.
+ */
+int hamlyn_datagram_is_partial(const struct hamlyn_datagram_receiver *receiver);
+
+/**
+ * Gives up a datagram that is not whole. The tickets stay valid: what its sender still sends counts to the next datagram.
+ */
+int hamlyn_datagram_forget(struct hamlyn_datagram_receiver *receiver);
+
+/**
+ * Sets how long packets of a datagram may stand alone before hamlyn_datagram_receive returns -ENODATA; 10000 at first.
+ */
+int hamlyn_datagram_set_stall_timeout(struct hamlyn_datagram_receiver *receiver,
+                                      uint32_t timeout_ms);
+
+/**
+ * Gives a receiver a new key: the tickets that were handed out are void. A datagram that has come stays until
+ * hamlyn_datagram_rearm; one that is not whole is forgotten, and the buffer is zeroed.
  */
 int hamlyn_datagram_revoke(struct hamlyn_datagram_receiver *receiver);
 
 /**
  * Sends a datagram `offset` bytes into a receiver's buffer, with a ticket for a reply or NULL. The data may be changed when
- * this returns. A receiver that is not ready refuses it, and nobody is told. It waits while there is more to send than the card
- * has room for.
+ * this returns. It waits while there is more to send than the card has room for. To have sent is not to have delivered: a receiver
+ * that is not ready refuses the datagram, and this side is not told.
  */
 int hamlyn_datagram_send(const struct hamlyn_manager *manager,
                          const struct hamlyn_ticket *ticket,
@@ -891,6 +992,16 @@ int hamlyn_stream_send(struct hamlyn_stream_sender *sender,
                        const void *data,
                        size_t length,
                        int timeout_ms);
+
+/**
+ * Gives a sender a token for hamlyn_manager_ready.
+ */
+int hamlyn_stream_sender_set_token(struct hamlyn_stream_sender *sender, uint64_t token);
+
+/**
+ * Gives a receiver a token for hamlyn_manager_ready.
+ */
+int hamlyn_stream_receiver_set_token(struct hamlyn_stream_receiver *receiver, uint64_t token);
 
 /**
  * Sends what is held back.
@@ -1079,7 +1190,8 @@ int hamlyn_slot_metadata(const struct hamlyn_slot *slot,
 
 /**
  * For the paranoid modes: gives an entry a random key of its own and `length` bytes from `start` in the slot. Tickets that were
- * handed out for it are void; hamlyn_slot_ticket gives another.
+ * handed out for it are void; hamlyn_slot_ticket gives another. The entry counts packets from 0. If the card cannot be reached
+ * the entry stays closed.
  */
 int hamlyn_slot_protect(const struct hamlyn_slot *slot,
                         uint32_t entry,
@@ -1092,9 +1204,11 @@ int hamlyn_slot_protect(const struct hamlyn_slot *slot,
 int hamlyn_slot_shut(const struct hamlyn_slot *slot, uint32_t entry);
 
 /**
- * In one-shot mode: lets an entry take its next message.
+ * In one-shot mode: lets an entry take its next message, with metadata of zeros and a packet count of 0. Nothing happens if it is
+ * not locked.
  */
-int hamlyn_slot_reopen(const struct hamlyn_slot *slot, uint32_t entry);
+int hamlyn_slot_reopen(const struct hamlyn_slot *slot,
+                       uint32_t entry);
 
 /**
  * In one-shot mode: returns 1 if an entry has had its message, else 0.
@@ -1102,9 +1216,72 @@ int hamlyn_slot_reopen(const struct hamlyn_slot *slot, uint32_t entry);
 int hamlyn_slot_is_locked(const struct hamlyn_slot *slot, uint32_t entry);
 
 /**
- * Gives up on a message, or a group of them, that will never be whole: the entry's packet count starts anew.
+ * Returns 1 if packets of a message, or of a group of them, have arrived and not all of them, else 0. One that stays so is lost:
+ * hamlyn_slot_forget or hamlyn_slot_protect resets the entry.
  */
-int hamlyn_slot_forget(const struct hamlyn_slot *slot, uint32_t entry);
+int hamlyn_slot_is_partial(const struct hamlyn_slot *slot,
+                           uint32_t entry);
+
+/**
+ * Gives up a message, or a group of them, that will never be whole: the entry counts packets from 0. Its tickets stay valid.
+ */
+int hamlyn_slot_forget(const struct hamlyn_slot *slot,
+                       uint32_t entry);
+
+/**
+ * Creates an end point of `entries` metadata entries, each with `length` bytes of memory; 0 for metadata alone.
+ */
+int hamlyn_end_point_create(const struct hamlyn_manager *manager,
+                            const struct hamlyn_receiver_class *receiver_class,
+                            uint32_t entries,
+                            size_t length,
+                            struct hamlyn_end_point **end_point);
+
+/**
+ * Closes an end point. When this has returned its receiver is not called any more, so the receiver must not call it itself. NULL is
+ * nothing.
+ */
+void hamlyn_end_point_destroy(struct hamlyn_end_point *end_point);
+
+/**
+ * The ticket for a metadata entry and its part of the memory.
+ */
+int hamlyn_end_point_ticket(const struct hamlyn_end_point *end_point,
+                            uint32_t entry,
+                            struct hamlyn_ticket *ticket);
+
+/**
+ * Lets a metadata entry take its next message. Nothing happens if it has had none.
+ */
+int hamlyn_end_point_reopen(const struct hamlyn_end_point *end_point, uint32_t entry);
+
+/**
+ * Returns 1 if a metadata entry has had its message, else 0.
+ */
+int hamlyn_end_point_is_locked(const struct hamlyn_end_point *end_point, uint32_t entry);
+
+/**
+ * Returns 1 if packets of a message have arrived at a metadata entry and not all of them, else 0. If it stays so,
+ * hamlyn_end_point_revoke.
+ */
+int hamlyn_end_point_is_partial(const struct hamlyn_end_point *end_point,
+                                uint32_t entry);
+
+/**
+ * Gives a metadata entry a new key: the tickets for it that were handed out are void, and a message that is not whole is forgotten.
+ */
+int hamlyn_end_point_revoke(const struct hamlyn_end_point *end_point,
+                            uint32_t entry);
+
+/**
+ * Where a metadata entry's part of the memory is; NULL for NULL, and for an entry that there is not.
+ */
+const void *hamlyn_end_point_data(const struct hamlyn_end_point *end_point, uint32_t entry);
+
+/**
+ * Gives an end point a token for hamlyn_manager_ready.
+ */
+int hamlyn_end_point_set_token(const struct hamlyn_end_point *end_point, uint64_t token);
 
 /**
  * Creates a send terminus with `weight` times the share of the link of one of weight 1 (0 is 1).
@@ -1121,7 +1298,8 @@ void hamlyn_terminus_destroy(struct hamlyn_terminus *terminus);
 
 /**
  * Sends bytes with the request itself, up to 448 with what metadata there is; they may be changed when this returns. -EPERM if the
- * card has refused an earlier one, which is said once; this one is sent all the same. The message may be NULL.
+ * card has refused an earlier one, which is said once; this one is sent all the same (hamlyn_terminus_post gives a handle of each
+ * request instead). The message may be NULL.
  */
 int hamlyn_terminus_send(const struct hamlyn_terminus *terminus,
                          const struct hamlyn_ticket *ticket,
@@ -1271,6 +1449,58 @@ int hamlyn_statistics(const struct hamlyn_card *card, uint64_t *values, size_t c
 int hamlyn_statistic_name(uint32_t number,
                           char *text,
                           size_t size);
+
+/**
+ * Sends bytes as hamlyn_terminus_send does, and stores a handle of the request. What the handle says of it, no other call says.
+ */
+int hamlyn_terminus_post(const struct hamlyn_terminus *terminus,
+                         const struct hamlyn_ticket *ticket,
+                         const struct hamlyn_message *message,
+                         const void *data,
+                         size_t length,
+                         struct hamlyn_handle **handle,
+                         int timeout_ms);
+
+/**
+ * Sends pieces of send buffers as hamlyn_terminus_send_pieces does, and stores a handle of the request. Once it has finished the
+ * pieces may be changed.
+ */
+int hamlyn_terminus_post_pieces(const struct hamlyn_terminus *terminus,
+                                const struct hamlyn_ticket *ticket,
+                                const struct hamlyn_message *message,
+                                const struct hamlyn_piece *pieces,
+                                size_t count,
+                                struct hamlyn_handle **handle,
+                                int timeout_ms);
+
+/**
+ * Sends bytes as a share of a group as hamlyn_terminus_send_share does, and stores a handle of the request.
+ */
+int hamlyn_terminus_post_share(const struct hamlyn_terminus *terminus,
+                               const struct hamlyn_share *share,
+                               const struct hamlyn_message *message,
+                               const void *data,
+                               size_t length,
+                               struct hamlyn_handle **handle,
+                               int timeout_ms);
+
+/**
+ * Waits until the card has finished with a request. -EPERM if it has refused it, as often as this is called; hamlyn_error says why.
+ * With a time-out of 0 it only looks: -EAGAIN if the card has not finished.
+ */
+int hamlyn_handle_wait(const struct hamlyn_handle *handle,
+                       int timeout_ms);
+
+/**
+ * Makes the terminus' hamlyn_terminus_fd readable once the card has finished with a request. Returns 1 if it has (then the
+ * descriptor may not become readable for it), else 0.
+ */
+int hamlyn_handle_arm(const struct hamlyn_handle *handle);
+
+/**
+ * Lets a handle go; its request goes on. NULL is nothing.
+ */
+void hamlyn_handle_destroy(struct hamlyn_handle *handle);
 
 /**
  * Takes a name, of 1 to 64 bytes, under which processes of any host open streams to this one.

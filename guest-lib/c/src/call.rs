@@ -259,6 +259,8 @@ mod tests {
         let locked = || Error::Locked { action: "create a slot".into(), bytes: 5, limit: 4 };
         assert_eq!(call(|| Err(locked().into())), -ENOMEM);
         assert_eq!(call(|| Err(Error::Closed("the stream").into())), -EPIPE);
+        let incomplete = || Error::Incomplete { what: "datagram", after: Duration::from_secs(10) };
+        assert_eq!(call(|| Err(incomplete().into())), -ENODATA);
         assert_eq!(call(|| Err(Error::Unsupported("no").into())), -EOPNOTSUPP);
         assert_eq!(call(|| Err(Error::Invalid("no").into())), -EINVAL);
         assert_eq!(call(|| Err(Error::NotConnected.into())), -ENOTCONN);

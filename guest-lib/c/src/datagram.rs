@@ -2,12 +2,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 
 use crate::call::{call, free, given, retry, store, wait};
 use crate::manager::{Way, hamlyn_manager};
-use crate::memory::bytes;
+use crate::memory::{bytes, items_mut};
 use crate::ticket::{HAMLYN_TICKET_SIZE, hamlyn_ticket};
 
 /// Receives one datagram at a time: the next one is refused until hamlyn_datagram_rearm. One thread at a time may use it.
@@ -45,6 +46,38 @@ pub unsafe extern "C" fn hamlyn_datagram_receiver_create(
     })
 }
 
+/// Creates `count` receivers for datagrams of up to `capacity` bytes each, which share a slot and nothing else, and stores them one
+/// behind the other. Each is ready, has a key of its own, and is destroyed by itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_datagram_group_create(
+    manager: Option<&hamlyn_manager>,
+    capacity: usize,
+    receivers: *mut *mut hamlyn_datagram_receiver,
+    count: usize,
+) -> c_int {
+    call(|| {
+        let to = items_mut(receivers, count, "receivers")?;
+        let number = u32::try_from(count).unwrap_or(u32::MAX);
+        let group = DatagramReceiver::create_group(&given(manager, "manager")?.manager, number, capacity)?;
+        for (to, receiver) in to.iter_mut().zip(group) {
+            to.write(Box::into_raw(Box::new(hamlyn_datagram_receiver(receiver))));
+        }
+        Ok(0)
+    })
+}
+
+/// Gives a receiver a token for hamlyn_manager_ready.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_datagram_set_token(
+    receiver: Option<&mut hamlyn_datagram_receiver>,
+    token: u64,
+) -> c_int {
+    call(|| {
+        given(receiver, "receiver")?.0.set_token(token);
+        Ok(0)
+    })
+}
+
 /// Lets a receiver go, with its buffer. NULL is nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_receiver_destroy(receiver: Option<Box<hamlyn_datagram_receiver>>) {
@@ -63,7 +96,9 @@ pub unsafe extern "C" fn hamlyn_datagram_receiver_ticket(
     })
 }
 
-/// Gives the datagram that has come: the same one until the receiver is re-armed.
+/// Gives the datagram that has come: the same one until the receiver is re-armed. -ENODATA if packets of one have arrived, and no
+/// other for 10 s (hamlyn_datagram_set_stall_timeout): its sender was lost half-way. hamlyn_datagram_revoke or
+/// hamlyn_datagram_forget makes the receiver ready again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_receive(
     receiver: Option<&hamlyn_datagram_receiver>,
@@ -97,15 +132,40 @@ pub unsafe extern "C" fn hamlyn_datagram_rearm(receiver: Option<&mut hamlyn_data
     })
 }
 
-/// Gives a receiver a new key: the tickets that were handed out are void.
+/// Returns 1 if packets of a datagram have arrived and not all of them, else 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_datagram_is_partial(receiver: Option<&hamlyn_datagram_receiver>) -> c_int {
+    call(|| Ok(given(receiver, "receiver")?.0.is_partial().into()))
+}
+
+/// Gives up a datagram that is not whole. The tickets stay valid: what its sender still sends counts to the next datagram.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_datagram_forget(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
+    call(|| Ok(given(receiver, "receiver")?.0.forget().map(|()| 0)?))
+}
+
+/// Sets how long packets of a datagram may stand alone before hamlyn_datagram_receive returns -ENODATA; 10000 at first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_datagram_set_stall_timeout(
+    receiver: Option<&mut hamlyn_datagram_receiver>,
+    timeout_ms: u32,
+) -> c_int {
+    call(|| {
+        given(receiver, "receiver")?.0.set_stall_timeout(Duration::from_millis(timeout_ms.into()));
+        Ok(0)
+    })
+}
+
+/// Gives a receiver a new key: the tickets that were handed out are void. A datagram that has come stays until
+/// hamlyn_datagram_rearm; one that is not whole is forgotten, and the buffer is zeroed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_revoke(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.revoke().map(|()| 0)?))
 }
 
 /// Sends a datagram `offset` bytes into a receiver's buffer, with a ticket for a reply or NULL. The data may be changed when
-/// this returns. A receiver that is not ready refuses it, and nobody is told. It waits while there is more to send than the card
-/// has room for.
+/// this returns. It waits while there is more to send than the card has room for. To have sent is not to have delivered: a receiver
+/// that is not ready refuses the datagram, and this side is not told.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_send(
     manager: Option<&hamlyn_manager>,

@@ -10,6 +10,7 @@ use hamlyn::{Error, Handle, Manager, Polling, SendBuffer, Sent, Terminus, Ticket
 
 use crate::call::{Failure, at_once, call, count, free, given, store, timeout, unused};
 use crate::card::hamlyn_card;
+use crate::memory::items_mut;
 use crate::ticket::{HAMLYN_TICKET_SIZE, hamlyn_ticket};
 
 /// Entries of a manager's first notification queue, by default.
@@ -20,6 +21,8 @@ const ENTRIES: u32 = 1024;
 pub struct hamlyn_manager {
     pub(crate) manager: Manager,
     sending: Mutex<Sending>,
+    /// Tokens that hamlyn_manager_ready had no room for.
+    ready: Mutex<VecDeque<u64>>,
 }
 
 /// What was sent from a manager by calls that do not say what became of it.
@@ -105,7 +108,7 @@ pub unsafe extern "C" fn hamlyn_manager_create(
     call(|| {
         let to = given(manager, "manager")?;
         let manager = Manager::create(&given(card, "card")?.0)?;
-        store(to, Box::new(hamlyn_manager { manager, sending: Mutex::default() }))
+        store(to, Box::new(hamlyn_manager { manager, sending: Mutex::default(), ready: Mutex::default() }))
     })
 }
 
@@ -143,7 +146,7 @@ pub unsafe extern "C" fn hamlyn_manager_create_with(
             spins => Polling { spins },
         };
         let manager = Manager::create_with(&given(card, "card")?.0, entries, polling)?;
-        store(to, Box::new(hamlyn_manager { manager, sending: Mutex::default() }))
+        store(to, Box::new(hamlyn_manager { manager, sending: Mutex::default(), ready: Mutex::default() }))
     })
 }
 
@@ -176,6 +179,30 @@ pub unsafe extern "C" fn hamlyn_manager_wait(manager: Option<&hamlyn_manager>, t
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_poll(manager: Option<&hamlyn_manager>) -> c_int {
     call(|| Ok(count(given(manager, "manager")?.manager.poll_all()?)))
+}
+
+/// Stores the tokens (hamlyn_datagram_set_token and its like) of those that have something new since the last call, at most `count` of
+/// them, in rising order. Returns how many; if those are `count`, call it again before the loop waits. Ask each until it has no more;
+/// one may be asked in vain. A sender is among them when it was out of room (-EAGAIN) and may find some.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_manager_ready(
+    manager: Option<&hamlyn_manager>,
+    tokens: *mut u64,
+    count: usize,
+) -> c_int {
+    call(|| {
+        let manager = given(manager, "manager")?;
+        let to = items_mut(tokens, count, "tokens")?;
+        let mut ready = manager.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if ready.is_empty() {
+            ready.extend(manager.manager.ready());
+        }
+        let stored = to.len().min(ready.len());
+        for (to, token) in to.iter_mut().zip(ready.drain(..stored)) {
+            to.write(token);
+        }
+        Ok(self::count(stored))
+    })
 }
 
 /// A file descriptor for poll(2) and the like, which stays the library's, and the same for as long as the manager lives. It may

@@ -1,10 +1,11 @@
 //! Bytes and texts that C points to: this crate's unsafe code.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::slice;
 
+use hamlyn::MessageArea;
 use hamlyn::attach::Mapping;
 
 use crate::call::{Failure, given};
@@ -92,6 +93,36 @@ pub(crate) fn text<'a>(text: *const c_char, name: &str) -> Result<&'a str, Failu
     // SAFETY: not null, and C promises a zero behind it, and that nobody changes it during the call.
     let text = unsafe { CStr::from_ptr(text.as_ptr()) };
     text.to_str().map_err(|_| Failure::argument(format!("{name} is not UTF-8")))
+}
+
+/// What C wants to be handed when it is called. It promises that any thread may do so.
+#[derive(Debug)]
+pub(crate) struct Context(pub(crate) *mut c_void);
+
+// SAFETY: this library only hands it back, and C promises that any thread may do so.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    pub(crate) fn call(&self, function: unsafe extern "C" fn(*mut c_void) -> c_int) -> c_int {
+        // SAFETY: C gave both, for each other.
+        unsafe { function(self.0) }
+    }
+
+    pub(crate) fn call_with<T>(
+        &self,
+        function: unsafe extern "C" fn(*mut c_void, *const T) -> c_int,
+        argument: &T,
+    ) -> c_int {
+        // SAFETY: C gave both, for each other, and the argument outlives the call.
+        unsafe { function(self.0, argument) }
+    }
+}
+
+/// Where a byte of an area lies.
+pub(crate) fn address(area: &MessageArea, offset: usize) -> *const c_void {
+    area.as_ptr().wrapping_add(offset).cast()
 }
 
 fn check(data: *const c_void, length: usize, name: &str) -> Result<(), Failure> {

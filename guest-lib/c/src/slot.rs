@@ -218,7 +218,8 @@ pub unsafe extern "C" fn hamlyn_slot_metadata(
 }
 
 /// For the paranoid modes: gives an entry a random key of its own and `length` bytes from `start` in the slot. Tickets that were
-/// handed out for it are void; hamlyn_slot_ticket gives another.
+/// handed out for it are void; hamlyn_slot_ticket gives another. The entry counts packets from 0. If the card cannot be reached
+/// the entry stays closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_protect(
     slot: Option<&hamlyn_slot>,
@@ -241,7 +242,8 @@ pub unsafe extern "C" fn hamlyn_slot_shut(slot: Option<&hamlyn_slot>, entry: u32
     })
 }
 
-/// In one-shot mode: lets an entry take its next message.
+/// In one-shot mode: lets an entry take its next message, with metadata of zeros and a packet count of 0. Nothing happens if it is
+/// not locked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_reopen(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
     with_entry(slot, entry, |entry| {
@@ -256,11 +258,18 @@ pub unsafe extern "C" fn hamlyn_slot_is_locked(slot: Option<&hamlyn_slot>, entry
     with_entry(slot, entry, |entry| Ok(entry.is_locked().into()))
 }
 
-/// Gives up on a message, or a group of them, that will never be whole: the entry's packet count starts anew.
+/// Returns 1 if packets of a message, or of a group of them, have arrived and not all of them, else 0. One that stays so is lost:
+/// hamlyn_slot_forget or hamlyn_slot_protect resets the entry.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_slot_is_partial(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
+    with_entry(slot, entry, |entry| Ok(entry.is_partial().into()))
+}
+
+/// Gives up a message, or a group of them, that will never be whole: the entry counts packets from 0. Its tickets stay valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_forget(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
     with_entry(slot, entry, |entry| {
-        entry.set_accumulator(0);
+        entry.forget()?;
         Ok(0)
     })
 }

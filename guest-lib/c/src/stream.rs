@@ -200,6 +200,30 @@ pub(crate) fn send_with(
     Ok(count((sender.accepted() - before) as usize))
 }
 
+/// Gives a sender a token for hamlyn_manager_ready.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_stream_sender_set_token(
+    sender: Option<&mut hamlyn_stream_sender>,
+    token: u64,
+) -> c_int {
+    call(|| {
+        given(sender, "sender")?.0.set_token(token);
+        Ok(0)
+    })
+}
+
+/// Gives a receiver a token for hamlyn_manager_ready.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_stream_receiver_set_token(
+    receiver: Option<&mut hamlyn_stream_receiver>,
+    token: u64,
+) -> c_int {
+    call(|| {
+        given(receiver, "receiver")?.0.set_token(token);
+        Ok(0)
+    })
+}
+
 /// Sends what is held back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_flush(

@@ -111,7 +111,8 @@ pub unsafe extern "C" fn hamlyn_tag_receive(
     })
 }
 
-/// Takes this very tag once it has arrived; others stay for later, in their order.
+/// Takes this very tag once it has arrived; others stay for later, in their order. -ENOSPC if as many others stand aside as the
+/// receiver was created for: take some by hamlyn_tag_receive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_receive_specific(
     receiver: Option<&mut hamlyn_tag_receiver>,

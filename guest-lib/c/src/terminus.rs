@@ -94,16 +94,26 @@ impl hamlyn_share {
         Self { bytes: share.to_bytes() }
     }
 
-    fn read(&self) -> Result<Share, Failure> {
+    pub(crate) fn read(&self) -> Result<Share, Failure> {
         Share::from_bytes(&self.bytes).map_err(|error| Failure::argument(error.to_string()))
     }
 }
 
 impl hamlyn_terminus {
-    /// Sends when there is room.
+    /// Sends when there is room, and has a later call tell what became of it.
     fn send(&self, message: &Message<'_>, data: Source<'_>, timeout_ms: c_int) -> Result<c_int, Failure> {
-        let handle = retry(&self.terminus, timeout_ms, || self.terminus.try_send(message, data))?;
+        let handle = self.post(message, data, timeout_ms)?;
         self.keep(handle).map(|()| 0)
+    }
+
+    /// Sends when there is room.
+    pub(crate) fn post(
+        &self,
+        message: &Message<'_>,
+        data: Source<'_>,
+        timeout_ms: c_int,
+    ) -> Result<Handle, Failure> {
+        Ok(retry(&self.terminus, timeout_ms, || self.terminus.try_send(message, data))?)
     }
 
     /// Keeps a request's handle until it is known what became of it.
@@ -145,7 +155,8 @@ pub unsafe extern "C" fn hamlyn_terminus_destroy(terminus: Option<Box<hamlyn_ter
 }
 
 /// Sends bytes with the request itself, up to 448 with what metadata there is; they may be changed when this returns. -EPERM if the
-/// card has refused an earlier one, which is said once; this one is sent all the same. The message may be NULL.
+/// card has refused an earlier one, which is said once; this one is sent all the same (hamlyn_terminus_post gives a handle of each
+/// request instead). The message may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_send(
     terminus: Option<&hamlyn_terminus>,
@@ -197,10 +208,7 @@ pub unsafe extern "C" fn hamlyn_terminus_send_share(
     call(|| {
         let terminus = given(terminus, "terminus")?;
         let share = given(share, "share")?.read()?;
-        if message.is_some_and(|message| message.word != 0) {
-            return Err(Failure::argument("a share has a packet count of its own"));
-        }
-        let (message, data) = (described(share.message(), message)?, bytes(data, length, "data")?);
+        let (message, data) = (shared(&share, message)?, bytes(data, length, "data")?);
         terminus.send(&message, Source::Bytes(data), timeout_ms)
     })
 }
@@ -444,8 +452,19 @@ pub unsafe extern "C" fn hamlyn_statistic_name(number: u32, text: *mut c_char, s
     })
 }
 
+/// A share's message, as C describes it.
+pub(crate) fn shared<'a>(
+    share: &'a Share,
+    options: Option<&'a hamlyn_message>,
+) -> Result<Message<'a>, Failure> {
+    if options.is_some_and(|message| message.word != 0) {
+        return Err(Failure::argument("a share has a packet count of its own"));
+    }
+    described(share.message(), options)
+}
+
 /// What C says of a message, on top of where it goes.
-fn described<'a>(
+pub(crate) fn described<'a>(
     mut message: Message<'a>,
     options: Option<&'a hamlyn_message>,
 ) -> Result<Message<'a>, Failure> {
@@ -470,7 +489,7 @@ fn described<'a>(
 }
 
 /// A piece as C names it.
-fn piece(piece: &hamlyn_piece) -> Result<Piece<'_>, Failure> {
+pub(crate) fn piece(piece: &hamlyn_piece) -> Result<Piece<'_>, Failure> {
     let buffer = items(piece.buffer, 1, "buffer")?;
     Ok(buffer[0].0.piece(piece.start, piece.length)?)
 }

@@ -38,6 +38,23 @@ impl Deadline {
             left => Ok(left),
         }
     }
+
+    /// Fails if it is over, between two requests that a listener takes. A look, with a time-out of zero, goes on: its caller
+    /// takes [`Error::TimedOut`] to mean that no request is left, and an edge-triggered loop is not woken for one that is.
+    pub(crate) fn check_between(&self, what: &'static str) -> Result<()> {
+        match self.timeout {
+            Some(Duration::ZERO) => Ok(()),
+            _ => self.check(what).map(drop),
+        }
+    }
+
+    /// The error of a step that had what was left of the time: it names all of it.
+    pub(crate) fn name(&self, error: Error) -> Error {
+        match error {
+            Error::TimedOut { what, .. } => Error::TimedOut { what, after: self.timeout.unwrap_or_default() },
+            other => other,
+        }
+    }
 }
 
 /// Looks once, and then again for as long as that.

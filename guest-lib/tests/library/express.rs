@@ -8,7 +8,8 @@ use crate::fake::express::OTHER;
 use crate::fake::{Fake, HOST};
 use hamlyn::express::{Channel, ChannelListener, ChannelOptions, ChannelSender};
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
-use hamlyn::{Card, Error, Manager, PeerLoss, Polling};
+use hamlyn::protocol::stream::{StreamListener, StreamReceiver};
+use hamlyn::{Card, Connecting, Error, Manager, PeerLoss, Polling};
 
 pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
@@ -102,8 +103,14 @@ fn without_express_memory_the_same_calls_go_by_messages() {
     let fake = Fake::default();
     fake.give_express(false);
     let mut options = [ChannelOptions::default(); 2];
-    options[1].by_messages = true;
+    options[1] = by_messages_alone();
     echo(open(fake, options));
+}
+
+fn by_messages_alone() -> ChannelOptions {
+    let mut options = ChannelOptions::default();
+    options.by_messages = true;
+    options
 }
 
 #[test]
@@ -396,4 +403,90 @@ fn an_asker_that_is_none_of_channels_is_told_so() {
     drop(listener);
     let told = asking.join().unwrap();
     assert!(told.to_string().contains("an offer of a channel that is too short or long"), "{told}");
+}
+
+/// Listeners for channels and streams, and requests of three askers to each that are neither's.
+fn listeners_with_strangers() -> (Fake, ChannelListener, StreamListener, Vec<Connecting>) {
+    let fake = Fake::default();
+    let card = Card::attached(fake.share());
+    let manager = Manager::create(&card).unwrap();
+    let channels = ChannelListener::bind(&manager, "channels", ChannelOptions::default()).unwrap();
+    let streams = StreamListener::bind(&manager, "streams").unwrap();
+    let names = ["channels", "streams"].repeat(3);
+    let asking = names.iter().map(|name| card.begin_connect(OTHER, name, b"hello").unwrap()).collect();
+    (fake, channels, streams, asking)
+}
+
+#[test]
+fn listener_times_out_while_it_rejects_others() {
+    let (fake, channels, streams, _asking) = listeners_with_strangers();
+    let short = Some(Duration::from_nanos(1));
+    for left in [2, 1, 0] {
+        assert!(channels.accept(short).unwrap_err().is_timed_out());
+        assert!(streams.request(short).err().unwrap().is_timed_out());
+        assert_eq!((fake.requests("channels"), fake.requests("streams")), (left, left));
+    }
+}
+
+#[test]
+fn look_of_a_listener_leaves_no_request() {
+    // An edge-triggered loop is not woken for one that is left.
+    let (fake, channels, streams, _asking) = listeners_with_strangers();
+    assert!(channels.accept(Some(Duration::ZERO)).unwrap_err().is_timed_out());
+    assert!(streams.accept(Some(Duration::ZERO)).err().unwrap().is_timed_out());
+    assert_eq!((fake.requests("channels"), fake.requests("streams")), (0, 0));
+}
+
+#[test]
+fn sender_by_messages_grows_with_its_messages() {
+    let mut options = ChannelOptions::default();
+    options.capacity = 1 << 20;
+    let pair = open(Fake::default(), [options; 2]);
+    assert!(pair.ends.iter().all(|end| end.sender.longest() > 1_000_000));
+    echo(pair);
+}
+
+/// Bytes of the mapping around an address, with what the kernel merged into it.
+fn mapped_around(address: usize) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let ranges = maps.lines().filter_map(|line| line.split_once(' ')?.0.split_once('-'));
+    let at = |text| usize::from_str_radix(text, 16).unwrap();
+    let (start, end) = ranges
+        .map(|(start, end)| (at(start), at(end)))
+        .find(|(start, end)| (*start..*end).contains(&address))
+        .unwrap();
+    end - start
+}
+
+#[test]
+fn sender_maps_less_than_its_peer_announces() {
+    const ANNOUNCED: u64 = 1 << 30;
+    let fake = Fake::default();
+    let here = Manager::create(&Card::attached(fake.share())).unwrap();
+    let there = Manager::create(&Card::attached(fake.other())).unwrap();
+    let listener = there.card().listen("name").unwrap();
+    let asker = here.clone();
+    let asking = thread::spawn(move || {
+        Channel::connect(&asker, OTHER, "name", by_messages_alone(), PATIENCE).unwrap()
+    });
+    let receiver = StreamReceiver::create(&there).unwrap();
+    let mut offer = b"HX\x01\x00\x02\x00\x00\x00".to_vec();
+    offer.extend(ANNOUNCED.to_le_bytes());
+    offer.resize(32, 0);
+    offer.extend(receiver.make_seed().unwrap().to_bytes());
+    let _connection = listener.request(PATIENCE).unwrap().accept(&offer).unwrap();
+    let mut channel = asking.join().unwrap();
+    assert_eq!(channel.sender.longest() as u64, ANNOUNCED - 8);
+    let room = channel.sender.begin(1, None).unwrap();
+    assert!((mapped_around(room.as_ptr() as usize) as u64) < ANNOUNCED);
+}
+
+#[test]
+fn time_out_of_a_message_names_the_whole_time() {
+    let Pair { ends: [mut here, _there], .. } = by_messages();
+    while here.sender.try_send(&[1; 1000]).is_ok() {}
+    let whole = Duration::from_millis(20);
+    let named = |error| matches!(error, Error::TimedOut { after, .. } if after == whole);
+    assert!(named(here.sender.flush(Some(whole)).unwrap_err()));
+    assert!(named(here.sender.close(Some(whole)).unwrap_err()));
 }

@@ -25,7 +25,9 @@ const HAMLYN: &[Group] = &[
     ("stream.rs", "hamlyn_streams", "bytes in order"),
     ("area.rs", "hamlyn_areas", "memory of your own, to send from and to receive into"),
     ("slot.rs", "hamlyn_slots", "the lower layer: slots and queues, what arrives where"),
+    ("end_point.rs", "hamlyn_end_points", "receivers of your own"),
     ("terminus.rs", "hamlyn_termini", "the lower layer: termini, what is sent, groups and barriers"),
+    ("handle.rs", "hamlyn_handles", "the lower layer: what becomes of each request"),
     ("stream_pair.rs", "hamlyn_stream_names", "streams by name"),
     ("names.rs", "hamlyn_names", "find a process by name"),
     (

@@ -8,11 +8,12 @@ use hamlyn_c::{
     clan_endpoint_options, clan_event, clan_fault, clan_message, clan_part, clan_peer, clan_peer_end,
     clan_transfer, clan_watch, dart_address, dart_address_info, dart_card_info, dart_condition,
     dart_connection_options, dart_lock_registers, dart_log, dart_operation, dart_piece,
-    dart_priority_registers, dart_record, dart_status, dart_step, dart_urgent, hamlyn_card_info,
-    hamlyn_channel_message, hamlyn_channel_options, hamlyn_datagram, hamlyn_end, hamlyn_express_info,
-    hamlyn_found, hamlyn_manager_options, hamlyn_message, hamlyn_notification, hamlyn_passed, hamlyn_piece,
-    hamlyn_record, hamlyn_seed, hamlyn_share, hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket,
-    shrimp_card_info, shrimp_handle, shrimp_handle_info, shrimp_memory,
+    dart_priority_registers, dart_record, dart_status, dart_step, dart_urgent, hamlyn_arrived,
+    hamlyn_card_info, hamlyn_channel_message, hamlyn_channel_options, hamlyn_datagram, hamlyn_end,
+    hamlyn_express_info, hamlyn_found, hamlyn_manager_options, hamlyn_message, hamlyn_notification,
+    hamlyn_passed, hamlyn_piece, hamlyn_receiver_class, hamlyn_record, hamlyn_seed, hamlyn_share,
+    hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket, shrimp_card_info, shrimp_handle,
+    shrimp_handle_info, shrimp_memory,
 };
 
 use crate::compiling::{headers, run};
@@ -38,6 +39,8 @@ fn c_and_rust_agree_on_every_size_and_offset() {
         hamlyn_ticket { bytes }
         hamlyn_seed { bytes }
         hamlyn_datagram { data, length, offset, has_reply, reply, reserved }
+        hamlyn_arrived { slot, entry, metadata, reserved }
+        hamlyn_receiver_class { process_arrival, arrivals_lost, context, reserved }
         hamlyn_manager_options { entries, looks, reserved }
         hamlyn_stream_options { record_size, records, max_records, reserved }
         hamlyn_record { number, data, length, reserved }

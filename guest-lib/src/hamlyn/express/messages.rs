@@ -9,9 +9,12 @@ use hamlyn_sys::Mapping;
 use crate::core::copies;
 use crate::core::express::ring::{HEADER, Nonsense, Span};
 use crate::core::polling::Polling;
+use crate::core::waiting::Deadline;
 use crate::error::{Error, Result};
 use crate::hamlyn::protocol::stream::{StreamReceiver, StreamSender};
 
+/// Memory that a sender begins with.
+const FIRST: u64 = 64 * 1024;
 /// Bytes that are taken from a stream at once.
 const PIECE: usize = 16 * 1024;
 
@@ -39,7 +42,8 @@ impl Sender {
     /// `capacity` is what the other end says that its ring would have.
     pub(super) fn new(stream: StreamSender, capacity: u64) -> Result<Self> {
         let longest = capacity - HEADER;
-        Ok(Self { stream, memory: memory(capacity)?, longest, pending: Vec::new(), taken: 0 })
+        let memory = memory(capacity.min(FIRST))?;
+        Ok(Self { stream, memory, longest, pending: Vec::new(), taken: 0 })
     }
 
     pub(super) fn longest(&self) -> u64 {
@@ -53,7 +57,7 @@ impl Sender {
     /// Room for a message, if the one before has gone into the stream.
     pub(super) fn reserve(&mut self, length: u64) -> Result<Option<Span>> {
         match self.push() {
-            Ok(()) => Ok(Some(Span { at: 0, length, end: 0 })),
+            Ok(()) => self.room(length).map(Some),
             Err(error) if error.is_would_block() => Ok(None),
             Err(error) => Err(error),
         }
@@ -62,6 +66,14 @@ impl Sender {
     #[inline(never)]
     pub(super) fn wait(&mut self, length: u64, timeout: Option<Duration>) -> Result<Span> {
         self.finish(timeout)?;
+        self.room(length)
+    }
+
+    /// Room for a message in memory that grows with what is sent, whatever length the other end says it takes.
+    fn room(&mut self, length: u64) -> Result<Span> {
+        if length > self.memory.length() as u64 {
+            self.memory = memory(length.next_power_of_two())?;
+        }
         Ok(Span { at: 0, length, end: 0 })
     }
 
@@ -82,21 +94,28 @@ impl Sender {
 
     /// Waits until all is in the stream.
     pub(super) fn finish(&mut self, timeout: Option<Duration>) -> Result<()> {
-        self.stream.set_timeout(timeout);
+        let until = Deadline::new(timeout);
+        self.finish_within(&until).map_err(|error| until.name(error))
+    }
+
+    pub(super) fn close(mut self, timeout: Option<Duration>) -> Result<()> {
+        let until = Deadline::new(timeout);
+        let finished = self.finish_within(&until);
+        finished.and_then(|()| self.stream.close(until.left())).map_err(|error| until.name(error))
+    }
+
+    fn finish_within(&mut self, until: &Deadline) -> Result<()> {
         while self.taken < self.pending.len() {
+            self.stream.set_timeout(until.left());
             let before = self.stream.accepted();
             let sent = self.stream.send(&self.pending[self.taken..]);
             self.taken += (self.stream.accepted() - before) as usize;
             sent?;
         }
+        self.stream.set_timeout(until.left());
         self.stream.flush()?;
         self.forget();
         Ok(())
-    }
-
-    pub(super) fn close(mut self, timeout: Option<Duration>) -> Result<()> {
-        self.finish(timeout)?;
-        self.stream.close(timeout)
     }
 
     pub(super) fn try_close(&mut self) -> Result<()> {

@@ -96,6 +96,8 @@ impl ChannelListener {
                 Ok(Some(channel)) => return Ok(channel),
                 Err(error) => return Err(error),
             }
+            // A flood of requests that are rejected must not defeat the time-out.
+            until.check_between("request for a channel")?;
         }
     }
 

@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU8;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::core::polling::Polling;
+use crate::core::waiting::Deadline;
 use crate::error::{Error, Result};
 use crate::hamlyn::card::Card;
 use crate::hamlyn::manager::Buffer;
@@ -272,7 +273,7 @@ impl TagReceiver {
 
     /// Waits for a tag: for any, or for the one that is wanted.
     fn block(&mut self, timeout: Option<Duration>, wanted: Option<u32>) -> Result<u32> {
-        let start = Instant::now();
+        let until = Deadline::new(timeout);
         let found = match wanted {
             Some(tag) => self.get_specific_tag(tag)?,
             None => self.get_tag()?,
@@ -281,10 +282,7 @@ impl TagReceiver {
             return Ok(tag);
         }
         loop {
-            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Err(timed_out(timeout));
-            }
+            let left = until.check("tag")?;
             self.check_room()?;
             match self.queue.recv_block_with(self.polling, left) {
                 // What was here before has been looked through: only this one is news.

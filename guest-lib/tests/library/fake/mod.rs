@@ -106,6 +106,11 @@ impl Fake {
         (card.ports, card.answers) = (ports, Some(answers.iter().copied().collect()));
     }
 
+    /// How many requests for a name wait.
+    pub(crate) fn requests(&self, name: &str) -> usize {
+        self.0.lock().unwrap().names[name].0.len()
+    }
+
     /// What a host says to all who have asked it: 0 accepts, else why not (`HAMLYN_END_*`).
     pub(crate) fn answer(&self, host: u32, reason: u32) {
         for asked in self.0.lock().unwrap().asked.get(&host).into_iter().flatten().filter_map(Weak::upgrade) {

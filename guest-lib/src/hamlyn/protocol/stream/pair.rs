@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::{StreamOptions, StreamReceiver, StreamSender};
 use crate::core::connection::{Connection, End, EndReason, Listener, MAX_PRIVATE, Request};
 use crate::core::loss::PeerLoss;
+use crate::core::waiting::Deadline;
 use crate::error::{Error, Result};
 use crate::hamlyn::manager::Manager;
 use crate::hamlyn::seed::Seed;
@@ -109,14 +110,15 @@ impl StreamListener {
     /// # Errors
     /// Those of [`StreamListener::request`] and [`StreamRequest::accept`].
     pub fn accept(&self, timeout: Option<Duration>) -> Result<StreamPair> {
-        let start = Instant::now();
+        let until = Deadline::new(timeout);
         loop {
-            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
-            match self.request(left)?.accept() {
-                // Who asked has gone meanwhile.
+            match self.request(until.left())?.accept() {
+                // The asker has gone meanwhile.
                 Err(Error::Ended(_) | Error::NotConnected) => {}
                 other => return other,
             }
+            // A flood of requests that are rejected must not defeat the time-out.
+            until.check_between("stream")?;
         }
     }
 
@@ -126,10 +128,9 @@ impl StreamListener {
     /// # Errors
     /// Those of [`Listener::request`].
     pub fn request(&self, timeout: Option<Duration>) -> Result<StreamRequest> {
-        let start = Instant::now();
+        let until = Deadline::new(timeout);
         loop {
-            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
-            let request = self.listener.request(left)?;
+            let request = self.listener.request(until.left())?;
             match Seed::from_bytes(request.private()) {
                 Ok(seed) => {
                     let (manager, options) = (self.manager.clone(), self.options);
@@ -137,6 +138,7 @@ impl StreamListener {
                 }
                 Err(error) => request.reject(cut(&error.to_string()))?,
             }
+            until.check_between("request for a stream")?;
         }
     }
 }
