@@ -194,7 +194,7 @@ fn stores_arrive(lab: &Lab) -> Result<()> {
 
 #[test]
 fn who_may_not_map_is_told_why_and_changes_nothing() -> Result<()> {
-    let lab = shared_of("shrimp")?;
+    let lab = shrimp_lab(2)?;
     let (mut receiver, mut other) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (buffer, handle) = export(&mut receiver, 8192)?;
     let forged = text(&other.ask(&format!("forge {handle} 1234"))?, "handle");

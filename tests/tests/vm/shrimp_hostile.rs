@@ -21,7 +21,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::desk::Desk;
 use crate::shrimp::{arrives, both_are_usable, counter, desk, export, map, shrimp_lab};
-use crate::{lab_of, shared_of, text};
+use crate::{lab_of, text};
 
 /// What SHRIMP cards speak.
 const SHRIMP: Protocol = Protocol::of(NonZeroU8::new(2).unwrap());
@@ -246,7 +246,7 @@ fn plausible(random: &mut Xoshiro256PlusPlus) -> u32 {
 
 #[test]
 fn a_process_gets_nowhere_by_calls_pages_and_commands_that_it_may_not_use() -> Result<()> {
-    let lab = shared_of("shrimp")?;
+    let lab = shrimp_lab(2)?;
     let tried = lab.vm(0).run(["shrimp", "trespass"])?.finish()?;
     ensure!(tried == [json!({ "refused": 32, "succeeded": [] })], "{tried:?}");
     for (name, count) in
