@@ -117,7 +117,6 @@ void shrimp_cut_off(struct hamlyn_card *card)
 bool shrimp_is_cut_off(struct hamlyn_card *card, u32 host)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
-
 	u64 cut_off;
 
 	if (parts->cut_off & BIT_ULL(host)) {

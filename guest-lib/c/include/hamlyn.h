@@ -1238,7 +1238,7 @@ int hamlyn_end_point_create(const struct hamlyn_manager *manager,
                             struct hamlyn_end_point **end_point);
 
 /**
- * Closes an end point. When this has returned its receiver is not called any more, so the receiver must not call it itself. NULL is
+ * Closes an end point. After this returns, the library does not call the receiver; so the receiver must not call this. NULL is
  * nothing.
  */
 void hamlyn_end_point_destroy(struct hamlyn_end_point *end_point);

@@ -106,7 +106,7 @@ impl ReceiverClass for Class {
 
 impl Drop for hamlyn_end_point {
     fn drop(&mut self) {
-        // From here on C is not called, whoever still has the receiver.
+        // The class may live on elsewhere, but calls C no more from here on.
         *self.0.receiver() = None;
     }
 }
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn hamlyn_end_point_create(
     })
 }
 
-/// Closes an end point. When this has returned its receiver is not called any more, so the receiver must not call it itself. NULL is
+/// Closes an end point. After this returns, the library does not call the receiver; so the receiver must not call this. NULL is
 /// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_destroy(end_point: Option<Box<hamlyn_end_point>>) {

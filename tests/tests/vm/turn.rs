@@ -26,7 +26,7 @@ const MACHINES: usize = 4;
 static OWN: Mutex<usize> = Mutex::new(0);
 static GIVEN_BACK: Condvar = Condvar::new();
 
-/// The right to have so many machines, until this is dropped.
+/// Permission to run this many machines. Dropping it gives them back.
 pub(crate) struct Right(usize);
 
 impl Drop for Right {
