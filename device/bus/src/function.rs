@@ -241,12 +241,9 @@ pub trait Function {
         true
     }
 
-    /// An access has waited as long as it may. Returns whether the function takes it now; else it is answered without the function:
-    /// a read with ones, and a write is dropped.
-    fn overdue(&mut self, bus: &Bus) -> bool {
-        let _ = bus;
-        false
-    }
+    /// The access that waits has waited as long as it may. It is answered without the function: a read with ones, and a write is
+    /// dropped.
+    fn access_expired(&mut self) {}
 
     /// A trapped read; `data` has 1, 2, 4 or 8 bytes, all zero.
     fn bar_read(&mut self, bus: &Bus, read: BarRead, data: &mut [u8]) -> Answer;

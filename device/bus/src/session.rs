@@ -242,10 +242,7 @@ impl Session {
         if held.looks < LOOKS && !held.look(now, each) {
             return None;
         }
-        if turn.function.overdue(&turn.endpoint.bus) {
-            self.held = None;
-            return Some(true);
-        }
+        turn.function.access_expired();
         turn.endpoint.counters.expired_accesses += 1;
         if let Some(unsaid) = turn.log.turn() {
             let waited = turn.access_deadline;

@@ -183,16 +183,10 @@ pub trait Card {
         let _ = (ports, store);
     }
 
-    /// Whether the card takes a store now. While it does not, the processor that makes one waits where it is.
+    /// Whether the card takes a store now. While it does not, the processor that makes one waits where it is, and an access for
+    /// 4 s at most. A card that waits for a destination gives up earlier: one slow destination must not stop a whole machine.
     fn takes_stores(&self) -> bool {
         true
-    }
-
-    /// The machine has had to wait for [`Card::takes_stores`] most of the time for a second. The card gives up what it holds for
-    /// destinations that take nothing, or next to nothing, and tells that loss as any other: one slow destination must not
-    /// stop a whole machine. Called again after each further second.
-    fn stores_overdue(&mut self, ports: &Ports<'_>) {
-        let _ = ports;
     }
 
     /// The next page that the card begins to watch, or watches no more, by its number. Asked for after each other verb.

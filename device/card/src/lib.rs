@@ -8,4 +8,5 @@
 pub mod card;
 pub mod chassis;
 pub mod model;
+pub mod ordered;
 pub mod ports;

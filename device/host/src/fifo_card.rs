@@ -57,10 +57,6 @@ pub(crate) struct Seen {
     pub(crate) destination: Option<u16>,
     /// How long the card takes to take a packet or to send one.
     pub(crate) slowness: Duration,
-    /// How often it was told that its machine has had to wait too long.
-    pub(crate) overdue: usize,
-    /// It gives up what it holds then.
-    pub(crate) gives_up: bool,
 }
 
 impl Seen {
@@ -135,14 +131,6 @@ impl Card for Fifo {
 
     fn snooping_changed(&mut self, _: &Ports<'_>, snoops: bool) {
         self.seen().events.push(Event::Snoops(snoops));
-    }
-
-    fn stores_overdue(&mut self, _: &Ports<'_>) {
-        let mut seen = self.seen();
-        seen.overdue += 1;
-        if seen.gives_up {
-            seen.fifo = 0;
-        }
     }
 
     fn transmit(&mut self, _: &Ports<'_>, link: &mut dyn Link) -> Progress {

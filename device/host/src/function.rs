@@ -12,7 +12,6 @@ use hamlyn_card::ports::{Clock, Packet, Ports};
 
 use super::ports::{BusPorts, Pages, SystemClock};
 use super::snooping::Snooping;
-use super::standstill::Standstill;
 use super::uplink::{Neighbours, Uplink, Ways, source_of};
 
 /// BAR of the registers that cards of all models have.
@@ -33,7 +32,6 @@ pub(super) struct CardFunction {
     /// Of the access that waits at each function, once it has come: how many stores may have been made before it, and have not
     /// been taken.
     stores_before: [Option<usize>; FUNCTIONS],
-    standstill: Standstill,
 }
 
 /// A card's PCI functions, each with accesses in an order of its own.
@@ -124,8 +122,7 @@ fn widths(widths: card::Widths) -> Widths {
 impl CardFunction {
     pub(super) fn new(card: Box<dyn Card + Send>, uplink: Uplink, snooping: Option<Snooping>) -> Self {
         let (windows, late, stores_before) = (Pages::default(), VecDeque::new(), [None; FUNCTIONS]);
-        let standstill = Standstill::default();
-        Self { card, uplink, windows, late, snooping, stores_before, standstill }
+        Self { card, uplink, windows, late, snooping, stores_before }
     }
 
     /// The memory of a mapped BAR, once the bus has made it.
@@ -140,7 +137,6 @@ impl CardFunction {
         verb: impl FnOnce(&mut dyn Card, &Ports<'_>, &mut Uplink) -> T,
     ) -> T {
         let result = self.call(bus, verb);
-        self.standstill.note(self.card.takes_stores());
         if self.snooping.is_some() {
             self.tell_of_snooping(bus);
         }
@@ -220,14 +216,6 @@ impl CardFunction {
         ready
     }
 
-    /// An access has waited as long as it may: see [`Function::overdue`].
-    fn overdue_at(&mut self, bus: &Bus, function: usize) -> bool {
-        self.with_ports(bus, |card, ports, _| card.stores_overdue(ports));
-        let ready = self.is_ready_at(bus, function);
-        self.stores_before[function] = None;
-        ready
-    }
-
     pub(super) fn takes_stores(&self) -> bool {
         self.card.takes_stores()
     }
@@ -284,9 +272,6 @@ impl CardFunction {
         if let Some(snooping) = &mut self.snooping {
             snooping.tick();
         }
-        if self.standstill.is_overdue() {
-            self.with_ports(bus, |card, ports, _| card.stores_overdue(ports));
-        }
         if self.card.alarm().is_some_and(|alarm| alarm <= SystemClock.now()) {
             self.with_ports(bus, |card, ports, _| card.tick(ports));
         }
@@ -300,7 +285,7 @@ impl CardFunction {
     /// When the next tick is.
     pub(super) fn next_tick(&self) -> Option<Duration> {
         let door = self.snooping.as_ref().and_then(Snooping::alarm);
-        [self.card.alarm(), door, self.standstill.alarm()].into_iter().flatten().min()
+        [self.card.alarm(), door].into_iter().flatten().min()
     }
 
     fn read(&mut self, bus: &Bus, bar: usize, offset: u64, width: usize) -> Reading {
@@ -346,8 +331,8 @@ impl Function for CardFunction {
         self.is_ready_at(bus, FIRST)
     }
 
-    fn overdue(&mut self, bus: &Bus) -> bool {
-        self.overdue_at(bus, FIRST)
+    fn access_expired(&mut self) {
+        self.stores_before[FIRST] = None;
     }
 
     fn bar_read(&mut self, bus: &Bus, read: BarRead, data: &mut [u8]) -> Answer {
@@ -394,8 +379,8 @@ impl Function for DoorbellFunction<'_> {
         self.card.is_ready_at(self.bus, SECOND)
     }
 
-    fn overdue(&mut self, _: &Bus) -> bool {
-        self.card.overdue_at(self.bus, SECOND)
+    fn access_expired(&mut self) {
+        self.card.stores_before[SECOND] = None;
     }
 
     fn bar_read(&mut self, _: &Bus, read: BarRead, data: &mut [u8]) -> Answer {

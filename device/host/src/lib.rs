@@ -9,7 +9,6 @@
 //! | `station` | a card with its machine's server |
 //! | `function` | the card as the bus sees it, a PCI function |
 //! | `express` | the function that shows a card's express memory |
-//! | `standstill` | how long a card keeps its machine waiting |
 //! | `snooping` | what the card sees of its machine's stores, and the door of who tells of them |
 //! | `ports` | what the card reaches the world through, made of the bus and the link |
 //! | `uplink` | the link to the switch, made anew when the switch comes back |
@@ -31,7 +30,6 @@ pub mod rundir;
 mod signals;
 pub mod single;
 mod snooping;
-mod standstill;
 pub mod stat;
 mod station;
 pub mod switch;

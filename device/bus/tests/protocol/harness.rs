@@ -83,7 +83,7 @@ pub(crate) struct Scratch {
     /// How many more accesses it takes; none: any number.
     pub(crate) takes: Option<usize>,
     /// How often it was told that an access has waited as long as it may.
-    pub(crate) overdue: usize,
+    pub(crate) expired: usize,
 }
 
 impl Scratch {
@@ -97,9 +97,8 @@ impl Function for Scratch {
         self.takes != Some(0)
     }
 
-    fn overdue(&mut self, _: &Bus) -> bool {
-        self.overdue += 1;
-        self.takes != Some(0)
+    fn access_expired(&mut self) {
+        self.expired += 1;
     }
 
     fn bar_read(&mut self, _: &Bus, read: BarRead, data: &mut [u8]) -> Answer {

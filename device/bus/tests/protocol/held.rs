@@ -88,7 +88,7 @@ fn overdue_access_is_answered_without_the_function() {
     assert_eq!(replies.remove(0).ok(), [access(REGISTERS, 0x20, 4), vec![0xff; 4]].concat());
     assert_eq!(replies.remove(0).ok(), access(REGISTERS, 0, 4));
     assert_eq!(replies.remove(0).ok(), u64s(&[1]));
-    assert_eq!((harness.take_events(), harness.function.overdue), (vec![], 3));
+    assert_eq!((harness.take_events(), harness.function.expired), (vec![], 3));
     assert_eq!((harness.server.counters().expired_accesses, harness.server.is_held()), (3, false));
     // Once the function takes one again, all is as before.
     harness.function.takes = None;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use hamlyn_abi::shrimp::entry::SHRIMP_SYSTEM_PAGE;
 use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
-use hamlyn_card::ports::{Packet, Ports, VolatileSlice, barrier_before_overwriting};
+use hamlyn_card::ordered::write_in_order;
+use hamlyn_card::ports::{Packet, Ports};
 
 use super::arrivals::{Report, VECTOR};
 use super::packet::{Arrived, Coordinates, Fault, LARGEST, OVERHEAD};
@@ -151,9 +152,8 @@ impl ShrimpCard {
     ) -> Result<(), ShrimpStatistic> {
         let length = packet.data_length() as u64;
         let (address, is_reported) = self.place(source, packet.address, length)?;
-        // Who sees these bytes sees those of the packets before them.
-        barrier_before_overwriting();
-        let written = ports.dma.write(address, VolatileSlice::from(packet.data()));
+        // A processor that sees a word sees those before it, in this packet and in earlier ones.
+        let written = write_in_order(ports.dma, address, packet.data());
         written.map_err(|_| ShrimpStatistic::Discarded)?;
         self.count(ShrimpStatistic::PacketsDeposited);
         self.counters.add(ShrimpStatistic::BytesDeposited, length);

@@ -110,7 +110,7 @@ impl World<Shrimp> {
                 continue;
             };
             let expected = Write { address, bytes: letter.data };
-            let is = writes.pop_front();
+            let is = in_order(&mut writes, length as usize);
             ensure(is.as_ref() == Some(&expected), || {
                 format!("host {host}: from {source} comes {expected:x?}, and it wrote {is:x?}")
             })?;
@@ -126,6 +126,19 @@ impl World<Shrimp> {
         }
         ensure(writes.is_empty(), || format!("host {host}: it wrote more than arrived: {writes:x?}"))
     }
+}
+
+/// The next writes as one, while each is a word or less behind the one before, up to so many bytes.
+fn in_order(writes: &mut VecDeque<Write>, length: usize) -> Option<Write> {
+    let mut whole = writes.front().map(|first| Write { address: first.address, bytes: Vec::new() })?;
+    let follows = |whole: &Write, next: &Write| {
+        let end = whole.address + whole.bytes.len() as u64;
+        next.address == end && next.bytes.len() <= 8 && whole.bytes.len() + next.bytes.len() <= length
+    };
+    while writes.front().is_some_and(|next| follows(&whole, next)) {
+        whole.bytes.extend(writes.pop_front()?.bytes);
+    }
+    Some(whole)
 }
 
 impl Ledger {
