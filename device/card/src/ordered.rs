@@ -90,7 +90,8 @@ mod tests {
         let bytes: Vec<u8> = (1..=27).collect();
         let noted = Noted::default();
         write_in_order(&noted, 0x1003, &bytes).unwrap();
-        let places: Vec<(u64, usize)> = noted.0.borrow().iter().map(|(at, piece)| (*at, piece.len())).collect();
+        let places: Vec<(u64, usize)> =
+            noted.0.borrow().iter().map(|(at, piece)| (*at, piece.len())).collect();
         assert_eq!(places, [(0x1003, 1), (0x1004, 4), (0x1008, 8), (0x1010, 8), (0x1018, 4), (0x101c, 2)]);
         assert_eq!(noted.0.borrow().iter().flat_map(|(_, piece)| piece.clone()).collect::<Vec<u8>>(), bytes);
     }
