@@ -150,6 +150,7 @@ write_kit() {
   "qemu": "$(part "$CACHE/bin/qemu-system-x86_64")",
   "kernel": "$(part "$GUEST/vmlinux")",
   "initrd": "$(part "$image")",
+  "disk": "$(part "$GUEST/programs.img")",
   "module": "$(part "$MODULE")",
   "programs": "$(part "$BINARIES")",
   "extra_memory": $(extra_memory)

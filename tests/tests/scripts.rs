@@ -55,6 +55,7 @@ fn a_copied_tree_runs_its_own_parts() {
         "bin/qemu-system-x86_64",
         "guest/vmlinux",
         "guest/initrd.img",
+        "guest/programs.img",
         "root/usr/lib64/ld-linux-x86-64.so.2",
     ];
     for part in parts {
@@ -73,7 +74,7 @@ fn a_copied_tree_runs_its_own_parts() {
     for tree in [&first, &second] {
         let kit = Kit::read(&tree.join(".hamlyn/kit.json")).unwrap();
         let programs = kit.programs.canonicalize().unwrap();
-        for part in [&kit.qemu, &kit.kernel, &kit.initrd, &kit.module, &programs] {
+        for part in [&kit.qemu, &kit.kernel, &kit.initrd, &kit.disk.unwrap(), &kit.module, &programs] {
             assert!(part.starts_with(tree), "{} is not in {}", part.display(), tree.display());
         }
         let output = Command::new(&kit.qemu).arg("-version").output().unwrap();

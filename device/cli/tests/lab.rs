@@ -314,7 +314,7 @@ fn a_module_of_another_build_is_refused() {
     let other = folder.path().join("other.ko");
     fs::write(&other, module).unwrap();
     let file = folder.path().join("kit.json");
-    let parts = serde_json::json!({ "qemu": kit.qemu, "kernel": kit.kernel, "initrd": kit.initrd,
+    let parts = serde_json::json!({ "qemu": kit.qemu, "kernel": kit.kernel, "initrd": kit.initrd, "disk": kit.disk,
         "module": "other.ko", "programs": kit.programs });
     fs::write(&file, parts.to_string()).unwrap();
     let test = hamlyn(run.path(), &["driver-test"]).env("HAMLYN_KIT", &file).output().unwrap();

@@ -349,6 +349,7 @@ impl Builder {
             core: self.cores.get(index % self.cores.len().max(1)).copied(),
             kernel: kit.kernel.clone(),
             initrd: kit.initrd.clone(),
+            disk: kit.disk.clone(),
             append: self.words(index),
             card: card.socket.clone(),
             functions: self.functions(index, card)?,

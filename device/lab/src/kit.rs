@@ -17,8 +17,10 @@ pub struct Kit {
     pub qemu: PathBuf,
     /// The guest's kernel.
     pub kernel: PathBuf,
-    /// The guest's initial RAM disk, with the module and our programs.
+    /// The guest's initial RAM disk, with the module.
     pub initrd: PathBuf,
+    /// The disk of the guest's programs, which the initial RAM disk mounts.
+    pub disk: Option<PathBuf>,
     /// The kernel module alone.
     pub module: PathBuf,
     /// The folder of the programs that run on this machine: those of the guests, and `hamlyn`.
@@ -76,10 +78,11 @@ impl Kit {
         // Where the folder really is: its name may be a link, and "../target" is beside what that leads to.
         let file = file.canonicalize().with_context(|| format!("cannot find {}", file.display()))?;
         let folder = file.parent().unwrap_or(Path::new("/"));
-        for part in [&mut kit.qemu, &mut kit.kernel, &mut kit.initrd, &mut kit.module, &mut kit.programs] {
+        let parts = [&mut kit.qemu, &mut kit.kernel, &mut kit.initrd, &mut kit.module, &mut kit.programs];
+        for part in parts.into_iter().chain(&mut kit.disk) {
             *part = folder.join(&*part);
         }
-        for part in [&kit.qemu, &kit.kernel, &kit.initrd, &kit.programs] {
+        for part in [&kit.qemu, &kit.kernel, &kit.initrd, &kit.programs].into_iter().chain(&kit.disk) {
             if !part.exists() {
                 bail!(
                     "the kit {} names {}, which is missing: run ./scripts/prepare",
@@ -133,16 +136,17 @@ mod tests {
         for tree in [&one, &two] {
             fs::create_dir_all(tree.join("cache/guest")).unwrap();
             fs::create_dir_all(tree.join("target")).unwrap();
-            for part in ["cache/qemu", "cache/guest/kernel", "cache/guest/image"] {
+            for part in ["cache/qemu", "cache/guest/kernel", "cache/guest/image", "cache/guest/disk"] {
                 fs::write(tree.join(part), "").unwrap();
             }
-            let kit = json!({ "qemu": "qemu", "kernel": "guest/kernel", "initrd": "guest/image",
+            let kit = json!({ "qemu": "qemu", "kernel": "guest/kernel", "initrd": "guest/image", "disk": "guest/disk",
                 "module": "guest/module", "programs": "../target" });
             fs::write(tree.join("cache/kit.json"), kit.to_string()).unwrap();
         }
         for tree in [&one, &two] {
             let kit = Kit::read(&tree.join("cache/kit.json")).unwrap();
-            for part in [&kit.qemu, &kit.kernel, &kit.initrd, &kit.module, &kit.programs] {
+            let disk = kit.disk.as_ref().unwrap();
+            for part in [&kit.qemu, &kit.kernel, &kit.initrd, disk, &kit.module, &kit.programs] {
                 assert!(part.starts_with(tree), "{} is not in {}", part.display(), tree.display());
             }
             assert_eq!(kit.programs.canonicalize().unwrap(), tree.join("target"));

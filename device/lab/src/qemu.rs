@@ -186,6 +186,8 @@ pub(super) struct Machine {
     pub kernel: PathBuf,
     /// The initial RAM disk.
     pub initrd: PathBuf,
+    /// A disk that it only reads.
+    pub disk: Option<PathBuf>,
     /// Words added to the kernel's command line.
     pub append: String,
     /// The card's socket, where QEMU connects.
@@ -242,7 +244,9 @@ impl Machine {
             ("-chardev", listen("monitor", &self.monitor)),
             ("-qmp", "chardev:monitor".to_owned()),
         ];
-        for (option, value) in options {
+        let drive = |disk| format!("if=virtio,format=raw,readonly=on,file={}", path(disk));
+        let disk = self.disk.as_deref().map(|disk| ("-drive", drive(disk)));
+        for (option, value) in options.into_iter().chain(disk) {
             arguments.extend([option.to_owned(), value]);
         }
         arguments.extend(rest);
@@ -362,6 +366,7 @@ mod tests {
             core: None,
             kernel: path(),
             initrd: path(),
+            disk: None,
             append: String::new(),
             card: path(),
             functions,

@@ -1,12 +1,14 @@
 //! docs/your-program.md does what it says: programs built as it shows run in machines that `hamlyn up` started.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Lines};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use hamlyn_lab::{Kit, hamlyn};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -75,6 +77,7 @@ fn build_c(folder: &Path) -> Result<PathBuf> {
 struct Up {
     run: tempfile::TempDir,
     up: Child,
+    lines: Lines<BufReader<UnixStream>>,
     _turn: crate::Right,
 }
 
@@ -85,12 +88,37 @@ impl Up {
         fs::set_permissions(run.path(), fs::Permissions::from_mode(0o700))?;
         let mut command = Command::new(hamlyn()?);
         command.arg("up").args(arguments).env("HAMLYN_RUN", run.path());
-        let mut up = command.stdout(Stdio::piped()).spawn()?;
-        let output = up.stdout.take().context("no output")?;
-        let up = Up { run, up, _turn: turn };
-        let mut lines = BufReader::new(output).lines();
-        ensure!(lines.any(|line| line.is_ok_and(|line| line.contains("Ctrl-C here ends"))), "no machines");
+        let (output, input) = UnixStream::pair()?;
+        let input = OwnedFd::from(input);
+        let up = command.stdout(input.try_clone()?).stderr(input).spawn()?;
+        // It has the other end alone, so that its end is seen.
+        drop(command);
+        let mut up = Up { run, up, lines: BufReader::new(output).lines(), _turn: turn };
+        up.says("Ctrl-C here ends")?;
         Ok(up)
+    }
+
+    /// Waits until a line has these words.
+    fn says(&mut self, words: &str) -> Result<()> {
+        let found = self.lines.any(|line| line.is_ok_and(|line| line.contains(words)));
+        ensure!(found, "it ended before it said {words:?}");
+        Ok(())
+    }
+
+    /// The process of a card.
+    fn card(&self, socket: &str) -> Result<Pid> {
+        let mut children = String::new();
+        for thread in fs::read_dir(format!("/proc/{}/task", self.up.id()))? {
+            children += &fs::read_to_string(thread?.path().join("children"))?;
+        }
+        for child in children.split_whitespace() {
+            let words = fs::read_to_string(format!("/proc/{child}/cmdline"))?;
+            let mut words = words.split('\0');
+            if words.nth(1) == Some("card") && words.any(|word| word.ends_with(socket)) {
+                return Pid::from_raw(child.parse()?).context("no process");
+            }
+        }
+        bail!("no process serves {socket}");
     }
 
     fn command(&self, words: &[&str]) -> Result<Command> {
@@ -152,6 +180,17 @@ fn two_machines_also_speak_tcp_and_have_what_else_qemu_is_told() -> Result<()> {
     for number in ["0x0001", "0x0004"] {
         assert!(devices.lines().any(|line| line == number), "{devices}");
     }
+    Ok(())
+}
+
+#[test]
+fn card_that_dies_ends_its_own_machine_alone() -> Result<()> {
+    let mut up = Up::start(&["--isolate"])?;
+    kill_process(up.card("card1.sock")?, Signal::KILL)?;
+    up.says("vm1 has failed, the other machines go on")?;
+    up.output(&["exec", "vm0", "--", "hamlyn-info"])?;
+    kill_process(Pid::from_child(&up.up), Signal::INT)?;
+    assert_eq!(up.up.wait()?.code(), Some(1), "a machine failed");
     Ok(())
 }
 

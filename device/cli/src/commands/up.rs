@@ -118,6 +118,9 @@ fn start(args: &UpArgs, layout: &Layout, tell: impl Fn(&str) + 'static) -> anyho
             part.clone_from(other);
         }
     }
+    if args.initrd.is_some() {
+        kit.disk = None;
+    }
     let lab = args
         .machine
         .lab(args.count.into(), layout, &args.card)
