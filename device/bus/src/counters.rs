@@ -33,6 +33,12 @@ impl Counters {
         Command::ALL.iter().map(|command| (*command, self.by_command[*command as usize]))
     }
 
+    /// What was not done as it was asked, by name.
+    pub fn failures(&self) -> [(&'static str, u64); 3] {
+        let Counters { refused, expired_reads, expired_accesses, .. } = *self;
+        [("refused", refused), ("expired_reads", expired_reads), ("expired_accesses", expired_accesses)]
+    }
+
     pub(crate) fn count(&mut self, command: u16) {
         if let Some(count) = self.by_command.get_mut(usize::from(command)) {
             *count += 1;

@@ -323,8 +323,13 @@ impl Station {
         let servers =
             self.doorbells.iter().map(|doorbells| &doorbells.server).chain([&self.server]).chain(express);
         let mut messages = BTreeMap::new();
-        for (name, count) in servers.flat_map(|server| server.counters().messages()) {
-            *messages.entry(name.to_string()).or_insert(0) += count;
+        for counters in servers.map(|server| *server.counters()) {
+            let failures = counters.failures().map(|(name, count)| (name.to_owned(), count));
+            for (name, count) in
+                counters.messages().map(|(name, count)| (name.to_string(), count)).chain(failures)
+            {
+                *messages.entry(name).or_insert(0) += count;
+            }
         }
         let mut all = json!({
             "host": self.function.uplink.host(),

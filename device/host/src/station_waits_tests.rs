@@ -383,6 +383,7 @@ fn destination_that_takes_nothing_does_not_stop_its_senders_machine() {
     });
     let (client, bytes) = scene.done(doing);
     assert_eq!((scene.events(), bytes), (vec![], [0xff; 8]), "the card takes nothing");
+    assert_eq!(scene.station.counters()["bus"]["expired_accesses"], 3);
     // Once it takes something again, an access comes after the stores before it: none of those that expired is remembered.
     machine.tell(0, PAGE, b"next");
     scene.seen.lock().unwrap().fifo = 0;
