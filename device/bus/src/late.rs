@@ -2,6 +2,7 @@
 
 use crate::codec::{Header, RegionAccess, Reply};
 use crate::function::ReadToken;
+use crate::looks::Looks;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -30,7 +31,7 @@ struct LateRead {
     token: ReadToken,
     header: Header,
     access: RegionAccess,
-    due: Instant,
+    time: Looks,
 }
 
 /// The reads that wait, oldest first.
@@ -45,7 +46,7 @@ impl LateReads {
     }
 
     pub(crate) fn add(&mut self, token: ReadToken, header: Header, access: RegionAccess, deadline: Duration) {
-        self.reads.push_back(LateRead { token, header, access, due: Instant::now() + deadline });
+        self.reads.push_back(LateRead { token, header, access, time: Looks::new(Instant::now(), deadline) });
     }
 
     /// The reply to a read that waits.
@@ -59,10 +60,17 @@ impl LateReads {
         Ok(Reply::RegionRead(read.access, data.to_vec()).encode(&read.header))
     }
 
-    /// The replies, all ones, to reads that were due at `now`.
+    /// The replies, all ones, to reads whose time is over at `now`.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<Vec<u8>> {
-        let due = self.reads.partition_point(|read| read.due <= now);
-        self.reads.drain(..due).map(|read| all_ones(&read.header, read.access)).collect()
+        let mut replies = Vec::new();
+        self.reads.retain_mut(|read| {
+            let is_over = read.time.is_over(now);
+            if is_over {
+                replies.push(all_ones(&read.header, read.access));
+            }
+            !is_over
+        });
+        replies
     }
 
     /// The replies, all ones, to all reads that wait.
@@ -70,9 +78,9 @@ impl LateReads {
         self.reads.drain(..).map(|read| all_ones(&read.header, read.access)).collect()
     }
 
-    /// When the next one is due.
+    /// When to look at them again: the oldest is over first.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.reads.front().map(|read| read.due)
+        self.reads.front().map(|read| read.time.next())
     }
 }
 

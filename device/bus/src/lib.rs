@@ -28,6 +28,7 @@ mod function;
 mod gate;
 mod irq;
 mod late;
+mod looks;
 mod memory;
 mod refusal;
 mod server;

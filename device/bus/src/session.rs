@@ -10,6 +10,7 @@ use crate::endpoint::{AccessError, Endpoint, REGION_COUNT};
 use crate::function::{Answer, Function, ReadToken, ResetCause};
 use crate::irq::IRQ_TYPES;
 use crate::late::LateReads;
+use crate::looks::Looks;
 use crate::refusal::Refusal;
 use crate::shared_file::{Opened, SharedFileError};
 use crate::socket::{Connection, Message};
@@ -57,29 +58,7 @@ enum Work {
     /// A write that it is not ready for.
     Write(RegionAccess, Vec<u8>),
     /// A map that the client's porter opens.
-    Map { request: MapRequest, opened: Receiver<Result<Opened, SharedFileError>>, due: Instant },
-}
-
-/// How often a function that is not ready is looked at until an access has waited as long as it may. A process that was itself
-/// stopped for a while looks only once when it goes on, so the function has time to get ready.
-const LOOKS: u32 = 8;
-
-/// Looks at a function that is not ready for an access.
-#[derive(Debug)]
-struct Held {
-    next: Instant,
-    looks: u32,
-}
-
-impl Held {
-    /// Looks if it is time. Returns whether it was the last time.
-    fn look(&mut self, now: Instant, each: Duration) -> bool {
-        if now >= self.next {
-            self.looks += 1;
-            self.next = now + each;
-        }
-        self.looks >= LOOKS
-    }
+    Map { request: MapRequest, opened: Receiver<Result<Opened, SharedFileError>>, time: Looks },
 }
 
 /// How far a session got with its work.
@@ -123,7 +102,7 @@ pub(crate) struct Session {
     work: Option<(Header, Work)>,
     /// How long the function may still take to be ready for the work, if it was not when it was last asked. Kept until it takes an
     /// access: one that comes after others were given up waits no more.
-    held: Option<Held>,
+    held: Option<Looks>,
     /// A refused map is in the log: firmware maps and unmaps all memory many times, once is enough.
     map_refusal_reported: bool,
     /// What a person should know of its memory is in the log.
@@ -177,9 +156,9 @@ impl Session {
 
     /// When something has to be looked at unasked.
     pub(crate) fn alarm(&self) -> Option<Instant> {
-        let work = match self.work {
-            Some((_, Work::Map { due, .. })) => Some(due),
-            Some(_) => self.held.as_ref().map(|held| held.next),
+        let work = match &self.work {
+            Some((_, Work::Map { time, .. })) => Some(time.next()),
+            Some(_) => self.held.as_ref().map(Looks::next),
             None => None,
         };
         [self.late.next_due(), self.version_due, work].into_iter().flatten().min()
@@ -223,7 +202,7 @@ impl Session {
                 None => (Step::Waits, Ok(Outcome::Work(Work::Write(access, data)))),
             },
             Work::Writes(writes, count) => self.go_on_writing(writes, count, turn),
-            Work::Map { request, opened, due } => self.go_on_mapping(request, opened, due, turn),
+            Work::Map { request, opened, time } => self.go_on_mapping(request, opened, time, turn),
         };
         // An access that had to wait is in bounds: it cannot fail.
         self.settle(header, None, result, turn);
@@ -237,9 +216,8 @@ impl Session {
             self.held = None;
             return Some(true);
         }
-        let (now, each) = (Instant::now(), turn.access_deadline / LOOKS);
-        let held = self.held.get_or_insert(Held { next: now + each, looks: 0 });
-        if held.looks < LOOKS && !held.look(now, each) {
+        let now = Instant::now();
+        if !self.held.get_or_insert_with(|| Looks::new(now, turn.access_deadline)).is_over(now) {
             return None;
         }
         turn.function.access_expired();
@@ -285,13 +263,13 @@ impl Session {
         &mut self,
         request: MapRequest,
         opened: Receiver<Result<Opened, SharedFileError>>,
-        due: Instant,
+        mut time: Looks,
         turn: &mut Turn<'_>,
     ) -> (Step, Result<Outcome, Refusal>) {
         let result = match opened.try_recv() {
             Ok(result) => turn.endpoint.bus.dma.finish(request, result),
-            Err(TryRecvError::Empty) if Instant::now() < due => {
-                return (Step::Waits, Ok(Outcome::Work(Work::Map { request, opened, due })));
+            Err(TryRecvError::Empty) if !time.is_over(Instant::now()) => {
+                return (Step::Waits, Ok(Outcome::Work(Work::Map { request, opened, time })));
             }
             Err(_) => Err(MapError::Slow),
         };
@@ -439,7 +417,8 @@ impl Session {
             return Ok(Outcome::Reply(Reply::Done));
         };
         let opened = self.open(opening, turn.bell);
-        Ok(Outcome::Work(Work::Map { request, opened, due: Instant::now() + MAP_DEADLINE }))
+        let time = Looks::new(Instant::now(), MAP_DEADLINE);
+        Ok(Outcome::Work(Work::Map { request, opened, time }))
     }
 
     /// Says once that a large part of memory has no file, as a person may have left out one of several memory backends.
