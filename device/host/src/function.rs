@@ -10,7 +10,8 @@ use hamlyn_bus::{
 use hamlyn_card::card::{self, BarKind, Card, Posted, Progress, Reading};
 use hamlyn_card::ports::{Clock, Packet, Ports};
 
-use super::ports::{BusPorts, Pages, SystemClock};
+use super::clock::{CardClock, SystemClock};
+use super::ports::{BusPorts, Pages};
 use super::snooping::Snooping;
 use super::uplink::{Neighbours, Uplink, Ways, source_of};
 
@@ -26,6 +27,7 @@ pub(super) struct CardFunction {
     card: Box<dyn Card + Send>,
     pub(super) uplink: Uplink,
     windows: Pages,
+    clock: CardClock,
     /// Reads that the card answers later, the oldest first.
     late: VecDeque<LateRead>,
     snooping: Option<Snooping>,
@@ -122,7 +124,7 @@ fn widths(widths: card::Widths) -> Widths {
 impl CardFunction {
     pub(super) fn new(card: Box<dyn Card + Send>, uplink: Uplink, snooping: Option<Snooping>) -> Self {
         let (windows, late, stores_before) = (Pages::default(), VecDeque::new(), [None; FUNCTIONS]);
-        Self { card, uplink, windows, late, snooping, stores_before }
+        Self { card, uplink, windows, clock: CardClock::default(), late, snooping, stores_before }
     }
 
     /// The memory of a mapped BAR, once the bus has made it.
@@ -146,7 +148,7 @@ impl CardFunction {
     fn call<T>(&mut self, bus: &Bus, verb: impl FnOnce(&mut dyn Card, &Ports<'_>, &mut Uplink) -> T) -> T {
         let services = BusPorts(bus);
         let ports =
-            Ports { dma: &services, windows: &self.windows, interrupt: &services, clock: &SystemClock };
+            Ports { dma: &services, windows: &self.windows, interrupt: &services, clock: &self.clock };
         verb(self.card.as_mut(), &ports, &mut self.uplink)
     }
 
@@ -272,7 +274,7 @@ impl CardFunction {
         if let Some(snooping) = &mut self.snooping {
             snooping.tick();
         }
-        if self.card.alarm().is_some_and(|alarm| alarm <= SystemClock.now()) {
+        if self.card.alarm().is_some_and(|alarm| alarm <= self.clock.now()) {
             self.with_ports(bus, |card, ports, _| card.tick(ports));
         }
     }
@@ -282,10 +284,10 @@ impl CardFunction {
         Some(self.next_tick()?.saturating_sub(SystemClock.now()))
     }
 
-    /// When the next tick is.
+    /// When the next tick is, in the host's time.
     pub(super) fn next_tick(&self) -> Option<Duration> {
         let door = self.snooping.as_ref().and_then(Snooping::alarm);
-        [self.card.alarm(), door].into_iter().flatten().min()
+        [self.clock.plan(self.card.alarm()), door].into_iter().flatten().min()
     }
 
     fn read(&mut self, bus: &Bus, bar: usize, offset: u64, width: usize) -> Reading {

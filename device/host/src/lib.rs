@@ -10,6 +10,7 @@
 //! | `function` | the card as the bus sees it, a PCI function |
 //! | `express` | the function that shows a card's express memory |
 //! | `snooping` | what the card sees of its machine's stores, and the door of who tells of them |
+//! | `clock` | the cards' time, in which their process never stood |
 //! | `ports` | what the card reaches the world through, made of the bus and the link |
 //! | `uplink` | the link to the switch, made anew when the switch comes back |
 //! | [`stat`] | counters of running processes |
@@ -19,6 +20,7 @@
 //! Nothing here knows a command line, nor any model by name but the catalogue.
 
 pub mod catalogue;
+mod clock;
 pub mod ensemble;
 mod express;
 #[cfg(test)]

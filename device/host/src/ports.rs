@@ -1,11 +1,9 @@
 //! The card's ports, made of the bus's services and the fabric's link.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use hamlyn_bus::{Access, BAR_COUNT, Bus, DmaError, SharedPages};
-use hamlyn_card::ports::{Clock, Dma, DmaFault, Interrupt, Operation, VolatileSlice, Windows};
-use rustix::time::{ClockId, clock_gettime};
+use hamlyn_card::ports::{Dma, DmaFault, Interrupt, Operation, VolatileSlice, Windows};
 
 /// Guest memory and interrupt lines.
 pub(super) struct BusPorts<'a>(pub(super) &'a Bus);
@@ -44,16 +42,6 @@ impl Dma for BusPorts<'_> {
 
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {
         self.0.dma.change_u64(address, |word| operation.apply(word)).map_err(fault)
-    }
-}
-
-/// The host's clock, which does not start anew with the card's process.
-pub(crate) struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Duration {
-        let now = clock_gettime(ClockId::Monotonic);
-        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
     }
 }
 

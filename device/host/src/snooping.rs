@@ -19,7 +19,7 @@ use rustix::event::epoll;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::time::Timespec;
 
-use crate::ports::SystemClock;
+use crate::clock::SystemClock;
 
 /// Plugins that may wait to be let in.
 const BACKLOG: i32 = 8;

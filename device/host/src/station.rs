@@ -299,7 +299,7 @@ impl Station {
         self.function.alarm()
     }
 
-    /// When the next tick is, by the card's clock.
+    /// When the next tick is, in the host's time.
     pub(crate) fn next_tick(&self) -> Option<Duration> {
         self.function.next_tick()
     }

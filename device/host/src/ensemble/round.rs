@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use super::Options;
 use super::roster::{self, Set, Ticks};
 use crate::catalogue;
-use crate::ports::SystemClock;
+use crate::clock::SystemClock;
 use crate::station::{Carried, Socket, Station};
 use crate::switch;
 use crate::uplink::{Neighbours, Packets, Uplink};
@@ -161,7 +161,7 @@ impl Ensemble {
         sooner(-1, self.next_tick().map(|next| next.saturating_sub(SystemClock.now())))
     }
 
-    /// When the next tick is, by the cards' clock.
+    /// When the next tick is, in the host's time.
     pub(super) fn next_tick(&mut self) -> Option<Duration> {
         self.settle();
         self.ticks.next()
