@@ -62,6 +62,13 @@ void shrimp_raised(struct hamlyn_card *card, unsigned int vector)
 {
 	u32 pages[BATCH], found, i;
 
+	/*
+	 * The processor waits until the Outgoing FIFO drains (section 4): the card answers no load
+	 * before, and cuts off a destination that takes too long. Others need the lock meanwhile.
+	 */
+	if (vector == SHRIMP_VECTOR_OUTGOING)
+		readl(card->registers + SHRIMP_REG_OUT_FILL);
+
 	guard(mutex)(&card->lock);
 	if (!card->live)
 		return;
