@@ -179,7 +179,8 @@ struct shrimp_entry {
  * Loads and stores of 4 bytes, at the offset of the byte that they are about.
  *
  * A load says whether the engine for deliberate update is free: 0, or else SHRIMP_BUSY with the words that are left of the
- * transfer that it has, and SHRIMP_BASE if that was started at this very place.
+ * transfer that it has, and SHRIMP_BASE if that was started at this very place. The card reads a transfer in pieces and takes
+ * accesses between two of them, so the words that are left fall in steps.
  *
  * A store of n, 1 to SHRIMP_MAX_WORDS, starts a transfer of n words from there on. It must end in the page and in the part
  * of it. So a process compares with 0 and exchanges with n in one locked instruction until it finds 0 (section 4.3). A processor

@@ -47,8 +47,9 @@
 #define SHRIMP_IOC_UNMAP _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 3, struct hamlyn_object)
 
 /*
- * Sleeps while a word of an export is as it was. Argument: shrimp_wait. ETIMEDOUT; EINTR if a signal's handler has run;
- * EFAULT if the word's page has left, and the process has unmapped its address since; EBUSY if it leaves again and again.
+ * Sleeps until an arrival for a page of an export is reported. Argument: shrimp_wait. The process asks the card for the report itself,
+ * by the page's command page (shrimp_export.commands_offset). ETIMEDOUT; EINTR if a signal's handler has run; ENOENT if
+ * the export has ended.
  */
 #define SHRIMP_IOC_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 4, struct shrimp_wait)
 
@@ -93,6 +94,12 @@ struct shrimp_export {
 	__u32 export;
 	/* In: SHRIMP_POLICY_*, what becomes of its pages. */
 	__u32 policy;
+	/*
+	 * Out: where to map its command pages with mmap(2) of the same file, writable, shared: a page for each page that the buffer
+	 * touches, in order. By these the process asks to be told of the next arrival (section 4.2). A page that is not in memory is
+	 * brought back when its command page is touched.
+	 */
+	__u64 commands_offset;
 };
 
 /* Of an export: its pages stay in memory (the first policy of section 4.4). */
@@ -142,16 +149,22 @@ struct shrimp_map {
 	__u64 window_offset;
 };
 
-/* Which word to wait for. */
+/*
+ * Which reports to wait for.
+ *
+ * No report is missed in this order: take arrivals of the last call; store SHRIMP_REPORT_NEXT to the command page; load from
+ * there, so that the card has it; look at the memory; call.
+ */
 struct shrimp_wait {
-	/* In: byte of the export that the word begins at: the word must be aligned, in memory as well. */
-	__u64 offset;
 	/* In: nanoseconds, 0 to look only, or -1 for ever. */
 	__s64 timeout_ns;
 	/* In: the export. */
 	__u32 export;
-	/* In: the word as it was. The call returns when it is another. */
-	__u32 value;
+	/*
+	 * In: what the last call returned here, at first 0; the call returns when the number is another. Out: the number of reports for
+	 * the export's pages, modulo 2^32. A mapping that begins or comes back counts as well: before, its pages reported nothing.
+	 */
+	__u32 arrivals;
 };
 
 /* How a mapping stands. */

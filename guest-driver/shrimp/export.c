@@ -6,6 +6,9 @@
  * way, and if its pages were exported anew they would be taken for stores to that. So its pages stay
  * as they are until each mapper has said that it stores no more (section 4.4), or is lost: a host
  * that was lost has to ask anew for whatever it maps, behind all that it had sent.
+ *
+ * The process has the command pages of the export's pages, by which it asks for reports of arrivals
+ * (section 4.2). A page that leaves takes its command page with it.
  */
 #include <linux/random.h>
 
@@ -105,8 +108,9 @@ int shrimp_export(struct hamlyn_file *file, void *argument)
 	struct shrimp_export *answer = argument;
 	int ret;
 
-	if (answer->key || answer->export || answer->policy > SHRIMP_POLICY_PAGED || !answer->nodes ||
-	    !answer->length || answer->length > SHRIMP_MAX_BUFFER)
+	if (answer->key || answer->export || answer->commands_offset ||
+	    answer->policy > SHRIMP_POLICY_PAGED || !answer->nodes || !answer->length ||
+	    answer->length > SHRIMP_MAX_BUFFER)
 		return -EINVAL;
 	export = export_alloc(file, answer);
 	if (IS_ERR(export))
@@ -121,6 +125,7 @@ int shrimp_export(struct hamlyn_file *file, void *argument)
 	hamlyn_object_join(&export->object, SHRIMP_KIND_EXPORT);
 	answer->key = export->key;
 	answer->export = export->object.index;
+	answer->commands_offset = export->object.offset;
 	retain_and_null_ptr(export);
 	return 0;
 }
@@ -147,7 +152,7 @@ static void export_close(struct card_object *object)
 	struct shrimp_import *import;
 	u32 i;
 
-	WRITE_ONCE(object->open, false);
+	hamlyn_unmap_card(object, (u64)export->memory->count * HAMLYN_PAGE_SIZE);
 	shrimp_paging_end(export);
 	for (i = 0; i < export->memory->count; i++)
 		if (export->memory->page[i])
@@ -224,8 +229,47 @@ void shrimp_export_undo(struct hamlyn_file *file, void *argument)
 	shrimp_unexport(file, &object);
 }
 
+static int export_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
+{
+	if (offset || size != (u64)export_of(object)->memory->count * HAMLYN_PAGE_SIZE)
+		return -EINVAL;
+	return hamlyn_mmap_card(vma, object);
+}
+
+/* The command page; the spare page of one that will not come back. */
+static resource_size_t export_place(const struct card_object *object, u64 offset)
+{
+	const struct shrimp_export_object *export = export_of(object);
+	u32 page = offset / HAMLYN_PAGE_SIZE;
+
+	if (!export->memory->page[page])
+		return page_to_phys(object->file->spent);
+	return shrimp_parts(export->card)->memory +
+	       (u64)shrimp_pfn(export->memory, page) * HAMLYN_PAGE_SIZE;
+}
+
+/* A page whose address the process has unmapped does not come back. */
+static bool export_ready(struct card_object *object, u64 offset)
+{
+	const struct shrimp_export_object *export = export_of(object);
+	u32 page = offset / HAMLYN_PAGE_SIZE;
+
+	return export->memory->page[page] || !export->card->live ||
+	       test_bit(page, export->unmapped);
+}
+
+/* Brings the page back. If that fails for now, the process touches the command page again. */
+static void export_await(struct card_object *object, u64 offset, unsigned int state)
+{
+	shrimp_paging_bring(export_of(object), offset / HAMLYN_PAGE_SIZE);
+}
+
 const struct card_kind shrimp_export_kind = {
 	.close = export_close,
 	.release = export_release,
+	.mmap = export_mmap,
+	.place = export_place,
+	.ready = export_ready,
+	.await = export_await,
 	.free = export_free,
 };

@@ -132,7 +132,7 @@ static const struct card_call calls[] = {
 	{ SHRIMP_IOC_UNEXPORT, false, shrimp_unexport },
 	{ SHRIMP_IOC_MAP, true, shrimp_map, shrimp_map_undo },
 	{ SHRIMP_IOC_UNMAP, false, shrimp_unmap },
-	{ SHRIMP_IOC_WAIT, false, shrimp_wait },
+	{ SHRIMP_IOC_WAIT, true, shrimp_wait },
 	{ SHRIMP_IOC_STATE, true, shrimp_state },
 };
 

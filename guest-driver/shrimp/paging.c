@@ -112,6 +112,8 @@ static bool paging_release(struct shrimp_export_object *export)
 		if (left == export->memory->count)
 			return false;
 		__clear_bit(left, export->leaving);
+		hamlyn_withdraw(&export->object, (u64)left * HAMLYN_PAGE_SIZE,
+				HAMLYN_PAGE_SIZE);
 		page = shrimp_page_give_up(card, export->memory, left, export);
 		shrimp_parts(card)->given_up++;
 	}

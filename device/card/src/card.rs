@@ -147,10 +147,20 @@ impl Reading {
 pub enum Progress {
     /// Something was done; there may be more to do.
     Worked,
+    /// Something was done, and the rest is for the next turn: the machine's accesses come before it.
+    Yielded,
     /// The link has no room: try again when it has.
     LinkFull,
     /// There is nothing to send.
     Idle,
+}
+
+impl Progress {
+    /// Whether something was done.
+    #[must_use]
+    pub fn has_worked(self) -> bool {
+        matches!(self, Progress::Worked | Progress::Yielded)
+    }
 }
 
 /// A card of the family.

@@ -216,7 +216,7 @@ impl Station {
             }
             let stores = self.function.take_stores(bus, BATCH);
             let progress = self.function.transmit(bus, neighbours);
-            if went_on || received > 0 || stores > 0 || progress == Progress::Worked {
+            if went_on || received > 0 || stores > 0 || progress.has_worked() {
                 carried = Carried::Worked;
             } else if carried == Carried::Idle && progress == Progress::LinkFull {
                 carried = Carried::Full;

@@ -14,9 +14,9 @@ use hamlyn_fabric::express::{Form, Holding, Memory, Part, Shape};
 use hamlyn_fabric::{Geometry, HostId};
 use vfio_user::Client;
 
-use super::{Socket, Station};
+use super::{Carried, Socket, Station};
 use crate::rundir::{express_path, express_paths};
-use crate::uplink::{Packets, Uplink};
+use crate::uplink::{Alone, Packets, Uplink};
 
 /// What a test sees of the card.
 #[derive(Debug, Default)]
@@ -25,6 +25,9 @@ struct Seen {
     answers: Vec<(u64, u64)>,
     /// It answers when it ticks.
     ticks: bool,
+    /// How often it was to send something; and it leaves the rest for the next turn each time.
+    transmits: u32,
+    yields: bool,
 }
 
 /// A card whose registers say their own offset, twice, when it pleases.
@@ -69,7 +72,9 @@ impl Card for Slow {
     fn register_write(&mut self, _: &Ports<'_>, _: u8, _: u64, _: u8, _: u64) {}
 
     fn transmit(&mut self, _: &Ports<'_>, _: &mut dyn Link) -> Progress {
-        Progress::Idle
+        let mut seen = self.0.lock().unwrap();
+        seen.transmits += 1;
+        if seen.yields { Progress::Yielded } else { Progress::Idle }
     }
 
     fn packet_arrived(&mut self, _: &Ports<'_>, _: &Packet<'_>) {
@@ -226,4 +231,17 @@ fn a_read_that_had_to_wait_is_answered_when_the_card_has_its_value() {
         station.packet_arrived(&Packet { source: 1, bytes });
     });
     assert_eq!(by_a_packet, [0x10_0000_0010, 0x20], "by a packet");
+}
+
+#[test]
+fn card_that_yields_ends_the_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let seen = Arc::new(Mutex::new(Seen { yields: true, ..Seen::default() }));
+    let mut station = station(&seen, &folder.path().join("card.sock"));
+    for turn in 1..=3 {
+        assert_eq!(station.turn(&mut Alone), Carried::Worked, "it is not left to sleep");
+        assert_eq!(seen.lock().unwrap().transmits, turn);
+    }
+    seen.lock().unwrap().yields = false;
+    assert_eq!(station.turn(&mut Alone), Carried::Idle);
 }

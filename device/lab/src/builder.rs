@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Error, ensure};
-use hamlyn_host::catalogue::{self, Model};
+use hamlyn_host::catalogue::{self, Choice, Model};
 
 use super::network;
 use super::processes::Directory;
@@ -16,6 +16,10 @@ use super::{Accel, Accelerator, Added, Card, Host, Kit, Lab, Memory, Vm, image};
 
 /// More arguments for a machine's QEMU, from its index and the lab's directory.
 type QemuArgs = dyn Fn(usize, &Path) -> Vec<String>;
+
+/// Pages of a MiB, and the most entries of a card's page table.
+const PAGES_OF_MIB: u32 = 256;
+const MOST_PAGES: u32 = 1 << 24;
 
 /// What a lab shall consist of.
 pub struct Builder {
@@ -209,6 +213,7 @@ impl Builder {
         let cards = self.vms + self.spare_cards;
         self.models = catalogue::each(&self.models, cards)?;
         catalogue::check_together(&self.models)?;
+        self.cover_memory();
         let snooped = self.models[..self.vms].iter().any(|model| catalogue::is_snooped(model));
         let stores = self.snoop.decide(snooped, accelerator, stores::plugin())?;
         let directory = Directory::make()?;
@@ -263,6 +268,17 @@ impl Builder {
         let flag = "--handshake";
         if let Some(period) = host.handshake_ms.filter(|_| !self.card_args.iter().any(|word| word == flag)) {
             self.card_args.extend([flag.to_owned(), period.to_string()]);
+        }
+    }
+
+    /// Gives cards with a page table an entry for each page of their machines' memory, unless their arguments name a number.
+    fn cover_memory(&mut self) {
+        const PAGES: &str = "--pages";
+        let is_said = |word: &String| word.split('=').next() == Some(PAGES);
+        let have = |model: &&'static Model| Choice::of(model).get("pages").is_ok();
+        let (pages, default) = (self.memory.end() * PAGES_OF_MIB, Memory::DEFAULT.end() * PAGES_OF_MIB);
+        if pages > default && self.models.iter().all(have) && !self.card_args.iter().any(is_said) {
+            self.card_args.push(format!("{PAGES}={}", pages.min(MOST_PAGES)));
         }
     }
 

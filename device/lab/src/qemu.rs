@@ -42,6 +42,15 @@ impl Memory {
         Memory(self.0.saturating_add(mib).min(Memory::MOST))
     }
 
+    /// The end of the machine's memory on its bus, in MiB. A q35 machine has what does not fit below 4 GiB from there on.
+    pub(super) fn end(self) -> u32 {
+        const ABOVE: u32 = 4096;
+        /// A machine with so much has no more than [`BELOW`] below 4 GiB.
+        const SPLIT: u32 = 0xb00;
+        const BELOW: u32 = 2048;
+        if self.0 < SPLIT { ABOVE } else { ABOVE + self.0 - BELOW }
+    }
+
     /// Refuses a machine that could not boot from an image of so many bytes: its kernel would panic without a word.
     pub(super) fn check_image(self, length: u64) -> Result<(), String> {
         let image = u32::try_from(length.div_ceil(1 << 20)).unwrap_or(u32::MAX);
@@ -302,6 +311,13 @@ mod tests {
         assert_eq!("192".parse(), Ok(Memory(192)));
         for wrong in ["", "M", "x", "-1", "64M", "9999999G", "1T"] {
             assert!(wrong.parse::<Memory>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn large_memory_ends_above_4_gib() {
+        for (mib, end) in [(128, 4096), (2815, 4096), (2816, 4864), (4096, 6144)] {
+            assert_eq!(Memory::mib(mib).end(), end, "{mib} MiB");
         }
     }
 

@@ -21,11 +21,12 @@
 //! | `wait EXPORT OFFSET VALUE [SECONDS]` | the `value` that they have when it is another, or that there is none within so many (60) |
 //! | `check EXPORT OFFSET LENGTH SEED` | whether the pattern `arrived` |
 //! | `batter MAPPING ROUNDS` | how many transfers it has `started`: all pages of the buffer, one after the other, so often |
+//! | `watch MAPPING ROUNDS` | sends the first page so often; the words that were `left`, of its own transfers while under way |
 //! | `stream MAPPING COUNT` | `streamed`: so many items, and after each how many there are |
 //! | `follow EXPORT COUNT` | `followed`, once all of them have come, each before its number |
 //! | `flood MAPPING` | `flooding`: stores for ever, and says nothing more |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 use std::time::Duration;
 
@@ -143,6 +144,7 @@ impl Desk {
                 mapping.wait_until_sent(Some(PATIENCE))?;
                 Ok(json!({ "started": rounds * length.div_ceil(4096) }))
             }
+            ["watch", _, rounds] => watch(mapping, rounds.parse()?),
             ["own", _, offset] => Ok(json!({ "value": mapping.load_u32(offset.parse()?)? })),
             ["state", _] => Ok(json!({ "state": state_name(mapping.state()?) })),
             ["stream", _, count] => stream::stream(mapping, count.parse()?),
@@ -176,6 +178,24 @@ impl Desk {
         let found = self.mappings.get(&number.parse()?);
         Ok(found.ok_or_else(|| format!("there is no mapping {number}"))?)
     }
+}
+
+/// Sends the first page, and looks at the engine until it has read all of it.
+fn watch(mapping: &SendBuffer, rounds: u32) -> Outcome<Value> {
+    let mut left = BTreeSet::new();
+    for _ in 0..rounds {
+        mapping.send(0, 4096)?;
+        let mut before = 1024;
+        while let Some(underway) = mapping.underway(0)?.filter(|underway| underway.is_base) {
+            if underway.words_left > before {
+                return Err(format!("{} words are left, after {before}", underway.words_left).into());
+            }
+            before = underway.words_left;
+            left.insert(before);
+        }
+    }
+    mapping.wait_until_sent(Some(PATIENCE))?;
+    Ok(json!({ "left": left }))
 }
 
 fn mode_of(name: &str) -> Outcome<Mode> {

@@ -98,11 +98,12 @@ impl Ground {
             nodes: 1 << self.host,
             ..ShrimpExport::default()
         };
-        let exports: [(&str, ShrimpExport, Errno); 5] = [
+        let exports: [(&str, ShrimpExport, Errno); 6] = [
             ("no bytes", ShrimpExport { length: 0, ..fresh }, Errno::INVAL),
             ("no hosts", ShrimpExport { nodes: 0, ..fresh }, Errno::INVAL),
             ("a key of its own choice", ShrimpExport { key: 1, ..fresh }, Errno::INVAL),
             ("a number of its own choice", ShrimpExport { export: 7, ..fresh }, Errno::INVAL),
+            ("commands of its own choice", ShrimpExport { commands_offset: 4096, ..fresh }, Errno::INVAL),
             ("a page twice", ShrimpExport { address: self.exported.address(), ..fresh }, Errno::BUSY),
         ];
         for (what, mut argument, error) in exports {
@@ -141,19 +142,21 @@ impl Ground {
             let done = self.device.card_call::<SHRIMP_IOC_UNMAP, _>(&mut object, &[]);
             attempts.must_fail("ending another's", done, &[Errno::NOENT]);
         }
-        for (offset, error) in
-            [(1, Errno::INVAL), (LENGTH as u64, Errno::INVAL), (u64::MAX - 3, Errno::INVAL)]
-        {
-            let mut wait = ShrimpWait { offset, export: self.export.export, ..ShrimpWait::default() };
+        for (export, timeout_ns, error) in [
+            (self.export.export, -2, Errno::INVAL),
+            (self.export.export + 1, 0, Errno::NOENT),
+            (u32::MAX, 0, Errno::NOENT),
+        ] {
+            let mut wait = ShrimpWait { timeout_ns, export, arrivals: 0 };
             let done = self.device.card_call::<SHRIMP_IOC_WAIT, _>(&mut wait, &[]);
-            attempts.must_fail("waiting for a word beyond", done, &[error]);
+            attempts.must_fail("waiting for another's arrivals", done, &[error]);
         }
         Ok(())
     }
 
     /// Pages that are not this file's, or not so many.
     fn map_wrongly(&self, attempts: &mut Attempts, other: &Device) {
-        let own = [self.mapping.commands_offset, self.mapping.window_offset];
+        let own = [self.mapping.commands_offset, self.mapping.window_offset, self.export.commands_offset];
         for offset in own {
             for (what, at, pages) in [
                 ("a page more", offset, 4),
@@ -213,6 +216,11 @@ impl Ground {
         window.store_u32(last + REST, 0x5555_5555);
         window.store_word(last + PAGE - 1, 0x55_u8);
         window.store_u64(last + REST - 4, u64::MAX);
+        // An export's command pages ask for reports, and start or change nothing: its pages are not mapped out.
+        let receiving = pages(self.export.commands_offset)?;
+        for value in [1, SHRIMP_MAX_WORDS, SHRIMP_SET_MODE + SHRIMP_MODE_SINGLE, SHRIMP_REPORT_NEXT + 1] {
+            receiving.store_u32(0, value);
+        }
         // A load behind them: all are carried out or refused by now.
         if commands.load_u32(0) != 0 {
             attempts.succeeded.push("a transfer has begun".into());
@@ -234,21 +242,41 @@ impl Ground {
         }
     }
 
-    /// What is right still works.
+    /// What is right still works: an arrival is reported to a process that has asked for it by its command page.
     fn still_serves(&self) -> Outcome {
-        let commands = self.device.map(self.mapping.commands_offset, 3 * PAGE, Access::ReadWrite)?;
-        self.mapped.store_u32(PAGE, 0x600d_600d);
-        while commands.compare_exchange_u32(PAGE, 0, 1).is_err() {}
-        let mut wait = ShrimpWait {
-            offset: PAGE as u64,
-            timeout_ns: 10_000_000_000,
-            export: self.export.export,
-            value: self.exported.load_u32(PAGE),
-        };
-        if wait.value != 0x600d_600d {
-            self.device.card_call::<SHRIMP_IOC_WAIT, _>(&mut wait, &[])?;
+        let asking = self.device.map(self.export.commands_offset, 3 * PAGE, Access::ReadWrite)?;
+        let mut before = ShrimpWait { export: self.export.export, ..ShrimpWait::default() };
+        // The mapping has begun, which counts.
+        self.device.card_call::<SHRIMP_IOC_WAIT, _>(&mut before, &[])?;
+        self.send_word(0x600d_0001)?;
+        while self.exported.load_u32(PAGE) != 0x600d_0001 {
+            std::thread::yield_now();
         }
+        let mut unasked = before;
+        let done = self.device.card_call::<SHRIMP_IOC_WAIT, _>(&mut unasked, &[]);
+        if done.err().and_then(|error| error.raw_os_error()) != Some(Errno::TIMEDOUT.raw_os_error()) {
+            return Err("an arrival was reported that the process has not asked for".into());
+        }
+        asking.store_u32(PAGE, SHRIMP_REPORT_NEXT);
+        // The card has the command when this is answered.
+        let _ = asking.load_u32(PAGE);
+        self.send_word(0x600d_0002)?;
+        let mut wait = ShrimpWait { timeout_ns: 60_000_000_000, ..before };
+        self.device.card_call::<SHRIMP_IOC_WAIT, _>(&mut wait, &[])?;
         let found = self.exported.load_u32(PAGE);
-        if found == 0x600d_600d { Ok(()) } else { Err(format!("{found:#x} has arrived").into()) }
+        let reports = wait.arrivals.wrapping_sub(before.arrivals);
+        if (found, reports) == (0x600d_0002, 1) {
+            Ok(())
+        } else {
+            Err(format!("{found:#x} has arrived, and {reports} arrivals were reported").into())
+        }
+    }
+
+    /// Sends a word of the second page by deliberate update.
+    fn send_word(&self, value: u32) -> Outcome {
+        let commands = self.device.map(self.mapping.commands_offset, 3 * PAGE, Access::ReadWrite)?;
+        self.mapped.store_u32(PAGE, value);
+        while commands.compare_exchange_u32(PAGE, 0, 1).is_err() {}
+        Ok(())
     }
 }

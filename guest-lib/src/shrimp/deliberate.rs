@@ -59,10 +59,35 @@ impl Transfer {
     }
 }
 
+/// The transfer that the card's engine has, as a command page describes it (section 4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Underway {
+    /// Words of 4 bytes that the engine has still to read.
+    pub words_left: u32,
+    /// Whether the transfer was started at the place that was asked about: the BASE flag.
+    pub is_base: bool,
+}
+
+impl Underway {
+    /// `None` for what the command page says of a free engine.
+    fn of(answer: u32) -> Option<Self> {
+        (answer != 0).then_some(Self { words_left: answer & SHRIMP_LEFT, is_base: answer & SHRIMP_BASE != 0 })
+    }
+}
+
 impl Outlet {
     /// Whether the engine is free.
     pub(super) fn is_free(&self) -> bool {
         self.commands.load_u32_acquire(0) == 0
+    }
+
+    /// What the engine is doing, asked at a byte of the buffer.
+    pub(super) fn underway(&self, offset: usize) -> Result<Option<Underway>> {
+        let at = self.at(offset, WORD)?;
+        multiple("offset", offset, WORD)?;
+        multiple("place in the page", at, WORD)?;
+        Ok(Underway::of(self.commands.load_u32_acquire(at)))
     }
 
     /// Starts the transfer of these bytes, page by page: while the engine has one the next is prepared. `alive` is asked from time to
@@ -169,6 +194,20 @@ mod tests {
         assert_eq!(pages.commands.load_u32(2 * PAGE), 3);
         let told = (0..4 * PAGE).step_by(4).filter(|at| pages.commands.load_u32(*at) != 0);
         assert_eq!(told.count(), 3);
+    }
+
+    #[test]
+    fn engine_is_described_at_each_place() {
+        let pages = outlet(8, 100, false, SHRIMP_MODE_DELIBERATE);
+        assert_eq!(pages.outlet.underway(4).unwrap(), None);
+        pages.commands.store_u32(12, SHRIMP_BUSY | SHRIMP_BASE | 768);
+        pages.commands.store_u32(16, SHRIMP_BUSY | 768);
+        let described = |offset| pages.outlet.underway(offset).unwrap().unwrap();
+        assert_eq!(described(4), Underway { words_left: 768, is_base: true });
+        assert_eq!(described(8), Underway { words_left: 768, is_base: false });
+        for offset in [2, 100, usize::MAX] {
+            assert!(pages.outlet.underway(offset).is_err(), "{offset}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! | commands by memory: another mode for a page | 4.2 | [`SendBuffer::set_mode`] |
 //! | an interrupt when data arrives for a page | 4.2 | [`ReceiveBuffer::wait`] |
 //! | deliberate update by CMPXCHG; several pages one after the other; back-off by the words that are left | 4.3 | [`SendBuffer::send`] |
-//! | whether the engine is free, or done with a transfer | 4.3 | [`SendBuffer::is_free`], [`SendBuffer::wait_until_sent`] |
+//! | whether the engine is free, or done with a transfer | 4.3 | [`SendBuffer::is_free`], [`SendBuffer::underway`], [`SendBuffer::wait_until_sent`] |
 //! | message-passing primitives | 5.2 | [`primitives`] |
 //! | pages with incoming mappings stay in memory, or leave and come back | 4.4 | [`Card::export`], [`Card::export_paged`] |
 //! | mappings that their owner ends | 4.4 | [`SendBuffer::state`] |
@@ -48,6 +48,7 @@ mod send_buffer;
 mod shared;
 
 pub use self::card::{Card, CardInfo, Shrimp};
+pub use self::deliberate::Underway;
 pub use self::handle::{Handle, HandleError};
 pub use self::mapping_error::MappingError;
 pub use self::outlet::Pointers;

@@ -1,12 +1,15 @@
 //! Memory that others store to.
 
+use std::hint::black_box;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::shrimp::memory::SHRIMP_REPORT_NEXT;
 use hamlyn_abi::shrimp::uapi::*;
 use hamlyn_abi::uapi::HamlynObject;
-use hamlyn_sys::Word;
+use hamlyn_sys::{Access, Mapping, Word};
 use rustix::io::Errno;
 
 use super::card::Shrimp;
@@ -15,7 +18,7 @@ use super::mapping_error::{BEYOND_TABLE, OTHER_ADDRESSES, errno};
 use crate::core::attach::CardAttachment;
 use crate::core::device::{Node, nanoseconds};
 use crate::core::memory::Memory;
-use crate::core::place::aligned;
+use crate::core::place::{PAGE, aligned};
 use crate::core::polling::Polling;
 use crate::error::{Error, Result, at_most, inside};
 
@@ -32,6 +35,10 @@ pub struct ReceiveBuffer {
     export: u32,
     key: u64,
     memory: Arc<Memory>,
+    /// The command pages of its pages.
+    commands: Arc<Mapping>,
+    /// The number of reports that the driver has told of last.
+    reports: AtomicU32,
 }
 
 impl ReceiveBuffer {
@@ -47,7 +54,11 @@ impl ReceiveBuffer {
         let action = format!("export {length} bytes");
         node.create::<SHRIMP_IOC_EXPORT, _>(&action, SHRIMP_SHARE_EXPORTS, &mut made, &[&memory])
             .map_err(|error| refused(node, length, action, error))?;
-        Ok(Self { node: node.clone(), export: made.export, key: made.key, memory: Arc::new(memory) })
+        let pages = memory.len().next_multiple_of(PAGE);
+        let commands = node.map("command pages", made.commands_offset, pages, Access::ReadWrite);
+        let commands = commands.inspect_err(|_| unexport(node, made.export))?;
+        let (export, key, memory) = (made.export, made.key, Arc::new(memory));
+        Ok(Self { node: node.clone(), export, key, memory, commands, reports: AtomicU32::new(0) })
     }
 
     /// How many bytes it has.
@@ -112,8 +123,8 @@ impl ReceiveBuffer {
     }
 
     /// Sleeps while the four bytes at `offset`, a multiple of 4, are `value`, and says what they are then. It looks at them for a
-    /// moment before it does. `None` waits for ever. (Section 4.2: a process may ask to be interrupted at the next arrival for a
-    /// page.)
+    /// moment before it does. `None` waits for ever. (Section 4.2: the process asks the card by the page's command page to be
+    /// interrupted at the next arrival there, and sleeps in the driver until then.)
     ///
     /// That its writer is gone is nothing that arrives: keep a connection, or give a time-out.
     ///
@@ -125,25 +136,41 @@ impl ReceiveBuffer {
         let look = || Some(self.load::<u32>(offset)).filter(|now| *now != value);
         let mut found = Polling::default().look(look);
         while found.is_none() {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let mut wait = ShrimpWait {
-                offset: offset as u64,
-                timeout_ns: nanoseconds(left),
-                export: self.export,
-                value,
-            };
-            match self.node.call::<SHRIMP_IOC_WAIT, _>("wait for a word of an export", &mut wait, &[]) {
-                // A signal: there may be time left.
-                Err(error) if errno(&error) == Some(Errno::INTR) && left != Some(Duration::ZERO) => {}
-                Err(error) if matches!(errno(&error), Some(Errno::TIMEDOUT | Errno::INTR)) => {
-                    let after = timeout.unwrap_or_default();
-                    return look().ok_or(Error::TimedOut { what: "other value of a word", after });
-                }
-                result => result?,
-            }
+            let reports = self.reports.load(Ordering::Acquire);
+            self.report_next(offset);
+            // What arrived before the card was asked is there now; what arrives later is reported.
             found = look();
+            if found.is_none() {
+                let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+                let in_time = self.await_report(reports, left)?;
+                found = look();
+                if found.is_none() && !in_time {
+                    let after = timeout.unwrap_or_default();
+                    return Err(Error::TimedOut { what: "other value of a word", after });
+                }
+            }
         }
         Ok(found.unwrap_or(value))
+    }
+
+    /// Asks the card to report the next arrival for the page of a byte (section 4.2); it has the command when this returns.
+    fn report_next(&self, offset: usize) {
+        let page = offset / PAGE * PAGE;
+        self.commands.store_u32_release(page, SHRIMP_REPORT_NEXT);
+        black_box(self.commands.load_u32_acquire(page));
+    }
+
+    /// Sleeps while the driver has counted so many reports. Returns false if the time is over.
+    fn await_report(&self, reports: u32, left: Option<Duration>) -> Result<bool> {
+        let mut wait = ShrimpWait { timeout_ns: nanoseconds(left), export: self.export, arrivals: reports };
+        match self.node.call::<SHRIMP_IOC_WAIT, _>("wait for an arrival in an export", &mut wait, &[]) {
+            Ok(()) => self.reports.store(wait.arrivals, Ordering::Release),
+            // A signal: there may be time left.
+            Err(error) if errno(&error) == Some(Errno::INTR) => {}
+            Err(error) if errno(&error) == Some(Errno::TIMEDOUT) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        Ok(left != Some(Duration::ZERO))
     }
 
     pub(super) fn memory(&self) -> &Arc<Memory> {
@@ -205,10 +232,14 @@ words! {
 
 impl Drop for ReceiveBuffer {
     fn drop(&mut self) {
-        let mut object = HamlynObject { index: self.export, ..HamlynObject::default() };
-        // If it fails the card has gone, and the export with it.
-        let _ = self.node.call::<SHRIMP_IOC_UNEXPORT, _>("take an export back", &mut object, &[]);
+        unexport(&self.node, self.export);
     }
+}
+
+/// If it fails the card has gone, and the export with it.
+fn unexport(node: &Node<Shrimp>, export: u32) {
+    let mut object = HamlynObject { index: export, ..HamlynObject::default() };
+    let _ = node.call::<SHRIMP_IOC_UNEXPORT, _>("take an export back", &mut object, &[]);
 }
 
 /// What the driver says of memory that it did not take.

@@ -10,6 +10,7 @@ use hamlyn_sys::Access;
 use rustix::io::Errno;
 
 use super::card::Shrimp;
+use super::deliberate::Underway;
 use super::handle::Handle;
 use super::mapping_error::{MappingError, errno, explain};
 use super::outlet::{Outlet, Pointers};
@@ -270,6 +271,15 @@ impl SendBuffer {
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.outlet.is_free()
+    }
+
+    /// Returns the transfer that the engine has, asked at the byte at `offset`, a multiple of 4; `None` if the engine is free. The
+    /// card reads a transfer in pieces of `update-size` bytes, so the words that are left fall in steps (section 4.3).
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`], [`Error::Misaligned`].
+    pub fn underway(&self, offset: usize) -> Result<Option<Underway>> {
+        self.outlet.underway(offset)
     }
 
     /// Waits until the card has read all that [`SendBuffer::send`] was called for: then memory may be changed, and what is stored now

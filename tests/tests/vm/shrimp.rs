@@ -192,6 +192,24 @@ fn stores_arrive(lab: &Lab) -> Result<()> {
     receiver.fails(&format!("wait {buffer} 5000 19 1"), "no other value of a word within 1s")
 }
 
+/// With a card that has no options: the engine reads a page in pieces, and a program sees it between two of them.
+#[test]
+fn words_left_are_seen_while_a_page_is_sent() -> Result<()> {
+    let lab = shared_of("shrimp")?;
+    let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (buffer, handle) = export(&mut receiver, 4096)?;
+    let mapping = map(&mut sender, &handle, "0 4096", "deliberate")?;
+    sender.expect(&format!("fill {mapping} 0 4096 4"), &json!({ "filled": 4096 }))?;
+    let seen = || {
+        let answer = sender.ask(&format!("watch {mapping} 200"))?;
+        let left = answer["left"].as_array().with_context(|| answer.to_string())?;
+        ensure!(left.iter().all(|left| [256, 512, 768].map(Value::from).contains(left)), "{answer}");
+        Ok(!left.is_empty())
+    };
+    eventually(seen, "a transfer is seen under way")?;
+    receiver.expect(&format!("check {buffer} 0 4096 4"), &json!({ "arrived": true }))
+}
+
 #[test]
 fn who_may_not_map_is_told_why_and_changes_nothing() -> Result<()> {
     let lab = shrimp_lab(2)?;

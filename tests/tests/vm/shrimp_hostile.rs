@@ -248,9 +248,9 @@ fn plausible(random: &mut Xoshiro256PlusPlus) -> u32 {
 fn a_process_gets_nowhere_by_calls_pages_and_commands_that_it_may_not_use() -> Result<()> {
     let lab = shrimp_lab(2)?;
     let tried = lab.vm(0).run(["shrimp", "trespass"])?.finish()?;
-    ensure!(tried == [json!({ "refused": 32, "succeeded": [] })], "{tried:?}");
+    ensure!(tried == [json!({ "refused": 37, "succeeded": [] })], "{tried:?}");
     for (name, count) in
-        [("transfers_refused", 7), ("writes_back", 3), ("commands_mapped_refused", 8), ("stores_refused", 3)]
+        [("transfers_refused", 9), ("writes_back", 3), ("commands_mapped_refused", 10), ("stores_refused", 3)]
     {
         let counted = counter(&lab, 0, name)?;
         ensure!(counted == count, "{name}: {counted}, not {count}");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use hamlyn_host::catalogue;
-use hamlyn_lab::{Builder, Lab, Snoop};
+use hamlyn_lab::{Builder, Lab, Memory, Snoop};
 use serde_json::json;
 
 use crate::shrimp::{arrives, both_are_usable, counter, desk, export, map, nothing_is_left, shrimp_lab};
@@ -178,6 +178,22 @@ fn driver_is_unbound_while_a_process_has_a_mapping_mapped() -> Result<()> {
     drop(sender);
     let usable = || Ok(both_are_usable(&lab).is_ok());
     eventually(usable, "the card is usable once it is bound again")
+}
+
+/// A machine with 5 GiB has most of its memory above 4 GiB, and its kernel gives that to processes first.
+#[test]
+fn memory_above_4_gib_is_mapped() -> Result<()> {
+    let large = |vms| Ok::<_, anyhow::Error>(builder(vms)?.memory(Memory::mib(5120)));
+    let lab = lab_of(large(2)?);
+    let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (buffer, handle) = export(&mut receiver, 8192)?;
+    let mapping = map(&mut sender, &handle, "0 8192", "single")?;
+    sender.expect(&format!("fill {mapping} 0 8192 3"), &json!({ "filled": 8192 }))?;
+    let check = format!("check {buffer} 0 8192 3");
+    eventually(|| Ok(receiver.ask(&check)?["arrived"] == true), "all of it arrives")?;
+    // The same memory lies behind a table for 4 GiB.
+    let lab = lab_of(large(1)?.card_args(["--pages", "1048576"]));
+    desk(&lab, 0)?.fails("export 8192 0", "lies behind the card's page table")
 }
 
 #[test]

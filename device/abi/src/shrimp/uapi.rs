@@ -29,8 +29,9 @@ pub const SHRIMP_IOC_UNEXPORT: u32 = card_call::<HamlynObject>(SHRIMP_MODEL, 1);
 pub const SHRIMP_IOC_MAP: u32 = card_call::<ShrimpMap>(SHRIMP_MODEL, 2);
 /// Ends a mapping. Argument: [`HamlynObject`]. When it returns nothing more is sent.
 pub const SHRIMP_IOC_UNMAP: u32 = card_call::<HamlynObject>(SHRIMP_MODEL, 3);
-/// Sleeps while a word of an export is as it was. Argument: [`ShrimpWait`]. `ETIMEDOUT`; `EINTR` if a signal's handler has run;
-/// `EFAULT` if the word's page has left, and the process has unmapped its address since; `EBUSY` if it leaves again and again.
+/// Sleeps until an arrival for a page of an export is reported. Argument: [`ShrimpWait`]. The process asks the card for the report itself,
+/// by the page's command page ([`ShrimpExport::commands_offset`]). `ETIMEDOUT`; `EINTR` if a signal's handler has run; `ENOENT` if
+/// the export has ended.
 pub const SHRIMP_IOC_WAIT: u32 = card_call::<ShrimpWait>(SHRIMP_MODEL, 4);
 /// Says whether a mapping still leads somewhere. Argument: [`ShrimpState`].
 pub const SHRIMP_IOC_STATE: u32 = card_call::<ShrimpState>(SHRIMP_MODEL, 5);
@@ -78,6 +79,10 @@ pub struct ShrimpExport {
     pub export: u32,
     /// In: `SHRIMP_POLICY_*`, what becomes of its pages.
     pub policy: u32,
+    /// Out: where to map its command pages with `mmap(2)` of the same file, writable, shared: a page for each page that the buffer
+    /// touches, in order. By these the process asks to be told of the next arrival (section 4.2). A page that is not in memory is
+    /// brought back when its command page is touched.
+    pub commands_offset: u64,
 }
 
 /// Of an export: its pages stay in memory (the first policy of section 4.4).
@@ -121,18 +126,20 @@ pub struct ShrimpMap {
     pub window_offset: u64,
 }
 
-/// Which word to wait for.
+/// Which reports to wait for.
+///
+/// No report is missed in this order: take `arrivals` of the last call; store `SHRIMP_REPORT_NEXT` to the command page; load from
+/// there, so that the card has it; look at the memory; call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ShrimpWait {
-    /// In: byte of the export that the word begins at: the word must be aligned, in memory as well.
-    pub offset: u64,
     /// In: nanoseconds, 0 to look only, or -1 for ever.
     pub timeout_ns: i64,
     /// In: the export.
     pub export: u32,
-    /// In: the word as it was. The call returns when it is another.
-    pub value: u32,
+    /// In: what the last call returned here, at first 0; the call returns when the number is another. Out: the number of reports for
+    /// the export's pages, modulo 2^32. A mapping that begins or comes back counts as well: before, its pages reported nothing.
+    pub arrivals: u32,
 }
 
 /// How a mapping stands.

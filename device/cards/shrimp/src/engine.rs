@@ -26,7 +26,7 @@ struct Transfer {
 pub(crate) struct Engine {
     /// The first is under way, the others wait.
     transfers: VecDeque<Transfer>,
-    /// Bytes of data in a packet.
+    /// Bytes that are read in a turn, and put into a packet.
     piece: usize,
 }
 

@@ -219,13 +219,16 @@ impl Card for ShrimpCard {
 
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
         let ran = self.run_engine(ports);
+        // The engine reads one piece in a turn, so that a processor sees how far a transfer is (section 4.3).
+        let has_more = ran && !self.engine.is_idle();
         match self.outgoing.send_next(link) {
             Ok(data) => {
                 self.look(ports);
                 self.count(ShrimpStatistic::PacketsSent);
                 self.counters.add(ShrimpStatistic::BytesSent, data as u64);
-                Progress::Worked
+                if has_more { Progress::Yielded } else { Progress::Worked }
             }
+            Err(_) if has_more && self.outgoing.has_room() => Progress::Yielded,
             Err(Progress::Idle) if ran => Progress::Worked,
             Err(progress) => progress,
         }

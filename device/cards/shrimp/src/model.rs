@@ -15,7 +15,7 @@ pub struct Options {
     pub columns: u32,
     /// Bytes of each FIFO.
     pub fifo: u32,
-    /// Bytes of data in a packet of deliberate update.
+    /// Bytes that the engine reads in a turn, and puts into a packet.
     pub packet_size: u32,
     /// Microseconds in which a store may go into the packet of the one before; the driver may change it.
     pub merge_us: u32,
@@ -50,8 +50,8 @@ pub static MODEL: Model = Model {
         Setting {
             name: "update-size",
             unit: "BYTES",
-            about: "Data in a packet of deliberate update: 64 to 4096, a multiple of 4",
-            default: 4096,
+            about: "Bytes that deliberate update reads at once and sends as a packet: 64 to 4096, a multiple of 4",
+            default: 1024,
         },
         Setting {
             name: "merge-time",

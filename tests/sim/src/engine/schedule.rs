@@ -158,7 +158,7 @@ impl<M: Model> World<M> {
             received |= self.hosts[host].uplink.draw()?;
         }
         match self.transmit(host)? {
-            Progress::Worked => Ok(true),
+            progress if progress.has_worked() => Ok(true),
             _ if received || staged > 0 => Ok(true),
             progress => self.card_sleeps(host, progress == Progress::LinkFull),
         }

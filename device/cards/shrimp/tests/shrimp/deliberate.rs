@@ -5,7 +5,8 @@ use hamlyn_abi::shrimp::command::SHRIMP_COMMAND_SET_ENTRY;
 use hamlyn_abi::shrimp::entry::*;
 use hamlyn_abi::shrimp::memory::*;
 use hamlyn_abi::shrimp::registers::SHRIMP_REG_OUT_THRESHOLD;
-use hamlyn_card::card::{Card, Place};
+use hamlyn_card::card::{Card, Place, Progress};
+use hamlyn_card_shrimp::{MODEL, Options};
 use hamlyn_test_host::Commands;
 
 use crate::support::*;
@@ -63,6 +64,48 @@ fn while_it_has_a_transfer_it_says_how_much_is_left_and_whose_it_is() {
     assert_eq!(host.load_memory(11 * PAGE + 8, 4) as u32, left);
     assert_eq!(host.sent().len(), 4);
     assert_eq!(host.load_memory(10 * PAGE + 8, 4), 0);
+}
+
+/// A card as it is made if nothing is chosen.
+fn default_sender() -> Host {
+    let piece = MODEL.settings.iter().find(|setting| setting.name == "update-size").unwrap().default;
+    let mut host = Host::with_options(0, Options { packet_size: piece, ..OPTIONS });
+    host.map_out(10, 1, 20, SHRIMP_MODE_DELIBERATE);
+    host
+}
+
+#[test]
+fn default_card_shows_transfer_progress_at_each_turn() {
+    let mut host = default_sender();
+    assert_eq!(exchange(&mut host, 10 * PAGE, 1024), 0);
+    let mut left = Vec::new();
+    loop {
+        let said = host.load_memory(10 * PAGE, 4) as u32;
+        if said == 0 {
+            break;
+        }
+        assert_eq!(said & (SHRIMP_BUSY | SHRIMP_BASE), SHRIMP_BUSY | SHRIMP_BASE);
+        left.push(said & SHRIMP_LEFT);
+        // The engine reads one piece in a turn, and the turn ends while there is more.
+        let last = *left.last().unwrap() <= 256;
+        assert_eq!(host.transmit(), if last { Progress::Worked } else { Progress::Yielded });
+    }
+    assert_eq!(left, [768, 512, 256]);
+    let sent: usize = host.sent_data().iter().map(|(_, _, data)| data.len()).sum();
+    // The wire is emptied by the transmissions above as well.
+    assert_eq!((sent, host.counter("bytes_sent")), (4096, 4096));
+}
+
+#[test]
+fn engine_goes_on_while_link_is_full_and_fifo_is_not() {
+    let mut host = default_sender();
+    host.wire.room = Some(0);
+    assert_eq!(exchange(&mut host, 10 * PAGE, 1024), 0);
+    for _ in 0..2 {
+        assert_eq!(host.transmit(), Progress::Yielded);
+    }
+    assert_eq!(host.transmit(), Progress::LinkFull);
+    assert_eq!(host.load_memory(10 * PAGE, 4), 0, "the FIFO has it all");
 }
 
 #[test]

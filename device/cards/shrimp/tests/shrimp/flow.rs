@@ -299,7 +299,7 @@ fn destination_that_is_slow_but_takes_its_packets_is_waited_for() {
     for _ in 0..100 {
         host.wire.sent.clear();
         host.wire.room = Some(10);
-        while host.transmit() == Progress::Worked {}
+        while host.transmit().has_worked() {}
         flood(&mut host, 10);
         run_for(&mut host, 500);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hamlyn_abi::shrimp::arrival::SHRIMP_ARRIVAL_SIZE;
 use hamlyn_abi::shrimp::command::*;
 use hamlyn_abi::shrimp::entry::*;
-use hamlyn_card::card::{Card, Progress, Reading, Store};
+use hamlyn_card::card::{Card, Reading, Store};
 use hamlyn_card::ports::{Packet, Ports, VolatileSlice};
 use hamlyn_card_shrimp::{Options, ShrimpCard};
 use hamlyn_test_host::{Commands, Wire, list_pages};
@@ -116,7 +116,7 @@ impl Host {
 
     /// Sends all that can be sent, and takes it off the wire.
     pub(crate) fn sent(&mut self) -> Vec<(u16, Vec<u8>)> {
-        while self.transmit() == Progress::Worked {}
+        while self.transmit().has_worked() {}
         std::mem::take(&mut self.wire.sent)
     }
 
