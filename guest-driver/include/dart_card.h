@@ -122,7 +122,7 @@ struct dart_open_connection {
 	__u32 program_bound;
 	/* The queue for what its messages tell of, or DART_NO_QUEUE: then nobody is told. */
 	__u32 events;
-	/* The queue for its exceptions, or DART_NO_QUEUE: then they are counted, and the sender is told. */
+	/* The queue for its exceptions, or DART_NO_QUEUE: then the card counts them in the state, and interrupts. */
 	__u32 exceptions;
 	/* DART_CONNECTION_*, any of them. */
 	__u32 flags;
@@ -278,6 +278,15 @@ struct dart_program {
 
 /* u32: 0, or why the connection is broken, DART_BROKEN_*. */
 #define DART_STATE_BROKEN 0x18
+
+/* u32, written last of what is known of an exception: how many exceptions of this end no queue took, modulo 2^32. */
+#define DART_STATE_EXCEPTIONS 0x1c
+
+/* u32: the last of them, DART_TRAP_*. */
+#define DART_STATE_EXCEPTION 0x20
+
+/* u32: that message's opcode. */
+#define DART_STATE_EXCEPTION_OPCODE 0x24
 
 /* Bytes of it; where it is, is a multiple of that. */
 #define DART_STATE_SIZE 64
