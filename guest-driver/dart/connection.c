@@ -53,6 +53,26 @@ static const struct hamlyn_expected connection_news = {
 	.arm = connection_arm,
 };
 
+/* Whether there were more exceptions that no queue took, or there will be none. */
+static bool connection_excepted(const struct hamlyn_waiters *excepted, u64 what)
+{
+	const struct dart_connection_object *connection =
+		container_of_const(excepted, struct dart_connection_object, excepted);
+
+	return connection_state(connection, DART_STATE_EXCEPTIONS) != lower_32_bits(what) ||
+	       connection_state(connection, DART_STATE_BROKEN);
+}
+
+/* The card tells of each without being asked. */
+static void connection_expect_exceptions(struct hamlyn_waiters *excepted, u64 what)
+{
+}
+
+static const struct hamlyn_expected connection_exceptions = {
+	.arrived = connection_excepted,
+	.arm = connection_expect_exceptions,
+};
+
 /* None: it is not the file's. The card's lock is held. */
 static struct dart_connection_object *connection_find(struct hamlyn_file *file, u32 index)
 {
@@ -85,6 +105,7 @@ static struct dart_connection_object *connection_alloc(struct hamlyn_file *file,
 		return ERR_PTR(-ENOMEM);
 	hamlyn_object_init(&connection->object, file, &dart_connection_kind);
 	hamlyn_waiters_init(&connection->sleepers, file, &connection_news);
+	hamlyn_waiters_init(&connection->excepted, file, &connection_exceptions);
 	dart_misses_init(connection);
 	connection->card = file->card;
 	connection->host = host;
@@ -185,6 +206,7 @@ static int connection_join(struct dart_connection_object *connection,
 	connection->endpoint->connections++;
 	connection->bank->connections++;
 	hamlyn_waiters_open(&connection->sleepers);
+	hamlyn_waiters_open(&connection->excepted);
 	hamlyn_object_join(&connection->object, DART_KIND_CONNECTION);
 	return 0;
 }
@@ -225,6 +247,7 @@ static void connection_close(struct card_object *object)
 	hamlyn_unmap_card(object, DART_PAGE_SIZE);
 	hamlyn_command_close(card, DART_COMMAND_CLOSE_CONNECTION, object->index, NULL, 0);
 	hamlyn_waiters_close(&connection->sleepers);
+	hamlyn_waiters_close(&connection->excepted);
 	xa_erase(&dart_parts(card)->connections, object->index);
 	connection->endpoint->connections--;
 	connection->bank->connections--;
@@ -337,6 +360,19 @@ int dart_left_wait(struct hamlyn_file *file, void *argument)
 	if (IS_ERR(connection))
 		return PTR_ERR(connection);
 	return hamlyn_waiters_wait(&connection->sleepers, wait->left, wait->timeout_ns);
+}
+
+int dart_exception_wait(struct hamlyn_file *file, void *argument)
+{
+	struct dart_connection_object *connection __free(connection_put) = NULL;
+	const struct dart_exception_wait *wait = argument;
+
+	if (wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+		return -EINVAL;
+	connection = connection_get(file, wait->connection);
+	if (IS_ERR(connection))
+		return PTR_ERR(connection);
+	return hamlyn_waiters_wait(&connection->excepted, wait->exceptions, wait->timeout_ns);
 }
 
 /* Its other end is no more: so its owner is told by the card. */

@@ -124,7 +124,9 @@ struct dart_connection_object {
 	struct dart_farewell *farewell;
 	/* Finds pages that it waits for. */
 	struct work_struct misses;
+	/* Who waits until messages have left, and who waits for exceptions that no queue takes. */
 	struct hamlyn_waiters sleepers;
+	struct hamlyn_waiters excepted;
 };
 
 /* endpoint.c */
@@ -172,6 +174,7 @@ int dart_connection_close(struct hamlyn_file *file, void *argument);
 void dart_connection_undo(struct hamlyn_file *file, void *argument);
 int dart_connect(struct hamlyn_file *file, void *argument);
 int dart_left_wait(struct hamlyn_file *file, void *argument);
+int dart_exception_wait(struct hamlyn_file *file, void *argument);
 void dart_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
 		  const u8 *data);
 void dart_lost(struct hamlyn_card *card, u32 host);

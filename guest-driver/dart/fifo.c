@@ -28,15 +28,21 @@ static void fifo_tell(struct hamlyn_card *card, u32 what)
 		fifo_tell_queue(card, index);
 		break;
 	case DART_FIFO_ARRIVED:
-		dart_own_arrived(card, index);
+		if (index < DART_FIRST_CONNECTION)
+			dart_own_arrived(card, index);
+		else if (connection)
+			hamlyn_waiters_wake(&connection->excepted);
 		break;
 	case DART_FIFO_MISSES:
 		if (connection)
 			dart_misses_told(connection);
 		break;
 	case DART_FIFO_LEFT:
-		if (connection)
-			hamlyn_waiters_wake(&connection->sleepers);
+		if (!connection)
+			break;
+		hamlyn_waiters_wake(&connection->sleepers);
+		/* It may be broken, and have no more exceptions. */
+		hamlyn_waiters_wake(&connection->excepted);
 		break;
 	}
 }

@@ -133,8 +133,10 @@ static void ops_stop(struct hamlyn_card *card)
 	unsigned long index;
 
 	dart_pages_tell(card, false);
-	xa_for_each(&parts->connections, index, connection)
+	xa_for_each(&parts->connections, index, connection) {
 		wake_up_all(&connection->sleepers.wait);
+		wake_up_all(&connection->excepted.wait);
+	}
 	xa_for_each(&parts->queues, index, queue)
 		wake_up_all(&queue->sleepers.wait);
 }
@@ -159,6 +161,7 @@ static const struct card_call calls[] = {
 	/* Some are called often. */
 	{ DART_IOC_QUEUE_WAIT, false, dart_queue_wait },
 	{ DART_IOC_LEFT_WAIT, false, dart_left_wait },
+	{ DART_IOC_EXCEPTION_WAIT, false, dart_exception_wait },
 	{ DART_IOC_CONNECT, false, dart_connect },
 	{ DART_IOC_SET_PROGRAM, false, dart_bank_set_program },
 	{ DART_IOC_ENDPOINT_OPEN, true, dart_endpoint_open, dart_endpoint_undo },

@@ -122,7 +122,7 @@ struct dart_open_connection {
 	__u32 program_bound;
 	/* The queue for what its messages tell of, or DART_NO_QUEUE: then nobody is told. */
 	__u32 events;
-	/* The queue for its exceptions, or DART_NO_QUEUE: then they are counted, and the sender is told. */
+	/* The queue for its exceptions, or DART_NO_QUEUE: then the card counts them in the state, and interrupts. */
 	__u32 exceptions;
 	/* DART_CONNECTION_*, any of them. */
 	__u32 flags;
@@ -229,8 +229,8 @@ struct dart_program {
 #define DART_SEND_OFFSET 0x10
 
 /*
- * Send Register, u32: bytes of data. Storing it sends: of a DART_MAIN_WRITE_MULTIPLE up to DART_LONGEST, of all others up to
- * a block, whose rest is 0.
+ * Send Register, u32: bytes of data. Storing it sends: up to DART_LONGEST of a DART_MAIN_WRITE_MULTIPLE,
+ * of a CALL that asks nothing, of an EXCEPTION and of what the card does not know; of all others up to a block, whose rest is 0.
  */
 #define DART_SEND_LENGTH 0x18
 
@@ -278,6 +278,15 @@ struct dart_program {
 
 /* u32: 0, or why the connection is broken, DART_BROKEN_*. */
 #define DART_STATE_BROKEN 0x18
+
+/* u32, written last of what is known of an exception: how many exceptions of this end no queue took, modulo 2^32. */
+#define DART_STATE_EXCEPTIONS 0x1c
+
+/* u32: the last of them, DART_TRAP_*. */
+#define DART_STATE_EXCEPTION 0x20
+
+/* u32: that message's opcode. */
+#define DART_STATE_EXCEPTION_OPCODE 0x24
 
 /* Bytes of it; where it is, is a multiple of that. */
 #define DART_STATE_SIZE 64
@@ -526,7 +535,10 @@ struct dart_control {
 /* In dart_fifo_record.what, with a queue: it has records for who sleeps, or is an immediate one. */
 #define DART_FIFO_QUEUE 0x40000000
 
-/* In dart_fifo_record.what, with a connection of the operating system's: messages have been executed. */
+/*
+ * In dart_fifo_record.what, with a connection of the operating system's: messages have been executed. With any other: it had an
+ * exception that no queue takes (DART_STATE_EXCEPTIONS).
+ */
 #define DART_FIFO_ARRIVED 0xc0000000
 
 /* In dart_fifo_record.what, with a connection: messages have left for who sleeps until they have, or it is broken. */
@@ -553,6 +565,9 @@ struct dart_fifo_record {
 
 /*
  * Queues of what a host is told of (sections 1 and 2): a ring in its owner's memory, of which there can be any number.
+ *
+ * The record of an exception carries all of its message's data. data has the first 32 bytes if there are more; the rest of length bytes
+ * is in dart_parts, which take the places of the next records. A queue of 2,048 records has room for any message.
  *
  * The owner takes records, and stores how many to DART_QUEUE_TAKEN. If a queue is full, messages that have something for it wait, and are
  * looked at again within 1 ms.
@@ -582,6 +597,12 @@ struct dart_fifo_record {
 /* A message was not executed: this and a DART_TRAP_*. */
 #define DART_RECORD_TRAP 16
 
+/* In the kind of an exception: the queue has fewer records than the rest of the message's data takes, which is lost. */
+#define DART_RECORD_CUT 0x100
+
+/* Bytes of a message's data in each dart_part. */
+#define DART_PART 60
+
 /* What a message has to tell. The n-th record, from 0, is at n modulo the queue's size. */
 struct dart_record {
 	/* The message's control. */
@@ -595,6 +616,14 @@ struct dart_record {
 	/* DART_RECORD_*. */
 	__u32 kind;
 	/* n + 1, modulo 2^32. The card writes it last. */
+	__u32 number;
+};
+
+/* Data of the exception whose record is before it. */
+struct dart_part {
+	/* The data, and zeros behind its end. */
+	__u8 data[60];
+	/* As that of a record in its place. */
 	__u32 number;
 };
 

@@ -55,6 +55,9 @@
 /* Sleeps until more messages of a connection have left than had, or it is broken. Argument: dart_left_wait. ETIMEDOUT; EINTR. */
 #define DART_IOC_LEFT_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 11, struct dart_left_wait)
 
+/* Sleeps until a connection has had more exceptions that no queue took, or it is broken. Argument: dart_exception_wait. ETIMEDOUT; EINTR. */
+#define DART_IOC_EXCEPTION_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 12, struct dart_exception_wait)
+
 /* Index into hamlyn_share_query: connections. An endpoint counts as as many as there are for each of all endpoints. */
 #define DART_SHARE_CONNECTIONS 0
 
@@ -151,7 +154,7 @@ struct dart_connection {
 	__u32 entries;
 	/* In: a queue of the caller's for what its messages tell of, or DART_NO_QUEUE: then nobody is told. */
 	__u32 events;
-	/* In: a queue of the caller's for its exceptions, or DART_NO_QUEUE: then they are counted, and the sender is told. */
+	/* In: a queue of the caller's for its exceptions, or DART_NO_QUEUE: then the card counts them in the state, and interrupts. */
 	__u32 exceptions;
 	/* In: DART_CONNECTION_WRITE, DART_CONNECTION_READ, both or none. */
 	__u32 flags;
@@ -207,6 +210,16 @@ struct dart_left_wait {
 	__u32 connection;
 	/* In: how many had left, modulo 2^32. */
 	__u32 left;
+};
+
+/* Which exceptions to wait for. */
+struct dart_exception_wait {
+	/* In: nanoseconds, 0 to look only, or -1 for ever. */
+	__s64 timeout_ns;
+	/* In: the connection. */
+	__u32 connection;
+	/* In: how many it had had, modulo 2^32. */
+	__u32 exceptions;
 };
 
 #endif /* _DART_UAPI_H */

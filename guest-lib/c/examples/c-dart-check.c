@@ -122,7 +122,7 @@ static void check_card(void)
 static void check_parts(void)
 {
 	static _Alignas(4096) unsigned char own[8192];
-	const struct dart_operation nonsense = { .main = 9 }, add = { .first = { .step = DART_STEP_INCREMENT } };
+	const struct dart_operation nonsense = { .main = DART_CALL_WITH + 1 }, add = { .first = { .step = DART_STEP_INCREMENT } };
 	struct dart_endpoint *endpoint;
 	struct dart_queue *queue;
 	struct dart_bank *bank;
@@ -218,8 +218,10 @@ static void check_messages(void)
 	const struct dart_operation append = { .main = DART_WRITE, .addressing = DART_INDIRECT, .first = { DART_STEP_ADD, DART_SOURCE_J, DART_TARGET_I } };
 	struct dart_record record;
 	struct dart_status status;
+	const void *data;
 	uint32_t opcode;
 	uint64_t value;
+	size_t length;
 
 	open_both();
 	memset(here.data, 5, 1000);
@@ -227,7 +229,8 @@ static void check_messages(void)
 	CHECK(-22, dart_send(here.connection, OPERATION(.main = DART_WRITE_MULTIPLE), 0, DART_LONGEST + 1, 0));
 	CHECK(-22, dart_send(here.connection, OPERATION(.main = DART_WRITE), LENGTH - 31, 32, 0));
 	CHECK(-22, dart_send(here.connection, OPERATION(.main = DART_WRITE), UINT64_MAX, 32, 0));
-	CHECK(-22, dart_send(here.connection, OPERATION(.main = 9), 0, 32, 0));
+	CHECK(-22, dart_send(here.connection, OPERATION(.main = DART_CALL_WITH + 1), 0, 32, 0));
+	CHECK(-22, dart_send(here.connection, OPERATION(.main = DART_WRITE, .callers_operand = 1), 0, 32, 0));
 	CHECK(-11, dart_queue_next(there.events, &record, 0));
 	CHECK(-11, dart_queue_poll(there.events, 10, &record));
 	CHECK(-110, dart_queue_next(there.events, &record, 10));
@@ -249,9 +252,20 @@ static void check_messages(void)
 	CHECK(0, dart_register(there.connection, 1, &value));
 	CHECK(8192 + 32, value);
 	CHECK(0, memcmp(there.data + 8192, here.data, 32));
+	CHECK(0, dart_bank_set_program(there.bank, 2, OPERATION(.main = DART_WRITE, .callers_operand = 1), 1));
+	CHECK(0, dart_send(here.connection, OPERATION(.main = DART_CALL_WITH, .about = 2, .operand = 12288), 0, 32, 0));
+	settle();
+	CHECK(0, memcmp(there.data + 12288, here.data, 32));
 	CHECK(0, dart_send(here.connection, OPERATION(.main = DART_EXCEPTION, .about = 77, .operand = 5), 0, 8, 0));
 	CHECK(0, dart_queue_next(there.exceptions, &record, PATIENCE_MS));
 	CHECK(1, record.what == DART_RECORD_EXCEPTION && record.opcode >> 3 == 77 && record.operand == 5);
+	/* All data of an exception is there. */
+	CHECK(0, dart_send(here.connection, OPERATION(.main = DART_EXCEPTION, .about = 78), 0, 900, 0));
+	CHECK(0, dart_queue_next(there.exceptions, &record, PATIENCE_MS));
+	data = dart_queue_data(there.exceptions, &length);
+	CHECK(1, record.what == DART_RECORD_EXCEPTION && record.length == 900 && record.cut == 0 && length == 900);
+	CHECK(0, memcmp(data, here.data, 900));
+	CHECK(-11, dart_wait_for_exception(there.connection, 0, 0));
 	/* What the card does not know is its software's, as it travels; what is refused changes nothing, and both are told. */
 	CHECK(0, dart_send(here.connection, OPERATION(.main = DART_OPCODE, .about = 0x80), 0, 0, 0));
 	CHECK(0, dart_queue_next(there.exceptions, &record, PATIENCE_MS));
@@ -265,6 +279,23 @@ static void check_messages(void)
 	CHECK(0, dart_connection_status(here.connection, &status));
 	CHECK(1, status.traps == 2 && status.trap == DART_TRAP_BOUNDS && status.trap_opcode == opcode);
 	CHECK(1, status.dropped == 0 && status.broken == 0);
+	close_both();
+}
+
+/* Without an exception queue the owner is told of a trap, too. */
+static void check_exceptions(void)
+{
+	struct dart_status status;
+
+	open_end(&here);
+	open_end(&there);
+	there.options.exceptions = NULL;
+	connect_ends();
+	CHECK(0, dart_send(here.connection, OPERATION(.main = DART_WRITE, .operand = LENGTH), 0, 4, 0));
+	CHECK(0, dart_wait_for_exception(there.connection, 0, PATIENCE_MS));
+	CHECK(0, dart_connection_status(there.connection, &status));
+	CHECK(1, status.exceptions == 1 && status.exception == DART_TRAP_BOUNDS && status.traps == 0);
+	CHECK(-110, dart_wait_for_exception(there.connection, 1, 10));
 	close_both();
 }
 
@@ -495,6 +526,7 @@ int main(void)
 	check_parts();
 	check_connections();
 	check_messages();
+	check_exceptions();
 	check_waiting();
 	check_callers();
 	check_priorities();

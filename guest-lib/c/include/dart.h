@@ -62,6 +62,12 @@
 #define DART_OPCODE 8
 
 /**
+ * Main operation: what the entry `about` of the receiver's program says, 0 to 65535. If that entry takes its caller's operand, it takes
+ * `operand`.
+ */
+#define DART_CALL_WITH 9
+
+/**
  * The address is the operand.
  */
 #define DART_DIRECT 0
@@ -409,7 +415,8 @@ struct dart_endpoint;
 
 /**
  * Records of what messages tell, in memory of this process, of as many connections as name the queue (section 1). If it is full the
- * messages wait, and what comes behind them on their connections: nothing is lost. One thread at a time may use it.
+ * messages wait, and what comes behind them on their connections: nothing is lost. An exception takes a place for each 60 bytes of its
+ * message's data more, so a queue for exceptions of any length has 2048 records. One thread at a time may use it.
  */
 struct dart_queue;
 
@@ -538,7 +545,7 @@ struct dart_operation {
    */
   struct dart_condition condition;
   /**
-   * Of DART_EXCEPTION and DART_OPCODE; of others 0.
+   * Of DART_EXCEPTION, DART_OPCODE and DART_CALL_WITH; of others 0.
    */
   uint32_t about;
   /**
@@ -550,9 +557,13 @@ struct dart_operation {
    */
   uint8_t mask;
   /**
+   * For dart_bank_set_program, 1: the entry takes the operand of its caller, a message of DART_CALL_WITH, and `operand` is 0. Else 0.
+   */
+  uint32_t callers_operand;
+  /**
    * Must be 0.
    */
-  uint32_t reserved[4];
+  uint32_t reserved[3];
 };
 
 /**
@@ -596,9 +607,13 @@ struct dart_record {
    */
   uint32_t length;
   /**
+   * 1: the queue was too small for the data of an exception, of which `words` are all that is left. Else 0.
+   */
+  uint32_t cut;
+  /**
    * For what may come: zeros.
    */
-  uint32_t reserved[4];
+  uint32_t reserved[3];
 };
 
 /**
@@ -710,9 +725,21 @@ struct dart_status {
    */
   uint32_t broken;
   /**
+   * How many messages of the other end had a trap here that no exception queue took, modulo 2^32.
+   */
+  uint32_t exceptions;
+  /**
+   * Why the last of these had one, DART_TRAP_BOUNDS or another; 0 if there is none.
+   */
+  uint32_t exception;
+  /**
+   * That message's opcode.
+   */
+  uint32_t exception_opcode;
+  /**
    * For what may come: zeros.
    */
-  uint32_t reserved[5];
+  uint32_t reserved[2];
 };
 
 #ifdef __cplusplus
@@ -796,7 +823,7 @@ void dart_bank_destroy(struct dart_bank *bank);
 
 /**
  * Sets `count` entries, from `first` on: the opcode and the operand of each operation is what a message executes that calls it
- * (DART_CALL); indices, mask and data are the message's. If this fails some may be set.
+ * (DART_CALL, DART_CALL_WITH); indices, mask and data are the message's. If this fails some may be set.
  */
 int dart_bank_set_program(const struct dart_bank *bank,
                           uint32_t first,
@@ -826,6 +853,13 @@ void dart_queue_destroy(struct dart_queue *queue);
  * Take records until there are none before you wait.
  */
 int dart_queue_fd(const struct dart_queue *queue);
+
+/**
+ * Returns all data of the message that the record taken last is about, if that is an exception, else the data of its first cell, and stores its
+ * length to `length`. It is valid until the next record is taken. NULL if there is no queue.
+ */
+const void *dart_queue_data(const struct dart_queue *queue,
+                            size_t *length);
 
 /**
  * Takes the next record. If one is there that is no system call.
@@ -906,7 +940,7 @@ int dart_send(const struct dart_connection *connection,
  * Asks: what is read, or register i, comes back as a message of the operation `answer` with it as its data, which is executed here. So
  * it may be put somewhere, or told as an event with its data, or both.
  *
- * `bytes` are read by a DART_READ_MULTIPLE, whose answer is a DART_WRITE_MULTIPLE; others have one block. The question takes 20 bytes
+ * `bytes` are read by a DART_READ_MULTIPLE, or by a DART_CALL of one, whose answer is a DART_WRITE_MULTIPLE; others have one block. The question takes 20 bytes
  * of this end's endpoint from `scratch` on, until it has left. -EAGAIN if as many messages wait to leave as can.
  */
 int dart_ask(const struct dart_connection *connection,
@@ -920,6 +954,11 @@ int dart_ask(const struct dart_connection *connection,
  */
 int dart_wait_until_left(const struct dart_connection *connection,
                          int timeout_ms);
+
+/**
+ * Waits until `exceptions` of dart_connection_status is another number than `known`.
+ */
+int dart_wait_for_exception(const struct dart_connection *connection, uint32_t known, int timeout_ms);
 
 /**
  * Loads register `number` of a connection's window, as it is now.

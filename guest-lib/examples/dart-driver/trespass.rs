@@ -212,6 +212,10 @@ impl Ground {
         let mut wait = DartLeftWait { timeout_ns: 0, connection: self.connection.connection, left: 0 };
         let done = other.card_call::<DART_IOC_LEFT_WAIT, _>(&mut wait, &[]);
         attempts.must_fail("wait at another's connection", done, refused);
+        let mut wait =
+            DartExceptionWait { timeout_ns: 0, connection: self.connection.connection, exceptions: 0 };
+        let done = other.card_call::<DART_IOC_EXCEPTION_WAIT, _>(&mut wait, &[]);
+        attempts.must_fail("wait for another's exceptions", done, refused);
     }
 
     fn map_wrongly(&self, attempts: &mut Attempts, other: &Device) {
@@ -242,6 +246,15 @@ impl Ground {
             ("a wait until nothing leaves", Errno::TIMEDOUT, wait),
         ] {
             let done = self.device.card_call::<DART_IOC_LEFT_WAIT, _>(&mut argument, &[]);
+            attempts.must_fail(what, done, error);
+        }
+        let connection = self.connection.connection;
+        let wait = DartExceptionWait { timeout_ns: 0, connection, exceptions: 0 };
+        for (what, error, mut argument) in [
+            ("an exception's wait into the past", Errno::INVAL, DartExceptionWait { timeout_ns: -2, ..wait }),
+            ("a wait for no exception", Errno::TIMEDOUT, wait),
+        ] {
+            let done = self.device.card_call::<DART_IOC_EXCEPTION_WAIT, _>(&mut argument, &[]);
             attempts.must_fail(what, done, error);
         }
     }

@@ -79,6 +79,12 @@ pub trait Attachment: CardAttachment {
     /// [`crate::Error::System`], with `ETIMEDOUT` or `EINTR`, too.
     fn wait_until_left(&self, argument: &mut DartLeftWait) -> Result<()>;
 
+    /// Sleeps until a connection has had exceptions that no queue took.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`], with `ETIMEDOUT` or `EINTR`, too.
+    fn wait_for_exceptions(&self, argument: &mut DartExceptionWait) -> Result<()>;
+
     /// What is readable while a queue is not empty.
     fn file(&self) -> QueueFile<'_>;
 }
@@ -180,6 +186,10 @@ impl Attachment for Node<Dart> {
 
     fn wait_until_left(&self, argument: &mut DartLeftWait) -> Result<()> {
         self.call::<DART_IOC_LEFT_WAIT, _>("wait until messages have left", argument, &[])
+    }
+
+    fn wait_for_exceptions(&self, argument: &mut DartExceptionWait) -> Result<()> {
+        self.call::<DART_IOC_EXCEPTION_WAIT, _>("wait for exceptions", argument, &[])
     }
 
     fn file(&self) -> QueueFile<'_> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hamlyn_abi::dart::command::{DART_CONNECTION_READ, DART_CONNECTION_WRITE, DART_NO_QUEUE};
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::{DART_BLOCK, DartControl};
-use hamlyn_abi::dart::uapi::{DartConnection, DartLeftWait, DartPeer};
+use hamlyn_abi::dart::uapi::{DartConnection, DartExceptionWait, DartLeftWait, DartPeer};
 use hamlyn_abi::family::link::HAMLYN_NO_HOST;
 use hamlyn_sys::{Access, Mapping};
 use zerocopy::IntoBytes;
@@ -96,7 +96,8 @@ impl ConnectionBuilder {
         self
     }
 
-    /// Where its exceptions are told: what is for software, and what was not executed.
+    /// Where its exceptions are told: what is for software, and what was not executed. Without it [`Connection::wait_for_exception`]
+    /// tells of what was not executed, and software exceptions are refused.
     pub fn exceptions(mut self, queue: &Queue) -> Self {
         self.exceptions = Some(queue.parts().clone());
         self
@@ -381,6 +382,27 @@ impl Connection {
         }
     }
 
+    /// Sleeps until [`Status::exceptions`] is another number than `known`; returns it. Without an exception queue that is all that the host
+    /// learns of a trap, and the sender is told of it, too.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::Broken`], [`Error::System`].
+    pub fn wait_for_exception(&self, known: u32, timeout: Option<Duration>) -> Result<u32> {
+        let deadline = Deadline::new(timeout);
+        loop {
+            let exceptions = self.state(DART_STATE_EXCEPTIONS);
+            if exceptions != known {
+                return Ok(exceptions);
+            }
+            if let Some(broken) = self.broken() {
+                return Err(Error::Broken(broken));
+            }
+            let timeout_ns = slice(deadline.check("exception")?);
+            let mut wait = DartExceptionWait { timeout_ns, connection: self.open.number, exceptions: known };
+            slept(self.open.card.wait_for_exceptions(&mut wait))?;
+        }
+    }
+
     /// How it fares.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -392,6 +414,9 @@ impl Connection {
             traps,
             trap: Trap::of(self.state(DART_STATE_TRAP))
                 .map(|trap| (trap, self.state(DART_STATE_TRAP_OPCODE))),
+            exceptions: self.state(DART_STATE_EXCEPTIONS),
+            exception: Trap::of(self.state(DART_STATE_EXCEPTION))
+                .map(|trap| (trap, self.state(DART_STATE_EXCEPTION_OPCODE))),
             broken: self.broken(),
         }
     }

@@ -15,6 +15,9 @@ pub struct Operation {
     control: DartControl,
 }
 
+/// Bits of an opcode that no field has.
+const UNNAMED: u32 = 0x8080_8080;
+
 /// A register operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -171,7 +174,7 @@ impl Operation {
         self
     }
 
-    /// A software exception: the receiver's software finds it in its exception queue. `about`, of 29 bits, and the operand are its own.
+    /// A software exception with up to 65,504 bytes: the receiver's software finds it in its exception queue. `about`, of 29 bits, and the operand are its own.
     /// If the receiver has none, that is a trap: [`Trap::Unimplemented`](crate::dart::Trap::Unimplemented).
     #[must_use]
     pub const fn exception(about: u32, operand: u64) -> Self {
@@ -272,7 +275,9 @@ impl Operation {
         match self.control.opcode & 7 {
             DART_MAIN_WRITE_MULTIPLE => true,
             DART_MAIN_CALL => self.control.opcode & DART_CALL_ASKS == 0,
-            _ => false,
+            DART_MAIN_EXCEPTION => true,
+            // What has one of the bits that no field has is the receiver's software's.
+            _ => self.control.opcode & UNNAMED != 0,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hamlyn_abi::dart::command::DART_QUEUE_IMMEDIATE;
+use hamlyn_abi::dart::connection::DART_LONGEST;
 use hamlyn_abi::dart::control::DART_BLOCK;
 use hamlyn_abi::dart::queue::*;
 use hamlyn_abi::dart::uapi::{DartQueue, DartQueueWait};
@@ -40,6 +41,8 @@ pub struct Record {
     pub data: [u8; DART_BLOCK as usize],
     /// Bytes of data of a message of several blocks, of which `data` has the first if there are more than 32; else 0.
     pub length: u32,
+    /// The queue was too small for the data of an exception, of which `data` is all that is left.
+    pub is_cut: bool,
 }
 
 impl Record {
@@ -71,7 +74,7 @@ pub enum What {
 
 impl What {
     fn of(kind: u32) -> Self {
-        match kind {
+        match kind & !DART_RECORD_CUT {
             DART_RECORD_COMPARED => What::Compared,
             DART_RECORD_EXCEPTION => What::Exception,
             other => What::Trap(Trap::of(other.wrapping_sub(DART_RECORD_TRAP))),
@@ -82,6 +85,8 @@ impl What {
 /// A queue: a ring in this process' memory, to which the card writes what messages tell, of as many connections as name it. To take a
 /// record costs no system call. If it is full the messages wait, and what comes behind them on their connections: nothing is lost.
 ///
+/// An exception takes a place for each 60 bytes of its message's data more, so a queue for exceptions of any length has 2,048 records.
+///
 /// [`AsFd`] is what `poll(2)`, `epoll(7)` and the like wait for: it is readable while a queue of the same open card is not empty.
 #[derive(Debug)]
 pub struct Queue {
@@ -90,6 +95,8 @@ pub struct Queue {
     records: u32,
     /// How many were taken, modulo 2^32.
     taken: u32,
+    /// The data of the record that was taken last.
+    data: Vec<u8>,
     file: OwnedFd,
 }
 
@@ -130,26 +137,60 @@ impl Queue {
         let memory = card.map_pages("queue", opened.memory_offset, length, Access::ReadWrite)?;
         let file = card.file().as_fd().try_clone_to_owned();
         let file = file.map_err(Error::system("have the card's file once more"))?;
-        Ok(Self { parts, memory, records, taken: 0, file })
+        Ok(Self { parts, memory, records, taken: 0, data: Vec::new(), file })
     }
 
     /// Takes the next record, if there is one. It makes no system call.
     #[allow(clippy::should_implement_trait, reason = "another look may find one after there was none")]
     pub fn next(&mut self) -> Option<Record> {
         let next = self.taken.wrapping_add(1);
-        let at = (DART_QUEUE_HEAD + (self.taken & (self.records - 1)) * DART_RECORD_SIZE) as usize;
+        let at = self.place(self.taken);
         let number = at + std::mem::offset_of!(DartRecord, number);
         if self.memory.load_u32_acquire(number) != next {
             return None;
         }
         let mut record = DartRecord::default();
         self.memory.read(at, record.as_mut_bytes());
-        self.taken = next;
-        self.memory.store_u32_release(DART_QUEUE_TAKEN as usize, next);
+        self.taken = next.wrapping_add(self.read_data(&record));
+        self.memory.store_u32_release(DART_QUEUE_TAKEN as usize, self.taken);
         barrier::before_queue_check();
         let DartRecord { control, data, length, connection, kind, .. } = record;
-        let data = zerocopy::transmute!(data);
-        Some(Record { connection, what: What::of(kind), operation: control.into(), data, length })
+        let (data, is_cut) = (zerocopy::transmute!(data), kind & DART_RECORD_CUT != 0);
+        Some(Record { connection, what: What::of(kind), operation: control.into(), data, length, is_cut })
+    }
+
+    /// Returns all data of the message that the record taken last is about, if that is an exception; else the data of its first cell. So software
+    /// can carry out what the card could not, whatever its length.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Reads the data of a record, and returns how many places it takes behind that.
+    fn read_data(&mut self, record: &DartRecord) -> u32 {
+        self.data.clear();
+        self.data.extend(record.data.as_bytes());
+        let has_rest = What::of(record.kind) != What::Compared && record.kind & DART_RECORD_CUT == 0;
+        let length = record.length.min(DART_LONGEST);
+        if !has_rest || length == 0 {
+            return 0;
+        }
+        if length <= DART_BLOCK {
+            self.data.clear();
+        }
+        let parts = DartPart::count(length);
+        for n in 0..parts {
+            let mut part = [0; DART_PART as usize];
+            self.memory.read(self.place(self.taken.wrapping_add(1 + n)), &mut part);
+            self.data.extend(part);
+        }
+        self.data.truncate(length as usize);
+        parts
+    }
+
+    /// Where the `n`-th record is.
+    fn place(&self, n: u32) -> usize {
+        (DART_QUEUE_HEAD + (n & (self.records - 1)) * DART_RECORD_SIZE) as usize
     }
 
     /// Takes the next record; looks for it for as long as `polling`, then gives up.

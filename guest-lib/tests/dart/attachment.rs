@@ -203,6 +203,12 @@ impl Attachment for Local {
         self.nap(|host| host.word(host.states[&connection].0 + u64::from(DART_STATE_LEFT)) != left)
     }
 
+    fn wait_for_exceptions(&self, argument: &mut DartExceptionWait) -> Result<()> {
+        let DartExceptionWait { connection, exceptions, .. } = *argument;
+        let place = u64::from(DART_STATE_EXCEPTIONS);
+        self.nap(|host| host.word(host.states[&connection].0 + place) != exceptions)
+    }
+
     fn file(&self) -> QueueFile<'_> {
         QueueFile::Borrowed(self.file.as_fd())
     }

@@ -3,6 +3,7 @@
 
 mod attachment;
 mod costs;
+mod exceptions;
 mod lone;
 mod net;
 mod together;

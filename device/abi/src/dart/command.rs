@@ -93,7 +93,7 @@ pub struct DartOpenConnection {
     pub program_bound: u32,
     /// The queue for what its messages tell of, or [`DART_NO_QUEUE`]: then nobody is told.
     pub events: u32,
-    /// The queue for its exceptions, or [`DART_NO_QUEUE`]: then they are counted, and the sender is told.
+    /// The queue for its exceptions, or [`DART_NO_QUEUE`]: then the card counts them in the state, and interrupts.
     pub exceptions: u32,
     /// `DART_CONNECTION_*`, any of them.
     pub flags: u32,

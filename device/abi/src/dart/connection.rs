@@ -8,8 +8,8 @@ pub const DART_SEND_CONTROL: u32 = 0x00;
 pub const DART_SEND_OPERAND: u32 = 0x08;
 /// Send Register, u64: where the data is, from the endpoint's base.
 pub const DART_SEND_OFFSET: u32 = 0x10;
-/// Send Register, u32: bytes of data. Storing it sends: of a [`super::control::DART_MAIN_WRITE_MULTIPLE`] up to [`DART_LONGEST`], of all others up to
-/// a block, whose rest is 0.
+/// Send Register, u32: bytes of data. Storing it sends: up to [`DART_LONGEST`] of a [`super::control::DART_MAIN_WRITE_MULTIPLE`],
+/// of a CALL that asks nothing, of an EXCEPTION and of what the card does not know; of all others up to a block, whose rest is 0.
 pub const DART_SEND_LENGTH: u32 = 0x18;
 /// Address register 0 of the connection's window, u64, to be loaded and stored; the others are behind it. Those that there are not
 /// load as ones.
@@ -42,6 +42,12 @@ pub const DART_STATE_TRAP: u32 = 0x10;
 pub const DART_STATE_TRAP_OPCODE: u32 = 0x14;
 /// u32: 0, or why the connection is broken, `DART_BROKEN_*`.
 pub const DART_STATE_BROKEN: u32 = 0x18;
+/// u32, written last of what is known of an exception: how many exceptions of this end no queue took, modulo 2^32.
+pub const DART_STATE_EXCEPTIONS: u32 = 0x1c;
+/// u32: the last of them, `DART_TRAP_*`.
+pub const DART_STATE_EXCEPTION: u32 = 0x20;
+/// u32: that message's opcode.
+pub const DART_STATE_EXCEPTION_OPCODE: u32 = 0x24;
 /// Bytes of it; where it is, is a multiple of that.
 pub const DART_STATE_SIZE: u32 = 64;
 

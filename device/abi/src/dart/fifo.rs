@@ -14,7 +14,8 @@ pub const DART_FIFO_SIZE: u32 = 8;
 pub const DART_FIFO_MISSES: u32 = 0x0000_0000;
 /// In [`DartFifoRecord::what`], with a queue: it has records for who sleeps, or is an immediate one.
 pub const DART_FIFO_QUEUE: u32 = 0x4000_0000;
-/// In [`DartFifoRecord::what`], with a connection of the operating system's: messages have been executed.
+/// In [`DartFifoRecord::what`], with a connection of the operating system's: messages have been executed. With any other: it had an
+/// exception that no queue takes ([`super::connection::DART_STATE_EXCEPTIONS`]).
 pub const DART_FIFO_ARRIVED: u32 = 0xc000_0000;
 /// In [`DartFifoRecord::what`], with a connection: messages have left for who sleeps until they have, or it is broken.
 pub const DART_FIFO_LEFT: u32 = 0x8000_0000;

@@ -1,5 +1,8 @@
 //! Queues of what a host is told of (sections 1 and 2): a ring in its owner's memory, of which there can be any number.
 //!
+//! The record of an exception carries all of its message's data. `data` has the first 32 bytes if there are more; the rest of `length` bytes
+//! is in [`DartPart`]s, which take the places of the next records. A queue of 2,048 records has room for any message.
+//!
 //! The owner takes records, and stores how many to [`DART_QUEUE_TAKEN`]. If a queue is full, messages that have something for it wait, and are
 //! looked at again within 1 ms.
 
@@ -24,6 +27,10 @@ pub const DART_RECORD_COMPARED: u32 = 1;
 pub const DART_RECORD_EXCEPTION: u32 = 2;
 /// A message was not executed: this and a `DART_TRAP_*`.
 pub const DART_RECORD_TRAP: u32 = 16;
+/// In the kind of an exception: the queue has fewer records than the rest of the message's data takes, which is lost.
+pub const DART_RECORD_CUT: u32 = 0x100;
+/// Bytes of a message's data in each [`DartPart`].
+pub const DART_PART: u32 = 60;
 
 /// What a message has to tell. The `n`-th record, from 0, is at `n` modulo the queue's size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -41,4 +48,23 @@ pub struct DartRecord {
     pub kind: u32,
     /// `n + 1`, modulo 2^32. The card writes it last.
     pub number: u32,
+}
+
+/// Data of the exception whose record is before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DartPart {
+    /// The data, and zeros behind its end.
+    pub data: [u8; 60],
+    /// As that of a record in its place.
+    pub number: u32,
+}
+
+impl DartPart {
+    /// Returns how many follow the record of an exception whose message has `length` bytes of data that are not a block.
+    #[must_use]
+    pub const fn count(length: u32) -> u32 {
+        let in_record = if length > 32 { 32 } else { 0 };
+        (length - in_record).div_ceil(DART_PART)
+    }
 }

@@ -33,6 +33,8 @@ pub const DART_IOC_SET_PROGRAM: u32 = card_call::<DartSetProgram>(DART_MODEL, 9)
 pub const DART_IOC_QUEUE_WAIT: u32 = card_call::<DartQueueWait>(DART_MODEL, 10);
 /// Sleeps until more messages of a connection have left than had, or it is broken. Argument: [`DartLeftWait`]. `ETIMEDOUT`; `EINTR`.
 pub const DART_IOC_LEFT_WAIT: u32 = card_call::<DartLeftWait>(DART_MODEL, 11);
+/// Sleeps until a connection has had more exceptions that no queue took, or it is broken. Argument: [`DartExceptionWait`]. `ETIMEDOUT`; `EINTR`.
+pub const DART_IOC_EXCEPTION_WAIT: u32 = card_call::<DartExceptionWait>(DART_MODEL, 12);
 
 /// Index into `HamlynShareQuery`: connections. An endpoint counts as as many as there are for each of all endpoints.
 pub const DART_SHARE_CONNECTIONS: u32 = 0;
@@ -139,7 +141,7 @@ pub struct DartConnection {
     pub entries: u32,
     /// In: a queue of the caller's for what its messages tell of, or `DART_NO_QUEUE`: then nobody is told.
     pub events: u32,
-    /// In: a queue of the caller's for its exceptions, or `DART_NO_QUEUE`: then they are counted, and the sender is told.
+    /// In: a queue of the caller's for its exceptions, or `DART_NO_QUEUE`: then the card counts them in the state, and interrupts.
     pub exceptions: u32,
     /// In: `DART_CONNECTION_WRITE`, `DART_CONNECTION_READ`, both or none.
     pub flags: u32,
@@ -205,6 +207,18 @@ pub struct DartLeftWait {
     pub left: u32,
 }
 
+/// Which exceptions to wait for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DartExceptionWait {
+    /// In: nanoseconds, 0 to look only, or -1 for ever.
+    pub timeout_ns: i64,
+    /// In: the connection.
+    pub connection: u32,
+    /// In: how many it had had, modulo 2^32.
+    pub exceptions: u32,
+}
+
 impl CardArgument for DartEndpoint {
     fn names(&self, piece: &mut dyn FnMut(u64, u64)) {
         piece(self.address, self.length);
@@ -218,3 +232,4 @@ impl CardArgument for DartPeer {}
 impl CardArgument for DartSetProgram {}
 impl CardArgument for DartQueueWait {}
 impl CardArgument for DartLeftWait {}
+impl CardArgument for DartExceptionWait {}

@@ -109,6 +109,11 @@ impl Message {
         }
     }
 
+    /// The data that its control cell has no room for.
+    pub(crate) fn behind_block(&self) -> &[u8] {
+        &self.body[in_first(self.body.len())..]
+    }
+
     /// The message that cells for a connection are.
     pub fn decode(connection: u32, bytes: &[u8]) -> Result<Self, Malformed> {
         let count = bytes.len() / CELL;

@@ -70,10 +70,12 @@ impl Send {
     }
 }
 
-/// Whether a message may have more data than a block: to be written, or for the program to write.
+/// Whether a message may have more data than a block: to be written, for the program to write, or for the software.
 fn may_be_long(opcode: u32) -> bool {
     let main = Opcode::decode(opcode).map(|opcode| opcode.main);
-    matches!(main, Some(Main::WriteMultiple | Main::Call(Call { asks: false, .. })))
+    let is_long =
+        |main| matches!(main, Main::WriteMultiple | Main::Call(Call { asks: false, .. }) | Main::Exception);
+    main.is_none_or(is_long)
 }
 
 /// What leaves without credits: an answer, or news of a trap.
@@ -104,6 +106,7 @@ pub(crate) struct Sending {
     left: u32,
     dropped: u32,
     traps: u32,
+    exceptions: u32,
     /// Somebody sleeps until messages have left.
     armed: bool,
 }
@@ -308,6 +311,14 @@ impl Connection {
         let at = |word: u32| self.state.locate(dma, word.into());
         write_value(dma, at(DART_STATE_TRAP)?, [trap, opcode])?;
         dma.publish(at(DART_STATE_TRAPS)?, self.sending.traps)
+    }
+
+    /// A message of the other end's had a trap here that no queue takes.
+    pub(crate) fn excepted(&mut self, dma: &dyn Dma, trap: u32, opcode: u32) -> Result<(), DmaFault> {
+        self.sending.exceptions = self.sending.exceptions.wrapping_add(1);
+        let at = |word: u32| self.state.locate(dma, word.into());
+        write_value(dma, at(DART_STATE_EXCEPTION)?, [trap, opcode])?;
+        dma.publish(at(DART_STATE_EXCEPTIONS)?, self.sending.exceptions)
     }
 
     /// It takes and sends nothing any more.

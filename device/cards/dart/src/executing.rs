@@ -5,7 +5,7 @@ use std::ops::Range;
 use hamlyn_abi::dart::command::DART_ENTRY_OPERAND;
 use hamlyn_abi::dart::connection::DART_BROKEN_MEMORY;
 use hamlyn_abi::dart::control::DartControl;
-use hamlyn_abi::dart::fifo::DART_FIFO_QUEUE;
+use hamlyn_abi::dart::fifo::{DART_FIFO_ARRIVED, DART_FIFO_QUEUE};
 use hamlyn_abi::dart::queue::*;
 use hamlyn_abi::dart::statistics::DartStatistic;
 use hamlyn_abi::dart::trap::*;
@@ -172,7 +172,7 @@ impl DartCard {
         if executed.event {
             let queue = self.connections.get(index as usize).and_then(Option::as_ref);
             let queue = queue.and_then(|connection| connection.events);
-            self.write_record(ports, queue, (index, &arrived.message), DART_RECORD_COMPARED);
+            self.write_record(ports, queue, (index, &arrived.message), DART_RECORD_COMPARED, &[]);
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl DartCard {
             _ => Some(0),
         };
         let paid = answer_length(message).filter(|_| !arrived.is_answer);
-        let is_long = !message.body.is_empty() && main != Main::WriteMultiple;
+        let is_long = !message.body.is_empty() && !matches!(main, Main::WriteMultiple | Main::Exception);
         if answer != paid || is_long { Err(unimplemented) } else { Ok(task) }
     }
 
@@ -240,13 +240,13 @@ impl DartCard {
             return Ok(());
         }
         let Some(queue) = connection.events else { return Ok(()) };
-        self.queue_has_room(ports, queue)
+        self.queue_has_room(ports, queue, 0)
     }
 
-    fn queue_has_room(&mut self, ports: &Ports<'_>, queue: u32) -> Result<(), Pause> {
+    fn queue_has_room(&mut self, ports: &Ports<'_>, queue: u32, parts: u32) -> Result<(), Pause> {
         let Some(Some(queue)) = self.queues.get(queue as usize) else { return Ok(()) };
         // A queue whose memory is gone has lost its records by its owner's doing.
-        if queue.has_room(ports.dma).unwrap_or(true) {
+        if queue.has_room(ports.dma, parts).unwrap_or(true) {
             return Ok(());
         }
         self.count(DartStatistic::QueueWaits);
@@ -280,6 +280,7 @@ impl DartCard {
             return Err(Pause::Room);
         }
         self.except(ports, index, &arrived.message, DART_RECORD_TRAP + trap)?;
+        self.report(ports, index, arrived.message.control.opcode, trap);
         self.count(match trap {
             DART_TRAP_UNIMPLEMENTED => DartStatistic::TrapsUnimplemented,
             DART_TRAP_INDEX => DartStatistic::TrapsIndex,
@@ -305,15 +306,31 @@ impl DartCard {
         connection.is_some_and(|connection| connection.exceptions.is_some())
     }
 
-    /// Tells the software of a message, as soon as its queue has room.
+    /// Tells the software of a message with all of its data, as soon as its queue has room.
     fn except(&mut self, ports: &Ports<'_>, index: u32, message: &Message, kind: u32) -> Result<(), Pause> {
         let connection = self.connections.get(index as usize).and_then(Option::as_ref);
-        let queue = connection.and_then(|connection| connection.exceptions);
-        if let Some(queue) = queue {
-            self.queue_has_room(ports, queue)?;
-        }
-        self.write_record(ports, queue, (index, message), kind);
+        let number = connection.and_then(|connection| connection.exceptions);
+        let queue = number.and_then(|number| self.queues.get(number as usize)?.as_ref());
+        let (Some(number), Some(queue)) = (number, queue) else { return Ok(()) };
+        let rest = message.behind_block();
+        let parts = DartPart::count(message.body.len() as u32);
+        // A queue in which the data never has room gets the record alone, and is told so.
+        let (kind, rest, parts) =
+            if queue.holds(parts) { (kind, rest, parts) } else { (kind | DART_RECORD_CUT, &[][..], 0) };
+        self.queue_has_room(ports, number, parts)?;
+        self.write_record(ports, Some(number), (index, message), kind, rest);
         Ok(())
+    }
+
+    /// Interrupts the host for a trap that no queue takes.
+    fn report(&mut self, ports: &Ports<'_>, index: u32, opcode: u32, trap: u32) {
+        let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return };
+        if connection.exceptions.is_some() {
+            return;
+        }
+        let told = connection.excepted(ports.dma, trap, opcode);
+        self.note(ports, index, told);
+        self.tell(ports, DART_FIFO_ARRIVED | index);
     }
 
     /// Tells a queue, if there is one, of a connection's message.
@@ -323,6 +340,7 @@ impl DartCard {
         queue: Option<u32>,
         (connection, message): (u32, &Message),
         kind: u32,
+        parts: &[u8],
     ) {
         let Some(number) = queue else { return };
         let Some(Some(queue)) = self.queues.get_mut(number as usize) else { return };
@@ -330,7 +348,7 @@ impl DartCard {
         let length = message.body.len() as u32;
         let record = DartRecord { control: message.control, data, length, connection, kind, number: 0 };
         // Memory of a queue that is not there is its owner's affair.
-        let Ok(is_awaited) = queue.write(ports.dma, record) else { return };
+        let Ok(is_awaited) = queue.write(ports.dma, record, parts) else { return };
         self.count(DartStatistic::Records);
         if is_awaited {
             self.tell(ports, DART_FIFO_QUEUE | number);

@@ -37,22 +37,43 @@ impl Queue {
         })
     }
 
-    /// Whether there is room for a record.
-    pub(crate) fn has_room(&self, dma: &dyn Dma) -> Result<bool, DmaFault> {
+    /// Whether there is room for a record and `parts` behind it.
+    pub(crate) fn has_room(&self, dma: &dyn Dma, parts: u32) -> Result<bool, DmaFault> {
         let taken: u32 = read_value(dma, self.area.locate(dma, DART_QUEUE_TAKEN.into())?)?;
         // Nonsense takes nothing.
-        Ok(self.written.wrapping_sub(taken) < self.records)
+        let free = self.records.checked_sub(self.written.wrapping_sub(taken));
+        Ok(free.is_some_and(|free| parts < free))
     }
 
-    /// Writes a record, for which there is room. Says whether the driver is to look after the queue.
-    pub(crate) fn write(&mut self, dma: &dyn Dma, record: DartRecord) -> Result<bool, DmaFault> {
-        let place = u64::from(self.written % self.records) * u64::from(DART_RECORD_SIZE);
-        let address = self.area.locate(dma, u64::from(DART_QUEUE_HEAD) + place)?;
-        self.written = self.written.wrapping_add(1);
+    /// Whether a record with `parts` behind it fits into the empty queue.
+    pub(crate) fn holds(&self, parts: u32) -> bool {
+        parts < self.records
+    }
+
+    /// Writes a record and behind it `data`, for which there is room. Says whether the driver is to look after the queue.
+    pub(crate) fn write(&mut self, dma: &dyn Dma, record: DartRecord, data: &[u8]) -> Result<bool, DmaFault> {
+        let first = self.written;
+        let mut number = first.wrapping_add(1);
+        for part in data.chunks(DART_PART as usize) {
+            let address = self.place(dma, number)?;
+            number = number.wrapping_add(1);
+            let mut bytes = [0; DART_PART as usize];
+            bytes[..part.len()].copy_from_slice(part);
+            write_value(dma, address, DartPart { data: bytes, number })?;
+        }
+        let address = self.place(dma, first)?;
+        self.written = number;
+        let number = first.wrapping_add(1);
         // What is there of an earlier record says that this one is not there yet.
-        write_value(dma, address, DartRecord { number: self.written.wrapping_sub(self.records), ..record })?;
-        dma.publish(address + std::mem::offset_of!(DartRecord, number) as u64, self.written)?;
+        write_value(dma, address, DartRecord { number: number.wrapping_sub(self.records), ..record })?;
+        dma.publish(address + std::mem::offset_of!(DartRecord, number) as u64, number)?;
         Ok(std::mem::take(&mut self.armed) || self.is_immediate)
+    }
+
+    /// Where the `n`-th record goes.
+    fn place(&self, dma: &dyn Dma, n: u32) -> Result<u64, DmaFault> {
+        let place = u64::from(n % self.records) * u64::from(DART_RECORD_SIZE);
+        self.area.locate(dma, u64::from(DART_QUEUE_HEAD) + place)
     }
 
     /// Somebody sleeps who has taken so many records. Says whether there are more.

@@ -35,7 +35,7 @@ pub unsafe extern "C" fn dart_bank_destroy(bank: Option<Box<dart_bank>>) {
 }
 
 /// Sets `count` entries, from `first` on: the opcode and the operand of each operation is what a message executes that calls it
-/// (DART_CALL); indices, mask and data are the message's. If this fails some may be set.
+/// (DART_CALL, DART_CALL_WITH); indices, mask and data are the message's. If this fails some may be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_bank_set_program(
     bank: Option<&dart_bank>,
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn dart_bank_set_program(
 ) -> c_int {
     call(|| {
         let (bank, operations) = (&given(bank, "bank")?.0, items(operations, count, "operations")?);
-        let operations = operations.iter().map(dart_operation::read).collect::<Result<Vec<_>, _>>()?;
+        let operations = operations.iter().map(dart_operation::read_entry).collect::<Result<Vec<_>, _>>()?;
         Ok(bank.set_program(first, &operations).map(|()| 0)?)
     })
 }

@@ -188,7 +188,7 @@ pub unsafe extern "C" fn dart_send(
 /// Asks: what is read, or register i, comes back as a message of the operation `answer` with it as its data, which is executed here. So
 /// it may be put somewhere, or told as an event with its data, or both.
 ///
-/// `bytes` are read by a DART_READ_MULTIPLE, whose answer is a DART_WRITE_MULTIPLE; others have one block. The question takes 20 bytes
+/// `bytes` are read by a DART_READ_MULTIPLE, or by a DART_CALL of one, whose answer is a DART_WRITE_MULTIPLE; others have one block. The question takes 20 bytes
 /// of this end's endpoint from `scratch` on, until it has left. -EAGAIN if as many messages wait to leave as can.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_ask(
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn dart_ask(
     call(|| {
         let connection = &given(connection, "connection")?.0;
         let (question, answer) = (given(question, "question")?.read()?, given(answer, "answer")?.read()?);
-        Ok(connection.ask(&question, &answer, bytes, scratch).map(|()| 0)?)
+        Ok(connection.ask(&question.answered(), &answer, bytes, scratch).map(|()| 0)?)
     })
 }
 
@@ -214,6 +214,19 @@ pub unsafe extern "C" fn dart_wait_until_left(
     call(|| {
         let connection = &given(connection, "connection")?.0;
         at_once(timeout_ms, connection.wait_until_left(timeout(timeout_ms))).map(|()| 0)
+    })
+}
+
+/// Waits until `exceptions` of dart_connection_status is another number than `known`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dart_wait_for_exception(
+    connection: Option<&dart_connection>,
+    known: u32,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let connection = &given(connection, "connection")?.0;
+        at_once(timeout_ms, connection.wait_for_exception(known, timeout(timeout_ms))).map(|_| 0)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use hamlyn::dart::{Comparison, Operation, Order, Source, Step, Target};
+use hamlyn::dart::{Comparison, Entry, Operation, Order, Source, Step, Target};
 
 use crate::call::{Failure, call, given, store, unused};
 
@@ -26,6 +26,9 @@ pub const DART_CALL: u32 = 6;
 pub const DART_EXCEPTION: u32 = 7;
 /// Main operation: the opcode is `about`, as it travels. One that the receiver's card does not know is its software's.
 pub const DART_OPCODE: u32 = 8;
+/// Main operation: what the entry `about` of the receiver's program says, 0 to 65535. If that entry takes its caller's operand, it takes
+/// `operand`.
+pub const DART_CALL_WITH: u32 = 9;
 
 /// The address is the operand.
 pub const DART_DIRECT: u32 = 0;
@@ -153,14 +156,16 @@ pub struct dart_operation {
     pub second: dart_step,
     /// The conditional.
     pub condition: dart_condition,
-    /// Of DART_EXCEPTION and DART_OPCODE; of others 0.
+    /// Of DART_EXCEPTION, DART_OPCODE and DART_CALL_WITH; of others 0.
     pub about: u32,
     /// Registers i, j and k of the receiver's window.
     pub indices: [u8; 3],
     /// Bit w deselects word w, of 4 bytes, in each block of 32.
     pub mask: u8,
+    /// For dart_bank_set_program, 1: the entry takes the operand of its caller, a message of DART_CALL_WITH, and `operand` is 0. Else 0.
+    pub callers_operand: u32,
     /// Must be 0.
-    pub reserved: [u32; 4],
+    pub reserved: [u32; 3],
 }
 
 const MAINS: [fn(u64) -> Operation; 7] = [
@@ -266,18 +271,35 @@ impl dart_condition {
 }
 
 impl dart_operation {
+    /// An entry of a program.
+    pub(crate) fn read_entry(&self) -> Result<Entry, Failure> {
+        at_most("caller's operand", self.callers_operand, 1)?;
+        let operation = Self { callers_operand: 0, ..*self }.read()?;
+        match (self.callers_operand, self.operand) {
+            (0, _) => Ok(operation.into()),
+            (_, 0) => Ok(Entry::with_callers_operand(operation)),
+            (_, operand) => Err(Failure::argument(format!(
+                "an entry that takes its caller's operand has operand 0, not {operand}"
+            ))),
+        }
+    }
+
     pub(crate) fn read(&self) -> Result<Operation, Failure> {
         unused(&self.reserved)?;
-        at_most("main operation", self.main, DART_OPCODE)?;
+        at_most("main operation", self.main, DART_CALL_WITH)?;
+        at_most("caller's operand of a message", self.callers_operand, 0)?;
         if let Some(made) = MAINS.get(self.main as usize) {
             at_most("about", self.about, 0)?;
             return Ok(self.add_to(made(self.operand))?.indices(self.indices).mask(self.mask));
         }
         let added = self.add_to(Operation::registers(0))?.control();
         if added.opcode != 0 {
-            return Err(Failure::argument("an exception and an opcode have no other fields than `about`"));
+            return Err(Failure::argument("what has `about` has no other fields than that"));
         }
-        let made = if self.main == DART_EXCEPTION {
+        let made = if self.main == DART_CALL_WITH {
+            at_most("entry", self.about, u16::MAX.into())?;
+            Operation::call_with(self.about as u16, self.operand)
+        } else if self.main == DART_EXCEPTION {
             at_most("about", self.about, ABOUT)?;
             Operation::exception(self.about, self.operand)
         } else {
@@ -335,7 +357,8 @@ mod tests {
         about: 0,
         indices: [0; 3],
         mask: 0,
-        reserved: [0; 4],
+        callers_operand: 0,
+        reserved: [0; 3],
     };
 
     fn read(operation: dart_operation) -> Operation {
@@ -343,8 +366,21 @@ mod tests {
     }
 
     #[test]
+    fn entries_take_their_callers_operand_or_their_own() {
+        let writes = dart_operation { main: DART_WRITE, callers_operand: 1, ..NOTHING };
+        let entry = |operation: dart_operation| operation.read_entry().map_err(|_| ());
+        assert_eq!(entry(writes), Ok(Entry::with_callers_operand(Operation::write(0))));
+        let own = dart_operation { callers_operand: 0, operand: 64, ..writes };
+        assert_eq!(entry(own), Ok(Operation::write(64).into()));
+        assert_eq!(entry(dart_operation { operand: 64, ..writes }), Err(()));
+        assert_eq!(entry(dart_operation { callers_operand: 2, ..writes }), Err(()));
+    }
+
+    #[test]
     fn fields_are_what_the_library_makes_of_them() {
         assert_eq!(read(NOTHING), Operation::registers(0));
+        let calls = dart_operation { main: DART_CALL_WITH, about: 3, operand: 9, ..NOTHING };
+        assert_eq!(read(calls), Operation::call_with(3, 9));
         let append = dart_operation {
             operand: 4096,
             main: DART_WRITE,
@@ -411,14 +447,16 @@ mod tests {
             ..NOTHING
         };
         for wrong in [
-            dart_operation { main: DART_OPCODE + 1, ..NOTHING },
+            dart_operation { main: DART_CALL_WITH + 1, ..NOTHING },
+            dart_operation { main: DART_CALL_WITH, about: 0x1_0000, ..NOTHING },
+            dart_operation { callers_operand: 1, ..NOTHING },
             dart_operation { addressing: 3, ..NOTHING },
             dart_operation { order: 4, ..NOTHING },
             dart_operation { about: 1, ..NOTHING },
             dart_operation { main: DART_EXCEPTION, about: ABOUT + 1, ..NOTHING },
             dart_operation { main: DART_EXCEPTION, addressing: DART_INDIRECT, ..NOTHING },
             dart_operation { main: DART_OPCODE, second: step(1, 0, 0).first, ..NOTHING },
-            dart_operation { reserved: [0, 0, 0, 1], ..NOTHING },
+            dart_operation { reserved: [0, 0, 1], ..NOTHING },
             dart_operation { second: step(16, 0, 0).first, ..NOTHING },
             step(16, 0, 0),
             step(u32::MAX, 0, 0),

@@ -1,6 +1,6 @@
 //! Queues of what messages tell.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -26,7 +26,8 @@ pub const DART_RECORD_EXCEPTION: u32 = 2;
 pub const DART_RECORD_TRAP: u32 = 16;
 
 /// Records of what messages tell, in memory of this process, of as many connections as name the queue (section 1). If it is full the
-/// messages wait, and what comes behind them on their connections: nothing is lost. One thread at a time may use it.
+/// messages wait, and what comes behind them on their connections: nothing is lost. An exception takes a place for each 60 bytes of its
+/// message's data more, so a queue for exceptions of any length has 2048 records. One thread at a time may use it.
 pub struct dart_queue(pub(crate) Queue);
 
 /// What a message has told.
@@ -51,8 +52,10 @@ pub struct dart_record {
     pub mask: u8,
     /// Bytes of data of a message of several blocks; else 0.
     pub length: u32,
+    /// 1: the queue was too small for the data of an exception, of which `words` are all that is left. Else 0.
+    pub cut: u32,
     /// For what may come: zeros.
-    pub reserved: [u32; 4],
+    pub reserved: [u32; 3],
 }
 
 impl From<Record> for dart_record {
@@ -74,7 +77,8 @@ impl From<Record> for dart_record {
             indices: control.indices,
             mask: control.mask,
             length: record.length,
-            reserved: [0; 4],
+            cut: record.is_cut.into(),
+            reserved: [0; 3],
         }
     }
 }
@@ -109,6 +113,20 @@ pub unsafe extern "C" fn dart_queue_destroy(queue: Option<Box<dart_queue>>) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_queue_fd(queue: Option<&dart_queue>) -> c_int {
     call(|| Ok(given(queue, "queue")?.0.as_raw_fd()))
+}
+
+/// Returns all data of the message that the record taken last is about, if that is an exception, else the data of its first cell, and stores its
+/// length to `length`. It is valid until the next record is taken. NULL if there is no queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dart_queue_data(
+    queue: Option<&dart_queue>,
+    length: Option<&mut MaybeUninit<usize>>,
+) -> *const c_void {
+    let data = queue.map(|queue| queue.0.data());
+    if let Some(length) = length {
+        length.write(data.map_or(0, <[u8]>::len));
+    }
+    data.map_or(std::ptr::null(), |data| data.as_ptr().cast())
 }
 
 /// Takes the next record. If one is there that is no system call.

@@ -61,13 +61,21 @@ pub struct dart_status {
     pub trap_opcode: u32,
     /// Why it takes and sends nothing any more, DART_BROKEN_GONE or another; 0 if it does.
     pub broken: u32,
+    /// How many messages of the other end had a trap here that no exception queue took, modulo 2^32.
+    pub exceptions: u32,
+    /// Why the last of these had one, DART_TRAP_BOUNDS or another; 0 if there is none.
+    pub exception: u32,
+    /// That message's opcode.
+    pub exception_opcode: u32,
     /// For what may come: zeros.
-    pub reserved: [u32; 5],
+    pub reserved: [u32; 2],
 }
 
 impl From<Status> for dart_status {
     fn from(status: Status) -> Self {
-        let (trap, trap_opcode) = status.trap.map_or((0, 0), |(trap, opcode)| (trap_number(trap), opcode));
+        let numbers = |(trap, opcode)| (trap_number(trap), opcode);
+        let (trap, trap_opcode) = status.trap.map_or((0, 0), numbers);
+        let (exception, exception_opcode) = status.exception.map_or((0, 0), numbers);
         Self {
             left: status.left,
             dropped: status.dropped,
@@ -76,7 +84,10 @@ impl From<Status> for dart_status {
             trap,
             trap_opcode,
             broken: status.broken.map_or(0, broken_number),
-            reserved: [0; 5],
+            exceptions: status.exceptions,
+            exception,
+            exception_opcode,
+            reserved: [0; 2],
         }
     }
 }

@@ -8,26 +8,27 @@ use crate::core::waiting::Deadline;
 use crate::dart::{Comparison, Connection, Operation, Queue, Source, Step, Target, What};
 use crate::error::{Error, Result};
 
-/// Who looks after a barrier: one register counts those that have still to come, in its host's card; its software is told when there is
-/// none, and releases all.
+/// Who looks after a barrier: one register of its host's card counts those that have still to come, and the next one is how many members
+/// there are, to which the last arrival sets the first again. Its software is told of that arrival, and releases all.
 #[derive(Debug)]
 pub struct Barrier {
     members: Vec<Arc<Connection>>,
     complete: Queue,
-    register: u8,
     round: u64,
 }
 
 impl Barrier {
-    /// A barrier of as many members as there are connections, all of whose windows have the register under this number, and whose events go
-    /// to `complete`.
+    /// A barrier of as many members as there are connections, all of whose windows have the register under this number and the next, and
+    /// whose events go to `complete`.
     ///
     /// # Errors
     /// [`Error::Invalid`] for no members; [`Error::OutOfRange`] for a register that they do not have.
     pub fn new(members: Vec<Arc<Connection>>, complete: Queue, register: u8) -> Result<Self> {
         let first = members.first().ok_or(Error::Invalid("a barrier has at least one member"))?;
-        first.set_register(register.into(), members.len() as u64)?;
-        Ok(Self { members, complete, register, round: 0 })
+        for register in [u32::from(register) + 1, register.into()] {
+            first.set_register(register, members.len() as u64)?;
+        }
+        Ok(Self { members, complete, round: 0 })
     }
 
     /// Waits until all have come, and releases them.
@@ -37,9 +38,6 @@ impl Barrier {
     pub fn release(&mut self, timeout: Option<Duration>) -> Result<u64> {
         let deadline = Deadline::new(timeout);
         while self.complete.wait(deadline.left())?.what != What::Compared {}
-        let first = self.members.first().ok_or(Error::Invalid("a barrier has at least one member"))?;
-        // Before anybody can come again.
-        first.set_register(self.register.into(), self.members.len() as u64)?;
         self.round += 1;
         for member in &self.members {
             member.send(&Operation::registers(self.round).tell(), 0..0)?;
@@ -69,10 +67,12 @@ impl Member {
     /// # Errors
     /// Those of [`Connection::send`]; [`Error::Broken`], [`Error::Trap`]; [`Error::TimedOut`].
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<u64> {
+        // The last arrival finds 0, and sets the register to the number of members, which no other arrival leaves there.
         let arrive = Operation::registers(0)
             .first(Step::Decrement, Source::Operand, Target::I)
-            .tell_if(Comparison::Equal, Target::I, Source::Operand)
-            .indices([self.register, 0, 0]);
+            .second(Step::ReplaceIfEqual, Source::K, Target::I)
+            .tell_if(Comparison::Equal, Target::I, Source::K)
+            .indices([self.register, 0, self.register.saturating_add(1)]);
         let awaited = Awaited::new(&self.connection, &arrive);
         self.connection.send(&arrive, 0..0)?;
         Ok(receive(&mut self.released, &self.connection, &awaited, timeout, |_| true)?.operand())

@@ -14,6 +14,8 @@ use crate::engine::world::World;
 
 use super::calling::is_question;
 use super::effects::{BARRIER, COMPARE_AND_SWAP, FETCH_AND_INCREMENT, Outcome, outcome};
+use super::explaining::parts;
+use super::interpreter::is_implemented;
 use super::ledger::{Arrived, LEFT};
 use super::model::Dart;
 use super::opening::PROCESSES;
@@ -66,9 +68,11 @@ impl World<Dart> {
         if is_question(control.opcode) {
             return self.ask(host, index, control);
         }
+        let is_softwares = control.opcode & 7 == 7 || !is_implemented(control.opcode);
         let length = match self.rng.below(8) {
             0 => self.rng.range(0, 40),
             1 => 0,
+            2..5 if is_softwares => self.rng.range(1, 1500),
             _ if control.opcode & 7 == 2 => self.rng.range(1, 1500),
             2 if control.opcode & 7 == 6 => self.rng.range(1, 1500),
             _ => 32,
@@ -143,10 +147,8 @@ impl World<Dart> {
                     }
                 }
                 DART_FIFO_ARRIVED => {
-                    let end = ledger.ends.get_mut(&number).filter(|end| end.is_system);
-                    let end = end.ok_or_else(|| {
-                        Violation::new(format!("host {host}: {number} is no operating system's"))
-                    })?;
+                    // A process' connection may have been closed since.
+                    let Some(end) = ledger.ends.get_mut(&number) else { continue };
                     end.has_news = false;
                     self.model.told += 1;
                 }
@@ -224,15 +226,16 @@ impl World<Dart> {
     ) -> Result<(), Violation> {
         let ledger = &self.model.ledgers[host];
         let Some((end, arrived)) = ledger.ends.get(&index).zip(arrived) else { return Ok(()) };
-        let is_full = |queue: Option<u32>| {
+        let is_full = |queue: Option<u32>, kind: u32| {
             let queue = queue.and_then(|number| ledger.queues.get(&number));
-            queue.is_some_and(|queue| queue.written.wrapping_sub(queue.taken) >= DART_MIN_RECORDS)
+            let needed = 1 + parts(&arrived.message, kind).len() as u32;
+            queue.is_some_and(|queue| queue.written.wrapping_sub(queue.taken) + needed > DART_MIN_RECORDS)
         };
         let has_reason = match outcome(end, &ledger.program, &arrived, &ledger.registers[end.window.clone()])
         {
             Outcome::Trap(_) => true,
-            Outcome::Exception => is_full(end.exceptions),
-            Outcome::Made(made) => made.event && is_full(end.events),
+            Outcome::Exception => is_full(end.exceptions, DART_RECORD_EXCEPTION),
+            Outcome::Made(made) => made.event && is_full(end.events, DART_RECORD_COMPARED),
         };
         ensure(has_reason, || format!("host {host}: {arrived:?} was passed over"))
     }

@@ -63,7 +63,7 @@ pub(super) fn outcome(end: &End, program: &[Entry], arrived: &Arrived, window: &
     // An answer is paid for with its question, and is as long as that says.
     let answer = asks.then(|| if main == 4 { message.asked() } else { 0 });
     let paid = message.answer_length().filter(|_| !arrived.is_answer);
-    if answer != paid || main != 2 && !message.body.is_empty() {
+    if answer != paid || main != 2 && main != EXCEPTION && !message.body.is_empty() {
         return Outcome::Trap(DART_TRAP_UNIMPLEMENTED);
     }
     if main == EXCEPTION {

@@ -367,25 +367,32 @@ impl Case<'_> {
         else {
             return Some(trial);
         };
+        let parts = parts(&arrived.message, kind);
         let written = trial.written.get_mut(&number)?;
-        if written.wrapping_sub(queue.taken) >= DART_MIN_RECORDS {
+        if written.wrapping_sub(queue.taken) + 1 + parts.len() as u32 > DART_MIN_RECORDS {
             return None;
         }
-        let place = DART_QUEUE_HEAD + *written % DART_MIN_RECORDS * DART_RECORD_SIZE;
-        *written = written.wrapping_add(1);
+        let address =
+            |n: u32| queue.area.address((DART_QUEUE_HEAD + n % DART_MIN_RECORDS * DART_RECORD_SIZE).into());
+        let first = *written;
+        *written = first.wrapping_add(1 + parts.len() as u32);
+        let is_cut = kind != DART_RECORD_COMPARED && parts.is_empty() && !arrived.message.body.is_empty();
         let record = DartRecord {
             control: arrived.message.control,
             data: zerocopy::transmute!(arrived.message.block),
             length: arrived.message.body.len() as u32,
             connection: index,
-            kind,
-            number: written.wrapping_sub(DART_MIN_RECORDS),
+            kind: kind | if is_cut { DART_RECORD_CUT } else { 0 },
+            number: first.wrapping_add(1).wrapping_sub(DART_MIN_RECORDS),
         };
-        let address = queue.area.address(place.into());
-        let last = address + u64::from(DART_RECORD_SIZE) - 4;
-        let number = written.to_le_bytes();
-        self.expect(&mut trial, address, record.as_bytes())?;
-        self.expect(&mut trial, last, &number)?;
+        for (n, mut part) in (first.wrapping_add(1)..).zip(parts) {
+            part.resize(DART_PART as usize, 0);
+            part.extend(n.wrapping_add(1).to_le_bytes());
+            self.expect(&mut trial, address(n), &part)?;
+        }
+        let last = address(first) + u64::from(DART_RECORD_SIZE) - 4;
+        self.expect(&mut trial, address(first), record.as_bytes())?;
+        self.expect(&mut trial, last, &first.wrapping_add(1).to_le_bytes())?;
         Some(trial)
     }
 
@@ -450,21 +457,24 @@ impl Case<'_> {
         if end.was_full && !trial.done.contains_key(&index) {
             return true;
         }
-        let is_full = |queue: Option<u32>| {
+        let is_full = |queue: Option<u32>, kind: u32| {
             let queue = queue
                 .and_then(|number| Some((trial.written.get(&number)?, self.ledger.queues.get(&number)?)));
-            queue.is_some_and(|(written, queue)| written.wrapping_sub(queue.taken) >= DART_MIN_RECORDS)
+            let needed = 1 + parts(&arrived.message, kind).len() as u32;
+            queue
+                .is_some_and(|(written, queue)| written.wrapping_sub(queue.taken) + needed > DART_MIN_RECORDS)
         };
+        let is_filled = || is_full(end.exceptions, DART_RECORD_TRAP);
         let made = trial.steps.iter().filter(|step| step.end == index).filter_map(|step| step.reply.as_ref());
         let replies = end.reply_cells() + made.map(|(_, message)| message.cells()).sum::<usize>();
         let is_stuffed = replies >= self.window as usize;
         match outcome(end, &self.ledger.program, arrived, &trial.registers[end.window.clone()]) {
-            Outcome::Exception => is_full(end.exceptions),
-            Outcome::Trap(_) => is_full(end.exceptions) || is_stuffed && !arrived.is_answer,
+            Outcome::Exception => is_filled(),
+            Outcome::Trap(_) => is_filled() || is_stuffed && !arrived.is_answer,
             Outcome::Made(made) => {
                 let refused = made.access.as_ref().is_some_and(|access| self.is_refused(end, access));
-                let news = refused && (is_full(end.exceptions) || is_stuffed && !arrived.is_answer);
-                made.event && is_full(end.events) || made.asks && is_stuffed || news
+                let news = refused && (is_filled() || is_stuffed && !arrived.is_answer);
+                made.event && is_full(end.events, DART_RECORD_COMPARED) || made.asks && is_stuffed || news
             }
         }
     }
@@ -473,6 +483,14 @@ impl Case<'_> {
     fn full_ones(&self, trial: &Trial) -> Vec<u32> {
         self.ledger.ends.keys().copied().filter(|index| self.is_full(trial, *index)).collect()
     }
+}
+
+/// What follows the record of an exception: the data that is not in it, if a queue holds that; nothing follows that of an event.
+pub(super) fn parts(message: &Message, kind: u32) -> Vec<Vec<u8>> {
+    let in_record = if message.body.len() > BLOCK { BLOCK } else { 0 };
+    let parts: Vec<_> = message.body[in_record..].chunks(DART_PART as usize).map(<[u8]>::to_vec).collect();
+    let fits = kind != DART_RECORD_COMPARED && parts.len() < DART_MIN_RECORDS as usize;
+    if fits { parts } else { Vec::new() }
 }
 
 fn over(mut trial: Trial, end: u32, reply: Option<(u32, Message)>, trap: Option<u32>) -> Trial {
@@ -501,6 +519,10 @@ fn commit(ledger: &mut Ledger, spaces: &mut Spaces, trial: Trial, full: &[u32], 
         let Some(arrived) = end.waiting.pop_front() else { continue };
         tally.add(arrived.message.control.opcode, reply.as_ref(), event);
         let cells = arrived.message.cells() as u32;
+        if let Some(trap) = trap.filter(|_| end.exceptions.is_none() && !end.is_system) {
+            end.excepted(trap, arrived.message.control.opcode);
+            *ledger.reasons.entry(DART_FIFO_ARRIVED | index).or_default() += 1;
+        }
         if arrived.is_answer {
             end.on_their_way -= cells;
             if let Some(trap) = trap {

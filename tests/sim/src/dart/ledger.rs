@@ -51,7 +51,7 @@ pub(super) struct Endpoint {
 }
 
 /// What the card says of a connection to its owner, by words.
-pub(super) type State = [u32; 7];
+pub(super) type State = [u32; 10];
 
 /// One end of a connection.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ pub(super) struct End {
     pub(super) woken: bool,
     /// The driver was told that it is broken.
     pub(super) break_told: bool,
-    /// It is an operating system's, and messages have been executed that the driver does not know of.
+    /// The driver does not know of exceptions that no queue took; or of messages that were executed, if it is an operating system's.
     pub(super) has_news: bool,
 }
 
@@ -109,6 +109,9 @@ pub(super) const TRAPS: usize = DART_STATE_TRAPS as usize / 4;
 pub(super) const TRAP: usize = DART_STATE_TRAP as usize / 4;
 pub(super) const TRAP_OPCODE: usize = DART_STATE_TRAP_OPCODE as usize / 4;
 pub(super) const BROKEN: usize = DART_STATE_BROKEN as usize / 4;
+pub(super) const EXCEPTIONS: usize = DART_STATE_EXCEPTIONS as usize / 4;
+pub(super) const EXCEPTION: usize = DART_STATE_EXCEPTION as usize / 4;
+pub(super) const EXCEPTION_OPCODE: usize = DART_STATE_EXCEPTION_OPCODE as usize / 4;
 
 /// Bytes of an endpoint that lie together in a page.
 #[derive(Debug, Clone, Copy)]
@@ -172,6 +175,13 @@ impl End {
     pub(super) fn trapped(&mut self, trap: u32, opcode: u32) {
         self.state[TRAPS] += 1;
         (self.state[TRAP], self.state[TRAP_OPCODE]) = (trap, opcode);
+    }
+
+    /// It has had an exception that no queue takes.
+    pub(super) fn excepted(&mut self, trap: u32, opcode: u32) {
+        self.state[EXCEPTIONS] += 1;
+        (self.state[EXCEPTION], self.state[EXCEPTION_OPCODE]) = (trap, opcode);
+        self.has_news = true;
     }
 
     /// Cells of replies.

@@ -16,7 +16,7 @@ use crate::engine::violation::Violation;
 use crate::engine::world::World;
 
 use super::calling::Entry;
-use super::ledger::{BROKEN, End, Endpoint, Ledger, Queue};
+use super::ledger::{BROKEN, End, Endpoint, Ledger, Queue, State};
 use super::machine::Machine;
 use super::model::{Dart, OPTIONS};
 use super::paging::{FIRST, PAGES};
@@ -191,7 +191,7 @@ impl World<Dart> {
         let mut queue = || Some(self.rng.range(0, QUEUES)).filter(|queue| *queue < QUEUES);
         let (events, exceptions) = (queue(), queue());
         let here = self.hosts[usize::from(machine.id)].uplink.is_up();
-        let mut state = [0; 7];
+        let mut state = State::default();
         state[BROKEN] = if here || is_system { 0 } else { DART_BROKEN_LINK };
         End {
             host: other,
@@ -207,7 +207,7 @@ impl World<Dart> {
             may_read: self.rng.percent(85),
             is_system,
             state,
-            said: [0; 7],
+            said: State::default(),
             area,
             sends: Default::default(),
             replies: Default::default(),

@@ -146,10 +146,10 @@ impl World<Dart> {
     }
 }
 
-/// Whether a message may have more data than a block: a WRITE_MULTIPLE, or a CALL that asks nothing.
+/// Whether a message may have more data than a block: a WRITE_MULTIPLE, a CALL that asks nothing, or what is the software's.
 fn may_be_long(control: &DartControl) -> bool {
     let opcode = control.opcode;
-    is_implemented(opcode) && (opcode & 7 == 2 || opcode & 7 == 6 && !is_question(opcode))
+    !is_implemented(opcode) || opcode & 7 == 2 || opcode & 7 == 6 && !is_question(opcode) || opcode & 7 == 7
 }
 
 /// Whether its data is behind its block.

@@ -8,6 +8,7 @@ mod commands;
 mod credits;
 #[path = "../operation_logic/drawing.rs"]
 mod drawing;
+mod exceptions;
 mod filtering;
 mod hostile;
 #[path = "../operation_logic/interpreter.rs"]

@@ -128,7 +128,7 @@ impl Receiver {
             || is_call && main == CALL
             || answers != asks
             || is_other
-            || !message.body.is_empty() && main != WRITE_MULTIPLE;
+            || !message.body.is_empty() && main != WRITE_MULTIPLE && main != EXCEPTION;
         if is_bad { Err(UNIMPLEMENTED) } else { Ok(logic) }
     }
 

@@ -23,6 +23,8 @@ const WINDOW: u32 = 40;
 const PROGRAM: (u32, u32) = (8, 4);
 /// Where in its own endpoint who asks has the answer written.
 const ANSWERED: u64 = 6 * PAGE;
+/// Records of the exception queue, which has room for any message here.
+const EXCEPTIONS: u32 = 128;
 const ABSENT: u64 = 1 << 44;
 
 /// A message, as plain numbers.
@@ -109,8 +111,10 @@ fn message((any, mask, indices, operand, data, length): Words) -> Message {
     block[16..20].copy_from_slice(&length.to_le_bytes());
     block[20..28].copy_from_slice(&data.to_le_bytes());
     let is_long_call = is_call && !is_question(opcode) && length > 32;
-    let is_long =
-        is_long_call || interpreter::is_implemented(opcode) && opcode & 7 == DART_MAIN_WRITE_MULTIPLE;
+    let is_softwares = !interpreter::is_implemented(opcode) || opcode & 7 == DART_MAIN_EXCEPTION;
+    let is_long = is_long_call
+        || is_softwares && length > 32
+        || !is_softwares && opcode & 7 == DART_MAIN_WRITE_MULTIPLE;
     let body = if is_long { (0..length as u64).map(|at| (at ^ data) as u8).collect() } else { Vec::new() };
     let logic = interpreter::Message { opcode, indices: indices.map(index), operand };
     Message { logic, mask: if mask % 2 == 0 { 0 } else { mask }, block, body }
@@ -131,7 +135,7 @@ impl Stage {
         let (mut one, mut other) = (Host::new(0), Host::new(1));
         one.endpoint(0, 16 * PAGE);
         other.endpoint(0, LENGTH);
-        let queues = [other.queue(0, 0), other.queue(1, DART_QUEUE_IMMEDIATE)];
+        let queues = [other.queue(0, 0), other.queue_of(EXCEPTIONS, 1, DART_QUEUE_IMMEDIATE)];
         let state = one.connection(1, 1, END);
         let flag = |is: bool, flag: u32| if is { flag } else { 0 };
         let flags = flag(case.rights.0, DART_CONNECTION_WRITE) | flag(case.rights.1, DART_CONNECTION_READ);
@@ -231,7 +235,12 @@ impl Stage {
         message: &Message,
         outcome: &Outcome,
     ) -> Result<(), TestCaseError> {
-        let [events, exceptions] = self.queues.map(|queue| self.other.take_records(queue));
+        let events = self.other.take_records(self.queues[0]);
+        let whole = self.other.take_exceptions(self.queues[1], EXCEPTIONS);
+        for exception in &whole {
+            prop_assert!(data_of(exception) == message.body);
+        }
+        let exceptions: Vec<DartRecord> = whole.into_iter().map(|(record, _)| record).collect();
         let kinds = |records: &[DartRecord]| records.iter().map(|record| record.kind).collect::<Vec<_>>();
         let said = (kinds(&events), kinds(&exceptions));
         let expected = match outcome {

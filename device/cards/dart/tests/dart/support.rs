@@ -16,7 +16,7 @@ use hamlyn_card::card::{Card, Place, Progress};
 use hamlyn_card::ports::{Packet, Ports, VolatileSlice};
 use hamlyn_card_dart::{DartCard, Options, Policy};
 use hamlyn_test_host::{Commands, Wire, list_pages};
-use zerocopy::{FromBytes, FromZeros};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 pub(crate) const PAGE: u64 = 4096;
 /// The address space of all endpoints here, and where the first is.
@@ -152,24 +152,38 @@ impl Host {
 
     /// Opens a queue of 16 records; where it is.
     pub(crate) fn queue(&mut self, index: u32, flags: u32) -> u64 {
-        let (memory, start) = self.area(u64::from(DART_QUEUE_HEAD + 16 * DART_RECORD_SIZE));
-        self.run(DART_COMMAND_OPEN_QUEUE, index, &DartOpenQueue { memory, records: 16, flags }).unwrap();
+        self.queue_of(16, index, flags)
+    }
+
+    /// Opens a queue of `records` records; where it is.
+    pub(crate) fn queue_of(&mut self, records: u32, index: u32, flags: u32) -> u64 {
+        let (memory, start) = self.area(u64::from(DART_QUEUE_HEAD + records * DART_RECORD_SIZE));
+        self.run(DART_COMMAND_OPEN_QUEUE, index, &DartOpenQueue { memory, records, flags }).unwrap();
         start
     }
 
-    /// The records of a queue that are not taken; all are taken.
+    /// The records of a queue of 16 that are not taken; all are taken.
     pub(crate) fn take_records(&self, queue: u64) -> Vec<DartRecord> {
+        self.take_exceptions(queue, 16).into_iter().map(|(record, _)| record).collect()
+    }
+
+    /// The records of a queue of `records` that are not taken, with the data behind each; all are taken.
+    pub(crate) fn take_exceptions(&self, queue: u64, records: u32) -> Vec<(DartRecord, Vec<u8>)> {
         let mut taken = self.word(queue + u64::from(DART_QUEUE_TAKEN));
-        let mut records = Vec::new();
+        let place = |n: u32| queue + u64::from(DART_QUEUE_HEAD + n % records * DART_RECORD_SIZE);
+        let mut found = Vec::new();
         loop {
-            let at = queue + u64::from(DART_QUEUE_HEAD + taken % 16 * DART_RECORD_SIZE);
-            let record = DartRecord::read_from_bytes(&self.bytes(at, 64)).unwrap();
+            let record = DartRecord::read_from_bytes(&self.bytes(place(taken), 64)).unwrap();
             if record.number != taken + 1 {
-                return records;
+                return found;
             }
-            taken += 1;
+            let has_parts = record.kind != DART_RECORD_COMPARED && record.kind & DART_RECORD_CUT == 0;
+            let parts = if has_parts { DartPart::count(record.length) } else { 0 };
+            let behind = taken + 1..taken + 1 + parts;
+            let data = behind.flat_map(|n| self.bytes(place(n), DART_PART as usize)).collect();
+            taken += 1 + parts;
             self.put(queue + u64::from(DART_QUEUE_TAKEN), &taken.to_le_bytes());
-            records.push(record);
+            found.push((record, data));
         }
     }
 
@@ -358,6 +372,14 @@ pub(crate) fn exchange(one: &mut Host, other: &mut Host) -> usize {
             one.arrive(other.id, packet);
         }
     }
+}
+
+/// The data of a message of several blocks that an exception is about.
+pub(crate) fn data_of((record, behind): &(DartRecord, Vec<u8>)) -> Vec<u8> {
+    let first = if record.length > DART_BLOCK { record.data.as_bytes() } else { &[] };
+    let mut data = [first, behind].concat();
+    data.truncate(record.length as usize);
+    data
 }
 
 pub(crate) fn pattern(length: u64) -> Vec<u8> {

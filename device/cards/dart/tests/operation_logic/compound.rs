@@ -84,12 +84,20 @@ fn compare_and_swap_swaps_only_what_was_expected() {
 }
 
 #[test]
-fn only_the_last_of_a_barrier_is_told() {
-    let arrive =
-        NONE | first(operation(DECREMENT, target::I, 0)) | compare(target::I, EQUAL, source::OPERAND);
-    let mut window = Window(vec![4]);
-    let events: Vec<_> = (0..4).map(|_| window.take(message(arrive, 0)).event).collect();
-    assert_eq!(events, [false, false, false, true]);
+fn last_arrival_at_a_barrier_is_told_and_begins_anew() {
+    // `i` counts those that are still to come, `k` is how many there are.
+    let arrive = NONE
+        | first(operation(DECREMENT, target::I, 0))
+        | second(operation(REPLACE, target::I, source::K))
+        | compare(target::I, EQUAL, source::K);
+    let mut window = Window(vec![4, 4]);
+    let come = || Message { opcode: arrive, indices: [0, 0, 1], operand: 0 };
+    let events: Vec<_> = (0..8).map(|_| window.take(come()).event).collect();
+    assert_eq!(events, [false, false, false, true].repeat(2));
+    assert_eq!(window.0, [4, 4]);
+    // A barrier of one.
+    let mut alone = Window(vec![1, 1]);
+    assert!((0..3).all(|_| alone.take(come()).event));
 }
 
 #[test]

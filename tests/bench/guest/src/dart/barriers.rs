@@ -35,7 +35,7 @@ struct Parts {
 impl Parts {
     fn open() -> Outcome<Self> {
         let card = Card::open_default()?;
-        let (endpoint, bank) = (card.endpoint(PAGE)?, card.bank(1, 0)?);
+        let (endpoint, bank) = (card.endpoint(PAGE)?, card.bank(2, 0)?);
         Ok(Self { card, endpoint, bank })
     }
 
