@@ -63,7 +63,7 @@
 #define HAMLYN_CAPABILITY_COMPLETIONS 4ULL
 
 /*
- * What a Hamlyn card says of its memory: the card's part of HamlynQuery. All zero if the card is older than version 2.6,
+ * What a Hamlyn card says of its memory: the card's part of hamlyn_query. All zero if the card is older than version 2.6,
  * or the driver is older than that.
  */
 struct hamlyn_sram_query {
