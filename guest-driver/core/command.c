@@ -20,6 +20,7 @@ static const char * const status_names[] = {
 	[HAMLYN_STATUS_BAD_VALUE] = "bad value",
 	[HAMLYN_STATUS_DMA_FAULT] = "host memory out of reach",
 	[HAMLYN_STATUS_NO_PAGE] = "command page out of reach",
+	[HAMLYN_STATUS_MEMORY_FULL] = "card memory full",
 };
 
 /* Runs what is in the page; returns a status, or NO_ANSWER from a card that is dead. */
@@ -70,6 +71,10 @@ static int command_refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 
 	if (status == HAMLYN_STATUS_IN_USE)
 		return -EBUSY;
 	switch (status) {
+	case HAMLYN_STATUS_MEMORY_FULL:
+		dev_dbg_ratelimited(&card->dev, "command %u on object %u: %s (needs %llu, %llu free)\n",
+				    opcode, index, name, head->value, head->limit);
+		return -ENOSPC;
 	case HAMLYN_STATUS_BAD_LENGTH:
 	case HAMLYN_STATUS_BAD_ADDRESS:
 	case HAMLYN_STATUS_BAD_VALUE:
@@ -96,8 +101,8 @@ static int command_refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 
  *
  * What the card wrote behind the head is in the page until the next command.
  *
- * Return: 0; -EBUSY if the object is in use, -EINVAL or -EIO if the card refuses, -ENODEV if it
- * does not answer and has been stopped.
+ * Return: 0; -EBUSY if the object is in use, -ENOSPC if the card's memory is full, -EINVAL or -EIO
+ * if the card refuses, -ENODEV if it does not answer and has been stopped.
  */
 int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *body, size_t size)
 {

@@ -35,13 +35,32 @@ static void ops_free(struct hamlyn_card *card)
 	hamlyn_wellknown_free(card);
 }
 
+/* Cards of this version and later have one memory for all objects, and registers that describe it. */
+#define ABI_SRAM 0x00020006
+
+static_assert(sizeof(struct hamlyn_sram_query) <= sizeof(((struct hamlyn_query *)0)->card));
+
+/* Bytes of a card's memory behind the directory; 0: the card is too old to have one memory. */
+static u32 ops_sram_room(const struct hamlyn_query *limits)
+{
+	u64 numbers = (u64)limits->termini + limits->slots + limits->queues;
+	u64 directory = round_up(numbers * HAMLYN_SRAM_NUMBER, HAMLYN_SRAM_UNIT);
+
+	if (limits->abi_version < ABI_SRAM || directory >= limits->sram_size)
+		return 0;
+	return limits->sram_size - directory;
+}
+
 static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 {
+	struct hamlyn_sram_query *sram = (struct hamlyn_sram_query *)limits->card;
+
 	limits->packet_size = readl(card->registers + HAMLYN_REG_PACKET_SIZE);
 	limits->sram_size = readl(card->registers + HAMLYN_REG_SRAM_SIZE);
 	limits->termini = readl(card->registers + HAMLYN_REG_TERMINI);
 	limits->slots = readl(card->registers + HAMLYN_REG_SLOTS);
 	limits->queues = readl(card->registers + HAMLYN_REG_QUEUES);
+	sram->room = ops_sram_room(limits);
 	return hamlyn_card_check_limit(card, "termini", limits->termini, 1, MAX_TERMINI) ?:
 	       hamlyn_card_check_limit(card, "slots", limits->slots, 1, MAX_OBJECTS) ?:
 	       hamlyn_card_check_limit(card, "notification queues", limits->queues, 1, MAX_OBJECTS);
@@ -92,7 +111,13 @@ static void ops_announce(const struct hamlyn_card *card)
 
 static void ops_query(const struct hamlyn_card *card, struct hamlyn_query *query)
 {
+	struct hamlyn_sram_query *sram = (struct hamlyn_sram_query *)query->card;
+
 	query->capabilities |= HAMLYN_CAPABILITY_COMPLETIONS;
+	if (sram->room) {
+		sram->free = readl(card->registers + HAMLYN_REG_SRAM_FREE);
+		sram->longest = readl(card->registers + HAMLYN_REG_SRAM_LONGEST);
+	}
 	hamlyn_wellknown_query(card, query);
 }
 

@@ -47,6 +47,16 @@ static struct hamlyn_wellknown *wellknown_of(struct peer_transport *transport)
 	return container_of(transport, struct hamlyn_wellknown, transport);
 }
 
+/* Whether the card has memory for the driver's own objects and for one of each kind for processes. */
+static bool wellknown_fits(const struct hamlyn_query *limits)
+{
+	const struct hamlyn_sram_query *sram = (const void *)limits->card;
+
+	/* Cards older than version 2.6 have a table for each kind. */
+	return !sram->room || sram->room >= (HAMLYN_WELL_KNOWN_SLOTS + 1) * HAMLYN_SRAM_SLOT +
+						    2 * (HAMLYN_SRAM_TERMINUS + HAMLYN_SRAM_QUEUE);
+}
+
 /*
  * Whether the card has room for the driver's own objects and for at least one of each kind for
  * processes; and whether a message fits into one packet, so that it cannot be lost in part.
@@ -54,7 +64,7 @@ static struct hamlyn_wellknown *wellknown_of(struct peer_transport *transport)
 static bool wellknown_has_room(const struct hamlyn_query *limits)
 {
 	return limits->termini > 1 && limits->queues > 1 &&
-	       limits->slots > HAMLYN_WELL_KNOWN_SLOTS &&
+	       limits->slots > HAMLYN_WELL_KNOWN_SLOTS && wellknown_fits(limits) &&
 	       limits->packet_size >= HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE;
 }
 

@@ -147,7 +147,7 @@ struct hamlyn_open_slot {
 #define HAMLYN_MODEL_HAMLYN 1
 
 /* Value of HAMLYN_REG_ABI_VERSION for the Hamlyn card. */
-#define HAMLYN_ABI_VERSION 0x00020005
+#define HAMLYN_ABI_VERSION 0x00020006
 
 /* A metadata entry (section 2.4, Table 2): 128 bytes in the receiving application's own memory. */
 
@@ -237,17 +237,23 @@ struct hamlyn_notification {
 /* RO. The most user data a packet carries, in bytes (metadata comes on top). 256 to 65,536. */
 #define HAMLYN_REG_PACKET_SIZE 0x024
 
-/* RO. The card's SRAM, in bytes; the tables below share it. */
+/* RO. The card's SRAM, in bytes. What is open shares it (sram). */
 #define HAMLYN_REG_SRAM_SIZE 0x028
 
-/* RO. How many send termini there are. */
+/* RO. How many send termini have a number, and a window. */
 #define HAMLYN_REG_TERMINI 0x02c
 
-/* RO. How many slots there are. */
+/* RO. How many slots have a number: as many as the SRAM holds while no terminus and no queue is open. */
 #define HAMLYN_REG_SLOTS 0x030
 
-/* RO. How many notification queues there are. */
+/* RO. How many notification queues have a number, and control words. */
 #define HAMLYN_REG_QUEUES 0x034
+
+/* RO. Bytes of the SRAM that are free. Since version 2.6. */
+#define HAMLYN_REG_SRAM_FREE 0x03c
+
+/* RO. Bytes of the longest free piece of the SRAM. Since version 2.6. */
+#define HAMLYN_REG_SRAM_LONGEST 0x060
 
 /* First MSI-X vector for notification queues and termini. */
 #define HAMLYN_VECTOR_QUEUE 1
@@ -372,6 +378,38 @@ struct hamlyn_fetch {
 	__u64 operand;
 	/* What the word must be, for HAMLYN_FETCH_COMPARE_SWAP; else not looked at. */
 	__u64 compare;
+};
+
+/*
+ * The card's SRAM: one memory for slots, notification queue control blocks and send termini (sections 2.6, 6.6).
+ *
+ * The directory lies at address 0: one word for each number, which holds the address of the object with that number.
+ * The rest is for the objects. Each takes its bytes when it is opened, in one piece, and gives them back when it is
+ * closed. An opening that finds no piece long enough is refused with
+ * HAMLYN_STATUS_MEMORY_FULL.
+ */
+
+/* Bytes of the directory for each number of a terminus, slot or queue. */
+#define HAMLYN_SRAM_NUMBER 4
+
+/* Sizes and addresses of objects are multiples of this. */
+#define HAMLYN_SRAM_UNIT 64
+
+/* Bytes of a send terminus. */
+#define HAMLYN_SRAM_TERMINUS 512
+
+/* Bytes of a notification queue control block. */
+#define HAMLYN_SRAM_QUEUE 64
+
+/* Bytes of a slot. */
+#define HAMLYN_SRAM_SLOT 128
+
+/* Where an object lies in the SRAM: the card writes it to the body of the command that opened the object. */
+struct hamlyn_sram_place {
+	/* Address of its first byte. */
+	__u32 address;
+	/* Bytes. */
+	__u32 bytes;
 };
 
 /*

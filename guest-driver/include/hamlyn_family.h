@@ -92,6 +92,9 @@ struct hamlyn_area {
 /* Status: the command page was not set, or bus mastering is off. */
 #define HAMLYN_STATUS_NO_PAGE 9
 
+/* Status: the card's memory has no free piece of value bytes; limit bytes are free in all. */
+#define HAMLYN_STATUS_MEMORY_FULL 10
+
 /* Head of the command page. */
 struct hamlyn_command {
 	/* HAMLYN_COMMAND_* of the family or of the model. */

@@ -348,7 +348,7 @@ struct hamlyn_object {
  * What the card is and how much of everything it has: what any card says, and a union that model is the tag of.
  *
  * Of the union the Hamlyn card has five words in the middle, from before there were others, which are zero for all others. Every
- * later model has card for a structure of its own (hamlyn_query.of_card).
+ * model has card for a structure of its own (hamlyn_query.of_card).
  */
 struct hamlyn_query {
 	/* Out: HAMLYN_UAPI_VERSION of the driver. */
@@ -377,7 +377,7 @@ struct hamlyn_query {
 	__u32 ports;
 	/* Zero. */
 	__u32 reserved0;
-	/* Out, of a later model: its own structure, and zero behind it. Of a Hamlyn card: zero. */
+	/* Out: the model's own structure, and zero behind it. */
 	__u64 card[9];
 };
 

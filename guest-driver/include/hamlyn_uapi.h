@@ -62,6 +62,21 @@
 /* hamlyn_query.capabilities: to sleep until requests are finished. */
 #define HAMLYN_CAPABILITY_COMPLETIONS 4ULL
 
+/*
+ * What a Hamlyn card says of its memory: the card's part of hamlyn_query. All zero if the card is older than version 2.6,
+ * or the driver is older than that.
+ */
+struct hamlyn_sram_query {
+	/* Out: bytes that termini, slots and queues can have, open or not. */
+	__u32 room;
+	/* Out: bytes of them that are free now. */
+	__u32 free;
+	/* Out: bytes of the longest free piece. */
+	__u32 longest;
+	/* Zero. */
+	__u32 reserved;
+};
+
 /* Index into hamlyn_share_query: send termini. */
 #define HAMLYN_SHARE_TERMINI 0
 

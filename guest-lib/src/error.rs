@@ -95,6 +95,23 @@ pub enum Error {
         /// How to have more.
         remedy: &'static str,
     },
+    /// The card's own memory has no free piece that is long enough: this process, or another, has to close something.
+    #[error(
+        "cannot {action}: card memory full: needs {needs} bytes in one piece, {free} of {room} are free (longest piece \
+         {longest}): close some, or give the card more memory (hamlyn card --sram)"
+    )]
+    MemoryFull {
+        /// What was to be done.
+        action: String,
+        /// Bytes that it needs.
+        needs: u32,
+        /// Bytes that are free.
+        free: u32,
+        /// Bytes of the longest free piece.
+        longest: u32,
+        /// Bytes that there are.
+        room: u32,
+    },
     /// There is no memory that the card may reach: there is none, or the process may lock no more, all that its user has locked
     /// included.
     #[error(
@@ -283,7 +300,10 @@ impl Error {
             Error::WouldBlock { .. } => ErrorKind::WouldBlock,
             Error::TimedOut { .. } => ErrorKind::TimedOut,
             Error::Woken { .. } => ErrorKind::Woken,
-            Error::Exhausted { .. } | Error::Quota { .. } | Error::Locked { .. } => ErrorKind::Exhausted,
+            Error::Exhausted { .. }
+            | Error::MemoryFull { .. }
+            | Error::Quota { .. }
+            | Error::Locked { .. } => ErrorKind::Exhausted,
             Error::OutOfRange { .. }
             | Error::Misaligned { .. }
             | Error::PastEnd { .. }

@@ -197,8 +197,9 @@ fn who_is_malformed_slow_dead_or_one_too_many_harms_nobody_else() -> Result<()> 
 
 #[test]
 fn a_card_with_no_room_refuses_a_client_at_once_and_says_what_gives_more() -> Result<()> {
-    // 64 slots at each card. Clients that only listen take one of theirs and two of the server's.
-    let lab = lab(2, &["--sram", "57344"])?;
+    // At each card 8768 bytes for objects: a terminus, a queue and 64 slots. Clients that only listen take one slot of theirs
+    // and two of the server's.
+    let lab = lab(2, &["--sram", "10368"])?;
     let mut server = Program::start(&lab, 0, &["serve"])?;
     let manager = Manager::create(&at(&lab, 1)?)?;
     let mut first = client(&manager, &mut server)?.map_err(anyhow::Error::msg)?;
@@ -210,8 +211,9 @@ fn a_card_with_no_room_refuses_a_client_at_once_and_says_what_gives_more() -> Re
             Err(reason) => break reason,
         }
     };
-    let remedy = "close some, or give the card more memory (hamlyn card --sram)";
-    assert_eq!((reason, listening.len()), (format!("all 64 slots are in use: {remedy}"), 31));
+    let full = "cannot open a slot: card memory full: needs 128 bytes in one piece, 0 of 8768 are free (longest piece 0): \
+                close some, or give the card more memory (hamlyn card --sram)";
+    assert_eq!((reason.as_str(), listening.len()), (full, 31));
     say(&mut first, &frame(b"\x01\x01\x00k"))?;
     assert_eq!(answer(&mut first)?, (1, vec![]), "those who are in are served");
     server.child.kill()?;

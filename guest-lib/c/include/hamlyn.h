@@ -322,9 +322,13 @@ struct hamlyn_card_info {
    */
   uint32_t ports;
   /**
+   * Bytes of the card's memory that are free; 0 also if the card or driver is too old to know.
+   */
+  uint32_t sram_free;
+  /**
    * For what may come: zeros.
    */
-  uint32_t reserved[7];
+  uint32_t reserved[6];
 };
 
 /**

@@ -36,8 +36,10 @@ pub struct hamlyn_card_info {
     pub vectors: u32,
     /// Ports of the switch, which host ids are below; 0 while the link is down, or if the card or driver is too old to know.
     pub ports: u32,
+    /// Bytes of the card's memory that are free; 0 also if the card or driver is too old to know.
+    pub sram_free: u32,
     /// For what may come: zeros.
-    pub reserved: [u32; 7],
+    pub reserved: [u32; 6],
 }
 
 /// Opens a card: "/dev/hamlynN", or "vfio-user:" and the path of a card's socket, with no virtual machine. NULL is
@@ -79,7 +81,8 @@ pub unsafe extern "C" fn hamlyn_get_info(
             queues: info.queues,
             vectors: info.vectors,
             ports: info.ports.unwrap_or(0),
-            reserved: [0; 7],
+            sram_free: info.sram_free.unwrap_or(0),
+            reserved: [0; 6],
         };
         store(to, info)
     })

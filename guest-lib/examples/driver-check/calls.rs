@@ -43,13 +43,20 @@ pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
     limit_on_pinned_memory(checks, path)
 }
 
+/// What the card says of its memory, and zeros behind it.
+fn memory_is_sound(query: &HamlynQuery) -> bool {
+    let HamlynSramQuery { room, free, longest, reserved } = query.of_card().unwrap_or_default();
+    let sums = longest > 0 && longest <= free && free < room && room < query.sram_size;
+    sums && reserved == 0 && query.card[2..] == [0; 7]
+}
+
 fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
     let mut query = HamlynQuery::default();
     checks.done("query", device.query(&mut query))?;
     let sound = query.uapi_version == HAMLYN_UAPI_VERSION
         && query.ports > query.host
         && query.reserved0 == 0
-        && query.card == [0; 9]
+        && memory_is_sound(&query)
         && query.capabilities
             == HAMLYN_CAPABILITY_CONNECTIONS
                 | HAMLYN_CAPABILITY_SHARES

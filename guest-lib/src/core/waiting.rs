@@ -39,20 +39,41 @@ impl Deadline {
         }
     }
 
-    /// Fails if it is over, between two requests that a listener takes. A look, with a time-out of zero, goes on: its caller
-    /// takes [`Error::TimedOut`] to mean that no request is left, and an edge-triggered loop is not woken for one that is.
-    pub(crate) fn check_between(&self, what: &'static str) -> Result<()> {
-        match self.timeout {
-            Some(Duration::ZERO) => Ok(()),
-            _ => self.check(what).map(drop),
-        }
-    }
-
     /// The error of a step that had what was left of the time: it names all of it.
     pub(crate) fn name(&self, error: Error) -> Error {
         match error {
             Error::TimedOut { what, .. } => Error::TimedOut { what, after: self.timeout.unwrap_or_default() },
             other => other,
+        }
+    }
+}
+
+/// A listener's call that rejects requests until it finds one to accept.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    until: Deadline,
+    /// Requests that a look may still take.
+    left: u32,
+}
+
+impl Turn {
+    /// `waiting` is the most requests that can wait at once.
+    pub(crate) fn new(timeout: Option<Duration>, waiting: u32) -> Self {
+        Self { until: Deadline::new(timeout), left: waiting }
+    }
+
+    /// Returns what is left of the time; `None`: no end.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        self.until.left()
+    }
+
+    /// Ends a request. Fails if the call is over: a flood of requests must not keep it. A look, with a time-out of zero, has
+    /// then taken every request that waited when it began. An edge-triggered loop is woken for those that came since.
+    pub(crate) fn next(&mut self, what: &'static str) -> Result<()> {
+        self.left = self.left.saturating_sub(1);
+        match self.until.timeout {
+            Some(Duration::ZERO) if self.left != 0 => Ok(()),
+            _ => self.until.check(what).map(drop),
         }
     }
 }

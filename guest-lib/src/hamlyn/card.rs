@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hamlyn_abi::family::link::HAMLYN_NO_HOST;
 use hamlyn_abi::hamlyn::statistics::Statistic;
+use hamlyn_abi::hamlyn::uapi::HamlynSramQuery;
 
 use hamlyn_sys::Mapping;
 
@@ -40,6 +41,8 @@ pub struct CardInfo {
     pub packet_size: u32,
     /// The card's memory, in bytes.
     pub sram_size: u32,
+    /// Bytes of it that are free. None if the card or driver is too old to know.
+    pub sram_free: Option<u32>,
     /// Send termini.
     pub termini: u32,
     /// Slots.
@@ -89,6 +92,7 @@ impl Card {
             abi_version: query.abi_version,
             packet_size: query.packet_size,
             sram_size: query.sram_size,
+            sram_free: query.of_card::<HamlynSramQuery>().filter(|own| own.room != 0).map(|own| own.free),
             termini: query.termini,
             slots: query.slots,
             queues: query.queues,

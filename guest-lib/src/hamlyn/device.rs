@@ -6,16 +6,19 @@ use std::time::Duration;
 use hamlyn_abi::hamlyn::identity::{HAMLYN_ABI_VERSION, HAMLYN_MODEL_HAMLYN};
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
+use hamlyn_abi::hamlyn::sram::{HAMLYN_SRAM_QUEUE, HAMLYN_SRAM_SLOT, HAMLYN_SRAM_TERMINUS};
+use hamlyn_abi::hamlyn::uapi::HamlynSramQuery;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
 use hamlyn_abi::uapi::{
-    HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_SLOTS, HAMLYN_SHARE_TERMINI, HamlynObject, HamlynQueueCreate,
-    HamlynQueueWait, HamlynSendBuffer, HamlynSlotCreate, HamlynTerminusCreate, HamlynTerminusWait,
+    HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_SLOTS, HAMLYN_SHARE_TERMINI, HamlynObject, HamlynQuery,
+    HamlynQueueCreate, HamlynQueueWait, HamlynSendBuffer, HamlynSlotCreate, HamlynTerminusCreate,
+    HamlynTerminusWait,
 };
 use hamlyn_sys::Access;
 use hamlyn_sys::hamlyn::window::{QueueEntries, StatusWords, Window};
 use rustix::io::Errno;
 
-use crate::core::attach::QueueFile;
+use crate::core::attach::{CardAttachment, QueueFile};
 use crate::core::device::{Node, is, nanoseconds};
 use crate::core::doorbell::MappedDoorbell;
 use crate::core::memory::Memory;
@@ -56,6 +59,32 @@ pub(crate) const QUEUES: Shared = Shared {
 /// A Hamlyn card reached through the driver.
 pub type DeviceAttachment = Node<Hamlyn>;
 
+/// Bytes of the card's memory that an object of a `HAMLYN_SHARE_*` takes.
+fn bytes_of(kind: u32) -> u32 {
+    match kind {
+        HAMLYN_SHARE_TERMINI => HAMLYN_SRAM_TERMINUS,
+        HAMLYN_SHARE_SLOTS => HAMLYN_SRAM_SLOT,
+        _ => HAMLYN_SRAM_QUEUE,
+    }
+}
+
+/// Says that the card's memory is full, if it has no piece for an object of this kind.
+pub(crate) fn memory_full(action: &str, kind: u32, card: &HamlynQuery) -> Option<Error> {
+    let HamlynSramQuery { room, free, longest, .. } = card.of_card()?;
+    let needs = bytes_of(kind);
+    let full = Error::MemoryFull { action: action.to_owned(), needs, free, longest, room };
+    (room != 0 && longest < needs).then_some(full)
+}
+
+/// Names what there is none left of: card memory, numbers of a kind, or the user's share of them.
+fn create_error(node: &DeviceAttachment, action: String, kind: u32) -> impl FnOnce(io::Error) -> Error {
+    move |error| {
+        let card = if is(&error, Errno::NOSPC) { node.query().ok() } else { None };
+        let full = card.and_then(|card| memory_full(&action, kind, &card));
+        full.unwrap_or_else(|| node.create_error(action, kind)(error))
+    }
+}
+
 /// A driver of before does not know the call.
 fn completion_error(
     node: &DeviceAttachment,
@@ -91,9 +120,11 @@ fn map_queue(node: &DeviceAttachment, created: &HamlynQueueCreate) -> Result<Que
 impl Attachment for DeviceAttachment {
     fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {
         let mut created = HamlynTerminusCreate { weight, ..HamlynTerminusCreate::default() };
-        self.device()
-            .terminus_create(&mut created)
-            .map_err(self.create_error("create a terminus", HAMLYN_SHARE_TERMINI))?;
+        self.device().terminus_create(&mut created).map_err(create_error(
+            self,
+            "create a terminus".to_owned(),
+            HAMLYN_SHARE_TERMINI,
+        ))?;
         map_terminus(self, &created).inspect_err(|_| {
             let _ = self.destroy_terminus(created.terminus);
         })
@@ -143,7 +174,7 @@ impl Attachment for DeviceAttachment {
         let mut created = HamlynQueueCreate { entries, ..HamlynQueueCreate::default() };
         let action = format!("create a queue of {entries} entries");
         let bytes = u64::from(entries) * u64::from(HAMLYN_NOTIFICATION_SIZE);
-        let other = self.create_error(action.clone(), HAMLYN_SHARE_QUEUES);
+        let other = create_error(self, action.clone(), HAMLYN_SHARE_QUEUES);
         self.device().queue_create(&mut created).map_err(self.memory_error(bytes, action, other))?;
         map_queue(self, &created).inspect_err(|_| {
             let _ = self.destroy_queue(created.queue);
@@ -185,7 +216,7 @@ impl Attachment for DeviceAttachment {
         let action = format!("create a slot of {} bytes", slot.area_length);
         let metadata_length = u64::from(slot.metadata_entries) * u64::from(HAMLYN_METADATA_SIZE);
         let (bytes, other) =
-            (slot.area_length + metadata_length, self.create_error(action.clone(), HAMLYN_SHARE_SLOTS));
+            (slot.area_length + metadata_length, create_error(self, action.clone(), HAMLYN_SHARE_SLOTS));
         self.device()
             .slot_create(slot, area.mapping(), metadata.map(|memory| &**memory.mapping()))
             .map_err(self.memory_error(bytes, action, other))
@@ -207,7 +238,27 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::core::attach::CardAttachment;
+
+    #[test]
+    fn full_memory_names_need_free_and_room() {
+        let card = |room, free, longest| {
+            let mut query = HamlynQuery { model: HAMLYN_MODEL_HAMLYN, ..HamlynQuery::default() };
+            query.set_card(&HamlynSramQuery { room, free, longest, reserved: 0 });
+            query
+        };
+        let error = memory_full("create a slot", HAMLYN_SHARE_SLOTS, &card(4096, 192, 64)).unwrap();
+        assert_eq!(
+            error.to_string(),
+            "cannot create a slot: card memory full: needs 128 bytes in one piece, 192 of 4096 are free (longest piece \
+             64): close some, or give the card more memory (hamlyn card --sram)"
+        );
+        assert!(error.is_exhausted());
+        // Its numbers are used up, or the card is too old to have one memory.
+        assert!(memory_full("create a slot", HAMLYN_SHARE_SLOTS, &card(4096, 128, 128)).is_none());
+        assert!(memory_full("create a queue", HAMLYN_SHARE_QUEUES, &card(4096, 64, 64)).is_none());
+        assert!(memory_full("create a terminus", HAMLYN_SHARE_TERMINI, &card(4096, 448, 448)).is_some());
+        assert!(memory_full("create a slot", HAMLYN_SHARE_SLOTS, &card(0, 0, 0)).is_none());
+    }
 
     #[test]
     fn calls_that_a_driver_of_before_does_not_know_are_unsupported() {

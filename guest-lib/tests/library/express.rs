@@ -406,20 +406,20 @@ fn an_asker_that_is_none_of_channels_is_told_so() {
 }
 
 /// Listeners for channels and streams, and requests of three askers to each that are neither's.
-fn listeners_with_strangers() -> (Fake, ChannelListener, StreamListener, Vec<Connecting>) {
+fn listeners_with_strangers(strangers: usize) -> (Fake, ChannelListener, StreamListener, Vec<Connecting>) {
     let fake = Fake::default();
     let card = Card::attached(fake.share());
     let manager = Manager::create(&card).unwrap();
     let channels = ChannelListener::bind(&manager, "channels", ChannelOptions::default()).unwrap();
     let streams = StreamListener::bind(&manager, "streams").unwrap();
-    let names = ["channels", "streams"].repeat(3);
+    let names = ["channels", "streams"].repeat(strangers);
     let asking = names.iter().map(|name| card.begin_connect(OTHER, name, b"hello").unwrap()).collect();
     (fake, channels, streams, asking)
 }
 
 #[test]
 fn listener_times_out_while_it_rejects_others() {
-    let (fake, channels, streams, _asking) = listeners_with_strangers();
+    let (fake, channels, streams, _asking) = listeners_with_strangers(3);
     let short = Some(Duration::from_nanos(1));
     for left in [2, 1, 0] {
         assert!(channels.accept(short).unwrap_err().is_timed_out());
@@ -431,10 +431,21 @@ fn listener_times_out_while_it_rejects_others() {
 #[test]
 fn look_of_a_listener_leaves_no_request() {
     // An edge-triggered loop is not woken for one that is left.
-    let (fake, channels, streams, _asking) = listeners_with_strangers();
+    let (fake, channels, streams, _asking) = listeners_with_strangers(3);
     assert!(channels.accept(Some(Duration::ZERO)).unwrap_err().is_timed_out());
     assert!(streams.accept(Some(Duration::ZERO)).err().unwrap().is_timed_out());
     assert_eq!((fake.requests("channels"), fake.requests("streams")), (0, 0));
+}
+
+#[test]
+fn look_of_a_listener_ends_under_a_flood() {
+    // More than can wait at once have come, so some of them since the look began: an edge-triggered loop is woken for those.
+    let (fake, channels, streams, _asking) = listeners_with_strangers(64 + 5);
+    assert!(channels.accept(Some(Duration::ZERO)).unwrap_err().is_timed_out());
+    assert!(streams.request(Some(Duration::ZERO)).err().unwrap().is_timed_out());
+    assert_eq!((fake.requests("channels"), fake.requests("streams")), (5, 5));
+    assert!(streams.accept(Some(Duration::ZERO)).err().unwrap().is_timed_out());
+    assert_eq!(fake.requests("streams"), 0);
 }
 
 #[test]

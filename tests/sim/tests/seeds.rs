@@ -36,6 +36,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
         all.blocked += outcome.blocked;
         all.dozed += outcome.dozed;
         all.bystanders += outcome.bystanders;
+        all.filled += outcome.filled;
         all.overwritten += outcome.overwritten;
         all.streamed += outcome.streamed;
         all.streams += outcome.streams;
@@ -73,6 +74,7 @@ fn eventful(all: &Outcome, seeds: u64) {
     let often = |count: u64, of_ten_thousand: u64| count > of_ten_thousand * seeds / 10_000;
     assert!(often(all.report.faults, 50_000) && often(all.delivered, 100_000), "{all:?}");
     assert!(often(all.blocked, 100) && often(all.dozed, 1000), "{all:?}");
+    assert!(often(all.filled, 1000), "{all:?}");
     assert!(often(all.overwritten, 100) && often(all.bystanders, 5000), "{all:?}");
     assert!(often(all.streamed, 1_000_000) && often(all.streams, 1000), "{all:?}");
     assert!(often(all.broken_streams, 1000) && often(all.connections, 1000), "{all:?}");

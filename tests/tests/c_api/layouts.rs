@@ -34,7 +34,7 @@ macro_rules! layout {
 #[test]
 fn c_and_rust_agree_on_every_size_and_offset() {
     let rust = layout! {
-        hamlyn_card_info { host, abi_version, packet_size, sram_size, termini, slots, queues, vectors, ports, reserved }
+        hamlyn_card_info { host, abi_version, packet_size, sram_size, termini, slots, queues, vectors, ports, sram_free, reserved }
         hamlyn_found { hosts, too_old, silent, reserved }
         hamlyn_ticket { bytes }
         hamlyn_seed { bytes }

@@ -293,6 +293,35 @@ fn each_request_has_a_handle() {
 }
 
 #[test]
+fn handle_of_a_refused_request_gives_eperm() {
+    let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_terminus *terminus;\n\tstruct hamlyn_area *area;\n\
+         \tstruct hamlyn_slot *slot;\n\tstruct hamlyn_ticket ticket;\n\tstruct hamlyn_handle *handles[2];\n\
+         \tstruct hamlyn_slot_options options = { 0 };\n\tuint32_t sum, at, bit;\n";
+    let calls = [
+        (0, "hamlyn_open(NULL, &card)"),
+        (0, "hamlyn_terminus_create(card, 1, &terminus)"),
+        (0, "hamlyn_area_create(card, NULL, 4096, &area)"),
+        (0, "options.metadata_entries = 1, hamlyn_slot_create(card, area, NULL, &options, &slot)"),
+        (0, "hamlyn_slot_ticket(slot, 0, &ticket)"),
+        (0, "hamlyn_terminus_post(terminus, &ticket, NULL, \"a\", 1, &handles[0], 60000)"),
+        // A forged ticket, whose two bytes end past 2^32: the library lets it pass, and the card refuses it.
+        (
+            0,
+            "sum = ~0u;\n\tfor (at = 20; at < 24; at++)\n\t\tticket.bytes[at] = 0xff;\n\
+             \tfor (at = 0; at < 36; at++)\n\t\tfor (sum ^= ticket.bytes[at], bit = 0; bit < 8; bit++)\n\
+             \t\t\tsum = sum >> 1 ^ (sum & 1 ? 0xedb88320u : 0);\n\
+             \tfor (at = 0; at < 4; at++)\n\t\tticket.bytes[36 + at] = (uint8_t)(~sum >> 8 * at);\n\
+             \thamlyn_terminus_post(terminus, &ticket, NULL, \"ab\", 2, &handles[1], 60000)",
+        ),
+        (-1, "hamlyn_handle_wait(handles[1], 60000)"),
+        (-1, "hamlyn_handle_wait(handles[1], 0)"),
+        (0, "hamlyn_handle_wait(handles[0], 60000)"),
+        (0, "(hamlyn_handle_destroy(handles[0]), hamlyn_handle_destroy(handles[1]), 0)"),
+    ];
+    expect(statements, &calls);
+}
+
+#[test]
 fn datagram_group_tells_by_tokens_where_something_came() {
     let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\
          \tstruct hamlyn_datagram_receiver *group[3];\n\tstruct hamlyn_datagram datagram;\n\

@@ -47,7 +47,7 @@ fn nothing_is_left(lab: &Lab, first: u64) -> Result<()> {
     let (pinned, _) = pins(lab)?;
     assert!(pinned > first, "nothing was pinned");
     eventually(|| pins(lab).map(|(acquired, released)| acquired == released), "all pages are unpinned")?;
-    check(lab.vm(0).run_as(0, ["driver-check", "tables"])?, 13)?;
+    check(lab.vm(0).run_as(0, ["driver-check", "tables"])?, 15)?;
     eventually(|| pins(lab).map(|(acquired, released)| acquired == released), "all pages are unpinned")?;
     reload(lab)?;
     complaints(lab)

@@ -44,6 +44,8 @@ pub const HAMLYN_STATUS_BAD_VALUE: u32 = 7;
 pub const HAMLYN_STATUS_DMA_FAULT: u32 = 8;
 /// Status: the command page was not set, or bus mastering is off.
 pub const HAMLYN_STATUS_NO_PAGE: u32 = 9;
+/// Status: the card's memory has no free piece of `value` bytes; `limit` bytes are free in all.
+pub const HAMLYN_STATUS_MEMORY_FULL: u32 = 10;
 
 /// Head of the command page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -9,4 +9,4 @@ pub const HAMLYN_PCI_DOORBELL: u16 = 0x4844;
 /// Value of `HAMLYN_REG_MODEL` for the Hamlyn card.
 pub const HAMLYN_MODEL_HAMLYN: u32 = 1;
 /// Value of `HAMLYN_REG_ABI_VERSION` for the Hamlyn card.
-pub const HAMLYN_ABI_VERSION: u32 = 0x0002_0005;
+pub const HAMLYN_ABI_VERSION: u32 = 0x0002_0006;

@@ -15,6 +15,7 @@ pub mod metadata;
 pub mod notification;
 pub mod registers;
 pub mod request;
+pub mod sram;
 pub mod statistics;
 pub mod uapi;
 pub mod window;

@@ -2,8 +2,10 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use super::identity::HAMLYN_MODEL_HAMLYN;
 use crate::uapi::call::iowr;
 use crate::uapi::object::HamlynObject;
+use crate::uapi::query::CardQuery;
 
 /// Creates a send terminus. Argument: [`HamlynTerminusCreate`].
 pub const HAMLYN_IOC_TERMINUS_CREATE: u32 = iowr::<HamlynTerminusCreate>(2);
@@ -36,6 +38,25 @@ pub const HAMLYN_IOC_TERMINUS_ARM: u32 = iowr::<HamlynTerminusWait>(23);
 
 /// `HamlynQuery::capabilities`: to sleep until requests are finished.
 pub const HAMLYN_CAPABILITY_COMPLETIONS: u64 = 4;
+
+/// What a Hamlyn card says of its memory: the card's part of `HamlynQuery`. All zero if the card is older than version 2.6,
+/// or the driver is older than that.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynSramQuery {
+    /// Out: bytes that termini, slots and queues can have, open or not.
+    pub room: u32,
+    /// Out: bytes of them that are free now.
+    pub free: u32,
+    /// Out: bytes of the longest free piece.
+    pub longest: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl CardQuery for HamlynSramQuery {
+    const MODEL: u32 = HAMLYN_MODEL_HAMLYN;
+}
 
 /// Index into [`crate::uapi::HamlynShareQuery`]: send termini.
 pub const HAMLYN_SHARE_TERMINI: u32 = 0;

@@ -19,7 +19,7 @@ pub const HAMLYN_CAPABILITY_EXPRESS: u64 = 16;
 /// What the card is and how much of everything it has: what any card says, and a union that `model` is the tag of.
 ///
 /// Of the union the Hamlyn card has five words in the middle, from before there were others, which are zero for all others. Every
-/// later model has `card` for a structure of its own ([`HamlynQuery::of_card`]).
+/// model has `card` for a structure of its own ([`HamlynQuery::of_card`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynQuery {
@@ -49,7 +49,7 @@ pub struct HamlynQuery {
     pub ports: u32,
     /// Zero.
     pub reserved0: u32,
-    /// Out, of a later model: its own structure, and zero behind it. Of a Hamlyn card: zero.
+    /// Out: the model's own structure, and zero behind it.
     pub card: [u64; 9],
 }
 
@@ -68,6 +68,14 @@ impl HamlynQuery {
             return None;
         }
         T::read_from_prefix(self.card.as_bytes()).ok().map(|(own, _)| own)
+    }
+
+    /// Puts in what a card of this model says of itself, as a driver does.
+    pub fn set_card<T: CardQuery>(&mut self, own: &T) {
+        const { assert!(size_of::<T>() <= size_of::<[u64; 9]>(), "a model has 72 bytes of the query") };
+        self.card = [0; 9];
+        // The length was checked above.
+        let _ = own.write_to_prefix(self.card.as_mut_bytes());
     }
 }
 

@@ -13,6 +13,7 @@
 //! | 2.7 special modes | `receiving/`: `admission`, `delivery`, `metadata` |
 //! | 2.8 back-pressure, dead hosts | `sending/aside`, `registers`; the chassis' `handshake` |
 //! | 5.1 remote fetch-and-op | `arrival`, `receiving/fetch`, `sending/tickets`, `sending/answers` |
+//! | 2.6, 6.6 the interface card's SRAM | `sram` |
 //! | 3.1 what only the operating system may do | `command`, that of each half, `registers`; the chassis' `command`, `table` |
 
 mod arrival;
@@ -24,6 +25,7 @@ mod receiving;
 mod registers;
 mod sending;
 mod sleepers;
+mod sram;
 mod statistics;
 
 use std::time::Duration;
@@ -45,6 +47,7 @@ pub use self::options::{HamlynOptions, OptionsError};
 use self::receiving::Receiving;
 use self::sending::Sending;
 use self::sleepers::Control;
+use self::sram::Sram;
 use self::statistics::Counters;
 
 /// What its packets are to the fabric.
@@ -53,11 +56,12 @@ const REGISTERS: u8 = 0;
 const WINDOWS: u8 = 2;
 const DOORBELLS: u8 = 4;
 
-/// The card: a chassis, two halves with the tables in its SRAM, and what both halves need.
+/// The card: a chassis, two halves, the SRAM in which their objects lie, and what both halves need.
 #[derive(Debug)]
 pub struct HamlynCard {
     options: HamlynOptions,
     chassis: Chassis,
+    sram: Sram,
     sending: Sending,
     receiving: Receiving,
     control: Control,
@@ -77,6 +81,7 @@ impl HamlynCard {
                 handshake_ms: options.handshake_ms,
             })
             .with_coherent_windows(options.coherent_windows),
+            sram: Sram::new(options.sram_size, options.directory(slots)),
             sending: Sending::new(&options),
             receiving: Receiving::new(slots, options.queues),
             control: Control::new(&options),
@@ -170,6 +175,7 @@ impl Card for HamlynCard {
         // A guest needed a command for each object that it opened: a reset takes no longer than those did.
         self.sending.reset();
         self.receiving.reset();
+        self.sram.reset();
         self.chassis.reset();
         self.counters = Counters::default();
         ports.window(WINDOWS).clear(0, self.control.end());

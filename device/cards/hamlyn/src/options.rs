@@ -2,16 +2,12 @@
 
 use hamlyn_abi::family::interrupts::HAMLYN_MAX_VECTORS;
 use hamlyn_abi::hamlyn::request::HAMLYN_MAX_METADATA;
+use hamlyn_abi::hamlyn::sram::{
+    HAMLYN_SRAM_NUMBER, HAMLYN_SRAM_QUEUE, HAMLYN_SRAM_SLOT, HAMLYN_SRAM_TERMINUS, HAMLYN_SRAM_UNIT,
+};
 use thiserror::Error;
 
 use super::packet::HEADER_BYTES;
-
-/// SRAM that a send terminus takes: its status address and 8 base and bound pairs.
-const TERMINUS_BYTES: u32 = 512;
-/// SRAM that a notification queue control block takes.
-const QUEUE_BYTES: u32 = 64;
-/// SRAM that a slot takes.
-const SLOT_BYTES: u32 = 128;
 
 /// What a person chooses about a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +15,7 @@ pub struct HamlynOptions {
     /// The most data in a packet, in bytes: 256 to 65,536, a multiple of 8. The paper's authors settled on 1,024 for
     /// their bandwidths and overheads (section 4.3); here a packet costs more than its bytes, so the default is 4,096.
     pub packet_size: u32,
-    /// SRAM, in bytes. Slots get what termini and queues leave. The prototype had 512 KiB (section 4).
+    /// SRAM, in bytes: a multiple of 64. Termini, queues and slots share it. The prototype had 512 KiB (section 4).
     pub sram_size: u32,
     /// Send termini, 1 to 1,024.
     pub termini: u32,
@@ -72,19 +68,25 @@ pub enum OptionsError {
     /// The packet size is not a multiple of 8.
     #[error("packet size {0} is not a multiple of 8")]
     PacketSize(u32),
-    /// The tables do not fit.
+    /// The SRAM is not a multiple of its unit.
+    #[error("sram size {0} is not a multiple of 64")]
+    SramUnit(u32),
+    /// There is no room for one of each.
     #[error(
-        "sram of {sram} bytes has no room for a slot: {termini} termini and {queues} queues take {taken} bytes"
+        "sram of {sram} bytes has no room for a terminus, a queue and a slot ({least} bytes): its directory of {termini} \
+         termini and {queues} queues takes {directory} bytes"
     )]
     Sram {
         /// SRAM bytes.
         sram: u32,
+        /// Bytes of one of each.
+        least: u32,
         /// Termini.
         termini: u32,
         /// Queues.
         queues: u32,
-        /// Bytes that they take.
-        taken: u32,
+        /// Bytes of the directory.
+        directory: u32,
     },
 }
 
@@ -95,7 +97,13 @@ impl HamlynOptions {
         HEADER_BYTES + HAMLYN_MAX_METADATA as usize + self.packet_size as usize
     }
 
-    /// Checks the choice, and says how many slots it leaves room for.
+    /// Bytes of the SRAM's directory with so many slots.
+    #[must_use]
+    pub fn directory(&self, slots: u32) -> u32 {
+        ((self.termini + self.queues + slots) * HAMLYN_SRAM_NUMBER).next_multiple_of(HAMLYN_SRAM_UNIT)
+    }
+
+    /// Checks the choice. Returns how many slots have numbers: as many as the SRAM holds if nothing else is open.
     pub fn slots(&self) -> Result<u32, OptionsError> {
         for (name, value, min, max) in [
             ("packet size", self.packet_size, 256, 65536),
@@ -115,14 +123,20 @@ impl HamlynOptions {
         if self.packet_size % 8 != 0 {
             return Err(OptionsError::PacketSize(self.packet_size));
         }
-        let taken = self.termini * TERMINUS_BYTES + self.queues * QUEUE_BYTES;
-        match self.sram_size.checked_sub(taken).map(|left| left / SLOT_BYTES) {
-            None | Some(0) => {
-                let Self { sram_size: sram, termini, queues, .. } = *self;
-                Err(OptionsError::Sram { sram, termini, queues, taken })
-            }
-            Some(slots) => Ok(slots),
+        if self.sram_size % HAMLYN_SRAM_UNIT != 0 {
+            return Err(OptionsError::SramUnit(self.sram_size));
         }
+        let least = HAMLYN_SRAM_TERMINUS + HAMLYN_SRAM_QUEUE + HAMLYN_SRAM_SLOT;
+        let room = |slots| self.sram_size.checked_sub(self.directory(slots));
+        if room(1).is_none_or(|room| room < least) {
+            let Self { sram_size: sram, termini, queues, .. } = *self;
+            return Err(OptionsError::Sram { sram, least, termini, queues, directory: self.directory(1) });
+        }
+        let numbers = (self.termini + self.queues) * HAMLYN_SRAM_NUMBER;
+        let most = (self.sram_size - numbers) / (HAMLYN_SRAM_SLOT + HAMLYN_SRAM_NUMBER);
+        // The directory takes whole units, so the last slot may find no room.
+        let fits = room(most).is_some_and(|room| room >= most * HAMLYN_SRAM_SLOT);
+        Ok(if fits { most } else { most - 1 })
     }
 }
 
@@ -132,7 +146,7 @@ mod tests {
 
     #[test]
     fn default_leaves_thousands_of_slots() {
-        assert_eq!(HamlynOptions::default().slots(), Ok(3712));
+        assert_eq!(HamlynOptions::default().slots(), Ok(3962));
     }
 
     #[test]
@@ -141,7 +155,13 @@ mod tests {
         assert_eq!(small.slots().unwrap_err().to_string(), "packet size 128 is out of range (256 to 65536)");
         let odd = HamlynOptions { packet_size: 257, ..HamlynOptions::default() };
         assert_eq!(odd.slots().unwrap_err().to_string(), "packet size 257 is not a multiple of 8");
-        let full = HamlynOptions { sram_size: 32768, ..HamlynOptions::default() };
-        assert!(full.slots().unwrap_err().to_string().contains("no room for a slot"));
+        let odd = HamlynOptions { sram_size: 5000, ..HamlynOptions::default() };
+        assert_eq!(odd.slots().unwrap_err().to_string(), "sram size 5000 is not a multiple of 64");
+        let full = HamlynOptions { sram_size: 4096, queues: 4096, ..HamlynOptions::default() };
+        assert_eq!(
+            full.slots().unwrap_err().to_string(),
+            "sram of 4096 bytes has no room for a terminus, a queue and a slot (704 bytes): its directory of 64 termini \
+             and 4096 queues takes 16704 bytes"
+        );
     }
 }

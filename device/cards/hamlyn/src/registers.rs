@@ -22,6 +22,8 @@ impl HamlynCard {
             HAMLYN_REG_TERMINI => options.termini.into(),
             HAMLYN_REG_SLOTS => self.receiving.slots(),
             HAMLYN_REG_QUEUES => options.queues.into(),
+            HAMLYN_REG_SRAM_FREE => self.sram.free().into(),
+            HAMLYN_REG_SRAM_LONGEST => self.sram.longest().into(),
             _ => 0,
         }
     }

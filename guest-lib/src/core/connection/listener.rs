@@ -10,6 +10,7 @@ use rustix::event::PollFlags;
 use super::wait::wait_for;
 use super::{Connection, check_private, end_of, private_of, user_of};
 use crate::core::attach::{ConnectionParts, ListenerParts};
+use crate::core::waiting::Turn;
 use crate::error::{Error, Result};
 
 /// A name that processes of any host may connect to. It is free again when this is dropped; requests that wait are
@@ -20,11 +21,17 @@ use crate::error::{Error, Result};
 pub struct Listener {
     parts: Box<dyn ListenerParts>,
     name: String,
+    backlog: u32,
 }
 
 impl Listener {
-    pub(super) fn open(parts: Box<dyn ListenerParts>, name: &str) -> Result<Self> {
-        Ok(Self { parts, name: name.to_owned() })
+    pub(super) fn open(parts: Box<dyn ListenerParts>, name: &str, backlog: u32) -> Result<Self> {
+        Ok(Self { parts, name: name.to_owned(), backlog })
+    }
+
+    /// A call that rejects requests until it finds one to accept.
+    pub(crate) fn turn(&self, timeout: Option<Duration>) -> Turn {
+        Turn::new(timeout, self.backlog)
     }
 
     /// The name.

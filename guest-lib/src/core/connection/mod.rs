@@ -74,7 +74,8 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     pub fn listen_backlog(&self, name: &str, backlog: u32) -> Result<Listener> {
         check_name(name)?;
         at_most("backlog", backlog.into(), HAMLYN_MAX_BACKLOG.into())?;
-        Listener::open(self.attachment().listen(name, backlog.max(1))?, name)
+        let backlog = backlog.max(1);
+        Listener::open(self.attachment().listen(name, backlog)?, name, backlog)
     }
 
     /// Connects to the listener `name` on a host, passes it up to [`MAX_PRIVATE`] bytes, and waits until it has accepted,

@@ -10,6 +10,9 @@ use super::message::REGION_BAR0;
 use crate::core::memory::Memory;
 use crate::error::{Error, Result};
 
+/// [`Error::Command`]: the status of a card whose memory is full.
+pub(crate) const MEMORY_FULL: &str = "card memory full";
+
 /// The command page; one command at a time.
 #[derive(Debug)]
 pub(crate) struct Commands {
@@ -70,6 +73,7 @@ fn status_name(status: u32) -> &'static str {
         HAMLYN_STATUS_BAD_VALUE => "bad value",
         HAMLYN_STATUS_DMA_FAULT => "memory not reached",
         HAMLYN_STATUS_NO_PAGE => "no command page",
+        HAMLYN_STATUS_MEMORY_FULL => MEMORY_FULL,
         _ => "unknown status",
     }
 }

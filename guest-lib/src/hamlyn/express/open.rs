@@ -87,17 +87,16 @@ impl ChannelListener {
     /// [`Error::TimedOut`]; those of [`crate::Card::create_express_area`] and the like: the peer is rejected then, and told why. It is no reason
     /// to accept no more.
     pub fn accept(&self, timeout: Option<Duration>) -> Result<Channel> {
-        let until = Deadline::new(timeout);
+        let mut turn = self.listener.turn(timeout);
         loop {
-            let request = self.listener.request(until.left())?;
+            let request = self.listener.request(turn.left())?;
             match self.admit(request) {
                 // Who asked has gone meanwhile, or asks again.
                 Ok(None) | Err(Error::Ended(_) | Error::NotConnected) => {}
                 Ok(Some(channel)) => return Ok(channel),
                 Err(error) => return Err(error),
             }
-            // A flood of requests that are rejected must not defeat the time-out.
-            until.check_between("request for a channel")?;
+            turn.next("request for a channel")?;
         }
     }
 

@@ -13,12 +13,14 @@ use hamlyn_abi::hamlyn::notification::{
     HAMLYN_NOTIFICATION_SIZE, HAMLYN_QUEUE_MAX_ENTRIES, HAMLYN_QUEUE_MIN_ENTRIES,
 };
 use hamlyn_abi::hamlyn::registers::*;
+use hamlyn_abi::hamlyn::sram::{HAMLYN_SRAM_NUMBER, HAMLYN_SRAM_UNIT};
 use hamlyn_abi::hamlyn::statistics::HAMLYN_STATISTICS;
+use hamlyn_abi::hamlyn::uapi::HamlynSramQuery;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
 use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_SLOTS;
 use hamlyn_abi::uapi::{
-    HAMLYN_CAPABILITY_CONNECTIONS, HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate,
-    HamlynStatistics,
+    HAMLYN_CAPABILITY_CONNECTIONS, HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_SLOTS, HAMLYN_SHARE_TERMINI,
+    HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics,
 };
 use hamlyn_sys::Mapping;
 use hamlyn_sys::hamlyn::window::{QueueEntries, StatusWords, Window};
@@ -28,10 +30,11 @@ use self::control::{Completed, Layout};
 use self::tables::{Queue, Tables, Terminus, free_index};
 use self::well_known::WellKnown;
 use super::attach::{Attachment, QueueParts, QueueWait, TerminusParts};
-use super::device::{Hamlyn, QUEUES, SLOTS, TERMINI};
+use super::device::{Hamlyn, QUEUES, SLOTS, TERMINI, memory_full};
 use crate::core::attach::{CardAttachment, ConnectionParts, ListenerParts, QueueFile};
 use crate::core::memory::Memory;
 use crate::core::socket::client::{Client, MappableRegion};
+use crate::core::socket::commands::MEMORY_FULL;
 use crate::core::socket::message::{REGION_BAR0, REGION_BAR2, REGION_BAR4};
 use crate::core::socket::names::Names;
 use crate::core::socket::{PAGE, Seat, TrappedDoorbell, identity, reach};
@@ -97,22 +100,42 @@ impl SocketAttachment {
     }
 }
 
+/// The first version of the card's ABI with one memory for all objects.
+const ONE_MEMORY: u32 = 0x0002_0006;
+
+/// Describes the card's memory as a driver would.
+fn describe_memory(client: &Client, card: &mut HamlynQuery) -> io::Result<()> {
+    if card.abi_version < ONE_MEMORY {
+        return Ok(());
+    }
+    let register = |offset| client.read_u32(REGION_BAR0, offset);
+    let numbers = u64::from(card.termini) + u64::from(card.slots) + u64::from(card.queues);
+    let directory = (numbers * u64::from(HAMLYN_SRAM_NUMBER)).next_multiple_of(HAMLYN_SRAM_UNIT.into());
+    let room = u64::from(card.sram_size).saturating_sub(directory) as u32;
+    let (free, longest) = (register(HAMLYN_REG_SRAM_FREE)?, register(HAMLYN_REG_SRAM_LONGEST)?);
+    card.set_card(&HamlynSramQuery { room, free, longest, reserved: 0 });
+    Ok(())
+}
+
 /// What a driver would answer to a query, the host id left out.
 fn describe(client: &Client) -> io::Result<HamlynQuery> {
     let register = |offset| client.read_u32(REGION_BAR0, offset);
-    Ok(HamlynQuery {
+    let mut card = HamlynQuery {
         packet_size: register(HAMLYN_REG_PACKET_SIZE)?,
         sram_size: register(HAMLYN_REG_SRAM_SIZE)?,
         termini: register(HAMLYN_REG_TERMINI)?,
         slots: register(HAMLYN_REG_SLOTS)?,
         queues: register(HAMLYN_REG_QUEUES)?,
         ..identity::describe(client)?
-    })
+    };
+    describe_memory(client, &mut card)?;
+    Ok(card)
 }
 
 impl CardAttachment for SocketAttachment {
     fn query(&self) -> Result<HamlynQuery> {
         let mut query = self.seat.query(self.description)?;
+        describe_memory(&self.seat.client, &mut query).map_err(Error::system("ask for the card's memory"))?;
         // What the operating system's part has is not the program's.
         if self.names.is_some() {
             query.termini -= 1;
@@ -278,7 +301,8 @@ impl Attachment for SocketAttachment {
             flags: slot.flags,
             source: 0,
         };
-        self.seat.commands.run("open a slot", HAMLYN_COMMAND_OPEN_SLOT, index, body.as_bytes())?;
+        let action = "open a slot";
+        self.open(HAMLYN_SHARE_SLOTS, action, HAMLYN_COMMAND_OPEN_SLOT, index, body.as_bytes())?;
         tables.slots.insert(index, kept);
         (slot.slot, slot.key) = (index, key);
         Ok(())
@@ -293,6 +317,16 @@ impl Attachment for SocketAttachment {
 }
 
 impl SocketAttachment {
+    /// Runs a command that opens an object of a `HAMLYN_SHARE_*`.
+    fn open(&self, kind: u32, action: &'static str, opcode: u32, index: u32, body: &[u8]) -> Result<()> {
+        self.seat.commands.run(action, opcode, index, body).map_err(|error| match error {
+            Error::Command { status: MEMORY_FULL, .. } => {
+                self.query().ok().and_then(|card| memory_full(action, kind, &card)).unwrap_or(error)
+            }
+            _ => error,
+        })
+    }
+
     fn open_terminus(&self, weight: u32, flags: u32) -> Result<TerminusParts> {
         let action = "open a terminus";
         let mut tables = self.tables();
@@ -312,9 +346,7 @@ impl SocketAttachment {
             vector: self.seat.interrupts.vector_of(terminus),
             reserved: 0,
         };
-        self.seat
-            .commands
-            .run(action, HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body.as_bytes())
+        self.open(HAMLYN_SHARE_TERMINI, action, HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body.as_bytes())
             .inspect_err(|_| sleeper.iter().for_each(|sleeper| self.seat.interrupts.remove(sleeper)))?;
         let buffers = BTreeMap::new();
         tables.termini.insert(terminus, Terminus { status, sleeper, _memory: memory, buffers });
@@ -340,9 +372,7 @@ impl SocketAttachment {
             entries: entries.entries(),
             vector: self.seat.interrupts.vector_of(queue),
         };
-        self.seat
-            .commands
-            .run("open a queue", HAMLYN_COMMAND_OPEN_QUEUE, queue, body.as_bytes())
+        self.open(HAMLYN_SHARE_QUEUES, "open a queue", HAMLYN_COMMAND_OPEN_QUEUE, queue, body.as_bytes())
             .inspect_err(|_| self.seat.interrupts.remove(&sleeper))?;
         tables.queues.insert(queue, Queue { entries, sleeper, _memory: [memory, lists] });
         Ok(parts)

@@ -4,6 +4,8 @@
 use hamlyn_abi::family::area::HamlynArea;
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HAMLYN_ONE_SHOT_OPEN, HamlynMetadataEntry};
+use hamlyn_abi::hamlyn::sram::{HAMLYN_SRAM_QUEUE, HAMLYN_SRAM_SLOT, HAMLYN_SRAM_TERMINUS};
+use hamlyn_abi::hamlyn::uapi::HamlynSramQuery;
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
 use hamlyn_abi::kernel::well_known::{HAMLYN_WELL_KNOWN_KEY, HAMLYN_WELL_KNOWN_SLOTS};
 use hamlyn_abi::kernel::wire::HamlynWire;
@@ -27,12 +29,22 @@ use crate::hamlyn::cursor::{Cursor, Look};
 const LIST_PAGES: usize = 2;
 const HOSTS: usize = HAMLYN_WELL_KNOWN_SLOTS as usize;
 
+/// Whether the card's memory has room for the operating system's part, and for one of each kind for the program.
+fn has_memory(card: &HamlynQuery) -> bool {
+    let HamlynSramQuery { room, .. } = card.of_card().unwrap_or_default();
+    // Cards older than version 2.6 have a table for each kind.
+    let least =
+        (HAMLYN_WELL_KNOWN_SLOTS + 1) * HAMLYN_SRAM_SLOT + 2 * (HAMLYN_SRAM_TERMINUS + HAMLYN_SRAM_QUEUE);
+    room == 0 || room >= least
+}
+
 /// Whether the card has room for these and for at least one of each kind for the program; and whether a message fits into one
 /// packet, so that it cannot be lost in part.
 pub(super) fn has_room(card: &HamlynQuery) -> bool {
     card.termini > 1
         && card.queues > 1
         && card.slots > HAMLYN_WELL_KNOWN_SLOTS
+        && has_memory(card)
         && card.packet_size >= HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE
 }
 

@@ -32,14 +32,18 @@ pub(crate) fn facts(name: &str, card: &Card) -> Outcome<Facts> {
         ports: info.ports,
         interface: interface.map(|query| query.uapi_version),
         abi_version: info.abi_version,
-        fields: vec![
-            ("packet_size", info.packet_size.into(), " bytes"),
-            ("sram_size", info.sram_size.into(), " bytes"),
-            ("termini", info.termini.into(), ""),
-            ("slots", info.slots.into(), ""),
-            ("queues", info.queues.into(), ""),
-            ("vectors", info.vectors.into(), ""),
-        ],
+        fields: [
+            ("packet_size", Some(info.packet_size), " bytes"),
+            ("sram_size", Some(info.sram_size), " bytes"),
+            ("sram_free", info.sram_free, " bytes"),
+            ("termini", Some(info.termini), ""),
+            ("slots", Some(info.slots), ""),
+            ("queues", Some(info.queues), ""),
+            ("vectors", Some(info.vectors), ""),
+        ]
+        .into_iter()
+        .filter_map(|(name, value, unit)| Some((name, value?.into(), unit)))
+        .collect(),
         limits: LIMITS.map(|(name, value, unit)| (name, value.into(), unit)).to_vec(),
         counters: counters.into_iter().map(|(counter, value)| (counter.name(), value)).collect(),
     })

@@ -263,7 +263,7 @@ impl Attachment for SimAttachment {
     fn create_queue(&self, entries: u32) -> Result<QueueParts> {
         let length = entries * HAMLYN_NOTIFICATION_SIZE;
         let mapping = map(length.into())?;
-        if !self.machine.tables().have_queue() {
+        if !self.machine.has_queue().map_err(wrong)? {
             return Err(full("queues"));
         }
         let area = {
@@ -312,7 +312,7 @@ impl Attachment for SimAttachment {
         metadata: Option<&hamlyn::Memory>,
     ) -> Result<()> {
         let length = u64::from(slot.metadata_entries) * u64::from(HAMLYN_METADATA_SIZE);
-        if self.machine.tables().free_slots() == 0 {
+        if self.machine.free_slot().map_err(wrong)?.is_none() {
             return Err(full("slots"));
         }
         // All that it takes is there, or nothing is taken.

@@ -13,6 +13,7 @@ use crate::engine::area::{Area, Frames};
 use crate::engine::memory::Right;
 use crate::engine::violation::Violation;
 use crate::hamlyn::machine::Machine;
+use crate::hamlyn::sram::Object;
 use crate::hamlyn::tables::{OpenQueue, OpenSlot, OpenTerminus, Tables, vacancy};
 
 impl Machine {
@@ -37,6 +38,10 @@ impl Machine {
         let mut tables = self.tables();
         let Tables { termini, rng, frames, .. } = &mut *tables;
         let Some(index) = vacancy(termini, rng).filter(|_| frames.left() > 0) else { return Ok(None) };
+        if !self.has_memory(&tables, Object::Terminus, index)? {
+            return Ok(None);
+        }
+        let Tables { termini, frames, .. } = &mut *tables;
         let status = frames.take(&self.memory);
         if let Some(mapping) = words {
             self.memory.map(status, mapping.clone(), 0);
@@ -48,6 +53,7 @@ impl Machine {
         let body = HamlynOpenTerminus { status, weight, flags, vector, reserved: 0 };
         self.driver()
             .must(format_args!("to open terminus {index}"), |driver| driver.open_terminus(index, &body))?;
+        self.note_place(&mut tables, Object::Terminus, index)?;
         Ok(Some(index))
     }
 
@@ -58,6 +64,7 @@ impl Machine {
             self.driver()
                 .must(format_args!("to close terminus {index}"), |driver| driver.close_terminus(index))?;
         }
+        tables.sram.forget(Object::Terminus, index);
         let Some(OpenTerminus { status, send, .. }) = tables.termini[index as usize].take() else {
             return Ok(());
         };
@@ -96,11 +103,23 @@ impl Machine {
         Ok(())
     }
 
+    /// Whether there is a queue to be opened.
+    pub(crate) fn has_queue(&self) -> Result<bool, Violation> {
+        let mut tables = self.tables();
+        let Tables { queues, rng, .. } = &mut *tables;
+        let index = vacancy(queues, rng);
+        index.map_or(Ok(false), |index| self.has_memory(&tables, Object::Queue, index))
+    }
+
     /// Opens a queue over an area of zeros; `None`: all are in use.
     pub(crate) fn open_queue(&self, pid: u64, area: Area, entries: u32) -> Result<Option<u32>, Violation> {
         let mut tables = self.tables();
         let Tables { queues, rng, .. } = &mut *tables;
         let Some(index) = vacancy(queues, rng) else { return Ok(None) };
+        if !self.has_memory(&tables, Object::Queue, index)? {
+            return Ok(None);
+        }
+        let Tables { queues, rng, .. } = &mut *tables;
         let vector = rng.range(1, self.options.vectors - 1);
         area.permit_lists(&self.memory, true);
         area.permit(&self.memory, Right::Write, 0, area.length, true);
@@ -110,6 +129,7 @@ impl Machine {
         self.driver().must(format_args!("to open queue {index}"), |driver| {
             driver.open_queue(index, abi, entries, vector)
         })?;
+        self.note_place(&mut tables, Object::Queue, index)?;
         Ok(Some(index))
     }
 
@@ -118,6 +138,7 @@ impl Machine {
         if tables.running {
             self.driver().must(format_args!("to close queue {index}"), |driver| driver.close_queue(index))?;
         }
+        tables.sram.forget(Object::Queue, index);
         self.set_armed(index, HAMLYN_ARMED_NO);
         if let Some(OpenQueue { area, .. }) = tables.queues[index as usize].take() {
             self.close_area(&mut tables.frames, &area, Right::Write);
@@ -126,13 +147,17 @@ impl Machine {
         Ok(())
     }
 
-    /// Opens a slot; `None`: all are in use.
+    /// A slot that can be opened, if there is one: its number is free, and the card has memory for it.
+    pub(crate) fn free_slot(&self) -> Result<Option<u32>, Violation> {
+        let mut tables = self.tables();
+        let Tables { slots, rng, .. } = &mut *tables;
+        let Some(index) = vacancy(slots, rng) else { return Ok(None) };
+        Ok(self.has_memory(&tables, Object::Slot, index)?.then_some(index))
+    }
+
+    /// Opens a slot; `None`: all are in use, or the card's memory is full.
     pub(crate) fn open_slot(&self, slot: OpenSlot) -> Result<Option<u32>, Violation> {
-        let index = {
-            let Tables { slots, rng, .. } = &mut *self.tables();
-            vacancy(slots, rng)
-        };
-        index.map(|index| self.open_slot_as(index, slot).map(|()| index)).transpose()
+        self.free_slot()?.map(|index| self.open_slot_as(index, slot).map(|()| index)).transpose()
     }
 
     /// Opens the slot of a number, which is free.
@@ -154,7 +179,8 @@ impl Machine {
             source: slot.privileged.unwrap_or_default().into(),
         };
         tables.slots[index as usize] = Some(Arc::new(slot));
-        self.driver().must(format_args!("to open slot {index}"), |driver| driver.open_slot(index, &body))
+        self.driver().must(format_args!("to open slot {index}"), |driver| driver.open_slot(index, &body))?;
+        self.note_place(&mut tables, Object::Slot, index)
     }
 
     pub(crate) fn close_slot(&self, index: u32) -> Result<(), Violation> {
@@ -162,6 +188,7 @@ impl Machine {
         if tables.running {
             self.driver().must(format_args!("to close slot {index}"), |driver| driver.close_slot(index))?;
         }
+        tables.sram.forget(Object::Slot, index);
         let Some(slot) = tables.slots[index as usize].take() else { return Ok(()) };
         slot.permit(&self.memory, false);
         for area in [Some(&slot.area), slot.metadata.as_ref()].into_iter().flatten() {

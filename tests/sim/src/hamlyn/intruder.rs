@@ -43,6 +43,9 @@ impl Intruder {
             let length = rng.range(600, 9000).into();
             let (pages, first) = intruder.take_pages(machine, rng, length, 1);
             for _ in 0..rng.range(1, 2) {
+                if machine.free_slot()?.is_none() {
+                    break;
+                }
                 let area = over(machine, &pages, first, length);
                 intruder.open_slot(machine, rng, pid, queue, area)?;
             }

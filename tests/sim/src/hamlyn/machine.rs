@@ -190,6 +190,10 @@ impl Machine {
         self.stop_system()
     }
 
+    pub(crate) fn command_page(&self) -> u64 {
+        self.command_page
+    }
+
     pub(crate) fn driver(&self) -> Driver<'_> {
         Driver::new(&self.station, self.command_page)
     }

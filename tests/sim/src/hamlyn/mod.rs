@@ -88,6 +88,7 @@ mod questions;
 mod receiving;
 mod scenario;
 mod sending;
+mod sram;
 mod standstill;
 mod streaming;
 mod streams;

@@ -81,6 +81,9 @@ impl Model for Hamlyn {
         if world.rng.below(1000) < world.model.scenario.fetches {
             world.compose_fetch()?;
         }
+        if world.rng.below(500) == 0 {
+            world.fill_memory()?;
+        }
         Ok(())
     }
 

@@ -22,6 +22,8 @@ pub struct Outcome {
     pub dozed: u64,
     /// Messages that were delivered while a card stood still, and others waited for it.
     pub bystanders: u64,
+    /// Times that a card's memory was full, and the card said so.
+    pub filled: u64,
     /// Notifications that were overwritten unread, and whose reader was told.
     pub overwritten: u64,
     /// Pairs of hosts, sender and receiver, between which a message was delivered.
@@ -90,6 +92,7 @@ impl Outcome {
             blocked: model.blocked,
             dozed: model.dozed,
             bystanders: model.bystanders,
+            filled: model.filled,
             overwritten: model.ledger.overwritten,
             pairs: model.ledger.pairs(),
             streamed,

@@ -152,7 +152,7 @@ impl Program {
         let area =
             card.create_area((start + room_for_words + regions * region + rng.range(0, 200)) as usize)?;
         for (entries, fast) in slots {
-            if machine.tables().free_slots() == 0 {
+            if !machine.tables().have_slot() {
                 return Ok(());
             }
             let modes = [Mode::Normal, Mode::Normal, Mode::Paranoid, Mode::ParanoidOneShot];

@@ -11,6 +11,7 @@ use hamlyn_card_hamlyn::HamlynOptions;
 use crate::engine::area::{Area, Frames};
 use crate::engine::memory::{Memory, Right};
 use crate::engine::rng::Rng;
+use crate::hamlyn::sram::{Object, Sram};
 
 /// Pages of a host's memory.
 pub(crate) const FRAMES: u64 = 208;
@@ -84,6 +85,7 @@ pub(crate) struct Tables {
     pub(crate) termini: Vec<Option<OpenTerminus>>,
     pub(crate) queues: Vec<Option<OpenQueue>>,
     pub(crate) slots: Vec<Option<Arc<OpenSlot>>>,
+    pub(crate) sram: Sram,
     /// The driver has started the card since its last reset.
     pub(crate) running: bool,
     /// The card takes packets.
@@ -115,6 +117,7 @@ impl Tables {
             termini: vec![None; options.termini as usize],
             queues: vec![None; options.queues as usize],
             slots: vec![None; slots as usize],
+            sram: Sram::new(&options, slots),
             running: false,
             enabled: false,
             lapse: None,
@@ -127,14 +130,18 @@ impl Tables {
 
     /// Whether a process that takes so many pages can start.
     pub(crate) fn have_room(&self, pages: usize) -> bool {
-        self.termini.iter().any(Option::is_none) && self.have_queue() && self.frames.left() >= pages
+        self.termini.iter().any(Option::is_none)
+            && self.queues.iter().any(Option::is_none)
+            && self.sram.has_room_for_process()
+            && self.frames.left() >= pages
     }
 
-    pub(crate) fn have_queue(&self) -> bool {
-        self.queues.iter().any(Option::is_none)
+    /// Whether a slot can be opened.
+    pub(crate) fn have_slot(&self) -> bool {
+        self.free_slots() != 0 && self.sram.has_room_for(Object::Slot)
     }
 
-    pub(crate) fn free_slots(&self) -> usize {
+    fn free_slots(&self) -> usize {
         self.slots.iter().filter(|slot| slot.is_none()).count()
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct Hamlyn {
     pub(crate) dozed: u64,
     /// Messages that were delivered while a card stood still, and others waited for it.
     pub(crate) bystanders: u64,
+    /// Times that a card's memory was full, and the card said so.
+    pub(crate) filled: u64,
     /// Messages for places that take one: host and process that may send them again.
     pub(crate) sent_once: Vec<(usize, u64, Errand)>,
     pub(crate) next_pid: u64,
@@ -58,6 +60,7 @@ impl Hamlyn {
             blocked: 0,
             dozed: 0,
             bystanders: 0,
+            filled: 0,
             sent_once: Vec::new(),
             next_pid: 1,
             next_word: 1,

@@ -9,6 +9,7 @@ use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::{
     HAMLYN_NOTIFICATION_SIZE, HAMLYN_QUEUE_MAX_ENTRIES, HAMLYN_QUEUE_MIN_ENTRIES,
 };
+use hamlyn_abi::hamlyn::sram::HamlynSramPlace;
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::ports::Ports;
@@ -18,35 +19,45 @@ use super::notification::Nqcb;
 use super::slot::{Mode, Slot};
 use crate::WINDOWS;
 use crate::sleepers::Control;
+use crate::sram::{Kind, Sram};
 
 impl Receiving {
     pub(crate) fn open_queue(
         &mut self,
         ports: &Ports<'_>,
         control: Control,
+        sram: &mut Sram,
         index: u32,
         body: &HamlynOpenQueue,
-    ) -> Result<(), Refusal> {
+    ) -> Result<HamlynSramPlace, Refusal> {
         self.queues.check_vacant(index)?;
         if !(HAMLYN_QUEUE_MIN_ENTRIES..=HAMLYN_QUEUE_MAX_ENTRIES).contains(&body.entries) {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.entries, HAMLYN_QUEUE_MAX_ENTRIES));
         }
         let sleeper = control.of_queue(index, body.vector)?;
         let area = Area::table(&body.area, body.entries, HAMLYN_NOTIFICATION_SIZE)?;
-        self.queues.open(index, Nqcb::new(area, body.entries, sleeper));
+        let place = sram.take(Kind::Queue)?;
+        let answer = place.abi();
+        self.queues.open(index, Nqcb::new(area, body.entries, sleeper, place));
         sleeper.disarm(ports.window(WINDOWS));
-        Ok(())
+        Ok(answer)
     }
 
-    pub(crate) fn close_queue(&mut self, index: u32) -> Result<(), Refusal> {
+    pub(crate) fn close_queue(&mut self, sram: &mut Sram, index: u32) -> Result<(), Refusal> {
         let users = self.slots.all_open().filter(|slot| slot.queue == Some(index)).count();
         if users != 0 {
             return Err(Refusal::new(HAMLYN_STATUS_IN_USE, users as u64, 0_u32));
         }
-        self.queues.vacate(index).map(drop)
+        sram.give(self.queues.vacate(index)?.into_place());
+        Ok(())
     }
 
-    pub(crate) fn open_slot(&mut self, index: u32, body: &HamlynOpenSlot) -> Result<(), Refusal> {
+    pub(crate) fn open_slot(
+        &mut self,
+        sram: &mut Sram,
+        index: u32,
+        body: &HamlynOpenSlot,
+    ) -> Result<HamlynSramPlace, Refusal> {
         self.slots.check_vacant(index)?;
         let mode = Mode::from_abi(body.mode).ok_or(Refusal::new(
             HAMLYN_STATUS_BAD_VALUE,
@@ -63,8 +74,12 @@ impl Receiving {
             self.queues.opened(queue)?;
         }
         let metadata = metadata(body)?;
+        let area = Area::check(&body.area)?;
+        let place = sram.take(Kind::Slot)?;
+        let answer = place.abi();
         let slot = Slot {
-            area: Area::check(&body.area)?,
+            place,
+            area,
             metadata,
             metadata_pointer: body.metadata_pointer,
             key: body.key,
@@ -76,11 +91,12 @@ impl Receiving {
             privileged,
         };
         self.slots.open(index, slot);
-        Ok(())
+        Ok(answer)
     }
 
-    pub(crate) fn close_slot(&mut self, index: u32) -> Result<(), Refusal> {
-        self.slots.vacate(index).map(drop)
+    pub(crate) fn close_slot(&mut self, sram: &mut Sram, index: u32) -> Result<(), Refusal> {
+        sram.give(self.slots.vacate(index)?.place);
+        Ok(())
     }
 }
 

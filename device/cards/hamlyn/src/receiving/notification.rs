@@ -13,12 +13,16 @@ use hamlyn_card::ports::{Dma, DmaFault, VolatileSlice, barrier_before_overwritin
 use vm_memory::VolatileMemory;
 use zerocopy::IntoBytes;
 
+use crate::sram::Place;
+
 /// Where in an entry the word is that is polled.
 const WRAP: usize = offset_of!(HamlynNotification, wrap);
 
 /// A notification queue control block (Figure 4).
 #[derive(Debug)]
 pub(super) struct Nqcb {
+    /// Where it lies in the SRAM.
+    place: Place,
     area: Area,
     entries: u32,
     /// The entry that is written next.
@@ -40,8 +44,13 @@ pub(super) enum Subject {
 
 impl Nqcb {
     /// A queue whose memory is zero.
-    pub(super) fn new(area: Area, entries: u32, sleeper: Sleeper) -> Self {
-        Self { area, entries, cursor: 0, pass: 0, sleeper }
+    pub(super) fn new(area: Area, entries: u32, sleeper: Sleeper, place: Place) -> Self {
+        Self { place, area, entries, cursor: 0, pass: 0, sleeper }
+    }
+
+    /// Closes it. Returns where it lay in the SRAM.
+    pub(super) fn into_place(self) -> Place {
+        self.place
     }
 
     /// Writes the next entry, its wrap flag last, and advances the cursor.

@@ -3,6 +3,8 @@
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID, HAMLYN_MODE_PARANOID_ONE_SHOT};
 use hamlyn_card::chassis::area::Area;
 
+use crate::sram::Place;
+
 /// A slot's mode of operation (section 2.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
@@ -28,6 +30,8 @@ impl Mode {
 /// An open slot. Only a command of the operating system makes or ends one.
 #[derive(Debug)]
 pub(super) struct Slot {
+    /// Where it lies in the SRAM.
+    pub(super) place: Place,
     /// Base and bound.
     pub(super) area: Area,
     /// The metadata area, with the number of its entries.

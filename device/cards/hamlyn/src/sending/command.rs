@@ -8,6 +8,7 @@ use hamlyn_abi::hamlyn::command::{
     HamlynSetSendBuffer,
 };
 use hamlyn_abi::hamlyn::request::HAMLYN_SEND_BUFFERS;
+use hamlyn_abi::hamlyn::sram::HamlynSramPlace;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
@@ -18,6 +19,7 @@ use super::scheduler::set_awake;
 use super::terminus::Terminus;
 use crate::WINDOWS;
 use crate::sleepers::Control;
+use crate::sram::{Kind, Sram};
 use crate::statistics::Counters;
 
 impl Sending {
@@ -25,9 +27,10 @@ impl Sending {
         &mut self,
         ports: &Ports<'_>,
         control: Control,
+        sram: &mut Sram,
         index: u32,
         body: &HamlynOpenTerminus,
-    ) -> Result<(), Refusal> {
+    ) -> Result<HamlynSramPlace, Refusal> {
         self.termini.check_vacant(index)?;
         let flags = HAMLYN_TERMINUS_PRIVILEGED | HAMLYN_TERMINUS_WAKES;
         if body.flags & !flags != 0 {
@@ -41,14 +44,22 @@ impl Sending {
         if body.status % 4096 != 0 {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, body.status, 4096_u32));
         }
-        let terminus = Terminus::open(ports, index, body, sleeper)?;
-        self.termini.open(index, terminus);
-        Ok(())
+        let place = sram.take(Kind::Terminus)?;
+        let answer = place.abi();
+        match Terminus::open(ports, index, body, sleeper, place) {
+            Ok(terminus) => self.termini.open(index, terminus),
+            Err((fault, place)) => {
+                sram.give(place);
+                return Err(fault.into());
+            }
+        }
+        Ok(answer)
     }
 
     pub(crate) fn close_terminus(
         &mut self,
         ports: &Ports<'_>,
+        sram: &mut Sram,
         index: u32,
         counters: &mut Counters,
     ) -> Result<(), Refusal> {
@@ -59,6 +70,7 @@ impl Sending {
         self.awake.retain(|awake| *awake != index);
         self.aside.forget(index);
         set_awake(ports.window(WINDOWS), index, false);
+        sram.give(terminus.into_place());
         Ok(())
     }
 

@@ -19,12 +19,15 @@ use super::tickets::Tickets;
 use crate::WINDOWS;
 use crate::packet::{HEADER_BYTES, PACKET_PRIVILEGED};
 use crate::sleepers::Sender;
+use crate::sram::Place;
 use crate::statistics::{Counters, count_wake};
 
 /// An open terminus.
 #[derive(Debug)]
 pub(super) struct Terminus {
     index: u32,
+    /// Where it lies in the SRAM.
+    place: Place,
     /// Where its window is.
     window: u64,
     /// Address of its status words in host memory.
@@ -74,14 +77,17 @@ pub(super) fn window_of(terminus: u32) -> u64 {
 }
 
 impl Terminus {
-    /// Opens a terminus: its window is cleared of what an earlier owner left there.
+    /// Opens a terminus: its window is cleared of what an earlier owner left there. On a fault gives back its place.
     pub(super) fn open(
         ports: &Ports<'_>,
         index: u32,
         body: &HamlynOpenTerminus,
         sleeper: Option<Sender>,
-    ) -> Result<Self, DmaFault> {
-        write_value(ports.dma, body.status, HamlynTerminusStatus::new_zeroed())?;
+        place: Place,
+    ) -> Result<Self, (DmaFault, Place)> {
+        if let Err(fault) = write_value(ports.dma, body.status, HamlynTerminusStatus::new_zeroed()) {
+            return Err((fault, place));
+        }
         let at = window_of(index);
         ports.window(WINDOWS).clear(at, HAMLYN_WINDOW_SIZE.into());
         if let Some(sleeper) = sleeper {
@@ -89,6 +95,7 @@ impl Terminus {
         }
         Ok(Self {
             index,
+            place,
             window: at,
             status: body.status,
             completed: 0,
@@ -101,6 +108,11 @@ impl Terminus {
             sleeper,
             allowance: Allowance::new(body.weight),
         })
+    }
+
+    /// Closes it. Returns where it lay in the SRAM.
+    pub(super) fn into_place(self) -> Place {
+        self.place
     }
 
     /// Whether a message is half sent or a request is posted. A terminus that waits for an answer has nothing to do meanwhile.

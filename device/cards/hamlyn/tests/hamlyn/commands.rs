@@ -31,7 +31,7 @@ fn refusals_name_value_and_limit() {
     let slot = HamlynOpenSlot { area, queue: HAMLYN_NO_QUEUE, ..Default::default() };
     let open = |slot| (HAMLYN_COMMAND_OPEN_SLOT, 0, slot);
     let cases = [
-        ((HAMLYN_COMMAND_OPEN_SLOT, 3712, slot), HAMLYN_STATUS_BAD_INDEX, 3712, 3712),
+        ((HAMLYN_COMMAND_OPEN_SLOT, 3962, slot), HAMLYN_STATUS_BAD_INDEX, 3962, 3962),
         (open(HamlynOpenSlot { mode: 3, ..slot }), HAMLYN_STATUS_BAD_VALUE, 3, 2),
         (open(HamlynOpenSlot { flags: 8, ..slot }), HAMLYN_STATUS_BAD_VALUE, 8, 7),
         (open(HamlynOpenSlot { source: 5, ..slot }), HAMLYN_STATUS_BAD_VALUE, 5, 0),
@@ -60,7 +60,7 @@ fn refusals_name_value_and_limit() {
             128,
             256,
         ),
-        ((HAMLYN_COMMAND_CLOSE_SLOT, 0, slot), HAMLYN_STATUS_NOT_OPEN, 0, 3712),
+        ((HAMLYN_COMMAND_CLOSE_SLOT, 0, slot), HAMLYN_STATUS_NOT_OPEN, 0, 3962),
         ((99, 0, slot), HAMLYN_STATUS_BAD_OPCODE, 99, 10),
         ((HAMLYN_COMMAND_OPEN_TERMINUS, 0, slot), HAMLYN_STATUS_IN_USE, 0, 64),
     ];

@@ -13,5 +13,6 @@ mod notification_order;
 mod overrun;
 mod privilege;
 mod retractions;
+mod sram;
 mod stops;
 mod support;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::{StreamOptions, StreamReceiver, StreamSender};
 use crate::core::connection::{Connection, End, EndReason, Listener, MAX_PRIVATE, Request};
 use crate::core::loss::PeerLoss;
-use crate::core::waiting::Deadline;
+use crate::core::waiting::Turn;
 use crate::error::{Error, Result};
 use crate::hamlyn::manager::Manager;
 use crate::hamlyn::seed::Seed;
@@ -110,15 +110,14 @@ impl StreamListener {
     /// # Errors
     /// Those of [`StreamListener::request`] and [`StreamRequest::accept`].
     pub fn accept(&self, timeout: Option<Duration>) -> Result<StreamPair> {
-        let until = Deadline::new(timeout);
+        let mut turn = self.listener.turn(timeout);
         loop {
-            match self.request(until.left())?.accept() {
+            match self.next_request(&mut turn)?.accept() {
                 // The asker has gone meanwhile.
                 Err(Error::Ended(_) | Error::NotConnected) => {}
                 other => return other,
             }
-            // A flood of requests that are rejected must not defeat the time-out.
-            until.check_between("stream")?;
+            turn.next("stream")?;
         }
     }
 
@@ -128,9 +127,12 @@ impl StreamListener {
     /// # Errors
     /// Those of [`Listener::request`].
     pub fn request(&self, timeout: Option<Duration>) -> Result<StreamRequest> {
-        let until = Deadline::new(timeout);
+        self.next_request(&mut self.listener.turn(timeout))
+    }
+
+    fn next_request(&self, turn: &mut Turn) -> Result<StreamRequest> {
         loop {
-            let request = self.listener.request(until.left())?;
+            let request = self.listener.request(turn.left())?;
             match Seed::from_bytes(request.private()) {
                 Ok(seed) => {
                     let (manager, options) = (self.manager.clone(), self.options);
@@ -138,7 +140,7 @@ impl StreamListener {
                 }
                 Err(error) => request.reject(cut(&error.to_string()))?,
             }
-            until.check_between("request for a stream")?;
+            turn.next("request for a stream")?;
         }
     }
 }
