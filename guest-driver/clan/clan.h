@@ -187,10 +187,24 @@ static inline void *clan_state(const struct hamlyn_pages *memory, u32 word)
 	return page_address(memory->page[0]) + word;
 }
 
-/* Whether something has happened: the card stores 1, the owner 0. */
-static inline u32 *clan_flag(const struct hamlyn_pages *memory, u32 bit)
+/* The bits of an endpoint's bitmap that are set: those in which the card's half and the owner's differ. */
+static inline u64 clan_bits(const struct hamlyn_pages *memory)
 {
-	return clan_state(memory, CLAN_STATE_FLAGS + bit * sizeof(u32));
+	const u64 *card = clan_state(memory, CLAN_STATE_BITS);
+	const u64 *cleared = clan_state(memory, CLAN_STATE_CLEARED);
+
+	return READ_ONCE(*card) ^ READ_ONCE(*cleared);
+}
+
+/* Clears a bit of an endpoint of the driver's own; what happens from now on sets it again. */
+static inline void clan_clear_bit(const struct hamlyn_pages *memory, u32 bit)
+{
+	const u64 *card = clan_state(memory, CLAN_STATE_BITS);
+	u64 *cleared = clan_state(memory, CLAN_STATE_CLEARED);
+	u64 mask = BIT_ULL(bit);
+
+	WRITE_ONCE(*cleared, (READ_ONCE(*cleared) & ~mask) | (READ_ONCE(*card) & mask));
+	mb(); /* The caller looks at what the bit stands for after that. */
 }
 
 /* The n-th request of an endpoint's memory, which has room for so many. */

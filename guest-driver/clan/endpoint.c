@@ -18,29 +18,19 @@ static_assert(MAP_MEMORY + CLAN_STATE_SIZE + CLAN_MAX_REQUESTS * CLAN_REQUEST_SI
 /* What CLAN_REG_ARM has room for. */
 #define ARM_SHIFT 16
 #define WAITABLE (U64_MAX >> ARM_SHIFT)
-static_assert(CLAN_FLAGS == BITS_PER_TYPE(u64) - ARM_SHIFT);
+static_assert(CLAN_BITS == BITS_PER_TYPE(u64) - ARM_SHIFT);
 
 #define FIRST_FREE_PORT 1024
 #define LAST_PORT 0xffff
 
 #define endpoint_of(of) container_of(of, struct clan_endpoint_object, object)
 
-/* Which of some bits are set. */
-static u64 endpoint_bits(const struct clan_endpoint_object *endpoint, u64 bits)
-{
-	unsigned long asked = bits;
-	u64 set = 0;
-	u32 bit;
-
-	for_each_set_bit(bit, &asked, CLAN_FLAGS)
-		if (READ_ONCE(*clan_flag(endpoint->memory, bit)))
-			set |= BIT_ULL(bit);
-	return set;
-}
-
 static bool endpoint_arrived(const struct hamlyn_waiters *sleepers, u64 what)
 {
-	return endpoint_bits(container_of_const(sleepers, struct clan_endpoint_object, sleepers), what);
+	const struct clan_endpoint_object *endpoint =
+		container_of_const(sleepers, struct clan_endpoint_object, sleepers);
+
+	return clan_bits(endpoint->memory) & what;
 }
 
 /* All that anybody waits for is told anew: the card need not remember what it was told before. */
@@ -350,7 +340,6 @@ int clan_endpoint_wait(struct hamlyn_file *file, void *argument)
 {
 	struct clan_endpoint_object *endpoint __free(endpoint_put) = NULL;
 	struct clan_wait *wait = argument;
-	u64 bits;
 	int ret;
 
 	if (wait->timeout_ns < HAMLYN_WAIT_FOREVER || !wait->bits || wait->bits & ~WAITABLE ||
@@ -363,8 +352,7 @@ int clan_endpoint_wait(struct hamlyn_file *file, void *argument)
 	if (ret)
 		return ret;
 	/* Another thread may have cleared them by now: then it has woken for nothing. */
-	bits = endpoint_bits(endpoint, wait->bits);
-	wait->bits = bits;
+	wait->bits &= clan_bits(endpoint->memory);
 	return 0;
 }
 

@@ -208,11 +208,9 @@ static void engine_arm(const struct clan_engine *engine)
 /* The card has something for it. */
 void clan_engine_told(struct clan_engine *engine)
 {
-	u32 *ended = clan_flag(engine->memory, CLAN_BIT_DMA);
 	const u32 *done = clan_state(engine->memory, CLAN_STATE_DONE);
 
-	WRITE_ONCE(*ended, 0);
-	mb(); /* What happens from now on sets it again. */
+	clan_clear_bit(engine->memory, CLAN_BIT_DMA);
 	if (engine->busy && READ_ONCE(*done) == engine->put) {
 		dma_rmb(); /* The result was written before. */
 		engine_end(engine);

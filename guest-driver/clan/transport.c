@@ -145,8 +145,7 @@ void clan_own_arrived(struct hamlyn_card *card)
 {
 	struct clan_own *own = clan_parts(card)->own;
 
-	WRITE_ONCE(*clan_flag(own->memory, TRIPWIRE), 0);
-	mb(); /* What arrives from now on sets it again. */
+	clan_clear_bit(own->memory, TRIPWIRE);
 	own->records.news = U64_MAX;
 	hamlyn_system_arrived(card->system);
 }

@@ -275,8 +275,12 @@ struct clan_request {
  * | CLAN_ENDPOINT_INTEREST | which events the owner wants |
  *
  * Its memory is a page that its owner has mapped, with the words below, and behind it the DMA requests. Card and owner both write there, each
- * words of his own. Of the CLAN_STATE_FLAGS the card stores 1 only and the owner 0 only, whole words, so that nothing has to be atomic to
- * the other: a machine with a single emulated processor has no operation that is.
+ * words of his own.
+ *
+ * What has happened is a bitmap (section 3.3) of CLAN_BITS bits. Bit i is set while bit i of CLAN_STATE_BITS, which the card
+ * stores, differs from bit i of CLAN_STATE_CLEARED, which the owner stores. The card sets a bit that is not set by inverting its own;
+ * the owner clears one by copying the card's to its own, with a full barrier before it looks at what the bit stands for. So neither side
+ * needs an operation that is atomic for the other: a machine with a single emulated processor has none.
  */
 
 /* In an endpoint's page of BAR 2, stored, any value: there are new requests (dma). */
@@ -290,7 +294,7 @@ struct clan_request {
 
 /*
  * In an endpoint's page of BAR 2, u32: which events go to its queue besides those of Tripwires, CLAN_INTERESTED_*; all, before it is
- * stored. If one that is new here has happened, as its flag of CLAN_STATE_FLAGS says, there is an event at once.
+ * stored. If one that is new here has happened, as its bit of CLAN_STATE_BITS says, there is an event at once.
  */
 #define CLAN_ENDPOINT_INTEREST 0x80c
 
@@ -355,22 +359,24 @@ struct clan_request {
 #define CLAN_STATE_TRIPWIRES 0x200
 
 /*
- * A u32 for each bit that can be waited for, CLAN_FLAGS of them: what has happened. The card stores 1 when it does, the owner 0 when he
- * is about to look at what it stands for, with a full barrier between. Word i below 32: Tripwire i has fired, if that is among its
- * actions.
+ * Two u32, stored by the card: its half of the bitmap of what has happened. Bit i below 32 is Tripwire i, which has fired, if the bit is
+ * among its actions; bit i is in word i / 32.
  */
-#define CLAN_STATE_FLAGS 0x300
+#define CLAN_STATE_BITS 0x300
 
-/* How many words the CLAN_STATE_FLAGS are: as many as CLAN_REG_ARM has room for. */
-#define CLAN_FLAGS 48
+/* Two u32, stored by the owner: its half of the bitmap. A bit is set where both halves differ. Both are 0 when the endpoint is opened. */
+#define CLAN_STATE_CLEARED 0x308
 
-/* Which of the CLAN_STATE_FLAGS: a DMA request that says so has ended. */
+/* How many bits can be waited for: as many as CLAN_REG_ARM has room for. */
+#define CLAN_BITS 48
+
+/* Which bit of the bitmap: a DMA request that says so has ended. */
 #define CLAN_BIT_DMA 32
 
-/* Which of the CLAN_STATE_FLAGS: there was a fault. */
+/* Which bit of the bitmap: there was a fault. */
 #define CLAN_BIT_FAULT 33
 
-/* Which of the CLAN_STATE_FLAGS: there is a message. */
+/* Which bit of the bitmap: there is a message. */
 #define CLAN_BIT_MESSAGE 34
 
 /* Messages, CLAN_MESSAGES of clan_message, which the driver writes. */
@@ -525,7 +531,7 @@ struct clan_fifo_record {
 
 /*
  * WO, 8 bytes. Somebody sleeps on an endpoint: its number in the lower 16 bits, and above them the bits of
- * CLAN_STATE_FLAGS that they wait for, 48 at most. If one of them is set, or as soon as one is, the
+ * CLAN_STATE_BITS that they wait for, 48 at most. If one of them is set, or as soon as one is, the
  * endpoint is put into the FIFO, once.
  */
 #define CLAN_REG_ARM 0x128
@@ -609,12 +615,12 @@ struct clan_fifo_record {
 #define CLAN_TRIPWIRE_ONCE 16
 
 /*
- * Action: it is put into the FIFO, and interrupts, whether anybody sleeps or not. Its flag is set as with CLAN_TRIPWIRE_BIT, by which
+ * Action: it is put into the FIFO, and interrupts, whether anybody sleeps or not. Its bit is set as with CLAN_TRIPWIRE_BIT, by which
  * the driver finds who sleeps for it.
  */
 #define CLAN_TRIPWIRE_FIFO 32
 
-/* Action: its flag is set in CLAN_STATE_FLAGS. */
+/* Action: its bit is set in the bitmap (CLAN_STATE_BITS). */
 #define CLAN_TRIPWIRE_BIT 64
 
 /* Action: it is counted in CLAN_STATE_TRIPWIRES. */

@@ -178,7 +178,7 @@ struct clan_events {
 
 /* What to wait for. */
 struct clan_wait {
-	/* In: a bit for each of the CLAN_STATE_FLAGS. Out: those of them that are set; the caller clears them. */
+	/* In: bits of the endpoint's bitmap (CLAN_STATE_BITS). Out: those of them that are set; the caller clears them. */
 	__u64 bits;
 	/* In: nanoseconds, 0 to look only, or -1 for ever. */
 	__s64 timeout_ns;

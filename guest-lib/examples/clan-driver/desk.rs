@@ -31,6 +31,7 @@
 //! | `accept ENDPOINT OTHER` | the same, of the first who asks the one; it is the other's |
 //! | `end CONNECTION` | how it `ended`, once it has |
 //! | `events ENDPOINT` | `registered`: for what happens to it, but for Tripwires |
+//! | `watch-event TRIPWIRE` | `registered`: its firing is an event, whose token is its number |
 //! | `readable` | whether the queue's file is `readable`, within a moment |
 //! | `event` | `what` has happened, to which `token` |
 //! | `listen NAME` | `listening`: for connections of the operating systems |
@@ -112,7 +113,7 @@ impl Desk {
             ["watch", ..] | ["watch-remote", ..] | ["tripped", _] | ["count", _] | ["enable", _] => {
                 self.tripwires.obey(&self.endpoints, &self.apertures, &words)
             }
-            ["events", _] | ["readable"] | ["event"] => self.obey_about_events(&words),
+            ["events", _] | ["watch-event", _] | ["readable"] | ["event"] => self.obey_about_events(&words),
             ["listen", _] | ["admit", ..] | ["reach", ..] | ["over", _] => {
                 self.names.obey(&self.card, &words)
             }
@@ -293,6 +294,10 @@ impl Desk {
         match *words {
             ["events", endpoint] => {
                 events.register(get(&self.endpoints, endpoint)?, Interest::ALL, endpoint.parse()?)?;
+                Ok(json!({ "registered": true }))
+            }
+            ["watch-event", tripwire] => {
+                events.register_tripwire(self.tripwires.get(tripwire)?, tripwire.parse()?)?;
                 Ok(json!({ "registered": true }))
             }
             ["readable"] => {

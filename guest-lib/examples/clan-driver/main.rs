@@ -17,6 +17,7 @@ mod reach;
 mod storm;
 mod trespass;
 mod tripwires;
+mod wakes;
 
 /// Does what tests ask of a CLAN card and its driver; the card is that of $CLAN_CARD, else /dev/clan0
 #[derive(Debug, Parser)]
@@ -31,6 +32,12 @@ enum What {
     SelfTest,
     /// Attempts what a process may not, by the driver's calls and by what it shares with the driver
     Trespass {
+        /// The card's node
+        #[arg(default_value = "/dev/clan0")]
+        node: PathBuf,
+    },
+    /// Sleeps by the driver's own call for each of many stores; for host 0
+    Wakes {
         /// The card's node
         #[arg(default_value = "/dev/clan0")]
         node: PathBuf,
@@ -52,6 +59,7 @@ fn main() -> ExitCode {
         match options.what {
             What::SelfTest => self_test(&Card::open_default()?),
             What::Trespass { node } => trespass::run(&node),
+            What::Wakes { node } => wakes::run(&node),
             What::Desk => desk::run(Card::open_default()?),
             What::Receive => programs::receive(&Card::open_default()?),
             What::Send { host } => programs::send(&Card::open_default()?, host),

@@ -39,10 +39,10 @@ fn check(seed: usize, bytes: &[u8]) -> Outcome {
 pub(crate) fn receive(card: &Card) -> Outcome {
     let listener = sleeping(card, PORT)?;
     print(&json!({ "listening": PORT }))?;
-    receive_early(&accept(card, &listener)?)?;
+    let early = receive_early(&accept(card, &listener)?)?;
     let apart = receive_headed(&accept(card, &listener)?)?;
     receive_stream(&accept(card, &listener)?)?;
-    print(&json!({ "early": MESSAGES.len(), "apart": apart, "stream": STREAM }))
+    print(&json!({ "early": early, "apart": apart, "stream": STREAM }))
 }
 
 /// An endpoint whose owner sleeps at once, so that it is the Tripwires that wake him.
@@ -55,18 +55,27 @@ fn accept(card: &Card, listener: &Endpoint) -> Outcome<Arc<End>> {
     Ok(Arc::new(End::accept(listener.accept(PATIENCE)?, &sleeping(card, 0)?, own, PATIENCE)?))
 }
 
-fn receive_early(end: &Arc<End>) -> Outcome {
+/// Says for how many messages the early Tripwire fired while the rest was not there. The sender sends that when it is told of it.
+fn receive_early(end: &Arc<End>) -> Outcome<usize> {
     let mut receiver = transfer::Receiver::new(end)?;
     receiver.set_early()?;
-    let mut bytes = vec![0; LENGTH];
+    let (mut bytes, mut early) = (vec![0; LENGTH], 0);
     for length in MESSAGES {
+        receiver.early().ok_or("there is no early Tripwire")?.wait(PATIENCE)?;
+        early += usize::from(receiver.try_wait()?.is_none());
+        tell(end)?;
         let received = receiver.receive(&mut bytes)?;
         check(length, &bytes[..received])?;
         if received != length {
             return Err(format!("{received} bytes, not {length}").into());
         }
     }
-    Ok(())
+    Ok(early)
+}
+
+/// Tells the other end that it may go on.
+fn tell(end: &End) -> Outcome {
+    Ok(end.connection().send(b"go on")?)
 }
 
 /// Says for how many messages the header was there before the body.
@@ -99,7 +108,10 @@ pub(crate) fn send(card: &Card, host: u32) -> Outcome {
     let end = connect(card, host)?;
     let mut sender = transfer::Sender::new(&end)?;
     for length in MESSAGES {
-        sender.send(&pattern(length, length))?;
+        let free = sender.wait()?;
+        free.write(0, &pattern(length, length))?;
+        end.connection().receive(PATIENCE)?;
+        free.send(length)?;
     }
     drop(sender);
     end.close()?;

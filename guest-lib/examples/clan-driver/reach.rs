@@ -17,10 +17,10 @@ use crate::trespass::{Attempts, Ground, PAGE};
 const SECRET: u64 = 0x5ec2_e75e_c2e7_5ec2;
 
 /// A process at its own endpoint.
-struct Reach<'a> {
-    ground: &'a Ground,
+pub(crate) struct Reach<'a> {
+    pub(crate) ground: &'a Ground,
     page: Mapping,
-    memory: Mapping,
+    pub(crate) memory: Mapping,
     serial: u32,
     put: u32,
 }
@@ -28,10 +28,7 @@ struct Reach<'a> {
 /// One attempts what it may not with what is the other's: nothing of that is read or changed.
 pub(crate) fn run(ground: &Ground, victim: &Ground, attempts: &mut Attempts) -> Outcome {
     (0..2 * PAGE).step_by(8).for_each(|at| victim.memory.store_u64(at, SECRET));
-    let device = &ground.device;
-    let page = device.map(ground.endpoint.page_offset, PAGE, Access::ReadWrite)?;
-    let memory = device.map(ground.endpoint.memory_offset, 2 * PAGE, Access::ReadWrite)?;
-    let mut reach = Reach { ground, page, memory, serial: 0, put: 0 };
+    let mut reach = Reach::new(ground)?;
     reach.watch(victim, attempts)?;
     reach.transfer(victim, attempts)?;
     let all =
@@ -41,7 +38,14 @@ pub(crate) fn run(ground: &Ground, victim: &Ground, attempts: &mut Attempts) -> 
     Ok(())
 }
 
-impl Reach<'_> {
+impl<'a> Reach<'a> {
+    pub(crate) fn new(ground: &'a Ground) -> Outcome<Self> {
+        let device = &ground.device;
+        let page = device.map(ground.endpoint.page_offset, PAGE, Access::ReadWrite)?;
+        let memory = device.map(ground.endpoint.memory_offset, 2 * PAGE, Access::ReadWrite)?;
+        Ok(Self { ground, page, memory, serial: 0, put: 0 })
+    }
+
     fn watch(&mut self, victim: &Ground, attempts: &mut Attempts) -> Outcome {
         let (own, length) = (self.ground.aperture.aperture, self.ground.aperture.length);
         for (what, target, range, answer) in [
@@ -61,7 +65,7 @@ impl Reach<'_> {
     }
 
     /// Sets its first Tripwire; the card's answer.
-    fn set(&mut self, target: u32, (offset, length): (u64, u64)) -> Outcome<u32> {
+    pub(crate) fn set(&mut self, target: u32, (offset, length): (u64, u64)) -> Outcome<u32> {
         self.serial += 1;
         let flags = CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_READS | CLAN_TRIPWIRE_BIT;
         self.page.store_u64(CLAN_TRIPWIRE_OFFSET as usize, offset);

@@ -54,7 +54,7 @@ pub(crate) struct Ground {
     pub(crate) aperture: ClanAperture,
     pub(crate) endpoint: ClanEndpoint,
     events: ClanEvents,
-    window: ClanWindow,
+    pub(crate) window: ClanWindow,
 }
 
 pub(crate) fn run(path: &Path) -> Outcome {
@@ -77,7 +77,7 @@ fn endpoint(port: u32) -> ClanEndpoint {
 }
 
 impl Ground {
-    fn prepare(path: &Path) -> Outcome<Self> {
+    pub(crate) fn prepare(path: &Path) -> Outcome<Self> {
         let device = Device::open(path)?;
         let memory = Mapping::anonymous(2 * PAGE)?;
         let mut aperture = ClanAperture {
@@ -267,7 +267,7 @@ impl Ground {
             let _ = self.device.card_call::<CLAN_IOC_EVENTS_WAIT, _>(&mut wait, &[]);
         }
         // A request that means nothing is answered, for all that.
-        memory.store_u32((CLAN_STATE_FLAGS + 4 * CLAN_BIT_DMA) as usize, 0);
+        memory.store_u64(CLAN_STATE_CLEARED as usize, memory.load_u64(CLAN_STATE_BITS as usize));
         memory.store_u64(PAGE, u64::from(CLAN_DMA_NOTIFY) << 32);
         memory.store_u32(CLAN_STATE_PUT as usize, 1);
         self.device

@@ -55,7 +55,7 @@ impl Tripwires {
         Ok(json!({ "tripwire": number }))
     }
 
-    fn get(&mut self, number: &str) -> Outcome<&mut Tripwire> {
+    pub(crate) fn get(&mut self, number: &str) -> Outcome<&mut Tripwire> {
         self.set.get_mut(&number.parse()?).ok_or_else(|| format!("there is no Tripwire {number}").into())
     }
 }

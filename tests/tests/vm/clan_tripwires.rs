@@ -1,11 +1,41 @@
 //! Tripwires of CLAN cards in real machines: where they are, and for what they fire; and the programs that use more than one.
 
 use anyhow::{Result, ensure};
-use serde_json::json;
+use hamlyn_lab::Run;
+use serde_json::{Value, json};
 
 use crate::clan::{aperture, desk, endpoint, log_is_clean, made, nothing_is_left};
 use crate::clan_ends::count as count_of;
+use crate::desk::Desk;
 use crate::{eventually, shared_of};
+
+/// In a burst of 16 KiB, which is one packet, the Tripwire on the first word fires before that on the last, whatever their numbers.
+fn early_word_comes_before_last(here: &mut Desk<Run>, there: &mut Desk<Run>) -> Result<()> {
+    let ((own, _), (watcher, _)) = (endpoint(here, "endpoint 0")?, endpoint(there, "endpoint 0")?);
+    let (memory, descriptor) = aperture(there, 16384, "write")?;
+    let (from, _) = aperture(here, 16384, "none")?;
+    let mut watch = |range: &str| -> Result<Value> {
+        let tripwire = made(there, &format!("watch {watcher} {memory} {range}"), "tripwire")?;
+        there.expect(&format!("watch-event {tripwire}"), &json!({ "registered": true }))?;
+        Ok(tripwire)
+    };
+    let [last, middle, first] = [watch("16376 16384 once")?, watch("8192 8200 once")?, watch("0 8 once")?];
+    here.expect(&format!("put {own} {from} {descriptor} 1"), &json!({ "done": 1 }))?;
+    for tripwire in [first, middle, last] {
+        let event = there.ask("event")?;
+        ensure!(event["token"] == tripwire, "not {tripwire}: {event}");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_store_wakes_a_process_asleep_in_the_driver() -> Result<()> {
+    let lab = shared_of("clan")?;
+    let said = lab.vm(0).run(["clan-driver", "wakes"])?.finish()?;
+    ensure!(said.len() == 1 && said[0]["rounds"] == 500 && said[0]["slept"].as_u64() > Some(0), "{said:?}");
+    nothing_is_left(&lab, 0)?;
+    log_is_clean(&lab, 0)
+}
 
 #[test]
 fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Result<()> {
@@ -58,10 +88,15 @@ fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Re
         [count_of(&lab, 1, "fifo_records")?, count_of(&lab, 1, "interrupts")?] == before,
         "nobody sleeps"
     );
-    here.expect(&format!("store {window} 128 1"), &json!({ "stored": true }))?;
-    let told =
-        || Ok(count_of(&lab, 1, "fifo_records")? > before[0] && count_of(&lab, 1, "interrupts")? > before[1]);
-    eventually(told, "it is in the FIFO, and interrupts")?;
+    // Each identifier is a record, though both are of one endpoint and fire in one packet.
+    made(&mut there, &format!("watch {watcher} {memory} 136 144 interrupting"), "tripwire")?;
+    here.expect(&format!("put {own} {from} {descriptor} 1"), &json!({ "done": 1 }))?;
+    let told = || {
+        Ok(count_of(&lab, 1, "fifo_records")? >= before[0] + 2
+            && count_of(&lab, 1, "interrupts")? > before[1])
+    };
+    eventually(told, "both are in the FIFO, which interrupts")?;
+    early_word_comes_before_last(&mut here, &mut there)?;
     // What ends watches no more.
     drop(there);
     nothing_is_left(&lab, 1)?;

@@ -10,8 +10,12 @@
 //! | [`CLAN_ENDPOINT_INTEREST`] | which events the owner wants |
 //!
 //! Its memory is a page that its owner has mapped, with the words below, and behind it the DMA requests. Card and owner both write there, each
-//! words of his own. Of the [`CLAN_STATE_FLAGS`] the card stores 1 only and the owner 0 only, whole words, so that nothing has to be atomic to
-//! the other: a machine with a single emulated processor has no operation that is.
+//! words of his own.
+//!
+//! What has happened is a bitmap (section 3.3) of [`CLAN_BITS`] bits. Bit `i` is set while bit `i` of [`CLAN_STATE_BITS`], which the card
+//! stores, differs from bit `i` of [`CLAN_STATE_CLEARED`], which the owner stores. The card sets a bit that is not set by inverting its own;
+//! the owner clears one by copying the card's to its own, with a full barrier before it looks at what the bit stands for. So neither side
+//! needs an operation that is atomic for the other: a machine with a single emulated processor has none.
 
 /// In an endpoint's page of BAR 2, stored, any value: there are new requests ([`super::dma`]).
 pub const CLAN_ENDPOINT_GO: u32 = 0x800;
@@ -19,7 +23,7 @@ pub const CLAN_ENDPOINT_GO: u32 = 0x800;
 /// reported any more, and a request that is under way ends as timed out.
 pub const CLAN_ENDPOINT_USE: u32 = 0x808;
 /// In an endpoint's page of BAR 2, u32: which events go to its queue besides those of Tripwires, `CLAN_INTERESTED_*`; all, before it is
-/// stored. If one that is new here has happened, as its flag of [`CLAN_STATE_FLAGS`] says, there is an event at once.
+/// stored. If one that is new here has happened, as its bit of [`CLAN_STATE_BITS`] says, there is an event at once.
 pub const CLAN_ENDPOINT_INTEREST: u32 = 0x80c;
 /// In [`CLAN_ENDPOINT_INTEREST`]: DMA requests.
 pub const CLAN_INTERESTED_IN_DMA: u32 = 1;
@@ -61,17 +65,18 @@ pub const CLAN_STATE_MESSAGES_TAKEN: u32 = 0x100;
 /// For each Tripwire, two u32, stored by the card: how often it has fired, modulo 2^32, if that is among its actions; and its answer to
 /// what was last stored to its control word ([`super::tripwire`]).
 pub const CLAN_STATE_TRIPWIRES: u32 = 0x200;
-/// A u32 for each bit that can be waited for, [`CLAN_FLAGS`] of them: what has happened. The card stores 1 when it does, the owner 0 when he
-/// is about to look at what it stands for, with a full barrier between. Word `i` below 32: Tripwire `i` has fired, if that is among its
-/// actions.
-pub const CLAN_STATE_FLAGS: u32 = 0x300;
-/// How many words the [`CLAN_STATE_FLAGS`] are: as many as [`super::registers::CLAN_REG_ARM`] has room for.
-pub const CLAN_FLAGS: u32 = 48;
-/// Which of the [`CLAN_STATE_FLAGS`]: a DMA request that says so has ended.
+/// Two u32, stored by the card: its half of the bitmap of what has happened. Bit `i` below 32 is Tripwire `i`, which has fired, if the bit is
+/// among its actions; bit `i` is in word `i / 32`.
+pub const CLAN_STATE_BITS: u32 = 0x300;
+/// Two u32, stored by the owner: its half of the bitmap. A bit is set where both halves differ. Both are 0 when the endpoint is opened.
+pub const CLAN_STATE_CLEARED: u32 = 0x308;
+/// How many bits can be waited for: as many as [`super::registers::CLAN_REG_ARM`] has room for.
+pub const CLAN_BITS: u32 = 48;
+/// Which bit of the bitmap: a DMA request that says so has ended.
 pub const CLAN_BIT_DMA: u32 = 32;
-/// Which of the [`CLAN_STATE_FLAGS`]: there was a fault.
+/// Which bit of the bitmap: there was a fault.
 pub const CLAN_BIT_FAULT: u32 = 33;
-/// Which of the [`CLAN_STATE_FLAGS`]: there is a message.
+/// Which bit of the bitmap: there is a message.
 pub const CLAN_BIT_MESSAGE: u32 = 34;
 /// Messages, [`CLAN_MESSAGES`] of [`super::uapi::ClanMessage`], which the driver writes.
 pub const CLAN_STATE_MESSAGES: u32 = 0x800;

@@ -21,7 +21,7 @@ pub const CLAN_REG_FIFO_TAKEN: u32 = 0x120;
 /// RO. How many words a host may send to another that have not arrived yet (credits, section 2.2).
 pub const CLAN_REG_CREDITS: u32 = 0x124;
 /// WO, 8 bytes. Somebody sleeps on an endpoint: its number in the lower 16 bits, and above them the bits of
-/// [`super::endpoint::CLAN_STATE_FLAGS`] that they wait for, 48 at most. If one of them is set, or as soon as one is, the
+/// [`super::endpoint::CLAN_STATE_BITS`] that they wait for, 48 at most. If one of them is set, or as soon as one is, the
 /// endpoint is put into the FIFO, once.
 pub const CLAN_REG_ARM: u32 = 0x128;
 /// WO, 8 bytes. Somebody sleeps on an event queue: its number in the lower half, and in the upper how many records they have taken,

@@ -30,10 +30,10 @@ pub const CLAN_TRIPWIRE_READS: u32 = 4;
 pub const CLAN_TRIPWIRE_REMOTE: u32 = 8;
 /// It is disabled when it fires (section 3.3).
 pub const CLAN_TRIPWIRE_ONCE: u32 = 16;
-/// Action: it is put into the FIFO, and interrupts, whether anybody sleeps or not. Its flag is set as with [`CLAN_TRIPWIRE_BIT`], by which
+/// Action: it is put into the FIFO, and interrupts, whether anybody sleeps or not. Its bit is set as with [`CLAN_TRIPWIRE_BIT`], by which
 /// the driver finds who sleeps for it.
 pub const CLAN_TRIPWIRE_FIFO: u32 = 32;
-/// Action: its flag is set in [`super::endpoint::CLAN_STATE_FLAGS`].
+/// Action: its bit is set in the bitmap ([`super::endpoint::CLAN_STATE_BITS`]).
 pub const CLAN_TRIPWIRE_BIT: u32 = 64;
 /// Action: it is counted in [`super::endpoint::CLAN_STATE_TRIPWIRES`].
 pub const CLAN_TRIPWIRE_COUNT: u32 = 128;

@@ -158,7 +158,7 @@ pub struct ClanEvents {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ClanWait {
-    /// In: a bit for each of the `CLAN_STATE_FLAGS`. Out: those of them that are set; the caller clears them.
+    /// In: bits of the endpoint's bitmap (`CLAN_STATE_BITS`). Out: those of them that are set; the caller clears them.
     pub bits: u64,
     /// In: nanoseconds, 0 to look only, or -1 for ever.
     pub timeout_ns: i64,

@@ -7,7 +7,9 @@ use hamlyn_abi::family::command::*;
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::chassis::table::Table;
-use hamlyn_card::ports::{Dma, DmaFault, barrier_before_overwriting, write_value};
+use hamlyn_card::ports::{
+    Dma, DmaFault, barrier_before_last_look, barrier_before_overwriting, read_value, write_value,
+};
 
 use crate::engine::Work;
 use crate::tripwires::Tripwire;
@@ -160,23 +162,31 @@ impl Endpoint {
     }
 
     pub(crate) fn load(&self, dma: &dyn Dma, place: u32) -> Result<u32, DmaFault> {
-        hamlyn_card::ports::read_value(dma, self.memory.locate(dma, place.into())?)
+        read_value(dma, self.memory.locate(dma, place.into())?)
     }
 
     pub(crate) fn store(&self, dma: &dyn Dma, place: u32, value: u32) -> Result<(), DmaFault> {
         dma.publish(self.memory.locate(dma, place.into())?, value)
     }
 
-    /// Which of its bits are set.
-    pub(crate) fn bits(&self, dma: &dyn Dma) -> Result<u64, DmaFault> {
-        let address = self.memory.locate(dma, CLAN_STATE_FLAGS.into())?;
-        let flags: [u32; CLAN_FLAGS as usize] = hamlyn_card::ports::read_value(dma, address)?;
-        Ok(flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag != 0)))
+    /// The halves of its bitmap: the card's, and the owner's. An owner that clears a bit after this look sees what was written before.
+    fn bitmap(&self, dma: &dyn Dma) -> Result<[u64; 2], DmaFault> {
+        barrier_before_last_look();
+        read_value(dma, self.memory.locate(dma, CLAN_STATE_BITS.into())?)
     }
 
-    /// Sets a bit. Says whether somebody slept for it, who does no more.
+    /// Which of its bits are set.
+    pub(crate) fn bits(&self, dma: &dyn Dma) -> Result<u64, DmaFault> {
+        self.bitmap(dma).map(|[card, cleared]| card ^ cleared)
+    }
+
+    /// Sets a bit. Returns whether a process slept for it; it is armed no longer.
     pub(crate) fn set_bit(&mut self, dma: &dyn Dma, bit: u32) -> Result<bool, DmaFault> {
-        self.store(dma, CLAN_STATE_FLAGS + 4 * bit, 1)?;
+        let [card, cleared] = self.bitmap(dma)?;
+        if (card ^ cleared) & 1 << bit == 0 {
+            let word = bit / 32;
+            self.store(dma, CLAN_STATE_BITS + 4 * word, ((card ^ 1 << bit) >> (32 * word)) as u32)?;
+        }
         let awaited = self.armed & (1 << bit) != 0;
         if awaited {
             self.armed = 0;

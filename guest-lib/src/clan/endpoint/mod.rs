@@ -23,7 +23,8 @@ pub use self::fault::{Fault, FaultReason};
 pub use self::message::{MESSAGE_SIZE, Message, MessageKind};
 pub(super) use self::state::State;
 #[cfg(test)]
-pub(super) use self::state::flag_at;
+#[cfg(test)]
+pub(super) use self::state::bits_of;
 
 use super::attachment::{Attachment, Object};
 use super::descriptor::Descriptor;

@@ -14,9 +14,11 @@ use super::fault::Fault;
 /// How often the words of a fault are read anew, if the card writes others meanwhile.
 const ATTEMPTS: u32 = 8;
 
-/// Where it says whether something has happened.
-pub(in super::super) fn flag_at(bit: u32) -> usize {
-    (CLAN_STATE_FLAGS + bit * 4) as usize
+/// The bits that are set in the bitmap of an endpoint's memory.
+#[cfg(test)]
+pub(in super::super) fn bits_of(memory: &Mapping) -> u64 {
+    let words = |at: u32| memory.load_u64(at as usize);
+    words(CLAN_STATE_BITS) ^ words(CLAN_STATE_CLEARED)
 }
 
 /// The memory that an endpoint shares with the card, and its page of the card. All that is read here is read once.
@@ -35,13 +37,26 @@ impl State {
 
     /// Clears bits, and lets no later load be made before. Who then looks at what they stand for, and sleeps on them, misses nothing.
     pub(in super::super) fn clear(&self, bits: u64) {
-        for bit in (0..CLAN_FLAGS).filter(|bit| bits & 1 << bit != 0) {
-            let place = flag_at(bit);
-            if self.memory.load_u32(place) != 0 {
-                self.memory.store_u32(place, 0);
-            }
+        for (word, bits) in [(0, bits as u32), (4, (bits >> 32) as u32)] {
+            self.clear_word(word, bits);
         }
         barrier::before_sleep_check();
+    }
+
+    /// Clears bits of one word of the bitmap. Other threads may clear others of it meanwhile.
+    fn clear_word(&self, word: u32, bits: u32) {
+        let (card, own) = ((CLAN_STATE_BITS + word) as usize, (CLAN_STATE_CLEARED + word) as usize);
+        let mut before = self.memory.load_u32(own);
+        loop {
+            let after = before & !bits | self.memory.load_u32(card) & bits;
+            if after == before {
+                return;
+            }
+            match self.memory.compare_exchange_u32(own, before, after) {
+                Ok(_) => return,
+                Err(now) => before = now,
+            }
+        }
     }
 
     /// Begins another use of the endpoint.

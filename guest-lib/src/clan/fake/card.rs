@@ -20,7 +20,7 @@ use super::Pages;
 use super::endpoint::Endpoint;
 use super::net::{Aperture, Net, Queue};
 use crate::clan::attachment::{Attachment, Object};
-use crate::clan::endpoint::flag_at;
+use crate::clan::endpoint::bits_of;
 use crate::core::attach::{CardAttachment, QueueFile};
 use crate::core::key::random_key;
 use crate::core::memory::Memory;
@@ -202,8 +202,7 @@ impl Attachment for FakeCard {
 
     fn wait(&self, argument: &mut ClanWait) -> Result<()> {
         let memory = self.net.lock().endpoints[&argument.endpoint].memory.mapping.clone();
-        let is_set = |bit: &u32| argument.bits & 1 << bit != 0 && memory.load_u32(flag_at(*bit)) != 0;
-        self.nap(argument.timeout_ns, || (0..CLAN_FLAGS).any(|bit| is_set(&bit)))
+        self.nap(argument.timeout_ns, || bits_of(&memory) & argument.bits != 0)
     }
 
     fn wait_for_events(&self, argument: &mut ClanEventsWait) -> Result<()> {

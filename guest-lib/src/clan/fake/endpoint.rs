@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::Pages;
 use super::net::State;
-use crate::clan::endpoint::flag_at;
+use crate::clan::endpoint::bits_of;
 
 #[derive(Debug)]
 pub(super) struct Endpoint {
@@ -51,7 +51,11 @@ impl Armed {
 
 impl Endpoint {
     pub(super) fn set_bit(&self, bit: u32) {
-        self.memory.mapping.store_u32_release(flag_at(bit), 1);
+        let memory = &self.memory.mapping;
+        if bits_of(memory) & 1 << bit == 0 {
+            let at = CLAN_STATE_BITS as usize;
+            memory.store_u64_release(at, memory.load_u64(at) ^ 1 << bit);
+        }
     }
 
     /// Puts a message into its queue, if there is room.

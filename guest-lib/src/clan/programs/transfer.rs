@@ -158,6 +158,11 @@ impl Receiver {
         &mut self.tripwire
     }
 
+    /// The Tripwire of [`Receiver::set_early`].
+    pub fn early(&mut self) -> Option<&mut Tripwire> {
+        self.early.as_mut()
+    }
+
     /// A message, if one is there. No system call.
     ///
     /// # Errors

@@ -28,8 +28,8 @@ pub(super) const RESULT: u64 = 28;
 /// Lets the card use what it may of an endpoint's memory, or takes that back.
 fn permit_endpoint(memory: &Memory, area: &Area, requests: u32, allowed: bool) {
     let permit = |right, offset: u32, length| area.permit(memory, right, offset.into(), length, allowed);
-    permit(Right::Write, CLAN_STATE_FLAGS, 4 * u64::from(CLAN_FLAGS));
-    permit(Right::Read, CLAN_STATE_FLAGS, 4 * u64::from(CLAN_FLAGS));
+    permit(Right::Write, CLAN_STATE_BITS, 8);
+    permit(Right::Read, CLAN_STATE_BITS, 16);
     permit(Right::Read, CLAN_STATE_PUT, 4);
     permit(Right::Write, CLAN_STATE_DONE, 8);
     permit(Right::Write, CLAN_STATE_FAULTS, 32);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use hamlyn_abi::clan::aperture::{CLAN_APERTURE_GROUP, CLAN_APERTURE_PARTS, CLAN_GROUP_HOST, CLAN_PART};
 use hamlyn_abi::clan::dma::{CLAN_DMA_WRITE, CLAN_REQUEST_SIZE, ClanRequest};
-use hamlyn_abi::clan::endpoint::{CLAN_MAX_TRIPWIRES, CLAN_STATE_SIZE};
+use hamlyn_abi::clan::endpoint::{CLAN_MAX_TRIPWIRES, CLAN_STATE_BITS, CLAN_STATE_SIZE};
 use hamlyn_abi::clan::event::CLAN_EVENTS_TAKEN;
 use hamlyn_abi::clan::statistics::ClanStatistic;
 
@@ -118,7 +118,11 @@ pub(super) struct Endpoint {
     pub(super) requests: u32,
     pub(super) events: Option<u32>,
     pub(super) flags: u32,
+    /// Those that must be set.
     pub(super) bits: u64,
+    /// The halves of its bitmap: what the card has stored, and its owner.
+    pub(super) bitmap: u64,
+    pub(super) cleared: u64,
     pub(super) put: u32,
     pub(super) done: u32,
     /// Requests whose results are there, of which `done` tells.
@@ -335,6 +339,15 @@ impl Endpoint {
         self.area.address(at.into())
     }
 
+    /// Takes a word of the bitmap that the card has stored. It may set one bit that was not set, and clears none.
+    pub(super) fn note_bits(&mut self, at: u32, word: u32) -> bool {
+        let shift = 8 * (at - CLAN_STATE_BITS);
+        let before = self.bitmap;
+        self.bitmap = before & !(u64::from(u32::MAX) << shift) | u64::from(word) << shift;
+        let changed = before ^ self.bitmap;
+        at % 4 == 0 && changed.count_ones() <= 1 && changed & (before ^ self.cleared) == 0
+    }
+
     pub(super) fn new(area: Area, owner: u32, tripwires: u32, requests: u32) -> Self {
         debug_assert!(tripwires <= CLAN_MAX_TRIPWIRES, "more Tripwires than there can be");
         Self {
@@ -346,6 +359,8 @@ impl Endpoint {
             events: None,
             flags: 0,
             bits: 0,
+            bitmap: 0,
+            cleared: 0,
             put: 0,
             done: 0,
             ended: 0,

@@ -323,9 +323,8 @@ impl World<Clan> {
         let machine = self.hosts[host].machine.clone();
         let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return };
         endpoint.bits &= !bits;
-        for bit in (0..CLAN_FLAGS).filter(|bit| bits & 1 << bit != 0) {
-            endpoint.area.poke(&machine.memory, u64::from(CLAN_STATE_FLAGS + 4 * bit), &[0; 4]);
-        }
+        endpoint.cleared = endpoint.cleared & !bits | endpoint.bitmap & bits;
+        endpoint.area.poke(&machine.memory, CLAN_STATE_CLEARED.into(), &endpoint.cleared.to_le_bytes());
     }
 
     fn poke(&mut self, host: usize, number: u32, offset: u64, length: u64) {

@@ -207,7 +207,7 @@ impl World<Clan> {
             }
             // What they say is looked at when all is done.
             CLAN_STATE_TRIPWIRES..0x300 => bytes.len() == 4 && at % 4 == 0,
-            CLAN_STATE_FLAGS..0x3c0 => at % 4 == 0 && bytes == [1, 0, 0, 0],
+            CLAN_STATE_BITS..0x308 => word(bytes).is_some_and(|word| endpoint.note_bits(at, word)),
             _ => false,
         }
     }
@@ -370,8 +370,8 @@ impl World<Clan> {
         }
         for (number, endpoint) in &ledger.endpoints {
             let word = |at: u32| machine.memory.peek_u32(endpoint.area.address(at.into()));
-            let flags = (0..CLAN_FLAGS).map(|bit| word(CLAN_STATE_FLAGS + 4 * bit));
-            let (bits, must) = (flags.rev().fold(0, |bits, flag| bits << 1 | u64::from(flag)), endpoint.bits);
+            let half = |at: u32| machine.memory.peek_u64(endpoint.area.address(at.into()));
+            let (bits, must) = (half(CLAN_STATE_BITS) ^ half(CLAN_STATE_CLEARED), endpoint.bits);
             ensure(bits == must, || {
                 format!("host {host}: the bits of endpoint {number} are {bits:#x}, and must be {must:#x}")
             })?;

@@ -180,7 +180,7 @@ fn unwanted_event_comes_when_it_is_wanted() {
     one.write_register(CLAN_REG_POST, 4, 2);
     one.write_register(CLAN_REG_POST, 4, u64::from(CLAN_POST_DMA | 2));
     assert_eq!(kinds(&one), [CLAN_EVENT_DMA]);
-    assert_eq!(one.bytes(memory + u64::from(CLAN_STATE_FLAGS + 4 * CLAN_BIT_MESSAGE), 1), [1]);
+    assert_ne!(one.bits(memory) & 1 << CLAN_BIT_MESSAGE, 0);
     let both = CLAN_INTERESTED_IN_MESSAGES | CLAN_INTERESTED_IN_FAULTS;
     one.tell(2, CLAN_ENDPOINT_INTEREST, 4, both.into());
     assert_eq!(kinds(&one), [CLAN_EVENT_MESSAGE]);

@@ -188,11 +188,17 @@ impl Host {
 
     /// Takes the bits of an endpoint.
     pub(crate) fn take_bits(&self, memory: u64) -> u64 {
-        let flags = memory + u64::from(CLAN_STATE_FLAGS);
-        let bits = (0..CLAN_FLAGS).filter(|bit| self.word(flags + u64::from(4 * bit)) != 0);
-        let bits = bits.fold(0, |bits, bit| bits | 1 << bit);
-        self.put(flags, &[0; 4 * CLAN_FLAGS as usize]);
+        let bits = self.bits(memory);
+        self.put(memory + u64::from(CLAN_STATE_CLEARED), &self.bytes(memory + u64::from(CLAN_STATE_BITS), 8));
         bits
+    }
+
+    /// The bits of an endpoint that are set.
+    pub(crate) fn bits(&self, memory: u64) -> u64 {
+        let half =
+            |at: u32| [0, 4].map(|word| u64::from(self.word(memory + u64::from(at) + word)) << (8 * word));
+        let half = |at| half(at).iter().sum::<u64>();
+        half(CLAN_STATE_BITS) ^ half(CLAN_STATE_CLEARED)
     }
 
     /// Puts a request as number `n`, and rings if the card does not look.

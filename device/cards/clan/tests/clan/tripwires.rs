@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::*;
-use hamlyn_abi::clan::endpoint::CLAN_STATE_FLAGS;
+use hamlyn_abi::clan::endpoint::{CLAN_STATE_BITS, CLAN_STATE_CLEARED};
 use hamlyn_abi::clan::fifo::{CLAN_FIFO_NUMBER_SHIFT, CLAN_FIFO_TRIPWIRE};
 use hamlyn_abi::clan::registers::*;
 use hamlyn_abi::clan::tripwire::*;
@@ -44,6 +44,31 @@ fn it_fires_once_for_each_access_that_touches_its_range() {
     assert_eq!((other.fired(memory, 0), other.fired(memory, 5)), (3, 6));
     assert_eq!(other.take_bits(memory), 1 | 1 << 5);
     assert_eq!(other.counter("tripwires_fired"), 9);
+}
+
+#[test]
+fn bitmap_has_one_bit_for_each_tripwire() {
+    let (mut one, mut other, memory) = watched();
+    for number in 0..3 {
+        let watches = (u64::from(number) * 8, 8);
+        assert_eq!(other.set((1, number), watches, 3, ON_WRITES, memory), CLAN_TRIPWIRE_OK);
+    }
+    let mut fire = |other: &mut Host, words: &[u64]| {
+        words.iter().for_each(|word| one.store(WINDOW + word * 8, 8, 1));
+        exchange(&mut one, other);
+    };
+    fire(&mut other, &[0, 2]);
+    assert_eq!(other.word(memory + u64::from(CLAN_STATE_BITS)), 0b101, "one word of memory for all");
+    fire(&mut other, &[0, 0]);
+    assert_eq!(other.bits(memory), 0b101, "what fires again stays set");
+    // The owner clears one of them, and another fires.
+    other.put(memory + u64::from(CLAN_STATE_CLEARED), &[0b001]);
+    fire(&mut other, &[1]);
+    assert_eq!(other.bits(memory), 0b110);
+    fire(&mut other, &[0]);
+    assert_eq!(other.take_bits(memory), 0b111);
+    fire(&mut other, &[1]);
+    assert_eq!(other.bits(memory), 0b010);
 }
 
 #[test]
@@ -331,10 +356,12 @@ fn tripwires_fire_in_the_order_of_the_bytes() {
         noting.written.into_inner()
     });
     let when = |address: u64| written.iter().position(|at| *at == address).unwrap();
-    let fired = |number: u64| when(memory + u64::from(CLAN_STATE_FLAGS) + 4 * number);
+    let mut bits = (0..).zip(&written).filter(|(_, at)| **at == memory + u64::from(CLAN_STATE_BITS));
     let stored = |at: u64| when(aperture + at);
-    for (number, at) in (0..).zip(watched) {
-        assert!(stored(at) < fired(number), "what it watches is there");
-        assert!(at + 8 == LENGTH || fired(number) < stored(at + 8), "and the rest is not");
+    for at in [0, LENGTH / 2, LENGTH - 8] {
+        let (fired, _) = bits.next().unwrap();
+        assert!(stored(at) < fired, "what it watches is there");
+        assert!(at + 8 == LENGTH || fired < stored(at + 8), "and the rest is not");
     }
+    assert_eq!(other.bits(memory), 0b111);
 }
