@@ -78,7 +78,7 @@ fn exception_larger_than_its_queue_is_cut() {
         exchange(&mut one, &mut other);
         let found = other.take_exceptions(queue, 16);
         let record = found[0].0;
-        let kind = DART_RECORD_TRAP + DART_TRAP_BOUNDS | cut;
+        let kind = (DART_RECORD_TRAP + DART_TRAP_BOUNDS) | cut;
         assert_eq!((found.len(), record.kind, u64::from(record.length)), (1, kind, length));
         assert_eq!(record.data.as_bytes(), pattern(32));
         assert_eq!(found[0].1.is_empty(), cut != 0);

@@ -188,7 +188,7 @@ impl Host {
     pub fn transmit_all(&mut self) -> Progress {
         loop {
             match self.transmit() {
-                Progress::Worked => {}
+                Progress::Worked | Progress::Yielded => {}
                 Progress::LinkFull => return Progress::LinkFull,
                 Progress::Idle => {
                     if self.with_card(|card, ports, _| card.sleep(ports)) {
