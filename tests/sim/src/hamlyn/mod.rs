@@ -6,9 +6,10 @@
 //! |---|---|
 //! | `mapping` | memory that the library has mapped, as the engine sees it |
 //! | `matrix` | the switch's file of express memory, and who sees which page of it |
+//! | `sram` | what of a card's memory is in use |
 //! | `tables` | what a driver has opened, and what of memory its card may use |
 //! | `machine`, `system`, `express` | a card's station and its driver; the operating system, as far as it sets connections up and watches over them; the driver's areas and views of express memory. They know each other, as module and kernel do |
-//! | `driver` | the driver's commands: termini, queues and slots |
+//! | `driver`, `room` | the driver's commands: termini, queues and slots; whether the card has memory for them |
 //! | `attachment` | how the library asks for them |
 //! | `judge` | what a card must do with one packet, worked out a second time |
 //! | `fetches` | what each fetch-and-op should do, and has done |
@@ -28,6 +29,7 @@
 //! | `sending` | they are sent |
 //! | `receiving` | and received |
 //! | `fetching` | fetch-and-ops |
+//! | `filling` | a card's memory is filled, and emptied again |
 //! | `dozing` | programs that sleep until their requests are finished |
 //! | `streaming` | programs stream to each other |
 //! | `joining`, `talking` | programs open channels, and talk by them |
@@ -69,6 +71,7 @@ mod express;
 mod faults;
 mod fetches;
 mod fetching;
+mod filling;
 mod forgery;
 mod host;
 mod intruder;
@@ -86,6 +89,7 @@ mod process;
 mod program;
 mod questions;
 mod receiving;
+mod room;
 mod scenario;
 mod sending;
 mod sram;

@@ -81,7 +81,7 @@ impl Model for Hamlyn {
         if world.rng.below(1000) < world.model.scenario.fetches {
             world.compose_fetch()?;
         }
-        if world.rng.below(500) == 0 {
+        if world.model.scenario.faults > 0 && world.rng.below(500) == 0 {
             world.fill_memory()?;
         }
         Ok(())

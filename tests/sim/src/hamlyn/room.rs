@@ -1,0 +1,66 @@
+//! Whether a card has memory for what a driver opens, and where it says that it put it.
+
+use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::command::{HAMLYN_COMMAND_BODY, HAMLYN_STATUS_MEMORY_FULL};
+use hamlyn_abi::hamlyn::command::{HAMLYN_NO_QUEUE, HamlynOpenSlot, HamlynOpenTerminus};
+use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_SIZE, HAMLYN_QUEUE_MIN_ENTRIES};
+use hamlyn_abi::hamlyn::registers::{HAMLYN_REG_SRAM_FREE, HAMLYN_REG_SRAM_LONGEST};
+use hamlyn_abi::hamlyn::sram::HamlynSramPlace;
+use hamlyn_test_host::Refusal;
+use hamlyn_test_host::hamlyn::HamlynCommands;
+
+use crate::engine::violation::{Violation, ensure};
+use crate::hamlyn::machine::Machine;
+use crate::hamlyn::sram::Object;
+use crate::hamlyn::tables::Tables;
+
+impl Machine {
+    /// Whether the card's memory has a piece for an object. If it has none, the card must refuse to open one, and say so.
+    pub(crate) fn has_memory(&self, tables: &Tables, object: Object, index: u32) -> Result<bool, Violation> {
+        if tables.sram.has_room_for(object) {
+            return Ok(true);
+        }
+        let mut driver = self.driver();
+        let area = HamlynArea { length: 1, ..HamlynArea::default() };
+        let answer = match object {
+            Object::Terminus => {
+                driver.open_terminus(index, &HamlynOpenTerminus { weight: 1, ..Default::default() })
+            }
+            Object::Queue => {
+                let entries = HAMLYN_QUEUE_MIN_ENTRIES;
+                let area = HamlynArea { length: (entries * HAMLYN_NOTIFICATION_SIZE).into(), ..area };
+                driver.open_queue(index, area, entries, 1)
+            }
+            Object::Slot => driver
+                .open_slot(index, &HamlynOpenSlot { area, queue: HAMLYN_NO_QUEUE, ..Default::default() }),
+        }?;
+        let (status, limit) = (HAMLYN_STATUS_MEMORY_FULL, tables.sram.left().1.into());
+        let full = Refusal { status, value: object.bytes().into(), limit };
+        ensure(answer == Err(full), || {
+            format!("host {}: {object:?} {index} in full memory: {answer:?} (must be {full:?})", self.id)
+        })?;
+        Ok(false)
+    }
+
+    /// Notes where the card says that the object lies which it has just opened.
+    pub(crate) fn note_place(
+        &self,
+        tables: &mut Tables,
+        object: Object,
+        index: u32,
+    ) -> Result<(), Violation> {
+        let at = self.command_page() + u64::from(HAMLYN_COMMAND_BODY);
+        let (address, bytes) = (self.memory.peek_u32(at), self.memory.peek_u32(at + 4));
+        tables.sram.enter(object, index, HamlynSramPlace { address, bytes })?;
+        self.check_memory(tables)
+    }
+
+    /// The card's registers agree with what is open.
+    pub(crate) fn check_memory(&self, tables: &Tables) -> Result<(), Violation> {
+        let read = (self.load(HAMLYN_REG_SRAM_LONGEST)?, self.load(HAMLYN_REG_SRAM_FREE)?);
+        let left = tables.sram.left();
+        ensure(read == left, || {
+            format!("host {}: longest piece and free bytes are {read:?} (must be {left:?})", self.id)
+        })
+    }
+}
