@@ -124,7 +124,7 @@ struct dart_connection_object {
 	struct dart_farewell *farewell;
 	/* Finds pages that it waits for. */
 	struct work_struct misses;
-	/* Who waits until messages have left, and who waits for exceptions that no queue takes. */
+	/* Processes that wait until messages have left, and for exceptions that no queue takes. */
 	struct hamlyn_waiters sleepers;
 	struct hamlyn_waiters excepted;
 };

@@ -279,7 +279,7 @@ struct dart_program {
 /* u32: 0, or why the connection is broken, DART_BROKEN_*. */
 #define DART_STATE_BROKEN 0x18
 
-/* u32, written last of what is known of an exception: how many exceptions of this end no queue took, modulo 2^32. */
+/* u32: exceptions of this end that no queue took, modulo 2^32. The card writes it last, behind trap and opcode. */
 #define DART_STATE_EXCEPTIONS 0x1c
 
 /* u32: the last of them, DART_TRAP_*. */

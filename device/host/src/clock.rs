@@ -38,8 +38,17 @@ pub(crate) struct CardClock {
 impl CardClock {
     /// Notes when the next tick is to be. Returns that in the host's time.
     pub(crate) fn plan(&self, alarm: Option<Duration>) -> Option<Duration> {
-        self.planned.set(alarm.filter(|alarm| *alarm > self.now() && Some(*alarm) != self.excused.get()));
-        alarm.map(|alarm| alarm.saturating_add(self.stood.get()))
+        let Some(alarm) = alarm else {
+            self.planned.set(None);
+            return None;
+        };
+        Some(self.plan_at(alarm, SystemClock.now()))
+    }
+
+    fn plan_at(&self, alarm: Duration, host: Duration) -> Duration {
+        let is_ahead = alarm > self.at(host);
+        self.planned.set(Some(alarm).filter(|_| is_ahead && self.excused.get() != Some(alarm)));
+        alarm.saturating_add(self.stood.get())
     }
 
     /// The card's time at a time of the host's.
@@ -103,15 +112,17 @@ mod tests {
     fn each_tick_is_put_off_once() {
         let clock = planned(1100);
         clock.at(ms(11_000));
-        // As the host's clock shows, the tick is over; so it is planned as if it were not.
-        clock.plan(Some(ms(1100)));
-        assert_eq!(clock.planned.get(), None);
+        let planned = |tick: u64| {
+            clock.plan_at(ms(tick), ms(11_001));
+            clock.planned.get()
+        };
+        assert_eq!([1100, 1101].map(planned), [None, Some(ms(1101))]);
     }
 
     #[test]
     fn next_tick_is_in_the_hosts_time() {
         let clock = planned(1100);
         clock.at(ms(11_000));
-        assert_eq!(clock.plan(Some(ms(1100))), Some(ms(11_020)));
+        assert_eq!(clock.plan_at(ms(1100), ms(11_000)), ms(11_020));
     }
 }

@@ -42,7 +42,7 @@ pub const DART_STATE_TRAP: u32 = 0x10;
 pub const DART_STATE_TRAP_OPCODE: u32 = 0x14;
 /// u32: 0, or why the connection is broken, `DART_BROKEN_*`.
 pub const DART_STATE_BROKEN: u32 = 0x18;
-/// u32, written last of what is known of an exception: how many exceptions of this end no queue took, modulo 2^32.
+/// u32: exceptions of this end that no queue took, modulo 2^32. The card writes it last, behind trap and opcode.
 pub const DART_STATE_EXCEPTIONS: u32 = 0x1c;
 /// u32: the last of them, `DART_TRAP_*`.
 pub const DART_STATE_EXCEPTION: u32 = 0x20;

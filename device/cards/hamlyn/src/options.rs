@@ -71,7 +71,7 @@ pub enum OptionsError {
     /// The SRAM is not a multiple of its unit.
     #[error("sram size {0} is not a multiple of 64")]
     SramUnit(u32),
-    /// There is no room for one of each.
+    /// The SRAM is too small for one terminus, one queue and one slot.
     #[error(
         "sram of {sram} bytes has no room for a terminus, a queue and a slot ({least} bytes): its directory of {termini} \
          termini and {queues} queues takes {directory} bytes"
@@ -97,7 +97,7 @@ impl HamlynOptions {
         HEADER_BYTES + HAMLYN_MAX_METADATA as usize + self.packet_size as usize
     }
 
-    /// Bytes of the SRAM's directory with so many slots.
+    /// Returns the bytes of the SRAM's directory for `slots` slots.
     #[must_use]
     pub fn directory(&self, slots: u32) -> u32 {
         ((self.termini + self.queues + slots) * HAMLYN_SRAM_NUMBER).next_multiple_of(HAMLYN_SRAM_UNIT)
