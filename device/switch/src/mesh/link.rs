@@ -74,4 +74,12 @@ impl Link {
         let later = self.waiting.iter().position(|claim| claim.source == rest.source);
         self.waiting.insert(later.unwrap_or(self.waiting.len()), rest);
     }
+
+    /// Queues the rest of a worm directly behind the worm itself, which gets the link next.
+    pub(super) fn queue_behind(&mut self, first: Claim, rest: Claim) {
+        if self.waiting.front() != Some(&first) {
+            self.waiting.push_front(first);
+        }
+        self.waiting.insert(1, rest);
+    }
 }

@@ -100,7 +100,12 @@ impl Worm {
             left: behind,
             arrived: false,
         };
-        links[worm.next_link()].queue_rest(worm.claim());
+        let next = &mut links[worm.next_link()];
+        match front {
+            // No flit is in the mesh yet, so both parts need the same link.
+            0 => next.queue_behind(self.claim(), worm.claim()),
+            _ => next.queue_rest(worm.claim()),
+        }
         self.packet = Packet::new(header, first);
         (self.tail, self.left, self.behind) = (head, all, all - front);
         worm
