@@ -54,6 +54,18 @@ struct shrimp_arrival {
 /* Close the arrival queue. */
 #define SHRIMP_COMMAND_CLOSE_ARRIVALS 4
 
+/*
+ * Set several entries: index is the number of entries, 1 to SHRIMP_MAX_ENTRIES. Body: that many
+ * shrimp_page_entry, each for another page. The card checks all entries before it sets the first one, and each
+ * entry means what it means to SHRIMP_COMMAND_SET_ENTRY. The card skips an entry that
+ * SHRIMP_ENTRY_UNLESS_BUSY refuses and sets the others. It writes a u64 to the body: bit n is set if entry
+ * n was skipped.
+ */
+#define SHRIMP_COMMAND_SET_ENTRIES 5
+
+/* The most entries of SHRIMP_COMMAND_SET_ENTRIES: as many as fit in the command page. */
+#define SHRIMP_MAX_ENTRIES 45
+
 /* Body of SHRIMP_COMMAND_SET_SYSTEM_PAGE. */
 struct shrimp_system_page {
 	/* The page: its address divided by 4,096. Each arrival for it is reported. */
@@ -157,6 +169,16 @@ struct shrimp_entry {
 	__u64 flags;
 };
 
+/* A page and its entry, for SHRIMP_COMMAND_SET_ENTRIES. */
+struct shrimp_page_entry {
+	/* The page: its address divided by 4,096. */
+	__u32 page;
+	/* Zero. */
+	__u32 reserved;
+	/* The page's entry. */
+	struct shrimp_entry entry;
+};
+
 /* Who the SHRIMP card is. */
 
 /* PCI device id of the SHRIMP card. */
@@ -166,7 +188,7 @@ struct shrimp_entry {
 #define SHRIMP_MODEL 2
 
 /* Value of HAMLYN_REG_ABI_VERSION for the SHRIMP card. */
-#define SHRIMP_ABI_VERSION 0x00010002
+#define SHRIMP_ABI_VERSION 0x00010003
 
 /*
  * BAR 2: what the host's processors say to the card by loads and stores (section 4.2).

@@ -157,6 +157,7 @@ static void export_close(struct card_object *object)
 	for (i = 0; i < export->memory->count; i++)
 		if (export->memory->page[i])
 			shrimp_set_in(card, shrimp_pfn(export->memory, i), export, 0);
+	shrimp_send_entries(card);
 	hamlyn_object_leave(object);
 	wake_up_all(&export->wait);
 	if (list_empty(&export->imports)) {

@@ -43,22 +43,26 @@ bool shrimp_export_is_held(const struct shrimp_export_object *export, u32 page)
 	return false;
 }
 
-/* The card does as the imports say, for some pages. */
+/* The card does as the imports say, for a page; shrimp_send_entries() completes it. */
+static int export_show_page(struct hamlyn_card *card, struct shrimp_export_object *export, u32 page)
+{
+	if (!export->memory->page[page])
+		return 0;
+	return shrimp_set_in(card, shrimp_pfn(export->memory, page), export,
+			     export_nodes(export, page));
+}
+
+/* The same for some pages that follow each other. */
 static int export_show(struct hamlyn_card *card, struct shrimp_export_object *export, u32 first,
 		       u32 count)
 {
+	int ret = 0, sent;
 	u32 i;
-	int ret;
 
-	for (i = first; i < first + count; i++) {
-		if (!export->memory->page[i])
-			continue;
-		ret = shrimp_set_in(card, shrimp_pfn(export->memory, i), export,
-				    export_nodes(export, i));
-		if (ret)
-			return ret;
-	}
-	return 0;
+	for (i = first; i < first + count && !ret; i++)
+		ret = export_show_page(card, export, i);
+	sent = shrimp_send_entries(card);
+	return ret ?: sent;
 }
 
 /* A mapping stores to it no more. */
@@ -402,8 +406,9 @@ void shrimp_import_invalidated(struct hamlyn_card *card, u32 host, u32 index, u3
 		if (!__test_and_clear_bit(i, import->told))
 			continue;
 		__clear_bit(i, import->stores);
-		export_show(card, export, import->first + i, 1);
+		export_show_page(card, export, import->first + i);
 	}
+	shrimp_send_entries(card);
 	shrimp_paging_look(export);
 }
 

@@ -135,6 +135,7 @@ static bool mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object 
 	shrimp_withdraw_end(mapping);
 	for (i = 0; i < mapping->known; i++)
 		shrimp_set_out(card, shrimp_pfn(mapping->memory, i), mapping, &nowhere);
+	shrimp_send_entries(card);
 	if (mapping->progress == SHRIMP_ASKING)
 		mapping_answered(card, mapping);
 	parts->arranged[mapping->host]--;
@@ -362,7 +363,7 @@ void shrimp_mapping_late(struct hamlyn_card *card, struct shrimp_mapping_object 
 	mapping_cut(card, mapping, -ETIMEDOUT, SHRIMP_STATE_LOST);
 }
 
-/* Maps a page out to one that the exporter has named. */
+/* Maps a page out to one that the exporter has named. shrimp_send_entries() completes it. */
 int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page, u64 to)
 {
 	struct shrimp_out out = { .page = to, .node = mapping->host, .mode = mapping->mode };
@@ -377,8 +378,8 @@ int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mappi
 static int mapping_take(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
 			const struct shrimp_pages *pages)
 {
+	int ret = 0, sent;
 	u32 i;
-	int ret = 0;
 
 	mapping->looks = 0;
 	if (pages->first != mapping->known || !pages->count || pages->count > SHRIMP_PIECE ||
@@ -386,6 +387,8 @@ static int mapping_take(struct hamlyn_card *card, struct shrimp_mapping_object *
 		return -EPROTO;
 	for (i = 0; i < pages->count && !ret; i++)
 		ret = shrimp_map_out(card, mapping, mapping->known++, pages->pages[i]);
+	sent = shrimp_send_entries(card);
+	ret = ret ?: sent;
 	if (!ret && mapping->known < mapping->memory->count)
 		ret = shrimp_say_map(card, mapping);
 	if (ret || mapping->known < mapping->memory->count)

@@ -32,6 +32,14 @@ static_assert(SHRIMP_HOSTS <= SHRIMP_IN_NODES);
 
 struct shrimp_own;
 
+/* Entries of the page table that go to the card in one command. Empty while the card's lock is free. */
+struct shrimp_batch {
+	u32 count;
+	/* The card must not go on if it refuses them. */
+	bool unmaps;
+	struct shrimp_page_entry entries[SHRIMP_MAX_ENTRIES];
+};
+
 struct shrimp_parts {
 	struct hamlyn_card card;
 	/* BAR 2 on the bus, and the command pages of it as the driver sees them. */
@@ -39,6 +47,7 @@ struct shrimp_parts {
 	void __iomem *commands;
 	/* Entries of the page table that are not empty, or whose page is somebody's. */
 	struct xarray nipt;
+	struct shrimp_batch batch;
 	struct xarray exports;
 	struct xarray mappings;
 	u32 next_export;
@@ -211,7 +220,9 @@ int shrimp_claim_system(struct hamlyn_card *card, u32 pfn, u32 host);
 void shrimp_disclaim_system(struct hamlyn_card *card, u32 pfn);
 int shrimp_set_out(struct hamlyn_card *card, u32 pfn, void *owner, const struct shrimp_out *out);
 int shrimp_set_in(struct hamlyn_card *card, u32 pfn, void *owner, u64 nodes);
-int shrimp_withhold(struct hamlyn_card *card, u32 pfn, const void *owner);
+int shrimp_send_entries(struct hamlyn_card *card);
+u64 shrimp_withhold(struct hamlyn_card *card, const struct hamlyn_pages *memory, const void *owner,
+		    const u32 *pages, u32 count);
 int shrimp_page_take_back(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
 			  struct page *page, void *owner);
 struct page *shrimp_page_give_up(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
