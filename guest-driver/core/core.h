@@ -136,7 +136,8 @@ struct card_kind {
 
 /**
  * struct card_call - ioctl of a card
- * @code: the request code, which has the size of the argument
+ * @code: the request code, which has the size of the driver's own argument; that of a caller may
+ *	have another size
  * @answers: the argument is copied back to the caller
  * @run: does what is asked for; the argument has been copied in
  * @undo: takes back what @run made, if the answer cannot be copied to the caller
@@ -500,6 +501,17 @@ void hamlyn_object_put(struct card_object *object);
 void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card);
 bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed);
 void hamlyn_closed_release(struct hamlyn_closed *closed);
+
+/* Whether a caller's code is that of a call, whatever the size of its argument. */
+static inline bool hamlyn_is_call(unsigned int code, unsigned int own)
+{
+	return !((code ^ own) & ~IOCSIZE_MASK);
+}
+
+int hamlyn_argument_get(void *argument, unsigned int own, const void __user *user,
+			unsigned int code);
+int hamlyn_argument_put(void __user *user, unsigned int code, const void *argument,
+			unsigned int own);
 
 /* Whether the file's objects are there; with the card's lock held. */
 static inline bool hamlyn_file_live(const struct hamlyn_file *file)
