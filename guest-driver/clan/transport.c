@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How operating systems reach each other, by what the card has for processes (section 3.1): each has an
- * aperture with a part for every other, to which that one's card writes records (core/records.h) by DMA;
- * a Tripwire over all of it tells that there are some.
+ * How operating systems reach each other, by what the card has for processes (section 3.1): each
+ * has an aperture with a part for every other, to which that one's card writes records
+ * (core/records.h) by DMA; a Tripwire over all of it tells that there are some.
  */
 #include <linux/random.h>
 
@@ -43,7 +43,8 @@ static struct clan_own *own_of(struct peer_transport *transport)
 static struct hamlyn_record *own_place(struct clan_own *own, u32 request, u64 *offset)
 {
 	*offset = (u64)(request % REQUESTS) * RECORD_PLACE_SIZE;
-	return page_address(own->out->page[*offset / HAMLYN_PAGE_SIZE]) + *offset % HAMLYN_PAGE_SIZE;
+	return page_address(own->out->page[*offset / HAMLYN_PAGE_SIZE]) +
+	       *offset % HAMLYN_PAGE_SIZE;
 }
 
 /* Where the driver tells the card of an endpoint. */
@@ -53,8 +54,8 @@ static void __iomem *endpoint_page(struct hamlyn_card *card, u32 endpoint)
 }
 
 /*
- * Has the card carry out the request that has been written behind so many of an endpoint of the driver's;
- * it need be told only if it does not look.
+ * Has the card carry out the request that has been written behind so many of an endpoint of the
+ * driver's; it need be told only if it does not look.
  */
 void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamlyn_pages *memory,
 		      u32 *put)
@@ -62,6 +63,7 @@ void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamly
 	const u32 *idle = clan_state(memory, CLAN_STATE_IDLE);
 	u32 *word = clan_state(memory, CLAN_STATE_PUT);
 
+	/* The card reads the whole request when it sees the count. */
 	smp_store_release(word, ++*put);
 	mb(); /* Either the card sees the count, or we see that it does not look. */
 	if (READ_ONCE(*idle))
@@ -138,8 +140,8 @@ static const struct peer_transport_ops own_transport = {
 };
 
 /*
- * The Tripwire has fired: something has arrived, whoever it is from. It may be a part of a record; the
- * rest fires it again.
+ * The Tripwire has fired: something has arrived, whoever it is from. It may be a part of a record;
+ * the rest fires it again.
  */
 void clan_own_arrived(struct hamlyn_card *card)
 {

@@ -19,7 +19,7 @@ struct hamlyn_model {
 };
 
 #define CARD_MODEL(device, operations) { .ops = &operations },
-static struct hamlyn_model models[] = { CARDS(CARD_MODEL) };
+static struct hamlyn_model models[] = { HAMLYN_CARDS(CARD_MODEL) };
 
 /* Protection is the file's: anybody may have one. */
 static char *model_devnode(const struct device *dev, umode_t *mode)

@@ -24,7 +24,10 @@ enum { HAMLYN_KIND_SLOT, HAMLYN_KIND_TERMINUS, HAMLYN_KIND_QUEUE, HAMLYN_KIND_EX
 struct hamlyn_parts {
 	struct hamlyn_card card;
 
-	/* BAR 2: the termini's windows, and behind them the control areas: first queues', then termini's. */
+	/*
+	 * BAR 2: the termini's windows, and behind them the control areas: first queues', then
+	 * termini's.
+	 */
 	void __iomem *memory;
 	void __iomem *control;
 	u32 terminus_control;

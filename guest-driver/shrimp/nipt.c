@@ -124,7 +124,8 @@ static int memory_claim_page(struct hamlyn_card *card, const struct hamlyn_pages
 
 	if (IS_ERR(page))
 		return PTR_ERR(page);
-	ret = page_claim(page, way, i ? 0 : memory->first, min_t(u64, end, HAMLYN_PAGE_SIZE), owner);
+	ret = page_claim(page, way, i ? 0 : memory->first, min_t(u64, end, HAMLYN_PAGE_SIZE),
+			 owner);
 	if (ret)
 		page_put(card, shrimp_pfn(memory, i), page);
 	return ret;
@@ -211,8 +212,8 @@ void shrimp_disclaim_system(struct hamlyn_card *card, u32 pfn)
 }
 
 /*
- * Adds a page's entry to the next command. A process may have changed the mode of what is mapped out:
- * that stays as it is.
+ * Adds a page's entry to the next command. A process may have changed the mode of what is mapped
+ * out: that stays as it is.
  */
 static void batch_add(struct hamlyn_card *card, u32 pfn, const struct shrimp_page *page, u64 flags)
 {

@@ -32,7 +32,10 @@ static_assert(SHRIMP_HOSTS <= SHRIMP_IN_NODES);
 
 struct shrimp_own;
 
-/* Entries of the page table that go to the card in one command. Empty while the card's lock is free. */
+/*
+ * Entries of the page table that go to the card in one command. Empty while the card's lock is
+ * free.
+ */
 struct shrimp_batch {
 	u32 count;
 	/* The card must not go on if it refuses them. */
@@ -52,10 +55,16 @@ struct shrimp_parts {
 	struct xarray mappings;
 	u32 next_export;
 	u32 next_mapping;
-	/* How many imports and mappings there are with each host; and how many mappings are asked for. */
+	/*
+	 * How many imports and mappings there are with each host; and how many mappings are asked
+	 * for.
+	 */
 	u32 arranged[SHRIMP_HOSTS];
 	u32 asking[SHRIMP_HOSTS];
-	/* Callers that wait until fewer mappings are asked for; the number of requests that have ended. */
+	/*
+	 * Callers that wait until fewer mappings are asked for; the number of requests that have
+	 * ended.
+	 */
 	wait_queue_head_t turn;
 	u32 turns;
 	/* Looks for hosts that have not answered in time (answers.c). */
@@ -69,7 +78,9 @@ struct shrimp_parts {
 	struct list_head telling_exports;
 	struct list_head telling_mappings;
 	struct delayed_work tell;
-	/* Pages of exports that the kernel may ask for, and for how many it has asked (paging.c). */
+	/*
+	 * Pages of exports that the kernel may ask for, and for how many it has asked (paging.c).
+	 */
 	struct shrinker *shrinker;
 	struct workqueue_struct *paging;
 	struct work_struct reclaim;
@@ -95,7 +106,10 @@ struct shrimp_import {
 	u32 host;
 	/* The mapping's number there. */
 	u32 mapping;
-	/* Pages of the export: the first, how many there are, how many have been named yet; and if all. */
+	/*
+	 * Pages of the export: the first, how many there are, how many have been named yet; and if
+	 * all.
+	 */
 	u32 first;
 	u32 total;
 	u32 count;
@@ -122,7 +136,10 @@ struct shrimp_export_object {
 	u64 key;
 	struct list_head imports;
 	u32 imported;
-	/* Somebody waits for a word, or until all imports have gone; and how often something arrived. */
+	/*
+	 * Somebody waits for a word, or until all imports have gone; and how often something
+	 * arrived.
+	 */
 	wait_queue_head_t wait;
 	atomic_t arrivals;
 	/* It is closed, and these hosts are still to be told; and nobody has it mapped any more. */
@@ -134,8 +151,8 @@ struct shrimp_export_object {
 	/* Something is to be said to its imports. */
 	struct list_head on_telling;
 	/*
-	 * If pages may leave: which are about to; which addresses the process has unmapped since; where
-	 * the first page is in its process; what tells of that, and what brings pages back.
+	 * If pages may leave: which are about to; which addresses the process has unmapped since;
+	 * where the first page is in its process; what tells of that, and what brings pages back.
 	 */
 	unsigned long *leaving;
 	unsigned long *unmapped;
@@ -287,7 +304,8 @@ void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object 
 void shrimp_mapping_invalidate(struct hamlyn_card *card, u32 host, u32 index, u32 export,
 			       const struct shrimp_part *part);
 void shrimp_mapping_late(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
-int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page, u64 to);
+int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page,
+		   u64 to);
 
 /* withdraw.c */
 int shrimp_withdraw_prepare(struct shrimp_mapping_object *mapping);

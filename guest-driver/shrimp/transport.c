@@ -39,7 +39,8 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 	struct shrimp_own *own = own_of(transport);
 	struct hamlyn_record *record =
 		page_address(own->out->page[host]) + entry * RECORD_PLACE_SIZE;
-	u64 command = (u64)shrimp_pfn(own->out, host) * HAMLYN_PAGE_SIZE + entry * RECORD_PLACE_SIZE;
+	u64 command =
+		(u64)shrimp_pfn(own->out, host) * HAMLYN_PAGE_SIZE + entry * RECORD_PLACE_SIZE;
 	u32 bytes = hamlyn_record_write(&own->records, record, wire, data, length);
 
 	wmb(); /* The card reads the whole record when it sees the command. */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pages of mappings that are withdrawn: the exporter is about to use its page for something else (the
- * second policy of section 4.4). The process loses the pages by which it stores; what it had stored
- * is sent as ever; then the card sends nothing more, and the exporter is told so, behind all of that.
- * Who touches one of the pages asks the exporter, and waits until it has a page for it again.
+ * Pages of mappings that are withdrawn: the exporter is about to use its page for something else
+ * (the second policy of section 4.4). The process loses the pages by which it stores; what it had
+ * stored is sent as ever; then the card sends nothing more, and the exporter is told so, behind all
+ * of that. Who touches one of the pages asks the exporter, and waits until it has a page for it
+ * again.
  */
 #include "shrimp.h"
 
@@ -134,7 +135,8 @@ void shrimp_withdraw(struct hamlyn_card *card, struct shrimp_mapping_object *map
 		     const struct shrimp_part *part)
 {
 	static const u64 faces[] = { SHRIMP_MAP_COMMANDS, SHRIMP_MAP_WINDOW, SHRIMP_MEMORY_OFFSET };
-	u64 offset = (u64)part->first * HAMLYN_PAGE_SIZE, size = (u64)part->count * HAMLYN_PAGE_SIZE;
+	u64 offset = (u64)part->first * HAMLYN_PAGE_SIZE;
+	u64 size = (u64)part->count * HAMLYN_PAGE_SIZE;
 	u32 i;
 
 	/* A process that can store as it likes keeps the pages. */
@@ -203,8 +205,8 @@ bool shrimp_withdraw_ready(struct card_object *object, u64 offset)
 }
 
 /*
- * Waits for the answer, not for the page: that may have been withdrawn again before the waiter runs,
- * and nobody asks for it then before it is touched again.
+ * Waits for the answer, not for the page: that may have been withdrawn again before the waiter
+ * runs, and nobody asks for it then before it is touched again.
  */
 void shrimp_withdraw_await(struct card_object *object, u64 offset, unsigned int state)
 {
