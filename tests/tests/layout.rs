@@ -219,6 +219,25 @@ fn each_card_of_the_driver_is_in_its_list() {
 }
 
 #[test]
+fn makefile_lists_every_source_of_the_module() {
+    let folder = driver().join("..");
+    let makefile = fs::read_to_string(folder.join("Makefile")).unwrap();
+    let listed: Vec<&str> = makefile.split_whitespace().filter(|word| word.ends_with(".o")).collect();
+    let rooms = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    // The folder host is compiled into programs alone.
+    let rooms = rooms.filter(|room| room.is_dir() && !room.ends_with("host"));
+    let mut sources = 0;
+    for room in rooms.map(|room| room.file_name().unwrap().to_str().unwrap().to_owned()) {
+        for source in files_of(&room).iter().filter(|file| file.extension().is_some_and(|end| end == "c")) {
+            let object = format!("{room}/{}.o", source.file_stem().unwrap().to_str().unwrap());
+            assert!(listed.contains(&object.as_str()), "the Makefile does not list {object}");
+            sources += 1;
+        }
+    }
+    assert!(sources > 50, "{sources} sources were read");
+}
+
+#[test]
 fn module_refuses_kernels_before_6_12() {
     let folder = driver().join("..");
     for (version, patchlevel, refused) in
