@@ -18,10 +18,10 @@
 #ifndef _CLAN_H
 #define _CLAN_H
 
-#include "core.h"
+#include "hamlyn_core.h"
 #include "clan_card.h"
 #include "clan_uapi.h"
-#include "transport.h"
+#include "hamlyn_transport.h"
 
 #define CLAN_HOSTS HAMLYN_WELL_KNOWN_SLOTS
 static_assert(CLAN_HOSTS <= BITS_PER_LONG_LONG);

@@ -179,7 +179,7 @@ static const struct card_kind * const kinds[] = {
 	[CLAN_KIND_EVENTS] = &clan_events_kind,
 	[CLAN_KIND_APERTURE] = &clan_aperture_kind,
 };
-static_assert(ARRAY_SIZE(kinds) <= CARD_KINDS);
+static_assert(ARRAY_SIZE(kinds) <= HAMLYN_CARD_KINDS);
 
 const struct card_ops clan_card_ops = {
 	.model = CLAN_MODEL,

@@ -4,7 +4,7 @@
  */
 #include <linux/uaccess.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 
 void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card)
 {
@@ -12,7 +12,7 @@ void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card)
 
 	file->card = card;
 	address_space_init_once(&file->mapping);
-	for (kind = 0; kind < CARD_KINDS; kind++)
+	for (kind = 0; kind < HAMLYN_CARD_KINDS; kind++)
 		INIT_LIST_HEAD(&file->objects[kind]);
 	file->mappable = RB_ROOT;
 	init_waitqueue_head(&file->wait);
@@ -144,7 +144,7 @@ void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card)
 	unsigned int kind;
 
 	closed->ops = card->ops;
-	for (kind = 0; kind < CARD_KINDS; kind++)
+	for (kind = 0; kind < HAMLYN_CARD_KINDS; kind++)
 		INIT_LIST_HEAD(&closed->objects[kind]);
 }
 
@@ -309,7 +309,7 @@ int hamlyn_argument_put(void __user *user, unsigned int code, const void *argume
 
 static long file_ioctl(struct file *filp, unsigned int code, unsigned long address)
 {
-	u64 argument[DIV_ROUND_UP(CARD_ARGUMENT_SIZE, sizeof(u64))];
+	u64 argument[DIV_ROUND_UP(HAMLYN_ARGUMENT_SIZE, sizeof(u64))];
 	struct hamlyn_file *file = filp->private_data;
 	const struct card_ops *ops = file->card->ops;
 	void __user *user = (void __user *)address;

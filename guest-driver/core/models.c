@@ -5,8 +5,8 @@
  */
 #include <linux/idr.h>
 
-#include "cards.h"
-#include "core.h"
+#include "hamlyn_cards.h"
+#include "hamlyn_core.h"
 
 /* So many cards of a model. */
 #define MAX_CARDS 256

@@ -8,8 +8,8 @@
 #include <linux/devm-helpers.h>
 #include <linux/module.h>
 
-#include "cards.h"
-#include "core.h"
+#include "hamlyn_cards.h"
+#include "hamlyn_core.h"
 
 enum { BAR_REGISTERS = 0 };
 

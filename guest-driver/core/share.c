@@ -17,7 +17,7 @@
 #include <linux/sysfs.h>
 #include <linux/user_namespace.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 
 static unsigned int share = 50;
 module_param(share, uint, 0644);

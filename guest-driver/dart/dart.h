@@ -22,10 +22,10 @@
 
 #include <linux/mmu_notifier.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 #include "dart_card.h"
 #include "dart_uapi.h"
-#include "transport.h"
+#include "hamlyn_transport.h"
 
 #define DART_HOSTS HAMLYN_WELL_KNOWN_SLOTS
 static_assert(DART_HOSTS == DART_FIRST_CONNECTION);

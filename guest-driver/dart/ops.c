@@ -181,7 +181,7 @@ static const struct card_kind * const kinds[] = {
 	[DART_KIND_BANK] = &dart_bank_kind,
 	[DART_KIND_ENDPOINT] = &dart_endpoint_kind,
 };
-static_assert(ARRAY_SIZE(kinds) <= CARD_KINDS);
+static_assert(ARRAY_SIZE(kinds) <= HAMLYN_CARD_KINDS);
 
 const struct card_ops dart_card_ops = {
 	.model = DART_MODEL,

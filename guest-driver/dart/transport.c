@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * How operating systems reach each other: each has a connection with every other host, by which it
- * writes records (core/records.h) to its page of that one's endpoint; the card tells that it was
- * written to.
+ * writes records (core/hamlyn_records.h) to its page of that one's endpoint; the card tells that it
+ * was written to.
  */
 #include "dart.h"
-#include "records.h"
+#include "hamlyn_records.h"
 
-static_assert(DART_HOSTS == RECORD_HOSTS);
+static_assert(DART_HOSTS == HAMLYN_RECORD_HOSTS);
 /* Places for what is sent to a host, behind the pages of what hosts have written. */
-#define SENDS (HAMLYN_PAGE_SIZE / RECORD_PLACE_SIZE)
+#define SENDS (HAMLYN_PAGE_SIZE / HAMLYN_RECORD_PLACE_SIZE)
 static_assert(!(SENDS & (SENDS - 1)) && SENDS <= DART_MAX_SENDS);
 static_assert(DART_HOSTS * DART_STATE_SIZE <= HAMLYN_PAGE_SIZE);
 
@@ -46,7 +46,7 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 		     const struct hamlyn_wire *wire, const void *data, u32 length)
 {
 	struct dart_own *own = own_of(transport);
-	u32 place = own->sent[host] % SENDS * RECORD_PLACE_SIZE, page = DART_HOSTS + host;
+	u32 place = own->sent[host] % SENDS * HAMLYN_RECORD_PLACE_SIZE, page = DART_HOSTS + host;
 	void __iomem *registers = dart_parts(own->card)->pages + host * DART_PAGE_SIZE;
 	u32 bytes;
 
@@ -56,7 +56,7 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 				    wire, data, length);
 	own->sent[host]++;
 	writeq(DART_MAIN_WRITE_MULTIPLE, registers + DART_SEND_CONTROL);
-	writeq((u64)own->card->host * HAMLYN_PAGE_SIZE + entry * RECORD_PLACE_SIZE,
+	writeq((u64)own->card->host * HAMLYN_PAGE_SIZE + entry * HAMLYN_RECORD_PLACE_SIZE,
 	       registers + DART_SEND_OPERAND);
 	writeq((u64)page * HAMLYN_PAGE_SIZE + place, registers + DART_SEND_OFFSET);
 	writel(bytes, registers + DART_SEND_LENGTH);

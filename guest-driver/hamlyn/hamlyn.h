@@ -5,7 +5,7 @@
 #ifndef _HAMLYN_H
 #define _HAMLYN_H
 
-#include "core.h"
+#include "hamlyn_core.h"
 #include "hamlyn_card.h"
 #include "hamlyn_uapi.h"
 

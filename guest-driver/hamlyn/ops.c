@@ -193,7 +193,7 @@ static const struct card_kind * const kinds[] = {
 	[HAMLYN_KIND_QUEUE] = &hamlyn_queue_kind,
 	[HAMLYN_KIND_EXPRESS] = &hamlyn_express_kind,
 };
-static_assert(ARRAY_SIZE(kinds) <= CARD_KINDS);
+static_assert(ARRAY_SIZE(kinds) <= HAMLYN_CARD_KINDS);
 
 const struct card_ops hamlyn_card_ops = {
 	.model = HAMLYN_MODEL_HAMLYN,

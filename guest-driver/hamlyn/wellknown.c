@@ -8,7 +8,7 @@
  * entries than there can be messages, so it is never overrun.
  */
 #include "hamlyn.h"
-#include "transport.h"
+#include "hamlyn_transport.h"
 
 #define WELLKNOWN_PLACES HAMLYN_WELL_KNOWN_PLACES
 #define WELLKNOWN_ENTRIES (2 * WELLKNOWN_PLACES)

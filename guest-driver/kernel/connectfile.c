@@ -10,8 +10,8 @@
 #include <linux/sched/mm.h>
 #include <linux/uaccess.h>
 
-#include "connect.h"
-#include "core.h"
+#include "hamlyn_connect.h"
+#include "hamlyn_core.h"
 
 /* Names that begin with it are for services that the machine's administrator has started. */
 #define RESERVED_PREFIX "system/"

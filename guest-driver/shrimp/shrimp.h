@@ -22,10 +22,10 @@
 
 #include <linux/mmu_notifier.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 #include "shrimp_card.h"
 #include "shrimp_uapi.h"
-#include "transport.h"
+#include "hamlyn_transport.h"
 
 #define SHRIMP_HOSTS HAMLYN_WELL_KNOWN_SLOTS
 static_assert(SHRIMP_HOSTS <= SHRIMP_IN_NODES);

@@ -48,9 +48,9 @@
 
 #include "hamlyn_family.h"
 #include "hamlyn_family_uapi.h"
-#include "share.h"
-#include "system.h"
-#include "wire.h"
+#include "hamlyn_share.h"
+#include "hamlyn_system.h"
+#include "hamlyn_wire.h"
 
 #ifdef __BIG_ENDIAN
 #error "the card's structures are little-endian"
@@ -58,7 +58,7 @@
 
 #define HAMLYN_NAME "hamlyn"
 /* Of vectors: before it is the link's. */
-#define FIRST_VECTOR (HAMLYN_VECTOR_LINK + 1)
+#define HAMLYN_FIRST_VECTOR (HAMLYN_VECTOR_LINK + 1)
 /* Page of the card's area descriptions; the kernel's own must be the same. */
 #define HAMLYN_PAGE_SIZE 4096
 static_assert(PAGE_SIZE == HAMLYN_PAGE_SIZE);
@@ -76,7 +76,7 @@ struct hamlyn_express_memory;
 struct hamlyn_file;
 
 /* So many kinds of objects a card may have. */
-#define CARD_KINDS 4
+#define HAMLYN_CARD_KINDS 4
 
 struct card_kind;
 
@@ -150,10 +150,10 @@ struct card_call {
 };
 
 /* The longest argument of an ioctl. */
-#define CARD_ARGUMENT_SIZE sizeof(struct hamlyn_statistics)
+#define HAMLYN_ARGUMENT_SIZE sizeof(struct hamlyn_statistics)
 
 /**
- * struct card_ops - what a card's folder provides to the core; cards.h lists all of them
+ * struct card_ops - what a card's folder provides to the core; hamlyn_cards.h lists all of them
  * @model: HAMLYN_MODEL_* of the card
  * @name: name of the class, and of the nodes in /dev without their number
  * @abi_version: version of the card's contract
@@ -348,7 +348,7 @@ struct hamlyn_file {
 	/* What mappings of a closed object's part of the card show. */
 	struct page *spent;
 	/* By kind. */
-	struct list_head objects[CARD_KINDS];
+	struct list_head objects[HAMLYN_CARD_KINDS];
 	/* Those that can be mapped, by their offsets: a program may have thousands. */
 	struct rb_root mappable;
 	/* For poll: there is something for one of the objects. */
@@ -440,7 +440,7 @@ struct hamlyn_fifo {
 /* What has been closed, by kind, to be released once the card's lock is not held any more. */
 struct hamlyn_closed {
 	const struct card_ops *ops;
-	struct list_head objects[CARD_KINDS];
+	struct list_head objects[HAMLYN_CARD_KINDS];
 };
 
 /* Room between two objects' offsets of mmap(2): none is larger. */

@@ -20,7 +20,7 @@
 	CARD(ECHO_PCI_DEVICE, echo_card_ops)
 
 struct card_ops;
-#define CARD_DECLARATION(device, operations) extern const struct card_ops operations;
-HAMLYN_CARDS(CARD_DECLARATION)
+#define HAMLYN_CARD_DECLARATION(device, operations) extern const struct card_ops operations;
+HAMLYN_CARDS(HAMLYN_CARD_DECLARATION)
 
 #endif /* _HAMLYN_CARDS_H */
