@@ -3,7 +3,7 @@
 use hamlyn_abi::family::command::*;
 use hamlyn_abi::shrimp::command::*;
 use hamlyn_abi::shrimp::entry::*;
-use hamlyn_test_host::Refusal;
+use hamlyn_test_host::{Commands, Refusal};
 
 use crate::support::*;
 
