@@ -117,7 +117,7 @@ make_module() {
     objects=$GUEST/module/$(kernel_version)
     mkdir -p "$objects"
     touch "$objects/started"
-    # A source that is gone must not be left: the Makefile takes all that there are.
+    # A source that is gone must not be left.
     find "$objects" -name '*.[ch]' ! -name '*.mod.c' -delete
     (cd guest-driver && find . \( -name '*.[ch]' ! -name '*.mod.c' -o -name Makefile -o -name Kbuild \) \
         -exec cp -p --parents -t "$objects" {} +)

@@ -101,6 +101,18 @@ impl Device {
         self.call::<CODE, T>(argument)
     }
 
+    /// Reads the user's share with a structure of `SIZE` bytes, as a program does that is older or newer than the driver.
+    ///
+    /// # Errors
+    /// The driver's: `E2BIG` if bytes that the driver does not know are not zero.
+    pub fn share_sized<const CODE: u32, const SIZE: usize>(&self, share: &mut [u8; SIZE]) -> io::Result<()> {
+        const {
+            assert!(CODE & 0xffff == HAMLYN_IOC_SHARE & 0xffff, "not the call for the share");
+            assert!(CODE >> 16 == 0xc000 | SIZE as u32, "the call has another size");
+        }
+        self.call::<CODE, _>(share)
+    }
+
     fn call<const CODE: u32, T>(&self, argument: &mut T) -> io::Result<()> {
         // SAFETY: private, and every use pairs a code with the structure whose size the code carries (a test of hamlyn-abi, or
         // the compiler); the driver reads and writes that structure alone. Memory that one names to the card was
