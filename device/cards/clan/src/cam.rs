@@ -1,9 +1,14 @@
-//! Which Tripwires watch a place: the content-addressable memory of the paper's card (section 2.5).
+//! The Tripwires that watch a place: the content-addressable memory of the paper's card (section 2.5).
 //!
-//! A range of words is watched by the fewest aligned pieces that make it up, each of 64 to the power of its level words. A piece has those
-//! of its 64 parts, pieces of the next level, that have anything in them. So a look at an access goes down from the whole of an aperture
-//! only to where something is watched: it costs a few looks, however many Tripwires there are elsewhere. The whole is no larger than what
-//! was ever watched of it: with a thousand apertures each look may be one at memory that is not in a processor's cache.
+//! A range has a *level*, the smallest `n` for which 2^n words are at least its length. The words of an aperture are divided into aligned
+//! pieces of each level, so a range lies in one or two pieces of its own level, and is listed in those. An access looks at the pieces that
+//! it touches, in each level that has any.
+//!
+//! **Cost.** Arming and disarming take two look-ups in a sorted map, whatever the length of the range. An access takes one look-up in each
+//! level that was ever used for the aperture, 31 at most, and a comparison for each Tripwire listed there. A piece lists at most
+//! [`CLAN_TRIPWIRES_AT_ONCE`], so an access to one word compares at most that many in each level.
+
+use std::collections::BTreeMap;
 
 use hamlyn_abi::clan::tripwire::CLAN_TRIPWIRES_AT_ONCE;
 
@@ -17,171 +22,92 @@ pub(crate) struct Wire {
 /// Words of a range: the first, and the one behind the last.
 pub(crate) type Words = std::ops::Range<u64>;
 
-/// As a piece has 64 parts, so many words are the whole: 8 GiB.
-const TOP: u32 = 5;
-/// The words that can be watched.
-pub(crate) const WORDS: u64 = span(TOP);
+/// The highest level.
+const TOP: u32 = 30;
+/// The words that can be watched: 8 GiB.
+pub(crate) const WORDS: u64 = 1 << TOP;
 
-/// Words of a piece of a level.
-const fn span(level: u32) -> u64 {
-    1 << (6 * level)
-}
+/// A Tripwire, and the words that it watches.
+type Listed = (Words, Wire);
 
-#[derive(Debug, Default)]
-struct Piece {
-    /// Those that watch all of it.
-    wires: Vec<Wire>,
-    /// Which of its parts have something in them.
-    present: u64,
-    /// Those parts, in their order.
-    parts: Vec<Piece>,
-}
-
-impl Piece {
-    fn is_empty(&self) -> bool {
-        self.wires.is_empty() && self.present == 0
-    }
-
-    fn has(&self, part: u64) -> bool {
-        self.present & 1 << part != 0
-    }
-
-    /// Where a part is among those that are there, or would be.
-    fn position(&self, part: u64) -> usize {
-        (self.present & ((1 << part) - 1)).count_ones() as usize
-    }
-
-    fn part(&self, part: u64) -> Option<&Piece> {
-        if self.has(part) { self.parts.get(self.position(part)) } else { None }
-    }
-
-    /// A part, which is there from now on.
-    fn part_mut(&mut self, part: u64) -> &mut Piece {
-        let at = self.position(part);
-        if !self.has(part) {
-            self.parts.insert(at, Piece::default());
-            self.present |= 1 << part;
-        }
-        &mut self.parts[at]
-    }
-
-    /// Takes a Tripwire out of the piece that a path leads to, and each piece on it that has nothing else.
-    fn remove(&mut self, mut path: impl Iterator<Item = u64>, wire: Wire) {
-        let Some(part) = path.next() else { return self.wires.retain(|other| *other != wire) };
-        if !self.has(part) {
-            return;
-        }
-        let at = self.position(part);
-        self.parts[at].remove(path, wire);
-        if self.parts[at].is_empty() {
-            self.parts.remove(at);
-            self.present &= !(1 << part);
-        }
-    }
-
-    /// Those that watch any of the words, of a piece of this level with something of them in it that begins at `start`.
-    fn collect(&self, level: u32, start: u64, words: &Words, found: &mut Vec<Wire>) {
-        found.extend_from_slice(&self.wires);
-        if self.present == 0 {
-            return;
-        }
-        let size = span(level - 1);
-        let first = words.start.saturating_sub(start) / size;
-        let last = ((words.end - 1).saturating_sub(start) / size).min(63);
-        let mut left = self.present & (u64::MAX << first) & (u64::MAX >> (63 - last));
-        while left != 0 {
-            let part = u64::from(left.trailing_zeros());
-            left &= left - 1;
-            self.parts[self.position(part)].collect(level - 1, start + part * size, words, found);
-        }
-    }
-}
-
-/// Who watches the words of one aperture.
+/// The Tripwires that watch words of one aperture.
 #[derive(Debug, Default)]
 pub(crate) struct Cam {
-    whole: Piece,
-    /// Of the whole.
-    level: u32,
+    /// By level, and by the number of a piece; no list is empty.
+    levels: Vec<BTreeMap<u64, Vec<Listed>>>,
+    /// Tripwires that are listed.
+    count: usize,
+}
+
+/// The level of a range that is not empty.
+fn level(words: &Words) -> usize {
+    (words.end - words.start).next_power_of_two().trailing_zeros() as usize
+}
+
+/// The pieces of a level that have any of these words.
+fn pieces(level: usize, words: &Words) -> std::ops::RangeInclusive<u64> {
+    words.start >> level..=(words.end - 1) >> level
 }
 
 impl Cam {
     pub(crate) fn is_empty(&self) -> bool {
-        self.whole.is_empty()
+        self.count == 0
     }
 
-    /// Has the whole be so large that it has these words.
-    fn grow(&mut self, words: &Words) {
-        while self.level < TOP && span(self.level) < words.end {
-            let part = std::mem::take(&mut self.whole);
-            if !part.is_empty() {
-                self.whole = Piece { wires: Vec::new(), present: 1, parts: vec![part] };
-            }
-            self.level += 1;
-        }
-    }
-
-    /// Has a Tripwire watch a range that is not empty. `false`: too many watch a part of it, or all around it, already.
+    /// Has a Tripwire watch a range that is not empty. `false`: a piece has no room for it.
     pub(crate) fn insert(&mut self, words: &Words, wire: Wire) -> bool {
-        self.grow(words);
-        let (places, top) = (decompose(words), self.level);
-        let is_crowded = |place: &Place| {
-            let piece = path(*place, top).try_fold(&self.whole, Piece::part);
-            piece.is_some_and(|piece| piece.wires.len() >= CLAN_TRIPWIRES_AT_ONCE as usize)
-        };
-        if places.iter().any(is_crowded) {
+        let level = level(words);
+        if self.levels.len() <= level {
+            self.levels.resize_with(level + 1, BTreeMap::new);
+        }
+        let lists = &mut self.levels[level];
+        let is_full = |list: &Vec<Listed>| list.len() >= CLAN_TRIPWIRES_AT_ONCE as usize;
+        if pieces(level, words).any(|piece| lists.get(&piece).is_some_and(is_full)) {
             return false;
         }
-        for place in places {
-            path(place, top).fold(&mut self.whole, Piece::part_mut).wires.push(wire);
+        for piece in pieces(level, words) {
+            lists.entry(piece).or_default().push((words.clone(), wire));
         }
+        self.count += 1;
         true
     }
 
-    /// Has it watch that range no more.
+    /// Has a Tripwire watch that range no more, if it does.
     pub(crate) fn remove(&mut self, words: &Words, wire: Wire) {
-        // What reaches beyond the whole nobody watches.
-        if words.end.min(WORDS) > span(self.level) {
-            return;
+        let level = level(words);
+        let Some(lists) = self.levels.get_mut(level) else { return };
+        let mut was_listed = false;
+        for piece in pieces(level, words) {
+            let Some(list) = lists.get_mut(&piece) else { continue };
+            let before = list.len();
+            list.retain(|(of, other)| (of, *other) != (words, wire));
+            was_listed |= list.len() < before;
+            if list.is_empty() {
+                lists.remove(&piece);
+            }
         }
-        for place in decompose(words) {
-            self.whole.remove(path(place, self.level), wire);
+        self.count -= usize::from(was_listed);
+        if self.count == 0 {
+            // An aperture that nothing watches takes no memory here.
+            self.levels = Vec::new();
         }
     }
 
-    /// Those that watch any of the words, each once.
+    /// Returns the Tripwires that watch any of the words, each once.
     pub(crate) fn matching(&self, words: &Words) -> Vec<Wire> {
-        // Nothing is watched behind the last word of the whole.
-        let words = words.start..words.end.min(span(self.level));
         let mut found = Vec::new();
-        if !words.is_empty() {
-            self.whole.collect(self.level, 0, &words, &mut found);
+        if words.is_empty() {
+            return found;
+        }
+        for (level, lists) in self.levels.iter().enumerate().filter(|(_, lists)| !lists.is_empty()) {
+            let near = lists.range(pieces(level, words)).flat_map(|(_, list)| list);
+            let watching = near.filter(|(watched, _)| watched.start < words.end && words.start < watched.end);
+            found.extend(watching.map(|(_, wire)| *wire));
         }
         found.sort_unstable();
         found.dedup();
         found
     }
-}
-
-/// A piece: its level, and its place among those of the level.
-type Place = (u32, u64);
-
-/// The parts that lead from a whole of a level to a piece.
-fn path((level, place): Place, top: u32) -> impl Iterator<Item = u64> {
-    (level..top).rev().map(move |below| place >> (6 * (below - level)) & 63)
-}
-
-/// The aligned pieces that make up a range.
-fn decompose(words: &Words) -> Vec<Place> {
-    let (mut start, end) = (words.start, words.end.min(WORDS));
-    let mut places = Vec::new();
-    while start < end {
-        let fits = |level: &u32| start % span(*level) == 0 && start + span(*level) <= end;
-        let level = (0..=TOP).rev().find(fits).unwrap_or(0);
-        places.push((level, start / span(level)));
-        start += span(level);
-    }
-    places
 }
 
 #[cfg(test)]
@@ -194,73 +120,96 @@ mod tests {
         Wire { endpoint: 7, number }
     }
 
+    fn listed(cam: &Cam) -> usize {
+        cam.levels.iter().flat_map(BTreeMap::values).map(Vec::len).sum()
+    }
+
     #[test]
-    fn who_watches_a_word_is_found_from_all_around_it() {
+    fn ranges_around_a_word_all_match_it() {
         let mut cam = Cam::default();
-        assert!(
-            cam.insert(&(70..71), wire(1))
-                && cam.insert(&(64..128), wire(2))
-                && cam.insert(&(0..WORDS), wire(3))
-        );
+        assert!(cam.insert(&(70..71), wire(1)));
+        assert!(cam.insert(&(64..128), wire(2)));
+        assert!(cam.insert(&(0..WORDS), wire(3)));
         assert_eq!(cam.matching(&(70..71)), [1, 2, 3].map(wire));
         assert_eq!(cam.matching(&(71..4096)), [2, 3].map(wire));
         assert_eq!(cam.matching(&(128..129)), [3].map(wire));
         for (words, number) in [(70..71, 1), (64..128, 2), (0..WORDS, 3)] {
             cam.remove(&words, wire(number));
         }
-        assert!(cam.is_empty(), "{cam:?}");
+        assert!(cam.is_empty() && cam.levels.is_empty(), "{cam:?}");
     }
 
     #[test]
-    fn the_whole_is_as_large_as_what_is_watched_and_what_it_has_stays() {
-        let mut cam = Cam::default();
-        assert!(cam.insert(&(0..1), wire(1)) && cam.level == 0);
-        assert!(cam.insert(&(0..64), wire(2)) && cam.level == 1);
-        assert!(cam.insert(&(64..65), wire(3)) && cam.level == 2);
-        cam.remove(&(0..WORDS), wire(1));
-        assert_eq!(cam.matching(&(0..WORDS)), [1, 2, 3].map(wire), "nobody watches all of it");
-        assert!(cam.insert(&(0..WORDS), wire(4)) && cam.level == TOP);
-        assert_eq!(cam.matching(&(0..1)), [1, 2, 4].map(wire));
-        assert_eq!(cam.matching(&(63..66)), [2, 3, 4].map(wire));
-        for (words, number) in [(0..64, 2), (0..1, 1), (0..WORDS, 4), (64..65, 3)] {
-            cam.remove(&words, wire(number));
+    fn arming_lists_a_range_twice_at_most() {
+        for words in [0..1, 1..3, 63..65, 1..WORDS - 1, 3..(1 << 27) + 2, 0..WORDS] {
+            let mut cam = Cam::default();
+            assert!(cam.insert(&words, wire(1)));
+            assert!((1..=2).contains(&listed(&cam)), "{words:?}: {}", listed(&cam));
+            assert_eq!(cam.matching(&(words.end - 1..words.end)), [wire(1)]);
         }
-        assert!(cam.is_empty(), "{cam:?}");
     }
 
     #[test]
-    fn a_range_is_a_few_pieces_and_a_place_has_room_for_so_many() {
-        assert!(decompose(&(1..WORDS - 1)).len() <= 2 * 63 * 5);
+    fn a_piece_lists_no_more_than_its_limit() {
         let mut cam = Cam::default();
         for number in 0..CLAN_TRIPWIRES_AT_ONCE {
             assert!(cam.insert(&(5..9), wire(number)));
         }
-        assert!(!cam.insert(&(8..200), wire(1000)));
-        assert_eq!(cam.matching(&(9..200)), [], "one that is refused watches nothing");
+        assert!(!cam.insert(&(8..12), wire(1000)));
+        assert_eq!(cam.matching(&(9..200)), [], "a refused Tripwire watches nothing");
+        assert!(cam.insert(&(12..16), wire(1000)) && cam.insert(&(8..200), wire(1001)));
+    }
+
+    #[test]
+    fn removing_an_unknown_range_changes_nothing() {
+        let mut cam = Cam::default();
+        assert!(cam.insert(&(5..9), wire(1)));
+        for words in [5..8, 4..8, 0..WORDS] {
+            cam.remove(&words, wire(1));
+        }
+        cam.remove(&(5..9), wire(2));
+        assert_eq!(cam.matching(&(8..9)), [wire(1)]);
     }
 
     proptest! {
         #[test]
-        fn it_finds_what_a_list_finds(
-            ranges in prop::collection::vec((0_u64..5000, 1_u64..5000, any::<bool>()), 1..40),
-            looks in prop::collection::vec((prop_oneof![0_u64..10_000, WORDS - 9..WORDS + 9, 0..u64::MAX - 4000], 1_u64..3000), 1..20),
+        fn matches_are_those_of_a_naive_search(
+            ranges in prop::collection::vec(
+                (
+                    prop_oneof![0_u64..5000, 0..WORDS / 2],
+                    prop_oneof![1_u64..5, 1_u64..5000, 1..=WORDS / 2],
+                    any::<bool>(),
+                ),
+                1..40,
+            ),
+            looks in prop::collection::vec(
+                (
+                    prop_oneof![0_u64..10_000, 0..WORDS, WORDS - 9..WORDS + 9, 0..u64::MAX - 4000],
+                    1_u64..3000,
+                ),
+                1..20,
+            ),
         ) {
             let mut cam = Cam::default();
-            let ranges: Vec<_> = ranges.into_iter().map(|(start, length, stays)| (start..start + length, stays)).collect();
+            let ranges: Vec<_> =
+                ranges.into_iter().map(|(start, length, stays)| (start..start + length, stays)).collect();
             for (number, (words, _)) in (0..).zip(&ranges) {
                 prop_assert!(cam.insert(words, wire(number)));
             }
             for (number, (words, _)) in (0..).zip(&ranges).filter(|(_, (_, stays))| !stays) {
                 cam.remove(words, wire(number));
             }
-            for (start, length) in looks {
-                let look = start..start + length;
-                let by_list: Vec<_> = (0..)
+            // Each range is looked at from both ends as well.
+            let ends = ranges.iter().flat_map(|(words, _)| {
+                [words.start.saturating_sub(1)..words.start + 1, words.end - 1..words.end + 1]
+            });
+            for look in looks.into_iter().map(|(start, length)| start..start + length).chain(ends) {
+                let naive: Vec<_> = (0..)
                     .zip(&ranges)
                     .filter(|(_, (words, stays))| *stays && words.start < look.end && look.start < words.end)
                     .map(|(number, _)| wire(number))
                     .collect();
-                prop_assert_eq!(cam.matching(&look), by_list);
+                prop_assert_eq!(cam.matching(&look), naive);
             }
         }
     }
