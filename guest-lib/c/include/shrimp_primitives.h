@@ -77,7 +77,8 @@ SHRIMP_SLOW int shrimp_left_ms(int64_t deadline, int limit_ms)
 
 /*
  * Makes an end of two buffers, which must outlive it. A primitive that waits longer than timeout_ms for the other end fails with
- * -ETIMEDOUT; -1 is no limit. -EINVAL: the send buffer is mapped for deliberate update, or does not begin where a page does.
+ * -ETIMEDOUT; -1 is no limit. -EINVAL: the send buffer is mapped for deliberate update, or either buffer does
+ * not begin where a page does.
  */
 SHRIMP_SLOW int shrimp_end_init(struct shrimp_end *end, const struct shrimp_receive_buffer *own,
 				const struct shrimp_send_buffer *out, int timeout_ms)
@@ -93,7 +94,7 @@ SHRIMP_SLOW int shrimp_end_init(struct shrimp_end *end, const struct shrimp_rece
 		outcome = shrimp_get_memory(out, &memory);
 	if (outcome < 0)
 		return outcome;
-	if (memory.mode == SHRIMP_MODE_DELIBERATE || (uintptr_t)memory.stores % 4096)
+	if (memory.mode == SHRIMP_MODE_DELIBERATE || (uintptr_t)memory.stores % 4096 || info.place)
 		return -EINVAL;
 	end->own = (unsigned char *)shrimp_receive_buffer_data(own);
 	end->own_length = info.length;

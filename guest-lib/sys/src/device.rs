@@ -46,6 +46,14 @@ impl Device {
         Mapping::of_file(&self.file, offset, length, access)
     }
 
+    /// Maps several of them, an offset and a length each, one behind the other.
+    ///
+    /// # Errors
+    /// Those of [`Device::map`].
+    pub fn map_parts(&self, parts: &[(u64, usize)], access: Access) -> io::Result<Mapping> {
+        Mapping::of_file_parts(&self.file, parts, access)
+    }
+
     /// Names a piece of `memory` as a send buffer.
     ///
     /// # Errors
