@@ -722,8 +722,8 @@ SHRIMP_SLOW int shrimp_nx_glance(const struct shrimp_nx *nx, unsigned int only, 
 /* The next piece of this type; of this node, if it is one. */
 SHRIMP_SLOW int shrimp_nx_search(struct shrimp_nx *nx, uint16_t type, unsigned int only, struct shrimp_nx_piece *piece)
 {
-	int64_t deadline = shrimp_deadline(nx->peers[0].end->timeout_ms);
-	int outcome, gone = -ETIMEDOUT;
+	int outcome, waits = 0, gone = -ETIMEDOUT;
+	int64_t deadline = 0;
 	unsigned int at;
 
 	for (;;) {
@@ -737,6 +737,10 @@ SHRIMP_SLOW int shrimp_nx_search(struct shrimp_nx *nx, uint16_t type, unsigned i
 		}
 		outcome = shrimp_nx_collect(nx);
 		if (!outcome) {
+			/* A piece that is there costs no look at the clock. */
+			if (!waits)
+				deadline = shrimp_deadline(nx->peers[0].end->timeout_ms);
+			waits = 1;
 			if (shrimp_now_ms() >= deadline)
 				return gone;
 			outcome = shrimp_nx_glance(nx, only, &gone);
