@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Apertures (section 3.2): memory of processes here that others reach by host, number and key. Who has
- * these may; the driver makes keys that nobody guesses. A group's is what its members agree on.
+ * Apertures (section 3.2): memory of processes here that others reach by host, number and key. Who
+ * has these may; the driver makes keys that nobody guesses. A group's is what its members agree on.
  */
 #include <linux/random.h>
 
@@ -74,7 +74,9 @@ static bool aperture_joins(const struct clan_aperture_object *aperture)
 	return aperture->flags & CLAN_APERTURE_GROUP;
 }
 
-/* How much of a share it is: a group's as many as there would be for each group if all had alike. */
+/*
+ * How much of a share it is: a group's as many as there would be for each group if all had alike.
+ */
 static u32 aperture_count(const struct clan_aperture_object *aperture)
 {
 	const struct clan_query *limits = &clan_limits(aperture->object.file->card)->query;
@@ -97,7 +99,8 @@ static int aperture_open(struct clan_aperture_object *aperture)
 	if (ret)
 		return ret;
 	ret = xa_alloc_cyclic(&parts->apertures, &aperture->object.index, aperture,
-			      XA_LIMIT(CLAN_OWN_APERTURES, last), &parts->next_aperture, GFP_KERNEL);
+			      XA_LIMIT(CLAN_OWN_APERTURES, last), &parts->next_aperture,
+			      GFP_KERNEL);
 	if (ret < 0) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;

@@ -18,10 +18,10 @@
 #ifndef _CLAN_H
 #define _CLAN_H
 
-#include "core.h"
+#include "hamlyn_core.h"
 #include "clan_card.h"
 #include "clan_uapi.h"
-#include "transport.h"
+#include "hamlyn_transport.h"
 
 #define CLAN_HOSTS HAMLYN_WELL_KNOWN_SLOTS
 static_assert(CLAN_HOSTS <= BITS_PER_LONG_LONG);
@@ -44,7 +44,10 @@ struct clan_parts {
 	struct xarray windows;
 	struct xarray endpoints;
 	struct xarray events;
-	/* By port. A value in the place of an endpoint: the port is free as soon as a peer has been told. */
+	/*
+	 * By port. A value in the place of an endpoint: the port is free as soon as a peer has been
+	 * told.
+	 */
 	struct xarray ports;
 	u32 next_aperture;
 	u32 next_port;
@@ -187,7 +190,10 @@ static inline void *clan_state(const struct hamlyn_pages *memory, u32 word)
 	return page_address(memory->page[0]) + word;
 }
 
-/* The bits of an endpoint's bitmap that are set: those in which the card's half and the owner's differ. */
+/*
+ * The bits of an endpoint's bitmap that are set: those in which the card's half and the owner's
+ * differ.
+ */
 static inline u64 clan_bits(const struct hamlyn_pages *memory)
 {
 	const u64 *card = clan_state(memory, CLAN_STATE_BITS);
@@ -208,7 +214,8 @@ static inline void clan_clear_bit(const struct hamlyn_pages *memory, u32 bit)
 }
 
 /* The n-th request of an endpoint's memory, which has room for so many. */
-static inline struct clan_request *clan_request_at(const struct hamlyn_pages *memory, u32 n, u32 requests)
+static inline struct clan_request *clan_request_at(const struct hamlyn_pages *memory, u32 n,
+						   u32 requests)
 {
 	u32 place = (n & (requests - 1)) * CLAN_REQUEST_SIZE;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Endpoints (section 3.1): a page of the card by which their owners program Tripwires, and memory that
- * owner, card and driver share: what has happened, DMA requests, messages. The owner may write anything
- * there at any moment.
+ * Endpoints (section 3.1): a page of the card by which their owners program Tripwires, and memory
+ * that owner, card and driver share: what has happened, DMA requests, messages. The owner may write
+ * anything there at any moment.
  */
 #include <linux/capability.h>
 
@@ -14,7 +14,8 @@
 
 static_assert(CLAN_ENDPOINT_SIZE == HAMLYN_PAGE_SIZE && CLAN_STATE_SIZE == HAMLYN_PAGE_SIZE);
 static_assert(sizeof(struct clan_request) == CLAN_REQUEST_SIZE);
-static_assert(MAP_MEMORY + CLAN_STATE_SIZE + CLAN_MAX_REQUESTS * CLAN_REQUEST_SIZE <= HAMLYN_MAP_STRIDE);
+static_assert(MAP_MEMORY + CLAN_STATE_SIZE + CLAN_MAX_REQUESTS * CLAN_REQUEST_SIZE <=
+	      HAMLYN_MAP_STRIDE);
 /* What CLAN_REG_ARM has room for. */
 #define ARM_SHIFT 16
 #define WAITABLE (U64_MAX >> ARM_SHIFT)
@@ -46,7 +47,10 @@ static void endpoint_arm(struct hamlyn_waiters *sleepers, u64 what)
 	       sleepers->file->card->registers + CLAN_REG_ARM);
 }
 
-static const struct hamlyn_expected endpoint_news = { .arrived = endpoint_arrived, .arm = endpoint_arm };
+static const struct hamlyn_expected endpoint_news = {
+	.arrived = endpoint_arrived,
+	.arm = endpoint_arm,
+};
 
 /* None: it is not the file's. The card's lock is held. */
 struct clan_endpoint_object *clan_endpoint_find(struct hamlyn_file *file, u32 index)
@@ -102,7 +106,8 @@ static struct clan_endpoint_object *endpoint_alloc(struct hamlyn_file *file,
 	endpoint->tripwires = argument->tripwires;
 	endpoint->requests = argument->requests;
 	endpoint->events = argument->events;
-	memory = hamlyn_pages_alloc(file, CLAN_STATE_SIZE + (u64)argument->requests * CLAN_REQUEST_SIZE);
+	memory = hamlyn_pages_alloc(file,
+				    CLAN_STATE_SIZE + (u64)argument->requests * CLAN_REQUEST_SIZE);
 	if (IS_ERR(memory))
 		return ERR_CAST(memory);
 	endpoint->memory = memory;
@@ -162,15 +167,15 @@ static int endpoint_tell(struct clan_endpoint_object *endpoint)
 }
 
 /*
- * How much of a share it is: as many endpoints as there would be for its Tripwires if all had alike, and one
- * more if the driver has one for its requests.
+ * How much of a share it is: as many endpoints as there would be for its Tripwires if all had
+ * alike, and one more if the driver has one for its requests.
  */
 static u32 endpoint_count(const struct clan_endpoint_object *endpoint)
 {
 	const struct clan_query *limits = &clan_limits(endpoint->object.file->card)->query;
 	u64 tripwires = (u64)endpoint->tripwires * limits->endpoints;
 
-	return max(1, (u32)DIV_ROUND_UP_ULL(tripwires, limits->tripwires)) + !!endpoint->engine;
+	return max_t(u32, 1, DIV_ROUND_UP_ULL(tripwires, limits->tripwires)) + !!endpoint->engine;
 }
 
 /* Gives it a number and a port, and has the card open it. */
@@ -313,7 +318,10 @@ int clan_endpoint_close(struct hamlyn_file *file, void *argument)
 	return endpoint_end(file, object->index);
 }
 
-/* If another thread has guessed its number and opened a window with it, it stays until the file ends. */
+/*
+ * If another thread has guessed its number and opened a window with it, it stays until the file
+ * ends.
+ */
 void clan_endpoint_undo(struct hamlyn_file *file, void *argument)
 {
 	const struct clan_endpoint *answer = argument;
@@ -376,7 +384,8 @@ int clan_endpoint_set_events(struct hamlyn_file *file, void *argument)
 	ret = clan_events_reserve(file, of->events, endpoint_sources(endpoint));
 	if (ret)
 		return ret;
-	ret = hamlyn_command(file->card, CLAN_COMMAND_SET_EVENTS, of->endpoint, &body, sizeof(body));
+	ret = hamlyn_command(file->card, CLAN_COMMAND_SET_EVENTS, of->endpoint, &body,
+			     sizeof(body));
 	if (!ret)
 		endpoint->events = of->events;
 	/* One of both has no more to do with it. */
@@ -394,7 +403,8 @@ void clan_endpoints_without(struct hamlyn_file *file, u32 events)
 			endpoint_of(object)->events = CLAN_NO_EVENTS;
 }
 
-static int endpoint_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
+static int endpoint_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
+			 u64 size)
 {
 	const struct hamlyn_pages *memory = endpoint_of(object)->memory;
 

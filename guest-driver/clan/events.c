@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Event queues (section 3.5): a ring of records that the card writes and the owner takes without a call.
- * The driver looks at it only for who sleeps, and believes nothing of what is there: it is the owner's
- * memory, too.
+ * Event queues (section 3.5): a ring of records that the card writes and the owner takes without a
+ * call. The driver looks at it only for who sleeps, and believes nothing of what is there: it is
+ * the owner's memory, too.
  */
 #include "clan.h"
 
@@ -81,7 +81,8 @@ void clan_events_give(struct hamlyn_file *file, u32 index, u32 sources)
 
 static void events_free(struct kref *users)
 {
-	struct clan_events_object *events = container_of(users, struct clan_events_object, object.users);
+	struct clan_events_object *events =
+		container_of(users, struct clan_events_object, object.users);
 
 	hamlyn_pages_free(events->memory);
 	kfree(events);
@@ -264,7 +265,9 @@ static __poll_t events_poll(struct card_object *object)
 	struct clan_events_object *events = events_of(object);
 	const u32 *taken = page_address(events->memory->page[0]) + CLAN_EVENTS_TAKEN;
 
-	return hamlyn_waiters_ready(&events->sleepers, READ_ONCE(*taken)) ? EPOLLIN | EPOLLRDNORM : 0;
+	return hamlyn_waiters_ready(&events->sleepers, READ_ONCE(*taken)) ?
+		       EPOLLIN | EPOLLRDNORM :
+		       0;
 }
 
 static int events_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * An endpoint's peer, and what that is told when the endpoint ends. If there is no room to say it now it
- * is said later; until then nobody else gets the port, or the peer could take him for the one who left.
+ * An endpoint's peer, and what that is told when the endpoint ends. If there is no room to say it
+ * now it is said later; until then nobody else gets the port, or the peer could take him for the
+ * one who left.
  */
 #include "clan.h"
 
 /* How soon it is tried again to say what there was no room for. */
 #define AGAIN (HZ / 20)
 
-/* There is an end to tell from now on; the endpoint has no other peer. The card's lock is held in all of these. */
+/*
+ * There is an end to tell from now on; the endpoint has no other peer. The card's lock is held in
+ * all of these.
+ */
 void clan_farewell_set(struct clan_endpoint_object *endpoint, struct clan_farewell *farewell)
 {
 	struct hamlyn_card *card = endpoint->object.file->card;
@@ -52,8 +56,8 @@ static void farewells_again(struct hamlyn_card *card)
 }
 
 /*
- * The endpoint is closed: its peer is told, if there is one, and its port is free then. True: later, and one
- * of the user's share goes back with it.
+ * The endpoint is closed: its peer is told, if there is one, and its port is free then. True:
+ * later, and one of the user's share goes back with it.
  */
 bool clan_farewell_say(struct clan_endpoint_object *endpoint)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The FIFO (section 2.5): the card puts in which Tripwires have fired that are to interrupt, and which
- * endpoints and event queues have something for a process that sleeps there. The thread of the interrupt
- * wakes it; a Tripwire's bit is in its endpoint's memory by then.
+ * The FIFO (section 2.5): the card puts in which Tripwires have fired that are to interrupt, and
+ * which endpoints and event queues have something for a process that sleeps there. The thread of
+ * the interrupt wakes it; a Tripwire's bit is in its endpoint's memory by then.
  */
 #include "clan.h"
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * DMA as with the paper's card (section 3.4), for comparison: a process puts requests into its queue, and
- * the driver has the card carry them out, one after the other. The process calls it when the queue was
- * empty; after that the interrupt of a completion has the next one carried out, until it is empty again.
+ * DMA as with the paper's card (section 3.4), for comparison: a process puts requests into its
+ * queue, and the driver has the card carry them out, one after the other. The process calls it when
+ * the queue was empty; after that the interrupt of a completion has the next one carried out, until
+ * it is empty again.
  *
- * For that the driver has an endpoint of its own with the process' owner: the card looks there whose the
- * memory is, and takes turns among these as among all endpoints. Each request is copied out of the
- * process' memory once.
+ * For that the driver has an endpoint of its own with the process' owner: the card looks there
+ * whose the memory is, and takes turns among these as among all endpoints. Each request is copied
+ * out of the process' memory once.
  */
 #include "clan.h"
 
@@ -23,7 +24,10 @@ struct clan_engine {
 	u32 put;
 	/* How many of the process' requests have ended. */
 	u32 done;
-	/* One is being carried out: its flags, and what came of it whatever the card says, if not 0. */
+	/*
+	 * One is being carried out: its flags, and what came of it whatever the card says, if not
+	 * 0.
+	 */
 	bool busy;
 	u32 flags;
 	u32 result;
@@ -86,7 +90,8 @@ int clan_engine_open(struct clan_engine *engine)
 	if (ret)
 		return ret == -EBUSY ? -ENOSPC : ret;
 	hamlyn_pages_describe(engine->memory, &body.memory);
-	ret = hamlyn_command(file->card, CLAN_COMMAND_OPEN_ENDPOINT, engine->index, &body, sizeof(body));
+	ret = hamlyn_command(file->card, CLAN_COMMAND_OPEN_ENDPOINT, engine->index, &body,
+			     sizeof(body));
 	if (ret) {
 		xa_erase(&parts->endpoints, engine->index);
 		return ret;
@@ -137,7 +142,10 @@ static bool request_is_sound(const struct clan_request *request)
 	       clan_target_is_sound(request->host, request->aperture);
 }
 
-/* Has the card carry out the next request. One that means nothing, or is skipped, takes its turn as well. */
+/*
+ * Has the card carry out the next request. One that means nothing, or is skipped, takes its turn as
+ * well.
+ */
 static void engine_start(struct clan_engine *engine)
 {
 	struct clan_request request;
@@ -158,7 +166,9 @@ static void engine_start(struct clan_engine *engine)
 	clan_requests_go(engine_card(engine), engine->index, engine->memory, &engine->put);
 }
 
-/* Whether the process has put more than has ended. What it says may make no sense: then it has not. */
+/*
+ * Whether the process has put more than has ended. What it says may make no sense: then it has not.
+ */
 static bool engine_has_more(const struct clan_engine *engine)
 {
 	const u32 *put = clan_state(engine->endpoint->memory, CLAN_STATE_PUT);
@@ -191,7 +201,9 @@ static void engine_end(struct clan_engine *engine)
 	u32 result = engine->result ?: READ_ONCE(own->result);
 	u32 *done = clan_state(endpoint->memory, CLAN_STATE_DONE);
 
-	WRITE_ONCE(clan_request_at(endpoint->memory, engine->done, endpoint->requests)->result, result);
+	WRITE_ONCE(clan_request_at(endpoint->memory, engine->done, endpoint->requests)->result,
+		   result);
+	/* The process sees the result before the count. */
 	smp_store_release(done, ++engine->done);
 	engine->skip = result != CLAN_DMA_DONE && engine->flags & CLAN_DMA_CHAIN;
 	engine->busy = false;
@@ -202,7 +214,8 @@ static void engine_end(struct clan_engine *engine)
 /* Has the card interrupt when what is under way has ended, or if it has. */
 static void engine_arm(const struct clan_engine *engine)
 {
-	writeq(BIT_ULL(CLAN_BIT_DMA) << 16 | engine->index, engine_card(engine)->registers + CLAN_REG_ARM);
+	writeq(BIT_ULL(CLAN_BIT_DMA) << 16 | engine->index,
+	       engine_card(engine)->registers + CLAN_REG_ARM);
 }
 
 /* The card has something for it. */

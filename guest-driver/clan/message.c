@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Out-of-band messages (section 3.1): the drivers of two hosts carry them, each once and in order, and
- * put them into a queue in the endpoint's memory, from where its owner takes them without a call. What
- * cannot be delivered is told to who sent it, and an end to the peer: CLAN_SAY_*. What another host's
- * driver says is not believed but checked.
+ * Out-of-band messages (section 3.1): the drivers of two hosts carry them, each once and in order,
+ * and put them into a queue in the endpoint's memory, from where its owner takes them without a
+ * call. What cannot be delivered is told to who sent it, and an end to the peer: CLAN_SAY_*. What
+ * another host's driver says is not believed but checked.
  */
 #include "clan.h"
 
 #define LAST_PORT 0xffff
 
 /*
- * How many messages may wait in a queue when one more is put into it: others leave room for what the
- * driver has to say, and that for the peer's end. Who does not take what there is must not send more,
- * of which he could not be told that it was not delivered.
+ * How many messages may wait in a queue when one more is put into it: others leave room for what
+ * the driver has to say, and that for the peer's end. Who does not take what there is must not send
+ * more, of which he could not be told that it was not delivered.
  */
 enum {
 	ROOM_FOR_OTHERS = CLAN_MESSAGES - 8,
@@ -23,7 +23,10 @@ enum {
 static_assert(sizeof(struct clan_message) * CLAN_MESSAGES == CLAN_STATE_SIZE - CLAN_STATE_MESSAGES);
 static_assert(sizeof(struct clan_said) <= HAMLYN_MAX_PRIVATE);
 
-/* Whether fewer than that wait. The owner says how many he has taken; if that cannot be, there is no room. */
+/*
+ * Whether fewer than that wait. The owner says how many he has taken; if that cannot be, there is
+ * no room.
+ */
 static bool queue_has(const struct clan_endpoint_object *endpoint, u32 room)
 {
 	const u32 *taken = clan_state(endpoint->memory, CLAN_STATE_MESSAGES_TAKEN);
@@ -97,7 +100,10 @@ static void say_undelivered(struct hamlyn_card *card, u32 host, const struct ham
 				     host, came->from, came->to);
 }
 
-/* Remembers a request for a connection until it is answered; of more than there is room for, the last. */
+/*
+ * Remembers a request for a connection until it is answered; of more than there is room for, the
+ * last.
+ */
 static void asker_add(struct clan_endpoint_object *endpoint, u32 host, u32 port, __u64 nonce)
 {
 	struct clan_asker *asker = &endpoint->askers[endpoint->asks++ & (CLAN_MESSAGES - 1)];
@@ -130,7 +136,10 @@ static void askers_answered(struct hamlyn_file *file, const struct clan_send *se
 	}
 }
 
-/* The endpoint is closed: whoever asked it for a connection, and has no answer, must not wait for one. */
+/*
+ * The endpoint is closed: whoever asked it for a connection, and has no answer, must not wait for
+ * one.
+ */
 void clan_refuse_askers(struct clan_endpoint_object *endpoint)
 {
 	struct hamlyn_card *card = endpoint->object.file->card;
@@ -232,8 +241,8 @@ static void message_undelivered(struct hamlyn_card *card, u32 host, const struct
 }
 
 /*
- * Somebody's peer is no more. One who has not said yet who his peer is, but has spoken to that host, is
- * told as well: he may be about to.
+ * Somebody's peer is no more. One who has not said yet who his peer is, but has spoken to that
+ * host, is told as well: he may be about to.
  */
 static void message_gone(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire)
 {
@@ -251,7 +260,8 @@ static void message_gone(struct hamlyn_card *card, u32 host, const struct hamlyn
 	}
 }
 
-void clan_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire, const u8 *data)
+void clan_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+		  const u8 *data)
 {
 	struct clan_said said = {};
 
@@ -288,10 +298,12 @@ static void endpoint_lost(struct clan_endpoint_object *endpoint, u32 host)
 }
 
 /*
- * The host is lost, and nobody knows whether the message has arrived: whoever sent it must not wait for an
- * answer. A request for a connection comes back as from a peer that is gone, not as from a port that nobody has.
+ * The host is lost, and nobody knows whether the message has arrived: whoever sent it must not wait
+ * for an answer. A request for a connection comes back as from a peer that is gone, not as from a
+ * port that nobody has.
  */
-void clan_dropped(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire, const u8 *data)
+void clan_dropped(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+		  const u8 *data)
 {
 	struct clan_endpoint_object *endpoint = clan_endpoint_at(card, wire->from);
 	struct clan_said said;

@@ -60,7 +60,8 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 	       hamlyn_card_check_limit(card, "Tripwires", query->tripwires, 1, CLAN_MAX_FIFO / 2) ?:
 	       hamlyn_card_check_limit(card, "event queues", own->event_queues, 1,
 				       CLAN_MAX_FIFO / 2 - query->endpoints) ?:
-	       hamlyn_card_check_limit(card, "bytes in a packet", query->burst, sizeof(u64), U32_MAX);
+	       hamlyn_card_check_limit(card, "bytes in a packet", query->burst, sizeof(u64),
+				       U32_MAX);
 }
 
 /* Windows are for processes; endpoints' pages for both. */
@@ -178,7 +179,7 @@ static const struct card_kind * const kinds[] = {
 	[CLAN_KIND_EVENTS] = &clan_events_kind,
 	[CLAN_KIND_APERTURE] = &clan_aperture_kind,
 };
-static_assert(ARRAY_SIZE(kinds) <= CARD_KINDS);
+static_assert(ARRAY_SIZE(kinds) <= HAMLYN_CARD_KINDS);
 
 const struct card_ops clan_card_ops = {
 	.model = CLAN_MODEL,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How operating systems reach each other, by what the card has for processes (section 3.1): each has an
- * aperture with a part for every other, to which that one's card writes records (core/records.h) by DMA;
- * a Tripwire over all of it tells that there are some.
+ * How operating systems reach each other, by what the card has for processes (section 3.1): each
+ * has an aperture with a part for every other, to which that one's card writes records
+ * (core/hamlyn_records.h) by DMA; a Tripwire over all of it tells that there are some.
  */
 #include <linux/random.h>
 
 #include "clan.h"
-#include "records.h"
+#include "hamlyn_records.h"
 
 /* DMA requests of the driver's own endpoint; each has a place of its own for what it sends. */
 #define REQUESTS 256
@@ -17,7 +17,7 @@
 #define TRIPWIRE_FLAGS \
 	(CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_FIFO | CLAN_TRIPWIRE_BIT)
 
-static_assert(CLAN_PART == HAMLYN_PAGE_SIZE && CLAN_HOSTS == RECORD_HOSTS);
+static_assert(CLAN_PART == HAMLYN_PAGE_SIZE && CLAN_HOSTS == HAMLYN_RECORD_HOSTS);
 static_assert(REQUESTS >= CLAN_MIN_REQUESTS && REQUESTS <= CLAN_MAX_REQUESTS);
 
 struct clan_own {
@@ -42,8 +42,9 @@ static struct clan_own *own_of(struct peer_transport *transport)
 /* Where the record that a request sends is, and from which byte of the aperture on. */
 static struct hamlyn_record *own_place(struct clan_own *own, u32 request, u64 *offset)
 {
-	*offset = (u64)(request % REQUESTS) * RECORD_PLACE_SIZE;
-	return page_address(own->out->page[*offset / HAMLYN_PAGE_SIZE]) + *offset % HAMLYN_PAGE_SIZE;
+	*offset = (u64)(request % REQUESTS) * HAMLYN_RECORD_PLACE_SIZE;
+	return page_address(own->out->page[*offset / HAMLYN_PAGE_SIZE]) +
+	       *offset % HAMLYN_PAGE_SIZE;
 }
 
 /* Where the driver tells the card of an endpoint. */
@@ -53,8 +54,8 @@ static void __iomem *endpoint_page(struct hamlyn_card *card, u32 endpoint)
 }
 
 /*
- * Has the card carry out the request that has been written behind so many of an endpoint of the driver's;
- * it need be told only if it does not look.
+ * Has the card carry out the request that has been written behind so many of an endpoint of the
+ * driver's; it need be told only if it does not look.
  */
 void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamlyn_pages *memory,
 		      u32 *put)
@@ -62,6 +63,7 @@ void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamly
 	const u32 *idle = clan_state(memory, CLAN_STATE_IDLE);
 	u32 *word = clan_state(memory, CLAN_STATE_PUT);
 
+	/* The card reads the whole request when it sees the count. */
 	smp_store_release(word, ++*put);
 	mb(); /* Either the card sees the count, or we see that it does not look. */
 	if (READ_ONCE(*idle))
@@ -79,7 +81,7 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 		.host = host,
 		.aperture = CLAN_SYSTEM_APERTURE,
 		.key = CLAN_SYSTEM_KEY,
-		.offset = entry * RECORD_PLACE_SIZE,
+		.offset = entry * HAMLYN_RECORD_PLACE_SIZE,
 	};
 	struct hamlyn_record *record;
 
@@ -138,8 +140,8 @@ static const struct peer_transport_ops own_transport = {
 };
 
 /*
- * The Tripwire has fired: something has arrived, whoever it is from. It may be a part of a record; the
- * rest fires it again.
+ * The Tripwire has fired: something has arrived, whoever it is from. It may be a part of a record;
+ * the rest fires it again.
  */
 void clan_own_arrived(struct hamlyn_card *card)
 {
@@ -280,7 +282,7 @@ static int own_prepare(struct clan_own *own)
 	return own_memory(own, (u64)own->fifo.records * CLAN_FIFO_SIZE, &own->fifo.memory) ?:
 	       own_memory(own, CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE, &own->memory) ?:
 	       own_memory(own, CLAN_HOSTS * CLAN_PART, &own->in) ?:
-	       own_memory(own, REQUESTS * RECORD_PLACE_SIZE, &own->out);
+	       own_memory(own, REQUESTS * HAMLYN_RECORD_PLACE_SIZE, &own->out);
 }
 
 /* The card has been started. Without this nobody can sleep, and no other host be reached. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Windows: pages of the card by which a process reaches another host's aperture, or a group's, by loads
- * and stores. Whether there is such an aperture its card says, at the first of them. A window names the
- * endpoint that hears of its faults, and that must be there as long as it is.
+ * Windows: pages of the card by which a process reaches another host's aperture, or a group's, by
+ * loads and stores. Whether there is such an aperture its card says, at the first of them. A window
+ * names the endpoint that hears of its faults, and that must be there as long as it is.
  */
 #include "clan.h"
 
@@ -141,7 +141,9 @@ static void window_close(struct card_object *object)
 	struct clan_window_object *window = window_of(object);
 	struct hamlyn_card *card = object->file->card;
 
-	/* The card first: a processor that stands in a load could not be told to forget the pages. */
+	/*
+	 * The card first: a processor that stands in a load could not be told to forget the pages.
+	 */
 	object->open = false;
 	hamlyn_command_close(card, CLAN_COMMAND_CLOSE_WINDOW, object->index, NULL, 0);
 	hamlyn_unmap_card(object, (u64)window->pages * HAMLYN_PAGE_SIZE);

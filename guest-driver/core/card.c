@@ -2,7 +2,7 @@
 /*
  * The card as a whole: who it is, how it is started and stopped, what it counts.
  */
-#include "core.h"
+#include "hamlyn_core.h"
 #include "hamlyn_trace.h"
 
 #define MAJOR_OF(version) ((version) >> 16)

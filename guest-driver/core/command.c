@@ -3,7 +3,7 @@
  * Commands: the driver fills the command page and rings; the card carries the command out whole or
  * not at all.
  */
-#include "core.h"
+#include "hamlyn_core.h"
 #include "hamlyn_trace.h"
 
 /* In the page until the card has answered; no status has this value. */

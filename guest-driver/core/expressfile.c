@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Areas and views of express memory as a file's objects, and the calls for them. */
-#include "expresscard.h"
+#include "hamlyn_expresscard.h"
 
 #define express_of(of) container_of(of, struct express_object, object)
 

@@ -7,7 +7,7 @@
 #include <linux/random.h>
 #include <linux/rwsem.h>
 
-#include "expresscard.h"
+#include "hamlyn_expresscard.h"
 
 enum { BAR_MEMORY = 0 };
 

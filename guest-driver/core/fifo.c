@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A FIFO by which a card says whom the driver is to wake, or what to look after. */
-#include "core.h"
+#include "hamlyn_core.h"
 
 /* The n-th, from 0, is at n modulo the ring's size. */
 struct fifo_record {

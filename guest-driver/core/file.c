@@ -4,7 +4,7 @@
  */
 #include <linux/uaccess.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 
 void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card)
 {
@@ -12,7 +12,7 @@ void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card)
 
 	file->card = card;
 	address_space_init_once(&file->mapping);
-	for (kind = 0; kind < CARD_KINDS; kind++)
+	for (kind = 0; kind < HAMLYN_CARD_KINDS; kind++)
 		INIT_LIST_HEAD(&file->objects[kind]);
 	file->mappable = RB_ROOT;
 	init_waitqueue_head(&file->wait);
@@ -144,7 +144,7 @@ void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card)
 	unsigned int kind;
 
 	closed->ops = card->ops;
-	for (kind = 0; kind < CARD_KINDS; kind++)
+	for (kind = 0; kind < HAMLYN_CARD_KINDS; kind++)
 		INIT_LIST_HEAD(&closed->objects[kind]);
 }
 
@@ -268,14 +268,48 @@ static const struct card_call *call_find(const struct card_call *of, unsigned in
 	const struct card_call *call;
 
 	for (call = of; call < of + count; call++)
-		if (call->code == code)
+		if (hamlyn_is_call(code, call->code))
 			return call;
 	return NULL;
 }
 
+/**
+ * hamlyn_argument_get() - copy the argument of an ioctl from its caller
+ * @argument: gets the argument
+ * @own: code of the call, with the size of @argument
+ * @user: structure of the caller
+ * @code: code that the caller used, with the size of its structure
+ *
+ * A program may be older or newer than the driver. What a shorter structure lacks is zero.
+ *
+ * Return: 0; -E2BIG if the caller's structure is longer and the rest is not zero; -EFAULT.
+ */
+int hamlyn_argument_get(void *argument, unsigned int own, const void __user *user,
+			unsigned int code)
+{
+	return copy_struct_from_user(argument, _IOC_SIZE(own), user, _IOC_SIZE(code));
+}
+
+/**
+ * hamlyn_argument_put() - copy the answer of an ioctl to its caller
+ * @user: structure of the caller
+ * @code: code that the caller used, with the size of its structure
+ * @argument: the answer
+ * @own: code of the call, with the size of @argument
+ *
+ * Return: 0 or -EFAULT.
+ */
+int hamlyn_argument_put(void __user *user, unsigned int code, const void *argument,
+			unsigned int own)
+{
+	size_t size = min(_IOC_SIZE(code), _IOC_SIZE(own));
+
+	return copy_to_user(user, argument, size) ? -EFAULT : 0;
+}
+
 static long file_ioctl(struct file *filp, unsigned int code, unsigned long address)
 {
-	u64 argument[DIV_ROUND_UP(CARD_ARGUMENT_SIZE, sizeof(u64))];
+	u64 argument[DIV_ROUND_UP(HAMLYN_ARGUMENT_SIZE, sizeof(u64))];
 	struct hamlyn_file *file = filp->private_data;
 	const struct card_ops *ops = file->card->ops;
 	void __user *user = (void __user *)address;
@@ -287,19 +321,15 @@ static long file_ioctl(struct file *filp, unsigned int code, unsigned long addre
 	       call_find(calls, ARRAY_SIZE(calls), code);
 	if (!call)
 		return -ENOTTY;
-	if (WARN_ON_ONCE(_IOC_SIZE(code) > sizeof(argument)))
+	if (WARN_ON_ONCE(_IOC_SIZE(call->code) > sizeof(argument)))
 		return -ENOTTY;
-	if (copy_from_user(argument, user, _IOC_SIZE(code)))
-		return -EFAULT;
-	ret = call->run(file, argument);
+	ret = hamlyn_argument_get(argument, call->code, user, code) ?: call->run(file, argument);
 	if (ret || !call->answers)
 		return ret;
-	if (copy_to_user(user, argument, _IOC_SIZE(code))) {
-		if (call->undo)
-			call->undo(file, argument);
-		return -EFAULT;
-	}
-	return 0;
+	ret = hamlyn_argument_put(user, code, argument, call->code);
+	if (ret && call->undo)
+		call->undo(file, argument);
+	return ret;
 }
 
 const struct file_operations hamlyn_fops = {

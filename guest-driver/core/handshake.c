@@ -9,7 +9,7 @@
  * memory and takes no lock, so that neither load nor a long call looks like death; nor is it frozen
  * with processes, before the card is suspended and after it is resumed.
  */
-#include "core.h"
+#include "hamlyn_core.h"
 
 /* Stores in a period: some may be late. */
 #define HANDSHAKE_BEATS 4

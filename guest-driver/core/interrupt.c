@@ -6,7 +6,7 @@
 #include <linux/interrupt.h>
 #include <linux/sched/rt.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 #include "hamlyn_trace.h"
 
 /* Lets the card raise the vector again, before what it raised it for is looked at. */
@@ -106,11 +106,11 @@ static irq_handler_t interrupt_handler(const struct hamlyn_card *card, unsigned 
 int hamlyn_interrupts_request(struct hamlyn_card *card)
 {
 	unsigned int others = card->ops->vectors ?: num_online_cpus();
-	unsigned int wanted = min(card->limits.vectors, others + FIRST_VECTOR);
+	unsigned int wanted = min(card->limits.vectors, others + HAMLYN_FIRST_VECTOR);
 	struct pci_dev *pdev = card->pdev;
 	int ret, i;
 
-	ret = pci_alloc_irq_vectors(pdev, FIRST_VECTOR + 1, wanted, PCI_IRQ_MSIX);
+	ret = pci_alloc_irq_vectors(pdev, HAMLYN_FIRST_VECTOR + 1, wanted, PCI_IRQ_MSIX);
 	if (ret < 0)
 		return dev_err_probe(&pdev->dev, ret, "no MSI-X vectors (2 to %u wanted)\n",
 				     wanted);

@@ -7,7 +7,7 @@
 #include <linux/file.h>
 #include <linux/io.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 
 /*
  * How often the card's pages of one object may be mapped. They are taken away with the card's lock

@@ -5,8 +5,8 @@
  */
 #include <linux/idr.h>
 
-#include "cards.h"
-#include "core.h"
+#include "hamlyn_cards.h"
+#include "hamlyn_core.h"
 
 /* So many cards of a model. */
 #define MAX_CARDS 256
@@ -19,7 +19,7 @@ struct hamlyn_model {
 };
 
 #define CARD_MODEL(device, operations) { .ops = &operations },
-static struct hamlyn_model models[] = { CARDS(CARD_MODEL) };
+static struct hamlyn_model models[] = { HAMLYN_CARDS(CARD_MODEL) };
 
 /* Protection is the file's: anybody may have one. */
 static char *model_devnode(const struct device *dev, umode_t *mode)

@@ -12,7 +12,7 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/user.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 
 #define PER_LIST (HAMLYN_PAGE_SIZE / sizeof(__u64))
 /* After unpinning so many pages the processor is offered to others. */

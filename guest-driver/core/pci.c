@@ -8,8 +8,8 @@
 #include <linux/devm-helpers.h>
 #include <linux/module.h>
 
-#include "cards.h"
-#include "core.h"
+#include "hamlyn_cards.h"
+#include "hamlyn_core.h"
 
 enum { BAR_REGISTERS = 0 };
 
@@ -355,7 +355,7 @@ static const struct pci_error_handlers hamlyn_errors = {
 #define CARD_ID(device, operations) \
 	{ PCI_DEVICE(HAMLYN_PCI_VENDOR, device), .driver_data = (kernel_ulong_t)&operations },
 static const struct pci_device_id hamlyn_ids[] = {
-	CARDS(CARD_ID)
+	HAMLYN_CARDS(CARD_ID)
 	{},
 };
 MODULE_DEVICE_TABLE(pci, hamlyn_ids);

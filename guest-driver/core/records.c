@@ -3,12 +3,12 @@
 #include <linux/crc32.h>
 #include <linux/random.h>
 
-#include "core.h"
-#include "records.h"
+#include "hamlyn_core.h"
+#include "hamlyn_records.h"
 
-static_assert(RECORD_HOSTS <= BITS_PER_LONG_LONG && RECORD_PLACES <= BITS_PER_BYTE);
-static_assert(RECORD_PLACES * RECORD_PLACE_SIZE <= HAMLYN_PAGE_SIZE);
-static_assert(sizeof(struct hamlyn_record) <= RECORD_PLACE_SIZE);
+static_assert(HAMLYN_RECORD_HOSTS <= BITS_PER_LONG_LONG && HAMLYN_RECORD_PLACES <= BITS_PER_BYTE);
+static_assert(HAMLYN_RECORD_PLACES * HAMLYN_RECORD_PLACE_SIZE <= HAMLYN_PAGE_SIZE);
+static_assert(sizeof(struct hamlyn_record) <= HAMLYN_RECORD_PLACE_SIZE);
 static_assert(offsetof(struct hamlyn_record, data) % sizeof(u64) == 0);
 static_assert(sizeof_field(struct hamlyn_record, data) == HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE);
 
@@ -50,7 +50,7 @@ u32 hamlyn_record_write(struct hamlyn_records *records, struct hamlyn_record *re
 static bool record_copy(struct hamlyn_records *records, u32 host, u32 entry)
 {
 	const struct hamlyn_record *record =
-		page_address(records->in->page[host]) + entry * RECORD_PLACE_SIZE;
+		page_address(records->in->page[host]) + entry * HAMLYN_RECORD_PLACE_SIZE;
 	struct hamlyn_record *copy = &records->record[host][entry];
 	u32 length;
 
@@ -71,7 +71,7 @@ static bool record_copy(struct hamlyn_records *records, u32 host, u32 entry)
 
 static bool records_take_from(struct hamlyn_records *records, u32 host, u32 *entry)
 {
-	for (*entry = 0; *entry < RECORD_PLACES; ++*entry) {
+	for (*entry = 0; *entry < HAMLYN_RECORD_PLACES; ++*entry) {
 		if (!(records->locked[host] & BIT(*entry)) && record_copy(records, host, *entry)) {
 			records->locked[host] |= BIT(*entry);
 			return true;
@@ -90,7 +90,7 @@ bool hamlyn_records_take(struct peer_transport *transport, u32 *host, u32 *entry
 
 		*host = __ffs64(behind ?: records->news);
 		if (records_take_from(records, *host, entry)) {
-			records->turn = (*host + 1) % RECORD_HOSTS;
+			records->turn = (*host + 1) % HAMLYN_RECORD_HOSTS;
 			return true;
 		}
 		records->news &= ~BIT_ULL(*host);

@@ -6,7 +6,7 @@
 #include <linux/jiffies.h>
 #include <linux/random.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 
 /* How long an interrupt may take: a machine that is emulated may stand still for seconds. */
 #define INTERRUPT_TIMEOUT (10 * HZ)

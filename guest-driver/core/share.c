@@ -17,7 +17,7 @@
 #include <linux/sysfs.h>
 #include <linux/user_namespace.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 
 static unsigned int share = 50;
 module_param(share, uint, 0644);
@@ -219,7 +219,7 @@ int hamlyn_share_answer(struct hamlyn_file *file, void *argument)
 	struct hamlyn_share_query *query = argument;
 	unsigned int kind;
 
-	static_assert(HAMLYN_KINDS == ARRAY_SIZE(query->held));
+	static_assert(ARRAY_SIZE(query->held) == HAMLYN_KINDS);
 	if (memchr_inv(query, 0, sizeof(*query)))
 		return -EINVAL;
 	CLASS(hamlyn_entry, entry)(file);

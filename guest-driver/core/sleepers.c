@@ -15,7 +15,7 @@
  */
 #include <linux/irq.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 
 /* Armed words that an interrupt handler reads: processes decide how many there are. */
 #define SLEEPERS_BATCH 64
@@ -45,8 +45,8 @@ static bool vector_is_near(const struct hamlyn_vector *vector)
  */
 static struct hamlyn_vector *sleepers_vector(struct hamlyn_card *card)
 {
-	unsigned int first = card->next_vector++, number = card->vectors - FIRST_VECTOR, i;
-	struct hamlyn_vector *vectors = &card->vector[FIRST_VECTOR];
+	unsigned int first = card->next_vector++, number = card->vectors - HAMLYN_FIRST_VECTOR, i;
+	struct hamlyn_vector *vectors = &card->vector[HAMLYN_FIRST_VECTOR];
 
 	for (i = 0; i < number; i++) {
 		if (vector_is_near(&vectors[(first + i) % number]))

@@ -6,7 +6,7 @@
  */
 #include <linux/sysfs.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 
 /* Anybody may read, in as many threads as he likes: one of them at a time wants a card's lock. */
 static DEFINE_MUTEX(readers);

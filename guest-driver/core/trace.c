@@ -2,7 +2,7 @@
 /*
  * Where the tracepoints of hamlyn_trace.h live.
  */
-#include "core.h"
+#include "hamlyn_core.h"
 
 #define CREATE_TRACE_POINTS
 #include "hamlyn_trace.h"

@@ -10,7 +10,7 @@
  */
 #include <linux/hrtimer.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 
 void hamlyn_waiters_init(struct hamlyn_waiters *waiters, struct hamlyn_file *file,
 			 const struct hamlyn_expected *expected)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Banks: address registers and entries of programs that are a process'. Its connections have windows of them,
- * which may overlap and nest as it likes (section 2).
+ * Banks: address registers and entries of programs that are a process'. Its connections have
+ * windows of them, which may overlap and nest as it likes (section 2).
  */
 #include <linux/bitmap.h>
 
@@ -29,13 +29,15 @@ static void bank_free(struct kref *users)
 DEFINE_FREE(bank_put, struct dart_bank_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
 
-/* How much of a share it is: as many registers as there would be for its entries if all had alike. */
+/*
+ * How much of a share it is: as many registers as there would be for its entries if all had alike.
+ */
 static u32 bank_count(const struct dart_bank_object *bank)
 {
 	const struct dart_query *limits = dart_limits(bank->object.file->card);
 	u64 entries = (u64)bank->entries * limits->registers;
 
-	return max(bank->registers, (u32)DIV_ROUND_UP_ULL(entries, limits->program));
+	return max_t(u32, bank->registers, DIV_ROUND_UP_ULL(entries, limits->program));
 }
 
 /* Takes a run of what a map says is free. */
@@ -68,8 +70,8 @@ static int bank_clear(const struct dart_bank_object *bank)
 	}
 	for (done = 0; done < bank->entries && !ret; done += program.count) {
 		program.count = min(bank->entries - done, DART_MAX_VALUES);
-		ret = hamlyn_command(card, DART_COMMAND_SET_PROGRAM, bank->first_entry + done, &program,
-				     sizeof(program));
+		ret = hamlyn_command(card, DART_COMMAND_SET_PROGRAM, bank->first_entry + done,
+				     &program, sizeof(program));
 	}
 	return ret;
 }
@@ -89,7 +91,8 @@ static int bank_take_all(struct dart_bank_object *bank)
 	struct dart_parts *parts = dart_parts(card);
 	int ret;
 
-	ret = bank_take(parts->registers, limits->registers, bank->registers, &bank->first_register);
+	ret = bank_take(parts->registers, limits->registers, bank->registers,
+			&bank->first_register);
 	if (ret)
 		return ret;
 	ret = bank_take(parts->entries, limits->program, bank->entries, &bank->first_entry);

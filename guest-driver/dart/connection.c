@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Connections (section 3): ends of paths to other hosts. Each has a page of the card, by which its owner
- * sends, and memory in which the card says how it fares. What its other end must have to reach it is
- * its key, which the owner gives to whom it likes.
+ * Connections (section 3): ends of paths to other hosts. Each has a page of the card, by which its
+ * owner sends, and memory in which the card says how it fares. What its other end must have to
+ * reach it is its key, which the owner gives to whom it likes.
  */
 #include <linux/random.h>
 
@@ -76,7 +76,8 @@ static const struct hamlyn_expected connection_exceptions = {
 /* None: it is not the file's. The card's lock is held. */
 static struct dart_connection_object *connection_find(struct hamlyn_file *file, u32 index)
 {
-	struct dart_connection_object *connection = xa_load(&dart_parts(file->card)->connections, index);
+	struct dart_connection_object *connection =
+		xa_load(&dart_parts(file->card)->connections, index);
 
 	return connection && connection->object.file == file ? connection : NULL;
 }
@@ -257,7 +258,9 @@ static void connection_close(struct card_object *object)
 	hamlyn_object_leave(object);
 }
 
-/* The card can no longer reach the memory; waiters, mappings and a thread may keep it for longer. */
+/*
+ * The card can no longer reach the memory; waiters, mappings and a thread may keep it for longer.
+ */
 static void connection_release(struct card_object *object)
 {
 	struct dart_connection_object *connection = connection_of(object);
@@ -322,7 +325,8 @@ int dart_connect(struct hamlyn_file *file, void *argument)
 	/* Once, whatever the card says: there is one farewell. */
 	if (connection->farewell)
 		return -EBUSY;
-	ret = hamlyn_command(file->card, DART_COMMAND_CONNECT, peer->connection, &body, sizeof(body));
+	ret = hamlyn_command(file->card, DART_COMMAND_CONNECT, peer->connection, &body,
+			     sizeof(body));
 	if (ret)
 		return ret;
 	farewell->host = connection->host;
@@ -387,8 +391,11 @@ static void connection_gone(struct dart_connection_object *connection)
 			       &body, sizeof(body));
 }
 
-/* Another host's driver says something. It is not believed but checked: who has the key may say it. */
-void dart_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire, const u8 *data)
+/*
+ * Another host's driver says something. It is not believed but checked: who has the key may say it.
+ */
+void dart_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+		  const u8 *data)
 {
 	struct dart_connection_object *connection;
 	u64 key;
@@ -422,7 +429,8 @@ void dart_lost(struct hamlyn_card *card, u32 host)
 			connection_gone(connection);
 }
 
-static int connection_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
+static int connection_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
+			   u64 size)
 {
 	const struct dart_connection_object *connection = connection_of(object);
 

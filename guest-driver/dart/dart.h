@@ -13,19 +13,19 @@
  *   fifo.c        what the card has, and whom that wakes
  *   transport.c   how operating systems reach each other
  *
- * The card's lock guards all of it, but for what the card is told of pages: that has a lock of its own,
- * dart_parts.translations, below it and below processes' mmap_lock. The kernel may take memory back, and
- * wait for that lock, wherever somebody takes memory; so nobody does with it held.
+ * The card's lock guards all of it, but for what the card is told of pages: that has a lock of its
+ * own, dart_parts.translations, below it and below processes' mmap_lock. The kernel may take memory
+ * back, and wait for that lock, wherever somebody takes memory; so nobody does with it held.
  */
 #ifndef _DART_H
 #define _DART_H
 
 #include <linux/mmu_notifier.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 #include "dart_card.h"
 #include "dart_uapi.h"
-#include "transport.h"
+#include "hamlyn_transport.h"
 
 #define DART_HOSTS HAMLYN_WELL_KNOWN_SLOTS
 static_assert(DART_HOSTS == DART_FIRST_CONNECTION);
@@ -76,7 +76,10 @@ struct dart_endpoint_object {
 	u64 length;
 	/* Connections that name it. */
 	u32 connections;
-	/* Pages that the card may know: by number, the oldest first, and how many; whether it may be told of any. */
+	/*
+	 * Pages that the card may know: by number, the oldest first, and how many; whether it may
+	 * be told of any.
+	 */
 	struct xarray frames;
 	struct list_head by_age;
 	u32 count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Endpoints (section 3): regions of a process' virtual memory, of which nothing is pinned and nothing need be
- * there. Where its pages are the card asks (miss.c).
+ * Endpoints (section 3): regions of a process' virtual memory, of which nothing is pinned and
+ * nothing need be there. Where its pages are the card asks (miss.c).
  */
 #include "dart.h"
 
@@ -67,12 +67,14 @@ static int endpoint_open(struct dart_endpoint_object *endpoint)
 	struct dart_open_endpoint body = { .base = endpoint->address, .length = endpoint->length };
 	int ret;
 
-	ret = hamlyn_share_take_some(file->share, DART_SHARE_CONNECTIONS, endpoint_count(file->card),
+	ret = hamlyn_share_take_some(file->share, DART_SHARE_CONNECTIONS,
+				     endpoint_count(file->card),
 				     file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc(&parts->endpoints, &endpoint->object.index, endpoint,
-		       XA_LIMIT(DART_OWN_ENDPOINTS, dart_limits(file->card)->endpoints - 1), GFP_KERNEL);
+		       XA_LIMIT(DART_OWN_ENDPOINTS, dart_limits(file->card)->endpoints - 1),
+		       GFP_KERNEL);
 	if (ret) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
@@ -167,7 +169,10 @@ int dart_endpoint_close(struct hamlyn_file *file, void *argument)
 	return endpoint_end(file, object->index);
 }
 
-/* If another thread has guessed its number and opened a connection with it, it stays until the file ends. */
+/*
+ * If another thread has guessed its number and opened a connection with it, it stays until the file
+ * ends.
+ */
 void dart_endpoint_undo(struct hamlyn_file *file, void *argument)
 {
 	const struct dart_endpoint *answer = argument;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the other end of a connection is told when this one ends. If there is no room to say it now it is said
- * later. It has the other end's key, so that no later connection with that number takes it for its own.
+ * What the other end of a connection is told when this one ends. If there is no room to say it now
+ * it is said later. It has the other end's key, so that no later connection with that number takes
+ * it for its own.
  */
 #include "dart.h"
 
@@ -53,7 +54,10 @@ static void farewells_again(struct hamlyn_card *card)
 	queue_delayed_work(system_freezable_wq, &dart_parts(card)->tell, AGAIN);
 }
 
-/* The connection is closed: its other end is told. True: later, and one of the user's share goes back with it. */
+/*
+ * The connection is closed: its other end is told. True: later, and one of the user's share goes
+ * back with it.
+ */
 bool dart_farewell_say(struct dart_connection_object *connection)
 {
 	struct dart_farewell *farewell = farewell_take(connection);

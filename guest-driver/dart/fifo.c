@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The FIFO: the card says which connections wait for pages, and which queues and connections have something
- * for who sleeps there. The thread of the interrupt looks after them.
+ * The FIFO: the card says which connections wait for pages, and which queues and connections have
+ * something for who sleeps there. The thread of the interrupt looks after them.
  */
 #include "dart.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Misses (section 3): a message waits for pages of its endpoint. A thread finds them, for each connection
- * by itself, as that may take as long as the process' own touch would: others go on.
+ * Misses (section 3): a message waits for pages of its endpoint. A thread finds them, for each
+ * connection by itself, as that may take as long as the process' own touch would: others go on.
  */
 #include "dart.h"
 
@@ -19,7 +19,9 @@ void dart_misses_unload(void)
 	destroy_workqueue(misses_threads);
 }
 
-/* What a connection waits for, and its endpoint, held for the caller. None: it waits for nothing. */
+/*
+ * What a connection waits for, and its endpoint, held for the caller. None: it waits for nothing.
+ */
 static struct dart_endpoint_object *misses_read(struct dart_connection_object *connection,
 						struct dart_misses *misses)
 {

@@ -57,7 +57,8 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 				       DART_FIRST_CONNECTION + 1, MAX_CONNECTIONS) ?:
 	       hamlyn_card_check_limit(card, "endpoints", query->endpoints, DART_OWN_ENDPOINTS + 1,
 				       MAX_OBJECTS) ?:
-	       hamlyn_card_check_limit(card, "address registers", query->registers, 1, MAX_OBJECTS) ?:
+	       hamlyn_card_check_limit(card, "address registers", query->registers, 1,
+				       MAX_OBJECTS) ?:
 	       hamlyn_card_check_limit(card, "program entries", query->program, 1, MAX_OBJECTS) ?:
 	       hamlyn_card_check_limit(card, "queues", query->queues, 1, MAX_CONNECTIONS) ?:
 	       hamlyn_card_check_limit(card, "translations", query->tlb, 1, MAX_OBJECTS) ?:
@@ -180,7 +181,7 @@ static const struct card_kind * const kinds[] = {
 	[DART_KIND_BANK] = &dart_bank_kind,
 	[DART_KIND_ENDPOINT] = &dart_endpoint_kind,
 };
-static_assert(ARRAY_SIZE(kinds) <= CARD_KINDS);
+static_assert(ARRAY_SIZE(kinds) <= HAMLYN_CARD_KINDS);
 
 const struct card_ops dart_card_ops = {
 	.model = DART_MODEL,

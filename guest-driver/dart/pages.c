@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where the pages of endpoints are (section 3). None is pinned: the card is told of a page when it asks,
- * and before the kernel uses the page for something else it is told that the page is there no more.
+ * Where the pages of endpoints are (section 3). None is pinned: the card is told of a page when it
+ * asks, and before the kernel uses the page for something else it is told that the page is there no
+ * more.
  *
- * A page is looked up without any lock, as it may have to be brought in. If the kernel takes memory of the
- * endpoint back meanwhile, which the notifier's number says, it is looked up again; the card is told with
- * the lock held, which the kernel's callback takes as well. So the card knows no page that is not there.
+ * A page is looked up without any lock, as it may have to be brought in. If the kernel takes memory
+ * of the endpoint back meanwhile, which the notifier's number says, it is looked up again; the card
+ * is told with the lock held, which the kernel's callback takes as well. So the card knows no page
+ * that is not there.
  *
  * The lock is taken where memory is taken back, so nobody takes memory with it held.
  */
@@ -72,8 +74,8 @@ static void tell_invalidate(const struct dart_endpoint_object *endpoint, u64 fir
 }
 
 /*
- * The card does not know it any more, and it is on no list. The lock is held, or the kernel waits for us to
- * change the page: so it is still the process'.
+ * The card does not know it any more, and it is on no list. The lock is held, or the kernel waits
+ * for us to change the page: so it is still the process'.
  */
 static void frame_free(struct hamlyn_card *card, struct dart_frame *frame)
 {
@@ -164,8 +166,8 @@ static bool pages_drop_next(struct dart_endpoint_object *endpoint)
 }
 
 /*
- * The endpoint is closed: nothing of it is mapped any more, and nothing will be. A thread that still
- * looks for a page keeps the endpoint, perhaps for long, but neither the card nor its driver.
+ * The endpoint is closed: nothing of it is mapped any more, and nothing will be. A thread that
+ * still looks for a page keeps the endpoint, perhaps for long, but neither the card nor its driver.
  */
 void dart_pages_drop(struct dart_endpoint_object *endpoint)
 {
@@ -208,7 +210,10 @@ static void page_tell_none(struct dart_endpoint_object *endpoint, u64 number, bo
 	tell_fill(endpoint, number, DART_FRAME_NONE | (writes ? DART_FRAME_WRITABLE : 0));
 }
 
-/* What there is of a page, without bringing it in. -EBUSY: it changes. The process' mmap_lock is held. */
+/*
+ * What there is of a page, without bringing it in. -EBUSY: it changes. The process' mmap_lock is
+ * held.
+ */
 static int page_snapshot(struct dart_endpoint_object *endpoint, u64 number, unsigned long sequence,
 			 unsigned long *found)
 {
@@ -233,7 +238,10 @@ static bool page_serves(unsigned long found, bool writes)
 	return found & HMM_PFN_VALID && (!writes || found & HMM_PFN_WRITE);
 }
 
-/* Whether a miss may bring a page in: not one that another process would have to provide, nor without limit. */
+/*
+ * Whether a miss may bring a page in: not one that another process would have to provide, nor
+ * without limit.
+ */
 static bool page_may_fault(struct mm_struct *mm, unsigned long address)
 {
 	struct vm_area_struct *area = vma_lookup(mm, address);
@@ -243,9 +251,10 @@ static bool page_may_fault(struct mm_struct *mm, unsigned long address)
 }
 
 /*
- * Brings the page in, as a touch of the process' would; mmap_lock is given up while that takes long. If
- * there is none the card is told so, -ENOENT: before the process can put memory there, as nobody is told
- * of that. Else a message which is sent after that could be taken for one that has nowhere to go.
+ * Brings the page in, as a touch of the process' would; mmap_lock is given up while that takes
+ * long. If there is none the card is told so, -ENOENT: before the process can put memory there, as
+ * nobody is told of that. Else a message which is sent after that could be taken for one that has
+ * nowhere to go.
  */
 static int page_fault(struct dart_endpoint_object *endpoint, u64 number, bool writes,
 		      unsigned long *found, unsigned long *sequence)
@@ -275,8 +284,8 @@ static int page_fault(struct dart_endpoint_object *endpoint, u64 number, bool wr
 }
 
 /*
- * Makes room for a page, in the place of the one that was found before if there is one: what the card
- * knows of that it forgets before it is free.
+ * Makes room for a page, in the place of the one that was found before if there is one: what the
+ * card knows of that it forgets before it is free.
  */
 static void frames_make_room(struct dart_endpoint_object *endpoint, u64 number)
 {
@@ -375,8 +384,8 @@ static bool page_is_inside(const struct dart_endpoint_object *endpoint, u64 numb
 }
 
 /*
- * Tells the card where a page is, or that there is none: of a process that has ended, or that has nothing
- * there, or nothing that it may write to. No lock is held.
+ * Tells the card where a page is, or that there is none: of a process that has ended, or that has
+ * nothing there, or nothing that it may write to. No lock is held.
  */
 void dart_page_find(struct dart_endpoint_object *endpoint, u64 number, bool writes)
 {

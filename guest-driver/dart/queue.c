@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Queues (sections 1 and 2): what messages tell, as records in memory that the card writes and the owner takes
- * without a call. The driver looks there only for who sleeps, and believes nothing of what is there: it
- * is the owner's memory, too.
+ * Queues (sections 1 and 2): what messages tell, as records in memory that the card writes and the
+ * owner takes without a call. The driver looks there only for who sleeps, and believes nothing of
+ * what is there: it is the owner's memory, too.
  */
 #include "dart.h"
 
@@ -61,7 +61,8 @@ bool dart_queue_is(struct hamlyn_file *file, u32 index)
 
 static void queue_free(struct kref *users)
 {
-	struct dart_queue_object *queue = container_of(users, struct dart_queue_object, object.users);
+	struct dart_queue_object *queue =
+		container_of(users, struct dart_queue_object, object.users);
 
 	hamlyn_pages_free(queue->memory);
 	kfree(queue);
@@ -71,9 +72,11 @@ DEFINE_FREE(queue_put, struct dart_queue_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
 
 /* A queue that the card does not know yet. */
-static struct dart_queue_object *queue_alloc(struct hamlyn_file *file, const struct dart_queue *argument)
+static struct dart_queue_object *queue_alloc(struct hamlyn_file *file,
+					     const struct dart_queue *argument)
 {
-	struct dart_queue_object *queue __free(queue_put) = kzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
+	struct dart_queue_object *queue __free(queue_put) =
+		kzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
 	struct hamlyn_pages *memory;
 	int ret;
 
@@ -240,7 +243,9 @@ static __poll_t queue_poll(struct card_object *object)
 	struct dart_queue_object *queue = queue_of(object);
 	const u32 *taken = page_address(queue->memory->page[0]) + DART_QUEUE_TAKEN;
 
-	return hamlyn_waiters_ready(&queue->sleepers, READ_ONCE(*taken)) ? EPOLLIN | EPOLLRDNORM : 0;
+	return hamlyn_waiters_ready(&queue->sleepers, READ_ONCE(*taken)) ?
+		       EPOLLIN | EPOLLRDNORM :
+		       0;
 }
 
 static int queue_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How operating systems reach each other: each has a connection with every other host, by which it writes
- * records (core/records.h) to its page of that one's endpoint; the card tells that it was written to.
+ * How operating systems reach each other: each has a connection with every other host, by which it
+ * writes records (core/hamlyn_records.h) to its page of that one's endpoint; the card tells that it
+ * was written to.
  */
 #include "dart.h"
-#include "records.h"
+#include "hamlyn_records.h"
 
-static_assert(DART_HOSTS == RECORD_HOSTS);
+static_assert(DART_HOSTS == HAMLYN_RECORD_HOSTS);
 /* Places for what is sent to a host, behind the pages of what hosts have written. */
-#define SENDS (HAMLYN_PAGE_SIZE / RECORD_PLACE_SIZE)
+#define SENDS (HAMLYN_PAGE_SIZE / HAMLYN_RECORD_PLACE_SIZE)
 static_assert(!(SENDS & (SENDS - 1)) && SENDS <= DART_MAX_SENDS);
 static_assert(DART_HOSTS * DART_STATE_SIZE <= HAMLYN_PAGE_SIZE);
 
@@ -33,7 +34,8 @@ static struct dart_own *own_of(struct peer_transport *transport)
 /* How many of what was sent to a host the card does not need any more. */
 static u32 own_left(const struct dart_own *own, u32 host)
 {
-	const u32 *left = page_address(own->states->page[0]) + host * DART_STATE_SIZE + DART_STATE_LEFT;
+	const u32 *left =
+		page_address(own->states->page[0]) + host * DART_STATE_SIZE + DART_STATE_LEFT;
 	u32 seen = READ_ONCE(*left);
 
 	dma_rmb(); /* It was read before it had left. */
@@ -44,17 +46,17 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 		     const struct hamlyn_wire *wire, const void *data, u32 length)
 {
 	struct dart_own *own = own_of(transport);
-	u32 place = own->sent[host] % SENDS * RECORD_PLACE_SIZE, page = DART_HOSTS + host;
+	u32 place = own->sent[host] % SENDS * HAMLYN_RECORD_PLACE_SIZE, page = DART_HOSTS + host;
 	void __iomem *registers = dart_parts(own->card)->pages + host * DART_PAGE_SIZE;
 	u32 bytes;
 
 	if (own->sent[host] - own_left(own, host) >= SENDS)
 		return false;
-	bytes = hamlyn_record_write(&own->records, page_address(own->memory->page[page]) + place, wire,
-				    data, length);
+	bytes = hamlyn_record_write(&own->records, page_address(own->memory->page[page]) + place,
+				    wire, data, length);
 	own->sent[host]++;
 	writeq(DART_MAIN_WRITE_MULTIPLE, registers + DART_SEND_CONTROL);
-	writeq((u64)own->card->host * HAMLYN_PAGE_SIZE + entry * RECORD_PLACE_SIZE,
+	writeq((u64)own->card->host * HAMLYN_PAGE_SIZE + entry * HAMLYN_RECORD_PLACE_SIZE,
 	       registers + DART_SEND_OPERAND);
 	writeq((u64)page * HAMLYN_PAGE_SIZE + place, registers + DART_SEND_OFFSET);
 	writel(bytes, registers + DART_SEND_LENGTH);
@@ -221,7 +223,10 @@ static int own_prepare(struct dart_own *own)
 	       own_memory(own, 2 * DART_HOSTS * HAMLYN_PAGE_SIZE, &own->memory);
 }
 
-/* The card has been started. Without this nobody can sleep, no page be found, and no other host be reached. */
+/*
+ * The card has been started. Without this nobody can sleep, no page be found, and no other host be
+ * reached.
+ */
 void dart_own_start(struct hamlyn_card *card)
 {
 	struct dart_own *own = dart_parts(card)->own;

@@ -3,7 +3,7 @@
 #ifndef _ECHO_H
 #define _ECHO_H
 
-#include "core.h"
+#include "hamlyn_core.h"
 #include "echo_card.h"
 #include "echo_uapi.h"
 

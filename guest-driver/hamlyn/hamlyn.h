@@ -5,7 +5,7 @@
 #ifndef _HAMLYN_H
 #define _HAMLYN_H
 
-#include "core.h"
+#include "hamlyn_core.h"
 #include "hamlyn_card.h"
 #include "hamlyn_uapi.h"
 
@@ -24,7 +24,10 @@ enum { HAMLYN_KIND_SLOT, HAMLYN_KIND_TERMINUS, HAMLYN_KIND_QUEUE, HAMLYN_KIND_EX
 struct hamlyn_parts {
 	struct hamlyn_card card;
 
-	/* BAR 2: the termini's windows, and behind them the control areas: first queues', then termini's. */
+	/*
+	 * BAR 2: the termini's windows, and behind them the control areas: first queues', then
+	 * termini's.
+	 */
 	void __iomem *memory;
 	void __iomem *control;
 	u32 terminus_control;

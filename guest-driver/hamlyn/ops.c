@@ -35,7 +35,9 @@ static void ops_free(struct hamlyn_card *card)
 	hamlyn_wellknown_free(card);
 }
 
-/* Cards of this version and later have one memory for all objects, and registers that describe it. */
+/*
+ * Cards of this version and later have one memory for all objects, and registers that describe it.
+ */
 #define ABI_SRAM 0x00020006
 
 static_assert(sizeof(struct hamlyn_sram_query) <= sizeof(((struct hamlyn_query *)0)->card));
@@ -66,7 +68,10 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 	       hamlyn_card_check_limit(card, "notification queues", limits->queues, 1, MAX_OBJECTS);
 }
 
-/* Windows and doorbells are for processes; the driver reaches windows, and the control areas behind them. */
+/*
+ * Windows and doorbells are for processes; the driver reaches windows, and the control areas behind
+ * them.
+ */
 static int ops_map(struct hamlyn_card *card)
 {
 	struct hamlyn_parts *parts = hamlyn_parts(card);
@@ -188,7 +193,7 @@ static const struct card_kind * const kinds[] = {
 	[HAMLYN_KIND_QUEUE] = &hamlyn_queue_kind,
 	[HAMLYN_KIND_EXPRESS] = &hamlyn_express_kind,
 };
-static_assert(ARRAY_SIZE(kinds) <= CARD_KINDS);
+static_assert(ARRAY_SIZE(kinds) <= HAMLYN_CARD_KINDS);
 
 const struct card_ops hamlyn_card_ops = {
 	.model = HAMLYN_MODEL_HAMLYN,

@@ -8,7 +8,7 @@
  * entries than there can be messages, so it is never overrun.
  */
 #include "hamlyn.h"
-#include "transport.h"
+#include "hamlyn_transport.h"
 
 #define WELLKNOWN_PLACES HAMLYN_WELL_KNOWN_PLACES
 #define WELLKNOWN_ENTRIES (2 * WELLKNOWN_PLACES)
@@ -47,7 +47,9 @@ static struct hamlyn_wellknown *wellknown_of(struct peer_transport *transport)
 	return container_of(transport, struct hamlyn_wellknown, transport);
 }
 
-/* Whether the card has memory for the driver's own objects and for one of each kind for processes. */
+/*
+ * Whether the card has memory for the driver's own objects and for one of each kind for processes.
+ */
 static bool wellknown_fits(const struct hamlyn_query *limits)
 {
 	const struct hamlyn_sram_query *sram = (const void *)limits->card;

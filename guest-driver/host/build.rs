@@ -13,10 +13,10 @@ fn main() {
     let mut build = cc::Build::new();
     build.files(KERNEL.map(|file| driver.join("kernel").join(file)));
     build.files(SHIM.map(|file| here.join("shim").join(file)));
-    // The shim's headers are found before the system's of the same names. Of the core, share.h alone is included.
+    // The shim's headers are found before the system's of the same names. Of the core, hamlyn_share.h alone is included.
     build.includes([here.join("shim"), driver.join("kernel"), driver.join("core"), driver.join("include")]);
     for read in
-        [here.join("shim"), driver.join("kernel"), driver.join("core/share.h"), driver.join("include")]
+        [here.join("shim"), driver.join("kernel"), driver.join("core/hamlyn_share.h"), driver.join("include")]
     {
         println!("cargo::rerun-if-changed={}", read.display());
     }

@@ -14,8 +14,9 @@
 /*
  * Apertures (section 3.2): what a descriptor says, and what an aperture allows.
  *
- * The paper's card gave no protection on the receive path, and wanted contiguous memory; this is what its future revisions were to mend.
- * An aperture is a list of pages, with a bound in bytes. Each packet for it carries its number and key, and the receiving card looks at both.
+ * The paper's card gave no protection on the receive path, and wanted contiguous memory; this is
+ * what its future revisions were to mend. An aperture is a list of pages, with a bound in bytes.
+ * Each packet for it carries its number and key, and the receiving card looks at both.
  */
 
 /* An aperture that others may read. */
@@ -24,13 +25,22 @@
 /* An aperture that others may write to. */
 #define CLAN_APERTURE_WRITE 2
 
-/* An aperture that only operating systems may reach: packets of privileged endpoints and windows alone. */
+/*
+ * An aperture that only operating systems may reach: packets of privileged endpoints and windows
+ * alone.
+ */
 #define CLAN_APERTURE_PRIVILEGED 4
 
-/* An aperture with a part of CLAN_PART bytes for each host: byte 0 of what host h reaches is byte h * CLAN_PART. */
+/*
+ * An aperture with a part of CLAN_PART bytes for each host: byte 0 of what host h reaches is byte h
+ * * CLAN_PART.
+ */
 #define CLAN_APERTURE_PARTS 8
 
-/* An aperture that is a member of a group, under the group's key: it takes what is written to the group. */
+/*
+ * An aperture that is a member of a group, under the group's key: it takes what is written to the
+ * group.
+ */
 #define CLAN_APERTURE_GROUP 16
 
 /* Bytes of a host's part of an aperture with CLAN_APERTURE_PARTS. */
@@ -39,37 +49,54 @@
 /* How many groups there are: multicast goes to each host with a member (section 2.5). */
 #define CLAN_GROUPS 64
 
-/* As the host of a descriptor: this plus the number of a group. Such an aperture is written to, and never read; its number is 0. */
+/*
+ * As the host of a descriptor: this plus the number of a group. Such an aperture is written to, and
+ * never read; its number is 0.
+ */
 #define CLAN_GROUP_HOST 0xff00
 
 /*
  * The CLAN card's operations, beside those that all cards have (command).
  *
- * Objects have an *owner*, a number of the driver's: one object may use another only if it has the same owner.
+ * Objects have an *owner*, a number of the driver's: one object may use another only if it has the
+ * same owner.
  */
 
 /* Open an aperture: index is its number. Body: clan_open_aperture. */
 #define CLAN_COMMAND_OPEN_APERTURE 1
 
-/* Close an aperture. When it is answered nothing reaches its memory any more. Tripwires that watch it are disabled. */
+/*
+ * Close an aperture. When it is answered nothing reaches its memory any more. Tripwires that watch
+ * it are disabled.
+ */
 #define CLAN_COMMAND_CLOSE_APERTURE 2
 
 /* Open a window: index is its first page. Body: clan_open_window. */
 #define CLAN_COMMAND_OPEN_WINDOW 3
 
-/* Close the window whose first page is index. What was stored before still goes; loads that wait read as ones. */
+/*
+ * Close the window whose first page is index. What was stored before still goes; loads that wait
+ * read as ones.
+ */
 #define CLAN_COMMAND_CLOSE_WINDOW 4
 
-/* Open an endpoint: index is its number. Body: clan_open_endpoint. The driver has made its memory zero. */
+/*
+ * Open an endpoint: index is its number. Body: clan_open_endpoint. The driver has made its memory
+ * zero.
+ */
 #define CLAN_COMMAND_OPEN_ENDPOINT 5
 
 /*
- * Close an endpoint. When it is answered nothing is written to its memory any more; its requests have ended, wherever they were, and
- * its Tripwires are disabled. Its windows must have been closed before: else it is refused as in use.
+ * Close an endpoint. When it is answered nothing is written to its memory any more; its requests
+ * have ended, wherever they were, and its Tripwires are disabled. Its windows must have been closed
+ * before: else it is refused as in use.
  */
 #define CLAN_COMMAND_CLOSE_ENDPOINT 6
 
-/* Open an event queue: index is its number. Body: clan_open_events. The driver has made its memory zero. */
+/*
+ * Open an event queue: index is its number. Body: clan_open_events. The driver has made its memory
+ * zero.
+ */
 #define CLAN_COMMAND_OPEN_EVENTS 7
 
 /* Close an event queue. Endpoints whose events went there have none from then on. */
@@ -82,15 +109,17 @@
 #define CLAN_COMMAND_CLOSE_FIFO 12
 
 /*
- * Say where an endpoint's events go from now on: index is the endpoint. Body: clan_set_events. Refused as in use as long as records
- * that other endpoints have left in the queue take the room.
+ * Say where an endpoint's events go from now on: index is the endpoint. Body: clan_set_events.
+ * Refused as in use as long as records that other endpoints have left in the queue take the room.
  */
 #define CLAN_COMMAND_SET_EVENTS 13
 
 /* Instead of an event queue's number: none. */
 #define CLAN_NO_EVENTS 0xffffffff
 
-/* In clan_open_window.flags and clan_open_endpoint.flags: what it sends is an operating system's. */
+/*
+ * In clan_open_window.flags and clan_open_endpoint.flags: what it sends is an operating system's.
+ */
 #define CLAN_PRIVILEGED 1
 
 /* Body of CLAN_COMMAND_OPEN_APERTURE. */
@@ -103,7 +132,10 @@ struct clan_open_aperture {
 	__u32 owner;
 	/* CLAN_APERTURE_*, any of them. */
 	__u32 flags;
-	/* With CLAN_APERTURE_GROUP: which group, of which there is no other member at this host. Else zero. */
+	/*
+	 * With CLAN_APERTURE_GROUP: which group, of which there is no other member at this host.
+	 * Else zero.
+	 */
 	__u32 group;
 	/* Zero. */
 	__u32 reserved;
@@ -135,13 +167,17 @@ struct clan_open_endpoint {
 	__u32 owner;
 	/* How many Tripwires it has, 0 to CLAN_MAX_TRIPWIRES. */
 	__u32 tripwires;
-	/* How many requests its queue has room for, CLAN_MIN_REQUESTS to CLAN_MAX_REQUESTS, a power of two. */
+	/*
+	 * How many requests its queue has room for, CLAN_MIN_REQUESTS to CLAN_MAX_REQUESTS, a power
+	 * of two.
+	 */
 	__u32 requests;
 	/* The event queue that its events go to, of the same owner, or CLAN_NO_EVENTS. */
 	__u32 events;
 	/*
-	 * CLAN_PRIVILEGED or 0. The requests of a privileged endpoint do not wait for a host: each write is done once the card has
-	 * its bytes, and fails as timed out if too many wait for that host.
+	 * CLAN_PRIVILEGED or 0. The requests of a privileged endpoint do not wait for a host: each
+	 * write is done once the card has its bytes, and fails as timed out if too many wait for
+	 * that host.
 	 */
 	__u32 flags;
 	/* An endpoint of the same owner that hears of its faults, or 0: it does itself. */
@@ -162,7 +198,10 @@ struct clan_open_events {
 struct clan_open_fifo {
 	/* records of clan_fifo_record, all zero. */
 	struct hamlyn_area area;
-	/* Records, a power of two, at least as many as there are endpoints, event queues and Tripwires and at most CLAN_MAX_FIFO. */
+	/*
+	 * Records, a power of two, at least as many as there are endpoints, event queues and
+	 * Tripwires and at most CLAN_MAX_FIFO.
+	 */
 	__u32 records;
 	/* Zero. */
 	__u32 reserved;
@@ -177,15 +216,18 @@ struct clan_set_events {
 };
 
 /*
- * The DMA engine's requests (section 3.4): a queue for each endpoint, in memory that its owner has mapped.
+ * The DMA engine's requests (section 3.4): a queue for each endpoint, in memory that its owner has
+ * mapped.
  *
- * The owner writes request n at n modulo the queue's size, then the count to CLAN_STATE_PUT, issues a full barrier, and looks at
- * CLAN_STATE_IDLE: if that is 1 he stores to CLAN_ENDPOINT_GO. While the queue is not empty he needs to
- * tell nobody. The engine serves the endpoints that have requests in turn, a packet for each. Requests of one endpoint are carried out in
- * their order, and their results are written, then CLAN_STATE_DONE.
+ * The owner writes request n at n modulo the queue's size, then the count to CLAN_STATE_PUT, issues
+ * a full barrier, and looks at CLAN_STATE_IDLE: if that is 1 he stores to CLAN_ENDPOINT_GO. While
+ * the queue is not empty he needs to tell nobody. The engine serves the endpoints that have
+ * requests in turn, a packet for each. Requests of one endpoint are carried out in their order, and
+ * their results are written, then CLAN_STATE_DONE.
  *
- * A write has ended when its last packet has left; the other host has not said that it arrived. What it refuses is a fault. A read has ended when
- * its data has come, and then all that the endpoint wrote to that host before has arrived.
+ * A write has ended when its last packet has left; the other host has not said that it arrived.
+ * What it refuses is a fault. A read has ended when its data has come, and then all that the
+ * endpoint wrote to that host before has arrived.
  */
 
 /* The fewest requests of a queue. */
@@ -209,7 +251,10 @@ struct clan_set_events {
 /* The next request belongs to this one: if this fails, that is skipped. */
 #define CLAN_DMA_CHAIN 1
 
-/* When it has ended, whatever came of it, that is an event of the endpoint, and CLAN_BIT_DMA is set. */
+/*
+ * When it has ended, whatever came of it, that is an event of the endpoint, and CLAN_BIT_DMA is
+ * set.
+ */
 #define CLAN_DMA_NOTIFY 2
 
 /* Result: not ended yet. */
@@ -265,7 +310,8 @@ struct clan_request {
 /*
  * An endpoint (section 3.1): Tripwires, a queue of DMA requests, and a queue of messages.
  *
- * Its page of BAR 2 is what its owner tells the card, by stores of natural alignment; all loads from there say 0:
+ * Its page of BAR 2 is what its owner tells the card, by stores of natural alignment; all loads
+ * from there say 0:
  *
  * | offset | what |
  * |---|---|
@@ -274,27 +320,31 @@ struct clan_request {
  * | CLAN_ENDPOINT_USE | another use of the endpoint begins |
  * | CLAN_ENDPOINT_INTEREST | which events the owner wants |
  *
- * Its memory is a page that its owner has mapped, with the words below, and behind it the DMA requests. Card and owner both write there, each
- * words of his own.
+ * Its memory is a page that its owner has mapped, with the words below, and behind it the DMA
+ * requests. Card and owner both write there, each words of his own.
  *
- * What has happened is a bitmap (section 3.3) of CLAN_BITS bits. Bit i is set while bit i of CLAN_STATE_BITS, which the card
- * stores, differs from bit i of CLAN_STATE_CLEARED, which the owner stores. The card sets a bit that is not set by inverting its own;
- * the owner clears one by copying the card's to its own, with a full barrier before it looks at what the bit stands for. So neither side
- * needs an operation that is atomic for the other: a machine with a single emulated processor has none.
+ * What has happened is a bitmap (section 3.3) of CLAN_BITS bits. Bit i is set while bit i of
+ * CLAN_STATE_BITS, which the card stores, differs from bit i of CLAN_STATE_CLEARED, which the owner
+ * stores. The card sets a bit that is not set by inverting its own; the owner clears one by copying
+ * the card's to its own, with a full barrier before it looks at what the bit stands for. So neither
+ * side needs an operation that is atomic for the other: a machine with a single emulated processor
+ * has none.
  */
 
 /* In an endpoint's page of BAR 2, stored, any value: there are new requests (dma). */
 #define CLAN_ENDPOINT_GO 0x800
 
 /*
- * In an endpoint's page of BAR 2, u32: begins another use of the endpoint, with this number. Faults of what was sent before are not
- * reported any more, and a request that is under way ends as timed out.
+ * In an endpoint's page of BAR 2, u32: begins another use of the endpoint, with this number. Faults
+ * of what was sent before are not reported any more, and a request that is under way ends as timed
+ * out.
  */
 #define CLAN_ENDPOINT_USE 0x808
 
 /*
- * In an endpoint's page of BAR 2, u32: which events go to its queue besides those of Tripwires, CLAN_INTERESTED_*; all, before it is
- * stored. If one that is new here has happened, as its bit of CLAN_STATE_BITS says, there is an event at once.
+ * In an endpoint's page of BAR 2, u32: which events go to its queue besides those of Tripwires,
+ * CLAN_INTERESTED_*; all, before it is stored. If one that is new here has happened, as its bit of
+ * CLAN_STATE_BITS says, there is an event at once.
  */
 #define CLAN_ENDPOINT_INTEREST 0x80c
 
@@ -319,12 +369,15 @@ struct clan_request {
 /* u32, stored by the card: how many of them have ended, modulo 2^32. */
 #define CLAN_STATE_DONE 0x080
 
-/* u32, stored by the card: 1 if it does not look for requests, so that the next is to be told by CLAN_ENDPOINT_GO. */
+/*
+ * u32, stored by the card: 1 if it does not look for requests, so that the next is to be told by
+ * CLAN_ENDPOINT_GO.
+ */
 #define CLAN_STATE_IDLE 0x084
 
 /*
- * u32, stored by the card: how many faults there were, modulo 2^32. What is known of the last one is in the words behind it, which are
- * written before.
+ * u32, stored by the card: how many faults there were, modulo 2^32. What is known of the last one
+ * is in the words behind it, which are written before.
  */
 #define CLAN_STATE_FAULTS 0x0c0
 
@@ -341,8 +394,8 @@ struct clan_request {
 #define CLAN_STATE_FAULT_OFFSET 0x0d0
 
 /*
- * u32, stored by the card before it changes the words of a fault: what CLAN_STATE_FAULTS is when they are complete. A reader that
- * finds another number here than in CLAN_STATE_FAULTS reads again.
+ * u32, stored by the card before it changes the words of a fault: what CLAN_STATE_FAULTS is when
+ * they are complete. A reader that finds another number here than in CLAN_STATE_FAULTS reads again.
  */
 #define CLAN_STATE_FAULTS_BEGUN 0x0d8
 
@@ -353,18 +406,21 @@ struct clan_request {
 #define CLAN_STATE_MESSAGES_TAKEN 0x100
 
 /*
- * For each Tripwire, two u32, stored by the card: how often it has fired, modulo 2^32, if that is among its actions; and its answer to
- * what was last stored to its control word (tripwire).
+ * For each Tripwire, two u32, stored by the card: how often it has fired, modulo 2^32, if that is
+ * among its actions; and its answer to what was last stored to its control word (tripwire).
  */
 #define CLAN_STATE_TRIPWIRES 0x200
 
 /*
- * Two u32, stored by the card: its half of the bitmap of what has happened. Bit i below 32 is Tripwire i, which has fired, if the bit is
- * among its actions; bit i is in word i / 32.
+ * Two u32, stored by the card: its half of the bitmap of what has happened. Bit i below 32 is
+ * Tripwire i, which has fired, if the bit is among its actions; bit i is in word i / 32.
  */
 #define CLAN_STATE_BITS 0x300
 
-/* Two u32, stored by the owner: its half of the bitmap. A bit is set where both halves differ. Both are 0 when the endpoint is opened. */
+/*
+ * Two u32, stored by the owner: its half of the bitmap. A bit is set where both halves differ. Both
+ * are 0 when the endpoint is opened.
+ */
 #define CLAN_STATE_CLEARED 0x308
 
 /* How many bits can be waited for: as many as CLAN_REG_ARM has room for. */
@@ -388,7 +444,10 @@ struct clan_request {
 /* Bytes before the DMA requests. */
 #define CLAN_STATE_SIZE 4096
 
-/* There is no such aperture there, or not under this key, or it does not allow that, or the byte is outside. */
+/*
+ * There is no such aperture there, or not under this key, or it does not allow that, or the byte is
+ * outside.
+ */
 #define CLAN_FAULT_REFUSED 1
 
 /* The other host has not answered in time, or there is no link. */
@@ -400,19 +459,26 @@ struct clan_request {
 /* A store or load that is not the window's: outside of it, not aligned, or a load from a group. */
 #define CLAN_FAULT_WINDOW 4
 
-/* A store was lost: the card had no room for it, as its link is down or the other host takes nothing for so long. */
+/*
+ * A store was lost: the card had no room for it, as its link is down or the other host takes
+ * nothing for so long.
+ */
 #define CLAN_FAULT_LOST 5
 
 /*
- * An asynchronous event queue (section 3.5): what happens to any number of endpoints, in one ring in its owner's memory.
+ * An asynchronous event queue (section 3.5): what happens to any number of endpoints, in one ring
+ * in its owner's memory.
  *
- * What can happen has a *source*: a Tripwire, an endpoint's DMA requests, its messages, its faults. Each source has at most one record in
- * the queue that is not taken, however often it happens meanwhile; and a queue has a record for each source of the endpoints whose events
- * come there, and for each that others have left, so it is never full. The owner takes a record, stores how many he has taken to
- * CLAN_EVENTS_TAKEN, issues a full barrier, and then looks what has happened.
+ * What can happen has a *source*: a Tripwire, an endpoint's DMA requests, its messages, its faults.
+ * Each source has at most one record in the queue that is not taken, however often it happens
+ * meanwhile; and a queue has a record for each source of the endpoints whose events come there, and
+ * for each that others have left, so it is never full. The owner takes a record, stores how many he
+ * has taken to CLAN_EVENTS_TAKEN, issues a full barrier, and then looks what has happened.
  */
 
-/* In the queue's first page, u32, stored by the owner: how many records he has taken, modulo 2^32. */
+/*
+ * In the queue's first page, u32, stored by the owner: how many records he has taken, modulo 2^32.
+ */
 #define CLAN_EVENTS_TAKEN 0x000
 
 /* Bytes before the records. */
@@ -452,12 +518,13 @@ struct clan_event {
 };
 
 /*
- * The FIFO (section 2.5): identifiers of Tripwires that have fired, if that is among their actions; and endpoints and event queues on which
- * somebody sleeps, and to which something has happened.
+ * The FIFO (section 2.5): identifiers of Tripwires that have fired, if that is among their actions;
+ * and endpoints and event queues on which somebody sleeps, and to which something has happened.
  *
- * The card writes records to a ring in the driver's memory and raises CLAN_VECTOR_FIFO for the first. When the driver has
- * taken what is there it says so in CLAN_REG_FIFO_TAKEN, and the vector is raised again if there is more by then. A Tripwire, endpoint
- * or queue that has a record which is not taken yet gets no second one.
+ * The card writes records to a ring in the driver's memory and raises CLAN_VECTOR_FIFO for the
+ * first. When the driver has taken what is there it says so in CLAN_REG_FIFO_TAKEN, and the vector
+ * is raised again if there is more by then. A Tripwire, endpoint or queue that has a record which
+ * is not taken yet gets no second one.
  */
 
 /* The most records of the FIFO. */
@@ -470,8 +537,8 @@ struct clan_event {
 #define CLAN_FIFO_EVENTS 0x80000000
 
 /*
- * In clan_fifo_record.what: a Tripwire has fired. Its endpoint is in the lower 16 bits, its number at the endpoint above
- * (CLAN_FIFO_NUMBER_SHIFT).
+ * In clan_fifo_record.what: a Tripwire has fired. Its endpoint is in the lower 16 bits, its number
+ * at the endpoint above (CLAN_FIFO_NUMBER_SHIFT).
  */
 #define CLAN_FIFO_TRIPWIRE 0x40000000
 
@@ -480,7 +547,10 @@ struct clan_event {
 
 /* Something has happened. The n-th record, from 0, is at n modulo the ring's size. */
 struct clan_fifo_record {
-	/* The endpoint, or CLAN_FIFO_EVENTS and the event queue, or CLAN_FIFO_TRIPWIRE and the Tripwire. */
+	/*
+	 * The endpoint, or CLAN_FIFO_EVENTS and the event queue, or CLAN_FIFO_TRIPWIRE and the
+	 * Tripwire.
+	 */
 	__u32 what;
 	/* n + 1, modulo 2^32. The card writes it last. */
 	__u32 number;
@@ -517,7 +587,10 @@ struct clan_fifo_record {
 /* RO. The most bytes of data in a packet. */
 #define CLAN_REG_BURST 0x114
 
-/* RW. Where bursts are joined: CLAN_JOIN_*, any of them. What it is at power-on is a setting of the card. */
+/*
+ * RW. Where bursts are joined: CLAN_JOIN_*, any of them. What it is at power-on is a setting of the
+ * card.
+ */
 #define CLAN_REG_JOIN 0x118
 
 /* RW. How long a remote read may take, in milliseconds: 1 to CLAN_MAX_READ_TIMEOUT. */
@@ -526,46 +599,61 @@ struct clan_fifo_record {
 /* WO. How many records of the FIFO the driver has taken, modulo 2^32 (fifo). */
 #define CLAN_REG_FIFO_TAKEN 0x120
 
-/* RO. How many words a host may send to another that have not arrived yet (credits, section 2.2). */
+/*
+ * RO. How many words a host may send to another that have not arrived yet (credits, section 2.2).
+ */
 #define CLAN_REG_CREDITS 0x124
 
 /*
- * WO, 8 bytes. Somebody sleeps on an endpoint: its number in the lower 16 bits, and above them the bits of
- * CLAN_STATE_BITS that they wait for, 48 at most. If one of them is set, or as soon as one is, the
- * endpoint is put into the FIFO, once.
+ * WO, 8 bytes. Somebody sleeps on an endpoint: its number in the lower 16 bits, and above them the
+ * bits of CLAN_STATE_BITS that they wait for, 48 at most. If one of them is set, or as soon as one
+ * is, the endpoint is put into the FIFO, once.
  */
 #define CLAN_REG_ARM 0x128
 
 /*
- * WO, 8 bytes. Somebody sleeps on an event queue: its number in the lower half, and in the upper how many records they have taken,
- * modulo 2^32. If there are more, or as soon as there are, the queue is put into the FIFO, once.
+ * WO, 8 bytes. Somebody sleeps on an event queue: its number in the lower half, and in the upper
+ * how many records they have taken, modulo 2^32. If there are more, or as soon as there are, the
+ * queue is put into the FIFO, once.
  */
 #define CLAN_REG_ARM_EVENTS 0x130
 
 /*
- * WO. The driver has put a message into an endpoint's queue: its number. It is an event of that endpoint. With CLAN_POST_DMA, it
- * has carried out a DMA request of that endpoint.
+ * WO. The driver has put a message into an endpoint's queue: its number. It is an event of that
+ * endpoint. With CLAN_POST_DMA, it has carried out a DMA request of that endpoint.
  */
 #define CLAN_REG_POST 0x138
 
-/* In CLAN_REG_POST, with an endpoint's number: a DMA request has ended that the driver has carried out. */
+/*
+ * In CLAN_REG_POST, with an endpoint's number: a DMA request has ended that the driver has carried
+ * out.
+ */
 #define CLAN_POST_DMA 0x80000000
 
-/* In CLAN_REG_JOIN: stores that follow each other leave as one packet, as long as the first has not left (section 2.2). */
+/*
+ * In CLAN_REG_JOIN: stores that follow each other leave as one packet, as long as the first has not
+ * left (section 2.2).
+ */
 #define CLAN_JOIN_LEAVING 1
 
-/* In CLAN_REG_JOIN: packets that follow each other are written to memory as one burst (section 5.2). */
+/*
+ * In CLAN_REG_JOIN: packets that follow each other are written to memory as one burst (section
+ * 5.2).
+ */
 #define CLAN_JOIN_ARRIVING 2
 
-/* The most milliseconds of CLAN_REG_READ_TIMEOUT: the bus waits 2,000 for a load, and nobody would be told of one that it ends. */
+/*
+ * The most milliseconds of CLAN_REG_READ_TIMEOUT: the bus waits 2,000 for a load, and nobody would
+ * be told of one that it ends.
+ */
 #define CLAN_MAX_READ_TIMEOUT 1900
 
 /* MSI-X vector that says that there are new records in the FIFO. */
 #define CLAN_VECTOR_FIFO 1
 
 /*
- * The CLAN card's counters. They are 64 bits wide, count from the card's start or reset, and stand in the order of
- * clan_statistic.
+ * The CLAN card's counters. They are 64 bits wide, count from the card's start or reset, and stand
+ * in the order of clan_statistic.
  */
 
 /* How many counters there are. */
@@ -574,14 +662,15 @@ struct clan_fifo_record {
 /*
  * A Tripwire (sections 2.5 and 3.3), programmed at user level by stores to its endpoint's page.
  *
- * It watches a range of bytes: of an aperture of the same owner, for what other hosts do there; or, remote, of an aperture that the owner's own
- * windows and DMA requests reach, for what these do. It *fires* once for each access (super) that touches the range, when the memory has been
- * written or read; remote, when the packet has left the card, or the answer to a read has come. What is watched says nothing about keys:
- * who may not reach memory has no accesses to it either.
+ * It watches a range of bytes: of an aperture of the same owner, for what other hosts do there; or,
+ * remote, of an aperture that the owner's own windows and DMA requests reach, for what these do. It
+ * *fires* once for each access (super) that touches the range, when the memory has been written or
+ * read; remote, when the packet has left the card, or the answer to a read has come. What is
+ * watched says nothing about keys: who may not reach memory has no accesses to it either.
  *
- * The first three words are kept until CLAN_TRIPWIRE_CONTROL is stored; that does it all at once: a Tripwire is disabled, and enabled as it says.
- * The card answers in the endpoint's memory, with the same serial number: CLAN_TRIPWIRE_OK or what was wrong. A Tripwire that is refused
- * is disabled.
+ * The first three words are kept until CLAN_TRIPWIRE_CONTROL is stored; that does it all at once: a
+ * Tripwire is disabled, and enabled as it says. The card answers in the endpoint's memory, with the
+ * same serial number: CLAN_TRIPWIRE_OK or what was wrong. A Tripwire that is refused is disabled.
  */
 
 /* Bytes between two Tripwires in an endpoint's page. */
@@ -593,7 +682,9 @@ struct clan_fifo_record {
 /* u64: how many, at least 1. */
 #define CLAN_TRIPWIRE_LENGTH 0x08
 
-/* u64: the aperture in the lower half, and in the upper its host, if the Tripwire is remote, or 0. */
+/*
+ * u64: the aperture in the lower half, and in the upper its host, if the Tripwire is remote, or 0.
+ */
 #define CLAN_TRIPWIRE_TARGET 0x10
 
 /* u32: CLAN_TRIPWIRE_*, any of them, and a serial number in the upper half. */
@@ -615,8 +706,8 @@ struct clan_fifo_record {
 #define CLAN_TRIPWIRE_ONCE 16
 
 /*
- * Action: it is put into the FIFO, and interrupts, whether anybody sleeps or not. Its bit is set as with CLAN_TRIPWIRE_BIT, by which
- * the driver finds who sleeps for it.
+ * Action: it is put into the FIFO, and interrupts, whether anybody sleeps or not. Its bit is set as
+ * with CLAN_TRIPWIRE_BIT, by which the driver finds who sleeps for it.
  */
 #define CLAN_TRIPWIRE_FIFO 32
 
@@ -650,15 +741,19 @@ struct clan_fifo_record {
 /* Answer: there is no event queue, or it has no room for one more source of events. */
 #define CLAN_TRIPWIRE_NO_EVENTS 6
 
-/* How many Tripwires may watch one range, or one of the larger ranges around it: what a single access costs has a bound. */
+/*
+ * How many Tripwires may watch one range, or one of the larger ranges around it: what a single
+ * access costs has a bound.
+ */
 #define CLAN_TRIPWIRES_AT_ONCE 64
 
 /*
- * What the drivers of two hosts say to each other about endpoints, in messages of the card's own (HAMLYN_WIRE_CARD): reason says what
- * it is, from is the sender's port and to the receiver's.
+ * What the drivers of two hosts say to each other about endpoints, in messages of the card's own
+ * (HAMLYN_WIRE_CARD): reason says what it is, from is the sender's port and to the receiver's.
  *
- * All messages of operating systems lie in an aperture that each has for those of the others (CLAN_SYSTEM_APERTURE), in the sender's part, as
- * [records](crate::kernel::wire::HamlynRecord); a Tripwire over it tells that there is one.
+ * All messages of operating systems lie in an aperture that each has for those of the others
+ * (CLAN_SYSTEM_APERTURE), in the sender's part, as [records](crate::kernel::wire::HamlynRecord); a
+ * Tripwire over it tells that there is one.
  */
 
 /* The number of the aperture for operating systems' messages: privileged, with parts. */
@@ -670,7 +765,10 @@ struct clan_fifo_record {
 /* A message for an endpoint. Behind it: clan_said. */
 #define CLAN_SAY_MESSAGE 1
 
-/* There is no endpoint to, or it has no room, or it has ended without an answer to a request: what was said to it by from is lost. Behind it: clan_said, the message. */
+/*
+ * There is no endpoint to, or it has no room, or it has ended without an answer to a request: what
+ * was said to it by from is lost. Behind it: clan_said, the message.
+ */
 #define CLAN_SAY_UNDELIVERED 2
 
 /* Endpoint from, which was a peer of to, is no more. */

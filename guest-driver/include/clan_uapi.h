@@ -11,21 +11,25 @@
 #include "clan_card.h"
 
 /*
- * What driver and library agree on about CLAN cards: calls on an open /dev/clanN, beside those that any card has.
+ * What driver and library agree on about CLAN cards: calls on an open /dev/clanN, beside those that
+ * any card has.
  *
- * Errors beside those of all calls: ENOSPC (the card has no more of that), EBUSY (a port is taken, or an object is used by another that is
- * open), EADDRINUSE (a group has a member at this host).
+ * Errors beside those of all calls: ENOSPC (the card has no more of that), EBUSY (a port is taken,
+ * or an object is used by another that is open), EADDRINUSE (a group has a member at this host).
  */
 
 /* Opens an aperture of the caller's memory (section 3.2). Argument: clan_aperture. */
 #define CLAN_IOC_APERTURE_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 0, struct clan_aperture)
 
-/* Closes an aperture. Argument: hamlyn_object. When it returns nothing reaches its memory any more, and it is unpinned. */
+/*
+ * Closes an aperture. Argument: hamlyn_object. When it returns nothing reaches its memory any more,
+ * and it is unpinned.
+ */
 #define CLAN_IOC_APERTURE_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 1, struct hamlyn_object)
 
 /*
- * Opens a window onto an aperture of any host. Argument: clan_window. Whether there is such an aperture is not asked: the first load or store
- * tells.
+ * Opens a window onto an aperture of any host. Argument: clan_window. Whether there is such an
+ * aperture is not asked: the first load or store tells.
  */
 #define CLAN_IOC_WINDOW_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 2, struct clan_window)
 
@@ -44,27 +48,34 @@
 /* Closes an event queue. Argument: hamlyn_object. */
 #define CLAN_IOC_EVENTS_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 7, struct hamlyn_object)
 
-/* Sleeps until one of some bits of an endpoint is set. Argument: clan_wait. ETIMEDOUT; EINTR if a signal's handler has run. */
+/*
+ * Sleeps until one of some bits of an endpoint is set. Argument: clan_wait. ETIMEDOUT; EINTR if a
+ * signal's handler has run.
+ */
 #define CLAN_IOC_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 8, struct clan_wait)
 
 /*
- * Sleeps until an event queue has more records than were taken. Argument: clan_events_wait. ETIMEDOUT; EINTR. The file is readable when one
- * of its event queues is not empty, so that poll(2) and the like wait for it, too.
+ * Sleeps until an event queue has more records than were taken. Argument: clan_events_wait.
+ * ETIMEDOUT; EINTR. The file is readable when one of its event queues is not empty, so that poll(2)
+ * and the like wait for it, too.
  */
 #define CLAN_IOC_EVENTS_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 9, struct clan_events_wait)
 
 /*
- * Sends a message to an endpoint of any host (section 3.1). Argument: clan_send. EHOSTUNREACH if there is no such host, or it is lost;
- * EAGAIN if there is no room for it now.
+ * Sends a message to an endpoint of any host (section 3.1). Argument: clan_send. EHOSTUNREACH if
+ * there is no such host, or it is lost; EAGAIN if there is no room for it now.
  */
 #define CLAN_IOC_SEND _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 10, struct clan_send)
 
-/* Says who an endpoint's peer is: each hears when the other ends, if both have said so. Argument: clan_peer. */
+/*
+ * Says who an endpoint's peer is: each hears when the other ends, if both have said so. Argument:
+ * clan_peer.
+ */
 #define CLAN_IOC_PEER _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 11, struct clan_peer)
 
 /*
- * Says where an endpoint's events go from now on. Argument: clan_events_of. EBUSY: records that other endpoints have left in the queue
- * take the room, until they are taken.
+ * Says where an endpoint's events go from now on. Argument: clan_events_of. EBUSY: records that
+ * other endpoints have left in the queue take the room, until they are taken.
  */
 #define CLAN_IOC_EVENTS_OF _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 12, struct clan_events_of)
 
@@ -78,8 +89,9 @@
 #define CLAN_SHARE_WINDOW_PAGES 1
 
 /*
- * Index into hamlyn_share_query: endpoints. One with more Tripwires than there are for each of all endpoints counts as so many of these, one with
- * CLAN_DRIVERS_DMA as one more, and an event queue as as many as there are for each of all queues.
+ * Index into hamlyn_share_query: endpoints. One with more Tripwires than there are for each of all
+ * endpoints counts as so many of these, one with CLAN_DRIVERS_DMA as one more, and an event queue
+ * as as many as there are for each of all queues.
  */
 #define CLAN_SHARE_ENDPOINTS 2
 
@@ -107,13 +119,19 @@ struct clan_query {
 
 /* An aperture. */
 struct clan_aperture {
-	/* In: where it is in the caller's memory, a multiple of 8. Its pages are pinned, and count against RLIMIT_MEMLOCK. */
+	/*
+	 * In: where it is in the caller's memory, a multiple of 8. Its pages are pinned, and count
+	 * against RLIMIT_MEMLOCK.
+	 */
 	__u64 address;
 	/* In: its bytes, 1 to CLAN_MAX_APERTURE. */
 	__u64 length;
 	/* Out: its key. With CLAN_APERTURE_GROUP in: the group's, which its members agree on. */
 	__u64 key;
-	/* In: CLAN_APERTURE_READ, CLAN_APERTURE_WRITE, both or none; or CLAN_APERTURE_WRITE and CLAN_APERTURE_GROUP. */
+	/*
+	 * In: CLAN_APERTURE_READ, CLAN_APERTURE_WRITE, both or none; or CLAN_APERTURE_WRITE and
+	 * CLAN_APERTURE_GROUP.
+	 */
 	__u32 flags;
 	/* In: which group, 0 to 63, or 0. */
 	__u32 group;
@@ -145,11 +163,17 @@ struct clan_window {
 
 /* An endpoint. */
 struct clan_endpoint {
-	/* In: its port, 1 to 0xffff, or 0 for any that is free. Out: its port. Ports below 1,024 are for CAP_NET_BIND_SERVICE. */
+	/*
+	 * In: its port, 1 to 0xffff, or 0 for any that is free. Out: its port. Ports below 1,024
+	 * are for CAP_NET_BIND_SERVICE.
+	 */
 	__u32 port;
 	/* In: how many Tripwires it has, 0 to CLAN_MAX_TRIPWIRES. */
 	__u32 tripwires;
-	/* In: how many DMA requests its queue has room for, CLAN_MIN_REQUESTS to CLAN_MAX_REQUESTS, a power of two. */
+	/*
+	 * In: how many DMA requests its queue has room for, CLAN_MIN_REQUESTS to CLAN_MAX_REQUESTS,
+	 * a power of two.
+	 */
 	__u32 requests;
 	/* In: an event queue of the caller's that its events go to, or CLAN_NO_EVENTS. */
 	__u32 events;
@@ -157,13 +181,21 @@ struct clan_endpoint {
 	__u32 endpoint;
 	/* In: CLAN_DRIVERS_DMA or 0. */
 	__u32 flags;
-	/* Out: where to map its page of the card with mmap(2) of the same file, writable, shared. */
+	/*
+	 * Out: where to map its page of the card with mmap(2) of the same file, writable, shared.
+	 */
 	__u64 page_offset;
-	/* Out: where to map its memory in the same way, readable and writable: 4,096 bytes and those of the requests. */
+	/*
+	 * Out: where to map its memory in the same way, readable and writable: 4,096 bytes and
+	 * those of the requests.
+	 */
 	__u64 memory_offset;
 };
 
-/* In clan_endpoint.flags: its requests are not the card's to look for, but the driver's (CLAN_IOC_KICK), as with the paper's card. */
+/*
+ * In clan_endpoint.flags: its requests are not the card's to look for, but the driver's
+ * (CLAN_IOC_KICK), as with the paper's card.
+ */
 #define CLAN_DRIVERS_DMA 1
 
 /* An event queue. */
@@ -172,13 +204,19 @@ struct clan_events {
 	__u32 records;
 	/* Out: its number. */
 	__u32 queue;
-	/* Out: where to map its memory with mmap(2) of the same file, readable and writable, shared: 4,096 bytes and those of the records. */
+	/*
+	 * Out: where to map its memory with mmap(2) of the same file, readable and writable,
+	 * shared: 4,096 bytes and those of the records.
+	 */
 	__u64 memory_offset;
 };
 
 /* What to wait for. */
 struct clan_wait {
-	/* In: bits of the endpoint's bitmap (CLAN_STATE_BITS). Out: those of them that are set; the caller clears them. */
+	/*
+	 * In: bits of the endpoint's bitmap (CLAN_STATE_BITS). Out: those of them that are set; the
+	 * caller clears them.
+	 */
 	__u64 bits;
 	/* In: nanoseconds, 0 to look only, or -1 for ever. */
 	__s64 timeout_ns;
@@ -244,13 +282,17 @@ struct clan_message {
 #define CLAN_MESSAGE_DATA 5
 
 /*
- * From the driver: the message that the payload was has not been delivered, as there is no such endpoint or it had no room; or, of a request
- * for a connection, its endpoint has ended without an answer. If too much is still
- * to be said to the sender's host this is not said, but only logged where it was not delivered.
+ * From the driver: the message that the payload was has not been delivered, as there is no such
+ * endpoint or it had no room; or, of a request for a connection, its endpoint has ended without an
+ * answer. If too much is still to be said to the sender's host this is not said, but only logged
+ * where it was not delivered.
  */
 #define CLAN_MESSAGE_UNDELIVERED 6
 
-/* From the driver: the peer is no more, or its host is lost. If a request for a connection was on its way to that host, this has its payload. */
+/*
+ * From the driver: the peer is no more, or its host is lost. If a request for a connection was on
+ * its way to that host, this has its payload.
+ */
 #define CLAN_MESSAGE_GONE 7
 
 /* An endpoint's peer. */

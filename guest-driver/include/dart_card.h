@@ -19,13 +19,19 @@
 /* Close an endpoint. Its connections must have been closed before: else it is refused as in use. */
 #define DART_COMMAND_CLOSE_ENDPOINT 2
 
-/* Open a connection: index is its number. Body: dart_open_connection. The driver has made its state zero. */
+/*
+ * Open a connection: index is its number. Body: dart_open_connection. The driver has made its state
+ * zero.
+ */
 #define DART_COMMAND_OPEN_CONNECTION 3
 
 /* Close a connection. When it is answered nothing of it reaches memory any more. */
 #define DART_COMMAND_CLOSE_CONNECTION 4
 
-/* Say which connection of the other host is at the other end. Body: dart_connect. Messages are taken before, and none leaves. */
+/*
+ * Say which connection of the other host is at the other end. Body: dart_connect. Messages are
+ * taken before, and none leaves.
+ */
 #define DART_COMMAND_CONNECT 5
 
 /* Open a queue: index is its number. Body: dart_open_queue. The driver has made its memory zero. */
@@ -74,10 +80,11 @@
 #define DART_CONNECTION_READ 2
 
 /*
- * In dart_open_connection.flags: the operating system's. Its other end is that host's connection with the number of this host, and the same key.
- * Its messages reach only the page of the endpoint that has the number of the host that they are from. It is not broken when packets are lost
- * or the link goes, nobody pays or waits for anything, and what has been executed is told in the FIFO. A message that would have to
- * wait, or be answered, is passed over.
+ * In dart_open_connection.flags: the operating system's. Its other end is that host's connection
+ * with the number of this host, and the same key. Its messages reach only the page of the endpoint
+ * that has the number of the host that they are from. It is not broken when packets are lost or the
+ * link goes, nobody pays or waits for anything, and what has been executed is told in the FIFO. A
+ * message that would have to wait, or be answered, is passed over.
  */
 #define DART_CONNECTION_SYSTEM 4
 
@@ -122,7 +129,10 @@ struct dart_open_connection {
 	__u32 program_bound;
 	/* The queue for what its messages tell of, or DART_NO_QUEUE: then nobody is told. */
 	__u32 events;
-	/* The queue for its exceptions, or DART_NO_QUEUE: then the card counts them in the state, and interrupts. */
+	/*
+	 * The queue for its exceptions, or DART_NO_QUEUE: then the card counts them in the state,
+	 * and interrupts.
+	 */
 	__u32 exceptions;
 	/* DART_CONNECTION_*, any of them. */
 	__u32 flags;
@@ -157,8 +167,8 @@ struct dart_open_fifo {
 	/* records of dart_fifo_record, all zero. */
 	struct hamlyn_area area;
 	/*
-	 * Records, a power of two, at least as many as there are queues and three for each connection, and at most
-	 * DART_MAX_FIFO.
+	 * Records, a power of two, at least as many as there are queues and three for each
+	 * connection, and at most DART_MAX_FIFO.
 	 */
 	__u32 records;
 	/* Zero. */
@@ -216,7 +226,8 @@ struct dart_program {
 /*
  * A connection (section 3): its page of BAR 2, and the memory in which the card says how it fares.
  *
- * The Send Registers keep what was stored to them, so that the next message like the last takes a store.
+ * The Send Registers keep what was stored to them, so that the next message like the last takes a
+ * store.
  */
 
 /* Send Register, u64: opcode, mask and indices, as in dart_control. */
@@ -229,14 +240,15 @@ struct dart_program {
 #define DART_SEND_OFFSET 0x10
 
 /*
- * Send Register, u32: bytes of data. Storing it sends: up to DART_LONGEST of a DART_MAIN_WRITE_MULTIPLE,
- * of a CALL that asks nothing, of an EXCEPTION and of what the card does not know; of all others up to a block, whose rest is 0.
+ * Send Register, u32: bytes of data. Storing it sends: up to DART_LONGEST of a
+ * DART_MAIN_WRITE_MULTIPLE, of a CALL that asks nothing, of an EXCEPTION and of what the card does
+ * not know; of all others up to a block, whose rest is 0.
  */
 #define DART_SEND_LENGTH 0x18
 
 /*
- * Address register 0 of the connection's window, u64, to be loaded and stored; the others are behind it. Those that there are not
- * load as ones.
+ * Address register 0 of the connection's window, u64, to be loaded and stored; the others are
+ * behind it. Those that there are not load as ones.
  */
 #define DART_PAGE_REGISTERS 0x800
 
@@ -246,7 +258,10 @@ struct dart_program {
 /* Connections have numbers below this: a cell's header has room for no larger ones. */
 #define DART_NUMBERS 0x10000000
 
-/* The smallest window of a card, in cells: a connection uses no more of it before the other end has said its own. */
+/*
+ * The smallest window of a card, in cells: a connection uses no more of it before the other end has
+ * said its own.
+ */
 #define DART_SMALLEST_WINDOW 2048
 
 /* The most address registers of a connection's window. */
@@ -258,16 +273,25 @@ struct dart_program {
 /* How many messages of a connection can wait to leave. */
 #define DART_MAX_SENDS 64
 
-/* u32, stored by the card: how many messages have left, or will not, modulo 2^32: of those that were stored first. */
+/*
+ * u32, stored by the card: how many messages have left, or will not, modulo 2^32: of those that
+ * were stored first.
+ */
 #define DART_STATE_LEFT 0x00
 
-/* u32: how many of them have not left: the connection is broken, or they make no sense, or there was no room for them. */
+/*
+ * u32: how many of them have not left: the connection is broken, or they make no sense, or there
+ * was no room for them.
+ */
 #define DART_STATE_DROPPED 0x04
 
 /* u32: why the last of these was dropped, DART_DROPPED_*. */
 #define DART_STATE_DROPPED_WHY 0x08
 
-/* u32, written last of what is known of a trap: how many messages had one at the receiver, modulo 2^32. */
+/*
+ * u32, written last of what is known of a trap: how many messages had one at the receiver, modulo
+ * 2^32.
+ */
 #define DART_STATE_TRAPS 0x0c
 
 /* u32: the last of them, DART_TRAP_*. */
@@ -279,7 +303,10 @@ struct dart_program {
 /* u32: 0, or why the connection is broken, DART_BROKEN_*. */
 #define DART_STATE_BROKEN 0x18
 
-/* u32: exceptions of this end that no queue took, modulo 2^32. The card writes it last, behind trap and opcode. */
+/*
+ * u32: exceptions of this end that no queue took, modulo 2^32. The card writes it last, behind trap
+ * and opcode.
+ */
 #define DART_STATE_EXCEPTIONS 0x1c
 
 /* u32: the last of them, DART_TRAP_*. */
@@ -354,8 +381,9 @@ struct dart_control {
 #define DART_MAIN_ANSWER 5
 
 /*
- * Main operation: what an entry of the receiver's program says. The operand is the entry's number; or, with DART_CALL_OPERAND, what an
- * entry with DART_ENTRY_OPERAND works on. There are no other fields than DART_CALL_*.
+ * Main operation: what an entry of the receiver's program says. The operand is the entry's number;
+ * or, with DART_CALL_OPERAND, what an entry with DART_ENTRY_OPERAND works on. There are no other
+ * fields than DART_CALL_*.
  */
 #define DART_MAIN_CALL 6
 
@@ -363,12 +391,15 @@ struct dart_control {
 #define DART_MAIN_EXCEPTION 7
 
 /*
- * In a CALL: it is a question. Its data is that of a READ_MULTIPLE, and its entry answers with as many bytes as are asked for: 0 if it
- * reads a block, or answers with a register.
+ * In a CALL: it is a question. Its data is that of a READ_MULTIPLE, and its entry answers with as
+ * many bytes as are asked for: 0 if it reads a block, or answers with a register.
  */
 #define DART_CALL_ASKS 0x8
 
-/* In a CALL: the entry's number is in the field DART_CALL_ENTRY_SHIFT, and the operand is the sender's. */
+/*
+ * In a CALL: the entry's number is in the field DART_CALL_ENTRY_SHIFT, and the operand is the
+ * sender's.
+ */
 #define DART_CALL_OPERAND 0x10
 
 /* Field of a CALL with DART_CALL_OPERAND, 16 bits: the entry's number. */
@@ -401,7 +432,10 @@ struct dart_control {
 /* The comparison is first, then the address, then the register operations. */
 #define DART_ORDER_COMPARED 3
 
-/* Field: the first register operation, of 7 bits: which it is, DART_SOURCE_* from bit 4, DART_TARGET_* in bit 6. */
+/*
+ * Field: the first register operation, of 7 bits: which it is, DART_SOURCE_* from bit 4,
+ * DART_TARGET_* in bit 6.
+ */
 #define DART_FIRST_SHIFT 8
 
 /* Field: the second register operation, as the first. */
@@ -518,9 +552,10 @@ struct dart_control {
 /*
  * The FIFO: what the driver is to look after.
  *
- * The card writes records to a ring in the driver's memory and raises DART_VECTOR_FIFO for the first. When the driver has
- * taken what is there it says so in DART_REG_FIFO_TAKEN, and the vector is raised again if there is more by then. What
- * has a record that is not taken yet gets no second one.
+ * The card writes records to a ring in the driver's memory and raises DART_VECTOR_FIFO for the
+ * first. When the driver has taken what is there it says so in DART_REG_FIFO_TAKEN, and the vector
+ * is raised again if there is more by then. What has a record that is not taken yet gets no second
+ * one.
  */
 
 /* The most records of the FIFO. */
@@ -536,12 +571,15 @@ struct dart_control {
 #define DART_FIFO_QUEUE 0x40000000
 
 /*
- * In dart_fifo_record.what, with a connection of the operating system's: messages have been executed. With any other: it had an
- * exception that no queue takes (DART_STATE_EXCEPTIONS).
+ * In dart_fifo_record.what, with a connection of the operating system's: messages have been
+ * executed. With any other: it had an exception that no queue takes (DART_STATE_EXCEPTIONS).
  */
 #define DART_FIFO_ARRIVED 0xc0000000
 
-/* In dart_fifo_record.what, with a connection: messages have left for who sleeps until they have, or it is broken. */
+/*
+ * In dart_fifo_record.what, with a connection: messages have left for who sleeps until they have,
+ * or it is broken.
+ */
 #define DART_FIFO_LEFT 0x80000000
 
 /* Something has happened. The n-th record, from 0, is at n modulo the ring's size. */
@@ -564,16 +602,20 @@ struct dart_fifo_record {
 #define DART_ABI_VERSION 0x00010000
 
 /*
- * Queues of what a host is told of (sections 1 and 2): a ring in its owner's memory, of which there can be any number.
+ * Queues of what a host is told of (sections 1 and 2): a ring in its owner's memory, of which there
+ * can be any number.
  *
- * The record of an exception carries all of its message's data. data has the first 32 bytes if there are more; the rest of length bytes
- * is in dart_parts, which take the places of the next records. A queue of 2,048 records has room for any message.
+ * The record of an exception carries all of its message's data. data has the first 32 bytes if
+ * there are more; the rest of length bytes is in dart_parts, which take the places of the next
+ * records. A queue of 2,048 records has room for any message.
  *
- * The owner takes records, and stores how many to DART_QUEUE_TAKEN. If a queue is full, messages that have something for it wait, and are
- * looked at again within 1 ms.
+ * The owner takes records, and stores how many to DART_QUEUE_TAKEN. If a queue is full, messages
+ * that have something for it wait, and are looked at again within 1 ms.
  */
 
-/* In the queue's first page, u32, stored by the owner: how many records he has taken, modulo 2^32. */
+/*
+ * In the queue's first page, u32, stored by the owner: how many records he has taken, modulo 2^32.
+ */
 #define DART_QUEUE_TAKEN 0x000
 
 /* Bytes before the records. */
@@ -597,7 +639,10 @@ struct dart_fifo_record {
 /* A message was not executed: this and a DART_TRAP_*. */
 #define DART_RECORD_TRAP 16
 
-/* In the kind of an exception: the queue has fewer records than the rest of the message's data takes, which is lost. */
+/*
+ * In the kind of an exception: the queue has fewer records than the rest of the message's data
+ * takes, which is lost.
+ */
 #define DART_RECORD_CUT 0x100
 
 /* Bytes of a message's data in each dart_part. */
@@ -609,7 +654,10 @@ struct dart_record {
 	struct dart_control control;
 	/* The data of its first cell. */
 	__u64 data[4];
-	/* Bytes of data of a message of several blocks, of which data has the first if there are more than 32; else 0. */
+	/*
+	 * Bytes of data of a message of several blocks, of which data has the first if there are
+	 * more than 32; else 0.
+	 */
 	__u32 length;
 	/* Whose message it is. */
 	__u32 connection;
@@ -654,14 +702,16 @@ struct dart_part {
 #define DART_REG_FIFO_TAKEN 0x120
 
 /*
- * WO, 8 bytes. Somebody sleeps on a queue: its number in the lower half, and in the upper how many records they have taken, modulo 2^32. If
- * there are more, or as soon as there are, the queue is put into the FIFO, once.
+ * WO, 8 bytes. Somebody sleeps on a queue: its number in the lower half, and in the upper how many
+ * records they have taken, modulo 2^32. If there are more, or as soon as there are, the queue is
+ * put into the FIFO, once.
  */
 #define DART_REG_ARM 0x128
 
 /*
- * WO, 8 bytes. Somebody sleeps until messages of a connection have left: its number in the lower half, and in the upper how many have, as
- * they know. If it is another number, or as soon as it is, the connection is put into the FIFO, once.
+ * WO, 8 bytes. Somebody sleeps until messages of a connection have left: its number in the lower
+ * half, and in the upper how many have, as they know. If it is another number, or as soon as it is,
+ * the connection is put into the FIFO, once.
  */
 #define DART_REG_ARM_LEFT 0x130
 
@@ -675,12 +725,15 @@ struct dart_part {
 #define DART_REG_TLB_FILL 0x150
 
 /*
- * RW, 8 bytes. Storing it takes the translations of so many pages back, from that page on. When a load, which answers 0, is answered nothing is reached
- * by them any more.
+ * RW, 8 bytes. Storing it takes the translations of so many pages back, from that page on. When a
+ * load, which answers 0, is answered nothing is reached by them any more.
  */
 #define DART_REG_TLB_INVALIDATE 0x158
 
-/* In DART_REG_TLB_FILL: it may be written to; with DART_FRAME_NONE, it may not, and perhaps be read. */
+/*
+ * In DART_REG_TLB_FILL: it may be written to; with DART_FRAME_NONE, it may not, and perhaps be
+ * read.
+ */
 #define DART_FRAME_WRITABLE 1ULL
 
 /* In DART_REG_TLB_FILL: there is no such page. */
@@ -690,14 +743,16 @@ struct dart_part {
 #define DART_VECTOR_FIFO 1
 
 /*
- * The DART card's counters. They are 64 bits wide, count from the card's start or reset, and stand in the order of
- * dart_statistic.
+ * The DART card's counters. They are 64 bits wide, count from the card's start or reset, and stand
+ * in the order of dart_statistic.
  */
 
 /* How many counters there are. */
 #define DART_STATISTICS 27
 
-/* Why a message was not executed, in the order in which it is looked for. It has changed nothing. */
+/*
+ * Why a message was not executed, in the order in which it is looked for. It has changed nothing.
+ */
 
 /* The card has no such operation: it is the software's. */
 #define DART_TRAP_UNIMPLEMENTED 1
@@ -721,18 +776,25 @@ struct dart_part {
 #define DART_TRAP_NO_MEMORY 7
 
 /*
- * What the drivers of two hosts say to each other about connections, in messages of the card's own (HAMLYN_WIRE_CARD): reason says what
- * it is, from is the sender's connection and to the receiver's.
+ * What the drivers of two hosts say to each other about connections, in messages of the card's own
+ * (HAMLYN_WIRE_CARD): reason says what it is, from is the sender's connection and to the
+ * receiver's.
  *
- * All messages of operating systems go by the connections below DART_FIRST_CONNECTION, each with the host of its number, as
- * [records](crate::kernel::wire::HamlynRecord) that a WRITE_MULTIPLE puts into the sender's page of the receiver's endpoint
- * DART_SYSTEM_ENDPOINT.
+ * All messages of operating systems go by the connections below DART_FIRST_CONNECTION, each with
+ * the host of its number, as [records](crate::kernel::wire::HamlynRecord) that a WRITE_MULTIPLE
+ * puts into the sender's page of the receiver's endpoint DART_SYSTEM_ENDPOINT.
  */
 
-/* Connections of processes begin here: those below are the operating systems', each with the host of its number. */
+/*
+ * Connections of processes begin here: those below are the operating systems', each with the host
+ * of its number.
+ */
 #define DART_FIRST_CONNECTION 64
 
-/* The number of the endpoint for operating systems' messages: a page for each host, and what is behind them is the sender's. */
+/*
+ * The number of the endpoint for operating systems' messages: a page for each host, and what is
+ * behind them is the sender's.
+ */
 #define DART_SYSTEM_ENDPOINT 0
 
 /* The key of operating systems' connections, which is no secret. */

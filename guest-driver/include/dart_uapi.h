@@ -11,18 +11,26 @@
 #include "dart_card.h"
 
 /*
- * What driver and library agree on about DART cards: calls on an open /dev/dartN, beside those that any card has.
+ * What driver and library agree on about DART cards: calls on an open /dev/dartN, beside those that
+ * any card has.
  *
- * Errors beside those of all calls: ENOSPC (the card has no more of that), EBUSY (an object is used by another that is open).
+ * Errors beside those of all calls: ENOSPC (the card has no more of that), EBUSY (an object is used
+ * by another that is open).
  */
 
-/* Opens an endpoint (section 3): a region of the caller's virtual memory, of which nothing need be there. Argument: dart_endpoint. */
+/*
+ * Opens an endpoint (section 3): a region of the caller's virtual memory, of which nothing need be
+ * there. Argument: dart_endpoint.
+ */
 #define DART_IOC_ENDPOINT_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 0, struct dart_endpoint)
 
 /* Closes an endpoint. Argument: hamlyn_object. EBUSY if a connection names it. */
 #define DART_IOC_ENDPOINT_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 1, struct hamlyn_object)
 
-/* Opens a bank: address registers and entries of programs, of which connections have windows. Argument: dart_bank. */
+/*
+ * Opens a bank: address registers and entries of programs, of which connections have windows.
+ * Argument: dart_bank.
+ */
 #define DART_IOC_BANK_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 2, struct dart_bank)
 
 /* Closes a bank. Argument: hamlyn_object. EBUSY if a connection has a window of it. */
@@ -34,34 +42,56 @@
 /* Closes a queue. Argument: hamlyn_object. Connections that name it have none from then on. */
 #define DART_IOC_QUEUE_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 5, struct hamlyn_object)
 
-/* Opens a connection (section 3): one end of a path to another host, or to the same. Argument: dart_connection. */
+/*
+ * Opens a connection (section 3): one end of a path to another host, or to the same. Argument:
+ * dart_connection.
+ */
 #define DART_IOC_CONNECTION_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 6, struct dart_connection)
 
-/* Closes a connection. Argument: hamlyn_object. When it returns nothing of it reaches memory any more. Its other end is told. */
+/*
+ * Closes a connection. Argument: hamlyn_object. When it returns nothing of it reaches memory any
+ * more. Its other end is told.
+ */
 #define DART_IOC_CONNECTION_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 7, struct hamlyn_object)
 
-/* Says which connection of the other host is at the other end, once. Argument: dart_peer. Messages are taken before, and none leaves. */
+/*
+ * Says which connection of the other host is at the other end, once. Argument: dart_peer. Messages
+ * are taken before, and none leaves.
+ */
 #define DART_IOC_CONNECT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 8, struct dart_peer)
 
 /* Sets entries of a bank's programs. Argument: dart_set_program. */
 #define DART_IOC_SET_PROGRAM _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 9, struct dart_set_program)
 
 /*
- * Sleeps until a queue has more records than were taken. Argument: dart_queue_wait. ETIMEDOUT; EINTR if a signal's handler has run. The
- * file is readable when one of its queues is not empty, so that poll(2) and the like wait for it, too.
+ * Sleeps until a queue has more records than were taken. Argument: dart_queue_wait. ETIMEDOUT;
+ * EINTR if a signal's handler has run. The file is readable when one of its queues is not empty, so
+ * that poll(2) and the like wait for it, too.
  */
 #define DART_IOC_QUEUE_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 10, struct dart_queue_wait)
 
-/* Sleeps until more messages of a connection have left than had, or it is broken. Argument: dart_left_wait. ETIMEDOUT; EINTR. */
+/*
+ * Sleeps until more messages of a connection have left than had, or it is broken. Argument:
+ * dart_left_wait. ETIMEDOUT; EINTR.
+ */
 #define DART_IOC_LEFT_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 11, struct dart_left_wait)
 
-/* Sleeps until a connection has had more exceptions that no queue took, or it is broken. Argument: dart_exception_wait. ETIMEDOUT; EINTR. */
+/*
+ * Sleeps until a connection has had more exceptions that no queue took, or it is broken. Argument:
+ * dart_exception_wait. ETIMEDOUT; EINTR.
+ */
 #define DART_IOC_EXCEPTION_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 12, struct dart_exception_wait)
 
-/* Index into hamlyn_share_query: connections. An endpoint counts as as many as there are for each of all endpoints. */
+/*
+ * Index into hamlyn_share_query: connections. An endpoint counts as as many as there are for each
+ * of all endpoints.
+ */
 #define DART_SHARE_CONNECTIONS 0
 
-/* Index into hamlyn_share_query: address registers. Of a bank with more entries than there are for each of all registers, so many. */
+/*
+ * Index into hamlyn_share_query: address registers. Of a bank with more entries than there are for
+ * each of all registers, so many.
+ */
 #define DART_SHARE_REGISTERS 1
 
 /* Index into hamlyn_share_query: queues. */
@@ -100,7 +130,10 @@ struct dart_query {
 struct dart_endpoint {
 	/* In: where it begins in the caller's memory, a multiple of 4. */
 	__u64 address;
-	/* In: its bytes, at least 1. It is a region of addresses: what is there when a message comes is what the message is about. */
+	/*
+	 * In: its bytes, at least 1. It is a region of addresses: what is there when a message
+	 * comes is what the message is about.
+	 */
 	__u64 length;
 	/* Out: its number. */
 	__u32 endpoint;
@@ -130,7 +163,10 @@ struct dart_queue {
 	__u32 queue;
 	/* Zero. */
 	__u32 reserved;
-	/* Out: where to map its memory with mmap(2) of the same file, readable and writable, shared: DART_QUEUE_HEAD bytes and those of the records. */
+	/*
+	 * Out: where to map its memory with mmap(2) of the same file, readable and writable,
+	 * shared: DART_QUEUE_HEAD bytes and those of the records.
+	 */
 	__u64 memory_offset;
 };
 
@@ -152,9 +188,15 @@ struct dart_connection {
 	__u32 first_entry;
 	/* In: how many are. */
 	__u32 entries;
-	/* In: a queue of the caller's for what its messages tell of, or DART_NO_QUEUE: then nobody is told. */
+	/*
+	 * In: a queue of the caller's for what its messages tell of, or DART_NO_QUEUE: then nobody
+	 * is told.
+	 */
 	__u32 events;
-	/* In: a queue of the caller's for its exceptions, or DART_NO_QUEUE: then the card counts them in the state, and interrupts. */
+	/*
+	 * In: a queue of the caller's for its exceptions, or DART_NO_QUEUE: then the card counts
+	 * them in the state, and interrupts.
+	 */
 	__u32 exceptions;
 	/* In: DART_CONNECTION_WRITE, DART_CONNECTION_READ, both or none. */
 	__u32 flags;
@@ -162,7 +204,9 @@ struct dart_connection {
 	__u32 connection;
 	/* Zero. */
 	__u32 reserved;
-	/* Out: where to map its page of the card with mmap(2) of the same file, writable, shared. */
+	/*
+	 * Out: where to map its page of the card with mmap(2) of the same file, writable, shared.
+	 */
 	__u64 page_offset;
 	/* Out: where to map the page that begins with its state in the same way, read-only. */
 	__u64 state_offset;

@@ -12,7 +12,10 @@
 
 /* The echo card's operations, beside those that all cards have (command). */
 
-/* Open a mailbox: index is its number. Body: echo_open_mailbox. The driver has made its outbox zero. */
+/*
+ * Open a mailbox: index is its number. Body: echo_open_mailbox. The driver has made its outbox
+ * zero.
+ */
 #define ECHO_COMMAND_OPEN_MAILBOX 1
 
 /* Close a mailbox. A message that still waits in it for the link is not sent. */
@@ -39,7 +42,10 @@ struct echo_open_mailbox {
 /* PCI device id of the echo card. */
 #define ECHO_PCI_DEVICE 0x4543
 
-/* Value of HAMLYN_REG_MODEL for the echo card: the last there is, as the first are for published cards. */
+/*
+ * Value of HAMLYN_REG_MODEL for the echo card: the last there is, as the first are for published
+ * cards.
+ */
 #define ECHO_MODEL 13
 
 /* Value of HAMLYN_REG_ABI_VERSION for the echo card. */
@@ -51,10 +57,11 @@ struct echo_open_mailbox {
 #define ECHO_RECORD_SIZE 1024
 
 /*
- * A message that has arrived. The n-th since the mailbox was opened, from 0, is in record n modulo the inbox's size.
+ * A message that has arrived. The n-th since the mailbox was opened, from 0, is in record n modulo
+ * the inbox's size.
  *
- * The card writes number last: a record is there when that is n + 1, modulo 2^32. A message for which there is no room,
- * by the owner's word in ECHO_OUTBOX_TAKEN, is lost, and counted.
+ * The card writes number last: a record is there when that is n + 1, modulo 2^32. A message for
+ * which there is no room, by the owner's word in ECHO_OUTBOX_TAKEN, is lost, and counted.
  */
 struct echo_record {
 	/* The message's number, from 1, modulo 2^32. */
@@ -81,8 +88,8 @@ struct echo_record {
 #define ECHO_VECTOR 1
 
 /*
- * The echo card's counters. They are 64 bits wide, count from the card's start or reset, and stand in the order of
- * echo_statistic.
+ * The echo card's counters. They are 64 bits wide, count from the card's start or reset, and stand
+ * in the order of echo_statistic.
  */
 
 /* How many counters there are. */
@@ -91,15 +98,18 @@ struct echo_record {
 /*
  * BAR 2: an outbox of one page for each mailbox, then the control page; and the doorbells in BAR 4.
  *
- * The owner of a mailbox fills in destination, mailbox, length and the data, and then rings: stores anything to the
- * doorbell. The card looks once, copies the message out, and says so in result and then in sent. Until sent has
- * moved the outbox is the card's: another ring is counted, and does nothing.
+ * The owner of a mailbox fills in destination, mailbox, length and the data, and then rings: stores
+ * anything to the doorbell. The card looks once, copies the message out, and says so in result and
+ * then in sent. Until sent has moved the outbox is the card's: another ring is counted, and does
+ * nothing.
  */
 
 /* Distance between two mailboxes' outboxes, in bytes. */
 #define ECHO_OUTBOX_SIZE 4096
 
-/* Distance between two mailboxes' doorbells in BAR 4, in bytes. A store to the first 8 bytes rings. */
+/*
+ * Distance between two mailboxes' doorbells in BAR 4, in bytes. A store to the first 8 bytes rings.
+ */
 #define ECHO_DOORBELL_SIZE 4096
 
 /* In an outbox, u32, stored by its owner: the host that the message is for. */
@@ -111,7 +121,10 @@ struct echo_record {
 /* In an outbox, u32, stored by its owner: bytes of the message, 0 to ECHO_MAX_MESSAGE. */
 #define ECHO_OUTBOX_LENGTH 0x008
 
-/* In an outbox, u32, stored by its owner: how many messages it has taken out of its inbox, modulo 2^32. */
+/*
+ * In an outbox, u32, stored by its owner: how many messages it has taken out of its inbox, modulo
+ * 2^32.
+ */
 #define ECHO_OUTBOX_TAKEN 0x00c
 
 /* In an outbox, u32, stored by the card: how many rings it is done with, modulo 2^32. */
@@ -138,10 +151,16 @@ struct echo_record {
 /* Size of the control page, which follows the last outbox, in bytes. */
 #define ECHO_CONTROL_SIZE 4096
 
-/* In the control page: a word for each mailbox, HAMLYN_ARMED_*, one every HAMLYN_ARMED_STRIDE bytes. */
+/*
+ * In the control page: a word for each mailbox, HAMLYN_ARMED_*, one every HAMLYN_ARMED_STRIDE
+ * bytes.
+ */
 #define ECHO_CONTROL_ARMED 0x000
 
-/* In the control page: a word for each vector, one every HAMLYN_PENDING_STRIDE bytes. 1: its interrupt is on its way. */
+/*
+ * In the control page: a word for each vector, one every HAMLYN_PENDING_STRIDE bytes. 1: its
+ * interrupt is on its way.
+ */
 #define ECHO_CONTROL_PENDING 0x800
 
 #endif /* _ECHO_CARD_H */

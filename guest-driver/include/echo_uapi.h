@@ -11,7 +11,8 @@
 #include "echo_card.h"
 
 /*
- * What driver and library agree on about echo cards: calls on an open /dev/echoN, beside those that any card has.
+ * What driver and library agree on about echo cards: calls on an open /dev/echoN, beside those that
+ * any card has.
  *
  * Errors beside those of all calls: ENOSPC (all mailboxes are open).
  */
@@ -22,7 +23,10 @@
 /* Closes a mailbox. Argument: hamlyn_object. */
 #define ECHO_IOC_MAILBOX_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (ECHO_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 1, struct hamlyn_object)
 
-/* Sleeps until a message is there. Argument: echo_wait. ETIMEDOUT; EINTR if a signal's handler has run. */
+/*
+ * Sleeps until a message is there. Argument: echo_wait. ETIMEDOUT; EINTR if a signal's handler has
+ * run.
+ */
 #define ECHO_IOC_MAILBOX_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (ECHO_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 2, struct echo_wait)
 
 /* Index into hamlyn_share_query: mailboxes. */
@@ -38,7 +42,10 @@ struct echo_query {
 
 /* A new mailbox, and where to map its parts with mmap(2) of the same file. */
 struct echo_mailbox {
-	/* In: records of the inbox, 4 to 1,024, a power of two. Its memory counts against RLIMIT_MEMLOCK. */
+	/*
+	 * In: records of the inbox, 4 to 1,024, a power of two. Its memory counts against
+	 * RLIMIT_MEMLOCK.
+	 */
 	__u32 records;
 	/* Out: the mailbox' number. */
 	__u32 mailbox;
@@ -46,7 +53,9 @@ struct echo_mailbox {
 	__u64 outbox_offset;
 	/* Out: offset of the doorbell, 4,096 bytes, to be mapped writable, shared. */
 	__u64 doorbell_offset;
-	/* Out: offset of the inbox, a record's size times records, to be mapped read-only, shared. */
+	/*
+	 * Out: offset of the inbox, a record's size times records, to be mapped read-only, shared.
+	 */
 	__u64 inbox_offset;
 	/* Zero. */
 	__u64 reserved[2];

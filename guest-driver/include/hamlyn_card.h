@@ -14,19 +14,25 @@
 /*
  * The Hamlyn card's own commands (sections 2.2, 2.3, 2.6, 3.1), in the family's command page.
  *
- * What a closed slot, queue, terminus or buffer named may be unpinned once the command has completed.
+ * What a closed slot, queue, terminus or buffer named may be unpinned once the command has
+ * completed.
  */
 
 /* Open terminus index. Body: hamlyn_open_terminus. */
 #define HAMLYN_COMMAND_OPEN_TERMINUS 1
 
-/* Close terminus index; requests that it still holds are abandoned, its send buffers cleared. No body. */
+/*
+ * Close terminus index; requests that it still holds are abandoned, its send buffers cleared. No
+ * body.
+ */
 #define HAMLYN_COMMAND_CLOSE_TERMINUS 2
 
 /* Set a send buffer of terminus index. Body: hamlyn_set_send_buffer. */
 #define HAMLYN_COMMAND_SET_SEND_BUFFER 3
 
-/* Clear a send buffer of terminus index. Body: hamlyn_set_send_buffer, of which only tag is read. */
+/*
+ * Clear a send buffer of terminus index. Body: hamlyn_set_send_buffer, of which only tag is read.
+ */
 #define HAMLYN_COMMAND_CLEAR_SEND_BUFFER 4
 
 /* Open notification queue index. Body: hamlyn_open_queue. */
@@ -47,7 +53,9 @@
 /* Slot mode: the metadata entry's key and bounds as well (section 2.7). */
 #define HAMLYN_MODE_PARANOID 1
 
-/* Slot mode: paranoid, and an entry takes one message until its owner opens it again (section 2.7). */
+/*
+ * Slot mode: paranoid, and an entry takes one message until its owner opens it again (section 2.7).
+ */
 #define HAMLYN_MODE_PARANOID_ONE_SHOT 2
 
 /* Slot flag: a message interrupts a sleeping receiver even if its sender did not ask. */
@@ -59,7 +67,10 @@
 /* All slot flags that a process may ask for. */
 #define HAMLYN_SLOT_FLAGS 3
 
-/* Slot flag, the operating system's own: takes packets only of privileged termini of the host source (section 6.3). */
+/*
+ * Slot flag, the operating system's own: takes packets only of privileged termini of the host
+ * source (section 6.3).
+ */
 #define HAMLYN_SLOT_PRIVILEGED 4
 
 /* Terminus flag: it is the operating system's, and its packets say so. */
@@ -82,7 +93,10 @@ struct hamlyn_open_terminus {
 	__u32 weight;
 	/* HAMLYN_TERMINUS_* bits. */
 	__u32 flags;
-	/* With HAMLYN_TERMINUS_WAKES: MSI-X vector that wakes its owner, 1 to the number of vectors less 1. Else not read. */
+	/*
+	 * With HAMLYN_TERMINUS_WAKES: MSI-X vector that wakes its owner, 1 to the number of vectors
+	 * less 1. Else not read.
+	 */
 	__u32 vector;
 	/* Not read. */
 	__u32 reserved;
@@ -116,7 +130,10 @@ struct hamlyn_open_slot {
 	struct hamlyn_area metadata;
 	/* The protection key. */
 	__u64 key;
-	/* What notifications call the metadata area's first byte: its address in the owner's memory. */
+	/*
+	 * What notifications call the metadata area's first byte: its address in the owner's
+	 * memory.
+	 */
 	__u64 metadata_pointer;
 	/* Entries of the metadata area. */
 	__u32 metadata_entries;
@@ -128,7 +145,10 @@ struct hamlyn_open_slot {
 	__u32 notification_index;
 	/* HAMLYN_SLOT_* bits. */
 	__u32 flags;
-	/* With HAMLYN_SLOT_PRIVILEGED: the host id of the operating system that may write, 0 to 65,535; else zero. */
+	/*
+	 * With HAMLYN_SLOT_PRIVILEGED: the host id of the operating system that may write, 0 to
+	 * 65,535; else zero.
+	 */
 	__u32 source;
 };
 
@@ -138,8 +158,8 @@ struct hamlyn_open_slot {
 #define HAMLYN_PCI_DEVICE 0x4841
 
 /*
- * PCI device id of the Hamlyn card's second function, whose BAR 0 holds the doorbells once more. It has no mappable memory: so
- * QEMU posts the stores to it, and a doorbell costs no round trip.
+ * PCI device id of the Hamlyn card's second function, whose BAR 0 holds the doorbells once more. It
+ * has no mappable memory: so QEMU posts the stores to it, and a doorbell costs no round trip.
  */
 #define HAMLYN_PCI_DOORBELL 0x4844
 
@@ -157,12 +177,15 @@ struct hamlyn_open_slot {
 /* one_shot of a metadata entry that takes messages. */
 #define HAMLYN_ONE_SHOT_OPEN 0
 
-/* one_shot of a metadata entry that has had its message and waits for the application (section 2.7). */
+/*
+ * one_shot of a metadata entry that has had its message and waits for the application (section
+ * 2.7).
+ */
 #define HAMLYN_ONE_SHOT_LOCKED 1
 
 /*
- * One entry of a slot's metadata area. The application writes all of it; the card writes user, accumulator and
- * one_shot, and trusts none of it.
+ * One entry of a slot's metadata area. The application writes all of it; the card writes user,
+ * accumulator and one_shot, and trusts none of it.
  */
 struct hamlyn_metadata_entry {
 	/* Metadata of the message, from its first packet. */
@@ -186,16 +209,17 @@ struct hamlyn_metadata_entry {
 };
 
 /*
- * An entry of a notification queue (section 2.6, Table 3): 32 bytes in host memory, written by the card alone.
+ * An entry of a notification queue (section 2.6, Table 3): 32 bytes in host memory, written by the
+ * card alone.
  *
- * The queue starts as zeros and the card's wrap flag as 1. The card writes an entry, then stores its wrap word;
- * behind the last entry it goes back to the first and toggles the flag. A reader keeps a cursor and a wrap flag of
- * its own and has an entry when the flags match.
+ * The queue starts as zeros and the card's wrap flag as 1. The card writes an entry, then stores
+ * its wrap word; behind the last entry it goes back to the first and toggles the flag. A reader
+ * keeps a cursor and a wrap flag of its own and has an entry when the flags match.
  *
- * The card does not know how far the reader is: an entry that is not read in time is overwritten. A reader can tell,
- * because the wrap word also says in which pass over the queue its entry was written. Before the card overwrites an
- * entry it stores the word with the new pass and the old flag: who finds the word unchanged after reading an entry has
- * read one entry, not pieces of two.
+ * The card does not know how far the reader is: an entry that is not read in time is overwritten. A
+ * reader can tell, because the wrap word also says in which pass over the queue its entry was
+ * written. Before the card overwrites an entry it stores the word with the new pass and the old
+ * flag: who finds the word unchanged after reading an entry has read one entry, not pieces of two.
  */
 
 /* Size of a notification queue entry, in bytes. */
@@ -218,7 +242,10 @@ struct hamlyn_metadata_entry {
 
 /* One arrived message. */
 struct hamlyn_notification {
-	/* Metadata entry pointer, in the address space that the slot's owner named; in fast mode, the word. */
+	/*
+	 * Metadata entry pointer, in the address space that the slot's owner named; in fast mode,
+	 * the word.
+	 */
 	__u64 metadata;
 	/* Slot that the message arrived in. */
 	__u32 slot;
@@ -243,7 +270,10 @@ struct hamlyn_notification {
 /* RO. How many send termini have a number, and a window. */
 #define HAMLYN_REG_TERMINI 0x02c
 
-/* RO. How many slots have a number: as many as the SRAM holds while no terminus and no queue is open. */
+/*
+ * RO. How many slots have a number: as many as the SRAM holds while no terminus and no queue is
+ * open.
+ */
 #define HAMLYN_REG_SLOTS 0x030
 
 /* RO. How many notification queues have a number, and control words. */
@@ -263,17 +293,18 @@ struct hamlyn_notification {
  *
  * The 64-byte hamlyn_request is followed by a body of up to HAMLYN_BODY_SIZE bytes:
  *
- * * direct I/O: the metadata, padded with anything to a multiple of 8 bytes, then the data;
- * * DMA (HAMLYN_REQUEST_DMA): gather_count tuples (hamlyn_gather). The bytes they name, one after the other,
- *   are the metadata and then the data. With HAMLYN_REQUEST_INLINE_METADATA the metadata is in the body,
- *   padded to a multiple of 16 bytes, before the tuples, and the tuples name data alone (the redesign that
- *   section 6.2 wishes for);
- * * fetch-and-op (HAMLYN_REQUEST_FETCH): a hamlyn_fetch.
+ * * direct I/O: the metadata, padded with anything to a multiple of 8 bytes, then the data; * DMA
+ * (HAMLYN_REQUEST_DMA): gather_count tuples (hamlyn_gather). The bytes they name, one after the
+ * other, are the metadata and then the data. With HAMLYN_REQUEST_INLINE_METADATA the metadata is in
+ * the body, padded to a multiple of 16 bytes, before the tuples, and the tuples name data alone
+ * (the redesign that section 6.2 wishes for); * fetch-and-op (HAMLYN_REQUEST_FETCH): a
+ * hamlyn_fetch.
  *
- * A remote fetch-and-op is an extension; section 5.1 says that the first proposal of Hamlyn had one. The 8 bytes at
- * offset in the message area are changed in one piece, after the checks that a packet of 8 bytes would pass, and if
- * the slot allows it. Nothing is notified. The request is finished with once the answer is there: the word as it was is
- * in the terminus' status words. Later requests of the same terminus wait for that.
+ * A remote fetch-and-op is an extension; section 5.1 says that the first proposal of Hamlyn had
+ * one. The 8 bytes at offset in the message area are changed in one piece, after the checks that a
+ * packet of 8 bytes would pass, and if the slot allows it. Nothing is notified. The request is
+ * finished with once the answer is there: the word as it was is in the terminus' status words.
+ * Later requests of the same terminus wait for that.
  */
 
 /* Size of an entry's body, in bytes. */
@@ -301,8 +332,8 @@ struct hamlyn_notification {
 #define HAMLYN_REQUEST_INLINE_METADATA 8
 
 /*
- * Remote fetch-and-op of operation, on its own: no other flag, no metadata, delta 0, length 16, offset a
- * multiple of 8.
+ * Remote fetch-and-op of operation, on its own: no other flag, no metadata, delta 0, length 16,
+ * offset a multiple of 8.
  */
 #define HAMLYN_REQUEST_FETCH 16
 
@@ -327,7 +358,10 @@ struct hamlyn_notification {
 /* Operation: the operand if the word is compare, else the word as it is. */
 #define HAMLYN_FETCH_COMPARE_SWAP 6
 
-/* Metadata index that asks for fast mode (section 2.7): one packet, whose delta carries a word for the notification. */
+/*
+ * Metadata index that asks for fast mode (section 2.7): one packet, whose delta carries a word for
+ * the notification.
+ */
 #define HAMLYN_FAST_MODE 0xffffffff
 
 /* The head of a work-queue entry: basically a packet header (Table 1). */
@@ -346,7 +380,10 @@ struct hamlyn_request {
 	__u32 offset;
 	/* Data bytes in the message, metadata not counted. */
 	__u32 length;
-	/* Initial value Y of the packet counter (section 2.5): 0 for a message on its own. In fast mode: the word. */
+	/*
+	 * Initial value Y of the packet counter (section 2.5): 0 for a message on its own. In fast
+	 * mode: the word.
+	 */
 	__u32 delta;
 	/* Metadata bytes, 0 to HAMLYN_MAX_METADATA. */
 	__u32 metadata_length;
@@ -381,12 +418,13 @@ struct hamlyn_fetch {
 };
 
 /*
- * The card's SRAM: one memory for slots, notification queue control blocks and send termini (sections 2.6, 6.6).
+ * The card's SRAM: one memory for slots, notification queue control blocks and send termini
+ * (sections 2.6, 6.6).
  *
- * The directory lies at address 0: one word for each number, which holds the address of the object with that number.
- * The rest is for the objects. Each takes its bytes when it is opened, in one piece, and gives them back when it is
- * closed. An opening that finds no piece long enough is refused with
- * HAMLYN_STATUS_MEMORY_FULL.
+ * The directory lies at address 0: one word for each number, which holds the address of the object
+ * with that number. The rest is for the objects. Each takes its bytes when it is opened, in one
+ * piece, and gives them back when it is closed. An opening that finds no piece long enough is
+ * refused with HAMLYN_STATUS_MEMORY_FULL.
  */
 
 /* Bytes of the directory for each number of a terminus, slot or queue. */
@@ -404,7 +442,10 @@ struct hamlyn_fetch {
 /* Bytes of a slot. */
 #define HAMLYN_SRAM_SLOT 128
 
-/* Where an object lies in the SRAM: the card writes it to the body of the command that opened the object. */
+/*
+ * Where an object lies in the SRAM: the card writes it to the body of the command that opened the
+ * object.
+ */
 struct hamlyn_sram_place {
 	/* Address of its first byte. */
 	__u32 address;
@@ -415,34 +456,42 @@ struct hamlyn_sram_place {
 /*
  * The card's counters, and the reasons for which it refuses.
  *
- * Counters are 64 bits wide, count from the card's start or reset, and stand in the order of statistic. Those
- * from refused_flags on are refusals; a refusal's reason, where a terminus is told one, is its counter's number.
+ * Counters are 64 bits wide, count from the card's start or reset, and stand in the order of
+ * statistic. Those from refused_flags on are refusals; a refusal's reason, where a terminus is told
+ * one, is its counter's number.
  */
 
 /* How many counters there are. */
 #define HAMLYN_STATISTICS 47
 
 /*
- * BAR 2 and BAR 4: what a process sees of its send terminus (section 2.3), and the queue control page.
+ * BAR 2 and BAR 4: what a process sees of its send terminus (section 2.3), and the queue control
+ * page.
  *
- * BAR 2 holds one window of HAMLYN_WINDOW_SIZE for each terminus, each mapped into its owner alone; behind the
- * last of them lies the queue control area, which only the driver maps. BAR 4 holds one doorbell page for each
- * terminus, and so does BAR 0 of the card's second function, where QEMU posts the store.
+ * BAR 2 holds one window of HAMLYN_WINDOW_SIZE for each terminus, each mapped into its owner alone;
+ * behind the last of them lies the queue control area, which only the driver maps. BAR 4 holds one
+ * doorbell page for each terminus, and so does BAR 0 of the card's second function, where QEMU
+ * posts the store.
  *
  * To post a request its owner fills entry tail % 64 of the work queue, stores tail + 1 to
- * HAMLYN_WINDOW_TAIL (release), issues a full barrier and reads HAMLYN_WINDOW_AWAKE: only when it is zero
- * does the owner store to the doorbell page. The card does the mirror image before it stops looking: it clears
- * awake, issues a full barrier, and looks at tail once more. The card makes a window zero when it opens the
- * terminus.
+ * HAMLYN_WINDOW_TAIL (release), issues a full barrier and reads HAMLYN_WINDOW_AWAKE: only when it
+ * is zero does the owner store to the doorbell page. The card does the mirror image before it stops
+ * looking: it clears awake, issues a full barrier, and looks at tail once more. The card makes a
+ * window zero when it opens the terminus.
  */
 
 /* Size of a terminus window in BAR 2, in bytes. */
 #define HAMLYN_WINDOW_SIZE 65536
 
-/* Offset in a window of tail, a u32 written by the owner: how many requests it has ever posted, modulo 2^32. */
+/*
+ * Offset in a window of tail, a u32 written by the owner: how many requests it has ever posted,
+ * modulo 2^32.
+ */
 #define HAMLYN_WINDOW_TAIL 0x0000
 
-/* Offset in a window of awake, a u32 written by the card: not zero while it looks at tail unasked. */
+/*
+ * Offset in a window of awake, a u32 written by the card: not zero while it looks at tail unasked.
+ */
 #define HAMLYN_WINDOW_AWAKE 0x0040
 
 /* Offset in a window of the work queue's first entry. */
@@ -458,38 +507,45 @@ struct hamlyn_sram_place {
 #define HAMLYN_WORK_QUEUE_USABLE 63
 
 /*
- * Size of a terminus' doorbell page in BAR 4, and in BAR 0 of the second function, in bytes. A store of 4 bytes anywhere
- * in it rings.
+ * Size of a terminus' doorbell page in BAR 4, and in BAR 0 of the second function, in bytes. A
+ * store of 4 bytes anywhere in it rings.
  */
 #define HAMLYN_DOORBELL_SIZE 4096
 
 /*
- * Size of the queue control area in BAR 2, in bytes, for each 512 notification queues or part of them. The area is one
- * range: the words of queue 512 follow those of queue 511.
+ * Size of the queue control area in BAR 2, in bytes, for each 512 notification queues or part of
+ * them. The area is one range: the words of queue 512 follow those of queue 511.
  */
 #define HAMLYN_QUEUE_CONTROL_SIZE 65536
 
 /*
- * Offset in the queue control area of the vectors' pending words, 4 bytes each, 64 bytes apart: set by the card
- * when it raises the vector, cleared by the driver before it looks at the queues.
+ * Offset in the queue control area of the vectors' pending words, 4 bytes each, 64 bytes apart: set
+ * by the card when it raises the vector, cleared by the driver before it looks at the queues.
  */
 #define HAMLYN_QUEUE_CONTROL_PENDING 0x0000
 
 /* Offset in the queue control area of the queues' armed words, 4 bytes each, 64 bytes apart. */
 #define HAMLYN_QUEUE_CONTROL_ARMED 0x1000
 
-/* Size of the terminus control area in BAR 2, behind the queue control area, in bytes: 64 for each of 1,024 termini. */
+/*
+ * Size of the terminus control area in BAR 2, behind the queue control area, in bytes: 64 for each
+ * of 1,024 termini.
+ */
 #define HAMLYN_TERMINUS_CONTROL_SIZE 65536
 
 /* Distance between two termini's words in the terminus control area, in bytes. */
 #define HAMLYN_TERMINUS_CONTROL_STRIDE 64
 
-/* Offset in a terminus' part of the terminus control area of its armed word, 4 bytes: as that of a queue. */
+/*
+ * Offset in a terminus' part of the terminus control area of its armed word, 4 bytes: as that of a
+ * queue.
+ */
 #define HAMLYN_TERMINUS_ARMED 0
 
 /*
- * Offset in a terminus' part of the terminus control area of wanted, 4 bytes, stored by the driver before armed: the
- * card interrupts once hamlyn_terminus_status.completed has reached it, modulo 2^32.
+ * Offset in a terminus' part of the terminus control area of wanted, 4 bytes, stored by the driver
+ * before armed: the card interrupts once hamlyn_terminus_status.completed has reached it, modulo
+ * 2^32.
  */
 #define HAMLYN_TERMINUS_WANTED 4
 
@@ -497,26 +553,31 @@ struct hamlyn_sram_place {
 #define HAMLYN_REASON_SENT 0
 
 /*
- * The prearranged words in host memory by which the card tells a terminus' owner how far it is (section 2.3).
+ * The prearranged words in host memory by which the card tells a terminus' owner how far it is
+ * (section 2.3).
  *
- * They start a page of their own, which the card alone writes and which is mapped read-only into the owner. The card
- * writes fetched, reasons and refused before the completed that covers them. All are zero when a terminus opens.
+ * They start a page of their own, which the card alone writes and which is mapped read-only into
+ * the owner. The card writes fetched, reasons and refused before the completed that covers them.
+ * All are zero when a terminus opens.
  */
 struct hamlyn_terminus_status {
-	/* How many requests the card has finished with, modulo 2^32: their entries and buffers may be used again. */
+	/*
+	 * How many requests the card has finished with, modulo 2^32: their entries and buffers may
+	 * be used again.
+	 */
 	__u32 completed;
 	/* How many of those it refused, modulo 2^32. */
 	__u32 refused;
 	/* Zero. */
 	__u32 reserved[14];
 	/*
-	 * What became of the request that was last in each entry of the work queue: HAMLYN_REASON_SENT, or the
-	 * number of the refusal's counter (statistics).
+	 * What became of the request that was last in each entry of the work queue:
+	 * HAMLYN_REASON_SENT, or the number of the refusal's counter (statistics).
 	 */
 	__u32 reasons[64];
 	/*
-	 * The word that a fetch-and-op found, for the request that was last in each entry of the work queue. Means nothing
-	 * for other requests.
+	 * The word that a fetch-and-op found, for the request that was last in each entry of the
+	 * work queue. Means nothing for other requests.
 	 */
 	__u64 fetched[64];
 };

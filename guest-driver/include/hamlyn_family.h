@@ -17,9 +17,10 @@
 /*
  * A piece of host memory that need not be contiguous.
  *
- * directory is the address of a 4,096-byte page of 512 addresses of list pages, each of 512 addresses of 4,096-byte
- * pages; byte i of the area is byte first + i of the pages laid end to end. (The paper's machine had an I/O
- * memory-management unit that did this, section 4.) The pages of the directory and lists belong to the driver.
+ * directory is the address of a 4,096-byte page of 512 addresses of list pages, each of 512
+ * addresses of 4,096-byte pages; byte i of the area is byte first + i of the pages laid end to end.
+ * (The paper's machine had an I/O memory-management unit that did this, section 4.) The pages of
+ * the directory and lists belong to the driver.
  */
 struct hamlyn_area {
 	/* Address of the directory page, 4,096-byte aligned. */
@@ -36,9 +37,10 @@ struct hamlyn_area {
  * The command page: how the driver changes what only the operating system may change.
  *
  * The driver fills the command page (a hamlyn_command, then the operation's own structure at
- * HAMLYN_COMMAND_BODY) and stores to HAMLYN_REG_COMMAND_GO. The card carries the command out whole or not at
- * all, and writes status, value and limit back. When the store has completed no deposit and no gather that an
- * earlier state allowed is under way: what a closed object named may be unpinned.
+ * HAMLYN_COMMAND_BODY) and stores to HAMLYN_REG_COMMAND_GO. The card carries the command out whole
+ * or not at all, and writes status, value and limit back. When the store has completed no deposit
+ * and no gather that an earlier state allowed is under way: what a closed object named may be
+ * unpinned.
  */
 
 /* RW, 8 bytes. Where in host memory the command page lies: 4,096-byte aligned. */
@@ -56,7 +58,10 @@ struct hamlyn_area {
 /* Offset in the command page of the operation's own structure. */
 #define HAMLYN_COMMAND_BODY 64
 
-/* Write the card's counters, a u64 each in the model's order, to the body. All models have this operation. */
+/*
+ * Write the card's counters, a u64 each in the model's order, to the body. All models have this
+ * operation.
+ */
 #define HAMLYN_COMMAND_READ_STATISTICS 9
 
 /* Self-test of DMA. Body: hamlyn_test_dma. All models have this operation. */
@@ -121,7 +126,10 @@ struct hamlyn_test_dma {
 	__u64 length;
 };
 
-/* Taking part in the fabric, and the handshake timer that ends it for a host that has died (section 2.8). */
+/*
+ * Taking part in the fabric, and the handshake timer that ends it for a host that has died (section
+ * 2.8).
+ */
 
 /* RW. Control bits: HAMLYN_CONTROL_ENABLE. Writing HAMLYN_CONTROL_RESET resets the card. */
 #define HAMLYN_REG_CONTROL 0x020
@@ -130,14 +138,14 @@ struct hamlyn_test_dma {
 #define HAMLYN_REG_HANDSHAKE_TIMEOUT 0x050
 
 /*
- * WO. Any value: restarts the handshake timer. If the host fails to for a whole period, HAMLYN_CONTROL_ENABLE is
- * cleared: the card discards what arrives until the host sets it again.
+ * WO. Any value: restarts the handshake timer. If the host fails to for a whole period,
+ * HAMLYN_CONTROL_ENABLE is cleared: the card discards what arrives until the host sets it again.
  */
 #define HAMLYN_REG_HANDSHAKE 0x054
 
 /*
- * The card takes part in the fabric. Until it is set, and once the handshake timer has run out, the card discards
- * every arriving packet (section 2.8).
+ * The card takes part in the fabric. Until it is set, and once the handshake timer has run out, the
+ * card discards every arriving packet (section 2.8).
  */
 #define HAMLYN_CONTROL_ENABLE 1
 
@@ -145,14 +153,17 @@ struct hamlyn_test_dma {
 #define HAMLYN_CONTROL_RESET 2
 
 /*
- * Express memory: what two hosts share, and nobody else. A PCI function of its own shows it, beside a card of any model.
+ * Express memory: what two hosts share, and nobody else. A PCI function of its own shows it, beside
+ * a card of any model.
  *
- * The function has one BAR, index 0, 64 bits wide and prefetchable. Its first page has the registers below, which are trapped; elsewhere
- * lie *parts*: one for each other host, mapped memory, the same bytes as that host's part for this one. What lies
- * between parts is not there: reads give zero, stores do nothing. What a part is used for is the operating systems' to
- * arrange (express).
+ * The function has one BAR, index 0, 64 bits wide and prefetchable. Its first page has the
+ * registers below, which are trapped; elsewhere lie *parts*: one for each other host, mapped
+ * memory, the same bytes as that host's part for this one. What lies between parts is not there:
+ * reads give zero, stores do nothing. What a part is used for is the operating systems' to arrange
+ * (express).
  *
- * A card may have several such functions, each with parts for other hosts: then each part is a file of its own.
+ * A card may have several such functions, each with parts for other hosts: then each part is a file
+ * of its own.
  */
 
 /* PCI device id of a function with express memory, of a card of any model. */
@@ -164,7 +175,10 @@ struct hamlyn_test_dma {
 /* Value of HAMLYN_EXPRESS_REG_MAGIC: the letters HEXP. */
 #define HAMLYN_EXPRESS_MAGIC 0x50584548
 
-/* Value of HAMLYN_EXPRESS_REG_VERSION: major in the upper half (incompatible changes), minor in the lower (additions). */
+/*
+ * Value of HAMLYN_EXPRESS_REG_VERSION: major in the upper half (incompatible changes), minor in the
+ * lower (additions).
+ */
 #define HAMLYN_EXPRESS_VERSION 0x00010000
 
 /* RO, 4 bytes. HAMLYN_EXPRESS_MAGIC. */
@@ -174,24 +188,36 @@ struct hamlyn_test_dma {
 #define HAMLYN_EXPRESS_REG_VERSION 0x004
 
 /*
- * RO, 4 bytes. The host id that the parts are this side's of. It never changes: if the card comes to another port of its switch, the
- * memory is of no use.
+ * RO, 4 bytes. The host id that the parts are this side's of. It never changes: if the card comes
+ * to another port of its switch, the memory is of no use.
  */
 #define HAMLYN_EXPRESS_REG_HOST 0x008
 
 /* RO, 4 bytes. Host ids that there may be parts for are below it, at most HAMLYN_EXPRESS_HOSTS. */
 #define HAMLYN_EXPRESS_REG_HOSTS 0x00c
 
-/* RO, 8 bytes. Bytes of each part: a power of two from HAMLYN_EXPRESS_LEAST_PART to HAMLYN_EXPRESS_MOST_PART. */
+/*
+ * RO, 8 bytes. Bytes of each part: a power of two from HAMLYN_EXPRESS_LEAST_PART to
+ * HAMLYN_EXPRESS_MOST_PART.
+ */
 #define HAMLYN_EXPRESS_REG_PART 0x010
 
-/* RO, 8 bytes. Which memory it is: a number from a random source, never 0. Two hosts share a part if theirs are the same. */
+/*
+ * RO, 8 bytes. Which memory it is: a number from a random source, never 0. Two hosts share a part
+ * if theirs are the same.
+ */
 #define HAMLYN_EXPRESS_REG_MEMORY 0x018
 
-/* RO, 4 bytes. The complement of what was last written to the card's HAMLYN_REG_SCRATCH: so a driver can tell whose it is. */
+/*
+ * RO, 4 bytes. The complement of what was last written to the card's HAMLYN_REG_SCRATCH: so a
+ * driver can tell whose it is.
+ */
 #define HAMLYN_EXPRESS_REG_SCRATCH 0x020
 
-/* RO, 8 bytes for each host id: where in the BAR the part for that host begins, a multiple of 4,096, or 0: there is none here. */
+/*
+ * RO, 8 bytes for each host id: where in the BAR the part for that host begins, a multiple of
+ * 4,096, or 0: there is none here.
+ */
 #define HAMLYN_EXPRESS_REG_PARTS 0x100
 
 /* Bytes of the registers, at the beginning of the BAR. */
@@ -207,18 +233,24 @@ struct hamlyn_test_dma {
 #define HAMLYN_EXPRESS_MOST_PART 0x10000000
 
 /*
- * What a card of the family looks like on the PCI bus, and what it says of itself at the start of BAR 0.
+ * What a card of the family looks like on the PCI bus, and what it says of itself at the start of
+ * BAR 0.
  *
  * Accesses to BAR 0 are 4 or 8 bytes wide, aligned.
  */
 
-/* PCI vendor id of the family. Not assigned by the PCI-SIG: it is the one QEMU uses for devices that exist nowhere else. */
+/*
+ * PCI vendor id of the family. Not assigned by the PCI-SIG: it is the one QEMU uses for devices
+ * that exist nowhere else.
+ */
 #define HAMLYN_PCI_VENDOR 0x1234
 
 /* PCI class code: network controller, other. */
 #define HAMLYN_PCI_CLASS 0x028000
 
-/* PCI class code of a further function that takes posted stores: generic system peripheral, other. */
+/*
+ * PCI class code of a further function that takes posted stores: generic system peripheral, other.
+ */
 #define HAMLYN_PCI_DOORBELL_CLASS 0x088000
 
 /* Size of BAR 0, in bytes. */
@@ -234,27 +266,32 @@ struct hamlyn_test_dma {
 #define HAMLYN_REG_MODEL 0x004
 
 /*
- * RO. The version of the model's contract that the card implements: major in the upper half (incompatible changes),
- * minor in the lower (additions).
+ * RO. The version of the model's contract that the card implements: major in the upper half
+ * (incompatible changes), minor in the lower (additions).
  */
 #define HAMLYN_REG_ABI_VERSION 0x008
 
 /*
- * RW. Self-test of register access: reads as the complement of what was written. So does every doorbell, of either
- * function: a driver can tell whether a second function is this card's.
+ * RW. Self-test of register access: reads as the complement of what was written. So does every
+ * doorbell, of either function: a driver can tell whether a second function is this card's.
  */
 #define HAMLYN_REG_SCRATCH 0x014
 
-/* RO. What the card is beyond its contract: HAMLYN_FEATURE_COHERENT. A card without this register reads as 0. */
+/*
+ * RO. What the card is beyond its contract: HAMLYN_FEATURE_COHERENT. A card without this register
+ * reads as 0.
+ */
 #define HAMLYN_REG_FEATURES 0x05c
 
 /*
- * Windows that a BAR maps are memory of the machine's host, which card and guest reach through one coherent cache.
+ * Windows that a BAR maps are memory of the machine's host, which card and guest reach through one
+ * coherent cache.
  *
- * The driver maps them cached (write-back) then, and uncached otherwise. A card of hardware does not set it: it sees a
- * cached store when the line is evicted, and the guest never sees its stores in a line that it has cached. Each side
- * orders its accesses as between processors: a store that publishes is a release, a load that looks for one is an
- * acquire, and a full barrier stands between a store and a load that must not pass it.
+ * The driver maps them cached (write-back) then, and uncached otherwise. A card of hardware does
+ * not set it: it sees a cached store when the line is evicted, and the guest never sees its stores
+ * in a line that it has cached. Each side orders its accesses as between processors: a store that
+ * publishes is a release, a load that looks for one is an acquire, and a full barrier stands
+ * between a store and a load that must not pass it.
  */
 #define HAMLYN_FEATURE_COHERENT 1
 
@@ -263,7 +300,9 @@ struct hamlyn_test_dma {
 /* WO. Self-test of interrupts: raises the MSI-X vector whose number is written. */
 #define HAMLYN_REG_INTERRUPT_TEST 0x018
 
-/* RO. How many MSI-X vectors there are. Vector 0 reports link changes; the others are the model's. */
+/*
+ * RO. How many MSI-X vectors there are. Vector 0 reports link changes; the others are the model's.
+ */
 #define HAMLYN_REG_VECTORS 0x038
 
 /* MSI-X vector that reports a change of the link. */
@@ -281,12 +320,16 @@ struct hamlyn_test_dma {
 #define HAMLYN_REG_LINK 0x010
 
 /*
- * RO. How often the link has changed since power-on, modulo 2^32: by one when it comes up, goes down, or is another. A reset of
- * the card leaves it as it is. So who looks seldom learns that a link which is up has been down since.
+ * RO. How often the link has changed since power-on, modulo 2^32: by one when it comes up, goes
+ * down, or is another. A reset of the card leaves it as it is. So who looks seldom learns that a
+ * link which is up has been down since.
  */
 #define HAMLYN_REG_LINK_CHANGES 0x01c
 
-/* RO. How many ports the switch has: host ids are below it. 0 while the link is down, or if the switch does not say. */
+/*
+ * RO. How many ports the switch has: host ids are below it. 0 while the link is down, or if the
+ * switch does not say.
+ */
 #define HAMLYN_REG_PORTS 0x058
 
 /* No host: the link is down. */
@@ -295,7 +338,8 @@ struct hamlyn_test_dma {
 /*
  * The words by which driver and card tell each other who sleeps and which interrupts are pending.
  *
- * They lie in a window that the driver maps; where, each card says. Each is 4 bytes, in a cache line of its own.
+ * They lie in a window that the driver maps; where, each card says. Each is 4 bytes, in a cache
+ * line of its own.
  */
 
 /* Distance between two vectors' pending words, in bytes. */

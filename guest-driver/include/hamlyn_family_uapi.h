@@ -13,9 +13,10 @@
 /*
  * The version of the contract, and the numbers of its calls.
  *
- * Numbers up to 63 are the family's, and the Hamlyn card's, which was there before there was a family. Every later model has
- * 16 of its own from 64 on, by its number: model 2 has 64 to 79, model 3 has 80 to 95. So a model's folder says its calls
- * (card_call), and no two models share one: a call of another model is answered ENOTTY.
+ * Numbers up to 63 are the family's, and the Hamlyn card's, which was there before there was a
+ * family. Every later model has 16 of its own from 64 on, by its number: model 2 has 64 to 79,
+ * model 3 has 80 to 95. So a model's folder says its calls (card_call), and no two models share
+ * one: a call of another model is answered ENOTTY.
  */
 
 /* Version of this contract: major in the upper half, minor in the lower. */
@@ -56,8 +57,9 @@ struct hamlyn_self_test {
 	/* Out: register access. */
 	__u32 access;
 	/*
-	 * Out: DMA: 1 the card refused, 2 the bytes are wrong (is guest memory shared with the card?), 3 the memory of processes
-	 * cannot be shared with the card (are there bounce buffers, as with swiotlb=force?).
+	 * Out: DMA: 1 the card refused, 2 the bytes are wrong (is guest memory shared with the
+	 * card?), 3 the memory of processes cannot be shared with the card (are there bounce
+	 * buffers, as with swiotlb=force?).
 	 */
 	__u32 dma;
 	/* Out: interrupts: the first vector, plus 1, that did not arrive. */
@@ -69,41 +71,50 @@ struct hamlyn_self_test {
 /* Names and connections (section 6.3), which are files of their own. */
 
 /*
- * Takes a name, under which processes of any host may connect: answers a listener, a file of its own. Argument:
- * hamlyn_listen. EADDRINUSE; EACCES for a name that begins with system/, without CAP_NET_BIND_SERVICE; EOPNOTSUPP
- * without HAMLYN_CAPABILITY_CONNECTIONS.
+ * Takes a name, under which processes of any host may connect: answers a listener, a file of its
+ * own. Argument: hamlyn_listen. EADDRINUSE; EACCES for a name that begins with system/, without
+ * CAP_NET_BIND_SERVICE; EOPNOTSUPP without HAMLYN_CAPABILITY_CONNECTIONS.
  */
 #define HAMLYN_IOC_LISTEN _IOWR('H', 14, struct hamlyn_listen)
 
 /*
- * Asks for a connection: answers it, a file of its own, at once. Argument: hamlyn_connect. EHOSTUNREACH for a host
- * id of 64 or more, or that the switch has no port for; EOPNOTSUPP without HAMLYN_CAPABILITY_CONNECTIONS.
+ * Asks for a connection: answers it, a file of its own, at once. Argument: hamlyn_connect.
+ * EHOSTUNREACH for a host id of 64 or more, or that the switch has no port for; EOPNOTSUPP without
+ * HAMLYN_CAPABILITY_CONNECTIONS.
  */
 #define HAMLYN_IOC_CONNECT _IOWR('H', 15, struct hamlyn_connect)
 
 /*
- * On a listener: answers the next connection that is asked for, a file of its own. Argument: hamlyn_object, zero.
- * EAGAIN if there is none.
+ * On a listener: answers the next connection that is asked for, a file of its own. Argument:
+ * hamlyn_object, zero. EAGAIN if there is none.
  */
 #define HAMLYN_IOC_NEXT_REQUEST _IOWR('H', 16, struct hamlyn_object)
 
 /* On a connection: how it stands. Argument: hamlyn_connection_state. */
 #define HAMLYN_IOC_CONNECTION_QUERY _IOWR('H', 17, struct hamlyn_connection_state)
 
-/* On a connection that was asked for: accepts it. Argument: hamlyn_private. ENOTCONN: it has ended. */
+/*
+ * On a connection that was asked for: accepts it. Argument: hamlyn_private. ENOTCONN: it has ended.
+ */
 #define HAMLYN_IOC_ACCEPT _IOWR('H', 18, struct hamlyn_private)
 
-/* On a connection that was asked for: rejects it. Argument: hamlyn_private. ENOTCONN: it has ended. */
+/*
+ * On a connection that was asked for: rejects it. Argument: hamlyn_private. ENOTCONN: it has ended.
+ */
 #define HAMLYN_IOC_REJECT _IOWR('H', 19, struct hamlyn_private)
 
-/* On a connection: ends it gracefully (section 6.4). Argument: hamlyn_private. ENOTCONN: it has ended. */
+/*
+ * On a connection: ends it gracefully (section 6.4). Argument: hamlyn_private. ENOTCONN: it has
+ * ended.
+ */
 #define HAMLYN_IOC_CLOSE _IOWR('H', 20, struct hamlyn_private)
 
 /*
- * Asks whether anybody listens under a name: answers the question at once, a file of its own, which stands and is polled as a
- * connection's does, and ends with the answer: HAMLYN_END_LISTENING, HAMLYN_END_NOBODY, or why there is none
- * (HAMLYN_END_NO_NAME: that host's driver is too old to know questions). Argument: hamlyn_connect without private
- * data. Errors as for HAMLYN_IOC_CONNECT; ENOTTY without HAMLYN_CAPABILITY_QUESTIONS.
+ * Asks whether anybody listens under a name: answers the question at once, a file of its own, which
+ * stands and is polled as a connection's does, and ends with the answer: HAMLYN_END_LISTENING,
+ * HAMLYN_END_NOBODY, or why there is none (HAMLYN_END_NO_NAME: that host's driver is too old to
+ * know questions). Argument: hamlyn_connect without private data. Errors as for HAMLYN_IOC_CONNECT;
+ * ENOTTY without HAMLYN_CAPABILITY_QUESTIONS.
  */
 #define HAMLYN_IOC_ASK _IOWR('H', 24, struct hamlyn_connect)
 
@@ -140,13 +151,18 @@ struct hamlyn_self_test {
 /* Why a connection ended: the peer's host gives no sign of life. */
 #define HAMLYN_END_HOST_LOST 3
 
-/* Why a connection ended: the peer's host, or its card, has started anew or stood still, and lost it. */
+/*
+ * Why a connection ended: the peer's host, or its card, has started anew or stood still, and lost
+ * it.
+ */
 #define HAMLYN_END_HOST_RESET 4
 
 /* Why a connection ended: this host's link went down. */
 #define HAMLYN_END_LINK_LOST 5
 
-/* Why a connection ended: this host stood still, and its card discarded what arrived (section 2.8). */
+/*
+ * Why a connection ended: this host stood still, and its card discarded what arrived (section 2.8).
+ */
 #define HAMLYN_END_LAPSED 6
 
 /* Why a connection ended: this host's card was reset, removed, or failed. */
@@ -211,7 +227,10 @@ struct hamlyn_connection_state {
 	__u32 user;
 	/* Zero. */
 	__u32 reserved;
-	/* Out: what the peer passed last: with its request, its answer, or its close; zero behind it. */
+	/*
+	 * Out: what the peer passed last: with its request, its answer, or its close; zero behind
+	 * it.
+	 */
 	__u8 data[256];
 };
 
@@ -226,27 +245,33 @@ struct hamlyn_private {
 };
 
 /*
- * Express memory (docs/express.md): pages that a process of this host and one of another share, and nobody else.
+ * Express memory (docs/express.md): pages that a process of this host and one of another share, and
+ * nobody else.
  *
- * Who is to receive makes an *area* for a host, and passes its number and key to a process there, by whatever way. That one maps it,
- * once: the mapping is a *view*. Both may load and store; what they say to each other there is theirs to arrange.
+ * Who is to receive makes an *area* for a host, and passes its number and key to a process there,
+ * by whatever way. That one maps it, once: the mapping is a *view*. Both may load and store; what
+ * they say to each other there is theirs to arrange.
  */
 
 /*
- * Makes an area of express memory for a host: zeros. Argument: hamlyn_express_create. EHOSTUNREACH: there is no express memory with
- * that host; ENOSPC: too few pages are free, EDQUOT: the user's share of them is; EOPNOTSUPP without
- * HAMLYN_CAPABILITY_EXPRESS.
+ * Makes an area of express memory for a host: zeros. Argument: hamlyn_express_create. EHOSTUNREACH:
+ * there is no express memory with that host; ENOSPC: too few pages are free, EDQUOT: the user's
+ * share of them is; EOPNOTSUPP without HAMLYN_CAPABILITY_EXPRESS.
  */
 #define HAMLYN_IOC_EXPRESS_CREATE _IOWR('H', 25, struct hamlyn_express_create)
 
 /*
- * Maps an area that a process of another host has made for this one: a view of it. Argument: hamlyn_express_map. Waits for that
- * host's answer. EHOSTUNREACH: there is no express memory with that host, or it is other memory there; EACCES: there is no such
- * area, or not with that key; EBUSY: it has a view already; EHOSTDOWN: the host gives no sign of life; EINTR.
+ * Maps an area that a process of another host has made for this one: a view of it. Argument:
+ * hamlyn_express_map. Waits for that host's answer. EHOSTUNREACH: there is no express memory with
+ * that host, or it is other memory there; EACCES: there is no such area, or not with that key;
+ * EBUSY: it has a view already; EHOSTDOWN: the host gives no sign of life; EINTR.
  */
 #define HAMLYN_IOC_EXPRESS_MAP _IOWR('H', 26, struct hamlyn_express_map)
 
-/* Gives an area or a view back. Its mappings stay, and show memory that nobody else sees. Argument: hamlyn_object. */
+/*
+ * Gives an area or a view back. Its mappings stay, and show memory that nobody else sees. Argument:
+ * hamlyn_object.
+ */
 #define HAMLYN_IOC_EXPRESS_DESTROY _IOWR('H', 27, struct hamlyn_object)
 
 /* What there is of express memory with a host. Argument: hamlyn_express_query. */
@@ -294,13 +319,19 @@ struct hamlyn_express_query {
 	__u32 host;
 	/* Zero. */
 	__u32 reserved0;
-	/* Out: bytes of the part with that host, of which half are this host's to give; 0: there is none. */
+	/*
+	 * Out: bytes of the part with that host, of which half are this host's to give; 0: there is
+	 * none.
+	 */
 	__u64 part;
 	/* Out: pages that are this host's to give. */
 	__u32 pages;
 	/* Out: of these, pages that areas have. */
 	__u32 used;
-	/* Out: pages that areas had, until the other host confirms that nobody there sees them any more. */
+	/*
+	 * Out: pages that areas had, until the other host confirms that nobody there sees them any
+	 * more.
+	 */
 	__u32 leaving;
 	/* Out: pages of the other host's that views here have. */
 	__u32 viewed;
@@ -345,10 +376,11 @@ struct hamlyn_object {
 #define HAMLYN_CAPABILITY_EXPRESS 16ULL
 
 /*
- * What the card is and how much of everything it has: what any card says, and a union that model is the tag of.
+ * What the card is and how much of everything it has: what any card says, and a union that model is
+ * the tag of.
  *
- * Of the union the Hamlyn card has five words in the middle, from before there were others, which are zero for all others. Every
- * model has card for a structure of its own (hamlyn_query.of_card).
+ * Of the union the Hamlyn card has five words in the middle, from before there were others, which
+ * are zero for all others. Every model has card for a structure of its own (hamlyn_query.of_card).
  */
 struct hamlyn_query {
 	/* Out: HAMLYN_UAPI_VERSION of the driver. */
@@ -387,7 +419,10 @@ struct hamlyn_query {
  * What they share is the model's own affair, but for connections, which every card has.
  */
 
-/* How much of the card the user who opened the file holds, and may hold. Argument: hamlyn_share_query. */
+/*
+ * How much of the card the user who opened the file holds, and may hold. Argument:
+ * hamlyn_share_query.
+ */
 #define HAMLYN_IOC_SHARE _IOWR('H', 21, struct hamlyn_share_query)
 
 /* Index into hamlyn_share_query: connections that have not ended, and listeners. */
@@ -398,13 +433,13 @@ struct hamlyn_share_query {
 	/* Out: how many he holds, by HAMLYN_SHARE_*. The first three are what the model says. */
 	__u32 held[4];
 	/*
-	 * Out: how many he may hold as things stand: a share of what the others leave. It falls while others take more, and
-	 * what he holds already stays his.
+	 * Out: how many he may hold as things stand: a share of what the others leave. It falls
+	 * while others take more, and what he holds already stays his.
 	 */
 	__u32 limit[4];
 	/*
-	 * Out: whose share it is: the user id of who opened the file, or of who made the user namespace in which he did, as
-	 * the caller sees it.
+	 * Out: whose share it is: the user id of who opened the file, or of who made the user
+	 * namespace in which he did, as the caller sees it.
 	 */
 	__u32 user;
 	/* Zero. */

@@ -10,13 +10,18 @@
 #include <linux/types.h>
 
 /*
- * What operating systems say to each other about express memory, in messages of kind HAMLYN_WIRE_EXPRESS: reason says what it
- * is, and behind the head comes a structure of this file, as the message's private data. The protocol is in docs/express.md.
+ * What operating systems say to each other about express memory, in messages of kind
+ * HAMLYN_WIRE_EXPRESS: reason says what it is, and behind the head comes a structure of this file,
+ * as the message's private data. The protocol is in docs/express.md.
  *
- * Of the part that two hosts share the first half of the pages is given out by the one with the lower id, the other half by the other.
+ * Of the part that two hosts share the first half of the pages is given out by the one with the
+ * lower id, the other half by the other.
  */
 
-/* Asks for a view of area to of the receiver's: from is the sender's number for the view. Behind it: hamlyn_express_ask. */
+/*
+ * Asks for a view of area to of the receiver's: from is the sender's number for the view. Behind
+ * it: hamlyn_express_ask.
+ */
 #define HAMLYN_EXPRESS_SAY_MAP 1
 
 /* View to of the receiver's may be: area from has these pages. Behind it: hamlyn_express_pages. */
@@ -25,10 +30,16 @@
 /* View to of the receiver's may not be. Behind it: hamlyn_express_refused. */
 #define HAMLYN_EXPRESS_SAY_REFUSED 3
 
-/* Area from of the sender's is no more: the receiver's view to must see it no more, and is to be confirmed gone. */
+/*
+ * Area from of the sender's is no more: the receiver's view to must see it no more, and is to be
+ * confirmed gone.
+ */
 #define HAMLYN_EXPRESS_SAY_GONE 4
 
-/* View from of the sender's is no more: nobody there sees pages of area to. It is said of each view that may have been, once. */
+/*
+ * View from of the sender's is no more: nobody there sees pages of area to. It is said of each view
+ * that may have been, once.
+ */
 #define HAMLYN_EXPRESS_SAY_UNMAP 5
 
 /* Asks a host that had been lost whether all views have gone that it had before. */
@@ -84,14 +95,16 @@ struct hamlyn_express_refused {
 };
 
 /*
- * Well-known slots (section 6.3): how the operating systems of two hosts talk, to set connections up and watch over them.
+ * Well-known slots (section 6.3): how the operating systems of two hosts talk, to set connections
+ * up and watch over them.
  *
- * Slot h of every host, for h below HAMLYN_WELL_KNOWN_SLOTS, is privileged and takes packets of the operating
- * system of host h alone. It is in paranoid one-shot mode, so that what has arrived stays as it is until it has been
- * looked at. Its message area has HAMLYN_WELL_KNOWN_PLACES places for messages; its metadata entries are as many
- * for messages, and as many again for acknowledgements, which have no data. A message with sequence number s goes to
- * place and entry s % HAMLYN_WELL_KNOWN_PLACES; a hamlyn_wire is its metadata, name and private data its data.
- * The card never looks at any of this. The protocol is in docs/connections.md.
+ * Slot h of every host, for h below HAMLYN_WELL_KNOWN_SLOTS, is privileged and takes packets of the
+ * operating system of host h alone. It is in paranoid one-shot mode, so that what has arrived stays
+ * as it is until it has been looked at. Its message area has HAMLYN_WELL_KNOWN_PLACES places for
+ * messages; its metadata entries are as many for messages, and as many again for acknowledgements,
+ * which have no data. A message with sequence number s goes to place and entry s %
+ * HAMLYN_WELL_KNOWN_PLACES; a hamlyn_wire is its metadata, name and private data its data. The card
+ * never looks at any of this. The protocol is in docs/connections.md.
  */
 
 /* How many hosts the operating systems of can talk: those with the ids below it. */
@@ -106,7 +119,10 @@ struct hamlyn_express_refused {
 /* The key of every entry. It is no secret: the slots take packets of operating systems alone. */
 #define HAMLYN_WELL_KNOWN_KEY 0x6b6e6f776e6c6c65ULL
 
-/* The messages between operating systems: requests for connections, their ends, and what has been received. */
+/*
+ * The messages between operating systems: requests for connections, their ends, and what has been
+ * received.
+ */
 
 /* What has been received, in expected; goes to one of the entries behind those for messages. */
 #define HAMLYN_WIRE_ACK 1
@@ -115,9 +131,10 @@ struct hamlyn_express_refused {
 #define HAMLYN_WIRE_PROBE 2
 
 /*
- * Asks for a connection to the listener name; from is its number at the sender. Carries private data. One without a name
- * is a question, whether anybody listens under the name that is its private data: the answer is a refusal, for
- * HAMLYN_END_LISTENING or HAMLYN_END_NOBODY; or for HAMLYN_END_NO_NAME, from an operating system that knows no questions.
+ * Asks for a connection to the listener name; from is its number at the sender. Carries private
+ * data. One without a name is a question, whether anybody listens under the name that is its
+ * private data: the answer is a refusal, for HAMLYN_END_LISTENING or HAMLYN_END_NOBODY; or for
+ * HAMLYN_END_NO_NAME, from an operating system that knows no questions.
  */
 #define HAMLYN_WIRE_REQUEST 3
 
@@ -127,23 +144,35 @@ struct hamlyn_express_refused {
 /* Refuses connection to for reason. Carries private data. */
 #define HAMLYN_WIRE_REJECT 5
 
-/* Ends connection to, or if that is 0 the one that has number from at the sender, for reason. Carries private data. */
+/*
+ * Ends connection to, or if that is 0 the one that has number from at the sender, for reason.
+ * Carries private data.
+ */
 #define HAMLYN_WIRE_CLOSE 6
 
 /*
- * From one card's own part of the driver to the other's: what from, to, reason and the private data mean is that card's. An
- * operating system whose card has no such messages passes over it.
+ * From one card's own part of the driver to the other's: what from, to, reason and the private data
+ * mean is that card's. An operating system whose card has no such messages passes over it.
  */
 #define HAMLYN_WIRE_CARD 7
 
-/* About express memory: reason is a HAMLYN_EXPRESS_SAY_* (express). An operating system that has none passes over it. */
+/*
+ * About express memory: reason is a HAMLYN_EXPRESS_SAY_* (express). An operating system that has
+ * none passes over it.
+ */
 #define HAMLYN_WIRE_EXPRESS 8
 
 /* Head of a message between operating systems. */
 struct hamlyn_wire {
-	/* The sender's incarnation, never 0: what it knew of this receiver under an earlier one is forgotten. */
+	/*
+	 * The sender's incarnation, never 0: what it knew of this receiver under an earlier one is
+	 * forgotten.
+	 */
 	__u64 incarnation;
-	/* The receiver's incarnation as far as the sender knows, or 0. Messages to an earlier one are stale. */
+	/*
+	 * The receiver's incarnation as far as the sender knows, or 0. Messages to an earlier one
+	 * are stale.
+	 */
 	__u64 to_incarnation;
 	/* Sequence number of the message, from 0; 0 in an acknowledgement. */
 	__u32 sequence;
@@ -162,18 +191,22 @@ struct hamlyn_wire {
 	/* Bytes of private data behind it. */
 	__u32 private_length;
 	/*
-	 * Which of the sender's requests to this receiver it is, in a request. It is not counted anew with an incarnation, so
-	 * that a request which is made again is not taken again.
+	 * Which of the sender's requests to this receiver it is, in a request. It is not counted
+	 * anew with an incarnation, so that a request which is made again is not taken again.
 	 */
 	__u32 request;
-	/* The user of the process that asks or answers, as its operating system says: its id plus 1. 0: not told. */
+	/*
+	 * The user of the process that asks or answers, as its operating system says: its id plus
+	 * 1. 0: not told.
+	 */
 	__u32 user;
 };
 
 /*
- * A message in memory of the receiver's to which the sender's card writes, for cards that have nothing else for it. A host has
- * 2 * HAMLYN_WELL_KNOWN_PLACES places for each other one. Neither side waits for the other: a record may be overwritten, and may be looked
- * at while the card writes it, so it is whole only if the checksum says so.
+ * A message in memory of the receiver's to which the sender's card writes, for cards that have
+ * nothing else for it. A host has 2 * HAMLYN_WELL_KNOWN_PLACES places for each other one. Neither
+ * side waits for the other: a record may be overwritten, and may be looked at while the card writes
+ * it, so it is whole only if the checksum says so.
  */
 struct hamlyn_record {
 	/* CRC-32 of what is behind it, up to the end of the message's data. */

@@ -9,18 +9,27 @@
 
 #include "hamlyn_family_uapi.h"
 
-/* What the driver and the library agree on for the Hamlyn card alone: its calls, which have numbers of the family's. */
+/*
+ * What the driver and the library agree on for the Hamlyn card alone: its calls, which have numbers
+ * of the family's.
+ */
 
 /* Creates a send terminus. Argument: hamlyn_terminus_create. */
 #define HAMLYN_IOC_TERMINUS_CREATE _IOWR('H', 2, struct hamlyn_terminus_create)
 
-/* Destroys a send terminus. Argument: hamlyn_object. Its mappings stay, and read and write nothing that matters. */
+/*
+ * Destroys a send terminus. Argument: hamlyn_object. Its mappings stay, and read and write nothing
+ * that matters.
+ */
 #define HAMLYN_IOC_TERMINUS_DESTROY _IOWR('H', 3, struct hamlyn_object)
 
 /* Names a piece of the caller's memory as a send buffer. Argument: hamlyn_send_buffer. */
 #define HAMLYN_IOC_SEND_BUFFER_SET _IOWR('H', 4, struct hamlyn_send_buffer)
 
-/* Takes a send buffer back. Argument: hamlyn_send_buffer (terminus and tag are read, the rest is zero). */
+/*
+ * Takes a send buffer back. Argument: hamlyn_send_buffer (terminus and tag are read, the rest is
+ * zero).
+ */
 #define HAMLYN_IOC_SEND_BUFFER_CLEAR _IOWR('H', 5, struct hamlyn_send_buffer)
 
 /* Creates a notification queue. Argument: hamlyn_queue_create. */
@@ -30,32 +39,38 @@
 #define HAMLYN_IOC_QUEUE_DESTROY _IOWR('H', 7, struct hamlyn_object)
 
 /*
- * Sleeps until a notification is there. Argument: hamlyn_queue_wait. ETIMEDOUT; EINTR if a signal's handler has
- * run, and of a wait with a time-out also if the process was stopped or the machine suspended.
+ * Sleeps until a notification is there. Argument: hamlyn_queue_wait. ETIMEDOUT; EINTR if a signal's
+ * handler has run, and of a wait with a time-out also if the process was stopped or the machine
+ * suspended.
  */
 #define HAMLYN_IOC_QUEUE_WAIT _IOWR('H', 8, struct hamlyn_queue_wait)
 
 /*
- * Makes poll(2) of the file report readable once a notification is there, at one position of each queue: whoever arms
- * it again, from any thread or process that shares the file, moves it. Argument: hamlyn_queue_wait.
+ * Makes poll(2) of the file report readable once a notification is there, at one position of each
+ * queue: whoever arms it again, from any thread or process that shares the file, moves it.
+ * Argument: hamlyn_queue_wait.
  */
 #define HAMLYN_IOC_QUEUE_ARM _IOWR('H', 9, struct hamlyn_queue_wait)
 
 /* Creates a slot over pieces of the caller's memory. Argument: hamlyn_slot_create. */
 #define HAMLYN_IOC_SLOT_CREATE _IOWR('H', 10, struct hamlyn_slot_create)
 
-/* Destroys a slot. When the call returns nothing more is deposited in its memory. Argument: hamlyn_object. */
+/*
+ * Destroys a slot. When the call returns nothing more is deposited in its memory. Argument:
+ * hamlyn_object.
+ */
 #define HAMLYN_IOC_SLOT_DESTROY _IOWR('H', 11, struct hamlyn_object)
 
 /*
- * Sleeps until the card has finished with requests of a terminus (section 2.3's sequence number). Argument:
- * hamlyn_terminus_wait. ETIMEDOUT, EINTR as for HAMLYN_IOC_QUEUE_WAIT.
+ * Sleeps until the card has finished with requests of a terminus (section 2.3's sequence number).
+ * Argument: hamlyn_terminus_wait. ETIMEDOUT, EINTR as for HAMLYN_IOC_QUEUE_WAIT.
  */
 #define HAMLYN_IOC_TERMINUS_WAIT _IOWR('H', 22, struct hamlyn_terminus_wait)
 
 /*
- * Makes poll(2) of the file report readable once the card has finished with requests of a terminus; one sequence number
- * of each terminus: whoever arms it again moves it. Argument: hamlyn_terminus_wait.
+ * Makes poll(2) of the file report readable once the card has finished with requests of a terminus;
+ * one sequence number of each terminus: whoever arms it again moves it. Argument:
+ * hamlyn_terminus_wait.
  */
 #define HAMLYN_IOC_TERMINUS_ARM _IOWR('H', 23, struct hamlyn_terminus_wait)
 
@@ -63,8 +78,8 @@
 #define HAMLYN_CAPABILITY_COMPLETIONS 4ULL
 
 /*
- * What a Hamlyn card says of its memory: the card's part of hamlyn_query. All zero if the card is older than version 2.6,
- * or the driver is older than that.
+ * What a Hamlyn card says of its memory: the card's part of hamlyn_query. All zero if the card is
+ * older than version 2.6, or the driver is older than that.
  */
 struct hamlyn_sram_query {
 	/* Out: bytes that termini, slots and queues can have, open or not. */
@@ -91,15 +106,24 @@ struct hamlyn_terminus_create {
 	/* Out: its number. */
 	__u32 terminus;
 	/*
-	 * In: its share of the link beside other busy termini, 1 to HAMLYN_MAX_WEIGHT, or 0 for 1. EPERM for more than 1
-	 * without CAP_SYS_NICE.
+	 * In: its share of the link beside other busy termini, 1 to HAMLYN_MAX_WEIGHT, or 0 for 1.
+	 * EPERM for more than 1 without CAP_SYS_NICE.
 	 */
 	__u32 weight;
-	/* Out: offset of the window, HAMLYN_WINDOW_SIZE bytes, to be mapped readable and writable, shared. */
+	/*
+	 * Out: offset of the window, HAMLYN_WINDOW_SIZE bytes, to be mapped readable and writable,
+	 * shared.
+	 */
 	__u64 window_offset;
-	/* Out: offset of the doorbell page, HAMLYN_DOORBELL_SIZE bytes, to be mapped writable, shared. */
+	/*
+	 * Out: offset of the doorbell page, HAMLYN_DOORBELL_SIZE bytes, to be mapped writable,
+	 * shared.
+	 */
 	__u64 doorbell_offset;
-	/* Out: offset of the page that starts with the status words, 4,096 bytes, to be mapped read-only. */
+	/*
+	 * Out: offset of the page that starts with the status words, 4,096 bytes, to be mapped
+	 * read-only.
+	 */
 	__u64 status_offset;
 	/* Zero. */
 	__u64 reserved[4];
@@ -140,8 +164,8 @@ struct hamlyn_queue_wait {
 	/* In: the caller's cursor: an entry's index. */
 	__u32 cursor;
 	/*
-	 * In: the caller's pass over the queue, from 0, modulo 2^30. The wait is over when that pass' entry is there, or was
-	 * overwritten by a later pass'.
+	 * In: the caller's pass over the queue, from 0, modulo 2^30. The wait is over when that
+	 * pass' entry is there, or was overwritten by a later pass'.
 	 */
 	__u32 pass;
 	/* Out, for arm: 1 if the wait is over already, 0 if the queue was armed. */

@@ -11,35 +11,40 @@
 #include "shrimp_card.h"
 
 /*
- * What driver and library agree on about SHRIMP cards: calls on an open /dev/shrimpN, beside those that any card has.
+ * What driver and library agree on about SHRIMP cards: calls on an open /dev/shrimpN, beside those
+ * that any card has.
  *
- * A process *exports* a buffer of its memory, and a process of another host *maps* a buffer of its own to it: from then on what
- * is stored in the one arrives in the other (section 2 of the paper). Both operating systems look: the exporter's whether the other
- * host and the key are those that the exporter has allowed, the mapper's whether the memory is the caller's.
+ * A process *exports* a buffer of its memory, and a process of another host *maps* a buffer of its
+ * own to it: from then on what is stored in the one arrives in the other (section 2 of the paper).
+ * Both operating systems look: the exporter's whether the other host and the key are those that the
+ * exporter has allowed, the mapper's whether the memory is the caller's.
  *
- * A byte arrives at the same offset of a page that it was stored at, so both buffers must begin at the same offset of a page. A
- * page has two parts at most, each way (section 3.2): a buffer that begins in the middle of a page must reach its end, and two
- * buffers in one page must touch.
+ * A byte arrives at the same offset of a page that it was stored at, so both buffers must begin at
+ * the same offset of a page. A page has two parts at most, each way (section 3.2): a buffer that
+ * begins in the middle of a page must reach its end, and two buffers in one page must touch.
  *
- * Errors beside those of all calls: ENOSPC (the driver has no more exports or mappings), EBUSY (a part of a page
- * is exported, or mapped out, already; or is neither at the beginning nor at the end of its page and would need a third
- * part), EOPNOTSUPP (the card sees other addresses than the processor, as behind an IOMMU), ENXIO (the card has no entry for a
- * page).
+ * Errors beside those of all calls: ENOSPC (the driver has no more exports or mappings), EBUSY (a
+ * part of a page is exported, or mapped out, already; or is neither at the beginning nor at the end
+ * of its page and would need a third part), EOPNOTSUPP (the card sees other addresses than the
+ * processor, as behind an IOMMU), ENXIO (the card has no entry for a page).
  */
 
 /* Exports a buffer. Argument: shrimp_export. */
 #define SHRIMP_IOC_EXPORT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 0, struct shrimp_export)
 
 /*
- * Takes an export back. Argument: hamlyn_object. When it returns nothing more arrives; the memory is unpinned when each
- * host that had mapped it has said that its mappings are gone, or is lost. A host that does not say so in time is taken for lost.
+ * Takes an export back. Argument: hamlyn_object. When it returns nothing more arrives; the memory
+ * is unpinned when each host that had mapped it has said that its mappings are gone, or is lost. A
+ * host that does not say so in time is taken for lost.
  */
 #define SHRIMP_IOC_UNEXPORT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 1, struct hamlyn_object)
 
 /*
- * Maps a buffer to an export of another host, or of the same. Argument: shrimp_map. It waits for the other operating
- * system: EINTR if a signal came, ETIMEDOUT if it does not answer in time, EHOSTUNREACH if there is no such host or it is lost, EACCES if there is no such export there,
- * or not for this host, or under another key; ERANGE if the export is shorter; EDOM if it begins at another offset of a page.
+ * Maps a buffer to an export of another host, or of the same. Argument: shrimp_map. It waits for
+ * the other operating system: EINTR if a signal came, ETIMEDOUT if it does not answer in time,
+ * EHOSTUNREACH if there is no such host or it is lost, EACCES if there is no such export there, or
+ * not for this host, or under another key; ERANGE if the export is shorter; EDOM if it begins at
+ * another offset of a page.
  */
 #define SHRIMP_IOC_MAP _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 2, struct shrimp_map)
 
@@ -47,9 +52,9 @@
 #define SHRIMP_IOC_UNMAP _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 3, struct hamlyn_object)
 
 /*
- * Sleeps until an arrival for a page of an export is reported. Argument: shrimp_wait. The process asks the card for the report itself,
- * by the page's command page (shrimp_export.commands_offset). ETIMEDOUT; EINTR if a signal's handler has run; ENOENT if
- * the export has ended.
+ * Sleeps until an arrival for a page of an export is reported. Argument: shrimp_wait. The process
+ * asks the card for the report itself, by the page's command page (shrimp_export.commands_offset).
+ * ETIMEDOUT; EINTR if a signal's handler has run; ENOENT if the export has ended.
  */
 #define SHRIMP_IOC_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 4, struct shrimp_wait)
 
@@ -76,13 +81,18 @@ struct shrimp_query {
 	__u32 columns;
 	/* Out: bytes of each FIFO. */
 	__u32 fifo;
-	/* Out: 1 if the card sees this machine's stores now; 0 if it must be told by window pages. */
+	/*
+	 * Out: 1 if the card sees this machine's stores now; 0 if it must be told by window pages.
+	 */
 	__u32 snoops;
 };
 
 /* A buffer that others may map. */
 struct shrimp_export {
-	/* In: where it is in the caller's memory. Its pages count against RLIMIT_MEMLOCK, whether they are all pinned or not. */
+	/*
+	 * In: where it is in the caller's memory. Its pages count against RLIMIT_MEMLOCK, whether
+	 * they are all pinned or not.
+	 */
 	__u64 address;
 	/* In: its bytes, 1 to SHRIMP_MAX_BUFFER. */
 	__u64 length;
@@ -95,9 +105,10 @@ struct shrimp_export {
 	/* In: SHRIMP_POLICY_*, what becomes of its pages. */
 	__u32 policy;
 	/*
-	 * Out: where to map its command pages with mmap(2) of the same file, writable, shared: a page for each page that the buffer
-	 * touches, in order. By these the process asks to be told of the next arrival (section 4.2). A page that is not in memory is
-	 * brought back when its command page is touched.
+	 * Out: where to map its command pages with mmap(2) of the same file, writable, shared: a
+	 * page for each page that the buffer touches, in order. By these the process asks to be
+	 * told of the next arrival (section 4.2). A page that is not in memory is brought back when
+	 * its command page is touched.
 	 */
 	__u64 commands_offset;
 };
@@ -106,25 +117,33 @@ struct shrimp_export {
 #define SHRIMP_POLICY_PINNED 0
 
 /*
- * Of an export: the operating system may use a page for something else once no mapping stores to it any more, and brings it back
- * when one is about to (the second policy of section 4.4), unless the process has unmapped its address: then the mapping ends. The
- * memory is anonymous, or of tmpfs, a memfd or hugetlbfs; EINVAL if not, as another file system could be waited for without end.
+ * Of an export: the operating system may use a page for something else once no mapping stores to it
+ * any more, and brings it back when one is about to (the second policy of section 4.4), unless the
+ * process has unmapped its address: then the mapping ends. The memory is anonymous, or of tmpfs, a
+ * memfd or hugetlbfs; EINVAL if not, as another file system could be waited for without end.
  */
 #define SHRIMP_POLICY_PAGED 1
 
 /*
- * In shrimp_map.mode, with a mode: whatever the process stores goes by the mapping's command pages, its window pages, or its
- * memory as it is mapped SHRIMP_MEMORY_OFFSET behind the command pages. These are taken away while the other host is about to use
- * a page for something else, and who touches them waits. A mapping without this keeps the pages of the other host where they are.
+ * In shrimp_map.mode, with a mode: whatever the process stores goes by the mapping's command pages,
+ * its window pages, or its memory as it is mapped SHRIMP_MEMORY_OFFSET behind the command pages.
+ * These are taken away while the other host is about to use a page for something else, and who
+ * touches them waits. A mapping without this keeps the pages of the other host where they are.
  */
 #define SHRIMP_MAP_WITHDRAWABLE 0x100
 
-/* From shrimp_map.commands_offset to where to map the mapping's memory, in the same way as its command pages. */
+/*
+ * From shrimp_map.commands_offset to where to map the mapping's memory, in the same way as its
+ * command pages.
+ */
 #define SHRIMP_MEMORY_OFFSET 10485760ULL
 
 /* A buffer of the caller's that is mapped to an export, or to a part of it. */
 struct shrimp_map {
-	/* In: where it is in the caller's memory. Its pages are pinned, and count against RLIMIT_MEMLOCK. */
+	/*
+	 * In: where it is in the caller's memory. Its pages are pinned, and count against
+	 * RLIMIT_MEMLOCK.
+	 */
 	__u64 address;
 	/* In: its bytes, 1 to SHRIMP_MAX_BUFFER. */
 	__u64 length;
@@ -136,13 +155,16 @@ struct shrimp_map {
 	__u32 node;
 	/* In: the export's number there. */
 	__u32 export;
-	/* In: SHRIMP_MODE_*, not 0, which the process may change by command pages; and SHRIMP_MAP_WITHDRAWABLE, or not. */
+	/*
+	 * In: SHRIMP_MODE_*, not 0, which the process may change by command pages; and
+	 * SHRIMP_MAP_WITHDRAWABLE, or not.
+	 */
 	__u32 mode;
 	/* Out: its number. */
 	__u32 mapping;
 	/*
-	 * Out: where to map its command pages with mmap(2) of the same file, writable, shared: a page for each page that the buffer
-	 * touches, in order.
+	 * Out: where to map its command pages with mmap(2) of the same file, writable, shared: a
+	 * page for each page that the buffer touches, in order.
 	 */
 	__u64 commands_offset;
 	/* Out: the same of its window pages. */
@@ -152,8 +174,8 @@ struct shrimp_map {
 /*
  * Which reports to wait for.
  *
- * No report is missed in this order: take arrivals of the last call; store SHRIMP_REPORT_NEXT to the command page; load from
- * there, so that the card has it; look at the memory; call.
+ * No report is missed in this order: take arrivals of the last call; store SHRIMP_REPORT_NEXT to
+ * the command page; load from there, so that the card has it; look at the memory; call.
  */
 struct shrimp_wait {
 	/* In: nanoseconds, 0 to look only, or -1 for ever. */
@@ -161,8 +183,9 @@ struct shrimp_wait {
 	/* In: the export. */
 	__u32 export;
 	/*
-	 * In: what the last call returned here, at first 0; the call returns when the number is another. Out: the number of reports for
-	 * the export's pages, modulo 2^32. A mapping that begins or comes back counts as well: before, its pages reported nothing.
+	 * In: what the last call returned here, at first 0; the call returns when the number is
+	 * another. Out: the number of reports for the export's pages, modulo 2^32. A mapping that
+	 * begins or comes back counts as well: before, its pages reported nothing.
 	 */
 	__u32 arrivals;
 };

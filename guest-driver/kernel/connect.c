@@ -9,7 +9,7 @@
 #include <linux/jhash.h>
 #include <linux/nospec.h>
 
-#include "connect.h"
+#include "hamlyn_connect.h"
 #include "hamlyn_trace.h"
 
 static void connection_free(struct kref *users)

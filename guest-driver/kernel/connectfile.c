@@ -10,8 +10,8 @@
 #include <linux/sched/mm.h>
 #include <linux/uaccess.h>
 
-#include "connect.h"
-#include "core.h"
+#include "hamlyn_connect.h"
+#include "hamlyn_core.h"
 
 /* Names that begin with it are for services that the machine's administrator has started. */
 #define RESERVED_PREFIX "system/"
@@ -113,28 +113,29 @@ static long connection_end_or_answer(struct hamlyn_connection *connection, unsig
 
 static long connection_ioctl(struct file *filp, unsigned int code, unsigned long address)
 {
+	static const unsigned int calls[] = {
+		HAMLYN_IOC_CONNECTION_QUERY,
+		HAMLYN_IOC_ACCEPT,
+		HAMLYN_IOC_REJECT,
+		HAMLYN_IOC_CLOSE,
+	};
 	struct hamlyn_connection *connection = filp->private_data;
 	void __user *user = (void __user *)address;
 	union argument argument;
+	unsigned int i = 0, own;
 	long ret;
 
-	switch (code) {
-	case HAMLYN_IOC_CONNECTION_QUERY:
-	case HAMLYN_IOC_ACCEPT:
-	case HAMLYN_IOC_REJECT:
-	case HAMLYN_IOC_CLOSE:
-		break;
-	default:
-		return -ENOTTY;
-	}
-	if (copy_from_user(&argument, user, _IOC_SIZE(code)))
-		return -EFAULT;
-	if (code != HAMLYN_IOC_CONNECTION_QUERY)
-		return connection_end_or_answer(connection, code, &argument.private);
-	ret = connection_query(connection, &argument.state);
-	if (!ret && copy_to_user(user, &argument, _IOC_SIZE(code)))
-		ret = -EFAULT;
-	return ret;
+	while (!hamlyn_is_call(code, calls[i]))
+		if (++i == ARRAY_SIZE(calls))
+			return -ENOTTY;
+	own = calls[i];
+	ret = hamlyn_argument_get(&argument, own, user, code);
+	if (ret)
+		return ret;
+	if (own != HAMLYN_IOC_CONNECTION_QUERY)
+		return connection_end_or_answer(connection, own, &argument.private);
+	return connection_query(connection, &argument.state) ?:
+	       hamlyn_argument_put(user, code, &argument, own);
 }
 
 static const struct file_operations connection_fops = {
@@ -286,12 +287,15 @@ static __poll_t listener_poll(struct file *filp, poll_table *table)
 
 static long listener_ioctl(struct file *filp, unsigned int code, unsigned long address)
 {
+	const void __user *user = (const void __user *)address;
 	struct hamlyn_object object;
+	int ret;
 
-	if (code != HAMLYN_IOC_NEXT_REQUEST)
+	if (!hamlyn_is_call(code, HAMLYN_IOC_NEXT_REQUEST))
 		return -ENOTTY;
-	if (copy_from_user(&object, (void __user *)address, sizeof(object)))
-		return -EFAULT;
+	ret = hamlyn_argument_get(&object, HAMLYN_IOC_NEXT_REQUEST, user, code);
+	if (ret)
+		return ret;
 	if (memchr_inv(&object, 0, sizeof(object)))
 		return -EINVAL;
 	return listener_next(filp->private_data);

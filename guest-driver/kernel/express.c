@@ -5,7 +5,7 @@
 #include <linux/nospec.h>
 #include <linux/random.h>
 
-#include "expresshost.h"
+#include "hamlyn_expresshost.h"
 
 int hamlyn_express_begin(struct hamlyn_system *system, const struct hamlyn_express_ops *ops,
 			 u32 own)

@@ -7,7 +7,7 @@
  * that it has learned of our new incarnation, or we of its, and has ended all its views by that
  * (hamlyn_express_lost()).
  */
-#include "expresshost.h"
+#include "hamlyn_expresshost.h"
 
 /*
  * How long a question may be without an answer before it is asked again, and before there is none.

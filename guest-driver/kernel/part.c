@@ -2,7 +2,7 @@
 /* The pages of a part of express memory. */
 #include <linux/slab.h>
 
-#include "part.h"
+#include "hamlyn_part.h"
 
 enum page_state {
 	/*

@@ -12,8 +12,8 @@
 #include <linux/cleanup.h>
 #include <linux/moduleparam.h>
 
-#include "connect.h"
-#include "express.h"
+#include "hamlyn_connect.h"
+#include "hamlyn_express.h"
 
 /* How often peers are looked after, and how long a message may be without acknowledgement. */
 #define PEER_TICK (HZ / 4)
@@ -68,7 +68,7 @@ static void peer_restart(struct hamlyn_peer *peer)
 {
 	unsigned int place;
 
-	for_each_set_bit(place, &peer->arrived, PEER_PLACES)
+	for_each_set_bit(place, &peer->arrived, HAMLYN_PEER_PLACES)
 		peer_reopen(peer, place);
 	peer->arrived = 0;
 	peer->first = 0;
@@ -177,7 +177,7 @@ static void peer_post_ack(struct hamlyn_peer *peer, u32 kind)
 {
 	struct hamlyn_wire wire = { .kind = kind };
 
-	peer_post(peer, PEER_PLACES + peer->turn++ % PEER_PLACES, &wire, NULL);
+	peer_post(peer, HAMLYN_PEER_PLACES + peer->turn++ % HAMLYN_PEER_PLACES, &wire, NULL);
 }
 
 /*
@@ -189,14 +189,14 @@ static void peer_fly(struct hamlyn_peer *peer, u32 from)
 	u32 position = 0;
 
 	list_for_each_entry(message, &peer->queue, on_peer) {
-		if (position == PEER_PLACES)
+		if (position == HAMLYN_PEER_PLACES)
 			break;
 		if (position++ < from)
 			continue;
 		message->wire.sequence = peer->first + position - 1;
 		message->flown = true;
 		/* One that finds no room will be sent again. */
-		peer_post(peer, message->wire.sequence % PEER_PLACES, &message->wire,
+		peer_post(peer, message->wire.sequence % HAMLYN_PEER_PLACES, &message->wire,
 			  message->data);
 		peer->sent = jiffies;
 		peer->flying = max(peer->flying, position);
@@ -239,7 +239,7 @@ void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 		peer->moved = jiffies;
 	list_add_tail(&message->on_peer, &peer->queue);
 	peer->queued++;
-	if (peer->flying < PEER_PLACES)
+	if (peer->flying < HAMLYN_PEER_PLACES)
 		peer_fly(peer, peer->flying);
 }
 
@@ -350,7 +350,7 @@ static void peer_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wir
 /* Takes the messages that are next, as far as they are there. */
 static void peer_take(struct hamlyn_peer *peer)
 {
-	u32 place = peer->expected % PEER_PLACES;
+	u32 place = peer->expected % HAMLYN_PEER_PLACES;
 	struct hamlyn_wire wire;
 	const u8 *data;
 
@@ -360,7 +360,7 @@ static void peer_take(struct hamlyn_peer *peer)
 		if (wire_is_sound(&wire))
 			peer_message(peer, &wire, data);
 		peer_reopen(peer, place);
-		place = peer->expected % PEER_PLACES;
+		place = peer->expected % HAMLYN_PEER_PLACES;
 	}
 }
 
@@ -370,7 +370,7 @@ void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry)
 	struct hamlyn_wire wire;
 
 	peer_read(peer, entry, &wire);
-	if (entry >= PEER_PLACES) {
+	if (entry >= HAMLYN_PEER_PLACES) {
 		if (peer_is_current(peer, &wire) && wire.kind == HAMLYN_WIRE_PROBE)
 			peer->answer = true;
 		peer_reopen(peer, entry);
@@ -379,8 +379,8 @@ void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry)
 	/* It may make us forget what was before it, but not itself. */
 	if (peer_is_current(peer, &wire)) {
 		peer->answer = true;
-		if (wire.sequence - peer->expected < PEER_PLACES &&
-		    wire.sequence % PEER_PLACES == entry) {
+		if (wire.sequence - peer->expected < HAMLYN_PEER_PLACES &&
+		    wire.sequence % HAMLYN_PEER_PLACES == entry) {
 			__set_bit(entry, &peer->arrived);
 			peer_take(peer);
 			return;

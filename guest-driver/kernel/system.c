@@ -8,8 +8,8 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
-#include "connect.h"
-#include "express.h"
+#include "hamlyn_connect.h"
+#include "hamlyn_express.h"
 
 /* Looked at in a row, with the card's lock held. */
 #define SYSTEM_BATCH 256

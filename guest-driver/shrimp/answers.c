@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hosts that hold this one up. The operating system of another host may take to answer as long as it
- * may be without a sign of life (the module's parameter peer_timeout):
+ * Hosts that hold this one up. The operating system of another host may take to answer as long as
+ * it may be without a sign of life (the module's parameter peer_timeout):
  *
  *   asked for                           if it does not answer
  *   pages of a mapping (MAP, AGAIN)     the mapping ends
@@ -26,7 +26,9 @@ static bool is_late(u8 *looks)
 	return ++*looks > LOOKS;
 }
 
-/* Ends mappings whose exporter does not answer. Returns whether any other still awaits an answer. */
+/*
+ * Ends mappings whose exporter does not answer. Returns whether any other still awaits an answer.
+ */
 static bool look_at_mappings(struct hamlyn_card *card)
 {
 	struct shrimp_mapping_object *mapping;
@@ -80,7 +82,8 @@ static void lose(struct hamlyn_card *card, u64 hosts, const char *why)
 
 void shrimp_answers_look(struct work_struct *work)
 {
-	struct shrimp_parts *parts = container_of(to_delayed_work(work), struct shrimp_parts, answers);
+	struct shrimp_parts *parts =
+		container_of(to_delayed_work(work), struct shrimp_parts, answers);
 	struct hamlyn_card *card = &parts->card;
 	u64 late = 0;
 	bool more;
@@ -97,8 +100,8 @@ void shrimp_answers_look(struct work_struct *work)
 }
 
 /*
- * The card may have cut hosts off that stopped this one's processors. What is mapped there leads nowhere
- * any more: processes find that out by SHRIMP_IOC_STATE. With the lock held.
+ * The card may have cut hosts off that stopped this one's processors. What is mapped there leads
+ * nowhere any more: processes find that out by SHRIMP_IOC_STATE. With the lock held.
  */
 void shrimp_cut_off(struct hamlyn_card *card)
 {

@@ -33,8 +33,8 @@ static void arrival_tell(struct hamlyn_card *card, u32 pfn)
 #define BATCH 64
 
 /*
- * Takes records that are there, and tells the card so: after that it reports each of the pages again.
- * Only then may they be looked at, or what arrives meanwhile is overlooked.
+ * Takes records that are there, and tells the card so: after that it reports each of the pages
+ * again. Only then may they be looked at, or what arrives meanwhile is overlooked.
  */
 static u32 arrivals_take(struct hamlyn_card *card, u32 *pages)
 {

@@ -2,10 +2,10 @@
 /*
  * Exports: buffers that others may map.
  *
- * When an export ends, nothing arrives in it any more. But stores of its mappers may still be on their
- * way, and if its pages were exported anew they would be taken for stores to that. So its pages stay
- * as they are until each mapper has said that it stores no more (section 4.4), or is lost: a host
- * that was lost has to ask anew for whatever it maps, behind all that it had sent.
+ * When an export ends, nothing arrives in it any more. But stores of its mappers may still be on
+ * their way, and if its pages were exported anew they would be taken for stores to that. So its
+ * pages stay as they are until each mapper has said that it stores no more (section 4.4), or is
+ * lost: a host that was lost has to ask anew for whatever it maps, behind all that it had sent.
  *
  * The process has the command pages of the export's pages, by which it asks for reports of arrivals
  * (section 4.2). A page that leaves takes its command page with it.
@@ -36,7 +36,9 @@ static void export_free(struct kref *users)
 	kfree(export);
 }
 
-/* An export that nobody knows yet, of memory that is pinned: a page that may leave does so later. */
+/*
+ * An export that nobody knows yet, of memory that is pinned: a page that may leave does so later.
+ */
 static struct shrimp_export_object *export_alloc(struct hamlyn_file *file,
 						 const struct shrimp_export *argument)
 {
@@ -136,7 +138,9 @@ void shrimp_export_end(struct hamlyn_card *card, struct shrimp_export_object *ex
 	list_del_init(&export->on_untold);
 	list_del_init(&export->on_telling);
 	shrimp_disclaim(card, export->memory, SHRIMP_IN, export);
-	/* Not later: work that waits for a page may hold the export, and unbinding waits for this. */
+	/*
+	 * Not later: work that waits for a page may hold the export, and unbinding waits for this.
+	 */
 	hamlyn_pages_unmap(export->memory);
 	xa_erase(&shrimp_parts(card)->exports, export->object.index);
 	hamlyn_share_give(export->share, SHRIMP_SHARE_EXPORTS);
@@ -157,6 +161,7 @@ static void export_close(struct card_object *object)
 	for (i = 0; i < export->memory->count; i++)
 		if (export->memory->page[i])
 			shrimp_set_in(card, shrimp_pfn(export->memory, i), export, 0);
+	shrimp_send_entries(card);
 	hamlyn_object_leave(object);
 	wake_up_all(&export->wait);
 	if (list_empty(&export->imports)) {

@@ -4,8 +4,8 @@
  * while a mapping of that host is known that may store to it.
  *
  * A page is given up in three steps (the second policy of section 4.4): each mapping that may store
- * to it is told not to, each says that it does not any more, behind all its stores, and only then the
- * page is nobody's (paging.c). A mapping that wants it again asks.
+ * to it is told not to, each says that it does not any more, behind all its stores, and only then
+ * the page is nobody's (paging.c). A mapping that wants it again asks.
  */
 #include "shrimp.h"
 
@@ -15,7 +15,8 @@
 /* Whether a mapping may store to a page of the export. */
 static bool import_stores(const struct shrimp_import *import, u32 page)
 {
-	return page - import->first < import->count && test_bit(page - import->first, import->stores);
+	return page - import->first < import->count &&
+	       test_bit(page - import->first, import->stores);
 }
 
 /* The hosts that may store to a page. */
@@ -43,22 +44,26 @@ bool shrimp_export_is_held(const struct shrimp_export_object *export, u32 page)
 	return false;
 }
 
-/* The card does as the imports say, for some pages. */
+/* The card does as the imports say, for a page; shrimp_send_entries() completes it. */
+static int export_show_page(struct hamlyn_card *card, struct shrimp_export_object *export, u32 page)
+{
+	if (!export->memory->page[page])
+		return 0;
+	return shrimp_set_in(card, shrimp_pfn(export->memory, page), export,
+			     export_nodes(export, page));
+}
+
+/* The same for some pages that follow each other. */
 static int export_show(struct hamlyn_card *card, struct shrimp_export_object *export, u32 first,
 		       u32 count)
 {
+	int ret = 0, sent;
 	u32 i;
-	int ret;
 
-	for (i = first; i < first + count; i++) {
-		if (!export->memory->page[i])
-			continue;
-		ret = shrimp_set_in(card, shrimp_pfn(export->memory, i), export,
-				    export_nodes(export, i));
-		if (ret)
-			return ret;
-	}
-	return 0;
+	for (i = first; i < first + count && !ret; i++)
+		ret = export_show_page(card, export, i);
+	sent = shrimp_send_entries(card);
+	return ret ?: sent;
 }
 
 /* A mapping stores to it no more. */
@@ -89,7 +94,8 @@ static struct shrimp_import *import_find(struct shrimp_export_object *export, u3
 }
 
 /* One that has no page yet, of @total. */
-static struct shrimp_import *import_add(struct hamlyn_card *card, struct shrimp_export_object *export,
+static struct shrimp_import *import_add(struct hamlyn_card *card,
+					struct shrimp_export_object *export,
 					u32 host, u32 mapping, u32 first, u32 total)
 {
 	u32 longs = BITS_TO_LONGS(total);
@@ -142,7 +148,10 @@ static void export_tell_later(struct hamlyn_card *card, struct shrimp_export_obj
 	shrimp_tell_again(card);
 }
 
-/* Says why a mapping gets no pages; false: not now. One that never had all of them comes to nothing. */
+/*
+ * Says why a mapping gets no pages; false: not now. One that never had all of them comes to
+ * nothing.
+ */
 static bool import_refuse(struct hamlyn_card *card, struct shrimp_export_object *export,
 			  struct shrimp_import *import)
 {
@@ -233,7 +242,9 @@ void shrimp_imports_refuse(struct shrimp_export_object *export, u32 page, u32 wh
 			import->refused = why;
 }
 
-/* The first page that somebody has asked for and that is not in memory; none: as many as there are. */
+/*
+ * The first page that somebody has asked for and that is not in memory; none: as many as there are.
+ */
 u32 shrimp_imports_wanted(const struct shrimp_export_object *export)
 {
 	const struct shrimp_import *import;
@@ -260,8 +271,8 @@ bool shrimp_imports_await(const struct shrimp_export_object *export, u32 page)
 }
 
 /*
- * A host's mapping wants pages of an export, which are mapped in for it. Says why not; nothing of the
- * mapping is known then.
+ * A host's mapping wants pages of an export, which are mapped in for it. Says why not; nothing of
+ * the mapping is known then.
  */
 u32 shrimp_import(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
 		  const struct shrimp_ask *ask)
@@ -330,7 +341,8 @@ void shrimp_import_again(struct hamlyn_card *card, u32 host, u32 index, u32 mapp
 }
 
 /* Who may store to a page is to be told not to. */
-void shrimp_imports_invalidate(struct hamlyn_card *card, struct shrimp_export_object *export, u32 page)
+void shrimp_imports_invalidate(struct hamlyn_card *card, struct shrimp_export_object *export,
+			       u32 page)
 {
 	struct shrimp_import *import;
 
@@ -402,8 +414,9 @@ void shrimp_import_invalidated(struct hamlyn_card *card, u32 host, u32 index, u3
 		if (!__test_and_clear_bit(i, import->told))
 			continue;
 		__clear_bit(i, import->stores);
-		export_show(card, export, import->first + i, 1);
+		export_show_page(card, export, import->first + i);
 	}
+	shrimp_send_entries(card);
 	shrimp_paging_look(export);
 }
 

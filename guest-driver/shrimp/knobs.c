@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the operator may set while the card runs (sections 4 and 4.1): the FIFOs' thresholds, in bytes, and
- * how long a packet of blocked-write waits for the next store, in microseconds. The card takes the
- * nearest value that is possible. A reset of the card sets them to what it was started with.
+ * What the operator may set while the card runs (sections 4 and 4.1): the FIFOs' thresholds, in
+ * bytes, and how long a packet of blocked-write waits for the next store, in microseconds. The card
+ * takes the nearest value that is possible. A reset of the card sets them to what it was started
+ * with.
  */
 #include <linux/sysfs.h>
 

@@ -81,7 +81,8 @@ static int mapping_open(struct shrimp_mapping_object *mapping)
 	if (ret)
 		return ret;
 	ret = xa_alloc_cyclic(&parts->mappings, &mapping->object.index, mapping,
-			      XA_LIMIT(0, SHRIMP_MAX_OBJECTS - 1), &parts->next_mapping, GFP_KERNEL);
+			      XA_LIMIT(0, SHRIMP_MAX_OBJECTS - 1), &parts->next_mapping,
+			      GFP_KERNEL);
 	if (ret < 0) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
@@ -118,7 +119,8 @@ static bool mapping_may_ask(struct hamlyn_card *card, const struct shrimp_mappin
 		return false;
 	xa_for_each(&shrimp_parts(card)->mappings, index, other)
 		own += other->progress == SHRIMP_ASKING && other->host == mapping->host &&
-		       other->object.open && other->object.file->share == mapping->object.file->share;
+		       other->object.open &&
+		       other->object.file->share == mapping->object.file->share;
 	return own < MAX_ASKING_EACH;
 }
 
@@ -135,6 +137,7 @@ static bool mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object 
 	shrimp_withdraw_end(mapping);
 	for (i = 0; i < mapping->known; i++)
 		shrimp_set_out(card, shrimp_pfn(mapping->memory, i), mapping, &nowhere);
+	shrimp_send_entries(card);
 	if (mapping->progress == SHRIMP_ASKING)
 		mapping_answered(card, mapping);
 	parts->arranged[mapping->host]--;
@@ -203,7 +206,8 @@ static void mapping_close(struct card_object *object)
 	struct shrimp_mapping_object *mapping = mapping_of(object);
 	struct hamlyn_card *card = object->file->card;
 
-	hamlyn_unmap_card(object, SHRIMP_MEMORY_OFFSET + (u64)mapping->memory->count * HAMLYN_PAGE_SIZE);
+	hamlyn_unmap_card(object,
+			  SHRIMP_MEMORY_OFFSET + (u64)mapping->memory->count * HAMLYN_PAGE_SIZE);
 	if (mapping_stop(card, mapping, -ENODEV, SHRIMP_STATE_LOST))
 		mapping_tell(card, mapping);
 	shrimp_disclaim(card, mapping->memory, SHRIMP_OUT, mapping);
@@ -217,7 +221,9 @@ static void mapping_close(struct card_object *object)
 
 static void mapping_release(struct card_object *object)
 {
-	/* Not later: a mapping of the process' may hold the object, and unbinding waits for this. */
+	/*
+	 * Not later: a mapping of the process' may hold the object, and unbinding waits for this.
+	 */
 	hamlyn_pages_unmap(mapping_of(object)->memory);
 	hamlyn_object_put(object);
 }
@@ -266,6 +272,7 @@ static int map_finish(struct shrimp_mapping_object *mapping)
 				     READ_ONCE(mapping->progress) != SHRIMP_ASKING ||
 					     !READ_ONCE(card->live)))
 		return -EINTR;
+	/* What ended it was stored before: mapping_stop(). */
 	switch (smp_load_acquire(&mapping->progress)) {
 	case SHRIMP_ASKING:
 		return -ENODEV;
@@ -362,8 +369,9 @@ void shrimp_mapping_late(struct hamlyn_card *card, struct shrimp_mapping_object 
 	mapping_cut(card, mapping, -ETIMEDOUT, SHRIMP_STATE_LOST);
 }
 
-/* Maps a page out to one that the exporter has named. */
-int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page, u64 to)
+/* Maps a page out to one that the exporter has named. shrimp_send_entries() completes it. */
+int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page,
+		   u64 to)
 {
 	struct shrimp_out out = { .page = to, .node = mapping->host, .mode = mapping->mode };
 
@@ -377,8 +385,8 @@ int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mappi
 static int mapping_take(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
 			const struct shrimp_pages *pages)
 {
+	int ret = 0, sent;
 	u32 i;
-	int ret = 0;
 
 	mapping->looks = 0;
 	if (pages->first != mapping->known || !pages->count || pages->count > SHRIMP_PIECE ||
@@ -386,11 +394,14 @@ static int mapping_take(struct hamlyn_card *card, struct shrimp_mapping_object *
 		return -EPROTO;
 	for (i = 0; i < pages->count && !ret; i++)
 		ret = shrimp_map_out(card, mapping, mapping->known++, pages->pages[i]);
+	sent = shrimp_send_entries(card);
+	ret = ret ?: sent;
 	if (!ret && mapping->known < mapping->memory->count)
 		ret = shrimp_say_map(card, mapping);
 	if (ret || mapping->known < mapping->memory->count)
 		return ret;
 	mapping_answered(card, mapping);
+	/* A caller that sees this sees what the mapping has become: shrimp_map(). */
 	smp_store_release(&mapping->progress, SHRIMP_MAPPED);
 	wake_up_all(&mapping->wait);
 	/* Somebody may have touched what was withdrawn meanwhile. */
@@ -415,7 +426,9 @@ void shrimp_mapping_pages(struct hamlyn_card *card, u32 host, u32 index,
 	shrimp_tell(card);
 }
 
-/* There are no pages for a mapping, or not again for one that had them: that one says that it ends. */
+/*
+ * There are no pages for a mapping, or not again for one that had them: that one says that it ends.
+ */
 void shrimp_mapping_refused(struct hamlyn_card *card, u32 host, u32 index, u32 why)
 {
 	struct shrimp_mapping_object *mapping = mapping_meant(card, host, index);
@@ -474,7 +487,8 @@ void shrimp_mappings_lost(struct hamlyn_card *card, u32 host)
 	}
 }
 
-static int mapping_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
+static int mapping_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
+			u64 size)
 {
 	if (size != (u64)mapping_of(object)->memory->count * HAMLYN_PAGE_SIZE)
 		return -EINVAL;

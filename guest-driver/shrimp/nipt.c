@@ -124,7 +124,8 @@ static int memory_claim_page(struct hamlyn_card *card, const struct hamlyn_pages
 
 	if (IS_ERR(page))
 		return PTR_ERR(page);
-	ret = page_claim(page, way, i ? 0 : memory->first, min_t(u64, end, HAMLYN_PAGE_SIZE), owner);
+	ret = page_claim(page, way, i ? 0 : memory->first, min_t(u64, end, HAMLYN_PAGE_SIZE),
+			 owner);
 	if (ret)
 		page_put(card, shrimp_pfn(memory, i), page);
 	return ret;
@@ -211,36 +212,69 @@ void shrimp_disclaim_system(struct hamlyn_card *card, u32 pfn)
 }
 
 /*
- * A process may have changed the mode of what is mapped out: that stays as it is. What is withheld is
- * in the flags.
+ * Adds a page's entry to the next command. A process may have changed the mode of what is mapped
+ * out: that stays as it is.
  */
-static int page_set(struct hamlyn_card *card, u32 pfn, const struct shrimp_page *page, u64 flags)
+static void batch_add(struct hamlyn_card *card, u32 pfn, const struct shrimp_page *page, u64 flags)
 {
-	struct shrimp_entry entry = page->entry;
+	struct shrimp_batch *batch = &shrimp_parts(card)->batch;
+	struct shrimp_page_entry *next = &batch->entries[batch->count++];
 
+	next->page = pfn;
+	next->entry = page->entry;
+	next->entry.flags |= SHRIMP_ENTRY_KEEP_MODES | flags;
+}
+
+/**
+ * shrimp_send_entries() - have the card set the entries that have been collected
+ * @card: the card; its lock is held
+ *
+ * Callers of shrimp_set_out() and shrimp_set_in() call this before they use what the entries allow
+ * or give away what they took back, and before they drop the lock.
+ *
+ * Return: 0 or an error of hamlyn_command(). A card that keeps a page mapped has been stopped.
+ */
+int shrimp_send_entries(struct hamlyn_card *card)
+{
+	struct shrimp_batch *batch = &shrimp_parts(card)->batch;
+	u32 count = batch->count;
+	bool unmaps = batch->unmaps;
+	int ret;
+
+	batch->count = 0;
+	batch->unmaps = false;
+	if (!count)
+		return 0;
 	/* It may have failed in the middle of what is done here. */
 	if (!card->live)
 		return -ENODEV;
-	entry.flags |= SHRIMP_ENTRY_KEEP_MODES | flags;
-	return hamlyn_command(card, SHRIMP_COMMAND_SET_ENTRY, pfn, &entry, sizeof(entry));
-}
-
-/* The card must not go on with what it was to forget. */
-static int page_unset(struct hamlyn_card *card, u32 pfn, struct shrimp_page *page)
-{
-	int ret = page_set(card, pfn, page, 0);
-
-	if (ret && card->live) {
-		dev_err(&card->dev, "page %u is still mapped: the card must not go on\n", pfn);
+	ret = hamlyn_command(card, SHRIMP_COMMAND_SET_ENTRIES, count, batch->entries,
+			     count * sizeof(batch->entries[0]));
+	if (ret && unmaps && card->live) {
+		dev_err(&card->dev, "%u pages are still mapped, among them page %u: the card must not go on\n",
+			count, batch->entries[0].page);
 		hamlyn_card_fail(card);
 	}
 	return ret;
 }
 
+/* Has the page's entry set, together with others. */
+static int page_set(struct hamlyn_card *card, u32 pfn, const struct shrimp_page *page, bool unmaps)
+{
+	struct shrimp_batch *batch = &shrimp_parts(card)->batch;
+
+	batch_add(card, pfn, page, 0);
+	batch->unmaps |= unmaps;
+	return batch->count == SHRIMP_MAX_ENTRIES ? shrimp_send_entries(card) : 0;
+}
+
 /* In an entry's flags, by part. */
 static const u64 withheld[] = { SHRIMP_ENTRY_WITHHOLD_0, SHRIMP_ENTRY_WITHHOLD_1 };
 
-/* Maps the owner's part of a page out, or not any more; @out is zero then. */
+/*
+ * Maps the owner's part of a page out, or not any more; @out is zero then. shrimp_send_entries()
+ * completes it.
+ */
 int shrimp_set_out(struct hamlyn_card *card, u32 pfn, void *owner, const struct shrimp_out *out)
 {
 	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
@@ -255,30 +289,44 @@ int shrimp_set_out(struct hamlyn_card *card, u32 pfn, void *owner, const struct 
 		return 0;
 	*now = *out;
 	page->entry.flags &= ~withheld[part];
-	return out->mode ? page_set(card, pfn, page, 0) : page_unset(card, pfn, page);
+	return page_set(card, pfn, page, !out->mode);
 }
 
-/*
- * Sends nothing of the owner's part of a page until it is mapped out anew. -EBUSY: not yet, as a
- * transfer from the page is under way.
+/**
+ * shrimp_withhold() - send nothing of some pages until they are mapped out anew
+ * @card: the card; its lock is held
+ * @memory: the owner's buffer
+ * @owner: the owner of parts of the pages that are mapped out
+ * @pages: numbers of the pages in the buffer
+ * @count: number of pages, at most SHRIMP_MAX_ENTRIES
+ *
+ * Return: a bit for each page of which something is still sent, as a transfer from it is under way.
  */
-int shrimp_withhold(struct hamlyn_card *card, u32 pfn, const void *owner)
+u64 shrimp_withhold(struct hamlyn_card *card, const struct hamlyn_pages *memory, const void *owner,
+		    const u32 *pages, u32 count)
 {
-	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
-	u64 before;
-	int ret;
+	const u64 *skipped = card->page + HAMLYN_COMMAND_BODY;
+	struct shrimp_page *page;
+	u64 busy;
+	u32 i, pfn;
 
-	if (!page)
-		return -ENOENT;
-	before = page->entry.flags;
-	page->entry.flags |= withheld[page_part(page, SHRIMP_OUT, owner)];
-	ret = page_set(card, pfn, page, SHRIMP_ENTRY_UNLESS_BUSY);
-	if (ret)
-		page->entry.flags = before;
-	return ret;
+	for (i = 0; i < count; i++) {
+		pfn = shrimp_pfn(memory, pages[i]);
+		page = xa_load(&shrimp_parts(card)->nipt, pfn);
+		batch_add(card, pfn, page,
+			  withheld[page_part(page, SHRIMP_OUT, owner)] | SHRIMP_ENTRY_UNLESS_BUSY);
+	}
+	busy = shrimp_send_entries(card) ? U64_MAX : *skipped;
+	for (i = 0; i < count; i++) {
+		if (busy & BIT_ULL(i))
+			continue;
+		page = xa_load(&shrimp_parts(card)->nipt, shrimp_pfn(memory, pages[i]));
+		page->entry.flags |= withheld[page_part(page, SHRIMP_OUT, owner)];
+	}
+	return busy;
 }
 
-/* Lets these hosts store to the owner's part of a page. */
+/* Lets these hosts store to the owner's part of a page. shrimp_send_entries() completes it. */
 int shrimp_set_in(struct hamlyn_card *card, u32 pfn, void *owner, u64 nodes)
 {
 	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
@@ -292,5 +340,5 @@ int shrimp_set_in(struct hamlyn_card *card, u32 pfn, void *owner, u64 nodes)
 	if (before == nodes)
 		return 0;
 	now->nodes = nodes;
-	return before & ~nodes ? page_unset(card, pfn, page) : page_set(card, pfn, page, 0);
+	return page_set(card, pfn, page, before & ~nodes);
 }

@@ -125,6 +125,7 @@ static const char * const commands[] = {
 	[SHRIMP_COMMAND_SET_SYSTEM_PAGE] = "set-system-page",
 	[SHRIMP_COMMAND_OPEN_ARRIVALS] = "open-arrivals",
 	[SHRIMP_COMMAND_CLOSE_ARRIVALS] = "close-arrivals",
+	[SHRIMP_COMMAND_SET_ENTRIES] = "set-entries",
 };
 
 static const struct card_call calls[] = {
@@ -145,8 +146,8 @@ const struct card_ops shrimp_card_ops = {
 	.model = SHRIMP_MODEL,
 	.name = "shrimp",
 	.abi_version = SHRIMP_ABI_VERSION,
-	/* Hosts that are cut off came with it. */
-	.abi_minor = 2,
+	/* SET_ENTRIES came with it. */
+	.abi_minor = 3,
 	.statistics = SHRIMP_STATISTICS,
 	.commands = commands,
 	.commands_count = ARRAY_SIZE(commands),

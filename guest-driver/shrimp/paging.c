@@ -5,8 +5,8 @@
  * (import.c), and once that is so they are unpinned, as any page of the process is. A page that a
  * mapping wants again is pinned again, wherever it is then.
  *
- * What may take long, as it may wait for a disk or for whoever the memory comes from, is done by work
- * of each export's own, without the card's lock.
+ * What may take long, as it may wait for a disk or for whoever the memory comes from, is done by
+ * work of each export's own, without the card's lock.
  */
 #include <linux/delay.h>
 #include <linux/devm-helpers.h>
@@ -30,15 +30,16 @@ static u64 export_address(const struct shrimp_export_object *export, u32 page)
 
 /*
  * The process unmaps addresses or moves them. What is mapped there later is not what was exported:
- * pages of it that have left do not come back. It may be called with the card's lock held, and takes
- * none.
+ * pages of it that have left do not come back. It may be called with the card's lock held, and
+ * takes none.
  */
 static bool paging_unmapped(struct mmu_interval_notifier *notifier,
 			    const struct mmu_notifier_range *range, unsigned long sequence)
 {
 	struct shrimp_export_object *export =
 		container_of(notifier, struct shrimp_export_object, notifier);
-	unsigned long first = notifier->interval_tree.start, last = notifier->interval_tree.last, at;
+	unsigned long first = notifier->interval_tree.start;
+	unsigned long last = notifier->interval_tree.last, at;
 
 	if (range->event != MMU_NOTIFY_UNMAP)
 		return true;
@@ -75,7 +76,9 @@ void shrimp_paging_look(struct shrimp_export_object *export)
 		paging_start(export);
 }
 
-/* Whether pages are in memory; if not, they are brought there, and the imports are answered then. */
+/*
+ * Whether pages are in memory; if not, they are brought there, and the imports are answered then.
+ */
 bool shrimp_paging_has(struct shrimp_export_object *export, u32 first, u32 count)
 {
 	u32 i;
@@ -122,9 +125,9 @@ static bool paging_release(struct shrimp_export_object *export)
 }
 
 /*
- * Whether a page of the process' can be brought into memory by the kernel alone: it is still what was
- * exported, and no file system, and so no user's program, has to be waited for. With the process' lock
- * held.
+ * Whether a page of the process' can be brought into memory by the kernel alone: it is still what
+ * was exported, and no file system, and so no user's program, has to be waited for. With the
+ * process' lock held.
  */
 static bool paging_may_fault(const struct shrimp_export_object *export, struct mm_struct *mm, u32 i)
 {
@@ -133,7 +136,8 @@ static bool paging_may_fault(const struct shrimp_export_object *export, struct m
 	if (!vma || test_bit(i, export->unmapped))
 		return false;
 	return vma_is_anonymous(vma) ||
-	       (vma->vm_file && (shmem_mapping(vma->vm_file->f_mapping) || is_vm_hugetlb_page(vma)));
+	       (vma->vm_file &&
+		(shmem_mapping(vma->vm_file->f_mapping) || is_vm_hugetlb_page(vma)));
 }
 
 /* Whoever holds the process' lock may wait for something that never comes. */
@@ -152,8 +156,8 @@ static int paging_lock(struct mm_struct *mm)
 }
 
 /*
- * Pins a page of the exporting process, for whoever needs it. With the lock held throughout, a process
- * that handles its own faults is not waited for.
+ * Pins a page of the exporting process, for whoever needs it. With the lock held throughout, a
+ * process that handles its own faults is not waited for.
  */
 static int paging_pin(struct shrimp_export_object *export, u32 i, struct page **page)
 {
@@ -208,7 +212,9 @@ int shrimp_paging_bring(struct shrimp_export_object *export, u32 i)
 	return ret == -EEXIST ? 0 : ret;
 }
 
-/* Brings back one page that somebody has asked for, or answers all if they are there; then false. */
+/*
+ * Brings back one page that somebody has asked for, or answers all if they are there; then false.
+ */
 static bool paging_fetch(struct shrimp_export_object *export)
 {
 	struct hamlyn_card *card = export->card;
@@ -337,7 +343,9 @@ static long paging_leave(struct shrimp_export_object *export, long wanted)
 	return wanted;
 }
 
-/* The next export, from the one with this number on, gives up what is wanted; false: there is none. */
+/*
+ * The next export, from the one with this number on, gives up what is wanted; false: there is none.
+ */
 static bool reclaim_next(struct shrimp_parts *parts, long *wanted)
 {
 	struct shrimp_export_object *export;
@@ -379,8 +387,8 @@ static unsigned long reclaim_count(struct shrinker *shrinker, struct shrink_cont
 }
 
 /*
- * Whoever is short of memory may hold the card's lock, and cannot wait for other hosts: none of it is
- * free yet.
+ * Whoever is short of memory may hold the card's lock, and cannot wait for other hosts: none of it
+ * is free yet.
  */
 static unsigned long reclaim_scan(struct shrinker *shrinker, struct shrink_control *control)
 {

@@ -30,7 +30,8 @@ int shrimp_say_map(struct hamlyn_card *card, const struct shrimp_mapping_object 
 		.private_length = sizeof(ask),
 	};
 
-	return hamlyn_system_say_for(card->system, mapping->object.file->share, mapping->host, &wire, &ask);
+	return hamlyn_system_say_for(card->system, mapping->object.file->share, mapping->host,
+				     &wire, &ask);
 }
 
 /* Tells the mappers of an export that it is gone; false: not all of them yet. */

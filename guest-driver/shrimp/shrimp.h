@@ -22,15 +22,26 @@
 
 #include <linux/mmu_notifier.h>
 
-#include "core.h"
+#include "hamlyn_core.h"
 #include "shrimp_card.h"
 #include "shrimp_uapi.h"
-#include "transport.h"
+#include "hamlyn_transport.h"
 
 #define SHRIMP_HOSTS HAMLYN_WELL_KNOWN_SLOTS
 static_assert(SHRIMP_HOSTS <= SHRIMP_IN_NODES);
 
 struct shrimp_own;
+
+/*
+ * Entries of the page table that go to the card in one command. Empty while the card's lock is
+ * free.
+ */
+struct shrimp_batch {
+	u32 count;
+	/* The card must not go on if it refuses them. */
+	bool unmaps;
+	struct shrimp_page_entry entries[SHRIMP_MAX_ENTRIES];
+};
 
 struct shrimp_parts {
 	struct hamlyn_card card;
@@ -39,14 +50,21 @@ struct shrimp_parts {
 	void __iomem *commands;
 	/* Entries of the page table that are not empty, or whose page is somebody's. */
 	struct xarray nipt;
+	struct shrimp_batch batch;
 	struct xarray exports;
 	struct xarray mappings;
 	u32 next_export;
 	u32 next_mapping;
-	/* How many imports and mappings there are with each host; and how many mappings are asked for. */
+	/*
+	 * How many imports and mappings there are with each host; and how many mappings are asked
+	 * for.
+	 */
 	u32 arranged[SHRIMP_HOSTS];
 	u32 asking[SHRIMP_HOSTS];
-	/* Callers that wait until fewer mappings are asked for; the number of requests that have ended. */
+	/*
+	 * Callers that wait until fewer mappings are asked for; the number of requests that have
+	 * ended.
+	 */
 	wait_queue_head_t turn;
 	u32 turns;
 	/* Looks for hosts that have not answered in time (answers.c). */
@@ -60,7 +78,9 @@ struct shrimp_parts {
 	struct list_head telling_exports;
 	struct list_head telling_mappings;
 	struct delayed_work tell;
-	/* Pages of exports that the kernel may ask for, and for how many it has asked (paging.c). */
+	/*
+	 * Pages of exports that the kernel may ask for, and for how many it has asked (paging.c).
+	 */
 	struct shrinker *shrinker;
 	struct workqueue_struct *paging;
 	struct work_struct reclaim;
@@ -86,7 +106,10 @@ struct shrimp_import {
 	u32 host;
 	/* The mapping's number there. */
 	u32 mapping;
-	/* Pages of the export: the first, how many there are, how many have been named yet; and if all. */
+	/*
+	 * Pages of the export: the first, how many there are, how many have been named yet; and if
+	 * all.
+	 */
 	u32 first;
 	u32 total;
 	u32 count;
@@ -113,7 +136,10 @@ struct shrimp_export_object {
 	u64 key;
 	struct list_head imports;
 	u32 imported;
-	/* Somebody waits for a word, or until all imports have gone; and how often something arrived. */
+	/*
+	 * Somebody waits for a word, or until all imports have gone; and how often something
+	 * arrived.
+	 */
 	wait_queue_head_t wait;
 	atomic_t arrivals;
 	/* It is closed, and these hosts are still to be told; and nobody has it mapped any more. */
@@ -125,8 +151,8 @@ struct shrimp_export_object {
 	/* Something is to be said to its imports. */
 	struct list_head on_telling;
 	/*
-	 * If pages may leave: which are about to; which addresses the process has unmapped since; where
-	 * the first page is in its process; what tells of that, and what brings pages back.
+	 * If pages may leave: which are about to; which addresses the process has unmapped since;
+	 * where the first page is in its process; what tells of that, and what brings pages back.
 	 */
 	unsigned long *leaving;
 	unsigned long *unmapped;
@@ -211,7 +237,9 @@ int shrimp_claim_system(struct hamlyn_card *card, u32 pfn, u32 host);
 void shrimp_disclaim_system(struct hamlyn_card *card, u32 pfn);
 int shrimp_set_out(struct hamlyn_card *card, u32 pfn, void *owner, const struct shrimp_out *out);
 int shrimp_set_in(struct hamlyn_card *card, u32 pfn, void *owner, u64 nodes);
-int shrimp_withhold(struct hamlyn_card *card, u32 pfn, const void *owner);
+int shrimp_send_entries(struct hamlyn_card *card);
+u64 shrimp_withhold(struct hamlyn_card *card, const struct hamlyn_pages *memory, const void *owner,
+		    const u32 *pages, u32 count);
 int shrimp_page_take_back(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
 			  struct page *page, void *owner);
 struct page *shrimp_page_give_up(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
@@ -276,7 +304,8 @@ void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object 
 void shrimp_mapping_invalidate(struct hamlyn_card *card, u32 host, u32 index, u32 export,
 			       const struct shrimp_part *part);
 void shrimp_mapping_late(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
-int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page, u64 to);
+int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page,
+		   u64 to);
 
 /* withdraw.c */
 int shrimp_withdraw_prepare(struct shrimp_mapping_object *mapping);

@@ -2,17 +2,17 @@
 /*
  * How operating systems reach each other: a page that is mapped out, by deliberate update, to the
  * page that the other host's has for this one's, wherever that is. A message is a record at one of
- * the page's places (core/records.h).
+ * the page's places (core/hamlyn_records.h).
  */
 #include <linux/nospec.h>
 
-#include "records.h"
+#include "hamlyn_records.h"
 #include "shrimp.h"
 
 /* In one page. */
 #define ARRIVALS (HAMLYN_PAGE_SIZE / SHRIMP_ARRIVAL_SIZE)
 
-static_assert(SHRIMP_HOSTS == RECORD_HOSTS);
+static_assert(SHRIMP_HOSTS == HAMLYN_RECORD_HOSTS);
 static_assert(ARRIVALS >= SHRIMP_MIN_ARRIVALS && ARRIVALS <= SHRIMP_MAX_ARRIVALS);
 static_assert(sizeof(struct shrimp_arrival) == SHRIMP_ARRIVAL_SIZE);
 
@@ -38,8 +38,9 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 {
 	struct shrimp_own *own = own_of(transport);
 	struct hamlyn_record *record =
-		page_address(own->out->page[host]) + entry * RECORD_PLACE_SIZE;
-	u64 command = (u64)shrimp_pfn(own->out, host) * HAMLYN_PAGE_SIZE + entry * RECORD_PLACE_SIZE;
+		page_address(own->out->page[host]) + entry * HAMLYN_RECORD_PLACE_SIZE;
+	u64 command = (u64)shrimp_pfn(own->out, host) * HAMLYN_PAGE_SIZE +
+		      entry * HAMLYN_RECORD_PLACE_SIZE;
 	u32 bytes = hamlyn_record_write(&own->records, record, wire, data, length);
 
 	wmb(); /* The card reads the whole record when it sees the command. */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pages of mappings that are withdrawn: the exporter is about to use its page for something else (the
- * second policy of section 4.4). The process loses the pages by which it stores; what it had stored
- * is sent as ever; then the card sends nothing more, and the exporter is told so, behind all of that.
- * Who touches one of the pages asks the exporter, and waits until it has a page for it again.
+ * Pages of mappings that are withdrawn: the exporter is about to use its page for something else
+ * (the second policy of section 4.4). The process loses the pages by which it stores; what it had
+ * stored is sent as ever; then the card sends nothing more, and the exporter is told so, behind all
+ * of that. Who touches one of the pages asks the exporter, and waits until it has a page for it
+ * again.
  */
 #include "shrimp.h"
 
@@ -30,22 +31,37 @@ int shrimp_withdraw_prepare(struct shrimp_mapping_object *mapping)
 	return 0;
 }
 
+/* Has the card send nothing more of some pages; false: of some it still does. */
+static bool withdraw_close_some(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
+				const u32 *pages, u32 count)
+{
+	u64 busy = shrimp_withhold(card, mapping->memory, mapping, pages, count);
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		if (busy & BIT_ULL(i))
+			continue;
+		__clear_bit(pages[i], mapping->closing);
+		__set_bit(pages[i], mapping->owed);
+	}
+	return !busy;
+}
+
 /* The card sends no more of pages that nobody can store to; false: of some it still does. */
 static bool withdraw_close(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
 {
+	u32 pages[SHRIMP_MAX_ENTRIES], count = 0, page;
 	bool all = true;
-	u32 page;
-	int ret;
 
 	for_each_set_bit(page, mapping->closing, mapping->memory->count) {
-		ret = shrimp_withhold(card, shrimp_pfn(mapping->memory, page), mapping);
-		if (ret) {
-			all = false;
-			continue;
+		pages[count++] = page;
+		if (count == SHRIMP_MAX_ENTRIES) {
+			all &= withdraw_close_some(card, mapping, pages, count);
+			count = 0;
 		}
-		__clear_bit(page, mapping->closing);
-		__set_bit(page, mapping->owed);
 	}
+	if (count)
+		all &= withdraw_close_some(card, mapping, pages, count);
 	return all;
 }
 
@@ -119,7 +135,8 @@ void shrimp_withdraw(struct hamlyn_card *card, struct shrimp_mapping_object *map
 		     const struct shrimp_part *part)
 {
 	static const u64 faces[] = { SHRIMP_MAP_COMMANDS, SHRIMP_MAP_WINDOW, SHRIMP_MEMORY_OFFSET };
-	u64 offset = (u64)part->first * HAMLYN_PAGE_SIZE, size = (u64)part->count * HAMLYN_PAGE_SIZE;
+	u64 offset = (u64)part->first * HAMLYN_PAGE_SIZE;
+	u64 size = (u64)part->count * HAMLYN_PAGE_SIZE;
 	u32 i;
 
 	/* A process that can store as it likes keeps the pages. */
@@ -138,17 +155,20 @@ void shrimp_withdraw(struct hamlyn_card *card, struct shrimp_mapping_object *map
 int shrimp_withdraw_undo(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
 			 const struct shrimp_pages *pages)
 {
+	int ret = 0, sent;
 	u32 i, page;
-	int ret;
 
 	if (!pages->count || pages->first != mapping->asked.first ||
 	    pages->count != mapping->asked.count)
 		return -EPROTO;
+	for (i = 0; i < pages->count && !ret; i++)
+		ret = shrimp_map_out(card, mapping, pages->first + i, pages->pages[i]);
+	sent = shrimp_send_entries(card);
+	ret = ret ?: sent;
+	if (ret)
+		return ret;
 	for (i = 0; i < pages->count; i++) {
 		page = pages->first + i;
-		ret = shrimp_map_out(card, mapping, page, pages->pages[i]);
-		if (ret)
-			return ret;
 		__clear_bit(page, mapping->withdrawn);
 		__clear_bit(page, mapping->wanted);
 		clear_bit(page, mapping->awaited);
@@ -185,8 +205,8 @@ bool shrimp_withdraw_ready(struct card_object *object, u64 offset)
 }
 
 /*
- * Waits for the answer, not for the page: that may have been withdrawn again before the waiter runs,
- * and nobody asks for it then before it is touched again.
+ * Waits for the answer, not for the page: that may have been withdrawn again before the waiter
+ * runs, and nobody asks for it then before it is touched again.
  */
 void shrimp_withdraw_await(struct card_object *object, u64 offset, unsigned int state)
 {

@@ -117,7 +117,7 @@ make_module() {
     objects=$GUEST/module/$(kernel_version)
     mkdir -p "$objects"
     touch "$objects/started"
-    # A source that is gone must not be left: the Makefile takes all that there are.
+    # A source that is gone must not be left.
     find "$objects" -name '*.[ch]' ! -name '*.mod.c' -delete
     (cd guest-driver && find . \( -name '*.[ch]' ! -name '*.mod.c' -o -name Makefile -o -name Kbuild \) \
         -exec cp -p --parents -t "$objects" {} +)
@@ -141,6 +141,9 @@ archive() {
 # What a debug kernel has for its own accounts, in MiB.
 extra_memory() { if [[ $HAMLYN_KERNEL == debug ]]; then echo 640; else echo 0; fi; }
 
+# The file that machines boot. KASAN's code runs before its memory is there if a machine enters the uncompressed kernel directly.
+kernel_file() { if [[ $HAMLYN_KERNEL == debug ]]; then echo "$GUEST/vmlinuz"; else echo "$GUEST/vmlinux"; fi; }
+
 # write_kit [FILE IMAGE]: name the parts relative to the file's folder, so that a copy of the tree uses its own parts.
 write_kit() {
     local kit=${1:-$KIT} image=${2:-$GUEST/initrd.img}
@@ -148,7 +151,7 @@ write_kit() {
     cat >"$kit.partial" <<EOF
 {
   "qemu": "$(part "$CACHE/bin/qemu-system-x86_64")",
-  "kernel": "$(part "$GUEST/vmlinux")",
+  "kernel": "$(part "$(kernel_file)")",
   "initrd": "$(part "$image")",
   "disk": "$(part "$GUEST/programs.img")",
   "module": "$(part "$MODULE")",

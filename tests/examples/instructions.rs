@@ -1,5 +1,5 @@
-//! Prints Table 1 of the SHRIMP paper, the instructions of its message-passing primitives, with what is counted here beside it:
-//! `./scripts/prepare && cargo run -p hamlyn-tests --example instructions`.
+//! Counts the instructions of the message-passing primitives, and writes them beside those of the SHRIMP paper's Table 1 into the table of
+//! `docs/shrimp.md`: `./scripts/prepare && cargo run -p hamlyn-tests --example instructions`.
 
 // The tests use the rest.
 #[allow(dead_code)]
@@ -12,6 +12,7 @@ use hamlyn_lab::Lab;
 
 fn main() -> Result<()> {
     let lab = Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).start()?;
-    print!("{}", instructions::table(&lab)?);
-    Ok(())
+    let table = instructions::table(&lab)?;
+    print!("{table}");
+    instructions::document(&table)
 }

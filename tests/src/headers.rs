@@ -352,11 +352,38 @@ impl Entry {
     }
 }
 
+/// The longest line of a comment, with tabs of 8 columns.
+const COLUMNS: usize = 100;
+
+/// Fills each paragraph anew that has a line of more than [`COLUMNS`].
+fn fill(indent: &str, lines: &[String]) -> Vec<String> {
+    let room = COLUMNS - indent.len() * 8 - " *".len();
+    let stands_alone =
+        |line: &String| line.is_empty() || [" #", " |"].iter().any(|mark| line.starts_with(mark));
+    let mut filled = Vec::new();
+    for paragraph in lines.chunk_by(|one, next| !stands_alone(one) && !stands_alone(next)) {
+        if paragraph.iter().all(|line| line.len() <= room) {
+            filled.extend_from_slice(paragraph);
+            continue;
+        }
+        let mut line = String::new();
+        for word in paragraph.iter().flat_map(|line| line.split_whitespace()) {
+            if !line.is_empty() && line.len() + " ".len() + word.len() > room {
+                filled.push(std::mem::take(&mut line));
+            }
+            line.extend([" ", word]);
+        }
+        filled.push(line);
+    }
+    filled
+}
+
 /// A comment in the kernel's style; each line comes with its leading space.
 fn comment(indent: &str, lines: &[String]) -> String {
-    match lines {
+    let room = COLUMNS - indent.len() * 8 - "/* */".len();
+    match &*fill(indent, lines) {
         [] => String::new(),
-        [line] => format!("{indent}/*{line} */\n"),
+        [line] if line.len() <= room => format!("{indent}/*{line} */\n"),
         lines => {
             let mut text = format!("{indent}/*\n");
             for line in lines {

@@ -145,21 +145,27 @@ fn the_drivers_rooms_include_only_what_they_may() {
             files_of(room).into_iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
         names.collect()
     };
-    let outside =
-        ["express.h", "system.h", "transport.h", "wire.h", "hamlyn_family.h", "hamlyn_family_uapi.h"];
+    let outside = [
+        "hamlyn_express.h",
+        "hamlyn_system.h",
+        "hamlyn_transport.h",
+        "hamlyn_wire.h",
+        "hamlyn_family.h",
+        "hamlyn_family_uapi.h",
+    ];
     let outside = outside.map(ToOwned::to_owned);
     let core = [here("core"), outside.to_vec()].concat();
     for file in files_of("core") {
         // The list of all cards names their ids.
-        let lists = file.ends_with("cards.h");
+        let lists = file.ends_with("hamlyn_cards.h");
         let may = |name: &String| core.contains(name) || lists && name.ends_with("_card.h");
         assert!(included(&file).iter().all(may), "{}", file.display());
     }
-    let outside = ["share.h", "hamlyn_trace.h", "hamlyn_family_uapi.h"].map(ToOwned::to_owned);
+    let outside = ["hamlyn_share.h", "hamlyn_trace.h", "hamlyn_family_uapi.h"].map(ToOwned::to_owned);
     for file in files_of("kernel") {
         let extra = match file.file_name().unwrap().to_str().unwrap() {
-            "connectfile.c" => "core.h",
-            "wire.h" => "hamlyn_kernel.h",
+            "connectfile.c" => "hamlyn_core.h",
+            "hamlyn_wire.h" => "hamlyn_kernel.h",
             _ => "",
         };
         let strange =
@@ -171,7 +177,7 @@ fn the_drivers_rooms_include_only_what_they_may() {
         .into_iter()
         .filter(|file| fs::read_to_string(file).unwrap().contains("hamlyn_card_ops"))
         .collect();
-    assert!(naming.len() == 1 && naming[0].ends_with("cards.h"), "{naming:?}");
+    assert!(naming.len() == 1 && naming[0].ends_with("hamlyn_cards.h"), "{naming:?}");
 }
 
 /// The constants of the contract whose names end so, with their values, by the folder that has them.
@@ -205,7 +211,7 @@ fn no_two_models_have_a_number_or_a_device_id_in_common() {
 #[test]
 fn each_card_of_the_driver_is_in_its_list() {
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-driver");
-    let list = fs::read_to_string(driver.join("core/cards.h")).unwrap();
+    let list = fs::read_to_string(driver.join("core/hamlyn_cards.h")).unwrap();
     let folders = fs::read_dir(&driver).unwrap().map(|entry| entry.unwrap().path());
     let tables: Vec<String> =
         folders.filter_map(|folder| fs::read_to_string(folder.join("ops.c")).ok()).collect();
@@ -214,8 +220,27 @@ fn each_card_of_the_driver_is_in_its_list() {
         let named =
             text.lines().find_map(|line| line.strip_prefix("const struct card_ops ")?.strip_suffix(" = {"));
         let named = named.expect("a folder's table of operations");
-        assert!(list.contains(named), "guest-driver/core/cards.h has no line for {named}");
+        assert!(list.contains(named), "guest-driver/core/hamlyn_cards.h has no line for {named}");
     }
+}
+
+#[test]
+fn makefile_lists_every_source_of_the_module() {
+    let folder = driver().join("..");
+    let makefile = fs::read_to_string(folder.join("Makefile")).unwrap();
+    let listed: Vec<&str> = makefile.split_whitespace().filter(|word| word.ends_with(".o")).collect();
+    let rooms = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    // The folder host is compiled into programs alone.
+    let rooms = rooms.filter(|room| room.is_dir() && !room.ends_with("host"));
+    let mut sources = 0;
+    for room in rooms.map(|room| room.file_name().unwrap().to_str().unwrap().to_owned()) {
+        for source in files_of(&room).iter().filter(|file| file.extension().is_some_and(|end| end == "c")) {
+            let object = format!("{room}/{}.o", source.file_stem().unwrap().to_str().unwrap());
+            assert!(listed.contains(&object.as_str()), "the Makefile does not list {object}");
+            sources += 1;
+        }
+    }
+    assert!(sources > 50, "{sources} sources were read");
 }
 
 #[test]

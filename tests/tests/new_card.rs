@@ -88,6 +88,7 @@ fn names_echo(line: &str) -> bool {
         "ECHO_",
         "mod echo;",
         "as echo;",
+        "echo/ops.o",
     ];
     let others = ["echo-server", "c-echo"];
     marks.iter().any(|mark| line.contains(mark)) && !others.iter().any(|other| line.contains(other))

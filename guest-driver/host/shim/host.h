@@ -12,8 +12,8 @@
 #ifndef _HOST_H
 #define _HOST_H
 
-#include "connect.h"
-#include "express.h"
+#include "hamlyn_connect.h"
+#include "hamlyn_express.h"
 
 /* What a system reaches while it is called. @ports is Rust's, and handed to each. */
 struct host_call {

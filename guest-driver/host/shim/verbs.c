@@ -3,7 +3,7 @@
 #include <linux/cleanup.h>
 #include <stdlib.h>
 
-#include "expresshost.h"
+#include "hamlyn_expresshost.h"
 #include "host.h"
 
 static struct host *host_of(struct peer_transport *transport)

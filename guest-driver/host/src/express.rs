@@ -57,7 +57,7 @@ impl System {
     /// Makes an area for a host, of so many pages, which have to be cleared. Its number for this process.
     ///
     /// # Errors
-    /// Those of `hamlyn_express_create` in `guest-driver/kernel/express.h`; `AGAIN`: `again` is to be tried once anything is woken.
+    /// Those of `hamlyn_express_create` in `guest-driver/kernel/hamlyn_express.h`; `AGAIN`: `again` is to be tried once anything is woken.
     pub fn express_create(
         &mut self,
         ports: &mut dyn Ports,

@@ -150,7 +150,7 @@ impl System {
     }
 
     /// Says something of the card's own to a host, by the words `from`, `to` and `reason`, and at most 256 bytes: see `hamlyn_system_say`
-    /// in `guest-driver/kernel/system.h`, errors included.
+    /// in `guest-driver/kernel/hamlyn_system.h`, errors included.
     pub fn say(&mut self, ports: &mut dyn Ports, host: u32, wire: &HamlynWire, data: &[u8]) -> Result<()> {
         self.host.say(ports, host, wire, data)
     }

@@ -3,7 +3,7 @@
  * The message-passing primitives of shrimp_primitives.h, each used as a program would, with messages that are verified.
  *
  *   c-primitives send|receive PRIMITIVE [COUNT]    single, copy, double1, double2, double3, update or nx
- *   c-count c-primitives count-send|count-receive PRIMITIVE
+ *   c-count c-primitives count-send|count-receive PRIMITIVE [NODES]
  *
  * The Rust example "shrimp primitives" is the same: either end may be the other's.
  *
@@ -21,11 +21,10 @@
 #define TIMES 10
 #define HANDLES 3
 
-/* The marks' numbers: the primitive once; twice; twice, with a store of the program's own each time; a look whether a transfer is done. */
+/* The marks' numbers: the primitive; the primitive with a store of the program's own; a look whether a transfer is done. */
 #define ONE 1
-#define TWO 2
-#define STORE 3
-#define CHECK 4
+#define STORE 2
+#define CHECK 3
 #define MARK(base, number) __asm__ volatile("int3; nopl %c0(%%rax)" : : "i"((base) + (number)) : "memory")
 #define BEGIN(number) MARK(0x4d410000, number)
 #define END(number) MARK(0x4d410100, number)
@@ -40,6 +39,10 @@ static struct shrimp_send_buffer *out[HANDLES];
 static struct shrimp_end messages, barriers;
 static struct shrimp_nx program, node;
 static unsigned char bytes[SHRIMP_NX_LENGTH];
+/* Nodes that csend and crecv know when they are counted; those but the other end, which is the last, send nothing. */
+static unsigned int nodes = 1;
+static struct shrimp_receive_buffer *silent_own[SHRIMP_NX_NODES];
+static struct shrimp_send_buffer *silent_out[SHRIMP_NX_NODES];
 
 /* Ends the program if a call has failed. */
 static int64_t must(int64_t outcome)
@@ -304,7 +307,26 @@ static void use(const char *primitive, int sends, unsigned int count)
 	printf("{\"primitive\":\"%s\",\"%s\":%u}\n", primitive, sends ? "sent" : "verified", count);
 }
 
-/* Each in a function of its own, with what a program's inner loop has. Where the receiver begins all is there. */
+/* Makes ends that lead back to this process, as nodes that send nothing. */
+static void know_nodes(struct shrimp_card *card)
+{
+	struct shrimp_end ends[SHRIMP_NX_NODES];
+	struct shrimp_handle handle;
+
+	for (unsigned int at = 0; at + 1 < nodes; at++) {
+		must(shrimp_export(card, SHRIMP_NX_LENGTH, SHRIMP_ALL_HOSTS, &silent_own[at]));
+		must(shrimp_receive_buffer_handle(silent_own[at], &handle));
+		must(shrimp_map(card, &handle, 0, SHRIMP_NX_LENGTH, SHRIMP_MODE_SINGLE, &silent_out[at]));
+		must(shrimp_end_init(&ends[at], silent_own[at], silent_out[at], PATIENCE_MS));
+	}
+	ends[nodes - 1] = messages;
+	must(shrimp_nx_init(&node, ends, nodes));
+}
+
+/*
+ * Each in a function of its own, with what a program's inner loop has: one message in each iteration, and no length, type, node or array
+ * that the compiler knows. Where the receiver begins all is there.
+ */
 #define COUNTED(name, ...)                                      \
 	static __attribute__((noinline)) void name(void)        \
 	{                                                       \
@@ -313,12 +335,14 @@ static void use(const char *primitive, int sends, unsigned int count)
 
 COUNTED(count_send_single,
 	struct shrimp_single single;
+	volatile uint32_t length = 100;
 	must(shrimp_single_sender(&single, &messages));
 	for (int time = 0; time < TIMES; time++) {
+		uint32_t of = length;
 		BEGIN(ONE);
 		if (shrimp_single_wait_free(&single))
 			exit(1);
-		shrimp_single_send(&single, 100);
+		shrimp_single_send(&single, of);
 		END(ONE);
 		both();
 	})
@@ -336,23 +360,28 @@ COUNTED(count_receive_single,
 		barrier();
 	})
 
+/* Where messages are copied to, and from. */
+static unsigned char *volatile array = bytes;
+static volatile size_t array_length = sizeof(bytes);
+
 COUNTED(count_receive_copy,
 	struct shrimp_single single;
 	must(shrimp_single_receiver(&single, &messages));
 	for (int time = 0; time < TIMES; time++) {
+		unsigned char *to = array;
+		size_t room = array_length;
 		barrier();
 		BEGIN(ONE);
-		if (shrimp_single_receive(&single, bytes, sizeof(bytes)) < 0)
+		if (shrimp_single_receive(&single, to, room) < 0)
 			exit(1);
 		END(ONE);
 		barrier();
 	})
 
-#define STORES(to) do {                                                         \
+/* A swap only decides where the next message lies. So a store to there is counted with it. */
+#define SWAP_AND_STORE(to) do {                                                 \
 	shrimp_double_swap(&halves);                                            \
 	*(volatile uint64_t *)(void *)(to) = 1;                                 \
-	shrimp_double_swap(&halves);                                            \
-	*(volatile uint64_t *)(void *)(to) = 2;                                 \
 } while (0)
 
 COUNTED(count_send_double1,
@@ -360,7 +389,7 @@ COUNTED(count_send_double1,
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
 		BEGIN(STORE);
-		STORES(shrimp_double_to(&halves));
+		SWAP_AND_STORE(shrimp_double_to(&halves));
 		END(STORE);
 		both();
 	})
@@ -371,7 +400,7 @@ COUNTED(count_receive_double1,
 	for (int time = 0; time < TIMES; time++) {
 		barrier();
 		BEGIN(STORE);
-		STORES(halves.own + halves.at + SHRIMP_DOUBLE_DATA);
+		SWAP_AND_STORE(halves.own + halves.at + SHRIMP_DOUBLE_DATA);
 		END(STORE);
 		barrier();
 	})
@@ -380,10 +409,9 @@ COUNTED(count_send_double2,
 	struct shrimp_double halves;
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
-		BEGIN(TWO);
+		BEGIN(ONE);
 		shrimp_double_announce(&halves);
-		shrimp_double_announce(&halves);
-		END(TWO);
+		END(ONE);
 		both();
 	})
 
@@ -392,14 +420,11 @@ COUNTED(count_receive_double2,
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
 		barrier();
-		BEGIN(TWO);
+		BEGIN(ONE);
 		if (shrimp_double_wait(&halves))
 			exit(1);
 		shrimp_double_take(&halves);
-		if (shrimp_double_wait(&halves))
-			exit(1);
-		shrimp_double_take(&halves);
-		END(TWO);
+		END(ONE);
 		barrier();
 	})
 
@@ -407,14 +432,11 @@ COUNTED(count_send_double3,
 	struct shrimp_double halves;
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
-		BEGIN(TWO);
+		BEGIN(ONE);
 		if (shrimp_double_wait_free(&halves))
 			exit(1);
 		shrimp_double_send(&halves);
-		if (shrimp_double_wait_free(&halves))
-			exit(1);
-		shrimp_double_send(&halves);
-		END(TWO);
+		END(ONE);
 		both();
 	})
 
@@ -423,14 +445,11 @@ COUNTED(count_receive_double3,
 	must(shrimp_double_init(&halves, &messages, HALF));
 	for (int time = 0; time < TIMES; time++) {
 		barrier();
-		BEGIN(TWO);
+		BEGIN(ONE);
 		if (shrimp_double_wait(&halves))
 			exit(1);
 		shrimp_double_release(&halves);
-		if (shrimp_double_wait(&halves))
-			exit(1);
-		shrimp_double_release(&halves);
-		END(TWO);
+		END(ONE);
 		barrier();
 	})
 
@@ -458,12 +477,17 @@ COUNTED(count_receive_update,
 
 COUNTED(count_send_nx,
 	volatile uint16_t type = 12;
-	volatile unsigned int to = 0;
+	volatile unsigned int to = nodes - 1;
+	volatile size_t length = 100;
+	struct shrimp_nx *volatile known = &node;
 	for (int time = 0; time < TIMES; time++) {
+		struct shrimp_nx *nx = known;
+		unsigned char *from = array;
+		size_t size = length;
 		unsigned int at = to;
 		uint16_t of = type;
 		BEGIN(ONE);
-		if (shrimp_csend(&node, of, bytes, 100, at))
+		if (shrimp_csend(nx, of, from, size, at))
 			exit(1);
 		END(ONE);
 		both();
@@ -471,11 +495,15 @@ COUNTED(count_send_nx,
 
 COUNTED(count_receive_nx,
 	volatile uint16_t type = 12;
+	struct shrimp_nx *volatile known = &node;
 	for (int time = 0; time < TIMES; time++) {
+		struct shrimp_nx *nx = known;
+		unsigned char *to = array;
+		size_t room = array_length;
 		uint16_t of = type;
 		barrier();
 		BEGIN(ONE);
-		if (shrimp_crecv(&node, of, bytes, sizeof(bytes)) < 0)
+		if (shrimp_crecv(nx, of, to, room) < 0)
 			exit(1);
 		END(ONE);
 		barrier();
@@ -508,11 +536,19 @@ int main(int argc, char **argv)
 	while (at < sizeof(counted) / sizeof(counted[0]) && strcmp(counted[at].name, primitive))
 		at++;
 	if ((!sends && strcmp(side, "receive")) || at == sizeof(counted) / sizeof(counted[0])) {
-		fprintf(stderr, "usage: %s [count-]send|[count-]receive PRIMITIVE [COUNT]\n", argv[0]);
+		fprintf(stderr, "usage: %s [count-]send|[count-]receive PRIMITIVE [COUNT or NODES]\n", argv[0]);
+		return 2;
+	}
+	if (counts && argc > 3)
+		nodes = count;
+	if (!nodes || nodes > SHRIMP_NX_NODES) {
+		fprintf(stderr, "%u nodes are out of range (1 to %d)\n", nodes, SHRIMP_NX_NODES);
 		return 2;
 	}
 	must(shrimp_open(NULL, &card));
 	connection = meet(card, sends, counts ? "shrimp-count" : "shrimp-primitives");
+	if (counts)
+		know_nodes(card);
 	if (counts)
 		(sends ? counted[at].send : counted[at].receive)();
 	else
@@ -521,6 +557,10 @@ int main(int argc, char **argv)
 		must(hamlyn_connection_end(connection, &end, PATIENCE_MS));
 	else
 		must(hamlyn_connection_close(connection, NULL, 0));
+	for (unsigned int at = 0; at + 1 < nodes; at++) {
+		shrimp_send_buffer_destroy(silent_out[at]);
+		shrimp_receive_buffer_destroy(silent_own[at]);
+	}
 	for (int buffer = 0; buffer < HANDLES; buffer++) {
 		shrimp_send_buffer_destroy(out[buffer]);
 		shrimp_receive_buffer_destroy(own[buffer]);

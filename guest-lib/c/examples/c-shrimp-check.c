@@ -69,7 +69,7 @@ static void check_refusals(struct shrimp_handle handle)
 	char text[HAMLYN_TEXT_SIZE];
 
 	CHECK(-22, shrimp_export(card, 0, SHRIMP_ALL_HOSTS, &buffer));
-	CHECK(-22, shrimp_export(card, (4 << 20) + 1, SHRIMP_ALL_HOSTS, &buffer));
+	CHECK(-22, shrimp_export(card, (16 << 20) + 1, SHRIMP_ALL_HOSTS, &buffer));
 	CHECK(-22, shrimp_export(card, 100, 0, &buffer));
 	CHECK(0, shrimp_handle_print(&handle, text, sizeof(text)));
 	CHECK(0, shrimp_handle_parse(text, &again));
@@ -256,6 +256,53 @@ static void pair_close(struct pair *pair)
 		shrimp_receive_buffer_destroy(pair->own[end]);
 }
 
+/* The program's own arrays as buffers: of two in a page each has its own destination, and the bytes around them stay as they are. */
+static void check_own(void)
+{
+	static _Alignas(4096) unsigned char from[8192], to[8192];
+	struct shrimp_receive_buffer *into[2] = { NULL, NULL }, *other;
+	struct shrimp_send_buffer *out[2] = { NULL, NULL }, *mapped;
+	struct shrimp_handle handles[2];
+	struct shrimp_handle_info info;
+
+	memset(to, 9, sizeof(to));
+	CHECK(-22, shrimp_export_memory(card, NULL, 4096, SHRIMP_ALL_HOSTS, &other));
+	CHECK(-22, shrimp_export_memory(card, to + 4, 100, SHRIMP_ALL_HOSTS, &other));
+	CHECK(-22, shrimp_export_memory(card, to + 6, 8186, SHRIMP_ALL_HOSTS, &other));
+	CHECK(0, shrimp_export_memory(card, to, 1000, SHRIMP_ALL_HOSTS, &into[0]));
+	CHECK(0, shrimp_export_memory(card, to + 1000, 5000, SHRIMP_ALL_HOSTS, &into[1]));
+	CHECK(-22, shrimp_export_memory(card, to, 500, SHRIMP_ALL_HOSTS, &other));
+	CHECK(1, shrimp_receive_buffer_data(into[1]) == to + 1000);
+	for (int part = 0; part < 2; part++)
+		CHECK(0, shrimp_receive_buffer_handle(into[part], &handles[part]));
+	CHECK(0, shrimp_handle_get_info(&handles[1], &info));
+	CHECK(1000, info.place);
+	CHECK(-22, shrimp_map_memory(card, from, 1000, &handles[1], 0, SHRIMP_MODE_SINGLE, &mapped));
+	CHECK(-22, shrimp_map_memory(card, NULL, 1000, &handles[0], 0, SHRIMP_MODE_SINGLE, &mapped));
+	CHECK(0, shrimp_map_memory(card, from, 1000, &handles[0], 0, SHRIMP_MODE_SINGLE, &out[0]));
+	CHECK(0, shrimp_map_memory(card, from + 1000, 5000, &handles[1], 0, SHRIMP_MODE_DELIBERATE, &out[1]));
+	if (wrong)
+		return;
+	CHECK(0, shrimp_store(out[1], 0, 2, 4));
+	CHECK(0, shrimp_store(out[1], 4996, 3, 4));
+	CHECK(0, shrimp_store(out[0], 996, 1, 4));
+	arrives((const uint32_t *)(const void *)(to + 996), 1);
+	CHECK(0x09090909, *(const uint32_t *)(const void *)(to + 1000));
+	CHECK(0, shrimp_send(out[1], 0, 5000));
+	CHECK(0, shrimp_wait_until_sent(out[1], PATIENCE_MS));
+	arrives((const uint32_t *)(const void *)(to + 5996), 3);
+	CHECK(2, *(const uint32_t *)(const void *)(to + 1000));
+	CHECK(2, *(const uint32_t *)(const void *)(from + 1000));
+	CHECK(9, to[0] & to[995] & to[6000] & to[8191]);
+	for (int part = 0; part < 2; part++) {
+		shrimp_send_buffer_destroy(out[part]);
+		shrimp_receive_buffer_destroy(into[part]);
+	}
+	/* The memory is the program's again. */
+	CHECK(0, shrimp_export_memory(card, to, sizeof(to), SHRIMP_ALL_HOSTS, &into[0]));
+	shrimp_receive_buffer_destroy(into[0]);
+}
+
 /* With no time at all, a primitive finds what is there, and says that nothing is. */
 static void check_time_outs(void)
 {
@@ -342,6 +389,7 @@ int main(void)
 	check_shared();
 	check_time_outs();
 	check_update(to, &handle);
+	check_own();
 	check_end(from, to, &handle);
 	check_names();
 	shrimp_close(card);

@@ -17,7 +17,7 @@
 /**
  * Bytes of a handle.
  */
-#define SHRIMP_HANDLE_SIZE 32
+#define SHRIMP_HANDLE_SIZE 72
 
 /**
  * All hosts, for shrimp_export.
@@ -139,9 +139,13 @@ struct shrimp_handle_info {
    */
   uint32_t number;
   /**
+   * Offset of its first byte in that byte's page: a byte arrives at the offset that it was stored at.
+   */
+  uint32_t place;
+  /**
    * For what may come: zeros.
    */
-  uint32_t reserved[4];
+  uint32_t reserved[3];
 };
 
 /**
@@ -210,7 +214,7 @@ int shrimp_statistic_name(uint32_t number,
                           size_t size);
 
 /**
- * Reads a handle's text, "shrimp1:" and digits.
+ * Reads a handle's text, "shrimp2:" and digits.
  */
 int shrimp_handle_parse(const char *text, struct shrimp_handle *handle);
 
@@ -225,7 +229,7 @@ int shrimp_handle_print(const struct shrimp_handle *handle, char *text, size_t s
 int shrimp_handle_get_info(const struct shrimp_handle *handle, struct shrimp_handle_info *info);
 
 /**
- * Makes a receive buffer of 1 byte to 4 MiB, zeroed, that processes of these hosts may map theirs to: bit h of the word stands for
+ * Makes a receive buffer of 1 byte to 16 MiB, zeroed, that processes of these hosts may map theirs to: bit h of the word stands for
  * host h. SHRIMP_ALL_HOSTS are all of them; with none it is refused.
  */
 int shrimp_export(const struct shrimp_card *card,
@@ -234,8 +238,22 @@ int shrimp_export(const struct shrimp_card *card,
                   struct shrimp_receive_buffer **buffer);
 
 /**
- * Takes a receive buffer back: nothing more arrives in it, its memory is gone, and who had mapped it is told by shrimp_state. NULL is
- * nothing.
+ * Makes a receive buffer of `length` bytes of the program's own memory, up to 16 MiB with what is before it in its page. Its bytes stay
+ * as they are until a host stores to them. Other hosts change them at any time, so access them as shrimp_receive_buffer_data says.
+ * The memory stays where it is until the buffer is destroyed.
+ *
+ * A page has at most two parts. So memory that begins inside a page begins at a multiple of 4 and reaches that page's end, and two
+ * receive buffers that share a page touch; if not: -EINVAL. Only these bytes are exposed, and not the rest of their pages.
+ */
+int shrimp_export_memory(const struct shrimp_card *card,
+                         void *memory,
+                         size_t length,
+                         uint64_t hosts,
+                         struct shrimp_receive_buffer **buffer);
+
+/**
+ * Takes a receive buffer back: nothing more arrives in it, and shrimp_state tells this to those that had mapped it. Its memory is gone,
+ * if it is not the program's own. NULL is nothing.
  */
 void shrimp_receive_buffer_destroy(struct shrimp_receive_buffer *buffer);
 
@@ -245,7 +263,7 @@ void shrimp_receive_buffer_destroy(struct shrimp_receive_buffer *buffer);
 int shrimp_receive_buffer_handle(const struct shrimp_receive_buffer *buffer, struct shrimp_handle *handle);
 
 /**
- * Where its bytes are; NULL for NULL. It begins at a page. What arrives changes them at any time, so load a flag by
+ * Where its bytes are; NULL for NULL. New memory begins at a page. What arrives changes them at any time, so load a flag by
  * __atomic_load_n(..., __ATOMIC_ACQUIRE) or the like: what its sender had stored before it is there then. What is stored here is for
  * this process alone.
  */
@@ -273,10 +291,27 @@ int shrimp_map(const struct shrimp_card *card,
                struct shrimp_send_buffer **buffer);
 
 /**
+ * Makes a send buffer of `length` bytes of the program's own memory, and maps it to those bytes of a receive buffer that begin at
+ * `offset`. Its bytes stay as they are, and are not sent before they are stored again: by shrimp_store, shrimp_write, or where
+ * shrimp_get_memory says. The memory stays where it is until the buffer is destroyed, and nothing else stores to it meanwhile.
+ *
+ * The memory begins at the same byte of a page as what it is mapped to (shrimp_handle_info's `place`, and `offset`). Only these bytes
+ * are mapped, so two send buffers, each to its own destination, may share a page where they touch. Memory that begins inside a page
+ * begins at a multiple of 4 and reaches that page's end. If not: -EINVAL.
+ */
+int shrimp_map_memory(const struct shrimp_card *card,
+                      void *memory,
+                      size_t length,
+                      const struct shrimp_handle *handle,
+                      uint64_t offset,
+                      uint32_t mode,
+                      struct shrimp_send_buffer **buffer);
+
+/**
  * Shares memory with a process of another host: a receive buffer of this process' own is mapped to the other's, of the same length, and
  * the other does the same. What either stores is stored in both. Let each word have one writer: there is no order between the stores of
- * the two, and algorithms for one memory, as Dekker's and Peterson's, exclude nobody here. The receive buffer is gone, even if this fails: its memory is the send
- * buffer's now.
+ * the two, and algorithms for one memory, as Dekker's and Peterson's, exclude nobody here.
+ * The receive buffer is gone, even if this fails: its memory is the send buffer's now.
  */
 int shrimp_share(const struct shrimp_card *card,
                  struct shrimp_receive_buffer *own,
@@ -285,7 +320,8 @@ int shrimp_share(const struct shrimp_card *card,
                  struct shrimp_send_buffer **buffer);
 
 /**
- * Lets a send buffer go, with its memory: what was stored is sent, and nothing after it. NULL is nothing.
+ * Lets a send buffer go: what was stored is sent, and nothing after it. Its memory is gone, if it is not the program's own. NULL is
+ * nothing.
  */
 void shrimp_send_buffer_destroy(struct shrimp_send_buffer *buffer);
 

@@ -77,7 +77,8 @@ SHRIMP_SLOW int shrimp_left_ms(int64_t deadline, int limit_ms)
 
 /*
  * Makes an end of two buffers, which must outlive it. A primitive that waits longer than timeout_ms for the other end fails with
- * -ETIMEDOUT; -1 is no limit. -EINVAL: the send buffer is mapped for deliberate update, or does not begin where a page does.
+ * -ETIMEDOUT; -1 is no limit. -EINVAL: the send buffer is mapped for deliberate update, or either buffer does
+ * not begin where a page does.
  */
 SHRIMP_SLOW int shrimp_end_init(struct shrimp_end *end, const struct shrimp_receive_buffer *own,
 				const struct shrimp_send_buffer *out, int timeout_ms)
@@ -93,7 +94,7 @@ SHRIMP_SLOW int shrimp_end_init(struct shrimp_end *end, const struct shrimp_rece
 		outcome = shrimp_get_memory(out, &memory);
 	if (outcome < 0)
 		return outcome;
-	if (memory.mode == SHRIMP_MODE_DELIBERATE || (uintptr_t)memory.stores % 4096)
+	if (memory.mode == SHRIMP_MODE_DELIBERATE || (uintptr_t)memory.stores % 4096 || info.place)
 		return -EINVAL;
 	end->own = (unsigned char *)shrimp_receive_buffer_data(own);
 	end->own_length = info.length;
@@ -721,8 +722,8 @@ SHRIMP_SLOW int shrimp_nx_glance(const struct shrimp_nx *nx, unsigned int only, 
 /* The next piece of this type; of this node, if it is one. */
 SHRIMP_SLOW int shrimp_nx_search(struct shrimp_nx *nx, uint16_t type, unsigned int only, struct shrimp_nx_piece *piece)
 {
-	int64_t deadline = shrimp_deadline(nx->peers[0].end->timeout_ms);
-	int outcome, gone = -ETIMEDOUT;
+	int outcome, waits = 0, gone = -ETIMEDOUT;
+	int64_t deadline = 0;
 	unsigned int at;
 
 	for (;;) {
@@ -736,6 +737,10 @@ SHRIMP_SLOW int shrimp_nx_search(struct shrimp_nx *nx, uint16_t type, unsigned i
 		}
 		outcome = shrimp_nx_collect(nx);
 		if (!outcome) {
+			/* A piece that is there costs no look at the clock. */
+			if (!waits)
+				deadline = shrimp_deadline(nx->peers[0].end->timeout_ms);
+			waits = 1;
 			if (shrimp_now_ms() >= deadline)
 				return gone;
 			outcome = shrimp_nx_glance(nx, only, &gone);

@@ -113,6 +113,7 @@ fn errno_of_mapping(why: &MappingError) -> c_int {
         MappingError::Access { .. } => EACCES,
         MappingError::Range { .. } => ERANGE,
         MappingError::Place { .. } => EDOM,
+        MappingError::OtherPlace { .. } => EINVAL,
         MappingError::Occupied => EBUSY,
         MappingError::NoHost { .. } => EHOSTUNREACH,
         MappingError::NoAnswer { .. } => ETIMEDOUT,

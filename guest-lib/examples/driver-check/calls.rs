@@ -12,7 +12,7 @@ use hamlyn_sys::{Access, Device, Mapping};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use zerocopy::FromZeros;
+use zerocopy::{FromZeros, IntoBytes};
 
 use crate::bench::{Bench, ENTRIES, NOBODY, PAGE, Terminus, WINDOW, object, pinned, slot};
 use crate::checks::{Checks, Spoil, spoilt};
@@ -113,7 +113,42 @@ fn share_calls(checks: &mut Checks, device: &Device) -> Outcome {
         ("first reserved", |share| share.reserved0 = 1, Errno::INVAL),
         ("last reserved", |share| share.reserved1[2] = 1, Errno::INVAL),
     ];
-    spoilt(checks, "share", &HamlynShareQuery::default(), &ways, |share| device.share(share))
+    spoilt(checks, "share", &HamlynShareQuery::default(), &ways, |share| device.share(share))?;
+    sizes(checks, device, share.as_bytes())
+}
+
+/// The code of the call for the share, with a structure of this many bytes.
+const fn share_code(size: u32) -> u32 {
+    HAMLYN_IOC_SHARE & 0xc000_ffff | size << 16
+}
+
+/// Programs that are older or newer than the driver have shorter or longer structures.
+fn sizes(checks: &mut Checks, device: &Device, whole: &[u8]) -> Outcome {
+    const SHORT: usize = 16;
+    const LONG: usize = size_of::<HamlynShareQuery>() + 32;
+    const SHORT_CODE: u32 = share_code(SHORT as u32);
+    const LONG_CODE: u32 = share_code(LONG as u32);
+    let mut memory = [0; 2 * SHORT];
+    let (short, behind) = memory.split_first_chunk_mut::<SHORT>().expect("it is shorter");
+    checks.done("share, shorter", device.share_sized::<SHORT_CODE, SHORT>(short))?;
+    checks.holds("a shorter structure gets what it has room for", short[..] == whole[..SHORT])?;
+    checks.holds("and nothing behind it", behind.iter().all(|byte| *byte == 0))?;
+    short.fill(0);
+    short[SHORT - 1] = 1;
+    let refused = device.share_sized::<SHORT_CODE, SHORT>(short);
+    checks.refused("share, shorter, its last byte", refused, Errno::INVAL)?;
+
+    let mut long = [0; LONG];
+    checks.done("share, longer", device.share_sized::<LONG_CODE, LONG>(&mut long))?;
+    let (known, rest) = long.split_at(whole.len());
+    checks.holds("a longer structure gets all", known == whole && rest.iter().all(|byte| *byte == 0))?;
+    for byte in [whole.len(), LONG - 1] {
+        let mut long = [0; LONG];
+        long[byte] = 1;
+        let refused = device.share_sized::<LONG_CODE, LONG>(&mut long);
+        checks.refused(&format!("share, longer, byte {byte}"), refused, Errno::TOOBIG)?;
+    }
+    Ok(())
 }
 
 fn terminus_calls(checks: &mut Checks, device: &Device) -> Outcome {

@@ -1,15 +1,14 @@
-//! Code around which there are marks, for `c-count` to count its instructions: each primitive as a program has it, with nothing between
-//! its parts. A message's bytes are the program's own affair, or cost what they cost, so there are few or none.
+//! Code between marks, for `c-count` to count its instructions: each primitive as a program has it, one message in each iteration of a
+//! loop. Lengths, types and nodes come from memory, so the compiler knows none of them. Bytes are not counted, or are few.
 //!
-//! Before each pair of marks all is there that a primitive would otherwise wait for: so what is counted is what it costs a program
-//! that need not wait.
+//! What a primitive would wait for is there before each pair of marks. So the count is that of a program that does not wait.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use hamlyn::shrimp::primitives::{double, nx, single, update};
+use hamlyn::shrimp::primitives::{End, double, nx, single, update};
 use hamlyn::shrimp::{Card, Mode, SendBuffer};
 use hamlyn_sys::shrimp::marks::{begin, end};
 use serde_json::json;
@@ -22,11 +21,10 @@ use crate::primitives::{HALF, Primitive};
 const TIMES: usize = 10;
 /// How long it may take to step through it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The marks' numbers: the primitive once; twice; twice, with a store of the program's own each time; a look whether a transfer is done.
+/// The marks' numbers: the primitive; the primitive with a store of the program's own; a look whether a transfer is done.
 const ONE: u8 = 1;
-const TWO: u8 = 2;
-const STORE: u8 = 3;
-const CHECK: u8 = 4;
+const STORE: u8 = 2;
+const CHECK: u8 = 3;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -36,18 +34,29 @@ pub(crate) struct Options {
     /// Which
     #[arg(long, value_enum, default_value_t = Primitive::Single, global = true)]
     primitive: Primitive,
+    /// Nodes that csend and crecv know; those but the other end, which is the last, send nothing
+    #[arg(long, default_value_t = 1, global = true)]
+    nodes: usize,
     #[command(subcommand)]
     side: Side,
 }
 
 pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
     let mut channel = Channel::open(card, options.side, &options.name, Mode::Single, PATIENCE)?;
+    let silent = (1..options.nodes).map(|_| silent(card)).collect::<Outcome<Vec<_>>>()?;
     match options.side {
-        Side::Send => send(&mut channel, options.primitive)?,
-        Side::Receive => receive(&channel, options.primitive)?,
+        Side::Send => send(&mut channel, options.primitive, &silent)?,
+        Side::Receive => receive(&channel, options.primitive, &silent)?,
     }
     print(&json!({ "primitive": options.primitive.name(), "times": TIMES }))?;
     channel.close(options.side, PATIENCE)
+}
+
+/// An end that leads back to this process, as a node that sends nothing.
+fn silent(card: &Card) -> Outcome<End> {
+    let own = card.export(nx::LENGTH, card.host()?)?;
+    let out = card.map(&own.handle()?, 0, nx::LENGTH, Mode::Single)?;
+    Ok(End::new(own, out, Some(PATIENCE))?)
 }
 
 /// What is to be received is there behind the first barrier; behind the second it was received.
@@ -56,7 +65,7 @@ fn both(program: &mut nx::Node<'_>) -> Outcome {
     barrier(program)
 }
 
-fn send(channel: &mut Channel, primitive: Primitive) -> Outcome {
+fn send(channel: &mut Channel, primitive: Primitive, silent: &[End]) -> Outcome {
     let mut program = nx::Node::new([&channel.barriers])?;
     match primitive {
         Primitive::Single | Primitive::Copy => send_single(channel, &mut program),
@@ -64,13 +73,13 @@ fn send(channel: &mut Channel, primitive: Primitive) -> Outcome {
         Primitive::Double2 => announce(channel, &mut program),
         Primitive::Double3 => send_double(channel, &mut program),
         Primitive::Update => send_blocks(&mut channel.block),
-        Primitive::Nx => send_typed(channel, &mut program),
+        Primitive::Nx => send_typed(channel, &mut program, silent),
     }?;
     // Both are done before either ends.
     barrier(&mut program)
 }
 
-fn receive(channel: &Channel, primitive: Primitive) -> Outcome {
+fn receive(channel: &Channel, primitive: Primitive, silent: &[End]) -> Outcome {
     let mut program = nx::Node::new([&channel.barriers])?;
     match primitive {
         Primitive::Single => receive_single(channel, &mut program),
@@ -79,7 +88,7 @@ fn receive(channel: &Channel, primitive: Primitive) -> Outcome {
         Primitive::Double2 => take(channel, &mut program),
         Primitive::Double3 => receive_double(channel, &mut program),
         Primitive::Update => Ok(()),
-        Primitive::Nx => receive_typed(channel, &mut program),
+        Primitive::Nx => receive_typed(channel, &mut program, silent),
     }?;
     barrier(&mut program)
 }
@@ -96,7 +105,7 @@ fn again() -> bool {
 #[inline(never)]
 fn send_single(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     let mut sender = single::Sender::new(&channel.messages)?;
-    let length = sender.length(100)?;
+    let length = sender.length(black_box(100))?;
     while again() {
         begin::<ONE>();
         sender.wait()?.send(length);
@@ -133,8 +142,7 @@ fn receive_copy(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     Ok(())
 }
 
-// Double buffering in pairs of messages, as each half has one: what is counted is twice the primitive's. To swap is but to know where
-// the next message lies, so in case 1 a store of the program's own to each half is counted, too.
+// In case 1 a swap only decides where the next message lies. So a store of the program's own to there is counted with it.
 
 #[inline(never)]
 fn swap_sender(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
@@ -143,8 +151,6 @@ fn swap_sender(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
         begin::<STORE>();
         sender.swap();
         sender.words()[0].store(1, Ordering::Relaxed);
-        sender.swap();
-        sender.words()[0].store(2, Ordering::Relaxed);
         end::<STORE>();
         both(program)?;
     }
@@ -159,8 +165,6 @@ fn swap_receiver(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
         begin::<STORE>();
         receiver.swap();
         receiver.words()[0].store(1, Ordering::Relaxed);
-        receiver.swap();
-        receiver.words()[0].store(2, Ordering::Relaxed);
         end::<STORE>();
         barrier(program)?;
     }
@@ -171,10 +175,9 @@ fn swap_receiver(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
 fn announce(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     let mut sender = double::Sender::new(&channel.messages, HALF)?;
     while again() {
-        begin::<TWO>();
+        begin::<ONE>();
         sender.announce();
-        sender.announce();
-        end::<TWO>();
+        end::<ONE>();
         both(program)?;
     }
     Ok(())
@@ -185,12 +188,10 @@ fn take(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     let mut receiver = double::Receiver::new(&channel.messages, HALF)?;
     while again() {
         barrier(program)?;
-        begin::<TWO>();
+        begin::<ONE>();
         receiver.wait()?;
         receiver.take();
-        receiver.wait()?;
-        receiver.take();
-        end::<TWO>();
+        end::<ONE>();
         barrier(program)?;
     }
     Ok(())
@@ -200,12 +201,10 @@ fn take(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
 fn send_double(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     let mut sender = double::Sender::new(&channel.messages, HALF)?;
     while again() {
-        begin::<TWO>();
+        begin::<ONE>();
         sender.wait()?;
         sender.send();
-        sender.wait()?;
-        sender.send();
-        end::<TWO>();
+        end::<ONE>();
         both(program)?;
     }
     Ok(())
@@ -216,12 +215,10 @@ fn receive_double(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     let mut receiver = double::Receiver::new(&channel.messages, HALF)?;
     while again() {
         barrier(program)?;
-        begin::<TWO>();
+        begin::<ONE>();
         receiver.wait()?;
         receiver.release();
-        receiver.wait()?;
-        receiver.release();
-        end::<TWO>();
+        end::<ONE>();
         barrier(program)?;
     }
     Ok(())
@@ -246,11 +243,11 @@ fn send_blocks(block: &mut SendBuffer) -> Outcome {
 }
 
 #[inline(never)]
-fn send_typed(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
-    let mut node = nx::Node::new([&channel.messages])?;
+fn send_typed(channel: &Channel, program: &mut nx::Node<'_>, silent: &[End]) -> Outcome {
+    let mut node = nx::Node::new(silent.iter().chain([&channel.messages]))?;
     let bytes = black_box(vec![7; 100]);
     while again() {
-        let (kind, to) = black_box((12, 0));
+        let (kind, to) = black_box((12, silent.len()));
         begin::<ONE>();
         node.csend(kind, &bytes, to)?;
         end::<ONE>();
@@ -260,8 +257,8 @@ fn send_typed(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
 }
 
 #[inline(never)]
-fn receive_typed(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
-    let mut node = nx::Node::new([&channel.messages])?;
+fn receive_typed(channel: &Channel, program: &mut nx::Node<'_>, silent: &[End]) -> Outcome {
+    let mut node = nx::Node::new(silent.iter().chain([&channel.messages]))?;
     let mut bytes = black_box(vec![0; 200]);
     while again() {
         barrier(program)?;

@@ -5,6 +5,10 @@
 //! | `info` | `host`, and whether the card `snoops` |
 //! | `export LENGTH HOST...` | the `export`'s number, and its `handle` |
 //! | `export-paged LENGTH HOST...` | the same, of one whose pages may leave |
+//! | `memory LENGTH` | the number of `memory` of the program's own, which begins at a page |
+//! | `export-own MEMORY START LENGTH HOST...` | the same as `export`, of a part of it |
+//! | `map-own MEMORY START LENGTH HANDLE OFFSET MODE` | the same as `map`, of a part of it |
+//! | `take-back MEMORY OFFSET` | the `value` of 4 bytes of it, which no buffer uses |
 //! | `page-out EXPORT` | `told`: the kernel, that it may have its pages |
 //! | `pages EXPORT` | how many are `present`, and how many `swapped` |
 //! | `unexport EXPORT` | `unexported`, once nobody has it mapped |
@@ -28,9 +32,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
+use std::ops::Range;
 use std::time::Duration;
 
-use hamlyn::shrimp::{Card, Handle, MappingState, Mode, ReceiveBuffer, SendBuffer};
+use hamlyn::Pages;
+use hamlyn::shrimp::{Card, Handle, MappingState, Mode, OwnMemory, ReceiveBuffer, SendBuffer};
 use serde_json::{Value, json};
 
 use crate::common::{Outcome, fill_pattern, find_difference, print};
@@ -41,7 +47,13 @@ use crate::stream;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(card: Card) -> Outcome {
-    let mut desk = Desk { card, exports: BTreeMap::new(), mappings: BTreeMap::new(), made: 0 };
+    let mut desk = Desk {
+        card,
+        memories: BTreeMap::new(),
+        exports: BTreeMap::new(),
+        mappings: BTreeMap::new(),
+        made: 0,
+    };
     for line in std::io::stdin().lock().lines() {
         let answer = desk.obey(&line?).unwrap_or_else(|error| json!({ "error": error.to_string() }));
         print(&answer)?;
@@ -51,6 +63,7 @@ pub(crate) fn run(card: Card) -> Outcome {
 
 struct Desk {
     card: Card,
+    memories: BTreeMap<u64, OwnMemory>,
     exports: BTreeMap<u64, ReceiveBuffer>,
     mappings: BTreeMap<u64, SendBuffer>,
     made: u64,
@@ -64,8 +77,41 @@ impl Desk {
                 let info = self.card.info()?;
                 Ok(json!({ "host": info.host, "snoops": info.snoops }))
             }
-            ["export", length, ref hosts @ ..] => self.export(length.parse()?, hosts, false),
-            ["export-paged", length, ref hosts @ ..] => self.export(length.parse()?, hosts, true),
+            ["export", length, ref names @ ..] => {
+                let buffer = self.card.export(length.parse()?, hosts(names)?)?;
+                self.exports(buffer)
+            }
+            ["export-paged", length, ref names @ ..] => {
+                let buffer = self.card.export_paged(length.parse()?, hosts(names)?)?;
+                self.exports(buffer)
+            }
+            ["memory", length] => {
+                self.made += 1;
+                self.memories.insert(self.made, OwnMemory::new(Pages::new(length.parse()?))?);
+                Ok(json!({ "memory": self.made }))
+            }
+            ["export-own", memory, start, length, ref names @ ..] => {
+                let range = range(start, length)?;
+                let buffer = self.card.export_own(self.memory(memory)?, range, hosts(names)?)?;
+                self.exports(buffer)
+            }
+            ["map-own", memory, start, length, handle, offset, mode] => {
+                let (range, handle) = (range(start, length)?, handle.parse()?);
+                let (memory, mode) = (self.memory(memory)?, mode_of(mode)?);
+                let made = self.card.map_own(memory, range, &handle, offset.parse()?, mode)?;
+                self.maps(made)
+            }
+            ["take-back", number, offset] => {
+                let (number, offset) = (number.parse()?, offset.parse::<usize>()?);
+                let memory = self.memories.remove(&number).ok_or("there is no such memory")?;
+                match memory.take_back::<Pages>() {
+                    Ok(back) => Ok(json!({ "value": word(back.as_ref(), offset)? })),
+                    Err(failed) => {
+                        self.memories.insert(number, failed.back);
+                        Err(failed.error.into())
+                    }
+                }
+            }
             ["page-out", export] => {
                 self.exported(export)?.page_out()?;
                 Ok(json!({ "told": true }))
@@ -82,9 +128,7 @@ impl Desk {
             ["map", handle, offset, length, mode] => {
                 let handle: Handle = handle.parse()?;
                 let made = self.card.map(&handle, offset.parse()?, length.parse()?, mode_of(mode)?)?;
-                self.made += 1;
-                self.mappings.insert(self.made, made);
-                Ok(json!({ "mapping": self.made }))
+                self.maps(made)
             }
             ["forge", handle, key] => {
                 let known: Handle = handle.parse()?;
@@ -159,14 +203,22 @@ impl Desk {
         }
     }
 
-    fn export(&mut self, length: usize, hosts: &[&str], paged: bool) -> Outcome<Value> {
-        let hosts: Vec<u32> = hosts.iter().map(|host| host.parse()).collect::<Result<_, _>>()?;
-        let card = &self.card;
-        let buffer = if paged { card.export_paged(length, hosts)? } else { card.export(length, hosts)? };
+    fn exports(&mut self, buffer: ReceiveBuffer) -> Outcome<Value> {
         let handle = buffer.handle()?.to_string();
         self.made += 1;
         self.exports.insert(self.made, buffer);
         Ok(json!({ "export": self.made, "handle": handle }))
+    }
+
+    fn maps(&mut self, buffer: SendBuffer) -> Outcome<Value> {
+        self.made += 1;
+        self.mappings.insert(self.made, buffer);
+        Ok(json!({ "mapping": self.made }))
+    }
+
+    fn memory(&self, number: &str) -> Outcome<&OwnMemory> {
+        let found = self.memories.get(&number.parse()?);
+        Ok(found.ok_or_else(|| format!("there is no memory {number}"))?)
     }
 
     fn exported(&self, number: &str) -> Outcome<&ReceiveBuffer> {
@@ -178,6 +230,21 @@ impl Desk {
         let found = self.mappings.get(&number.parse()?);
         Ok(found.ok_or_else(|| format!("there is no mapping {number}"))?)
     }
+}
+
+fn hosts(names: &[&str]) -> Outcome<Vec<u32>> {
+    Ok(names.iter().map(|host| host.parse()).collect::<Result<_, _>>()?)
+}
+
+fn range(start: &str, length: &str) -> Outcome<Range<usize>> {
+    let start: usize = start.parse()?;
+    Ok(start..start.checked_add(length.parse()?).ok_or("there is no such range")?)
+}
+
+/// The 4 bytes at an offset.
+fn word(bytes: &[u8], offset: usize) -> Outcome<u32> {
+    let bytes = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
+    Ok(bytes.copied().map(u32::from_le_bytes).ok_or("the memory has no such bytes")?)
 }
 
 /// Sends the first page, and looks at the engine until it has read all of it.

@@ -1,5 +1,6 @@
 //! A SHRIMP card, open.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
 use hamlyn_abi::shrimp::uapi::{SHRIMP_MAX_OBJECTS, SHRIMP_POLICY_PAGED, SHRIMP_POLICY_PINNED, ShrimpQuery};
 
 use super::handle::Handle;
+use super::own_memory::OwnMemory;
 use super::receive_buffer::ReceiveBuffer;
 use super::send_buffer::{Mode, SendBuffer};
 use super::shared::Shared;
@@ -124,7 +126,7 @@ impl Card {
         Ok(ShrimpStatistic::NAMES.into_iter().zip(statistics.values).collect())
     }
 
-    /// Makes a receive buffer of 1 byte to 4 MiB, zeroed, that processes of these hosts may map theirs to; [`Card::hosts`] has all
+    /// Makes a receive buffer of 1 byte to 16 MiB, zeroed, that processes of these hosts may map theirs to; [`Card::hosts`] has all
     /// hosts that there can be. Its pages stay in memory (the simplest policy of section 4.4), and count against what the process
     /// may lock.
     ///
@@ -147,6 +149,41 @@ impl Card {
     /// Those of [`Card::export`]; [`crate::Error::System`] with `EINVAL` if the driver is of before this.
     pub fn export_paged(&self, length: usize, hosts: impl IntoIterator<Item = u32>) -> Result<ReceiveBuffer> {
         ReceiveBuffer::export(self.attachment(), length, nodes(hosts)?, SHRIMP_POLICY_PAGED)
+    }
+
+    /// Makes a receive buffer of a range of the program's own memory, up to 16 MiB with what is before it in its page. Its bytes stay
+    /// as they are until a host stores to them. Its pages stay in memory, as those of [`Card::export`].
+    ///
+    /// # Errors
+    /// Those of [`Card::export`]; [`crate::Error::PastEnd`] for bytes that the memory has not; [`crate::Error::Misaligned`] for a start
+    /// that is not a multiple of 4; [`crate::Error::Invalid`] for what would be a third part of a page, or is exported already.
+    pub fn export_own(
+        &self,
+        memory: &OwnMemory,
+        range: Range<usize>,
+        hosts: impl IntoIterator<Item = u32>,
+    ) -> Result<ReceiveBuffer> {
+        ReceiveBuffer::over(self.attachment(), memory.span(range)?, nodes(hosts)?, SHRIMP_POLICY_PINNED)
+    }
+
+    /// Makes a send buffer of a range of the program's own memory, and maps it to the bytes of a receive buffer that begin at `offset`.
+    /// Nothing but the range is mapped, so two send buffers, each to its own destination, may share a page where they touch. Its bytes
+    /// stay as they are, and are not sent before they are stored again.
+    ///
+    /// The range begins at the same byte of a page as what it is mapped to ([`Handle::place`], section 3.2).
+    ///
+    /// # Errors
+    /// Those of [`Card::map`]; [`super::MappingError::OtherPlace`], [`super::MappingError::Occupied`]; [`crate::Error::Misaligned`]
+    /// for a start that is not a multiple of 4; [`crate::Error::Invalid`] for what would be a third part of a page.
+    pub fn map_own(
+        &self,
+        memory: &OwnMemory,
+        range: Range<usize>,
+        handle: &Handle,
+        offset: u64,
+        mode: Mode,
+    ) -> Result<SendBuffer> {
+        SendBuffer::of_span(self.attachment(), &memory.span(range)?, handle, offset, mode)
     }
 
     /// The `map` of section 2: makes a send buffer of `length` bytes, zeroed, and maps it to those bytes of a receive buffer that

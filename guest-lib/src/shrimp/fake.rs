@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hamlyn_sys::Mapping;
 
 use super::outlet::Outlet;
+use super::own_memory::Span;
 use crate::core::memory::Memory;
 use crate::core::place::PAGE;
 
@@ -19,10 +20,16 @@ pub(super) struct Pages {
 
 /// An outlet of so many bytes behind `place`.
 pub(super) fn outlet(place: usize, length: usize, snoops: bool, mode: u32) -> Pages {
-    let size = (place + length).next_multiple_of(PAGE);
     let memory = Arc::new(Memory::anonymous(place + length).unwrap());
+    outlet_over(Span::new(memory, place, length), snoops, mode)
+}
+
+/// An outlet of memory that there is.
+pub(super) fn outlet_over(span: Span, snoops: bool, mode: u32) -> Pages {
+    let size = (span.place() + span.len()).next_multiple_of(PAGE);
     let [seen, commands, window] = [(); 3].map(|()| Arc::new(Mapping::anonymous(size).unwrap()));
-    let outlet = Outlet::new(memory.clone(), seen.clone(), commands.clone(), window.clone(), place, mode);
+    let memory = span.memory().clone();
+    let outlet = Outlet::new(span, Some(seen.clone()), commands.clone(), window.clone(), mode);
     outlet.set_seen(snoops);
     Pages { memory, seen, commands, window, outlet }
 }

@@ -3,51 +3,104 @@
 use std::fmt;
 use std::str::FromStr;
 
+use hamlyn_abi::shrimp::uapi::SHRIMP_MAX_BUFFER;
+
+use super::pieces::{MAX_BUFFER, PIECES, Piece, cut};
+use crate::core::place::PAGE;
 use crate::core::text::{TextError, read_hex, write_hex};
 
 const MAGIC: [u8; 2] = *b"SH";
-const VERSION: u16 = 1;
-const PREFIX: &str = "shrimp1:";
+const VERSION: u16 = 2;
+const PREFIX: &str = "shrimp2:";
+/// Bytes before the exports, and of each of these.
+const HEAD: usize = 24;
+const EACH: usize = 12;
 
 /// The `receive-buf` and `destination` of section 2's `map`: which memory of which host. Who has it, and is one of the hosts
 /// that the owner allows, may store there: the key is a secret.
 ///
 /// It is handed on as text ([`fmt::Display`], [`FromStr`]), or as bytes in a connection's private data.
+///
+/// The driver takes at most 4 MiB in an export. A buffer with more bytes has several exports, up to 4, which the handle names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Handle {
     /// The host id.
     pub node: u32,
-    /// The number of the export there.
+    /// The number of the export there: of the first, if there are several.
     pub export: u32,
     /// The export's key.
     pub key: u64,
     /// Bytes of the buffer.
     pub length: u64,
+    /// Offset of the buffer's first byte in its page. A byte arrives at the offset that it was stored at (section 3.2).
+    pub place: u32,
+    /// The other exports: number and key.
+    more: [(u32, u64); PIECES - 1],
 }
 
 impl Handle {
     /// Size of the binary form, in bytes.
-    pub const SIZE: usize = 32;
+    pub const SIZE: usize = HEAD + PIECES * EACH;
 
-    /// A handle of what another program told in its own way.
+    /// A handle of what another program told in its own way: a buffer of one export, which begins where a page does.
     #[must_use]
     pub fn new(node: u32, export: u32, key: u64, length: u64) -> Self {
-        Self { node, export, key, length }
+        Self { node, export, key, length, place: 0, more: [(0, 0); PIECES - 1] }
     }
 
-    /// The binary form: little-endian; `SH`, version, host, export, key, length, CRC-32 of all before it.
+    /// Names a buffer that these exports are made of, in their order.
+    pub(super) fn of_exports(
+        node: u32,
+        place: usize,
+        length: u64,
+        mut exports: impl Iterator<Item = (u32, u64)>,
+    ) -> Self {
+        let mut next = || exports.next().unwrap_or_default();
+        let (export, key) = next();
+        Self {
+            place: place as u32,
+            more: [(); PIECES - 1].map(|()| next()),
+            ..Self::new(node, export, key, length)
+        }
+    }
+
+    /// Offset in its page of a byte of the buffer.
+    pub(super) fn place_of(&self, offset: u64) -> usize {
+        ((u64::from(self.place) + offset) % PAGE as u64) as usize
+    }
+
+    /// The pieces of `length` bytes from `offset` on, which the buffer has: each in one export.
+    pub(super) fn pieces(self, offset: u64, length: u64) -> impl Iterator<Item = Piece> {
+        let place = u64::from(self.place);
+        cut(place + offset, length).map(move |(at, length)| {
+            let index = (at / SHRIMP_MAX_BUFFER) as usize;
+            let (export, key) = match index {
+                0 => (self.export, self.key),
+                index => self.more.get(index - 1).copied().unwrap_or_default(),
+            };
+            let begins = if index == 0 { place } else { at / SHRIMP_MAX_BUFFER * SHRIMP_MAX_BUFFER };
+            Piece { export, key, offset: at - begins, length }
+        })
+    }
+
+    /// The binary form: little-endian; `SH`, version, CRC-32 of all with zero here, host, place, length; then number and key of each
+    /// export, zero for those that are not needed.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         bytes[..2].copy_from_slice(&MAGIC);
         bytes[2..4].copy_from_slice(&VERSION.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.node.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.export.to_le_bytes());
-        bytes[12..20].copy_from_slice(&self.key.to_le_bytes());
-        bytes[20..28].copy_from_slice(&self.length.to_le_bytes());
-        let sum = crc32fast::hash(&bytes[..28]);
-        bytes[28..].copy_from_slice(&sum.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.node.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.place.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.length.to_le_bytes());
+        let exports = [(self.export, self.key)].into_iter().chain(self.more);
+        for (bytes, (export, key)) in bytes[HEAD..].chunks_exact_mut(EACH).zip(exports) {
+            bytes[..4].copy_from_slice(&export.to_le_bytes());
+            bytes[4..].copy_from_slice(&key.to_le_bytes());
+        }
+        let sum = crc32fast::hash(&bytes);
+        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 
@@ -57,7 +110,7 @@ impl Handle {
     /// [`HandleError`] says what is wrong with it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, HandleError> {
         let length = bytes.len();
-        let bytes: &[u8; Self::SIZE] = bytes.try_into().map_err(|_| HandleError::Size { length })?;
+        let mut bytes: [u8; Self::SIZE] = bytes.try_into().map_err(|_| HandleError::Size { length })?;
         if bytes[..2] != MAGIC {
             return Err(HandleError::Magic);
         }
@@ -65,30 +118,55 @@ impl Handle {
         if version != VERSION {
             return Err(HandleError::Version { version });
         }
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        let (stored, computed) = (word(28), crc32fast::hash(&bytes[..28]));
+        let stored = word(&bytes, 4);
+        bytes[4..8].fill(0);
+        let computed = crc32fast::hash(&bytes);
         if stored != computed {
             return Err(HandleError::Checksum { stored, computed });
         }
-        Ok(Self { node: word(4), export: word(8), key: long(12), length: long(20) })
+        let export = |number: usize| {
+            let at = HEAD + number * EACH;
+            (word(&bytes, at), long(&bytes, at + 4))
+        };
+        let (place, length) = (word(&bytes, 12), long(&bytes, 16));
+        let end = length.checked_add(place.into());
+        if place as usize >= PAGE || end.is_none_or(|end| end > MAX_BUFFER) {
+            return Err(HandleError::Range { place, length });
+        }
+        let exports = (0..PIECES).map(export);
+        Ok(Self::of_exports(word(&bytes, 8), place as usize, length, exports))
+    }
+
+    /// How many bytes of the binary form are in the text form: those of the exports that the buffer needs.
+    fn text_size(&self) -> usize {
+        let end = self.length.saturating_add(self.place.into());
+        HEAD + EACH * end.div_ceil(SHRIMP_MAX_BUFFER).clamp(1, PIECES as u64) as usize
     }
 }
 
-/// The text form: `shrimp1:` and the binary form in hexadecimal.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
+}
+
+/// The text form: `shrimp2:` and the binary form in hexadecimal, without the exports that are not needed.
 impl fmt::Display for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(f, PREFIX, &self.to_bytes())
+        write_hex(f, PREFIX, &self.to_bytes()[..self.text_size()])
     }
 }
 
-/// Everything but the key, which is a secret.
+/// Everything but the keys, which are secrets.
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle")
             .field("node", &self.node)
             .field("export", &self.export)
             .field("length", &self.length)
+            .field("place", &self.place)
             .finish_non_exhaustive()
     }
 }
@@ -97,12 +175,19 @@ impl FromStr for Handle {
     type Err = HandleError;
 
     fn from_str(text: &str) -> Result<Self, HandleError> {
-        let bytes = read_hex::<{ Self::SIZE }>(PREFIX, text).map_err(|error| match error {
+        let digits = text.strip_prefix(PREFIX).ok_or(HandleError::Prefix)?.len();
+        if !(2 * (HEAD + EACH)..=2 * Self::SIZE).contains(&digits) {
+            return Err(HandleError::Digits { digits });
+        }
+        // What the text leaves out is zero.
+        let whole = format!("{text:0<width$}", width = PREFIX.len() + 2 * Self::SIZE);
+        let bytes = read_hex::<{ Self::SIZE }>(PREFIX, &whole).map_err(|error| match error {
             TextError::Prefix => HandleError::Prefix,
             TextError::Digits { digits } => HandleError::Digits { digits },
             TextError::Digit { position } => HandleError::Digit { position },
         })?;
-        Self::from_bytes(&bytes)
+        let handle = Self::from_bytes(&bytes)?;
+        if digits == 2 * handle.text_size() { Ok(handle) } else { Err(HandleError::Digits { digits }) }
     }
 }
 
@@ -111,10 +196,10 @@ impl FromStr for Handle {
 #[non_exhaustive]
 pub enum HandleError {
     /// The text does not start as a handle does.
-    #[error("handle does not start with \"shrimp1:\"")]
+    #[error("handle does not start with \"shrimp2:\"")]
     Prefix,
     /// The text is too short or too long.
-    #[error("handle has {digits} digits instead of {}", 2 * Handle::SIZE)]
+    #[error("handle has {digits} digits, not {} and {} for each export", 2 * HEAD, 2 * EACH)]
     Digits {
         /// Bytes behind the prefix.
         digits: usize,
@@ -148,6 +233,16 @@ pub enum HandleError {
         /// What its bytes give.
         computed: u32,
     },
+    /// No buffer is like that.
+    #[error(
+        "handle has {length} bytes from byte {place} of a page on (limit {MAX_BUFFER} bytes from the page's start)"
+    )]
+    Range {
+        /// Where the buffer begins in its page.
+        place: u32,
+        /// Its bytes.
+        length: u64,
+    },
 }
 
 #[cfg(test)]
@@ -158,8 +253,13 @@ mod tests {
     use crate::core::connection::MAX_PRIVATE;
 
     fn handles() -> impl Strategy<Value = Handle> {
-        (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>())
-            .prop_map(|(node, export, key, length)| Handle::new(node, export, key, length))
+        let exports = proptest::collection::vec((any::<u32>(), any::<u64>()), PIECES);
+        (any::<u32>(), 0..PAGE, 1..=MAX_BUFFER - PAGE as u64, exports).prop_map(
+            |(node, place, length, exports)| {
+                let needed = (place as u64 + length).div_ceil(SHRIMP_MAX_BUFFER) as usize;
+                Handle::of_exports(node, place, length, exports.into_iter().take(needed))
+            },
+        )
     }
 
     proptest! {
@@ -192,9 +292,42 @@ mod tests {
 
     #[test]
     fn it_fits_into_private_data_and_keeps_its_key_to_itself() {
-        const { assert!(Handle::SIZE <= MAX_PRIVATE) };
+        // With two others.
+        const { assert!(3 * Handle::SIZE <= MAX_PRIVATE) };
         assert!(!format!("{:?}", Handle::new(1, 2, 123_454_321, 4)).contains("123454321"));
         assert_eq!("hamlyn1:00".parse::<Handle>(), Err(HandleError::Prefix));
-        assert_eq!("shrimp1:00".parse::<Handle>(), Err(HandleError::Digits { digits: 2 }));
+        assert_eq!("shrimp2:00".parse::<Handle>(), Err(HandleError::Digits { digits: 2 }));
+    }
+
+    #[test]
+    fn text_has_the_exports_that_the_buffer_needs() {
+        for (place, length, digits) in [(0, 4 << 20, 72), (16, 4 << 20, 96), (0, 16 << 20, 144)] {
+            let handle = Handle::of_exports(1, place, length, (1..=4).map(|number| (number, 9)));
+            assert_eq!(handle.to_string().len(), PREFIX.len() + digits, "{place} {length}");
+        }
+    }
+
+    #[test]
+    fn buffer_larger_than_the_limit_is_refused() {
+        for (place, length) in [(1, MAX_BUFFER), (PAGE, 1), (0, u64::MAX), (16, u64::MAX)] {
+            let handle = Handle::of_exports(1, place, length, [(1, 2)].into_iter());
+            let range = HandleError::Range { place: place as u32, length };
+            assert_eq!(Handle::from_bytes(&handle.to_bytes()), Err(range));
+        }
+    }
+
+    #[test]
+    fn each_piece_names_its_export_and_offset_there() {
+        const MIB: u64 = 1 << 20;
+        let handle = Handle::of_exports(1, 16, 10 * MIB, [(5, 50), (6, 60), (7, 70)].into_iter());
+        let pieces = |offset, length| {
+            let pieces = handle.pieces(offset, length);
+            pieces.map(|piece| (piece.export, piece.key, piece.offset, piece.length)).collect::<Vec<_>>()
+        };
+        assert_eq!(pieces(8, 100), [(5, 50, 8, 100)]);
+        let whole = [(5, 50, 0, 4 * MIB - 16), (6, 60, 0, 4 * MIB), (7, 70, 0, 2 * MIB + 16)];
+        assert_eq!(pieces(0, 10 * MIB), whole);
+        assert_eq!(pieces(4 * MIB, 4 * MIB), [(6, 60, 16, 4 * MIB - 16), (7, 70, 0, 16)]);
+        assert_eq!(handle.place_of(4 * MIB - 16), 0);
     }
 }

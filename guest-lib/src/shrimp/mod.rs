@@ -4,8 +4,9 @@
 //! |---|---|---|
 //! | receive buffer, `destination`: who may store there | 2 | [`ReceiveBuffer`], [`Handle`] |
 //! | `map`: protection is checked once, by both operating systems | 2, 3.1 | [`Card::map`] |
+//! | a program's own data structures as buffers, without a copy | 2 | [`OwnMemory`], [`Card::export_own`], [`Card::map_own`] |
 //! | send buffer, `send` | 2 | [`SendBuffer`], [`SendBuffer::send`] |
-//! | where a mapping may begin; pages in two parts | 3.2 | [`Card::map`] |
+//! | where a mapping may begin; pages in two parts | 3.2 | [`Card::map`], [`OwnMemory`] |
 //! | automatic update: single-write, blocked-write | 4.1 | [`Mode::Single`], [`Mode::Blocked`]; [`SendBuffer::store_u32`], [`SendBuffer::write`] |
 //! | memory shared by complementary mappings, PRAM consistency | 4.1 | [`Shared`] |
 //! | commands by memory: another mode for a page | 4.2 | [`SendBuffer::set_mode`] |
@@ -40,7 +41,10 @@ mod deliberate;
 mod fake;
 mod handle;
 mod mapping_error;
+mod mappings;
 mod outlet;
+mod own_memory;
+mod pieces;
 mod place;
 pub mod primitives;
 mod receive_buffer;
@@ -52,6 +56,8 @@ pub use self::deliberate::Underway;
 pub use self::handle::{Handle, HandleError};
 pub use self::mapping_error::MappingError;
 pub use self::outlet::Pointers;
+pub use self::own_memory::OwnMemory;
+pub use self::pieces::MAX_BUFFER;
 pub use self::receive_buffer::ReceiveBuffer;
 pub use self::send_buffer::{MappingState, Mode, SendBuffer};
 pub use self::shared::Shared;

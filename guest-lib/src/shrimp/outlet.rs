@@ -10,8 +10,9 @@ use hamlyn_abi::shrimp::memory::SHRIMP_SET_MODE;
 use hamlyn_sys::{Mapping, Word};
 
 use super::deliberate::Transfer;
+use super::own_memory::Span;
+use super::place::WORD;
 use crate::core::copies;
-use crate::core::memory::Memory;
 use crate::core::place::{PAGE, aligned};
 use crate::error::{Result, inside};
 
@@ -29,22 +30,21 @@ pub struct Pointers {
     pub commands: *mut u8,
 }
 
-/// What stores and commands go to. Each face begins with the page that the buffer begins in.
+/// What stores and commands go to. Each face but the memory begins with the page that the buffer begins in.
 ///
 /// All but the memory itself may be withdrawn by the driver for a while, page by page (section 4.4): who touches them then waits. So
 /// loads go to the memory itself.
 #[derive(Debug)]
 pub(super) struct Outlet {
-    memory: Arc<Memory>,
-    /// The same memory again: what the card is to see is stored here.
-    seen: Arc<Mapping>,
+    memory: Span,
+    /// The pages of the memory again: what the card is to see is stored here. None: the memory itself serves.
+    seen: Option<Arc<Mapping>>,
     pub(super) commands: Arc<Mapping>,
     window: Arc<Mapping>,
     /// The card sees the stores to memory.
     is_seen: AtomicBool,
-    /// Where the buffer's first byte is.
+    /// Where the buffer's first byte is in its page.
     place: usize,
-    length: usize,
     /// `SHRIMP_MODE_*`.
     mode: AtomicU32,
     /// Stores by the window, and how many of them are known to be in memory.
@@ -54,24 +54,30 @@ pub(super) struct Outlet {
     pub(super) transfer: Mutex<Transfer>,
 }
 
+/// Memory that a buffer's bytes can be stored to.
+#[derive(Clone, Copy)]
+pub(super) struct Face<'a> {
+    pub(super) mapping: &'a Mapping,
+    /// Where the buffer's first byte is.
+    pub(super) first: usize,
+}
+
 impl Outlet {
-    /// The pages must be those of the memory.
+    /// Each of the faces has all pages that the memory touches.
     pub(super) fn new(
-        memory: Arc<Memory>,
-        seen: Arc<Mapping>,
+        memory: Span,
+        seen: Option<Arc<Mapping>>,
         commands: Arc<Mapping>,
         window: Arc<Mapping>,
-        place: usize,
         mode: u32,
     ) -> Self {
         Self {
-            length: memory.len() - place,
+            place: memory.place(),
             memory,
             seen,
             commands,
             window,
             is_seen: AtomicBool::new(false),
-            place,
             mode: AtomicU32::new(mode),
             stored: AtomicU64::new(0),
             carried_out: AtomicU64::new(0),
@@ -80,34 +86,46 @@ impl Outlet {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.length
+        self.memory.len()
     }
 
     pub(super) fn mode(&self) -> u32 {
         self.mode.load(Ordering::Acquire)
     }
 
-    /// Where bytes of the buffer are in each of them.
+    /// Refuses bytes that the buffer has not.
+    fn check(&self, offset: usize, length: usize) -> Result<()> {
+        inside("send buffer", offset as u64, length as u64, self.len() as u64)
+    }
+
+    /// Where bytes of the buffer are in the command pages.
     pub(super) fn at(&self, offset: usize, length: usize) -> Result<usize> {
-        inside("send buffer", offset as u64, length as u64, self.length as u64)?;
+        self.check(offset, length)?;
         Ok(self.place + offset)
     }
 
     pub(super) fn pointers(&self) -> Pointers {
-        let first = |mapping: &Mapping| (mapping.address() as usize + self.place) as *mut u8;
+        let first = |face: Face<'_>| (face.mapping.address() as usize + face.first) as *mut u8;
         Pointers {
-            memory: first(self.memory.mapping()),
+            memory: first(self.own()),
             stores: first(self.stored_to()),
-            commands: first(&self.commands),
+            commands: first(self.behind_place(&self.commands)),
         }
     }
 
-    fn word_at<W: Word>(&self, offset: usize) -> Result<usize> {
+    fn own(&self) -> Face<'_> {
+        Face { mapping: self.memory.mapping(), first: self.memory.start() }
+    }
+
+    fn behind_place<'a>(&self, mapping: &'a Mapping) -> Face<'a> {
+        Face { mapping, first: self.place }
+    }
+
+    fn check_word<W: Word>(&self, offset: usize) -> Result<()> {
         aligned::<W>("offset", offset)?;
-        let at = self.at(offset, size_of::<W>())?;
+        self.check(offset, size_of::<W>())?;
         // Only a buffer that begins at an odd place has others.
-        aligned::<W>("place in the page", at)?;
-        Ok(at)
+        aligned::<W>("place in the page", self.place + offset)
     }
 
     /// Whether the card sees the stores to memory, which it says only of pages that are mapped for automatic update already. No thread
@@ -120,27 +138,27 @@ impl Outlet {
 
     /// Where stores must go to be noticed: those of deliberate update need not be. Of what others store there, who have asked once,
     /// [`Outlet::settle`] does not know.
-    pub(super) fn stored_to(&self) -> &Mapping {
+    pub(super) fn stored_to(&self) -> Face<'_> {
         if self.mode() == SHRIMP_MODE_DELIBERATE {
-            self.memory.mapping()
+            self.own()
         } else if self.is_seen.load(Ordering::Acquire) {
-            &self.seen
+            self.seen.as_deref().map_or(self.own(), |seen| self.behind_place(seen))
         } else {
-            &self.window
+            self.behind_place(&self.window)
         }
     }
 
-    fn store_by(&self, store: impl FnOnce(&Mapping)) {
+    fn store_by(&self, store: impl FnOnce(Face<'_>)) {
         let face = self.stored_to();
         store(face);
-        if std::ptr::eq(face, &*self.window) {
+        if std::ptr::eq(face.mapping, &*self.window) {
             self.stored.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// Where the buffer begins in its first page.
-    pub(super) fn place(&self) -> usize {
-        self.place
+    /// Whether the buffer begins where a page does, and each of its faces.
+    pub(super) fn begins_with_page(&self) -> bool {
+        self.place == 0 && self.memory.start() == 0
     }
 
     /// The memory itself.
@@ -149,28 +167,29 @@ impl Outlet {
     }
 
     pub(super) fn store<W: Word>(&self, offset: usize, value: W) -> Result<()> {
-        let at = self.word_at::<W>(offset)?;
-        self.store_by(|face| face.store_word(at, value));
+        self.check_word::<W>(offset)?;
+        self.store_by(|face| face.mapping.store_word(face.first + offset, value));
         Ok(())
     }
 
     pub(super) fn load<W: Word>(&self, offset: usize) -> Result<W> {
-        let at = self.word_at::<W>(offset)?;
+        self.check_word::<W>(offset)?;
         self.settle();
-        Ok(self.memory.mapping().load_word(at))
+        let own = self.own();
+        Ok(own.mapping.load_word(own.first + offset))
     }
 
     pub(super) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
-        let at = self.at(offset, from.len())?;
+        self.check(offset, from.len())?;
         copies::count(from.len());
-        self.store_by(|face| face.write(at, from));
+        self.store_by(|face| face.mapping.write(face.first + offset, from));
         Ok(())
     }
 
     pub(super) fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
-        let at = self.at(offset, to.len())?;
+        self.check(offset, to.len())?;
         self.settle();
-        self.memory.read(at, to)
+        self.memory.read(offset, to)
     }
 
     /// Returns when all stores of before are in memory: those by the window are on their way to the card, which carries them out, and
@@ -185,9 +204,11 @@ impl Outlet {
 
     /// Changes the mode of each page; it is changed when this returns.
     pub(super) fn set_mode(&self, mode: u32) {
-        let pages = (self.place + self.length).div_ceil(PAGE);
-        for page in 0..pages {
-            self.commands.store_u32_release(page * PAGE, SHRIMP_SET_MODE + mode);
+        let pages = (self.place + self.len()).div_ceil(PAGE);
+        // The first page may begin with a part that is not this buffer's.
+        let first = self.place / WORD * WORD;
+        for at in (0..pages).map(|page| first.max(page * PAGE)) {
+            self.commands.store_u32_release(at, SHRIMP_SET_MODE + mode);
         }
         // Stores to the card come in order, and the answer behind them.
         black_box(self.commands.load_u32_acquire(0));
@@ -200,8 +221,10 @@ impl Outlet {
 mod tests {
     use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_BLOCKED, SHRIMP_MODE_SINGLE};
 
-    use super::super::fake::outlet;
+    use super::super::fake::{outlet, outlet_over};
+    use super::super::own_memory::OwnMemory;
     use super::*;
+    use crate::core::lend::Pages;
 
     fn bytes(from: &Mapping, at: usize, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
@@ -311,11 +334,50 @@ mod tests {
         let pages = outlet(16, 2 * PAGE, false, SHRIMP_MODE_SINGLE);
         pages.outlet.store(0, 1_u8).unwrap();
         pages.outlet.set_mode(SHRIMP_MODE_DELIBERATE);
-        for page in 0..3 {
-            assert_eq!(pages.commands.load_u32(page * PAGE), SHRIMP_SET_MODE + SHRIMP_MODE_DELIBERATE);
+        for at in [16, PAGE, 2 * PAGE] {
+            assert_eq!(pages.commands.load_u32(at), SHRIMP_SET_MODE + SHRIMP_MODE_DELIBERATE);
         }
+        assert_eq!(pages.commands.load_u32(0), 0, "the page's other part keeps its mode");
         assert_eq!(pages.outlet.mode(), SHRIMP_MODE_DELIBERATE);
         pages.outlet.store(0, 2_u8).unwrap();
         assert_eq!(bytes(pages.memory.mapping(), 16, 1), [2], "its stores go to memory from now on");
+    }
+
+    #[test]
+    fn own_memory_begins_inside_its_page_and_the_faces_with_it() {
+        let own = OwnMemory::new(Pages::new(2 * PAGE)).unwrap();
+        for (snoops, mode) in
+            [(true, SHRIMP_MODE_SINGLE), (false, SHRIMP_MODE_SINGLE), (true, SHRIMP_MODE_DELIBERATE)]
+        {
+            let pages = outlet_over(own.span(PAGE - 96..PAGE + 100).unwrap(), snoops, mode);
+            pages.outlet.store(8, 0x1234_u16).unwrap();
+            pages.outlet.write(100, b"own").unwrap();
+            let face: &Mapping = match (mode, snoops) {
+                (SHRIMP_MODE_DELIBERATE, _) => pages.memory.mapping(),
+                (_, true) => &pages.seen,
+                _ => &pages.window,
+            };
+            assert_eq!(
+                (bytes(face, PAGE - 88, 2), bytes(face, PAGE + 4, 3)),
+                (vec![0x34, 0x12], b"own".to_vec())
+            );
+            pages.memory.mapping().store_word(PAGE - 96, 0x99_u8);
+            assert_eq!(pages.outlet.load::<u8>(0).unwrap(), 0x99);
+            assert_eq!(pages.outlet.pointers().memory as u64, own.address() + PAGE as u64 - 96);
+            assert!(pages.outlet.store(196, 1_u8).is_err());
+        }
+    }
+
+    #[test]
+    fn two_buffers_in_a_page_reach_their_own_parts_alone() {
+        let own = OwnMemory::new(Pages::new(PAGE)).unwrap();
+        let [low, high] = [0..1000, 1000..PAGE]
+            .map(|range| outlet_over(own.span(range).unwrap(), true, SHRIMP_MODE_SINGLE));
+        low.outlet.write(0, &[1; 1000]).unwrap();
+        high.outlet.write(0, &[2; PAGE - 1000]).unwrap();
+        assert!(low.outlet.store(1000, 1_u8).is_err());
+        assert_eq!((bytes(&low.seen, 999, 2), bytes(&high.seen, 999, 2)), (vec![1, 0], vec![0, 2]));
+        high.outlet.set_mode(SHRIMP_MODE_DELIBERATE);
+        assert_eq!((high.commands.load_u32(0), low.outlet.mode()), (0, SHRIMP_MODE_SINGLE));
     }
 }

@@ -14,7 +14,9 @@ use rustix::io::Errno;
 
 use super::card::Shrimp;
 use super::handle::Handle;
-use super::mapping_error::{BEYOND_TABLE, OTHER_ADDRESSES, errno};
+use super::mapping_error::{BEYOND_TABLE, OCCUPIED, OTHER_ADDRESSES, errno};
+use super::own_memory::Span;
+use super::pieces::{MAX_BUFFER, cut};
 use crate::core::attach::CardAttachment;
 use crate::core::device::{Node, nanoseconds};
 use crate::core::memory::Memory;
@@ -32,33 +34,47 @@ use crate::error::{Error, Result, at_most, inside};
 #[derive(Debug)]
 pub struct ReceiveBuffer {
     node: Arc<Node<Shrimp>>,
-    export: u32,
-    key: u64,
-    memory: Arc<Memory>,
+    // Dropped first: the card is told before the memory goes.
+    exports: Vec<Export>,
+    memory: Span,
     /// The command pages of its pages.
     commands: Arc<Mapping>,
+}
+
+/// Up to 4 MiB of it: what the driver takes at once.
+#[derive(Debug)]
+struct Export {
+    node: Arc<Node<Shrimp>>,
+    made: ShrimpExport,
     /// The number of reports that the driver has told of last.
     reports: AtomicU32,
 }
 
 impl ReceiveBuffer {
-    /// `policy`: `SHRIMP_POLICY_*`.
+    /// Of new memory. `policy`: `SHRIMP_POLICY_*`.
     pub(super) fn export(node: &Arc<Node<Shrimp>>, length: usize, nodes: u64, policy: u32) -> Result<Self> {
-        if length == 0 || nodes == 0 {
-            return Err(Error::Invalid("a receive buffer has at least one byte, and a host that may map it"));
+        check_length(0, length)?;
+        let memory = Arc::new(node.allocate(length)?);
+        Self::over(node, Span::new(memory, 0, length), nodes, policy)
+    }
+
+    /// Of memory that there is.
+    pub(super) fn over(node: &Arc<Node<Shrimp>>, memory: Span, nodes: u64, policy: u32) -> Result<Self> {
+        check_length(memory.place(), memory.len())?;
+        if nodes == 0 {
+            return Err(Error::Invalid("a receive buffer has a host that may map it"));
         }
-        at_most("receive buffer length", length as u64, SHRIMP_MAX_BUFFER)?;
-        let memory = node.allocate(length)?;
-        let (address, length) = (memory.card_address(), length as u64);
-        let mut made = ShrimpExport { address, length, nodes, policy, ..ShrimpExport::default() };
-        let action = format!("export {length} bytes");
-        node.create::<SHRIMP_IOC_EXPORT, _>(&action, SHRIMP_SHARE_EXPORTS, &mut made, &[&memory])
-            .map_err(|error| refused(node, length, action, error))?;
-        let pages = memory.len().next_multiple_of(PAGE);
-        let commands = node.map("command pages", made.commands_offset, pages, Access::ReadWrite);
-        let commands = commands.inspect_err(|_| unexport(node, made.export))?;
-        let (export, key, memory) = (made.export, made.key, Arc::new(memory));
-        Ok(Self { node: node.clone(), export, key, memory, commands, reports: AtomicU32::new(0) })
+        let place = memory.place() as u64;
+        let pieces = cut(place, memory.len() as u64);
+        let exports = pieces.map(|(at, length)| {
+            let address = memory.card_address() + at - place;
+            let made = ShrimpExport { address, length, nodes, policy, ..ShrimpExport::default() };
+            Export::make(node, made, memory.memory())
+        });
+        let exports = exports.collect::<Result<Vec<_>>>()?;
+        let parts: Vec<_> = exports.iter().map(Export::command_pages).collect();
+        let commands = node.map_parts("command pages", &parts, Access::ReadWrite)?;
+        Ok(Self { node: node.clone(), exports, memory, commands })
     }
 
     /// How many bytes it has.
@@ -70,13 +86,13 @@ impl ReceiveBuffer {
     /// Whether it has none: never.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.memory.is_empty()
+        self.len() == 0
     }
 
     /// Where it lies in this process' memory. Only for languages that can make no other use of it.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
-        self.memory.mapping().address() as usize as *const u8
+        self.memory.address() as usize as *const u8
     }
 
     /// What others name it by.
@@ -86,21 +102,24 @@ impl ReceiveBuffer {
     pub fn handle(&self) -> Result<Handle> {
         match self.node.query()?.host {
             HAMLYN_NO_HOST => Err(Error::LinkDown),
-            host => Ok(Handle::new(host, self.export, self.key, self.memory.len() as u64)),
+            host => {
+                let exports = self.exports.iter().map(|export| (export.made.export, export.made.key));
+                Ok(Handle::of_exports(host, self.memory.place(), self.len() as u64, exports))
+            }
         }
     }
 
     /// Where it is in this process' memory.
     #[must_use]
     pub fn address(&self) -> u64 {
-        self.memory.mapping().address()
+        self.memory.address()
     }
 
     /// Tells the kernel that nobody will look at it soon, so that it may have the pages of a buffer of
     /// [`Card::export_paged`](super::Card::export_paged) that it has asked for already. Those that others store to stay, as do all of another buffer.
     ///
     /// # Errors
-    /// [`Error::System`], from a kernel that cannot be told.
+    /// [`Error::System`], from a kernel that cannot be told, or for a program's own memory that does not begin with a page.
     pub fn page_out(&self) -> Result<()> {
         let told = self.memory.mapping().page_out();
         told.map_err(self.node.error("give pages up"))
@@ -136,13 +155,14 @@ impl ReceiveBuffer {
         let look = || Some(self.load::<u32>(offset)).filter(|now| *now != value);
         let mut found = Polling::default().look(look);
         while found.is_none() {
-            let reports = self.reports.load(Ordering::Acquire);
+            let export = self.export_of(offset);
+            let reports = export.reports.load(Ordering::Acquire);
             self.report_next(offset);
             // What arrived before the card was asked is there now; what arrives later is reported.
             found = look();
             if found.is_none() {
                 let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-                let in_time = self.await_report(reports, left)?;
+                let in_time = export.await_report(reports, left)?;
                 found = look();
                 if found.is_none() && !in_time {
                     let after = timeout.unwrap_or_default();
@@ -153,38 +173,31 @@ impl ReceiveBuffer {
         Ok(found.unwrap_or(value))
     }
 
+    /// The export that has a byte of the buffer.
+    fn export_of(&self, offset: usize) -> &Export {
+        &self.exports[(self.memory.place() + offset) / SHRIMP_MAX_BUFFER as usize]
+    }
+
     /// Asks the card to report the next arrival for the page of a byte (section 4.2); it has the command when this returns.
     fn report_next(&self, offset: usize) {
-        let page = offset / PAGE * PAGE;
+        let page = (self.memory.place() + offset) / PAGE * PAGE;
         self.commands.store_u32_release(page, SHRIMP_REPORT_NEXT);
         black_box(self.commands.load_u32_acquire(page));
     }
 
-    /// Sleeps while the driver has counted so many reports. Returns false if the time is over.
-    fn await_report(&self, reports: u32, left: Option<Duration>) -> Result<bool> {
-        let mut wait = ShrimpWait { timeout_ns: nanoseconds(left), export: self.export, arrivals: reports };
-        match self.node.call::<SHRIMP_IOC_WAIT, _>("wait for an arrival in an export", &mut wait, &[]) {
-            Ok(()) => self.reports.store(wait.arrivals, Ordering::Release),
-            // A signal: there may be time left.
-            Err(error) if errno(&error) == Some(Errno::INTR) => {}
-            Err(error) if errno(&error) == Some(Errno::TIMEDOUT) => return Ok(false),
-            Err(error) => return Err(error),
-        }
-        Ok(left != Some(Duration::ZERO))
-    }
-
-    pub(super) fn memory(&self) -> &Arc<Memory> {
+    pub(super) fn span(&self) -> &Span {
         &self.memory
     }
 
     fn check<W: Word>(&self, offset: usize) -> Result<()> {
         inside("receive buffer", offset as u64, size_of::<W>() as u64, self.memory.len() as u64)?;
-        aligned::<W>("offset", offset)
+        aligned::<W>("offset", offset)?;
+        aligned::<W>("place in the page", self.memory.place() + offset)
     }
 
     /// Behind a check.
     fn load<W: Word>(&self, offset: usize) -> W {
-        self.memory.mapping().load_word(offset)
+        self.memory.mapping().load_word(self.memory.start() + offset)
     }
 
     fn checked_load<W: Word>(&self, offset: usize) -> Result<W> {
@@ -194,7 +207,7 @@ impl ReceiveBuffer {
 
     fn checked_store<W: Word>(&self, offset: usize, value: W) -> Result<()> {
         self.check::<W>(offset)?;
-        self.memory.mapping().store_word(offset, value);
+        self.memory.mapping().store_word(self.memory.start() + offset, value);
         Ok(())
     }
 }
@@ -230,16 +243,50 @@ words! {
     load_u64, store_u64, u64, "8 bytes";
 }
 
-impl Drop for ReceiveBuffer {
-    fn drop(&mut self) {
-        unexport(&self.node, self.export);
+impl Export {
+    fn make(node: &Arc<Node<Shrimp>>, mut made: ShrimpExport, memory: &Memory) -> Result<Self> {
+        let action = format!("export {} bytes", made.length);
+        node.create::<SHRIMP_IOC_EXPORT, _>(&action, SHRIMP_SHARE_EXPORTS, &mut made, &[memory])
+            .map_err(|error| refused(node, made.length, action, error))?;
+        Ok(Self { node: node.clone(), made, reports: AtomicU32::new(0) })
+    }
+
+    /// Where the driver has its command pages, and their bytes.
+    fn command_pages(&self) -> (u64, usize) {
+        let place = self.made.address as usize % PAGE;
+        (self.made.commands_offset, (place + self.made.length as usize).next_multiple_of(PAGE))
+    }
+
+    /// Sleeps while the driver has counted so many reports. Returns false if the time is over.
+    fn await_report(&self, reports: u32, left: Option<Duration>) -> Result<bool> {
+        let (timeout_ns, export) = (nanoseconds(left), self.made.export);
+        let mut wait = ShrimpWait { timeout_ns, export, arrivals: reports };
+        match self.node.call::<SHRIMP_IOC_WAIT, _>("wait for an arrival in an export", &mut wait, &[]) {
+            Ok(()) => self.reports.store(wait.arrivals, Ordering::Release),
+            // A signal: there may be time left.
+            Err(error) if errno(&error) == Some(Errno::INTR) => {}
+            Err(error) if errno(&error) == Some(Errno::TIMEDOUT) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        Ok(left != Some(Duration::ZERO))
     }
 }
 
-/// If it fails the card has gone, and the export with it.
-fn unexport(node: &Node<Shrimp>, export: u32) {
-    let mut object = HamlynObject { index: export, ..HamlynObject::default() };
-    let _ = node.call::<SHRIMP_IOC_UNEXPORT, _>("take an export back", &mut object, &[]);
+impl Drop for Export {
+    fn drop(&mut self) {
+        let mut object = HamlynObject { index: self.made.export, ..HamlynObject::default() };
+        // If it fails the card has gone, and the export with it.
+        let _ = self.node.call::<SHRIMP_IOC_UNEXPORT, _>("take an export back", &mut object, &[]);
+    }
+}
+
+/// Refuses a buffer of no bytes or too many.
+fn check_length(place: usize, length: usize) -> Result<()> {
+    if length == 0 {
+        return Err(Error::Invalid("a receive buffer has at least one byte"));
+    }
+    let end = (length as u64).saturating_add(place as u64);
+    at_most("receive buffer length, with what is before it in its page,", end, MAX_BUFFER)
 }
 
 /// What the driver says of memory that it did not take.
@@ -247,10 +294,25 @@ pub(super) fn refused(node: &Node<Shrimp>, bytes: u64, action: String, error: Er
     match (errno(&error), error) {
         (Some(Errno::OPNOTSUPP), _) => Error::Unsupported(OTHER_ADDRESSES),
         (Some(Errno::NXIO), _) => Error::Unsupported(BEYOND_TABLE),
+        (Some(Errno::BUSY), _) => Error::Invalid(OCCUPIED),
         (Some(Errno::NOMEM), Error::System { source, .. }) => {
             let other = node.error(action.clone());
             node.memory_error(bytes, action, other)(source)
         }
         (_, error) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn length_is_limited_with_what_is_before_it_in_its_page() {
+        check_length(0, 16 << 20).unwrap();
+        check_length(4000, (16 << 20) - 4000).unwrap();
+        let refused = check_length(1, 16 << 20).unwrap_err().to_string();
+        assert!(refused.contains("16777217 is out of range (limit 16777216)"), "{refused}");
+        assert!(check_length(0, 0).is_err() && check_length(1, usize::MAX).is_err());
     }
 }

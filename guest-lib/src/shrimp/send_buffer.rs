@@ -5,19 +5,17 @@ use std::time::Duration;
 
 use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_BLOCKED, SHRIMP_MODE_DELIBERATE, SHRIMP_MODE_SINGLE};
 use hamlyn_abi::shrimp::uapi::*;
-use hamlyn_abi::uapi::HamlynObject;
-use hamlyn_sys::Access;
-use rustix::io::Errno;
 
 use super::card::Shrimp;
 use super::deliberate::Underway;
 use super::handle::Handle;
-use super::mapping_error::{MappingError, errno, explain};
+use super::mapping_error::MappingError;
+use super::mappings::Mappings;
 use super::outlet::{Outlet, Pointers};
-use super::receive_buffer::refused;
+use super::own_memory::Span;
+use super::pieces::MAX_BUFFER;
 use crate::core::attach::CardAttachment;
 use crate::core::device::Node;
-use crate::core::memory::Memory;
 use crate::core::place::PAGE;
 use crate::error::{Error, Result, at_most, inside};
 
@@ -94,12 +92,14 @@ pub enum MappingState {
 #[derive(Debug)]
 pub struct SendBuffer {
     node: Arc<Node<Shrimp>>,
-    mapping: u32,
+    // Dropped first: the card is told before the memory goes.
+    mappings: Mappings,
     handle: Handle,
     outlet: Outlet,
 }
 
 impl SendBuffer {
+    /// Maps new memory.
     pub(super) fn map(
         node: &Arc<Node<Shrimp>>,
         handle: &Handle,
@@ -107,55 +107,44 @@ impl SendBuffer {
         length: usize,
         mode: Mode,
     ) -> Result<Self> {
-        let place = check(handle, offset, length)?;
-        let memory = Arc::new(node.allocate(place + length)?);
-        Self::over(node, memory, handle, (offset, place), mode)
+        check(handle, offset, length)?;
+        let around = around(handle, offset, length)?;
+        let place = handle.place_of(offset);
+        let memory = Arc::new(node.allocate(place + length + around.behind)?);
+        let mapped = around.before + length + around.behind;
+        let mapped = Span::new(memory, place - around.before, mapped);
+        Self::over(node, &mapped, (around.before, length), handle, offset, mode)
     }
 
-    /// Maps memory, which begins at a page, to the bytes from the beginning of the page of `offset` on. The buffer begins at `place`.
-    pub(super) fn over(
+    /// Maps memory that there is, and nothing beside it.
+    pub(super) fn of_span(
         node: &Arc<Node<Shrimp>>,
-        memory: Arc<Memory>,
+        span: &Span,
         handle: &Handle,
-        (offset, place): (u64, usize),
+        offset: u64,
         mode: Mode,
     ) -> Result<Self> {
-        let length = memory.len() as u64;
-        let mut made = ShrimpMap {
-            address: memory.card_address(),
-            length,
-            key: handle.key,
-            offset: offset - place as u64,
-            node: handle.node,
-            export: handle.export,
-            mode: mode.to_abi() | SHRIMP_MAP_WITHDRAWABLE,
-            ..ShrimpMap::default()
-        };
-        let action = format!("map {length} bytes to export {} of host {}", handle.export, handle.node);
-        let mut asked = ask(node, &action, &mut made, &memory);
-        if matches!(&asked, Err(error) if errno(error) == Some(Errno::INVAL)) {
-            // A driver of before keeps the other host's pages where they are.
-            made.mode = mode.to_abi();
-            asked = ask(node, &action, &mut made, &memory);
+        check(handle, offset, span.len())?;
+        if span.place() != handle.place_of(offset) {
+            let (at, there) = (span.place() as u32, handle.place_of(offset) as u32);
+            return Err(MappingError::OtherPlace { at, there }.into());
         }
-        asked.map_err(|error| {
-            refused(node, length, action, explain(handle, offset + length - place as u64, error))
-        })?;
-        let pages = memory.len().next_multiple_of(PAGE);
-        let map = |what, offset| node.map(what, offset, pages, Access::ReadWrite);
-        let outlet = map("command pages", made.commands_offset).and_then(|commands| {
-            let window = map("window pages", made.window_offset)?;
-            let seen = if made.mode & SHRIMP_MAP_WITHDRAWABLE == 0 {
-                memory.mapping().clone()
-            } else {
-                map("a mapping's memory", made.commands_offset + SHRIMP_MEMORY_OFFSET)?
-            };
-            Ok(Outlet::new(memory, seen, commands, window, place, mode.to_abi()))
-        });
-        let outlet = outlet.inspect_err(|_| {
-            let _ = unmap(node, made.mapping);
-        })?;
-        let buffer = Self { node: node.clone(), mapping: made.mapping, handle: *handle, outlet };
+        Self::over(node, span, (0, span.len()), handle, offset, mode)
+    }
+
+    /// Maps memory such that byte `offset` of the receive buffer is where the buffer begins: `first` bytes behind the memory's start.
+    fn over(
+        node: &Arc<Node<Shrimp>>,
+        mapped: &Span,
+        (first, length): (usize, usize),
+        handle: &Handle,
+        offset: u64,
+        mode: Mode,
+    ) -> Result<Self> {
+        let mappings = Mappings::make(node, mapped, handle, offset - first as u64, mode.to_abi())?;
+        let (commands, window, seen) = (mappings.commands()?, mappings.window()?, mappings.seen()?);
+        let outlet = Outlet::new(mapped.part(first, length), seen, commands, window, mode.to_abi());
+        let buffer = Self { node: node.clone(), mappings, handle: *handle, outlet };
         buffer.look_who_sees()?;
         Ok(buffer)
     }
@@ -299,18 +288,25 @@ impl SendBuffer {
     /// # Errors
     /// [`Error::System`].
     pub fn state(&self) -> Result<MappingState> {
-        let mut state = ShrimpState { mapping: self.mapping, ..ShrimpState::default() };
-        self.node.call::<SHRIMP_IOC_STATE, _>("ask how a mapping stands", &mut state, &[])?;
-        match state.state {
-            SHRIMP_STATE_MAPPED => Ok(MappingState::Mapped),
-            SHRIMP_STATE_TAKEN_BACK => Ok(MappingState::TakenBack),
-            SHRIMP_STATE_LOST => Ok(MappingState::Lost),
-            other => Err(Error::Incompatible {
-                object: "state of a mapping",
-                value: other.into(),
-                expected: SHRIMP_STATE_LOST.into(),
-            }),
-        }
+        Ok(self.state_and_export()?.0)
+    }
+
+    /// How it stands, and which export that is about.
+    fn state_and_export(&self) -> Result<(MappingState, u32)> {
+        let (state, export) = self.mappings.state()?;
+        let state = match state {
+            SHRIMP_STATE_MAPPED => MappingState::Mapped,
+            SHRIMP_STATE_TAKEN_BACK => MappingState::TakenBack,
+            SHRIMP_STATE_LOST => MappingState::Lost,
+            other => {
+                return Err(Error::Incompatible {
+                    object: "state of a mapping",
+                    value: other.into(),
+                    expected: SHRIMP_STATE_LOST.into(),
+                });
+            }
+        };
+        Ok((state, export))
     }
 
     /// Fails if it leads nowhere any more.
@@ -318,11 +314,11 @@ impl SendBuffer {
     /// # Errors
     /// [`MappingError::TakenBack`], [`MappingError::Lost`]; [`Error::System`].
     pub fn check(&self) -> Result<()> {
-        let Handle { node, export, .. } = self.handle;
-        match self.state()? {
-            MappingState::Mapped => Ok(()),
-            MappingState::TakenBack => Err(MappingError::TakenBack { node, export }.into()),
-            MappingState::Lost => Err(MappingError::Lost { node }.into()),
+        let node = self.handle.node;
+        match self.state_and_export()? {
+            (MappingState::Mapped, _) => Ok(()),
+            (MappingState::TakenBack, export) => Err(MappingError::TakenBack { node, export }.into()),
+            (MappingState::Lost, _) => Err(MappingError::Lost { node }.into()),
         }
     }
 
@@ -373,36 +369,34 @@ words! {
     load_u64, store_u64, u64, "8 bytes";
 }
 
-impl Drop for SendBuffer {
-    fn drop(&mut self) {
-        // If it fails the card has gone, and the mapping with it.
-        let _ = unmap(&self.node, self.mapping);
-    }
+/// Bytes beside a buffer that are mapped with it, so that each of its pages has at most two parts.
+#[derive(Debug, PartialEq, Eq)]
+struct Around {
+    before: usize,
+    behind: usize,
 }
 
-fn unmap(node: &Node<Shrimp>, mapping: u32) -> Result<()> {
-    let mut object = HamlynObject { index: mapping, ..HamlynObject::default() };
-    node.call::<SHRIMP_IOC_UNMAP, _>("end a mapping", &mut object, &[])
+/// What is mapped with a buffer of new memory: what is before it in its page, as far as the receive buffer has it. If that is not all of
+/// the page, also what is behind it there.
+fn around(handle: &Handle, offset: u64, length: usize) -> Result<Around> {
+    let place = handle.place_of(offset);
+    let before = place.min(usize::try_from(offset).unwrap_or(place));
+    let behind = if before == place { 0 } else { (PAGE - place).saturating_sub(length) };
+    inside("receive buffer", offset, (length + behind) as u64, handle.length)?;
+    Ok(Around { before, behind })
 }
 
-/// Asks the driver for a mapping.
-fn ask(node: &Node<Shrimp>, action: &str, made: &mut ShrimpMap, memory: &Memory) -> Result<()> {
-    node.create::<SHRIMP_IOC_MAP, _>(action, SHRIMP_SHARE_MAPPINGS, made, &[memory])
-}
-
-/// Where in a page such a mapping begins.
-fn check(handle: &Handle, offset: u64, length: usize) -> Result<usize> {
+/// Refuses a mapping to bytes that the receive buffer has not, or to more than a buffer may have.
+fn check(handle: &Handle, offset: u64, length: usize) -> Result<()> {
     if length == 0 {
         return Err(Error::Invalid("a send buffer has at least one byte"));
     }
     inside("receive buffer", offset, length as u64, handle.length)?;
-    let place = offset % PAGE as u64;
     at_most(
-        "send buffer's length, with what is before it in its page,",
-        length as u64,
-        SHRIMP_MAX_BUFFER - place,
-    )?;
-    Ok(place as usize)
+        "receive buffer length, with what is before it in its page,",
+        handle.length.saturating_add(handle.place.into()),
+        MAX_BUFFER,
+    )
 }
 
 #[cfg(test)]
@@ -412,16 +406,34 @@ mod tests {
     #[test]
     fn a_mapping_lies_in_the_receive_buffer() {
         let handle = Handle::new(1, 2, 3, 10_000);
-        assert_eq!(check(&handle, 0, 10_000).unwrap(), 0);
-        assert_eq!(check(&handle, 5000, 1).unwrap(), 904);
+        check(&handle, 0, 10_000).unwrap();
         assert_eq!(
             check(&handle, 5000, 5001).unwrap_err().to_string(),
             "5001 bytes at offset 5000 reach past the end of the receive buffer (limit 10000)"
         );
         assert!(check(&handle, u64::MAX, 2).is_err() && check(&handle, 0, 0).is_err());
-        let large = Handle::new(1, 2, 3, u64::MAX);
-        assert_eq!(check(&large, 4096, 4 << 20).unwrap(), 0);
-        assert!(check(&large, 4097, 4 << 20).is_err() && check(&large, 0, usize::MAX).is_err());
+        check(&Handle::new(1, 2, 3, MAX_BUFFER), 4097, 4 << 20).unwrap();
+        let refused = check(&Handle::new(1, 2, 3, MAX_BUFFER + 1), 0, 1).unwrap_err().to_string();
+        assert!(refused.contains("16777217 is out of range (limit 16777216)"), "{refused}");
+    }
+
+    #[test]
+    fn new_memory_leaves_no_third_part_of_a_page() {
+        let of = |handle: &Handle, offset, length| {
+            let Around { before, behind } = around(handle, offset, length).unwrap();
+            (before, behind)
+        };
+        let aligned = Handle::new(1, 2, 3, 10_000);
+        assert_eq!((of(&aligned, 5000, 1), of(&aligned, 4096, 9)), ((904, 0), (0, 0)));
+        // It begins 100 bytes before a page's end, and there is nothing before it.
+        let inside = Handle::of_exports(1, PAGE - 100, 10_000, [(2, 3)].into_iter());
+        assert_eq!((of(&inside, 0, 1), of(&inside, 60, 8)), ((0, 99), (60, 32)));
+        assert_eq!(
+            (of(&inside, 0, 100), of(&inside, 100, 1), of(&inside, 200, 1)),
+            ((0, 0), (0, 0), (100, 0))
+        );
+        let forged = Handle::of_exports(1, 4, 10, [(2, 3)].into_iter());
+        assert!(around(&forged, 0, 1).is_err());
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Shared {
         if own.len() as u64 != other.length {
             return Err(Error::Invalid("memory is shared between receive buffers of one length"));
         }
-        let out = SendBuffer::over(node, own.memory().clone(), other, (0, 0), mode)?;
+        let out = SendBuffer::of_span(node, own.span(), other, 0, mode)?;
         Ok(Self { out, own })
     }
 

@@ -46,6 +46,14 @@ impl Device {
         Mapping::of_file(&self.file, offset, length, access)
     }
 
+    /// Maps several of them, an offset and a length each, one behind the other.
+    ///
+    /// # Errors
+    /// Those of [`Device::map`].
+    pub fn map_parts(&self, parts: &[(u64, usize)], access: Access) -> io::Result<Mapping> {
+        Mapping::of_file_parts(&self.file, parts, access)
+    }
+
     /// Names a piece of `memory` as a send buffer.
     ///
     /// # Errors
@@ -99,6 +107,18 @@ impl Device {
         });
         named?;
         self.call::<CODE, T>(argument)
+    }
+
+    /// Reads the user's share with a structure of `SIZE` bytes, as a program does that is older or newer than the driver.
+    ///
+    /// # Errors
+    /// The driver's: `E2BIG` if bytes that the driver does not know are not zero.
+    pub fn share_sized<const CODE: u32, const SIZE: usize>(&self, share: &mut [u8; SIZE]) -> io::Result<()> {
+        const {
+            assert!(CODE & 0xffff == HAMLYN_IOC_SHARE & 0xffff, "not the call for the share");
+            assert!(CODE >> 16 == 0xc000 | SIZE as u32, "the call has another size");
+        }
+        self.call::<CODE, _>(share)
     }
 
     fn call<const CODE: u32, T>(&self, argument: &mut T) -> io::Result<()> {

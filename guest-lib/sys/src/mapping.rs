@@ -20,6 +20,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
 mod copy;
 mod held;
 mod lent;
+mod parts;
 mod registers;
 mod shown;
 mod strings;

@@ -63,14 +63,14 @@ fn a_callers_operations_take_as_many_messages_as_is_said() {
 }
 
 #[test]
-fn a_barrier_takes_a_message_to_come_and_one_to_go() {
+fn barrier_takes_one_message_each_way() {
     let (cards, one, other) = two();
     let mut barrier = Barrier::new(vec![other.connection], other.events, REGISTER).unwrap();
     let mut member = Member::new(one.connection, one.events, REGISTER);
     let come = || assert!(member.wait(NOW).unwrap_err().is_timed_out());
-    costs("who comes to a barrier", 1, &cards[0], &cards[1], come);
+    costs("arrival at a barrier", 1, &cards[0], &cards[1], come);
     let release = || assert_eq!(barrier.release(Some(Duration::from_secs(60))).unwrap(), 1);
-    costs("who is released from it", 1, &cards[1], &cards[0], release);
+    costs("release from it", 1, &cards[1], &cards[0], release);
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn c_and_rust_agree_on_every_size_and_offset() {
         hamlyn_piece { buffer, start, length }
         shrimp_card_info { host, abi_version, pages, columns, fifo, snoops, ports, reserved }
         shrimp_handle { bytes }
-        shrimp_handle_info { length, host, number, reserved }
+        shrimp_handle_info { length, host, number, place, reserved }
         shrimp_memory { loads, stores, commands, length, mode, reserved }
         clan_card_info { host, abi_version, apertures, window_pages, endpoints, tripwires, burst, credits, ports, reserved }
         clan_descriptor { bytes }

@@ -83,7 +83,7 @@ fn what_cannot_be_opened_or_read_is_said() {
     assert_eq!(said[3], ("-22", "ticket does not start with the letters HT"));
     assert_eq!(said[4].0, "-2", "{said:?}");
     assert_eq!(said[5].0, "-25", "{said:?}");
-    assert_eq!(said[6], ("-22", "handle does not start with \"shrimp1:\""));
+    assert_eq!(said[6], ("-22", "handle does not start with \"shrimp2:\""));
     assert_eq!(said[7], ("-22", "handle does not start with the letters SH"));
     assert_eq!((said[8].0, said[9].0), ("-2", "-25"), "{said:?}");
     assert_eq!(said[10], ("-22", "descriptor does not start with \"clan1:\""));

@@ -1,4 +1,7 @@
-//! How many instructions the message-passing primitives of a SHRIMP card take, counted in machines, beside Table 1 of the paper.
+//! How many instructions the message-passing primitives of a SHRIMP card take, counted in machines, beside Table 1 of the paper; and
+//! what `docs/shrimp.md` says of it.
+
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Lab;
@@ -9,6 +12,8 @@ pub(crate) struct Primitive {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) paper: [u64; 2],
+    /// Other nodes that `csend` and `crecv` know.
+    nodes: u32,
 }
 
 pub(crate) const TABLE_1: [Primitive; 7] = [
@@ -18,11 +23,13 @@ pub(crate) const TABLE_1: [Primitive; 7] = [
     primitive("double2", "double buffering (case 2)", [3, 5]),
     primitive("double3", "double buffering (case 3)", [5, 5]),
     primitive("update", "deliberate-update transfer", [15, 0]),
-    primitive("nx", "csend and crecv", [73, 78]),
+    primitive("nx", "csend and crecv, 1 other node", [73, 78]),
 ];
+const FOUR_NODES: Primitive =
+    Primitive { nodes: 4, ..primitive("nx", "csend and crecv, 4 other nodes", [73, 78]) };
 
 const fn primitive(name: &'static str, title: &'static str, paper: [u64; 2]) -> Primitive {
-    Primitive { name, title, paper }
+    Primitive { name, title, paper, nodes: 1 }
 }
 
 /// A language whose example has the primitives with marks around them.
@@ -33,11 +40,13 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    fn command(self, side: &str, primitive: &str) -> Vec<String> {
-        let counting = format!("count-{side}");
+    fn command(self, side: &str, primitive: &Primitive) -> Vec<String> {
+        let (counting, nodes, name) = (format!("count-{side}"), primitive.nodes.to_string(), primitive.name);
         let words = match self {
-            Language::Rust => vec!["c-count", "shrimp", "count", side, "--primitive", primitive],
-            Language::C => vec!["c-count", "c-primitives", &counting, primitive],
+            Language::Rust => {
+                vec!["c-count", "shrimp", "count", side, "--primitive", name, "--nodes", &nodes]
+            }
+            Language::C => vec!["c-count", "c-primitives", &counting, name, &nodes],
         };
         words.into_iter().map(str::to_owned).collect()
     }
@@ -45,9 +54,9 @@ impl Language {
 
 /// The sender's and the receiver's instructions, where neither has to wait.
 pub(crate) fn count(lab: &Lab, language: Language, primitive: &Primitive) -> Result<[u64; 2]> {
-    let mut receiver = lab.vm(0).run(language.command("receive", primitive.name))?;
+    let mut receiver = lab.vm(0).run(language.command("receive", primitive))?;
     receiver.answer()?;
-    let sent = lab.vm(1).run(language.command("send", primitive.name))?.finish()?;
+    let sent = lab.vm(1).run(language.command("send", primitive))?.finish()?;
     let received = receiver.finish()?;
     let counts = [&sent, &received].map(|said| said.last().map(instructions).unwrap_or_default());
     let what = || format!("{} in {language:?}: {sent:?}, {received:?}", primitive.name);
@@ -56,20 +65,18 @@ pub(crate) fn count(lab: &Lab, language: Language, primitive: &Primitive) -> Res
     Ok([sender, receiver])
 }
 
-/// What `c-count` says, by the marks' numbers: a primitive once; twice; twice, with a store of the program's own each time; and a look
-/// whether it is done, which Table 1 has as part of a deliberate update.
+/// What `c-count` says, by the marks' numbers: a primitive; a primitive with a store of the program's own; and a look whether it is
+/// done, which Table 1 has as part of a deliberate update.
 fn instructions(said: &Value) -> Option<u64> {
     let counted = |number: &str| said["instructions"][number].as_u64();
-    let each = counted("1")
-        .or_else(|| counted("2").map(|both| both.div_ceil(2)))
-        .or_else(|| counted("3").map(|both| both.saturating_sub(2).div_ceil(2)))?;
-    Some(each + counted("4").unwrap_or(0))
+    let each = counted("1").or_else(|| counted("2").map(|both| both.saturating_sub(1)))?;
+    Some(each + counted("3").unwrap_or(0))
 }
 
 /// All of Table 1 with what is counted here, as text.
 pub(crate) fn table(lab: &Lab) -> Result<String> {
-    let mut text = "| primitive | the paper | in Rust | in C |\n|---|---|---|---|\n".to_owned();
-    for primitive in &TABLE_1 {
+    let mut text = format!("{HEADING}\n|---|---|---|---|\n");
+    for primitive in TABLE_1.iter().chain([&FOUR_NODES]) {
         let mut row = vec![primitive.paper];
         for language in [Language::Rust, Language::C] {
             row.push(count(lab, language, primitive).with_context(|| primitive.title)?);
@@ -79,4 +86,49 @@ pub(crate) fn table(lab: &Lab) -> Result<String> {
         text += &format!("| {} | {} |\n", primitive.title, cells.collect::<Vec<_>>().join(" | "));
     }
     Ok(text)
+}
+
+/// The heading of the table in the card's page.
+const HEADING: &str = "| primitive | the paper | in Rust | in C |";
+
+fn page() -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "..", "docs", "shrimp.md"].iter().collect()
+}
+
+/// The card's page before its table, the table, and what is behind it.
+fn split(text: &str) -> Result<[&str; 3]> {
+    let begins = text.find(HEADING).context("the page has no table of instructions")?;
+    let table = &text[begins..];
+    let length: usize =
+        table.split_inclusive('\n').take_while(|line| line.starts_with('|')).map(str::len).sum();
+    Ok([&text[..begins], &table[..length], &table[length..]])
+}
+
+/// The table as the card's page has it.
+pub(crate) fn documented() -> Result<String> {
+    let text = std::fs::read_to_string(page())?;
+    Ok(split(&text)?[1].to_owned())
+}
+
+/// Replaces it.
+pub(crate) fn document(table: &str) -> Result<()> {
+    let text = std::fs::read_to_string(page())?;
+    let [before, _, behind] = split(&text)?;
+    Ok(std::fs::write(page(), [before, table, behind].concat())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn card_page_has_a_row_for_each_primitive() {
+        let table = documented().unwrap();
+        for primitive in TABLE_1.iter().chain([&FOUR_NODES]) {
+            let [sender, receiver] = primitive.paper;
+            let row = format!("| {} | {} ({sender}+{receiver}) |", primitive.title, sender + receiver);
+            assert!(table.contains(&row), "{row}: {table}");
+        }
+        assert_eq!(split(&format!("a\n{HEADING}\n|b|\nc\n")).unwrap()[2], "c\n");
+    }
 }

@@ -62,6 +62,7 @@ mod server;
 mod shrimp;
 mod shrimp_hostile;
 mod shrimp_machines;
+mod shrimp_own;
 mod shrimp_paging;
 mod shrimp_primitives;
 mod shrimp_tools;

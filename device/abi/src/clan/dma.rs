@@ -1,8 +1,8 @@
 //! The DMA engine's requests (section 3.4): a queue for each endpoint, in memory that its owner has mapped.
 //!
 //! The owner writes request `n` at `n` modulo the queue's size, then the count to [`super::endpoint::CLAN_STATE_PUT`], issues a full barrier, and looks at
-//! [`super::endpoint::CLAN_STATE_IDLE`]: if that is 1 he stores to [`super::endpoint::CLAN_ENDPOINT_GO`]. While the queue is not empty he needs to
-//! tell nobody. The engine serves the endpoints that have requests in turn, a packet for each. Requests of one endpoint are carried out in
+//! [`super::endpoint::CLAN_STATE_IDLE`]: if that is 1, it stores to [`super::endpoint::CLAN_ENDPOINT_GO`]. It does not ring while the queue is not
+//! empty. The engine serves the endpoints that have requests in turn, a packet for each. Requests of one endpoint are carried out in
 //! their order, and their results are written, then [`super::endpoint::CLAN_STATE_DONE`].
 //!
 //! A write has ended when its last packet has left; the other host has not said that it arrived. What it refuses is a fault. A read has ended when

@@ -10,7 +10,7 @@
 //! | [`CLAN_ENDPOINT_INTEREST`] | which events the owner wants |
 //!
 //! Its memory is a page that its owner has mapped, with the words below, and behind it the DMA requests. Card and owner both write there, each
-//! words of his own.
+//! words of its own.
 //!
 //! What has happened is a bitmap (section 3.3) of [`CLAN_BITS`] bits. Bit `i` is set while bit `i` of [`CLAN_STATE_BITS`], which the card
 //! stores, differs from bit `i` of [`CLAN_STATE_CLEARED`], which the owner stores. The card sets a bit that is not set by inverting its own;
@@ -36,7 +36,7 @@ pub const CLAN_ENDPOINT_SIZE: u32 = 4096;
 /// The most Tripwires of an endpoint.
 pub const CLAN_MAX_TRIPWIRES: u32 = 32;
 
-/// u32, stored by the owner: how many DMA requests he has put, modulo 2^32.
+/// u32, stored by the owner: how many DMA requests it has put, modulo 2^32.
 pub const CLAN_STATE_PUT: u32 = 0x040;
 /// u32, stored by the card: how many of them have ended, modulo 2^32.
 pub const CLAN_STATE_DONE: u32 = 0x080;
@@ -60,7 +60,7 @@ pub const CLAN_STATE_FAULTS_BEGUN: u32 = 0x0d8;
 /// u32: which use of the endpoint, as last stored to [`CLAN_ENDPOINT_USE`].
 pub const CLAN_STATE_FAULT_USE: u32 = 0x0dc;
 
-/// u32, stored by the owner: how many messages he has taken, modulo 2^32.
+/// u32, stored by the owner: how many messages it has taken, modulo 2^32.
 pub const CLAN_STATE_MESSAGES_TAKEN: u32 = 0x100;
 /// For each Tripwire, two u32, stored by the card: how often it has fired, modulo 2^32, if that is among its actions; and its answer to
 /// what was last stored to its control word ([`super::tripwire`]).

@@ -2,12 +2,12 @@
 //!
 //! What can happen has a *source*: a Tripwire, an endpoint's DMA requests, its messages, its faults. Each source has at most one record in
 //! the queue that is not taken, however often it happens meanwhile; and a queue has a record for each source of the endpoints whose events
-//! come there, and for each that others have left, so it is never full. The owner takes a record, stores how many he has taken to
+//! come there, and for each that others have left, so it is never full. The owner takes a record, stores how many it has taken to
 //! [`CLAN_EVENTS_TAKEN`], issues a full barrier, and then looks what has happened.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// In the queue's first page, u32, stored by the owner: how many records he has taken, modulo 2^32.
+/// In the queue's first page, u32, stored by the owner: how many records it has taken, modulo 2^32.
 pub const CLAN_EVENTS_TAKEN: u32 = 0x000;
 /// Bytes before the records.
 pub const CLAN_EVENTS_HEAD: u32 = 4096;

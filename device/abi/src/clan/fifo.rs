@@ -1,5 +1,5 @@
 //! The FIFO (section 2.5): identifiers of Tripwires that have fired, if that is among their actions; and endpoints and event queues on which
-//! somebody sleeps, and to which something has happened.
+//! a process sleeps, and to which something has happened.
 //!
 //! The card writes records to a ring in the driver's memory and raises [`super::registers::CLAN_VECTOR_FIFO`] for the first. When the driver has
 //! taken what is there it says so in [`super::registers::CLAN_REG_FIFO_TAKEN`], and the vector is raised again if there is more by then. A Tripwire, endpoint

@@ -2,7 +2,7 @@
 //! virtual memory mapped communication*).
 //!
 //! An *aperture* is a region of a host's memory that others may reach: by loads and stores to a window of their card that is
-//! mapped to it, or by their card's DMA engine. Who may is who holds its descriptor: host, number and key. A *Tripwire* fires when what
+//! mapped to it, or by their card's DMA engine. A host that holds its descriptor may: host, number and key. A *Tripwire* fires when what
 //! passes the card reads or writes memory that it watches.
 //!
 //! | BAR | what | how |
@@ -11,7 +11,7 @@
 //! | 1 | MSI-X table and pending bits | the bus's own |
 //! | 2 | a page for each [`endpoint`], then the window pages | trapped |
 //!
-//! The card has nothing to map, so all stores to it are posted: who wants to know that one has arrived reads.
+//! The card has nothing to map, so all stores to it are posted: a load returns once the stores before it have arrived.
 //!
 //! # Words
 //! What passes is words, aligned pieces of 8 bytes of an aperture, or parts of one: an *access* is one store of at most a word, or one

@@ -20,11 +20,11 @@ pub const CLAN_REG_READ_TIMEOUT: u32 = 0x11c;
 pub const CLAN_REG_FIFO_TAKEN: u32 = 0x120;
 /// RO. How many words a host may send to another that have not arrived yet (credits, section 2.2).
 pub const CLAN_REG_CREDITS: u32 = 0x124;
-/// WO, 8 bytes. Somebody sleeps on an endpoint: its number in the lower 16 bits, and above them the bits of
-/// [`super::endpoint::CLAN_STATE_BITS`] that they wait for, 48 at most. If one of them is set, or as soon as one is, the
+/// WO, 8 bytes. A process sleeps on an endpoint: its number in the lower 16 bits, and above them the bits of
+/// [`super::endpoint::CLAN_STATE_BITS`] that it waits for, 48 at most. If one of them is set, or as soon as one is, the
 /// endpoint is put into the FIFO, once.
 pub const CLAN_REG_ARM: u32 = 0x128;
-/// WO, 8 bytes. Somebody sleeps on an event queue: its number in the lower half, and in the upper how many records they have taken,
+/// WO, 8 bytes. A process sleeps on an event queue: its number in the lower half, and in the upper how many records it has taken,
 /// modulo 2^32. If there are more, or as soon as there are, the queue is put into the FIFO, once.
 pub const CLAN_REG_ARM_EVENTS: u32 = 0x130;
 /// WO. The driver has put a message into an endpoint's queue: its number. It is an event of that endpoint. With [`CLAN_POST_DMA`], it
@@ -39,7 +39,7 @@ pub const CLAN_JOIN_LEAVING: u32 = 1;
 /// In [`CLAN_REG_JOIN`]: packets that follow each other are written to memory as one burst (section 5.2).
 pub const CLAN_JOIN_ARRIVING: u32 = 2;
 
-/// The most milliseconds of [`CLAN_REG_READ_TIMEOUT`]: the bus waits 2,000 for a load, and nobody would be told of one that it ends.
+/// The most milliseconds of [`CLAN_REG_READ_TIMEOUT`]: the bus waits 2,000 for a load, and the card would not hear of a load that the bus ends.
 pub const CLAN_MAX_READ_TIMEOUT: u32 = 1_900;
 
 /// MSI-X vector that says that there are new records in the FIFO.

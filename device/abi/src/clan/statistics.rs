@@ -53,7 +53,7 @@ statistics! {
     BadChecksum = 15, "bad_checksum";
     /// Packets refused: they are no CLAN card's.
     Malformed = 16, "malformed";
-    /// Packets not taken: the card takes no part, or host memory is not there, or nobody waits for such an answer.
+    /// Packets not taken: the card takes no part, or host memory is not there, or no read waits for the answer.
     Discarded = 17, "discarded";
     /// Packets refused: their host sends or asks more than it may.
     OverCredit = 18, "over_credit";

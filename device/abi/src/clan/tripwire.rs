@@ -2,8 +2,8 @@
 //!
 //! It watches a range of bytes: of an aperture of the same owner, for what other hosts do there; or, remote, of an aperture that the owner's own
 //! windows and DMA requests reach, for what these do. It *fires* once for each access ([`super`]) that touches the range, when the memory has been
-//! written or read; remote, when the packet has left the card, or the answer to a read has come. What is watched says nothing about keys:
-//! who may not reach memory has no accesses to it either.
+//! written or read; remote, when the packet has left the card, or the answer to a read has come. Watching needs no key:
+//! a process that may not reach memory makes no accesses to it either.
 //!
 //! The first three words are kept until [`CLAN_TRIPWIRE_CONTROL`] is stored; that does it all at once: a Tripwire is disabled, and enabled as it says.
 //! The card answers in the endpoint's memory, with the same serial number: `CLAN_TRIPWIRE_OK` or what was wrong. A Tripwire that is refused
@@ -31,7 +31,7 @@ pub const CLAN_TRIPWIRE_REMOTE: u32 = 8;
 /// It is disabled when it fires (section 3.3).
 pub const CLAN_TRIPWIRE_ONCE: u32 = 16;
 /// Action: it is put into the FIFO, and interrupts, whether anybody sleeps or not. Its bit is set as with [`CLAN_TRIPWIRE_BIT`], by which
-/// the driver finds who sleeps for it.
+/// the driver finds the process that sleeps for it.
 pub const CLAN_TRIPWIRE_FIFO: u32 = 32;
 /// Action: its bit is set in the bitmap ([`super::endpoint::CLAN_STATE_BITS`]).
 pub const CLAN_TRIPWIRE_BIT: u32 = 64;
@@ -50,10 +50,11 @@ pub const CLAN_TRIPWIRE_NO_APERTURE: u32 = 2;
 pub const CLAN_TRIPWIRE_BAD_RANGE: u32 = 3;
 /// Answer: flags that mean nothing, as none of writes and reads, or no action.
 pub const CLAN_TRIPWIRE_BAD_FLAGS: u32 = 4;
-/// Answer: [`CLAN_TRIPWIRES_AT_ONCE`] watch a part of the range already.
+/// Answer: [`CLAN_TRIPWIRES_AT_ONCE`] of similar length watch a part of the range already.
 pub const CLAN_TRIPWIRE_CROWDED: u32 = 5;
 /// Answer: there is no event queue, or it has no room for one more source of events.
 pub const CLAN_TRIPWIRE_NO_EVENTS: u32 = 6;
 
-/// How many Tripwires may watch one range, or one of the larger ranges around it: what a single access costs has a bound.
+/// How many Tripwires of similar length may watch one place: 2^(n-1) + 1 to 2^n words, in one aligned piece of 2^n words. So what an access
+/// costs has a bound.
 pub const CLAN_TRIPWIRES_AT_ONCE: u32 = 64;

@@ -14,6 +14,15 @@ pub const SHRIMP_COMMAND_SET_SYSTEM_PAGE: u32 = 2;
 pub const SHRIMP_COMMAND_OPEN_ARRIVALS: u32 = 3;
 /// Close the arrival queue.
 pub const SHRIMP_COMMAND_CLOSE_ARRIVALS: u32 = 4;
+/// Set several entries: `index` is the number of entries, 1 to [`SHRIMP_MAX_ENTRIES`]. Body: that many
+/// [`crate::shrimp::entry::ShrimpPageEntry`], each for another page. The card checks all entries before it sets the first one, and each
+/// entry means what it means to [`SHRIMP_COMMAND_SET_ENTRY`]. The card skips an entry that
+/// [`crate::shrimp::entry::SHRIMP_ENTRY_UNLESS_BUSY`] refuses and sets the others. It writes a u64 to the body: bit `n` is set if entry
+/// `n` was skipped.
+pub const SHRIMP_COMMAND_SET_ENTRIES: u32 = 5;
+
+/// The most entries of [`SHRIMP_COMMAND_SET_ENTRIES`]: as many as fit in the command page.
+pub const SHRIMP_MAX_ENTRIES: u32 = 45;
 
 /// Body of [`SHRIMP_COMMAND_SET_SYSTEM_PAGE`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

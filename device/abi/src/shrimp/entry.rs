@@ -73,3 +73,15 @@ pub struct ShrimpEntry {
     /// `SHRIMP_ENTRY_*`, any of them.
     pub flags: u64,
 }
+
+/// A page and its entry, for [`crate::shrimp::command::SHRIMP_COMMAND_SET_ENTRIES`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ShrimpPageEntry {
+    /// The page: its address divided by 4,096.
+    pub page: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// The page's entry.
+    pub entry: ShrimpEntry,
+}

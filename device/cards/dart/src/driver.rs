@@ -151,6 +151,7 @@ impl DartCard {
         let closed = self.connections.vacate(index)?;
         self.endpoints.opened(closed.endpoint)?.connections -= 1;
         self.stuck.remove(&index);
+        self.waiters.leave(index);
         self.busy.retain(|other| *other != index);
         self.stopped.remove(&index);
         if self.in_turn.remove(&index) {
@@ -192,6 +193,7 @@ impl DartCard {
 
     fn close_queue(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refusal> {
         self.queues.vacate(index)?;
+        self.waiters.close(index);
         for connection in self.connections.iter_mut().flatten() {
             for queue in [&mut connection.events, &mut connection.exceptions] {
                 *queue = queue.filter(|queue| *queue != index);

@@ -30,8 +30,10 @@ pub(crate) enum Pause {
     Turn,
     /// It waits for pages.
     Pages,
-    /// It waits for a place in a queue, or for answers to leave.
-    Room,
+    /// It waits for places in a queue.
+    Places,
+    /// It waits for answers to leave.
+    Answers,
     /// It has a trap.
     Trap(u32),
 }
@@ -89,12 +91,20 @@ impl DartCard {
             };
             if let Err(pause) = outcome {
                 connection.receiving.waiting.push_front(arrived);
+                // Whatever else a message waits for, it keeps no place in a queue meanwhile.
+                if !matches!(pause, Pause::Places | Pause::Turn) {
+                    self.waiters.leave(index);
+                }
                 match pause {
-                    Pause::Room => drop(self.stuck.insert(index)),
+                    Pause::Places | Pause::Answers => drop(self.stuck.insert(index)),
                     Pause::Turn if !self.busy.contains(&index) => self.busy.push_back(index),
                     _ => {}
                 }
                 return;
+            }
+            // The queue may have room for the next one too.
+            if let Some(next) = self.waiters.leave(index).filter(|next| self.stuck.remove(next)) {
+                self.busy.push_back(next);
             }
             let cells = arrived.cells();
             connection.receiving.wait.clear();
@@ -234,23 +244,39 @@ impl DartCard {
     ) -> Result<(), Pause> {
         let Some(Some(connection)) = self.connections.get(index as usize) else { return Ok(()) };
         if task.opcode.main.is_answered() && !connection.takes_replies(self.options.window) {
-            return Err(Pause::Room);
+            return Err(Pause::Answers);
         }
         if !executed.event {
             return Ok(());
         }
         let Some(queue) = connection.events else { return Ok(()) };
-        self.queue_has_room(ports, queue, 0)
+        self.queue_has_room(ports, index, (queue, 0))
     }
 
-    fn queue_has_room(&mut self, ports: &Ports<'_>, queue: u32, parts: u32) -> Result<(), Pause> {
-        let Some(Some(queue)) = self.queues.get(queue as usize) else { return Ok(()) };
+    /// Checks that a queue has room for a record and `parts` behind it, and that no other connection waits there since earlier.
+    fn queue_has_room(
+        &mut self,
+        ports: &Ports<'_>,
+        index: u32,
+        (number, parts): (u32, u32),
+    ) -> Result<(), Pause> {
+        let Some(Some(queue)) = self.queues.get(number as usize) else { return Ok(()) };
         // A queue whose memory is gone has lost its records by its owner's doing.
-        if queue.has_room(ports.dma, parts).unwrap_or(true) {
+        // Messages of operating systems do not wait, so they have no place among those that do.
+        let is_system = self
+            .connections
+            .get(index as usize)
+            .and_then(Option::as_ref)
+            .is_some_and(|connection| connection.is_system);
+        let is_next = is_system || self.waiters.is_first(number, index);
+        if is_next && queue.has_room(ports.dma, parts).unwrap_or(true) {
             return Ok(());
         }
+        if !is_system {
+            self.waiters.join(number, index);
+        }
         self.count(DartStatistic::QueueWaits);
-        Err(Pause::Room)
+        Err(Pause::Places)
     }
 
     /// Answers, as the question's data says.
@@ -277,7 +303,7 @@ impl DartCard {
         let connection = self.connections.get(index as usize).and_then(Option::as_ref);
         let is_full = connection.is_some_and(|connection| !connection.takes_replies(self.options.window));
         if is_full && !arrived.is_answer {
-            return Err(Pause::Room);
+            return Err(Pause::Answers);
         }
         self.except(ports, index, &arrived.message, DART_RECORD_TRAP + trap)?;
         self.report(ports, index, arrived.message.control.opcode, trap);
@@ -317,7 +343,7 @@ impl DartCard {
         // A queue in which the data never has room gets the record alone, and is told so.
         let (kind, rest, parts) =
             if queue.holds(parts) { (kind, rest, parts) } else { (kind | DART_RECORD_CUT, &[][..], 0) };
-        self.queue_has_room(ports, number, parts)?;
+        self.queue_has_room(ports, index, (number, parts))?;
         self.write_record(ports, Some(number), (index, message), kind, rest);
         Ok(())
     }

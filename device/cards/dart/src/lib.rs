@@ -12,7 +12,7 @@
 //! | the Endpoint Table, translations | 3 | `endpoints`, `tlb` |
 //! | what arrives, and is executed | 2, 3 | `incoming`, `executing`, `memory` |
 //! | the Send Registers, and what leaves | 3 | `outgoing` |
-//! | who is told of what | 1, 2 | `queues` |
+//! | queues of records, connections that wait for places in them | 1, 2 | `queues`, `waiters` |
 //! | registers, and the commands of the operating system | | `driver`, `translations` |
 //! | how it is made | | `model` |
 
@@ -32,6 +32,7 @@ mod packet;
 mod queues;
 mod tlb;
 mod translations;
+mod waiters;
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::time::Duration;
@@ -61,6 +62,7 @@ use self::queues::Queue;
 pub use self::tlb::Policy;
 use self::tlb::Tlb;
 use self::translations::Told;
+use self::waiters::Waiters;
 
 /// What its packets are to the fabric: as its model is numbered.
 const PROTOCOL: u8 = DART_MODEL as u8;
@@ -90,8 +92,9 @@ pub struct DartCard {
     /// Those with messages to execute for which this turn was too short, and what is left of it.
     busy: VecDeque<u32>,
     turn_left: usize,
-    /// Those with a message that waits for a place in a queue, and when they are looked at.
+    /// Connections with a message that waits for places in a queue or for answers to leave, and when they are tried again.
     stuck: BTreeSet<u32>,
+    waiters: Waiters,
     look: Option<Duration>,
     here: Option<Place>,
     options: Options,
@@ -125,6 +128,7 @@ impl DartCard {
             busy: VecDeque::new(),
             turn_left: 0,
             stuck: BTreeSet::new(),
+            waiters: Waiters::default(),
             look: None,
             here: None,
             options,
@@ -159,6 +163,7 @@ impl DartCard {
         }
         // Whether its owner can be told of it in memory or not.
         let _ = connection.break_off(ports.dma, why);
+        self.waiters.leave(index);
         self.count(DartStatistic::Broken);
         self.drop_all(ports, index);
         self.tell(ports, DART_FIFO_LEFT | index);

@@ -1,10 +1,11 @@
 //! What the driver says: registers and commands. A command is carried out whole, or refused and changes nothing.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use hamlyn_abi::family::command::*;
 use hamlyn_abi::shrimp::command::*;
-use hamlyn_abi::shrimp::entry::{SHRIMP_ENTRY_UNLESS_BUSY, ShrimpEntry};
+use hamlyn_abi::shrimp::entry::{SHRIMP_ENTRY_UNLESS_BUSY, ShrimpEntry, ShrimpPageEntry};
 use hamlyn_abi::shrimp::registers::*;
 use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
 use hamlyn_card::card::Card;
@@ -83,6 +84,7 @@ impl ShrimpCard {
         let page = &self.chassis.command;
         match command.opcode {
             SHRIMP_COMMAND_SET_ENTRY => self.set_entry(command.index, page.body(ports.dma)?),
+            SHRIMP_COMMAND_SET_ENTRIES => self.set_entries(ports, command.index),
             SHRIMP_COMMAND_SET_SYSTEM_PAGE => self.set_system_page(command.index, page.body(ports.dma)?),
             SHRIMP_COMMAND_OPEN_ARRIVALS if self.arrivals.is_open() => {
                 Err(Refusal::new(HAMLYN_STATUS_IN_USE, 0_u32, 1_u32))
@@ -99,11 +101,56 @@ impl ShrimpCard {
     }
 
     fn set_entry(&mut self, page: u32, entry: ShrimpEntry) -> Result<(), Refusal> {
-        let unless_busy = entry.flags & SHRIMP_ENTRY_UNLESS_BUSY != 0;
-        let entry = self.nipt.prepare(page, entry)?;
-        if unless_busy && self.engine.is_ended_by(&self.nipt, page.into(), &entry) {
+        let prepared = self.nipt.prepare(page, entry)?;
+        if self.must_wait(page, &entry, &prepared) {
             return Err(Refusal::new(HAMLYN_STATUS_IN_USE, page, 0_u32));
         }
+        self.replace_entry(page, prepared);
+        Ok(())
+    }
+
+    /// Sets several entries, and tells the driver which of them must wait for a transfer.
+    fn set_entries(&mut self, ports: &Ports<'_>, count: u32) -> Result<(), Refusal> {
+        if !(1..=SHRIMP_MAX_ENTRIES).contains(&count) {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, count, SHRIMP_MAX_ENTRIES));
+        }
+        let page = &self.chassis.command;
+        let body: [ShrimpPageEntry; SHRIMP_MAX_ENTRIES as usize] = page.body(ports.dma)?;
+        let entries = self.prepare_entries(&body[..count as usize])?;
+        let skips = entries.iter().enumerate().filter(|(_, (_, prepared))| prepared.is_none());
+        let skipped = skips.fold(0_u64, |bits, (number, _)| bits | 1 << number);
+        // Before any entry is set: a command that fails here changes nothing.
+        page.write_body(ports.dma, skipped)?;
+        for (page, prepared) in entries {
+            if let Some(prepared) = prepared {
+                self.replace_entry(page, prepared);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the entries to set by page, `None` for one that must wait.
+    fn prepare_entries(&self, body: &[ShrimpPageEntry]) -> Result<Vec<(u32, Option<ShrimpEntry>)>, Refusal> {
+        let mut pages = HashSet::new();
+        let prepare = |one: &ShrimpPageEntry| {
+            Refusal::unless_zero(one.reserved.into())?;
+            let prepared = self.nipt.prepare(one.page, one.entry)?;
+            if !pages.insert(one.page) {
+                return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, one.page, 1_u32));
+            }
+            let waits = self.must_wait(one.page, &one.entry, &prepared);
+            Ok((one.page, (!waits).then_some(prepared)))
+        };
+        body.iter().map(prepare).collect()
+    }
+
+    /// Returns whether a page's entry must not be set now, as it would end a transfer.
+    fn must_wait(&self, page: u32, asked: &ShrimpEntry, prepared: &ShrimpEntry) -> bool {
+        asked.flags & SHRIMP_ENTRY_UNLESS_BUSY != 0
+            && self.engine.is_ended_by(&self.nipt, page.into(), prepared)
+    }
+
+    fn replace_entry(&mut self, page: u32, entry: ShrimpEntry) {
         // What was stored before this is sent as it was to be sent then.
         self.outgoing.close();
         let cut = self.engine.cut(&self.nipt, page.into(), &entry);
@@ -112,7 +159,6 @@ impl ShrimpCard {
         if !self.nipt.is_mapped_in(page) {
             self.arrivals.forget(page);
         }
-        Ok(())
     }
 
     fn set_system_page(&mut self, host: u32, body: ShrimpSystemPage) -> Result<(), Refusal> {

@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "records.h"
+#include "hamlyn_records.h"
 
 /* Each host's own, and where its records arrive. */
-static struct hamlyn_records senders[RECORD_HOSTS], receiver;
+static struct hamlyn_records senders[HAMLYN_RECORD_HOSTS], receiver;
 static struct hamlyn_pages pages;
 
 u32 get_random_u32(void)
@@ -26,7 +26,7 @@ u32 get_random_u32(void)
 
 static void *place(u32 host, u32 entry)
 {
-	return (u8 *)pages.page[host] + entry * RECORD_PLACE_SIZE;
+	return (u8 *)pages.page[host] + entry * HAMLYN_RECORD_PLACE_SIZE;
 }
 
 static void put(u32 host, u32 entry, u32 reason, u32 part)
@@ -57,7 +57,7 @@ int main(void)
 	u32 host, entry = 0, reason;
 	char verb[16], line[80];
 
-	for (host = 0; host < RECORD_HOSTS; host++) {
+	for (host = 0; host < HAMLYN_RECORD_HOSTS; host++) {
 		pages.page[host] = calloc(1, HAMLYN_PAGE_SIZE);
 		hamlyn_records_begin(&senders[host], &pages);
 	}

@@ -10,7 +10,7 @@ use crate::memory::text;
 use crate::ticket::print;
 
 /// Bytes of a handle.
-pub const SHRIMP_HANDLE_SIZE: usize = 32;
+pub const SHRIMP_HANDLE_SIZE: usize = 72;
 
 /// What names a receive buffer to those who may map theirs to it. It may be copied, handed on as text, or passed when a connection
 /// begins. Who has it, and is on a host that the owner allows, may store there. The bytes carry a checksum, which is checked when a
@@ -32,8 +32,10 @@ pub struct shrimp_handle_info {
     pub host: u32,
     /// Its number there.
     pub number: u32,
+    /// Offset of its first byte in that byte's page: a byte arrives at the offset that it was stored at.
+    pub place: u32,
     /// For what may come: zeros.
-    pub reserved: [u32; 4],
+    pub reserved: [u32; 3],
 }
 
 impl shrimp_handle {
@@ -46,7 +48,7 @@ impl shrimp_handle {
     }
 }
 
-/// Reads a handle's text, "shrimp1:" and digits.
+/// Reads a handle's text, "shrimp2:" and digits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_handle_parse(
     text: *const c_char,
@@ -77,8 +79,8 @@ pub unsafe extern "C" fn shrimp_handle_get_info(
 ) -> c_int {
     call(|| {
         let to = given(info, "info")?;
-        let Handle { node, export, length, .. } = given(handle, "handle")?.read()?;
-        store(to, shrimp_handle_info { length, host: node, number: export, reserved: [0; 4] })
+        let Handle { node, export, length, place, .. } = given(handle, "handle")?.read()?;
+        store(to, shrimp_handle_info { length, host: node, number: export, place, reserved: [0; 3] })
     })
 }
 
@@ -97,17 +99,22 @@ mod tests {
         let place = text.as_mut_ptr();
         // SAFETY: the text has so many bytes, or more.
         let print = |size| unsafe { shrimp_handle_print(Some(&handle), place, size) };
-        assert_eq!((print(72), print(73)), (-libc::EINVAL, 0));
-        assert_eq!(text[73], 0x7f as c_char);
+        assert_eq!((print(80), print(81)), (-libc::EINVAL, 0));
+        assert_eq!(text[81], 0x7f as c_char);
         let mut read = MaybeUninit::new(shrimp_handle { bytes: [0; SHRIMP_HANDLE_SIZE] });
         // SAFETY: each text ends with a zero, or is null.
         let mut parse = |text: *const c_char| unsafe { shrimp_handle_parse(text, Some(&mut read)) };
         assert_eq!(parse(text.as_ptr()), 0);
-        assert_eq!((parse(c"shrimp1:".as_ptr()), parse(null())), (-libc::EINVAL, -libc::EINVAL));
+        assert_eq!((parse(c"shrimp2:".as_ptr()), parse(null())), (-libc::EINVAL, -libc::EINVAL));
         // SAFETY: it was made with a value.
         let mut read = unsafe { read.assume_init() };
-        let mut info =
-            MaybeUninit::new(shrimp_handle_info { length: 0, host: 0, number: 0, reserved: [0; 4] });
+        let mut info = MaybeUninit::new(shrimp_handle_info {
+            length: 0,
+            host: 0,
+            number: 0,
+            place: 9,
+            reserved: [0; 3],
+        });
         // SAFETY: both are there.
         let mut ask =
             |handle: &shrimp_handle| unsafe { shrimp_handle_get_info(Some(handle), Some(&mut info)) };
@@ -116,6 +123,6 @@ mod tests {
         assert_eq!(ask(&read), -libc::EINVAL, "a changed handle is refused");
         // SAFETY: it was made with a value.
         let info = unsafe { info.assume_init() };
-        assert_eq!((info.host, info.number, info.length), (3, 7, 5000));
+        assert_eq!((info.host, info.number, info.length, info.place), (3, 7, 5000, 0));
     }
 }

@@ -3,13 +3,13 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use hamlyn::shrimp::{MappingState, Mode, SendBuffer, Shared};
+use hamlyn::shrimp::{MappingState, Mode, OwnMemory, SendBuffer, Shared};
 
 use super::card::shrimp_card;
 use super::handle::shrimp_handle;
 use super::receive_buffer::shrimp_receive_buffer;
 use crate::call::{Failure, at_once, call, free, given, store, timeout};
-use crate::memory::{bytes, bytes_mut};
+use crate::memory::{bytes, bytes_mut, lent};
 
 /// Automatic update, single-write: each store is sent at once, as a packet of its own.
 pub const SHRIMP_MODE_SINGLE: u32 = 1;
@@ -83,10 +83,36 @@ pub unsafe extern "C" fn shrimp_map(
     })
 }
 
+/// Makes a send buffer of `length` bytes of the program's own memory, and maps it to those bytes of a receive buffer that begin at
+/// `offset`. Its bytes stay as they are, and are not sent before they are stored again: by shrimp_store, shrimp_write, or where
+/// shrimp_get_memory says. The memory stays where it is until the buffer is destroyed, and nothing else stores to it meanwhile.
+///
+/// The memory begins at the same byte of a page as what it is mapped to (shrimp_handle_info's `place`, and `offset`). Only these bytes
+/// are mapped, so two send buffers, each to its own destination, may share a page where they touch. Memory that begins inside a page
+/// begins at a multiple of 4 and reaches that page's end. If not: -EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shrimp_map_memory(
+    card: Option<&shrimp_card>,
+    memory: *mut c_void,
+    length: usize,
+    handle: Option<&shrimp_handle>,
+    offset: u64,
+    mode: u32,
+    buffer: Option<&mut MaybeUninit<Box<shrimp_send_buffer>>>,
+) -> c_int {
+    call(|| {
+        let to = given(buffer, "buffer")?;
+        let (card, handle) = (given(card, "card")?, given(handle, "handle")?.read()?);
+        let memory = OwnMemory::over_mapping(given(lent(memory, length)?, "memory")?);
+        let buffer = card.0.map_own(&memory, 0..length, &handle, offset, mode_of(mode)?)?;
+        store(to, Box::new(shrimp_send_buffer(Kind::Mapped(buffer))))
+    })
+}
+
 /// Shares memory with a process of another host: a receive buffer of this process' own is mapped to the other's, of the same length, and
 /// the other does the same. What either stores is stored in both. Let each word have one writer: there is no order between the stores of
-/// the two, and algorithms for one memory, as Dekker's and Peterson's, exclude nobody here. The receive buffer is gone, even if this fails: its memory is the send
-/// buffer's now.
+/// the two, and algorithms for one memory, as Dekker's and Peterson's, exclude nobody here.
+/// The receive buffer is gone, even if this fails: its memory is the send buffer's now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_share(
     card: Option<&shrimp_card>,
@@ -103,7 +129,8 @@ pub unsafe extern "C" fn shrimp_share(
     })
 }
 
-/// Lets a send buffer go, with its memory: what was stored is sent, and nothing after it. NULL is nothing.
+/// Lets a send buffer go: what was stored is sent, and nothing after it. Its memory is gone, if it is not the program's own. NULL is
+/// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_send_buffer_destroy(buffer: Option<Box<shrimp_send_buffer>>) {
     free(buffer);

@@ -117,6 +117,15 @@ impl<M: Model> Node<M> {
         Ok(Arc::new(mapping))
     }
 
+    /// Maps parts at offsets that the driver gave out, an offset and a length each, one behind the other.
+    ///
+    /// # Errors
+    /// [`Error::System`] with what was to be mapped.
+    pub fn map_parts(&self, what: &str, parts: &[(u64, usize)], access: Access) -> Result<Arc<Mapping>> {
+        let mapping = self.device.map_parts(parts, access).map_err(self.error(format!("map the {what}")))?;
+        Ok(Arc::new(mapping))
+    }
+
     /// What is polled for whatever was armed.
     pub fn file(&self) -> QueueFile<'_> {
         QueueFile::Borrowed(self.device.as_fd())

@@ -29,13 +29,14 @@ impl End {
     /// Of the two buffers. Who waits longer than `timeout` for the other end is told so; `None` waits for as long as that is there.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the buffer is mapped for deliberate update, or does not begin where a page does.
+    /// [`Error::Invalid`] if the buffer is mapped for deliberate update, or one of the two does not begin where a page and its memory
+    /// do.
     pub fn new(own: ReceiveBuffer, out: SendBuffer, timeout: Option<Duration>) -> Result<Self> {
         if out.mode() == Mode::Deliberate {
             return Err(Error::Invalid("an end's stores travel by themselves: map it for automatic update"));
         }
-        if out.outlet().place() != 0 {
-            return Err(Error::Invalid("an end's buffer begins where a page of the receive buffer does"));
+        if !out.outlet().begins_with_page() || own.span().place() != 0 || own.span().start() != 0 {
+            return Err(Error::Invalid("an end's buffers begin where a page and their memory do"));
         }
         Ok(Self { out, own, timeout })
     }
@@ -51,9 +52,9 @@ impl End {
     /// What primitives load from and store to. What they store is not known to the buffer, so nobody else may use that.
     pub(super) fn ways(&self) -> Ways<'_> {
         Ways {
-            own: self.own.memory().mapping(),
+            own: self.own.span().mapping(),
             own_length: self.own.len(),
-            out: self.out.outlet().stored_to(),
+            out: self.out.outlet().stored_to().mapping,
             out_length: self.out.len(),
             idle: self,
         }

@@ -38,8 +38,10 @@ impl<'a> Sender<'a> {
         if buffer.mode() != Mode::Deliberate {
             return Err(Error::Invalid("blocks are sent of a buffer that is mapped for deliberate update"));
         }
-        if buffer.outlet().place() != 0 {
-            return Err(Error::Invalid("blocks are sent of a buffer that begins where a page does"));
+        if !buffer.outlet().begins_with_page() {
+            return Err(Error::Invalid(
+                "blocks are sent of a buffer that begins where a page and its memory do",
+            ));
         }
         let commands = commands(buffer.outlet())?;
         Ok(Self { buffer, commands, last: &buffer.outlet().commands.words(0, 1)[0] })

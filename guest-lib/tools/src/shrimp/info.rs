@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use hamlyn::shrimp::MAX_BUFFER;
 use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
-use hamlyn_abi::shrimp::uapi::{SHRIMP_MAX_BUFFER, SHRIMP_MAX_OBJECTS, ShrimpQuery};
+use hamlyn_abi::shrimp::uapi::{SHRIMP_MAX_OBJECTS, ShrimpQuery};
 use serde_json::Value;
 
 use crate::Outcome;
@@ -26,7 +27,7 @@ pub(crate) fn facts(name: &str) -> Outcome<Facts> {
     facts.limits = vec![
         ("max_exports", objects, ""),
         ("max_mappings", SHRIMP_MAX_OBJECTS.into(), ""),
-        ("max_buffer", SHRIMP_MAX_BUFFER.into(), " bytes"),
+        ("max_buffer", MAX_BUFFER.into(), " bytes"),
     ];
     Ok(facts)
 }

@@ -451,8 +451,34 @@ impl Case<'_> {
         Ok(self.pages(end, &access).iter().any(|(_, page)| misses.contains(&(*page, access.writes))))
     }
 
-    /// Whether the next message of a connection finds no room for what it makes, or has found none when it was looked at.
+    /// Whether the next message of a connection finds no room, or waits behind another one that finds none in the same queue.
     fn is_full(&self, trial: &Trial, index: u32) -> bool {
+        let queues = |index| self.ledger.ends.get(&index).map(|end| [end.events, end.exceptions]);
+        let shares = |other: u32| {
+            let (own, others) = (queues(index), queues(other));
+            own.into_iter()
+                .flatten()
+                .flatten()
+                .any(|queue| others.is_some_and(|all| all.contains(&Some(queue))))
+        };
+        let mut others = self.ledger.ends.keys().filter(|other| **other != index && shares(**other));
+        self.finds_no_room(trial, index)
+            || self.tells(trial, index) && others.any(|other| self.finds_no_room(trial, *other))
+    }
+
+    /// Whether the next message of a connection makes a record.
+    fn tells(&self, trial: &Trial, index: u32) -> bool {
+        let Some((end, arrived)) = self.front(trial, index) else { return false };
+        match outcome(end, &self.ledger.program, arrived, &trial.registers[end.window.clone()]) {
+            Outcome::Exception | Outcome::Trap(_) => true,
+            Outcome::Made(made) => {
+                made.event || made.access.as_ref().is_some_and(|access| self.is_refused(end, access))
+            }
+        }
+    }
+
+    /// Whether the next message of a connection finds no room for what it makes, or has found none when it was looked at.
+    fn finds_no_room(&self, trial: &Trial, index: u32) -> bool {
         let Some((end, arrived)) = self.front(trial, index) else { return false };
         if end.was_full && !trial.done.contains_key(&index) {
             return true;

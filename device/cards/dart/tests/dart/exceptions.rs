@@ -1,6 +1,6 @@
 //! Exceptions reach the host with all that its software needs to carry the operation out (section 3).
 
-use hamlyn_abi::dart::command::DART_NO_QUEUE;
+use hamlyn_abi::dart::command::{DART_COMMAND_BREAK, DART_NO_QUEUE, DartBreak};
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::*;
 use hamlyn_abi::dart::fifo::DART_FIFO_ARRIVED;
@@ -67,6 +67,41 @@ fn exception_without_room_waits_and_comes_whole() {
         assert_eq!((other.counter("traps_bounds"), other.counter("records")), (count, count));
     }
     assert_eq!(other.take_exceptions(queue, 64).iter().map(data_of).collect::<Vec<_>>(), [pattern(2000)]);
+}
+
+/// As `excepting`, with a queue of 64 records and a second connection to it. Sends exceptions of these connections and lengths.
+fn two_except(sent: &[(u32, u64)]) -> (Host, u64) {
+    let (mut one, mut other, queue) = excepting(64);
+    one.connection(2, 1, END);
+    other.connection(2, 0, End { registers: (20, 2), queues: [DART_NO_QUEUE, 1], ..END });
+    for (connection, length) in sent {
+        one.send(*connection, control(UNKNOWN, 0), 0, *length);
+        exchange(&mut one, &mut other);
+    }
+    (other, queue)
+}
+
+fn take_two(other: &mut Host, queue: u64) -> Vec<(u32, u32)> {
+    let taken = other.take_exceptions(queue, 64);
+    other.wait(1);
+    while other.go_on() {}
+    taken.iter().map(|(record, _)| (record.connection, record.length)).collect()
+}
+
+#[test]
+fn short_exceptions_do_not_overtake_a_long_one() {
+    // The second needs 34 places and 30 are free.
+    let (mut other, queue) = two_except(&[(1, 2000), (1, 2000), (2, 0), (2, 0), (1, 0), (2, 0)]);
+    assert_eq!(take_two(&mut other, queue), [(1, 2000)]);
+    assert_eq!(take_two(&mut other, queue), [(1, 2000), (2, 0), (1, 0), (2, 0), (2, 0)]);
+}
+
+#[test]
+fn connection_that_breaks_gives_up_its_place() {
+    let (mut other, queue) = two_except(&[(1, 2000), (1, 2000), (2, 0)]);
+    other.run(DART_COMMAND_BREAK, 1, &DartBreak { why: DART_BROKEN_GONE, reserved: 0 }).unwrap();
+    other.wait(1);
+    assert_eq!(take_two(&mut other, queue), [(1, 2000), (2, 0)]);
 }
 
 #[test]

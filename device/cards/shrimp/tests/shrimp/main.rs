@@ -3,6 +3,7 @@
 mod arriving;
 mod automatic;
 mod deliberate;
+mod entries;
 mod flow;
 mod properties;
 mod refusals;

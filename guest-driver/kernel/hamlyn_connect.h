@@ -2,7 +2,7 @@
 /*
  * Operating system to operating system (sections 6.3 and 6.4 of the paper), from the bottom up:
  *
- *   transport.h    how messages get from one to the other: each card has its own way
+ *   hamlyn_transport.h  how messages get from one to the other: each card has its own way
  *   system.c       this operating system, as others see it through one card
  *   peer.c         a remote operating system: messages to it and from it, each once and in order,
  *                  whether it lives, and whether it is still the same
@@ -25,7 +25,7 @@
  *   kzalloc and kfree, wait queues that are woken, work and delayed work on system_highpri_wq,
  *   jiffies, get_random_u32, bit operations, module_param, array_index_nospec;
  *
- * and of this module share.h, and the tracepoint of connections.
+ * and of this module hamlyn_share.h, and the tracepoint of connections.
  */
 #ifndef _HAMLYN_CONNECT_H
 #define _HAMLYN_CONNECT_H
@@ -41,12 +41,12 @@
 #include <linux/xarray.h>
 
 #include "hamlyn_family_uapi.h"
-#include "share.h"
-#include "system.h"
-#include "transport.h"
-#include "wire.h"
+#include "hamlyn_share.h"
+#include "hamlyn_system.h"
+#include "hamlyn_transport.h"
+#include "hamlyn_wire.h"
 
-#define PEER_PLACES HAMLYN_WELL_KNOWN_PLACES
+#define HAMLYN_PEER_PLACES HAMLYN_WELL_KNOWN_PLACES
 
 struct hamlyn_connection;
 struct hamlyn_express;

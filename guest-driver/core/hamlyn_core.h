@@ -13,10 +13,10 @@
  * The watch over all connections of the host needs that mutex, so it is held for a bounded time:
  * work for several objects, and pinning and mapping of memory, are done without it or object by
  * object. What remains grows with one object: closing an export or a mapping of a SHRIMP card takes
- * up to 1,024 commands, taking an object's mappings away up to HAMLYN_MAP_STRIDE of page table for
- * each of 16 mappings, and taking pages of express memory a scan of one part's table. A user's
- * threads come to the mutex one at a time, through the gate of the user's share (share.c): a thread
- * waits for at most as many others as there are users.
+ * up to 23 commands, for 1,024 pages, taking an object's mappings away up to HAMLYN_MAP_STRIDE of
+ * page table for each of 16 mappings, and taking pages of express memory a scan of one part's
+ * table. A user's threads come to the mutex one at a time, through the gate of the user's share
+ * (share.c): a thread waits for at most as many others as there are users.
  *
  * Memory that the card may write goes back in two steps. First, with the lock held, the card
  * confirms that it has closed the object (or DMA as a whole has been stopped); only then, and
@@ -48,9 +48,9 @@
 
 #include "hamlyn_family.h"
 #include "hamlyn_family_uapi.h"
-#include "share.h"
-#include "system.h"
-#include "wire.h"
+#include "hamlyn_share.h"
+#include "hamlyn_system.h"
+#include "hamlyn_wire.h"
 
 #ifdef __BIG_ENDIAN
 #error "the card's structures are little-endian"
@@ -58,7 +58,7 @@
 
 #define HAMLYN_NAME "hamlyn"
 /* Of vectors: before it is the link's. */
-#define FIRST_VECTOR (HAMLYN_VECTOR_LINK + 1)
+#define HAMLYN_FIRST_VECTOR (HAMLYN_VECTOR_LINK + 1)
 /* Page of the card's area descriptions; the kernel's own must be the same. */
 #define HAMLYN_PAGE_SIZE 4096
 static_assert(PAGE_SIZE == HAMLYN_PAGE_SIZE);
@@ -76,7 +76,7 @@ struct hamlyn_express_memory;
 struct hamlyn_file;
 
 /* So many kinds of objects a card may have. */
-#define CARD_KINDS 4
+#define HAMLYN_CARD_KINDS 4
 
 struct card_kind;
 
@@ -136,7 +136,8 @@ struct card_kind {
 
 /**
  * struct card_call - ioctl of a card
- * @code: the request code, which has the size of the argument
+ * @code: the request code, which has the size of the driver's own argument; that of a caller may
+ *	have another size
  * @answers: the argument is copied back to the caller
  * @run: does what is asked for; the argument has been copied in
  * @undo: takes back what @run made, if the answer cannot be copied to the caller
@@ -149,10 +150,10 @@ struct card_call {
 };
 
 /* The longest argument of an ioctl. */
-#define CARD_ARGUMENT_SIZE sizeof(struct hamlyn_statistics)
+#define HAMLYN_ARGUMENT_SIZE sizeof(struct hamlyn_statistics)
 
 /**
- * struct card_ops - what a card's folder provides to the core; cards.h lists all of them
+ * struct card_ops - what a card's folder provides to the core; hamlyn_cards.h lists all of them
  * @model: HAMLYN_MODEL_* of the card
  * @name: name of the class, and of the nodes in /dev without their number
  * @abi_version: version of the card's contract
@@ -347,7 +348,7 @@ struct hamlyn_file {
 	/* What mappings of a closed object's part of the card show. */
 	struct page *spent;
 	/* By kind. */
-	struct list_head objects[CARD_KINDS];
+	struct list_head objects[HAMLYN_CARD_KINDS];
 	/* Those that can be mapped, by their offsets: a program may have thousands. */
 	struct rb_root mappable;
 	/* For poll: there is something for one of the objects. */
@@ -439,7 +440,7 @@ struct hamlyn_fifo {
 /* What has been closed, by kind, to be released once the card's lock is not held any more. */
 struct hamlyn_closed {
 	const struct card_ops *ops;
-	struct list_head objects[CARD_KINDS];
+	struct list_head objects[HAMLYN_CARD_KINDS];
 };
 
 /* Room between two objects' offsets of mmap(2): none is larger. */
@@ -500,6 +501,17 @@ void hamlyn_object_put(struct card_object *object);
 void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card);
 bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed);
 void hamlyn_closed_release(struct hamlyn_closed *closed);
+
+/* Whether a caller's code is that of a call, whatever the size of its argument. */
+static inline bool hamlyn_is_call(unsigned int code, unsigned int own)
+{
+	return !((code ^ own) & ~IOCSIZE_MASK);
+}
+
+int hamlyn_argument_get(void *argument, unsigned int own, const void __user *user,
+			unsigned int code);
+int hamlyn_argument_put(void __user *user, unsigned int code, const void *argument,
+			unsigned int own);
 
 /* Whether the file's objects are there; with the card's lock held. */
 static inline bool hamlyn_file_live(const struct hamlyn_file *file)

@@ -10,12 +10,12 @@
 
 #include <linux/container_of.h>
 
-#include "transport.h"
-#include "wire.h"
+#include "hamlyn_transport.h"
+#include "hamlyn_wire.h"
 
-#define RECORD_HOSTS HAMLYN_WELL_KNOWN_SLOTS
-#define RECORD_PLACES (2 * HAMLYN_WELL_KNOWN_PLACES)
-#define RECORD_PLACE_SIZE HAMLYN_WELL_KNOWN_PLACE_SIZE
+#define HAMLYN_RECORD_HOSTS HAMLYN_WELL_KNOWN_SLOTS
+#define HAMLYN_RECORD_PLACES (2 * HAMLYN_WELL_KNOWN_PLACES)
+#define HAMLYN_RECORD_PLACE_SIZE HAMLYN_WELL_KNOWN_PLACE_SIZE
 
 struct hamlyn_pages;
 
@@ -26,13 +26,13 @@ struct hamlyn_records {
 	const struct hamlyn_pages *in;
 	/* The last record's number, of ours and of those that were looked at. */
 	u32 serial;
-	u32 seen[RECORD_HOSTS][RECORD_PLACES];
+	u32 seen[HAMLYN_RECORD_HOSTS][HAMLYN_RECORD_PLACES];
 	/* Hosts whose pages are to be looked at, and whose turn it is. */
 	u64 news;
 	u32 turn;
 	/* What was taken: it stays until its place is opened again. */
-	u8 locked[RECORD_HOSTS];
-	struct hamlyn_record record[RECORD_HOSTS][RECORD_PLACES];
+	u8 locked[HAMLYN_RECORD_HOSTS];
+	struct hamlyn_record record[HAMLYN_RECORD_HOSTS][HAMLYN_RECORD_PLACES];
 };
 
 static inline struct hamlyn_records *hamlyn_records_of(struct peer_transport *transport)

@@ -12,7 +12,7 @@
 #include "hamlyn_card.h"
 #include "shrimp_card.h"
 
-#define CARDS(CARD) \
+#define HAMLYN_CARDS(CARD) \
 	CARD(HAMLYN_PCI_DEVICE, hamlyn_card_ops) \
 	CARD(SHRIMP_PCI_DEVICE, shrimp_card_ops) \
 	CARD(CLAN_PCI_DEVICE, clan_card_ops) \
@@ -20,7 +20,7 @@
 	CARD(ECHO_PCI_DEVICE, echo_card_ops)
 
 struct card_ops;
-#define CARD_DECLARATION(device, operations) extern const struct card_ops operations;
-CARDS(CARD_DECLARATION)
+#define HAMLYN_CARD_DECLARATION(device, operations) extern const struct card_ops operations;
+HAMLYN_CARDS(HAMLYN_CARD_DECLARATION)
 
 #endif /* _HAMLYN_CARDS_H */

@@ -8,8 +8,8 @@
 #ifndef _HAMLYN_CORE_EXPRESS_H
 #define _HAMLYN_CORE_EXPRESS_H
 
-#include "core.h"
-#include "express.h"
+#include "hamlyn_core.h"
+#include "hamlyn_express.h"
 
 /* A part: on the bus, and as the kernel sees it. */
 struct express_place {

@@ -13,7 +13,7 @@
 #include <linux/types.h>
 
 #include "hamlyn_family_uapi.h"
-#include "wire.h"
+#include "hamlyn_wire.h"
 
 struct hamlyn_express;
 struct hamlyn_peer;

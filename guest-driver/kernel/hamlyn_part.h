@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-#include "wire.h"
+#include "hamlyn_wire.h"
 
 struct express_part {
 	/* Which memory; 0: there is none, and all is 0. */

@@ -8,9 +8,9 @@
 
 #include <linux/xarray.h>
 
-#include "connect.h"
-#include "express.h"
-#include "part.h"
+#include "hamlyn_connect.h"
+#include "hamlyn_express.h"
+#include "hamlyn_part.h"
 
 struct express_host {
 	struct express_part part;

@@ -1,0 +1,158 @@
+//! What the driver has mapped for a send buffer: a mapping for each export that the buffer leads to.
+
+use std::sync::Arc;
+
+use hamlyn_abi::shrimp::uapi::*;
+use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_sys::{Access, Mapping};
+use rustix::io::Errno;
+
+use super::card::Shrimp;
+use super::handle::Handle;
+use super::mapping_error::{errno, explain};
+use super::own_memory::Span;
+use super::pieces::Piece;
+use super::receive_buffer::refused;
+use crate::core::device::Node;
+use crate::core::place::PAGE;
+use crate::error::Result;
+
+/// The mappings, which end when this is dropped.
+#[derive(Debug)]
+pub(super) struct Mappings {
+    node: Arc<Node<Shrimp>>,
+    made: Vec<ShrimpMap>,
+    /// Bytes of the pages that each touches.
+    sizes: Vec<usize>,
+}
+
+impl Mappings {
+    /// Maps memory to the bytes of a receive buffer from `offset` on, which it has, in this `SHRIMP_MODE_*`.
+    pub(super) fn make(
+        node: &Arc<Node<Shrimp>>,
+        memory: &Span,
+        handle: &Handle,
+        offset: u64,
+        mode: u32,
+    ) -> Result<Self> {
+        let mut mappings = Self { node: node.clone(), made: Vec::new(), sizes: Vec::new() };
+        let mut flags = SHRIMP_MAP_WITHDRAWABLE;
+        for argument in arguments(memory, handle, offset, mode) {
+            let mut made = ShrimpMap { mode: mode | flags, ..argument };
+            let mut asked = mappings.ask(memory, &mut made);
+            let is_first = mappings.made.is_empty();
+            if is_first && matches!(&asked, Err(error) if errno(error) == Some(Errno::INVAL)) {
+                // A driver of before keeps the other host's pages where they are.
+                flags = 0;
+                made.mode = mode;
+                asked = mappings.ask(memory, &mut made);
+            }
+            asked?;
+            let place = made.address as usize % PAGE;
+            mappings.sizes.push((place + made.length as usize).next_multiple_of(PAGE));
+            mappings.made.push(made);
+        }
+        Ok(mappings)
+    }
+
+    fn ask(&self, memory: &Span, made: &mut ShrimpMap) -> Result<()> {
+        let (node, export, end) = (made.node, made.export, made.offset + made.length);
+        let action = format!("map {} bytes to export {export} of host {node}", made.length);
+        let asked =
+            self.node.create::<SHRIMP_IOC_MAP, _>(&action, SHRIMP_SHARE_MAPPINGS, made, &[memory.memory()]);
+        asked.map_err(|error| refused(&self.node, made.length, action, explain(node, export, end, error)))
+    }
+
+    pub(super) fn commands(&self) -> Result<Arc<Mapping>> {
+        self.map("command pages", |made| made.commands_offset)
+    }
+
+    pub(super) fn window(&self) -> Result<Arc<Mapping>> {
+        self.map("window pages", |made| made.window_offset)
+    }
+
+    /// The memory's pages again, if the driver can take them away for a while.
+    pub(super) fn seen(&self) -> Result<Option<Arc<Mapping>>> {
+        if self.made.iter().any(|made| made.mode & SHRIMP_MAP_WITHDRAWABLE == 0) {
+            return Ok(None);
+        }
+        self.map("a mapping's memory", |made| made.commands_offset + SHRIMP_MEMORY_OFFSET).map(Some)
+    }
+
+    /// The pages that each of the mappings has at an offset, one behind the other.
+    fn map(&self, what: &str, offset: impl Fn(&ShrimpMap) -> u64) -> Result<Arc<Mapping>> {
+        let parts: Vec<_> = self.made.iter().map(offset).zip(self.sizes.iter().copied()).collect();
+        self.node.map_parts(what, &parts, Access::ReadWrite)
+    }
+
+    /// `SHRIMP_STATE_*` of the buffer: that of the first mapping that leads nowhere, if there is one; and its export.
+    pub(super) fn state(&self) -> Result<(u32, u32)> {
+        let mut found = (SHRIMP_STATE_MAPPED, 0);
+        for made in &self.made {
+            let mut state = ShrimpState { mapping: made.mapping, ..ShrimpState::default() };
+            self.node.call::<SHRIMP_IOC_STATE, _>("ask how a mapping stands", &mut state, &[])?;
+            found = (state.state, made.export);
+            if state.state != SHRIMP_STATE_MAPPED {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Drop for Mappings {
+    fn drop(&mut self) {
+        for made in &self.made {
+            let mut object = HamlynObject { index: made.mapping, ..HamlynObject::default() };
+            // If it fails the card has gone, and the mapping with it.
+            let _ = self.node.call::<SHRIMP_IOC_UNMAP, _>("end a mapping", &mut object, &[]);
+        }
+    }
+}
+
+/// What to ask the driver for, export by export.
+fn arguments(memory: &Span, handle: &Handle, offset: u64, mode: u32) -> impl Iterator<Item = ShrimpMap> {
+    let (node, mut address) = (handle.node, memory.card_address());
+    handle.pieces(offset, memory.len() as u64).map(move |Piece { export, key, offset, length }| {
+        let argument = ShrimpMap { address, length, key, offset, node, export, mode, ..ShrimpMap::default() };
+        address += length;
+        argument
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use hamlyn_abi::shrimp::entry::SHRIMP_MODE_SINGLE;
+
+    use super::super::own_memory::OwnMemory;
+    use super::*;
+    use crate::core::lend::Pages;
+
+    fn asked(own: &OwnMemory, range: std::ops::Range<usize>, handle: &Handle, offset: u64) -> Vec<[u64; 4]> {
+        let span = own.span(range).unwrap();
+        let each = arguments(&span, handle, offset, SHRIMP_MODE_SINGLE);
+        each.map(|map| [map.address - own.address(), map.length, map.export.into(), map.offset]).collect()
+    }
+
+    #[test]
+    fn two_owners_of_a_page_ask_for_their_parts_alone() {
+        let own = OwnMemory::new(Pages::new(2 * PAGE)).unwrap();
+        let (one, other) = (Handle::new(1, 5, 50, 8192), Handle::new(2, 6, 60, 8192));
+        assert_eq!(asked(&own, 0..5000, &one, 0), [[0, 5000, 5, 0]]);
+        assert_eq!(asked(&own, 5000..8192, &other, 904), [[5000, 3192, 6, 904]]);
+    }
+
+    #[test]
+    fn more_than_4_mib_are_several_mappings() {
+        const MIB: usize = 1 << 20;
+        let own = OwnMemory::new(Pages::new(11 * MIB)).unwrap();
+        let exports = [(5, 50), (6, 60), (7, 70)].into_iter();
+        let handle = Handle::of_exports(1, 100, 10 * MIB as u64, exports);
+        let limit = SHRIMP_MAX_BUFFER;
+        let rest = 10 * MIB as u64 - (limit - 100) - limit;
+        assert_eq!(
+            asked(&own, 100..100 + 10 * MIB, &handle, 0),
+            [[100, limit - 100, 5, 0], [limit, limit, 6, 0], [2 * limit, rest, 7, 0]]
+        );
+    }
+}
