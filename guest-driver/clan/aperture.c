@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Apertures (section 3.2): memory of processes here that others reach by host, number and key. Who
- * has these may; the driver makes keys that nobody guesses. A group's is what its members agree on.
+ * Apertures (section 3.2): memory of processes here that others reach by host, number and key. A
+ * process with all three has access; the driver draws keys at random. The members of a group agree
+ * on the group's key.
  */
 #include <linux/random.h>
 

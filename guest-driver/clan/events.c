@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Event queues (section 3.5): a ring of records that the card writes and the owner takes without a
- * call. The driver looks at it only for who sleeps, and believes nothing of what is there: it is
- * the owner's memory, too.
+ * call. The driver reads it only for a sleeping process, and checks every value: it is the owner's
+ * memory, too.
  */
 #include "clan.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * An endpoint's peer, and what that is told when the endpoint ends. If there is no room to say it
- * now it is said later; until then nobody else gets the port, or the peer could take him for the
- * one who left.
+ * An endpoint's peer, and the message that it gets when the endpoint ends. Without room for that
+ * message, the driver sends it later. The port stays taken until then, or the peer could mistake a
+ * new endpoint for the old one.
  */
 #include "clan.h"
 

@@ -136,10 +136,7 @@ static void askers_answered(struct hamlyn_file *file, const struct clan_send *se
 	}
 }
 
-/*
- * The endpoint is closed: whoever asked it for a connection, and has no answer, must not wait for
- * one.
- */
+/* The endpoint is closed: refuses the requests for a connection that it has not answered. */
 void clan_refuse_askers(struct clan_endpoint_object *endpoint)
 {
 	struct hamlyn_card *card = endpoint->object.file->card;
@@ -241,8 +238,8 @@ static void message_undelivered(struct hamlyn_card *card, u32 host, const struct
 }
 
 /*
- * Somebody's peer is no more. One who has not said yet who his peer is, but has spoken to that
- * host, is told as well: he may be about to.
+ * An endpoint's peer is gone. Endpoints without a peer that have sent messages to that host are
+ * told as well: their request may be under way.
  */
 static void message_gone(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire)
 {
@@ -298,9 +295,9 @@ static void endpoint_lost(struct clan_endpoint_object *endpoint, u32 host)
 }
 
 /*
- * The host is lost, and nobody knows whether the message has arrived: whoever sent it must not wait
- * for an answer. A request for a connection comes back as from a peer that is gone, not as from a
- * port that nobody has.
+ * The host is lost, so it is unknown whether the message arrived, and its sender must not wait for
+ * an answer. A request for a connection fails as if the peer were gone, not as if the port were
+ * free.
  */
 void clan_dropped(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
 		  const u8 *data)

@@ -214,18 +214,27 @@ void hamlyn_mappings_wait(struct hamlyn_card *card)
 }
 
 /*
- * Lets the card reach a page. It must be coherent whichever way the data goes, because card and
- * process use it at the same time: a send buffer is filled after it has been mapped.
+ * A page is never synchronized: it must be coherent whichever way the data goes, because card and
+ * process use it at the same time (a send buffer is filled after it has been mapped), and the same
+ * page may be in several objects.
  */
+#define PAGE_ATTRS DMA_ATTR_SKIP_CPU_SYNC
+
+static void pages_unmap_one(struct device *dev, dma_addr_t dma, enum dma_data_direction direction)
+{
+	dma_unmap_page_attrs(dev, dma, HAMLYN_PAGE_SIZE, direction, PAGE_ATTRS);
+}
+
+/* Lets the card reach a page. */
 static int pages_map_one(struct device *dev, struct page *page, enum dma_data_direction direction,
 			 dma_addr_t *dma)
 {
-	*dma = dma_map_page(dev, page, 0, HAMLYN_PAGE_SIZE, direction);
+	*dma = dma_map_page_attrs(dev, page, 0, HAMLYN_PAGE_SIZE, direction, PAGE_ATTRS);
 	if (dma_mapping_error(dev, *dma))
 		return -ENOMEM;
-	/* Bounce buffers, for one, are not. */
+	/* Bounce buffers, for one, are not coherent. */
 	if (dma_need_sync(dev, *dma)) {
-		dma_unmap_page(dev, *dma, HAMLYN_PAGE_SIZE, direction);
+		pages_unmap_one(dev, *dma, direction);
 		dev_err_ratelimited(dev, "memory is not coherent with the card on this machine\n");
 		return -EOPNOTSUPP;
 	}
@@ -247,7 +256,7 @@ int hamlyn_page_map(struct hamlyn_card *card, struct page *page, enum dma_data_d
 
 void hamlyn_page_unmap(struct hamlyn_card *card, dma_addr_t dma, enum dma_data_direction direction)
 {
-	dma_unmap_page(&card->pdev->dev, dma, HAMLYN_PAGE_SIZE, direction);
+	pages_unmap_one(&card->pdev->dev, dma, direction);
 	pages_put_mapping(card);
 }
 
@@ -336,11 +345,10 @@ static void pages_unmap_list(struct hamlyn_pages *pages, struct device *dev, uns
 	unsigned long first = list * PER_LIST, i;
 
 	if (list < pages->mapped_lists)
-		dma_unmap_page(dev, pages->directory[list], HAMLYN_PAGE_SIZE, DMA_TO_DEVICE);
+		pages_unmap_one(dev, pages->directory[list], DMA_TO_DEVICE);
 	for (i = first; i < min(first + PER_LIST, pages->mapped_pages); i++)
 		if (pages->page[i])
-			dma_unmap_page(dev, pages->lists[list][i - first], HAMLYN_PAGE_SIZE,
-				       pages->direction);
+			pages_unmap_one(dev, pages->lists[list][i - first], pages->direction);
 	free_page((unsigned long)pages->lists[list]);
 }
 
@@ -359,7 +367,7 @@ void hamlyn_pages_unmap(struct hamlyn_pages *pages)
 		return;
 	dev = &pages->card->pdev->dev;
 	if (pages->mapped_directory)
-		dma_unmap_page(dev, pages->directory_dma, HAMLYN_PAGE_SIZE, DMA_TO_DEVICE);
+		pages_unmap_one(dev, pages->directory_dma, DMA_TO_DEVICE);
 	for (list = 0; pages->lists && list < DIV_ROUND_UP(pages->count, PER_LIST); list++) {
 		pages_unmap_list(pages, dev, list);
 		cond_resched();
@@ -388,8 +396,7 @@ struct page *hamlyn_pages_give_up(struct hamlyn_pages *pages, unsigned long i)
 {
 	struct page *page = pages->page[i];
 
-	dma_unmap_page(&pages->card->pdev->dev, *pages_entry(pages, i), HAMLYN_PAGE_SIZE,
-		       pages->direction);
+	pages_unmap_one(&pages->card->pdev->dev, *pages_entry(pages, i), pages->direction);
 	pages->page[i] = NULL;
 	pages->given_up = true;
 	return page;

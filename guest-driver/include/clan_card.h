@@ -220,10 +220,10 @@ struct clan_set_events {
  * mapped.
  *
  * The owner writes request n at n modulo the queue's size, then the count to CLAN_STATE_PUT, issues
- * a full barrier, and looks at CLAN_STATE_IDLE: if that is 1 he stores to CLAN_ENDPOINT_GO. While
- * the queue is not empty he needs to tell nobody. The engine serves the endpoints that have
- * requests in turn, a packet for each. Requests of one endpoint are carried out in their order, and
- * their results are written, then CLAN_STATE_DONE.
+ * a full barrier, and looks at CLAN_STATE_IDLE: if that is 1, it stores to CLAN_ENDPOINT_GO. It
+ * does not ring while the queue is not empty. The engine serves the endpoints that have requests in
+ * turn, a packet for each. Requests of one endpoint are carried out in their order, and their
+ * results are written, then CLAN_STATE_DONE.
  *
  * A write has ended when its last packet has left; the other host has not said that it arrived.
  * What it refuses is a fault. A read has ended when its data has come, and then all that the
@@ -321,7 +321,7 @@ struct clan_request {
  * | CLAN_ENDPOINT_INTEREST | which events the owner wants |
  *
  * Its memory is a page that its owner has mapped, with the words below, and behind it the DMA
- * requests. Card and owner both write there, each words of his own.
+ * requests. Card and owner both write there, each words of its own.
  *
  * What has happened is a bitmap (section 3.3) of CLAN_BITS bits. Bit i is set while bit i of
  * CLAN_STATE_BITS, which the card stores, differs from bit i of CLAN_STATE_CLEARED, which the owner
@@ -363,7 +363,7 @@ struct clan_request {
 /* The most Tripwires of an endpoint. */
 #define CLAN_MAX_TRIPWIRES 32
 
-/* u32, stored by the owner: how many DMA requests he has put, modulo 2^32. */
+/* u32, stored by the owner: how many DMA requests it has put, modulo 2^32. */
 #define CLAN_STATE_PUT 0x040
 
 /* u32, stored by the card: how many of them have ended, modulo 2^32. */
@@ -402,7 +402,7 @@ struct clan_request {
 /* u32: which use of the endpoint, as last stored to CLAN_ENDPOINT_USE. */
 #define CLAN_STATE_FAULT_USE 0x0dc
 
-/* u32, stored by the owner: how many messages he has taken, modulo 2^32. */
+/* u32, stored by the owner: how many messages it has taken, modulo 2^32. */
 #define CLAN_STATE_MESSAGES_TAKEN 0x100
 
 /*
@@ -472,12 +472,12 @@ struct clan_request {
  * What can happen has a *source*: a Tripwire, an endpoint's DMA requests, its messages, its faults.
  * Each source has at most one record in the queue that is not taken, however often it happens
  * meanwhile; and a queue has a record for each source of the endpoints whose events come there, and
- * for each that others have left, so it is never full. The owner takes a record, stores how many he
+ * for each that others have left, so it is never full. The owner takes a record, stores how many it
  * has taken to CLAN_EVENTS_TAKEN, issues a full barrier, and then looks what has happened.
  */
 
 /*
- * In the queue's first page, u32, stored by the owner: how many records he has taken, modulo 2^32.
+ * In the queue's first page, u32, stored by the owner: how many records it has taken, modulo 2^32.
  */
 #define CLAN_EVENTS_TAKEN 0x000
 
@@ -519,7 +519,7 @@ struct clan_event {
 
 /*
  * The FIFO (section 2.5): identifiers of Tripwires that have fired, if that is among their actions;
- * and endpoints and event queues on which somebody sleeps, and to which something has happened.
+ * and endpoints and event queues on which a process sleeps, and to which something has happened.
  *
  * The card writes records to a ring in the driver's memory and raises CLAN_VECTOR_FIFO for the
  * first. When the driver has taken what is there it says so in CLAN_REG_FIFO_TAKEN, and the vector
@@ -605,16 +605,16 @@ struct clan_fifo_record {
 #define CLAN_REG_CREDITS 0x124
 
 /*
- * WO, 8 bytes. Somebody sleeps on an endpoint: its number in the lower 16 bits, and above them the
- * bits of CLAN_STATE_BITS that they wait for, 48 at most. If one of them is set, or as soon as one
+ * WO, 8 bytes. A process sleeps on an endpoint: its number in the lower 16 bits, and above them the
+ * bits of CLAN_STATE_BITS that it waits for, 48 at most. If one of them is set, or as soon as one
  * is, the endpoint is put into the FIFO, once.
  */
 #define CLAN_REG_ARM 0x128
 
 /*
- * WO, 8 bytes. Somebody sleeps on an event queue: its number in the lower half, and in the upper
- * how many records they have taken, modulo 2^32. If there are more, or as soon as there are, the
- * queue is put into the FIFO, once.
+ * WO, 8 bytes. A process sleeps on an event queue: its number in the lower half, and in the upper
+ * how many records it has taken, modulo 2^32. If there are more, or as soon as there are, the queue
+ * is put into the FIFO, once.
  */
 #define CLAN_REG_ARM_EVENTS 0x130
 
@@ -643,8 +643,8 @@ struct clan_fifo_record {
 #define CLAN_JOIN_ARRIVING 2
 
 /*
- * The most milliseconds of CLAN_REG_READ_TIMEOUT: the bus waits 2,000 for a load, and nobody would
- * be told of one that it ends.
+ * The most milliseconds of CLAN_REG_READ_TIMEOUT: the bus waits 2,000 for a load, and the card
+ * would not hear of a load that the bus ends.
  */
 #define CLAN_MAX_READ_TIMEOUT 1900
 
@@ -665,8 +665,8 @@ struct clan_fifo_record {
  * It watches a range of bytes: of an aperture of the same owner, for what other hosts do there; or,
  * remote, of an aperture that the owner's own windows and DMA requests reach, for what these do. It
  * *fires* once for each access (super) that touches the range, when the memory has been written or
- * read; remote, when the packet has left the card, or the answer to a read has come. What is
- * watched says nothing about keys: who may not reach memory has no accesses to it either.
+ * read; remote, when the packet has left the card, or the answer to a read has come. Watching needs
+ * no key: a process that may not reach memory makes no accesses to it either.
  *
  * The first three words are kept until CLAN_TRIPWIRE_CONTROL is stored; that does it all at once: a
  * Tripwire is disabled, and enabled as it says. The card answers in the endpoint's memory, with the
@@ -707,7 +707,7 @@ struct clan_fifo_record {
 
 /*
  * Action: it is put into the FIFO, and interrupts, whether anybody sleeps or not. Its bit is set as
- * with CLAN_TRIPWIRE_BIT, by which the driver finds who sleeps for it.
+ * with CLAN_TRIPWIRE_BIT, by which the driver finds the process that sleeps for it.
  */
 #define CLAN_TRIPWIRE_FIFO 32
 
@@ -735,15 +735,15 @@ struct clan_fifo_record {
 /* Answer: flags that mean nothing, as none of writes and reads, or no action. */
 #define CLAN_TRIPWIRE_BAD_FLAGS 4
 
-/* Answer: CLAN_TRIPWIRES_AT_ONCE watch a part of the range already. */
+/* Answer: CLAN_TRIPWIRES_AT_ONCE of similar length watch a part of the range already. */
 #define CLAN_TRIPWIRE_CROWDED 5
 
 /* Answer: there is no event queue, or it has no room for one more source of events. */
 #define CLAN_TRIPWIRE_NO_EVENTS 6
 
 /*
- * How many Tripwires may watch one range, or one of the larger ranges around it: what a single
- * access costs has a bound.
+ * How many Tripwires of similar length may watch one place: 2^(n-1) + 1 to 2^n words, in one
+ * aligned piece of 2^n words. So what an access costs has a bound.
  */
 #define CLAN_TRIPWIRES_AT_ONCE 64
 

@@ -313,6 +313,11 @@ u64 shrimp_withhold(struct hamlyn_card *card, const struct hamlyn_pages *memory,
 	for (i = 0; i < count; i++) {
 		pfn = shrimp_pfn(memory, pages[i]);
 		page = xa_load(&shrimp_parts(card)->nipt, pfn);
+		/* A page that is not mapped out: what there is of the batch must not be sent. */
+		if (!page) {
+			shrimp_parts(card)->batch.count = 0;
+			return U64_MAX;
+		}
 		batch_add(card, pfn, page,
 			  withheld[page_part(page, SHRIMP_OUT, owner)] | SHRIMP_ENTRY_UNLESS_BUSY);
 	}

@@ -59,6 +59,8 @@ fn accept(card: &Card, listener: &Endpoint) -> Outcome<Arc<End>> {
 fn receive_early(end: &Arc<End>) -> Outcome<usize> {
     let mut receiver = transfer::Receiver::new(end)?;
     receiver.set_early()?;
+    // What was written before it watched would not have fired it.
+    tell(end)?;
     let (mut bytes, mut early) = (vec![0; LENGTH], 0);
     for length in MESSAGES {
         receiver.early().ok_or("there is no early Tripwire")?.wait(PATIENCE)?;
@@ -107,6 +109,7 @@ fn receive_stream(end: &Arc<End>) -> Outcome {
 pub(crate) fn send(card: &Card, host: u32) -> Outcome {
     let end = connect(card, host)?;
     let mut sender = transfer::Sender::new(&end)?;
+    end.connection().receive(PATIENCE)?;
     for length in MESSAGES {
         let free = sender.wait()?;
         free.write(0, &pattern(length, length))?;

@@ -71,7 +71,9 @@ fn the_third_signal_ends_it() {
     let lab = Lab::open();
     let held = lab.path("held");
     mknodat(CWD, &held, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-    let script = format!("setsid cat {} & echo ready; trap '' INT TERM HUP; wait", held.display());
+    // It is ready in a session of its own: before, it would end with the program, and the last line would wait for ever.
+    let script =
+        format!("trap '' INT TERM HUP; setsid sh -c 'echo ready; exec cat {}' & wait", held.display());
     let mut running = exec(&lab, &script).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "ready");

@@ -9,6 +9,9 @@ use crate::support::*;
 
 const ROOM: usize = SHRIMP_MAX_ENTRIES as usize;
 
+/// What spoils an entry, and the refusal: status, value, limit.
+type Case = (fn(&mut ShrimpPageEntry), u32, u64, u64);
+
 /// Entries that map pages from page 10 on to those from page 100 on.
 fn many(count: u32, mode: u32) -> [ShrimpPageEntry; ROOM] {
     let mut entries = [ShrimpPageEntry::default(); ROOM];
@@ -34,7 +37,7 @@ fn all_entries_of_a_command_are_set() {
 #[test]
 fn one_bad_entry_of_a_command_changes_nothing() {
     let mut host = Host::new(0);
-    let cases: [(fn(&mut ShrimpPageEntry), u32, u64, u64); 4] = [
+    let cases: [Case; 4] = [
         (|one| one.page = PAGES, HAMLYN_STATUS_BAD_INDEX, PAGES.into(), PAGES.into()),
         (|one| one.page = 10, HAMLYN_STATUS_BAD_VALUE, 10, 1),
         (|one| one.reserved = 7, HAMLYN_STATUS_BAD_VALUE, 7, 0),
