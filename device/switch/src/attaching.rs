@@ -39,8 +39,9 @@ impl Crossbar {
         }
         let port = host.index();
         self.inputs[port] = Some(Input { ring: receiver, state: State::Ready, largest: 0 });
-        let paths = (self.paths > 1).then(|| Paths::new(self.paths, self.seed.wrapping_add(port as u64)));
-        let holds_all = paths.is_none() && self.cutter.as_ref().is_some_and(Cutter::wants_all);
+        let paths = || Paths::new(self.paths, self.seed.wrapping_add(port as u64), &self.ordered);
+        let paths = (self.paths > 1).then(paths);
+        let holds_all = self.cutter.as_ref().is_some_and(Cutter::wants_all);
         self.outputs[port] = Some(Output::new(sender, paths, holds_all));
         self.stop_anew(port);
         self.counters[port].attached = true;

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::crossbar::Crossbar;
 use crate::crossbar::tests::{SMALL, attach, send, sums, take, wake_all};
+use crate::mesh::Shape;
 
 /// Bytes in front of the data.
 const OVERHEAD: usize = 4;
@@ -39,7 +40,25 @@ pub(crate) fn bursts() -> Bursts {
 }
 
 fn fabric(ports: u16, bursts: Bursts, policy: Policy) -> (Crossbar, Vec<Link>) {
-    let mut crossbar = Crossbar::new(ports, SMALL).with_bursts(&[bursts], policy);
+    fabric_of(Topology::Plain, ports, bursts, policy)
+}
+
+/// What is between the cards.
+#[derive(Debug, Clone, Copy)]
+enum Topology {
+    Plain,
+    Paths(u16, u64),
+    Mesh(u16),
+}
+
+fn fabric_of(topology: Topology, ports: u16, bursts: Bursts, policy: Policy) -> (Crossbar, Vec<Link>) {
+    let crossbar = Crossbar::new(ports, SMALL);
+    let crossbar = match topology {
+        Topology::Plain => crossbar,
+        Topology::Paths(count, seed) => crossbar.with_paths(count, seed),
+        Topology::Mesh(columns) => crossbar.with_mesh(Some(Shape { columns, rows: ports.div_ceil(columns) })),
+    };
+    let mut crossbar = crossbar.with_bursts(&[bursts], policy);
     let cards = (0..ports).map(|port| attach(&mut crossbar, Some(HostId(port))).unwrap().1).collect();
     (crossbar, cards)
 }
@@ -213,6 +232,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn topology() -> impl Strategy<Value = Topology> {
+    prop_oneof![
+        Just(Topology::Plain),
+        (2..5u16, any::<u64>()).prop_map(|(count, seed)| Topology::Paths(count, seed)),
+        (1..4u16).prop_map(Topology::Mesh),
+    ]
+}
+
 /// Where the bytes of each sender to each receiver go on, as they were sent and as they came.
 #[derive(Debug, Default)]
 struct Streams(BTreeMap<(u16, u16), u32>);
@@ -242,10 +269,11 @@ proptest! {
     /// Wherever packets are cut, and whichever are joined: the same bytes come to the same places, in order, once.
     #[test]
     fn whatever_is_cut_and_joined_the_same_bytes_come_to_the_same_places_in_order(
+        topology in topology(),
         policy in prop_oneof![any::<u64>().prop_map(Policy::Random), (1..300usize).prop_map(Policy::Quantum)],
         steps in proptest::collection::vec(step(), 1..200),
     ) {
-        let (mut crossbar, mut cards) = fabric(3, bursts(), policy);
+        let (mut crossbar, mut cards) = fabric_of(topology, 3, bursts(), policy);
         let (mut sent, mut came) = (Streams::default(), Streams::default());
         for step in steps {
             match step {
@@ -286,6 +314,57 @@ proptest! {
         prop_assert_eq!(sum.packets_in + sum.cut, sum.packets_out + sum.joined);
         prop_assert!(!crossbar.holds_anything() && crossbar.take_lost().is_empty());
     }
+}
+
+/// Four hosts, of which host 0 sends a large packet to host 2 and host 1 small ones, while the way to host 2 is full.
+fn waiting_on(topology: Topology) -> (Crossbar, Vec<Link>) {
+    let (mut crossbar, mut cards) = fabric_of(topology, 4, bursts(), Policy::Quantum(100));
+    while send(&mut cards[3], 2, &packet(70_000, &[0; 900])) {
+        wake_all(&mut crossbar, 4);
+    }
+    let large: Vec<u8> = (0..996).map(|byte| byte as u8).collect();
+    assert!(send(&mut cards[0], 2, &packet(0, &large)));
+    for number in 0..12 {
+        assert!(send(&mut cards[1], 2, &packet(5000 + 100 * number, &[1; 8])));
+    }
+    wake_all(&mut crossbar, 4);
+    (crossbar, cards)
+}
+
+#[test]
+fn large_packets_are_cut_in_mesh_and_paths() {
+    for topology in [Topology::Mesh(4), Topology::Mesh(1), Topology::Mesh(2), Topology::Paths(3, 7)] {
+        let (mut crossbar, mut cards) = waiting_on(topology);
+        let taken = take_all(&mut crossbar, &mut cards);
+        is_whole(&taken, 996);
+        let small = taken.iter().filter(|(source, _)| *source == 1).map(|(_, bytes)| parse(bytes).unwrap().0);
+        assert_eq!(small.collect::<Vec<_>>(), (0..12).map(|number| 5000 + 100 * number).collect::<Vec<_>>());
+        let (longest, count) = longest_wait(&taken);
+        assert!(longest < 500 && count > 5, "{topology:?}: {count} parts, {longest} bytes in a turn");
+        let sum = sums(&crossbar);
+        assert_eq!(sum.packets_in + sum.cut, sum.packets_out + sum.joined);
+    }
+}
+
+#[test]
+fn packets_that_wait_at_mesh_are_joined() {
+    let (mut crossbar, mut cards) = fabric_of(Topology::Mesh(4), 4, bursts(), Policy::Quantum(100));
+    while send(&mut cards[0], 2, &packet(70_000, &[0; 900])) {
+        wake_all(&mut crossbar, 4);
+    }
+    let mut taken: Vec<_> = take(&mut cards[2]).into_iter().collect();
+    for start in (0..9000).step_by(300) {
+        while !send(&mut cards[0], 2, &packet(start, &[0; 300])) {
+            taken.extend(take(&mut cards[2]));
+            wake_all(&mut crossbar, 4);
+        }
+    }
+    taken.extend(take_all(&mut crossbar, &mut cards));
+    let parts = taken.iter().map(|(_, bytes)| parse(bytes).unwrap()).filter(|(start, _)| *start < 9000);
+    let lengths: Vec<_> = parts.map(|(_, data)| data.len()).collect();
+    assert!(lengths.iter().sum::<usize>() == 9000 && lengths.len() < 30, "{lengths:?}");
+    assert!(lengths.iter().all(|length| *length <= 900), "{lengths:?}");
+    assert_eq!(sums(&crossbar).joined, 30 - lengths.len() as u64);
 }
 
 #[test]

@@ -13,7 +13,7 @@
 //!
 //! **Paths.** With one path, a packet is copied from ring to ring and nothing overtakes anything. With several, it is
 //! copied onto one of the output's [paths](crate::paths), and from there into the ring. An output has no room when
-//! neither its paths nor its ring have.
+//! neither its paths nor its ring have. Packets that can be cut keep their order there.
 //!
 //! **Mesh.** With one, packets come through [routers and links](crate::mesh) instead, and nothing is held: who takes nothing holds up
 //! those whose way is the same.
@@ -35,7 +35,7 @@ use std::mem;
 use std::time::Duration;
 
 use hamlyn_fabric::stop::DESTINATIONS;
-use hamlyn_fabric::{Consumer, Geometry, HostId};
+use hamlyn_fabric::{Consumer, Geometry, HostId, Protocol};
 
 use crate::bursts::{Bursts, Cutter, Policy};
 use crate::counters::{PortCounters, SwitchCounters};
@@ -95,6 +95,8 @@ pub struct Crossbar {
     all_held: usize,
     patience: Option<Patience>,
     cutter: Option<Cutter>,
+    /// Protocols whose packets keep their order on several paths.
+    ordered: Vec<Protocol>,
     mesh: Option<Mesh>,
     ready: VecDeque<usize>,
     empty: Vec<usize>,
@@ -121,6 +123,7 @@ impl Crossbar {
             all_held: 0,
             patience: None,
             cutter: None,
+            ordered: Vec::new(),
             mesh: None,
             ready: VecDeque::new(),
             empty: Vec::new(),
@@ -141,10 +144,10 @@ impl Crossbar {
         Crossbar { mesh: mesh.map(Mesh::new), ..self }
     }
 
-    /// Cuts and joins packets of these protocols. To be said before a card is attached. Those with several paths to choose from, and in
-    /// a mesh, are left as they are.
+    /// Cuts and joins packets of these protocols, and keeps their order on several paths. Call this before a card is attached.
     pub fn with_bursts(self, bursts: &[Bursts], policy: Policy) -> Crossbar {
-        Crossbar { cutter: Cutter::new(bursts, policy), ..self }
+        let ordered = bursts.iter().map(|bursts| bursts.protocol).collect();
+        Crossbar { cutter: Cutter::new(bursts, policy), ordered, ..self }
     }
 
     /// Detaches cards that take nothing for so long while others wait; 0: none.
@@ -300,7 +303,7 @@ impl Crossbar {
     /// Cuts or joins what goes next of that which waits for an output.
     fn prepare(&mut self, port: usize) {
         let (Some(cutter), Some(output)) = (&mut self.cutter, &mut self.outputs[port]) else { return };
-        if let (Some(source), None) = (output.held.turn(), &output.paths) {
+        if let Some(source) = output.held.turn() {
             let largest = self.inputs[source].as_ref().map_or(0, |input| input.largest);
             cutter.prepare(&mut output.held, largest, &mut self.counters[port]);
         }

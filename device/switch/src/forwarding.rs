@@ -2,8 +2,8 @@
 
 use hamlyn_fabric::{Header, HostId, RingError};
 
+use super::meshed::{self, Entered};
 use super::{Crossbar, State};
-use crate::held::Packet;
 use crate::output::Taken;
 use crate::refusal::Lost;
 
@@ -78,10 +78,14 @@ impl Crossbar {
                 }
                 match (self.outputs.get_mut(destination).and_then(Option::as_mut), &mut self.mesh) {
                     (None, _) => self.counters[port].dropped_absent += 1,
-                    (Some(_), Some(mesh)) if mesh.takes_from(header.source) => {
-                        mesh.inject(Packet::copy(header, &record.payload));
+                    (Some(_), Some(mesh)) => {
+                        let packet = (header, &record.payload);
+                        match meshed::enter(mesh, self.cutter.as_mut(), packet, input.largest) {
+                            Entered::Alone => {}
+                            Entered::Joined => self.counters[destination].joined += 1,
+                            Entered::NotNow => return Forwarded::AtTheMesh,
+                        }
                     }
-                    (Some(_), Some(_)) => return Forwarded::AtTheMesh,
                     (Some(output), None) => {
                         let counters = &mut self.counters[destination];
                         match output.take(header, record.payload, &self.bounds, self.held[port], counters) {

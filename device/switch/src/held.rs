@@ -57,7 +57,12 @@ impl Packet {
     pub(crate) fn copy(header: Header, payload: &VolatileSlice<'_>) -> Packet {
         let mut bytes = vec![0; payload.len()];
         payload.copy_to(&mut bytes[..]);
-        Packet { header, payload: bytes, bytes: bytes_of(payload.len()) }
+        Packet::new(header, bytes)
+    }
+
+    pub(crate) fn new(header: Header, payload: Vec<u8>) -> Packet {
+        let bytes = bytes_of(payload.len());
+        Packet { header, payload, bytes }
     }
 
     /// What it takes of [`Bounds`].

@@ -110,7 +110,9 @@ impl Output {
         payload: &VolatileSlice<'_>,
         counters: &mut PortCounters,
     ) -> Result<bool, RingError> {
-        if self.paths.as_ref().is_some_and(Paths::is_full) && self.leave(counters)? != Step::Left {
+        if self.paths.as_ref().is_some_and(|paths| !paths.has_room(header))
+            && self.leave(counters)? != Step::Left
+        {
             return Ok(false);
         }
         if let Some(paths) = &mut self.paths {
@@ -126,8 +128,9 @@ impl Output {
 
     /// Moves one packet on. A packet that waits goes onto a path as soon as one has room, so that it meets others there.
     pub(crate) fn step(&mut self, counters: &mut PortCounters) -> Result<Step, RingError> {
-        let onto_path = self.paths.as_ref().is_none_or(|paths| !paths.is_full());
-        if let Some(packet) = self.held.first().filter(|_| onto_path) {
+        let paths = self.paths.as_ref();
+        let has_way = |packet: &Packet| paths.is_none_or(|paths| paths.has_room(packet.header));
+        if let Some(packet) = self.held.first().filter(|packet| has_way(packet)) {
             let (source, bytes) = (packet.header.source.index(), packet.bytes());
             let length = packet.payload.len();
             let payload = VolatileSlice::from(&mut packet.payload[..]);

@@ -4,10 +4,13 @@
 //! the path that is least loaded. Here a path is a short queue inside the switch. A packet takes the one with the
 //! fewest bytes, and which path is ahead is left to chance: to a generator whose seed tells the whole
 //! order. No packet is held back for another: what lies on a path goes as soon as the ring has room.
+//!
+//! **Order.** Packets of some protocols keep the order of each source. Such a packet takes the path that has earlier ones of its source,
+//! if there are any, and may choose again once all of those have left.
 
 use std::collections::VecDeque;
 
-use hamlyn_fabric::{Header, HostId, Producer, RingError};
+use hamlyn_fabric::{Header, HostId, Producer, Protocol, RingError};
 use vm_memory::VolatileSlice;
 
 use crate::chance::Chance;
@@ -53,36 +56,60 @@ pub(crate) struct Paths {
     chance: Chance,
     /// Packets that ever came.
     came: u64,
+    /// Protocols whose packets keep their order.
+    ordered: Vec<Protocol>,
 }
 
 impl Paths {
     /// So many empty paths.
-    pub(crate) fn new(count: u16, seed: u64) -> Paths {
+    pub(crate) fn new(count: u16, seed: u64, ordered: &[Protocol]) -> Paths {
         let paths = (0..count).map(|_| VecDeque::with_capacity(LENGTH)).collect();
-        Paths { paths, chance: Chance::new(seed), came: 0 }
+        Paths { paths, chance: Chance::new(seed), came: 0, ordered: ordered.to_vec() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.paths.iter().all(VecDeque::is_empty)
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.paths.iter().all(|path| path.len() == LENGTH)
+    /// Whether a path is free for a packet.
+    pub(crate) fn has_room(&self, header: Header) -> bool {
+        match self.path_behind(header) {
+            Some(place) => self.is_free(place),
+            None => (0..self.paths.len()).any(|place| self.is_free(place)),
+        }
     }
 
-    /// Copies a packet to the end of the least loaded path. False: all are full.
+    fn is_free(&self, place: usize) -> bool {
+        self.paths[place].len() < LENGTH
+    }
+
+    /// The path that a packet has to take to stay behind the earlier ones of its source.
+    fn path_behind(&self, header: Header) -> Option<usize> {
+        if !self.ordered.contains(&header.protocol) {
+            return None;
+        }
+        self.paths.iter().position(|path| path.iter().any(|earlier| earlier.header.source == header.source))
+    }
+
+    /// Copies a packet to the end of the least loaded path, or of the path that keeps its order. False: there is no room.
     pub(crate) fn push(&mut self, header: Header, bytes: &VolatileSlice<'_>) -> bool {
-        // Among equals the first wins: begin anywhere.
-        let (from, count) = (self.chance.below(self.paths.len()), self.paths.len());
-        let places = (0..count).map(|step| (from + step) % count);
-        let free = places.filter(|&place| self.paths[place].len() < LENGTH);
-        let load = |&place: &usize| self.paths[place].iter().map(Packet::bytes).sum::<usize>();
-        let Some(place) = free.min_by_key(load) else { return false };
+        let Some(place) = self.choose(header) else { return false };
         let mut payload = vec![0; bytes.len()];
         bytes.copy_to(&mut payload[..]);
         self.paths[place].push_back(Packet { header, payload, number: self.came, overtaken: false });
         self.came += 1;
         true
+    }
+
+    fn choose(&mut self, header: Header) -> Option<usize> {
+        if let Some(place) = self.path_behind(header) {
+            return Some(place).filter(|&place| self.is_free(place));
+        }
+        // Among equals the first wins: begin anywhere.
+        let (from, count) = (self.chance.below(self.paths.len()), self.paths.len());
+        let places = (0..count).map(|step| (from + step) % count);
+        let load = |&place: &usize| self.paths[place].iter().map(Packet::bytes).sum::<usize>();
+        places.filter(|&place| self.is_free(place)).min_by_key(load)
     }
 
     /// Moves the first packet of any path into the ring. `None`: there is none, or no room for it.

@@ -16,15 +16,33 @@ struct Fixture {
     output: (Link, Link),
 }
 
+/// The protocol whose packets keep their order.
+const ORDERED: u8 = 2;
+
+fn header(source: u16, protocol: u8) -> Header {
+    Header { destination: HostId(0), source: HostId(source), protocol: Protocol::parse(protocol).unwrap() }
+}
+
 impl Fixture {
     fn new(count: u16, seed: u64) -> Fixture {
         let link = || Link::pair(SMALL).unwrap();
-        Fixture { paths: Paths::new(count, seed), input: link(), output: link() }
+        Fixture {
+            paths: Paths::new(count, seed, &[Protocol::parse(ORDERED).unwrap()]),
+            input: link(),
+            output: link(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        !self.paths.has_room(header(0, 1))
     }
 
     fn push(&mut self, source: u16, payload: &[u8]) -> bool {
-        let header =
-            Header { destination: HostId(0), source: HostId(source), protocol: Protocol::parse(1).unwrap() };
+        self.push_of(1, source, payload)
+    }
+
+    fn push_of(&mut self, protocol: u8, source: u16, payload: &[u8]) -> bool {
+        let header = header(source, protocol);
         let (card, switch) = &mut self.input;
         card.reserve(header, payload.len()).unwrap().unwrap().copy_from(payload);
         card.commit();
@@ -85,15 +103,30 @@ fn a_packet_takes_the_least_loaded_path_that_has_room() {
     for _ in 1..LENGTH {
         assert!(fixture.push(1, &[0; 10]));
     }
-    assert!(fixture.paths.is_full() && !fixture.push(1, b"no room"));
+    assert!(fixture.is_full() && !fixture.push(1, b"no room"));
     assert_eq!(fixture.paths.sources().count(), 2 * LENGTH);
+}
+
+#[test]
+fn ordered_packets_follow_their_source_on_one_path() {
+    let mut fixture = Fixture::new(4, 0);
+    for number in 0..LENGTH as u8 {
+        assert!(fixture.push_of(ORDERED, 1, &[number; 10]));
+    }
+    assert!(!fixture.paths.has_room(header(1, ORDERED)) && !fixture.push_of(ORDERED, 1, b"no room"));
+    assert!(!fixture.is_full() && fixture.push_of(ORDERED, 2, &[9; 10]), "the other paths are free");
+    let order = std::iter::from_fn(|| fixture.send().map(|gone| gone.overtaken));
+    assert_eq!(order.collect::<Vec<_>>(), [false; LENGTH + 1]);
+    let taken = std::iter::from_fn(|| fixture.take()).filter(|(source, _)| *source == 1);
+    let numbers: Vec<u8> = taken.map(|(_, payload)| payload[0]).collect();
+    assert_eq!(numbers, (0..LENGTH as u8).collect::<Vec<_>>());
 }
 
 #[test]
 fn no_path_is_passed_over_for_ever() {
     let mut fixture = Fixture::new(4, 0);
     for _ in 0..1000 {
-        while !fixture.paths.is_full() {
+        while !fixture.is_full() {
             assert!(fixture.push(1, &[0; 100]));
         }
         assert!(fixture.send().is_some() && fixture.take().is_some());
@@ -133,7 +166,7 @@ proptest! {
                 Step::Push { source, length } => {
                     let mut payload = vec![number as u8; length];
                     payload[..2].copy_from_slice(&number.to_be_bytes());
-                    let full = fixture.paths.is_full();
+                    let full = fixture.is_full();
                     prop_assert_eq!(fixture.push(source, &payload), !full);
                     if !full {
                         sent.entry(source).or_default().push(payload);

@@ -162,7 +162,7 @@ impl Switch {
                 .with_stall_timeout(stall_timeout(&options)),
             ports: Ports::new(options.ports, options.attach_timeout, &options.policy.users)?,
             owners: Owners::new(options.ports, options.policy.clone()),
-            protocols: Protocols::new(options.ports, options.paths),
+            protocols: Protocols::new(options.ports, options.paths, &options.bursts),
             started: Instant::now(),
             worked: Instant::now(),
             options,

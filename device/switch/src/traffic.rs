@@ -4,6 +4,8 @@
 use hamlyn_fabric::{HostId, Protocol, Traffic};
 use thiserror::Error;
 
+use crate::bursts::Bursts;
+
 /// Why a card is refused for its packets' sake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Misfit {
@@ -29,17 +31,20 @@ pub enum Misfit {
 pub struct Protocols {
     ports: Vec<Option<Protocol>>,
     paths: u16,
+    /// Protocols whose packets keep their order on several paths.
+    ordered: Vec<Protocol>,
 }
 
 impl Protocols {
-    /// Nobody is there yet.
-    pub fn new(ports: u16, paths: u16) -> Protocols {
-        Protocols { ports: vec![None; ports.into()], paths }
+    /// Nobody is there yet. Packets that can be cut and joined keep their order on several paths.
+    pub fn new(ports: u16, paths: u16, bursts: &[Bursts]) -> Protocols {
+        let ordered = bursts.iter().map(|bursts| bursts.protocol).collect();
+        Protocols { ports: vec![None; ports.into()], paths, ordered }
     }
 
     /// Whether a newcomer fits those that are there.
     pub fn check(&self, traffic: Traffic) -> Result<(), Misfit> {
-        if traffic.ordered && self.paths > 1 {
+        if traffic.ordered && self.paths > 1 && !self.ordered.contains(&traffic.protocol) {
             return Err(Misfit::Order(self.paths));
         }
         let wanted = traffic.protocol;
@@ -77,7 +82,7 @@ mod tests {
 
     #[test]
     fn cards_of_one_protocol_are_linked_until_the_last_of_them_has_left() {
-        let mut protocols = Protocols::new(3, 1);
+        let mut protocols = Protocols::new(3, 1, &[]);
         for host in [2, 0] {
             protocols.check(traffic(7, true)).unwrap();
             protocols.attached(HostId(host), traffic(7, true));
@@ -94,9 +99,11 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_order_is_refused_by_a_switch_with_paths() {
-        let protocols = Protocols::new(3, 4);
+    fn paths_refuse_ordered_packets_that_cannot_be_cut() {
+        let bursts = Bursts { protocol: Protocol::parse(2).unwrap(), cut: |_, _| None, join: |_, _, _| None };
+        let protocols = Protocols::new(3, 4, &[bursts]);
         protocols.check(traffic(1, false)).unwrap();
         assert_eq!(protocols.check(traffic(1, true)), Err(Misfit::Order(4)));
+        protocols.check(traffic(2, true)).unwrap();
     }
 }

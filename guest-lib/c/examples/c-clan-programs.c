@@ -199,7 +199,12 @@ static void queue_produce_dma(struct clan_card *card, uint64_t count)
 	must(clan_aperture_create(card, NULL, (count + 1) * ELEMENT, 0, &items));
 	for (uint64_t item = 0; item < count; item++) {
 		fill(item, (unsigned char *)clan_aperture_data(items) + item * ELEMENT, ELEMENT);
-		must(clan_dma_producer_put(producer, items, item * ELEMENT, ELEMENT, item, &request));
+		int put = clan_dma_producer_try_put(producer, items, item * ELEMENT, ELEMENT, item, &request);
+
+		/* Without room it waits for some. */
+		if (put == -EAGAIN)
+			put = clan_dma_producer_put(producer, items, item * ELEMENT, ELEMENT, item, &request);
+		must(put);
 	}
 	if (count)
 		must(clan_dma_wait(meeting.endpoint, request, PATIENCE_MS));

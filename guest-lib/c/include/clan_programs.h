@@ -413,6 +413,16 @@ int clan_dma_producer_put(struct clan_dma_producer *producer,
                           uint64_t *request);
 
 /**
+ * Puts a message as clan_dma_producer_put() does, if there is room for it: else -EAGAIN. It does not wait for room.
+ */
+int clan_dma_producer_try_put(struct clan_dma_producer *producer,
+                              const struct clan_aperture *from,
+                              size_t offset,
+                              size_t length,
+                              uint64_t metadata,
+                              uint64_t *request);
+
+/**
  * Makes a consumer on this end, of elements of at most so many bytes.
  */
 int clan_consumer_create(const struct clan_end *end, size_t element, struct clan_consumer **consumer);

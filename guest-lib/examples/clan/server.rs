@@ -23,6 +23,10 @@ use crate::{clients, meet};
 const LENGTH: usize = 256;
 /// Sources of events that the queue has room for.
 const RECORDS: u32 = 4096;
+/// Clients that there may be at once: each has three sources of events, and the listener has one.
+const CLIENTS: usize = (RECORDS as usize - 1) / 3;
+/// Clients of one host that there may be at once.
+const CLIENTS_OF_HOST: usize = CLIENTS / 4 * 3;
 /// Who asks for connections.
 const LISTENER: u64 = u64::MAX;
 
@@ -42,6 +46,9 @@ enum What {
         /// Microseconds for which it looks before it sleeps (section 5.3)
         #[arg(long, default_value_t = 15)]
         polling: u64,
+        /// How many clients of one host it serves at once: more are refused, so that others find a place
+        #[arg(long, default_value_t = CLIENTS_OF_HOST)]
+        of_host: usize,
         /// What it sleeps in
         #[arg(long, value_enum, default_value_t = Sleep::Poll)]
         sleep: Sleep,
@@ -52,9 +59,9 @@ enum What {
 
 pub(crate) fn run(card: &Card, meet: &meet::Options, options: &Options) -> Outcome {
     match &options.what {
-        &What::Serve { clients, polling, sleep } => {
+        &What::Serve { clients, polling, of_host, sleep } => {
             let listener = meet.listen(card)?;
-            let (mut serving, events) = Serving::new(card, listener, clients)?;
+            let (mut serving, events) = Serving::new(card, listener, (clients, of_host))?;
             sleep::run(&mut serving, events, Duration::from_micros(polling), sleep)?;
             let (reused, opened) = serving.cache.counts();
             print(&json!({
@@ -73,6 +80,8 @@ pub(crate) fn run(card: &Card, meet: &meet::Options, options: &Options) -> Outco
 pub(crate) struct Serving {
     listener: Endpoint,
     clients: usize,
+    /// Clients of one host that there may be at once.
+    of_host: usize,
     cache: EndpointCache,
     connections: HashMap<u64, Server>,
     next: u64,
@@ -84,7 +93,11 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    fn new(card: &Card, listener: Endpoint, clients: usize) -> Outcome<(Self, EventQueue)> {
+    fn new(
+        card: &Card,
+        listener: Endpoint,
+        (clients, of_host): (usize, usize),
+    ) -> Outcome<(Self, EventQueue)> {
         let mut events = card.events(RECORDS)?;
         events.register(&listener, Interest { messages: true, ..Interest::default() }, LISTENER)?;
         let builder = card.endpoint_builder().tripwires(1).requests(16);
@@ -93,6 +106,7 @@ impl Serving {
         let serving = Self {
             listener,
             clients,
+            of_host,
             cache,
             connections,
             next: 0,
@@ -126,7 +140,17 @@ impl Serving {
         Ok(())
     }
 
+    /// Whether there is a place for one more client of a host.
+    fn has_place(&self, host: u32) -> bool {
+        let hosts = self.connections.values().map(|server| server.end().connection().peer().host);
+        let of_host = hosts.filter(|other| *other == host).count();
+        self.connections.len() < CLIENTS && of_host < self.of_host
+    }
+
     fn admit(&mut self, events: &mut EventQueue, request: Request) -> hamlyn::Result<()> {
+        if !self.has_place(request.from().host) {
+            return request.refuse(b"too many");
+        }
         let kit = self.cache.take(request.from().host.into())?;
         let token = self.next;
         self.next += 1;

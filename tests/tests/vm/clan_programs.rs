@@ -90,6 +90,22 @@ fn one_server_has_many_connections_and_uses_endpoints_again() -> Result<()> {
 }
 
 #[test]
+fn a_server_refuses_too_many_clients_of_one_host() -> Result<()> {
+    let lab = shared_of("clan")?;
+    let mut server = listener(&lab, &["server", "serve", "--clients", "3", "--of-host", "2"])?;
+    let mut asks = lab.vm(0).run(["clan", "server", "ask", "--connections", "3", "--count", "9"])?;
+    let refused = asks.finish().unwrap_err().to_string();
+    ensure!(refused.contains("refused"), "{refused}");
+    // A client of the other host has a place, and those that have left give theirs back.
+    lab.vm(1)
+        .run(["clan", "server", "ask", "--host", "1", "--connections", "1", "--count", "9"])?
+        .finish()?;
+    let served = server.finish()?;
+    ensure!(served[0]["clients"] == 3 && served[0]["served"] == 9, "{served:?}");
+    Ok(())
+}
+
+#[test]
 fn a_server_outlives_its_clients_and_a_client_hears_that_its_server_is_gone() -> Result<()> {
     let lab = shared_of("clan")?;
     let mut server = listener(&lab, &["server", "serve", "--clients", "4"])?;

@@ -69,11 +69,12 @@ impl Ensemble {
                 "{count} cards are too many for a mesh of {shape} (limit {nodes})"
             );
         }
+        let bursts = catalogue::bursts();
         let mut crossbar = Crossbar::new(count as u16, geometry)
             .with_paths(options.paths, 0)
             .with_mesh(options.mesh)
-            .with_bursts(&catalogue::bursts(), options.cutting);
-        let mut protocols = Protocols::new(count as u16, options.paths);
+            .with_bursts(&bursts, options.cutting);
+        let mut protocols = Protocols::new(count as u16, options.paths, &bursts);
         let express = options.express.map(|(form, part)| Shape::new(form, count as u16, part)).transpose()?;
         let mut express = express.map(Memory::new).transpose().context("no express memory")?;
         let (mut stations, mut names) = (Vec::new(), Vec::new());

@@ -7,21 +7,27 @@
 //! between two nodes. A head waits only for links that come later in one order of all links, so worms never wait in a
 //! circle: there is no deadlock, as long as nodes take what arrives.
 //!
+//! **Cutting and joining** ([`splitting`]). A worm that is about to move may be cut if worms of other sources wait for its links: the first
+//! part moves on, and the rest waits for its turn behind the others. A worm that waits, and whose tail is still to come into the
+//! mesh, may be joined with the next packet of its source.
+//!
 //! Who takes nothing therefore stops those whose routes share a link with the packets for it, and in the end whoever sends: that is
 //! the paper's flow control, and not what the crossbar does without a mesh.
 //!
 //! Time is counted in cycles, and has nothing to do with seconds: a worm that is not held up advances by one link in each.
 
+mod link;
 mod route;
+mod splitting;
 #[cfg(test)]
 mod tests;
-
-use std::collections::VecDeque;
 
 use hamlyn_fabric::{Header, HostId};
 use thiserror::Error;
 
 use crate::held::Packet;
+pub use link::LinkCounters;
+use link::{Claim, Link};
 use route::Route;
 pub use route::{Place, Port};
 
@@ -67,17 +73,6 @@ impl std::fmt::Display for Shape {
     }
 }
 
-/// Counters of a link since the switch started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LinkCounters {
-    /// Packets that have come through it.
-    pub packets: u64,
-    /// Flits of them.
-    pub flits: u64,
-    /// Cycles in which a head had to wait for it.
-    pub waits: u64,
-}
-
 /// What a node does with a packet whose head has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
@@ -85,16 +80,6 @@ pub(crate) enum Arrival {
     Taken,
     /// It has no room: the worm waits.
     NoRoom,
-}
-
-/// A link from a node to a router, from router to router, or from a router to its node.
-#[derive(Debug, Default)]
-struct Link {
-    /// Whose flits are in it.
-    owner: Option<u64>,
-    /// Who wants it next.
-    waiting: VecDeque<u64>,
-    counters: LinkCounters,
 }
 
 #[derive(Debug)]
@@ -155,8 +140,7 @@ impl Mesh {
 
     /// Whether a node's link into the mesh is free.
     pub(crate) fn takes_from(&self, source: HostId) -> bool {
-        let link = &self.links[Place::injection(source.0).index()];
-        link.owner.is_none() && link.waiting.is_empty()
+        self.links[Place::injection(source.0).index()].is_unclaimed()
     }
 
     /// Takes a packet in; [`Mesh::takes_from`] says when it can be.
@@ -187,19 +171,34 @@ impl Mesh {
         }
     }
 
-    /// Moves what can move, cycle by cycle, until nothing can or for a while. Says how many packets have arrived.
-    pub(crate) fn run(&mut self, mut arrive: impl FnMut(&mut Packet) -> Arrival) -> usize {
+    /// Moves what can move, cycle by cycle, until nothing can or for a while. Returns how many packets have arrived.
+    ///
+    /// `cut` is asked about each worm that is about to move into a link or into its node, and whether worms of other sources wait for
+    /// its links. It returns the two parts of the packet, or `None` to leave the packet whole. As soon as the link of a node in `next`
+    /// into the mesh is free, this returns, so that the node's next packet meets those that are on their way.
+    pub(crate) fn run(
+        &mut self,
+        next: &[HostId],
+        mut cut: impl FnMut(&Packet, bool) -> Option<(Vec<u8>, Vec<u8>)>,
+        mut arrive: impl FnMut(&mut Packet) -> Arrival,
+    ) -> usize {
         let mut arrived = 0;
         for _ in 0..MOST_CYCLES {
-            let mut moved = false;
-            for worm in &mut self.worms {
+            let (mut moved, mut at) = (false, 0);
+            while at < self.worms.len() {
+                self.cut_up(at, &mut cut);
+                let worm = &mut self.worms[at];
                 let had = worm.arrived;
                 moved |= worm.advance(&mut self.links, &mut arrive);
                 arrived += usize::from(worm.arrived && !had);
+                at += 1;
             }
             self.worms.retain(|worm| worm.left > 0);
             if !moved {
                 self.is_stuck = true;
+                break;
+            }
+            if next.iter().any(|node| self.takes_from(*node)) {
                 break;
             }
         }
@@ -214,14 +213,11 @@ impl Mesh {
     }
 }
 
-impl LinkCounters {
-    fn passed(&mut self, flits: usize) {
-        self.packets += 1;
-        self.flits += flits as u64;
-    }
-}
-
 impl Worm {
+    fn claim(&self) -> Claim {
+        Claim { worm: self.number, source: self.packet.header.source }
+    }
+
     fn is_at_its_node(&self) -> bool {
         self.head == self.route.len() && !self.arrived
     }
@@ -230,7 +226,7 @@ impl Worm {
     fn advance(&mut self, links: &mut [Link], arrive: &mut impl FnMut(&mut Packet) -> Arrival) -> bool {
         if self.head < self.route.len() {
             let link = &mut links[self.route.link(self.head)];
-            if !link.grant(self.number) {
+            if !link.grant(self.claim()) {
                 return false;
             }
             self.head += 1;
@@ -257,23 +253,6 @@ impl Worm {
 
 fn arrive_once(arrived: bool, packet: &mut Packet, arrive: &mut impl FnMut(&mut Packet) -> Arrival) -> bool {
     arrived || arrive(packet) == Arrival::Taken
-}
-
-impl Link {
-    /// Gives it to a worm, if it is free and this one's turn.
-    fn grant(&mut self, worm: u64) -> bool {
-        let first = self.waiting.front().copied();
-        if self.owner.is_none() && first.is_none_or(|first| first == worm) {
-            self.waiting.pop_front();
-            self.owner = Some(worm);
-            return true;
-        }
-        if !self.waiting.contains(&worm) {
-            self.waiting.push_back(worm);
-        }
-        self.counters.waits += 1;
-        false
-    }
 }
 
 /// Flits of a packet with a payload of so many bytes: those, and one of head.

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use hamlyn_fabric::Protocol;
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn a_worm_that_waits_keeps_its_links_and_others_pass_elsewhere() {
     let mut mesh = Mesh::new(SHAPE);
     // Longer than its route: its flits are in all links of the row, and node 3 has no room.
     mesh.inject(packet(0, 3, 1, 400));
-    assert_eq!(mesh.run(|_| Arrival::NoRoom), 0);
+    assert_eq!(mesh.run(&[], |_, _| None, |_| Arrival::NoRoom), 0);
     mesh.inject(packet(1, 2, 2, 4));
     mesh.inject(packet(4, 7, 3, 4));
     let mut arrived = Vec::new();
@@ -47,10 +47,10 @@ fn a_worm_that_waits_keeps_its_links_and_others_pass_elsewhere() {
         arrived.extend(taken.then(|| number_of(packet)));
         if taken { Arrival::Taken } else { Arrival::NoRoom }
     };
-    mesh.run(|packet| node(packet, false));
+    mesh.run(&[], |_, _| None, |packet| node(packet, false));
     assert!(!mesh.can_move() && !mesh.is_empty() && !mesh.takes_from(HostId(0)));
     mesh.stir();
-    mesh.run(|packet| node(packet, true));
+    mesh.run(&[], |_, _| None, |packet| node(packet, true));
     assert_eq!(arrived, [3, 1, 2], "the other row is free");
     assert!(mesh.is_empty() && mesh.takes_from(HostId(0)));
     let east: u64 =
@@ -99,7 +99,7 @@ proptest! {
             }
             mesh.stir();
             let mut overtaken = false;
-            arrived += mesh.run(|packet| {
+            arrived += mesh.run(&[], |_, _| None, |packet| {
                 asked += 1;
                 if !rooms[asked % rooms.len()] && asked % 97 != 0 {
                     return Arrival::NoRoom;

@@ -3,7 +3,8 @@
 //! always be so.
 //!
 //! * What a card sends is what was stored, asked for or loaded, word by word, in the order in which the processors made it; and of
-//!   DMA requests, in theirs. What arrives from a host is what was sent, in that order, whatever was cut and joined on its way.
+//!   DMA requests, in theirs. What arrives from a host is what was sent, in that order, whatever was cut and joined on its way: through a
+//!   crossbar, a mesh, or several paths.
 //! * Nothing is written but what has arrived for an open aperture under its key, with its right and within its bounds; and all of
 //!   that is written, once, in its order. What is refused is counted, changes nothing, and whoever sent it hears of it.
 //! * A load says what was in memory at some moment between asking and answering, behind all that its host stored there before. Or
@@ -54,7 +55,20 @@ use crate::engine::rng::Rng;
 use crate::engine::run::{Report, run};
 use crate::engine::world::Course;
 
+use hamlyn_switch::mesh::Shape;
+
 use self::model::Clan;
+
+/// Chooses the paths and the mesh between the cards, by numbers of its own: a seed decides all else as it would without them.
+fn between(seed: u64, cards: u16) -> (u16, Option<Shape>) {
+    let mut rng = Rng::new(!seed);
+    let columns = rng.range(1, u32::from(cards)) as u16;
+    match rng.range(0, 3) {
+        0 => (rng.range(2, 5) as u16, None),
+        1 => (1, Some(Shape { columns, rows: cards.div_ceil(columns) })),
+        _ => (1, None),
+    }
+}
 
 /// Runs a fabric of CLAN cards as a seed decides, of so many cards if that is said.
 #[must_use]
@@ -63,6 +77,7 @@ pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
     let drawn = rng.range(2, 4) as u16;
     let cards = cards.unwrap_or(drawn);
     let clan = Clan::new(&mut rng, cards);
+    let (paths, mesh) = between(seed, cards);
     let course = Course {
         cards,
         steps: u64::from(rng.range(300, 2500)),
@@ -71,8 +86,8 @@ pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
         by_hand: rng.pick(&[0, 0, 50, 100]).unwrap_or(0),
         // The card asks for order.
         reorder: false,
-        paths: 1,
-        mesh: None,
+        paths,
+        mesh,
         step_ms: 1,
         leap_ms: 100,
     };

@@ -167,6 +167,23 @@ pub unsafe extern "C" fn clan_dma_producer_put(
     })
 }
 
+/// Puts a message as clan_dma_producer_put() does, if there is room for it: else -EAGAIN. It does not wait for room.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clan_dma_producer_try_put(
+    producer: Option<&mut clan_dma_producer>,
+    from: Option<&clan_aperture>,
+    offset: usize,
+    length: usize,
+    metadata: u64,
+    request: Option<&mut MaybeUninit<u64>>,
+) -> c_int {
+    call(|| {
+        let (from, to) = (&given(from, "from")?.0, given(request, "request")?);
+        let requested = given(producer, "producer")?.0.try_put(from, offset, length, metadata)?;
+        store(to, requested.ok_or_else(|| Failure::nothing_yet("room"))?.0)
+    })
+}
+
 /// Makes a consumer on this end, of elements of at most so many bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_consumer_create(
