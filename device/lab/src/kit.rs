@@ -28,12 +28,12 @@ pub struct Kit {
     /// MiB that this kernel needs beside what a machine is given: a debug kernel's shadow memory.
     #[serde(default)]
     pub extra_memory: u32,
-    /// How machines run on this host.
+    /// How machines run on this host, or with this kernel.
     #[serde(default)]
     pub host: Host,
 }
 
-/// What a host needs that is itself an emulated machine, and slow: `images/kvm` makes one. Other kits leave it out.
+/// What a host needs that is itself an emulated machine, and slow (`images/kvm` makes one), or a slow debug kernel. Other kits leave it out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Host {
