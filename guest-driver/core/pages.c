@@ -218,7 +218,11 @@ void hamlyn_mappings_wait(struct hamlyn_card *card)
  * process use it at the same time (a send buffer is filled after it has been mapped), and the same
  * page may be in several objects.
  */
+#ifdef DMA_ATTR_DEBUGGING_IGNORE_CACHELINES
+#define PAGE_ATTRS (DMA_ATTR_SKIP_CPU_SYNC | DMA_ATTR_DEBUGGING_IGNORE_CACHELINES)
+#else
 #define PAGE_ATTRS DMA_ATTR_SKIP_CPU_SYNC
+#endif
 
 static void pages_unmap_one(struct device *dev, dma_addr_t dma, enum dma_data_direction direction)
 {

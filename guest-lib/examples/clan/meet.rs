@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use hamlyn::ErrorKind;
 use hamlyn::clan::programs::End;
 use hamlyn::clan::{Address, Card, Endpoint, EndpointBuilder, Rights};
+use hamlyn::{EndReason, Error, ErrorKind};
 use serde_json::json;
 
 use crate::common::{Outcome, print};
@@ -85,13 +85,15 @@ impl Options {
         let patience = if self.host.is_some() { self.patience() } else { Some(ANSWER) };
         match End::connect(&endpoint, own, to, patience) {
             Ok(end) => Ok(Some(end)),
-            Err(error) if is_passing(error.kind()) => Ok(None),
+            Err(error) if is_passing(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// Whether it may be otherwise in a moment: nobody has the port yet, or too many messages wait for its host.
-fn is_passing(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::PeerLost | ErrorKind::TimedOut | ErrorKind::WouldBlock)
+/// Whether it may be otherwise in a moment: nobody has the port yet, or too many messages wait for its host. A listener that refuses
+/// has answered.
+fn is_passing(error: &Error) -> bool {
+    let is_refused = matches!(error, Error::Ended(end) if end.reason == EndReason::Rejected);
+    !is_refused && matches!(error.kind(), ErrorKind::PeerLost | ErrorKind::TimedOut | ErrorKind::WouldBlock)
 }

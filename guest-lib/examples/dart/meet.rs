@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hamlyn::dart::{
     Bank, Card, Connection, Endpoint, Operation, Queue, Rights, Source, Step, Target, Urgency,
 };
-use hamlyn::{Connection as Known, ErrorKind};
+use hamlyn::{Connection as Known, EndReason, Error, ErrorKind};
 use serde_json::{Map, Value, json};
 
 use crate::Options;
@@ -192,7 +192,7 @@ impl Guest {
             };
             let reached = hosts.first().map(|host| builder.reach(card, *host, &options.name()));
             match reached {
-                Some(Err(error)) if error.kind() != ErrorKind::PeerLost => return Err(error.into()),
+                Some(Err(error)) if !is_passing(&error) => return Err(error.into()),
                 Some(Ok(found)) => break found,
                 _ if patience.is_some_and(|patience| begun.elapsed() > patience) => {
                     return Err(format!("no host has the name {}", options.name()).into());
@@ -240,4 +240,10 @@ impl Guest {
         self.known.wait_end(self.patience)?;
         print(result)
     }
+}
+
+/// Whether it may be otherwise in a moment: nobody has the name yet. A listener that refuses has answered.
+fn is_passing(error: &Error) -> bool {
+    let is_refused = matches!(error, Error::Ended(end) if end.reason == EndReason::Rejected);
+    error.kind() == ErrorKind::PeerLost && !is_refused
 }

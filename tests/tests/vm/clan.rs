@@ -48,7 +48,7 @@ pub(crate) fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
 /// The kernel has nothing to complain of.
 pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
     let log = lab.vm(vm).kernel_log();
-    for complaint in ["WARNING", "BUG", "Oops", "is not closed", "cannot be had", "rcu"] {
+    for complaint in ["WARNING", "BUG", "Oops", "is not closed", "cannot be had", "stall"] {
         ensure!(!log.contains(complaint), "{complaint}: {log}");
     }
     Ok(())

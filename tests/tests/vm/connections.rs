@@ -24,7 +24,7 @@ fn connected(lab: &Lab, server: usize, client: usize) -> Result<(Desk, Desk)> {
 /// The kernel has nothing to complain of.
 fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
     let log = lab.vm(vm).kernel_log();
-    for complaint in ["WARNING", "BUG", "Oops", "no connections", "is not closed", "rcu"] {
+    for complaint in ["WARNING", "BUG", "Oops", "no connections", "is not closed", "stall"] {
         ensure!(!log.contains(complaint), "{complaint}: {log}");
     }
     Ok(())

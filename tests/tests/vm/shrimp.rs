@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use hamlyn::FIND_TIMEOUT;
+use hamlyn_abi::shrimp::command::SHRIMP_MAX_ENTRIES;
 use hamlyn_host::catalogue;
 use hamlyn_lab::{Exit, Lab, Run, Snoop};
 use serde_json::{Value, json};
@@ -253,6 +254,29 @@ fn who_has_mapped_a_buffer_is_told_that_it_was_taken_back() -> Result<()> {
     sender.expect(&format!("unmap {mapping}"), &json!({ "unmapped": true }))?;
     sender.fails(&format!("map {handle} 0 8192 single"), "refused access")?;
     both_are_usable(&lab)
+}
+
+/// A command sets the entries of many pages: the card's lock is held for few commands, however large a buffer is.
+#[test]
+fn entries_of_many_pages_are_set_by_few_commands() -> Result<()> {
+    const PAGES: u64 = 1024;
+    let lab = shared_of("shrimp")?;
+    let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (buffer, handle) = export(&mut receiver, 4096 * PAGES as usize)?;
+    let mapping = map(&mut sender, &handle, &format!("0 {}", 4096 * PAGES), "single")?;
+    let ends = [
+        (1, &mut sender, format!("unmap {mapping}"), json!({ "unmapped": true })),
+        (0, &mut receiver, format!("unexport {buffer}"), json!({ "unexported": true })),
+    ];
+    for (card, desk, line, answer) in ends {
+        let commands = || counter(&lab, card, "commands");
+        let before = commands()?;
+        desk.expect(&line, &answer)?;
+        let taken = commands()? - before;
+        let needed = PAGES.div_ceil(u64::from(SHRIMP_MAX_ENTRIES));
+        ensure!((needed..needed + 10).contains(&taken), "{line}: {taken} commands, and {needed} set all entries");
+    }
+    Ok(())
 }
 
 #[test]
