@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::common::{Outcome, print};
 
 /// How long a host may take to answer, and how soon to ask all again.
-const ANSWER: Duration = Duration::from_secs(2);
+const ANSWER: Duration = Duration::from_secs(20);
 const AGAIN: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]

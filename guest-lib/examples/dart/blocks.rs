@@ -23,8 +23,9 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     let mut bytes = vec![0; MEMORY];
     fill_pattern(SEED, 0, &mut bytes);
     home.endpoint.write(0, &bytes)?;
-    home.begin()?;
+    // The others may be answered before this process goes on.
     let before = answers(card)?;
+    home.begin()?;
     let counted = home.wait()?;
     home.end(&json!({ "read": answers(card)? - before }), counted)
 }

@@ -274,7 +274,10 @@ fn entries_of_many_pages_are_set_by_few_commands() -> Result<()> {
         desk.expect(&line, &answer)?;
         let taken = commands()? - before;
         let needed = PAGES.div_ceil(u64::from(SHRIMP_MAX_ENTRIES));
-        ensure!((needed..needed + 10).contains(&taken), "{line}: {taken} commands, and {needed} set all entries");
+        ensure!(
+            (needed..needed + 10).contains(&taken),
+            "{line}: {taken} commands, and {needed} set all entries"
+        );
     }
     Ok(())
 }
