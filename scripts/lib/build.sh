@@ -150,7 +150,7 @@ kernel_file() { if [[ $HAMLYN_KERNEL == debug ]]; then echo "$GUEST/vmlinuz"; el
 
 # What a debug kernel needs from whoever runs it: time, and no fifth level of page tables, which costs it a fifth of its speed.
 kit_host() {
-    if [[ $HAMLYN_KERNEL == debug ]]; then printf ',\n  "host": { "kernel_args": "no5lvl %s", "patience_s": 300, "handshake_ms": 60000 }' "$1"; fi
+    if [[ $HAMLYN_KERNEL == debug ]]; then printf ',\n  "host": { "kernel_args": "no5lvl %s", "patience_s": 900, "handshake_ms": 60000 }' "$1"; fi
 }
 
 # write_kit [FILE IMAGE [KERNEL_ARGS]]: name the parts relative to the file's folder, so that a copy of the tree uses its own parts.
