@@ -48,7 +48,7 @@ fn a_program_finds_names_and_chooses_whose_streams_it_accepts() {
         (0, "(hamlyn_stream_listener_destroy(listener), 0)"),
         (0, "hamlyn_stream_request_accept(request, &sender, &receiver)"),
         (0, FINISH),
-        // ENODATA: a program at a card's socket is no machine's user.
+        // ENODATA: a program at a card's socket has no user id in a machine.
         (-61, "hamlyn_connection_user(connection, &user)"),
         (2, "hamlyn_stream_send(sender, \"hi\", 2, 60000)"),
         (0, "hamlyn_stream_flush(sender, 60000)"),

@@ -53,7 +53,7 @@ pub(crate) struct Peers {
 pub(crate) enum Put {
     New,
     Joined,
-    /// There is no room: the endpoint has used its share for the host, and the pool has less free than already waits.
+    /// The card discards the store: the endpoint's stores that wait for the host exceed both its share and the pool's free bytes.
     Lost,
 }
 
