@@ -90,7 +90,11 @@ fn run(arguments: &[String]) -> Result<bool> {
     ensure!(!tests.is_empty(), "no test's name contains any of {words:?}");
     let missing: Vec<_> = tests.iter().filter(|test| !all.contains(**test)).collect();
     ensure!(missing.is_empty(), "there are no such tests: {missing:?}");
-    let (passed, failed) = outer.run(&tests)?;
+    let outcome = outer.run(&tests);
+    if let (Err(_), Ok(console)) = (&outcome, outer.vm.console()) {
+        println!("--- the console of the machine that has KVM ---\n{console}");
+    }
+    let (passed, failed) = outcome?;
     let complaints = outer.script(&format!("dmesg | grep -E '{COMPLAINTS}' || true"), &[])?;
     ensure!(complaints.is_empty(), "the kernel that has KVM complains: {complaints:#?}");
     let outcome = if failed == 0 { "ok" } else { "FAILED" };
