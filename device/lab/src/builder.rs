@@ -37,6 +37,7 @@ pub struct Builder {
     doorbell_function: bool,
     cores: Vec<u16>,
     card_args: Vec<String>,
+    card_program: Option<(usize, PathBuf, Vec<String>)>,
     switch_args: Vec<String>,
     qemu_args: Box<QemuArgs>,
     network: bool,
@@ -62,6 +63,7 @@ impl Default for Builder {
             doorbell_function: true,
             cores: Vec::new(),
             card_args: Vec::new(),
+            card_program: None,
             switch_args: Vec::new(),
             qemu_args: Box::new(|_, _| Vec::new()),
             network: false,
@@ -160,6 +162,18 @@ impl Builder {
     /// Arguments for each `hamlyn card`.
     pub fn card_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
         self.card_args = arguments.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Runs another program instead of `hamlyn` for one card, with more arguments. It understands those of `hamlyn card`, and
+    /// offers counters as that does.
+    pub fn card_program(
+        mut self,
+        card: usize,
+        program: PathBuf,
+        arguments: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Builder {
+        self.card_program = Some((card, program, arguments.into_iter().map(Into::into).collect()));
         self
     }
 
@@ -286,11 +300,15 @@ impl Builder {
     fn switch(&self, run: &Path, sockets: &[PathBuf]) -> anyhow::Result<Vec<Service>> {
         let uplink = run.join("switch.sock").to_string_lossy().into_owned();
         let mut services =
-            vec![self.service(run, "switch", "switch", &["--socket", &uplink], &self.switch_args)?];
+            vec![self.service(run, "switch", "switch", None, &["--socket", &uplink], &self.switch_args)?];
         for (index, (socket, model)) in sockets.iter().zip(&self.models).enumerate() {
             let socket = socket.to_string_lossy();
             let fixed = ["--socket", &socket, "--model", model.name, "--switch", &uplink];
-            services.push(self.service(run, "card", &format!("card{index}"), &fixed, &self.card_args)?);
+            let other = self.card_program.as_ref().filter(|(card, ..)| *card == index);
+            let program = other.map(|(_, program, _)| program.clone());
+            let more = other.map_or(&[][..], |(.., arguments)| arguments);
+            let more = [&self.card_args[..], more].concat();
+            services.push(self.service(run, "card", &format!("card{index}"), program, &fixed, &more)?);
         }
         Ok(services)
     }
@@ -303,7 +321,7 @@ impl Builder {
         let fixed: Vec<&str> = fixed.chain(["--model", &models]).collect();
         let cores = self.cores.iter().map(|core| format!("--cores={core}")).collect::<Vec<_>>();
         let more = [&self.card_args[..], &self.switch_args[..], &cores].concat();
-        Ok(vec![self.service(run, "fabric", "fabric", &fixed, &more)?])
+        Ok(vec![self.service(run, "fabric", "fabric", None, &fixed, &more)?])
     }
 
     fn service(
@@ -311,6 +329,7 @@ impl Builder {
         run: &Path,
         kind: &'static str,
         name: &str,
+        program: Option<PathBuf>,
         fixed: &[&str],
         more: &[String],
     ) -> anyhow::Result<Service> {
@@ -319,6 +338,7 @@ impl Builder {
         Service::start(Recipe {
             kind,
             name: name.to_owned(),
+            program,
             arguments: fixed.chain(more.iter().map(Into::into)).collect(),
             run: run.to_owned(),
             patience: self.patience,

@@ -19,6 +19,8 @@ pub(super) struct Recipe {
     /// Its command: what `hamlyn stat` knows it by.
     pub(super) kind: &'static str,
     pub(super) name: String,
+    /// Instead of `hamlyn`.
+    pub(super) program: Option<PathBuf>,
     /// What follows the command.
     pub(super) arguments: Vec<OsString>,
     /// The lab's directory.
@@ -91,7 +93,8 @@ impl Recipe {
     fn start(&self, log: &Path) -> anyhow::Result<Running> {
         let Recipe { kind, name, run, .. } = self;
         let arguments = [OsString::from(kind)].into_iter().chain(self.arguments.iter().cloned());
-        let mut process = Process::start(name, &hamlyn()?, arguments, Words::One(log), run, None)?;
+        let program = self.program.clone().map_or_else(hamlyn, Ok)?;
+        let mut process = Process::start(name, &program, arguments, Words::One(log), run, None)?;
         let stat = stat::socket(run, kind, process.pid());
         let deadline = Instant::now() + self.patience;
         // A process offers its counters once all else is in place.

@@ -43,6 +43,7 @@ mod handshake;
 #[path = "../common/instructions.rs"]
 #[allow(dead_code)]
 mod instructions;
+mod lies;
 mod loopback;
 mod mailbox;
 mod many;

@@ -1,0 +1,277 @@
+//! A card that lies to its host, for tests of the driver: now and then a register, a word in the host's memory or an interrupt is
+//! another than the model's. What it tells the switch is true.
+//!
+//! ```text
+//! lying-card card --socket PATH --model NAME --switch PATH --one-in N [--seed N] [--SETTING VALUE]
+//! ```
+//!
+//! One of `--one-in` words in memory is a lie, and so is one of ten times as many registers: after most of those the driver stops the
+//! card. The first argument and the flags are those of `hamlyn card`, so that a lab can start it.
+
+use std::cell::{Cell, RefCell};
+use std::env;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use hamlyn_card::card::{Card, Identity, Place, Progress, Reading, Store};
+use hamlyn_card::model::MakeError;
+use hamlyn_card::ports::{Dma, DmaFault, Interrupt, Link, Operation, Packet, Ports, VolatileSlice};
+use hamlyn_host::CardOptions;
+use hamlyn_host::catalogue::{self, Choice, Model};
+use hamlyn_host::single::{self, Options};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// The default seed.
+const SEED: u64 = 20_261_127;
+
+/// What is to be lied about, and how often.
+struct Lies {
+    random: RefCell<Xoshiro256PlusPlus>,
+    one_in: u64,
+    told: Cell<u64>,
+}
+
+impl Lies {
+    fn random(&self) -> u64 {
+        self.random.borrow_mut().next_u64()
+    }
+
+    /// Whether the next word is a lie, of which one in so many is.
+    fn is_due(&self, one_in: u64) -> bool {
+        let due = self.random() % one_in == 0;
+        self.told.set(self.told.get() + u64::from(due));
+        due
+    }
+
+    /// Something else than a word of so many bytes, near it or far from it.
+    fn instead_of(&self, value: u64, bytes: usize) -> u64 {
+        let random = self.random();
+        let lie = match random % 6 {
+            0 => 0,
+            1 => u64::MAX,
+            2 => value.wrapping_add(1),
+            3 => value.wrapping_sub(1),
+            4 => value ^ 1 << (random >> 8) % (8 * bytes as u64),
+            _ => self.random(),
+        };
+        lie & u64::MAX >> (64 - 8 * bytes)
+    }
+
+    fn told_of(&self, value: u64, bytes: usize, one_in: u64) -> u64 {
+        if self.is_due(one_in) { self.instead_of(value, bytes) } else { value }
+    }
+}
+
+/// Host memory, into which lies are written.
+struct LyingDma<'a> {
+    dma: &'a dyn Dma,
+    lies: &'a Lies,
+}
+
+impl Dma for LyingDma<'_> {
+    fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
+        self.dma.read(address, into)
+    }
+
+    fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
+        self.dma.lend(address, length)
+    }
+
+    fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
+        if from.is_empty() || !self.lies.is_due(self.lies.one_in) {
+            return self.dma.write(address, from);
+        }
+        let mut bytes = vec![0; from.len()];
+        from.copy_to(&mut bytes[..]);
+        let words = bytes.len().div_ceil(4);
+        let start = 4 * (self.lies.random() as usize % words);
+        let word = start..bytes.len().min(start + 4);
+        let mut value = [0; 8];
+        value[..word.len()].copy_from_slice(&bytes[word.clone()]);
+        let lie = self.lies.instead_of(u64::from_le_bytes(value), word.len()).to_le_bytes();
+        bytes[word.clone()].copy_from_slice(&lie[..word.len()]);
+        self.dma.write(address, VolatileSlice::from(&mut bytes[..]))
+    }
+
+    fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
+        self.dma.publish(address, self.lies.told_of(value.into(), 4, self.lies.one_in) as u32)
+    }
+
+    fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {
+        self.dma.fetch(address, operation)
+    }
+}
+
+/// Interrupts that do not come, or come for another reason.
+struct LyingInterrupt<'a> {
+    interrupt: &'a dyn Interrupt,
+    lies: &'a Lies,
+    vectors: u16,
+}
+
+impl Interrupt for LyingInterrupt<'_> {
+    fn raise(&self, vector: u16) {
+        let vector = if self.lies.is_due(self.lies.one_in) {
+            self.lies.random() as u16 % self.vectors
+        } else {
+            vector
+        };
+        self.interrupt.raise(vector);
+    }
+}
+
+/// A card of some model that lies to its host.
+struct Liar {
+    card: Box<dyn Card + Send>,
+    lies: Lies,
+}
+
+impl Liar {
+    /// Calls a verb of the card with ports that lie.
+    fn with<R>(
+        &mut self,
+        ports: &Ports<'_>,
+        verb: impl FnOnce(&mut (dyn Card + Send), &Ports<'_>) -> R,
+    ) -> R {
+        let Liar { card, lies } = self;
+        let vectors = card.identity().vectors.max(1);
+        let dma = LyingDma { dma: ports.dma, lies };
+        let interrupt = LyingInterrupt { interrupt: ports.interrupt, lies, vectors };
+        verb(card.as_mut(), &Ports { dma: &dma, interrupt: &interrupt, ..*ports })
+    }
+}
+
+impl Card for Liar {
+    fn identity(&self) -> Identity {
+        self.card.identity()
+    }
+
+    fn register_read(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8) -> Reading {
+        match self.with(ports, |card, ports| card.register_read(ports, bar, offset, width)) {
+            Reading::Now(value) => {
+                Reading::Now(self.lies.told_of(value, width.into(), 10 * self.lies.one_in))
+            }
+            later @ Reading::Later(_) => later,
+        }
+    }
+
+    fn late_reading(&mut self) -> Option<(u64, u64)> {
+        self.card.late_reading()
+    }
+
+    fn register_write(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8, value: u64) {
+        self.with(ports, |card, ports| card.register_write(ports, bar, offset, width, value));
+    }
+
+    fn store_seen(&mut self, ports: &Ports<'_>, store: &Store) {
+        self.with(ports, |card, ports| card.store_seen(ports, store));
+    }
+
+    fn takes_stores(&self) -> bool {
+        self.card.takes_stores()
+    }
+
+    fn watch_change(&mut self) -> Option<(u64, bool)> {
+        self.card.watch_change()
+    }
+
+    fn snooping_changed(&mut self, ports: &Ports<'_>, snoops: bool) {
+        self.with(ports, |card, ports| card.snooping_changed(ports, snoops));
+    }
+
+    fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
+        self.with(ports, |card, ports| card.transmit(ports, link))
+    }
+
+    fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
+        self.with(ports, |card, ports| card.packet_arrived(ports, packet));
+    }
+
+    fn takes_packets(&self) -> bool {
+        self.card.takes_packets()
+    }
+
+    fn sleep(&mut self, ports: &Ports<'_>) -> bool {
+        self.with(ports, |card, ports| card.sleep(ports))
+    }
+
+    fn alarm(&self) -> Option<Duration> {
+        self.card.alarm()
+    }
+
+    fn tick(&mut self, ports: &Ports<'_>) {
+        self.with(ports, |card, ports| card.tick(ports));
+    }
+
+    fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>) {
+        self.with(ports, |card, ports| card.link_changed(ports, place));
+    }
+
+    fn reset(&mut self, ports: &Ports<'_>) {
+        self.with(ports, |card, ports| card.reset(ports));
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.card.is_enabled()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut counters = self.card.counters();
+        counters.push(("lies_told", self.lies.told.get()));
+        counters
+    }
+}
+
+/// The flags, by their names.
+fn flags() -> anyhow::Result<Vec<(String, String)>> {
+    let words: Vec<String> = env::args().skip(2).collect();
+    let flag = |pair: &[String]| match pair {
+        [name, value] if name.starts_with("--") => Ok((name[2..].to_owned(), value.clone())),
+        other => bail!("{other:?} is not a flag and its value"),
+    };
+    words.chunks(2).map(flag).collect()
+}
+
+fn flag(name: &str) -> anyhow::Result<String> {
+    let found = flags()?.into_iter().find(|(known, _)| known == name);
+    found.map(|(_, value)| value).with_context(|| format!("there is no --{name}"))
+}
+
+fn number(name: &str) -> anyhow::Result<u64> {
+    let value = flag(name)?;
+    value.parse().with_context(|| format!("--{name} is {value}, and not a number"))
+}
+
+/// Makes a liar of an honest card of the model.
+fn make(choice: &Choice) -> Result<Box<dyn Card + Send>, MakeError> {
+    let honest = catalogue::find(choice.model().name)?;
+    let mut chosen = Choice::of(honest);
+    for setting in honest.settings {
+        chosen.set(setting.name, choice.get(setting.name)?)?;
+    }
+    let seed = number("seed").unwrap_or(SEED);
+    let one_in = number("one-in")?.max(1);
+    let random = RefCell::new(Xoshiro256PlusPlus::seed_from_u64(seed));
+    Ok(Box::new(Liar { card: chosen.make()?, lies: Lies { random, one_in, told: Cell::new(0) } }))
+}
+
+fn main() -> anyhow::Result<()> {
+    let honest = catalogue::find(&flag("model")?)?;
+    let model: &'static Model = Box::leak(Box::new(Model { make, ..*honest }));
+    let mut choice = Choice::of(model);
+    for setting in model.settings {
+        if let Ok(value) = flag(setting.name) {
+            choice.set(setting.name, value.parse().context(setting.name)?)?;
+        }
+    }
+    single::run(&Options {
+        socket: PathBuf::from(flag("socket")?),
+        switch: PathBuf::from(flag("switch")?),
+        trusted: vec![rustix::process::geteuid().as_raw(), 0],
+        host: None,
+        card: CardOptions { choice, guest_memory: CardOptions::GUEST_MEMORY },
+        spin: Duration::ZERO,
+    })
+}

@@ -1,0 +1,96 @@
+//! Cards that lie to their driver (`device/cli/examples/lying-card.rs`): programs may fail and the card may be stopped, but the
+//! kernel goes on, and so do the other machine and its card.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_host::catalogue;
+use hamlyn_lab::{Kit, Lab};
+
+use crate::{if_long, lab_of};
+
+/// What a program and an administrator do at the machine's card, and with the other machine, which answers. A program is ended if
+/// it waits for an answer that does not come, and so is a reset, which the driver gives up by itself.
+const USE: &str = "for check; do
+    timeout -s KILL 8 hamlyn-ping 1 --count 20 --timeout 3
+    timeout -s KILL 8 $check
+    for card in /sys/bus/pci/drivers/hamlyn/0000:*; do timeout -s KILL 30 sh -c \"echo 1 >$card/reset\"; done
+done >/dev/null 2>&1
+echo used";
+/// The driver lets go of the card, and takes it again: a card whose first words are lies is not taken.
+const RELOAD: &str = "timeout -s KILL 60 rmmod hamlyn && timeout -s KILL 60 insmod /lib/hamlyn.ko
+lsmod | grep -c ^hamlyn";
+/// What a kernel must not say.
+const COMPLAINTS: [&str; 9] =
+    ["BUG", "WARNING", "Oops", "Call Trace", "hung_task", "blocked for more", "lockup", "Bad page", "stall"];
+
+fn script(lab: &Lab, vm: usize, user: u32, script: &str, words: &[&str]) -> Result<Vec<String>> {
+    lab.vm(vm).run_as(user, ["sh", "-c", script, "sh"].iter().chain(words).copied())?.finish_text()
+}
+
+fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
+    let log = script(lab, vm, 0, "dmesg", &[])?;
+    let bad: Vec<_> = log.iter().filter(|line| COMPLAINTS.iter().any(|word| line.contains(word))).collect();
+    ensure!(bad.is_empty(), "vm{vm}: {bad:#?}\n{log:#?}");
+    Ok(())
+}
+
+fn lies_told(lab: &Lab) -> Result<u64> {
+    lab.card_counters(0)?["card"]["lies_told"].as_u64().context("a card that counts no lies")
+}
+
+/// A machine with a card that tells a lie in so many words, and one with an honest card of the model, which passes its test at last.
+fn driver_survives_lies(model: &'static str, one_in: u32, checks: &[&str], honest: &[&str]) -> Result<()> {
+    let program = Kit::find()?.program("examples/lying-card")?;
+    let one_in = one_in.to_string();
+    let builder = Lab::builder().models(&[catalogue::find(model)?]).vms(2).card_program(
+        0,
+        program,
+        ["--one-in", &one_in],
+    );
+    let lab = lab_of(builder);
+    for round in 0..if_long(20, 2) {
+        let mut peer = lab.vm(1).run(["hamlyn-ping"])?;
+        for user in [0, 1001] {
+            ensure!(script(&lab, 0, user, USE, checks)? == ["used"], "round {round}");
+        }
+        ensure!(script(&lab, 0, 0, RELOAD, &[])? == ["1"], "round {round}");
+        peer.kill(9)?;
+        peer.wait()?;
+        for vm in [0, 1] {
+            log_is_clean(&lab, vm).with_context(|| format!("round {round}"))?;
+        }
+    }
+    let told = lies_told(&lab)?;
+    ensure!(told > 0, "no lie was told");
+    println!("{model}: {told} lies told");
+    lab.vm(1).run_as(0, honest.iter().copied())?.finish_text()?;
+    Ok(())
+}
+
+#[test]
+fn driver_survives_a_hamlyn_card_that_lies() -> Result<()> {
+    let checks = ["driver-check calls", "driver-check sleep", "driver-check completions", "loopback"];
+    driver_survives_lies("hamlyn", 12, &checks, &["self-test"])
+}
+
+#[test]
+fn driver_survives_a_shrimp_card_that_lies() -> Result<()> {
+    driver_survives_lies("shrimp", 12, &["shrimp self-test", "shrimp trespass"], &["shrimp", "self-test"])
+}
+
+#[test]
+fn driver_survives_a_clan_card_that_lies() -> Result<()> {
+    let checks = ["clan-driver self-test", "clan-driver trespass"];
+    driver_survives_lies("clan", 12, &checks, &["clan-driver", "self-test"])
+}
+
+#[test]
+fn driver_survives_a_dart_card_that_lies() -> Result<()> {
+    let checks = ["dart self-test", "dart-driver trespass", "dart-driver sparse 1"];
+    driver_survives_lies("dart", 12, &checks, &["dart", "self-test"])
+}
+
+#[test]
+fn driver_survives_an_echo_card_that_lies() -> Result<()> {
+    let checks = ["echo-card serve --count 1", "echo-card ask --host 1 --mailbox 0 --count 1 --timeout 1"];
+    driver_survives_lies("echo", 12, &checks, &["hamlyn-info"])
+}
