@@ -1,10 +1,15 @@
 //! What a wake-up looks at, counted.
 
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use hamlyn_switch::bursts::Policy;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use serde_json::Value;
+use vfio_user::Client;
 
 use super::Options;
 use super::round::Ensemble;
@@ -12,6 +17,10 @@ use crate::catalogue::{self, Choice};
 use crate::station::{CardOptions, Socket};
 
 fn ensemble(folder: &Path, cards: usize) -> Ensemble {
+    ensemble_that(folder, cards, false)
+}
+
+fn ensemble_that(folder: &Path, cards: usize, trust_memory: bool) -> Ensemble {
     let card =
         CardOptions { choice: Choice::of(catalogue::default()), guest_memory: CardOptions::GUEST_MEMORY };
     let cards_at = (0..cards).map(|number| (card.clone(), folder.join(format!("{number}.sock")))).collect();
@@ -24,7 +33,7 @@ fn ensemble(folder: &Path, cards: usize) -> Ensemble {
         express: None,
         cores,
         spin: Duration::ZERO,
-        trust_memory: false,
+        trust_memory,
     };
     let mut ensemble = Ensemble::start(&options).unwrap();
     let start = Instant::now();
@@ -59,4 +68,31 @@ fn a_card_that_nobody_uses_is_not_looked_at() {
     assert!(counts[0].iter().all(|looks| *looks > 0), "{counts:?}");
     assert_eq!(counts[0], counts[1]);
     assert_eq!(counts[0], counts[2]);
+}
+
+/// Messages refused of a machine that maps memory without seals, so that it could truncate it.
+fn refused_of_unsealed_memory(trust_memory: bool) -> Value {
+    const LENGTH: u64 = 1 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let mut ensemble = ensemble_that(folder.path(), 1, trust_memory);
+    let socket = folder.path().join("0.sock");
+    let machine = thread::spawn(move || {
+        let memory = memfd_create("machine", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&memory, LENGTH).unwrap();
+        let mut client = Client::new(&socket).unwrap();
+        client.dma_map(0, 0, LENGTH, memory.as_raw_fd()).unwrap();
+        client
+    });
+    while !machine.is_finished() {
+        ensemble.serve(0, Socket::Card);
+        ensemble.work();
+    }
+    machine.join().unwrap();
+    ensemble.counters()["cards"]["0"]["bus"]["refused"].clone()
+}
+
+#[test]
+fn unsealed_memory_is_taken_if_trusted() {
+    assert_eq!(refused_of_unsealed_memory(false), 1);
+    assert_eq!(refused_of_unsealed_memory(true), 0);
 }
