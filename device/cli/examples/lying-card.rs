@@ -5,8 +5,8 @@
 //! lying-card card --socket PATH --model NAME --switch PATH --one-in N [--seed N] [--SETTING VALUE]
 //! ```
 //!
-//! One of `--one-in` words in memory is a lie, and so is one of ten times as many registers: after most of those the driver stops the
-//! card. The first argument and the flags are those of `hamlyn card`, so that a lab can start it.
+//! One of `--one-in` words in memory is a lie, or, chosen anew by each reset, one of 4, 16 or 64 times as many: many lies soon make the
+//! driver stop the card, and few let programs get far. Of registers ten times fewer are lies. The first argument and the flags are those of `hamlyn card`, so that a lab can start it.
 
 use std::cell::{Cell, RefCell};
 use std::env;
@@ -29,13 +29,19 @@ const SEED: u64 = 20_261_127;
 /// What is to be lied about, and how often.
 struct Lies {
     random: RefCell<Xoshiro256PlusPlus>,
-    one_in: u64,
+    least: u64,
+    one_in: Cell<u64>,
     told: Cell<u64>,
 }
 
 impl Lies {
     fn random(&self) -> u64 {
         self.random.borrow_mut().next_u64()
+    }
+
+    /// Chooses how often it lies from now on.
+    fn choose(&self) {
+        self.one_in.set(self.least << (2 * (self.random() % 4)));
     }
 
     /// Whether the next word is a lie, of which one in so many is.
@@ -80,13 +86,15 @@ impl Dma for LyingDma<'_> {
     }
 
     fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        if from.is_empty() || !self.lies.is_due(self.lies.one_in) {
+        if from.is_empty() || !self.lies.is_due(self.lies.one_in.get()) {
             return self.dma.write(address, from);
         }
         let mut bytes = vec![0; from.len()];
         from.copy_to(&mut bytes[..]);
         let words = bytes.len().div_ceil(4);
-        let start = 4 * (self.lies.random() as usize % words);
+        // Structures begin with what the rest depends on.
+        let random = self.lies.random();
+        let start = if random % 3 == 0 { 0 } else { 4 * ((random >> 8) as usize % words) };
         let word = start..bytes.len().min(start + 4);
         let mut value = [0; 8];
         value[..word.len()].copy_from_slice(&bytes[word.clone()]);
@@ -96,7 +104,7 @@ impl Dma for LyingDma<'_> {
     }
 
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
-        self.dma.publish(address, self.lies.told_of(value.into(), 4, self.lies.one_in) as u32)
+        self.dma.publish(address, self.lies.told_of(value.into(), 4, self.lies.one_in.get()) as u32)
     }
 
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {
@@ -113,7 +121,7 @@ struct LyingInterrupt<'a> {
 
 impl Interrupt for LyingInterrupt<'_> {
     fn raise(&self, vector: u16) {
-        let vector = if self.lies.is_due(self.lies.one_in) {
+        let vector = if self.lies.is_due(self.lies.one_in.get()) {
             self.lies.random() as u16 % self.vectors
         } else {
             vector
@@ -151,7 +159,7 @@ impl Card for Liar {
     fn register_read(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8) -> Reading {
         match self.with(ports, |card, ports| card.register_read(ports, bar, offset, width)) {
             Reading::Now(value) => {
-                Reading::Now(self.lies.told_of(value, width.into(), 10 * self.lies.one_in))
+                Reading::Now(self.lies.told_of(value, width.into(), 10 * self.lies.one_in.get()))
             }
             later @ Reading::Later(_) => later,
         }
@@ -210,6 +218,7 @@ impl Card for Liar {
     }
 
     fn reset(&mut self, ports: &Ports<'_>) {
+        self.lies.choose();
         self.with(ports, |card, ports| card.reset(ports));
     }
 
@@ -252,9 +261,10 @@ fn make(choice: &Choice) -> Result<Box<dyn Card + Send>, MakeError> {
         chosen.set(setting.name, choice.get(setting.name)?)?;
     }
     let seed = number("seed").unwrap_or(SEED);
-    let one_in = number("one-in")?.max(1);
+    let least = number("one-in")?.max(1);
     let random = RefCell::new(Xoshiro256PlusPlus::seed_from_u64(seed));
-    Ok(Box::new(Liar { card: chosen.make()?, lies: Lies { random, one_in, told: Cell::new(0) } }))
+    let lies = Lies { random, least, one_in: Cell::new(least), told: Cell::new(0) };
+    Ok(Box::new(Liar { card: chosen.make()?, lies }))
 }
 
 fn main() -> anyhow::Result<()> {

@@ -203,6 +203,16 @@ impl Impostor {
         Ok(())
     }
 
+    /// Acknowledges what the victim says, until that holds of what was said of exports and mappings.
+    fn listen_until(&mut self, holds: impl Fn(&[HamlynWire]) -> bool) -> Result<()> {
+        let begun = Instant::now();
+        while !holds(&self.heard) {
+            ensure!(begun.elapsed() < PATIENCE, "the victim says no more than {:?}", self.heard);
+            self.listen()?;
+        }
+        Ok(())
+    }
+
     /// Awaits a message of this kind about exports and mappings. Returns its words.
     fn await_said(&mut self, reason: u32) -> Result<HamlynWire> {
         let begun = Instant::now();
@@ -417,6 +427,32 @@ fn map_fails_when_the_exporter_does_not_answer() -> Result<()> {
     let (_, answer) = while_it_acknowledges(&mut impostor, desk(&lab, 0)?, &line)?;
     let error = answer["error"].as_str().unwrap_or_default();
     ensure!(error.contains("host 2 did not answer in time"), "{answer}");
+    both_are_usable(&lab)
+}
+
+#[test]
+fn user_who_waits_for_answers_leaves_asks_to_others() -> Result<()> {
+    /// Questions that a user may have at a host (`MAX_ASKING_EACH` of the driver).
+    const EACH: usize = 8;
+    let lab = shrimp_lab(2)?;
+    let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
+    let line = format!("map {} 0 4096 single", attackers_handle());
+    let mut greedy = (0..EACH + 4).map(|_| desk(&lab, 0)).collect::<Result<Vec<_>>>()?;
+    greedy.iter_mut().try_for_each(|desk| desk.begin(&line))?;
+    impostor.listen_until(|heard| heard.len() == EACH)?;
+    let mut other = Desk(lab.vm(0).run_as(1002, ["shrimp", "desk"])?);
+    other.begin(&line)?;
+    impostor.listen_until(|heard| heard.len() > EACH)?;
+    ensure!(impostor.heard.len() == EACH + 1, "{} questions at once", impostor.heard.len());
+    // The last question is the other user's.
+    impostor.heard.drain(..EACH);
+    impostor.accept_mapping()?;
+    let made = other.answer()?;
+    ensure!(made["mapping"].is_u64(), "{made}");
+    for mut desk in greedy {
+        desk.0.kill(9)?;
+        desk.0.wait()?;
+    }
     both_are_usable(&lab)
 }
 
