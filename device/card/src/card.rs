@@ -199,6 +199,13 @@ pub trait Card {
         true
     }
 
+    /// Gives up what waits for one destination, as an access has waited 4 s for the card to take stores. Returns `false` if nothing
+    /// waits for any. Called again, 10 ms later, if the access still waits.
+    fn make_room(&mut self, ports: &Ports<'_>) -> bool {
+        let _ = ports;
+        false
+    }
+
     /// The next page that the card begins to watch, or watches no more, by its number. Asked for after each other verb.
     fn watch_change(&mut self) -> Option<(u64, bool)> {
         None

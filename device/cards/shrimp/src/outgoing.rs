@@ -13,6 +13,9 @@ use crate::packet::{Coordinates, LARGEST, OVERHEAD, Packet};
 use crate::slow::Slow;
 use crate::{PAGE, Target};
 
+/// The most hosts of a fabric.
+const HOSTS: usize = 64;
+
 /// The FIFO.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
@@ -132,21 +135,32 @@ impl Outgoing {
         self.slow.deadline()
     }
 
-    /// Cuts the destination off that stops the processors, if one has done so for too long. Returns it, and how many of its packets
-    /// are discarded.
-    pub(crate) fn judge(&mut self, now: Duration) -> Option<(u16, usize)> {
-        let fullest = self.queues.iter().max_by_key(|(_, queue)| queue.fill).map(|(node, _)| *node);
-        let node = self.slow.judge(now, fullest, self.capacity)?;
-        let mut discarded = 0;
-        if self.open.as_ref().is_some_and(|(packet, _)| packet.target.node == node) {
-            self.close();
-        }
-        if let Some(queue) = self.queues.remove(&node) {
-            self.fill -= queue.fill;
-            discarded = queue.packets.len();
-        }
+    /// Cuts off the destinations that have stopped the processors for too long. Returns them, and how many packets are discarded.
+    pub(crate) fn judge(&mut self, now: Duration) -> (Vec<u16>, usize) {
+        // A destination with a smaller share does not fill the FIFO, and one with such a share there is always.
+        let fills = |queue: &Queue| queue.fill * HOSTS >= self.threshold;
+        let filling = self.queues.iter().filter(|(_, queue)| fills(queue)).map(|(node, _)| *node);
+        let slow = self.slow.judge(now, filling, self.capacity);
+        let discarded = slow.iter().map(|node| self.discard(*node)).sum();
+        (slow, discarded)
+    }
+
+    /// Cuts off the destination that has the most bytes in the FIFO. Returns it, and how many packets are discarded.
+    pub(crate) fn cut_fullest(&mut self, now: Duration) -> Option<(u16, usize)> {
+        self.close();
+        let (node, _) = self.queues.iter().max_by_key(|(_, queue)| queue.fill)?;
+        let node = *node;
+        self.slow.cut(node, now);
+        Some((node, self.discard(node)))
+    }
+
+    /// Discards the packets for a destination. Returns how many there were.
+    fn discard(&mut self, node: u16) -> usize {
+        self.close();
+        let Some(queue) = self.queues.remove(&node) else { return 0 };
+        self.fill -= queue.fill;
         self.is_over &= self.fill > self.threshold / 2;
-        Some((node, discarded))
+        queue.packets.len()
     }
 
     /// Hosts that are cut off, a bit each.

@@ -1,15 +1,17 @@
 //! Destinations that take too little. The Outgoing FIFO is one, as in the paper (section 4): while it is at its threshold no store of
-//! any process is taken. A destination that keeps it there, and takes next to nothing, is cut off.
+//! any process is taken. Destinations that keep it there, and take too little, are cut off.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-/// How long the processors may be stopped, in sum, before the destination with the most bytes in the FIFO is judged.
+/// How long the processors may be stopped, in sum, before the destinations that fill the FIFO are judged.
 const LIMIT: Duration = Duration::from_secs(3);
-/// The time between two looks counts as no more than this: a card that stood still itself blames no destination.
-const LOOK: Duration = Duration::from_millis(250);
-/// It must have taken this part of the FIFO's bytes meanwhile.
-const PART: usize = 16;
+/// The same for this long after a destination was cut off: several must not stop the processors for [`LIMIT`] each.
+const LIMIT_AGAIN: Duration = Duration::from_millis(250);
+/// The limit is counted in so many looks, and the time between two counts as one: a card that stood still itself blames no destination.
+const LOOKS: u32 = 12;
+/// In [`LIMIT`] a destination must take this part of the FIFO's bytes, and in a shorter time in proportion.
+const PART: usize = 2;
 /// How long a destination stays cut off.
 const REST: Duration = Duration::from_secs(60);
 
@@ -24,6 +26,13 @@ pub(crate) struct Slow {
     taken: HashMap<u16, usize>,
     /// Those that are cut off, and until when.
     cut: BTreeMap<u16, Duration>,
+    /// Until when the shorter limit holds.
+    again: Duration,
+}
+
+/// The part of the FIFO's bytes that a destination must take in a time.
+fn part(capacity: usize, time: Duration) -> usize {
+    capacity / PART * time.as_millis() as usize / LIMIT.as_millis() as usize
 }
 
 impl Slow {
@@ -40,11 +49,16 @@ impl Slow {
     /// Stores are taken; `recovered`: the FIFO is down to half of its threshold.
     pub(crate) fn goes_on(&mut self, recovered: bool, now: &dyn Fn() -> Duration) {
         if let Some(since) = self.since.take() {
-            self.stopped += now().saturating_sub(since).min(LOOK);
+            self.stopped += now().saturating_sub(since).min(self.limit(since) / LOOKS);
         }
         if recovered {
             self.restart();
         }
+    }
+
+    /// The limit that holds at a time.
+    fn limit(&self, at: Duration) -> Duration {
+        if at < self.again { LIMIT_AGAIN } else { LIMIT }
     }
 
     fn restart(&mut self) {
@@ -59,27 +73,42 @@ impl Slow {
         }
     }
 
-    /// When somebody is to be judged, or is no longer cut off.
+    /// When destinations are judged next, or one is no longer cut off.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        let judged = self.since.map(|since| since + LIMIT.saturating_sub(self.stopped).min(LOOK));
-        judged.into_iter().chain(self.cut.values().copied()).min()
+        let next =
+            |since| since + self.limit(since).saturating_sub(self.stopped).min(self.limit(since) / LOOKS);
+        self.since.map(next).into_iter().chain(self.cut.values().copied()).min()
     }
 
-    /// Judges the destination that has the most bytes in the FIFO. Returns it if it is cut off from now on.
-    pub(crate) fn judge(&mut self, now: Duration, fullest: Option<u16>, capacity: usize) -> Option<u16> {
+    /// Judges the destinations that fill the FIFO. Returns those that are cut off from now on.
+    pub(crate) fn judge(
+        &mut self,
+        now: Duration,
+        filling: impl Iterator<Item = u16>,
+        capacity: usize,
+    ) -> Vec<u16> {
         self.cut.retain(|_, until| *until > now);
-        let since = self.since?;
+        let Some(since) = self.since else { return Vec::new() };
+        let limit = self.limit(since);
         self.since = Some(now);
-        self.stopped += now.saturating_sub(since).min(LOOK);
-        if self.stopped < LIMIT {
-            return None;
+        self.stopped += now.saturating_sub(since).min(limit / LOOKS);
+        if self.stopped < limit {
+            return Vec::new();
         }
-        let taken = fullest.map(|node| self.taken.get(&node).copied().unwrap_or(0));
+        let taken = std::mem::take(&mut self.taken);
+        let is_slow = |node: &u16| taken.get(node).copied().unwrap_or(0) < part(capacity, limit);
+        let slow: Vec<u16> = filling.filter(is_slow).collect();
         self.restart();
-        let node = fullest.filter(|_| taken.is_some_and(|taken| taken < capacity / PART))?;
+        slow.iter().for_each(|node| self.cut(*node, now));
+        slow
+    }
+
+    /// Cuts a destination off.
+    pub(crate) fn cut(&mut self, node: u16, now: Duration) {
+        self.restart();
         self.since = None;
         self.cut.insert(node, now + REST);
-        Some(node)
+        self.again = now + LIMIT;
     }
 
     pub(crate) fn is_cut_off(&self, node: u16) -> bool {

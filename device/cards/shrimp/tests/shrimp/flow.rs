@@ -291,19 +291,107 @@ fn destination_that_takes_a_packet_now_and_then_is_cut_off() {
     assert_eq!(host.load_cut_off(), 1 << 1);
 }
 
+/// A destination takes so many packets of 28 bytes each half second, for 3 s.
+fn trickle(host: &mut Host, packets: usize) {
+    for _ in 0..6 {
+        host.wire.sent.clear();
+        host.wire.room = Some(packets);
+        while host.transmit().has_worked() {}
+        flood(host, 10);
+        run_for(host, 500);
+    }
+}
+
 #[test]
 fn destination_that_is_slow_but_takes_its_packets_is_waited_for() {
     let mut host = flooding();
     host.wire.room = Some(0);
     flood(&mut host, 10);
-    for _ in 0..100 {
-        host.wire.sent.clear();
-        host.wire.room = Some(10);
-        while host.transmit().has_worked() {}
-        flood(&mut host, 10);
-        run_for(&mut host, 500);
+    for _ in 0..10 {
+        trickle(&mut host, 50);
     }
     assert_eq!((host.load_cut_off(), host.counter("packets_cut_off")), (0, 0));
+}
+
+#[test]
+fn destination_that_takes_less_than_half_a_fifo_is_cut_off() {
+    let mut host = flooding();
+    host.wire.room = Some(0);
+    flood(&mut host, 10);
+    trickle(&mut host, 45);
+    assert_eq!(host.load_cut_off(), 1 << 1);
+}
+
+#[test]
+fn all_destinations_that_stop_stores_are_cut_off_together() {
+    let mut host = flooding();
+    host.wire.stopped = vec![1, 2];
+    while host.card.takes_stores() {
+        host.store_seen(10 * PAGE, &[7; 8]);
+        host.store_seen(11 * PAGE, &[7; 8]);
+    }
+    run_for(&mut host, 2990);
+    assert_eq!(host.load_cut_off(), 0);
+    run_for(&mut host, 10);
+    assert_eq!((host.load_cut_off(), host.load_register(SHRIMP_REG_OUT_FILL)), (1 << 1 | 1 << 2, 0));
+}
+
+#[test]
+fn second_slow_destination_is_judged_after_a_shorter_time() {
+    let mut host = flooding();
+    host.wire.stopped = vec![1, 2];
+    flood(&mut host, 10);
+    run_for(&mut host, 3000);
+    flood(&mut host, 11);
+    assert!(!host.card.takes_stores());
+    run_for(&mut host, 240);
+    assert_eq!(host.load_cut_off(), 1 << 1);
+    run_for(&mut host, 10);
+    assert_eq!(host.load_cut_off(), 1 << 1 | 1 << 2);
+}
+
+#[test]
+fn second_destination_that_takes_its_packets_is_not_cut_off() {
+    let mut host = flooding();
+    host.wire.stopped = vec![1];
+    flood(&mut host, 10);
+    run_for(&mut host, 3000);
+    for _ in 0..20 {
+        flood(&mut host, 11);
+        run_for(&mut host, 50);
+        host.wire.room = Some(10);
+        while host.transmit().has_worked() {}
+        host.wire.sent.clear();
+        flood(&mut host, 11);
+        host.wire.room = None;
+    }
+    assert_eq!(host.load_cut_off(), 1 << 1);
+}
+
+#[test]
+fn destination_with_a_small_share_is_not_cut_off() {
+    let mut host = flooding();
+    host.wire.stopped = vec![1, 2];
+    host.store_seen(11 * PAGE, &[7; 8]);
+    flood(&mut host, 10);
+    run_for(&mut host, 3000);
+    assert_eq!(host.load_cut_off(), 1 << 1);
+}
+
+#[test]
+fn room_is_made_by_cutting_off_the_fullest() {
+    let mut host = flooding();
+    host.wire.stopped = vec![1, 2];
+    for _ in 0..10 {
+        host.store_seen(11 * PAGE, &[7; 8]);
+    }
+    flood(&mut host, 10);
+    host.raised();
+    assert!(host.with(|card, ports, _| card.make_room(ports)));
+    assert_eq!((host.load_cut_off(), host.raised()), (1 << 1, vec![SHRIMP_VECTOR_OUTGOING as u16]));
+    assert!(host.with(|card, ports, _| card.make_room(ports)));
+    assert_eq!((host.load_cut_off(), host.load_register(SHRIMP_REG_OUT_FILL)), (1 << 1 | 1 << 2, 0));
+    assert!(!host.with(|card, ports, _| card.make_room(ports)), "nothing waits");
 }
 
 #[test]
