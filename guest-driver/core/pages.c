@@ -218,15 +218,34 @@ void hamlyn_mappings_wait(struct hamlyn_card *card)
  * process use it at the same time (a send buffer is filled after it has been mapped), and the same
  * page may be in several objects.
  */
-#ifdef DMA_ATTR_DEBUGGING_IGNORE_CACHELINES
-#define PAGE_ATTRS (DMA_ATTR_SKIP_CPU_SYNC | DMA_ATTR_DEBUGGING_IGNORE_CACHELINES)
+#ifdef DMA_ATTR_REQUIRE_COHERENT
+#define PAGE_ATTRS DMA_ATTR_REQUIRE_COHERENT
 #else
 #define PAGE_ATTRS DMA_ATTR_SKIP_CPU_SYNC
 #endif
 
+/* A kernel that debugs DMA says of any page behind an IOMMU that it must be synchronized. */
+static bool page_is_coherent(struct device *dev, dma_addr_t dma)
+{
+	return PAGE_ATTRS != DMA_ATTR_SKIP_CPU_SYNC || !dma_need_sync(dev, dma);
+}
+
 static void pages_unmap_one(struct device *dev, dma_addr_t dma, enum dma_data_direction direction)
 {
 	dma_unmap_page_attrs(dev, dma, HAMLYN_PAGE_SIZE, direction, PAGE_ATTRS);
+}
+
+/* Whether a page could be mapped if it need not be coherent. */
+static bool page_can_be_mapped(struct device *dev, struct page *page,
+			       enum dma_data_direction direction)
+{
+	dma_addr_t dma = dma_map_page_attrs(dev, page, 0, HAMLYN_PAGE_SIZE, direction,
+					    DMA_ATTR_SKIP_CPU_SYNC);
+
+	if (dma_mapping_error(dev, dma))
+		return false;
+	dma_unmap_page_attrs(dev, dma, HAMLYN_PAGE_SIZE, direction, DMA_ATTR_SKIP_CPU_SYNC);
+	return true;
 }
 
 /* Lets the card reach a page. */
@@ -234,15 +253,16 @@ static int pages_map_one(struct device *dev, struct page *page, enum dma_data_di
 			 dma_addr_t *dma)
 {
 	*dma = dma_map_page_attrs(dev, page, 0, HAMLYN_PAGE_SIZE, direction, PAGE_ATTRS);
-	if (dma_mapping_error(dev, *dma))
-		return -ENOMEM;
-	/* Bounce buffers, for one, are not coherent. */
-	if (dma_need_sync(dev, *dma)) {
+	if (!dma_mapping_error(dev, *dma)) {
+		if (page_is_coherent(dev, *dma))
+			return 0;
 		pages_unmap_one(dev, *dma, direction);
-		dev_err_ratelimited(dev, "memory is not coherent with the card on this machine\n");
-		return -EOPNOTSUPP;
+	} else if (!page_can_be_mapped(dev, page, direction)) {
+		return -ENOMEM;
 	}
-	return 0;
+	/* Bounce buffers, for one, are not coherent. */
+	dev_err_ratelimited(dev, "memory is not coherent with the card on this machine\n");
+	return -EOPNOTSUPP;
 }
 
 int hamlyn_page_map(struct hamlyn_card *card, struct page *page, enum dma_data_direction direction,

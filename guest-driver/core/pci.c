@@ -80,10 +80,12 @@ bool hamlyn_bar_holds(struct pci_dev *pdev, int bar, u64 least)
 
 int hamlyn_bar_check(struct pci_dev *pdev, int bar, u64 least)
 {
+	u64 length = pci_resource_len(pdev, bar);
+
 	if (hamlyn_bar_holds(pdev, bar, least))
 		return 0;
-	dev_err(&pdev->dev, "BAR %d has %llu bytes, %llu of memory wanted\n", bar,
-		(u64)pci_resource_len(pdev, bar), least);
+	dev_err(&pdev->dev, "BAR %d has %llu bytes, %llu of memory wanted%s\n", bar, length, least,
+		length ? "" : " (a hot-plug port needs pref64-reserve)");
 	return -ENODEV;
 }
 

@@ -105,7 +105,7 @@ make_c_example() {
 }
 
 MODULE=$GUEST/hamlyn.ko
-# Files that are newer than what was made for another kernel.
+# Files that change with the guests' kernel: what is older than one of them is built again.
 KERNEL_STAMPS=("$ROOT/packages")
 if [[ $HAMLYN_KERNEL == debug ]]; then KERNEL_STAMPS+=("$ROOT/debug-kernel"); fi
 
@@ -148,9 +148,9 @@ extra_memory() { if [[ $HAMLYN_KERNEL == debug ]]; then echo 640; else echo 0; f
 # The file that machines boot. KASAN's code runs before its memory is there if a machine enters the uncompressed kernel directly.
 kernel_file() { if [[ $HAMLYN_KERNEL == debug ]]; then echo "$GUEST/vmlinuz"; else echo "$GUEST/vmlinux"; fi; }
 
-# What a debug kernel needs from whoever runs it: time, and no fifth level of page tables, which costs it a fifth of its speed.
+# Print the kit's "host" for a debug kernel: long time-outs, and four levels of page tables (a fifth level takes a fifth of its speed).
 kit_host() {
-    if [[ $HAMLYN_KERNEL == debug ]]; then printf ',\n  "host": { "kernel_args": "no5lvl %s", "patience_s": 300 }' "$1"; fi
+    if [[ $HAMLYN_KERNEL == debug ]]; then printf ',\n  "host": { "kernel_args": "no5lvl %s", "patience_s": 900, "handshake_ms": 60000 }' "$1"; fi
 }
 
 # write_kit [FILE IMAGE [KERNEL_ARGS]]: name the parts relative to the file's folder, so that a copy of the tree uses its own parts.

@@ -33,7 +33,7 @@ pub struct Kit {
     pub host: Host,
 }
 
-/// What a host needs that is itself an emulated machine, and slow (`images/kvm` makes one), or a slow debug kernel. Other kits leave it out.
+/// Settings for a slow host, itself an emulated machine (`images/kvm` makes one), or for a slow debug kernel. Other kits leave them out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Host {

@@ -91,7 +91,7 @@ impl Paths {
         self.paths.iter().position(|path| path.iter().any(|earlier| earlier.header.source == header.source))
     }
 
-    /// Copies a packet to the end of the least loaded path, or of the path that keeps its order. False: there is no room.
+    /// Copies a packet to the end of the least loaded path, or of the path that keeps its order. Returns `false` if the path is full.
     pub(crate) fn push(&mut self, header: Header, bytes: &VolatileSlice<'_>) -> bool {
         let Some(place) = self.choose(header) else { return false };
         let mut payload = vec![0; bytes.len()];

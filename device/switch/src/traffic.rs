@@ -36,7 +36,7 @@ pub struct Protocols {
 }
 
 impl Protocols {
-    /// Nobody is there yet. Packets that can be cut and joined keep their order on several paths.
+    /// Starts without attached cards. On several paths the switch keeps the order of packets that can be cut.
     pub fn new(ports: u16, paths: u16, bursts: &[Bursts]) -> Protocols {
         let ordered = bursts.iter().map(|bursts| bursts.protocol).collect();
         Protocols { ports: vec![None; ports.into()], paths, ordered }

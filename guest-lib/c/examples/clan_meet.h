@@ -14,7 +14,7 @@
 #define PORT 1500
 #define PATIENCE_MS 60000
 /* How long a host may take to answer, and how often all are asked. */
-#define ANSWER_MS 2000
+#define ANSWER_MS 20000
 #define ROUNDS 600
 
 /* Opens the port, and says so. */

@@ -226,6 +226,11 @@ int hamlyn_channel_arm_room(struct hamlyn_channel_sender *sender,
                             size_t length);
 
 /**
+ * Gives a sender a token for hamlyn_manager_ready.
+ */
+int hamlyn_channel_sender_set_token(struct hamlyn_channel_sender *sender, uint64_t token);
+
+/**
  * Waits until all that was sent is on its way, and whoever sleeps for it has been woken. With a time-out of 0 it sends on what it can, and does
  * not ask whether he has been.
  */
@@ -279,6 +284,11 @@ int hamlyn_channel_read(struct hamlyn_channel_receiver *receiver,
  * again. Call hamlyn_manager_arm as well, and both before each wait.
  */
 int hamlyn_channel_arm(struct hamlyn_channel_receiver *receiver);
+
+/**
+ * Gives a receiver a token for hamlyn_manager_ready.
+ */
+int hamlyn_channel_receiver_set_token(struct hamlyn_channel_receiver *receiver, uint64_t token);
 
 /**
  * A file descriptor, which stays the library's: readable once the other side has ended. Then call hamlyn_channel_peer_ended.

@@ -1680,6 +1680,11 @@ int hamlyn_listener_request(const struct hamlyn_listener *listener,
 int hamlyn_request_host(const struct hamlyn_request *request);
 
 /**
+ * Stores the user id of the process that wants to connect, as hamlyn_connection_user does.
+ */
+int hamlyn_request_user(const struct hamlyn_request *request, uint32_t *user);
+
+/**
  * What who wants to connect has passed.
  */
 int hamlyn_request_passed(const struct hamlyn_request *request, struct hamlyn_passed *passed);
@@ -1721,6 +1726,12 @@ void hamlyn_connecting_destroy(struct hamlyn_connecting *connecting);
  * The other side's host id.
  */
 int hamlyn_connection_host(const struct hamlyn_connection *connection);
+
+/**
+ * Stores the peer's user id, as the operating system of its host says. -ENODATA if that host
+ * does not say: the peer is a program at a card's socket, or its host's driver is too old.
+ */
+int hamlyn_connection_user(const struct hamlyn_connection *connection, uint32_t *user);
 
 /**
  * What the other side passed when the connection began.

@@ -5,8 +5,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
 use hamlyn::{Connecting, Connection, End, EndReason, Listener, Request};
+use libc::ENODATA;
 
-use crate::call::{at_once, call, free, given, store, timeout};
+use crate::call::{Failure, at_once, call, free, given, store, timeout};
 use crate::memory::bytes;
 
 /// The most bytes that a connection's side passes the other at a time.
@@ -98,6 +99,18 @@ pub unsafe extern "C" fn hamlyn_request_host(request: Option<&hamlyn_request>) -
     call(|| Ok(given(request, "request")?.0.host() as c_int))
 }
 
+/// Stores the user id of the process that wants to connect, as hamlyn_connection_user does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_request_user(
+    request: Option<&hamlyn_request>,
+    user: Option<&mut MaybeUninit<u32>>,
+) -> c_int {
+    call(|| {
+        let to = given(user, "user")?;
+        store(to, told(given(request, "request")?.0.user())?)
+    })
+}
+
 /// What who wants to connect has passed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_request_passed(
@@ -170,6 +183,19 @@ pub unsafe extern "C" fn hamlyn_connection_host(connection: Option<&hamlyn_conne
     call(|| Ok(given(connection, "connection")?.0.host() as c_int))
 }
 
+/// Stores the peer's user id, as the operating system of its host says. -ENODATA if that host
+/// does not say: the peer is a program at a card's socket, or its host's driver is too old.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_connection_user(
+    connection: Option<&hamlyn_connection>,
+    user: Option<&mut MaybeUninit<u32>>,
+) -> c_int {
+    call(|| {
+        let to = given(user, "user")?;
+        store(to, told(given(connection, "connection")?.0.user())?)
+    })
+}
+
 /// What the other side passed when the connection began.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connection_passed(
@@ -233,6 +259,11 @@ impl hamlyn_end {
     }
 }
 
+/// Fails if the peer's host has not told its user.
+fn told(user: Option<u32>) -> Result<u32, Failure> {
+    user.ok_or_else(|| Failure::new(ENODATA, "the peer's host does not say which user the peer has"))
+}
+
 fn reason(reason: EndReason) -> u32 {
     match reason {
         EndReason::Closed => HAMLYN_END_CLOSED,
@@ -250,6 +281,12 @@ mod tests {
     use hamlyn::MAX_PRIVATE;
 
     use super::*;
+
+    #[test]
+    fn user_zero_is_a_user() {
+        assert_eq!(told(Some(0)).ok(), Some(0));
+        assert_eq!(call(|| told(None).map(|_| 0)), -ENODATA);
+    }
 
     #[test]
     fn as_much_is_passed_as_the_library_passes() {

@@ -15,9 +15,8 @@ const PORT: u32 = 1600;
 const LENGTH: usize = 4096;
 /// Lengths of messages, the longest among them.
 const MESSAGES: [usize; 5] = [1, 7, 8, 3000, LENGTH - 64];
-/// How long a header is, and how much longer than that its body takes.
+/// Bytes of a header.
 const HEADER: usize = 16;
-const LATER: Duration = Duration::from_millis(200);
 /// Bytes that go by the stream.
 const STREAM: usize = 50_000;
 
@@ -80,7 +79,7 @@ fn tell(end: &End) -> Outcome {
     Ok(end.connection().send(b"go on")?)
 }
 
-/// Says for how many messages the header was there before the body.
+/// Says for how many messages the header was there before the body, which is sent when the sender is told of that.
 fn receive_headed(end: &Arc<End>) -> Outcome<usize> {
     let mut receiver = headed::Receiver::new(end, HEADER)?;
     let (mut header, mut body, mut apart) = ([0; HEADER], vec![0; LENGTH], 0);
@@ -88,6 +87,7 @@ fn receive_headed(end: &Arc<End>) -> Outcome<usize> {
         let coming = receiver.header(&mut header)?;
         check(length, &header)?;
         apart += usize::from(!coming.is_complete()?);
+        tell(end)?;
         let received = coming.body(&mut body)?;
         check(length, &body[..received])?;
         if received != length {
@@ -123,7 +123,7 @@ pub(crate) fn send(card: &Card, host: u32) -> Outcome {
     let mut sender = headed::Sender::new(&end, HEADER)?;
     for length in [0, 100, 3000] {
         let body = sender.send_header(&pattern(length, HEADER))?;
-        std::thread::sleep(LATER);
+        end.connection().receive(PATIENCE)?;
         body.send(&pattern(length, length))?;
     }
     drop(sender);

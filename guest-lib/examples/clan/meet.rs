@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::common::{Outcome, print};
 
 /// How long a host may take to answer, and how soon to ask all again.
-const ANSWER: Duration = Duration::from_secs(2);
+const ANSWER: Duration = Duration::from_secs(20);
 const AGAIN: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
@@ -91,8 +91,8 @@ impl Options {
     }
 }
 
-/// Whether it may be otherwise in a moment: nobody has the port yet, or too many messages wait for its host. A listener that refuses
-/// has answered.
+/// Returns whether a later attempt may succeed: the port is not open yet, or too many messages wait for its host. A rejection is
+/// final.
 fn is_passing(error: &Error) -> bool {
     let is_refused = matches!(error, Error::Ended(end) if end.reason == EndReason::Rejected);
     !is_refused && matches!(error.kind(), ErrorKind::PeerLost | ErrorKind::TimedOut | ErrorKind::WouldBlock)

@@ -37,7 +37,7 @@ pub(crate) const BARRIER: u8 = 14;
 /// Of the places for arguments.
 pub(crate) const SIZE: u64 = 1024;
 pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
-const MOMENT: Duration = Duration::from_millis(300);
+const MOMENT: Duration = Duration::from_secs(2);
 
 struct Part {
     endpoint: Arc<Endpoint>,

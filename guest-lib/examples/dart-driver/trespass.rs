@@ -52,6 +52,7 @@ pub(crate) fn run(path: &Path) -> Outcome {
     let mut attempts = Attempts::default();
     ground.open_wrongly(&mut attempts);
     ground.connect_wrongly(&mut attempts);
+    ground.connect_twice(&mut attempts)?;
     ground.use_anothers(&mut attempts, &other);
     ground.map_wrongly(&mut attempts, &other);
     ground.wait_wrongly(&mut attempts);
@@ -183,6 +184,19 @@ impl Ground {
             let done = self.device.card_call::<DART_IOC_SET_PROGRAM, _>(&mut argument, &[]);
             attempts.must_fail(what, done, error);
         }
+    }
+
+    /// Names the other end of a connection that has one.
+    fn connect_twice(&self, attempts: &mut Attempts) -> Outcome {
+        let mut own = self.fresh();
+        self.device.card_call::<DART_IOC_CONNECTION_OPEN, _>(&mut own, &[])?;
+        // The connection is its own other end.
+        let mut peer = DartPeer { key: own.key, connection: own.connection, peer: own.connection };
+        self.device.card_call::<DART_IOC_CONNECT, _>(&mut peer, &[])?;
+        let done = self.device.card_call::<DART_IOC_CONNECT, _>(&mut peer, &[]);
+        attempts.must_fail("connect twice", done, Errno::BUSY);
+        self.device.card_call::<DART_IOC_CONNECTION_CLOSE, _>(&mut object(own.connection), &[])?;
+        Ok(())
     }
 
     /// What one file has is not another's.

@@ -24,15 +24,9 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     fill_pattern(SEED, 0, &mut bytes);
     home.endpoint.write(0, &bytes)?;
     home.begin()?;
-    let before = answers(card)?;
     let counted = home.wait()?;
-    home.end(&json!({ "read": answers(card)? - before }), counted)
-}
-
-/// How many questions the card has answered.
-fn answers(card: &Card) -> Outcome<u64> {
-    let counters = card.statistics()?;
-    Ok(counters.iter().find(|(name, _)| *name == "answers_sent").map_or(0, |(_, count)| *count))
+    let answers = home.counted("answers_sent")?;
+    home.end(&json!({ "read": answers }), counted)
 }
 
 pub(crate) fn join(card: &Card, options: &Options) -> Outcome {

@@ -13,16 +13,17 @@ use crate::meet::{Guest, Home, Plan, look};
 /// Where blocks arrive, and where they are sent from.
 const BLOCK: u64 = 0;
 const SOURCE: u64 = 64;
+const BYTES: usize = 32;
 /// The block's last word, which is written last, is its number.
-const DATA: usize = 28;
+const DATA: usize = BYTES - 4;
 
 fn send(connection: &Connection, endpoint: &Endpoint, number: u64) -> Outcome {
-    let mut block = [0; 32];
+    let mut block = [0; BYTES];
     fill_pattern(number, 0, &mut block[..DATA]);
     block[DATA..].copy_from_slice(&(number as u32).to_le_bytes());
     // The one before has left, as it was answered.
     endpoint.write(SOURCE as usize, &block)?;
-    Ok(connection.send(&Operation::write(BLOCK), SOURCE..SOURCE + 32)?)
+    Ok(connection.send(&Operation::write(BLOCK), SOURCE..SOURCE + BYTES as u64)?)
 }
 
 fn receive(endpoint: &Endpoint, number: u64, patience: Option<std::time::Duration>) -> Outcome {
@@ -45,7 +46,8 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
         send(&home.others[0], &home.endpoint, number)?;
     }
     let counted = home.wait()?;
-    home.end(&json!({ "deposits": options.count, "verified": true }), counted)
+    let deposits = home.counted("bytes_deposited")? / BYTES as u64;
+    home.end(&json!({ "deposits": deposits, "verified": true }), counted)
 }
 
 pub(crate) fn join(card: &Card, options: &Options) -> Outcome {

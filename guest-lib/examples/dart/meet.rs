@@ -242,7 +242,7 @@ impl Guest {
     }
 }
 
-/// Whether it may be otherwise in a moment: nobody has the name yet. A listener that refuses has answered.
+/// Returns whether a later attempt may succeed: the name is not registered yet. A rejection is final.
 fn is_passing(error: &Error) -> bool {
     let is_refused = matches!(error, Error::Ended(end) if end.reason == EndReason::Rejected);
     error.kind() == ErrorKind::PeerLost && !is_refused

@@ -11,6 +11,8 @@ use crate::{End, LENGTH, connect, end, net, pair};
 
 /// Nobody waits longer for what does not come.
 const MOMENT: Option<Duration> = Some(Duration::from_millis(50));
+/// For what must come.
+const LONG: Option<Duration> = Some(Duration::from_secs(60));
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const LOG: Log = Log { tail: 8, step: 9, end: 10 };
 const PRIORITY: PriorityRegisters = PriorityRegisters { tail: 1, most: 2, step: 3 };
@@ -190,13 +192,13 @@ fn a_full_queue_holds_items_back_in_order() {
     // More than the queue has room for; 64 of them are still to be fetched from this end's memory.
     assert!(put > 16 + 64);
     for number in 0..put {
-        let record = other.events.wait(MOMENT).unwrap();
+        let record = other.events.wait(LONG).unwrap();
         assert_eq!(record.operand(), number);
         assert_eq!(record.word(0), Some(number * 3));
     }
     assert!(other.events.next().is_none());
-    producer.put(put, 0, 8, MOMENT).unwrap();
-    assert_eq!(other.events.wait(MOMENT).unwrap().operand(), put);
+    producer.put(put, 0, 8, LONG).unwrap();
+    assert_eq!(other.events.wait(LONG).unwrap().operand(), put);
 }
 
 #[test]

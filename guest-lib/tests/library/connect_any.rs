@@ -1,9 +1,12 @@
 //! A name on whichever host has it (section 6.3).
 
+use std::thread;
 use std::time::Duration;
 
 use crate::fake::Fake;
-use hamlyn::{Card, EndReason, Error};
+use crate::fake::express::OTHER;
+use hamlyn::protocol::stream::{StreamListener, StreamPair};
+use hamlyn::{Card, EndReason, Error, Manager};
 use hamlyn_abi::uapi::*;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
@@ -102,4 +105,38 @@ fn it_is_found_where_a_name_is_and_who_could_not_say() {
     let failed = card.find("store", None).unwrap_err();
     assert!(matches!(&failed, Error::Ended(end) if end.reason == EndReason::LinkLost), "{failed}");
     assert!(card.find("", None).is_err() && card.find(&"x".repeat(65), None).is_err());
+}
+
+/// The two hosts' managers. Host 1 and the other host answer that they have the name, all others that they do not.
+fn stream_hosts() -> [Manager; 2] {
+    let fake = Fake::default();
+    let mut answers: Vec<_> = (0..=OTHER).map(|host| (host, HAMLYN_END_NOBODY)).collect();
+    [1, OTHER].into_iter().for_each(|host| answers[host as usize].1 = HAMLYN_END_LISTENING);
+    fake.say(OTHER + 1, &answers);
+    [fake.share(), fake.other()].map(|attachment| Manager::create(&Card::attached(attachment)).unwrap())
+}
+
+#[test]
+fn stream_goes_to_the_first_host_that_accepts() {
+    let [here, there] = stream_hosts();
+    let listener = StreamListener::bind(&there, "store").unwrap();
+    let asking = thread::spawn(move || StreamPair::connect_any(&here, 0..=OTHER, "store", PATIENCE).unwrap());
+    // Host 1 is asked first. The same listener stands for both hosts here.
+    listener.request(PATIENCE).unwrap().reject("busy").unwrap();
+    let accepted = listener.accept(PATIENCE).unwrap();
+    let mut pair = asking.join().unwrap();
+    pair.sender.send(b"hello").unwrap();
+    pair.sender.flush().unwrap();
+    let record = accepted.receiver.receive(PATIENCE).unwrap().unwrap();
+    assert_eq!(record.to_vec(), b"hello");
+}
+
+#[test]
+fn stream_fails_where_no_host_has_the_name() {
+    let [here, _there] = stream_hosts();
+    for hosts in [vec![0, 2], vec![]] {
+        let failed =
+            StreamPair::connect_any(&here, hosts, "store", Some(Duration::from_millis(10))).unwrap_err();
+        assert!(matches!(&failed, Error::Ended(end) if end.reason == EndReason::NoName), "{failed}");
+    }
 }

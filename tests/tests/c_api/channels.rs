@@ -44,7 +44,9 @@ fn a_program_has_both_ends_of_a_channel() {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     let said = String::from_utf8(output.stdout).unwrap();
     let said: Vec<i32> = said.lines().map(|line| line.parse().unwrap()).collect();
-    let due =
-        [0, 0, 61432, -11, -110, -22, -22, 0, 0, -22, 0, 1, 1, 0, 0, 6, 0, 4, 2, 0, -11, 0, 0, -11, 0, 0, 1];
+    let due = [
+        0, 0, 0, 0, 61432, -11, -110, -22, -22, 0, 0, -22, 0, 1, 1, 1, 0, 0, 6, 0, 4, 2, 0, -11, 0, 0, -11,
+        0, 0, 1,
+    ];
     assert_eq!(said, due);
 }

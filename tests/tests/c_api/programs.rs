@@ -14,7 +14,7 @@ fn a_program_finds_names_and_chooses_whose_streams_it_accepts() {
          \tstruct hamlyn_found found;\n\tstruct hamlyn_seed seed;\n\tstruct hamlyn_connection *connection;\n\
          \tstruct hamlyn_connecting *asking;\n\tstruct hamlyn_stream_listener *listener;\n\
          \tstruct hamlyn_stream_request *request;\n\tstruct hamlyn_stream_sender *sender;\n\
-         \tstruct hamlyn_stream_receiver *receiver, *own;\n";
+         \tstruct hamlyn_stream_receiver *receiver, *own;\n\tuint32_t user;\n";
     const ASK: &str = "hamlyn_connect_begin(card, 0, \"svc\", &seed, sizeof(seed), &asking)";
     const FINISH: &str = "hamlyn_connect_finish(asking, &connection, 60000)";
     // What is to come, and the calls: 111 is ECONNREFUSED.
@@ -48,6 +48,8 @@ fn a_program_finds_names_and_chooses_whose_streams_it_accepts() {
         (0, "(hamlyn_stream_listener_destroy(listener), 0)"),
         (0, "hamlyn_stream_request_accept(request, &sender, &receiver)"),
         (0, FINISH),
+        // ENODATA: a program at a card's socket has no user id in a machine.
+        (-61, "hamlyn_connection_user(connection, &user)"),
         (2, "hamlyn_stream_send(sender, \"hi\", 2, 60000)"),
         (0, "hamlyn_stream_flush(sender, 60000)"),
         (2, "hamlyn_stream_read(own, &seed, 2, 60000)"),

@@ -16,6 +16,18 @@ static int failed(int outcome)
 	return outcome < 0;
 }
 
+/* Whether the manager names this token. */
+static int is_ready(struct hamlyn_manager *of, uint64_t token)
+{
+	uint64_t tokens[2];
+	int count = hamlyn_manager_ready(of, tokens, 2);
+
+	while (count > 0)
+		if (tokens[--count] == token)
+			return 1;
+	return 0;
+}
+
 static void *echo(void *nothing)
 {
 	struct hamlyn_channel_sender *sender;
@@ -58,6 +70,8 @@ int main(void)
 #define SAY(call) printf("%d\n", (int)(call))
 	SAY(hamlyn_channel_connect(other, 0, "two", &options, &sender, &receiver, 60000));
 	SAY(hamlyn_channel_is_express(sender));
+	SAY(hamlyn_channel_sender_set_token(sender, 4));
+	SAY(hamlyn_channel_receiver_set_token(receiver, 3));
 	SAY(hamlyn_channel_longest(sender));
 	SAY(hamlyn_channel_receive(receiver, &message, 0));
 	SAY(hamlyn_channel_receive(receiver, &message, 1));
@@ -70,6 +84,7 @@ int main(void)
 	SAY(hamlyn_channel_flush(sender, 60000));
 	SAY(hamlyn_channel_receive(receiver, &message, 60000));
 	SAY(message.length == 5 && !memcmp(message.data, "built", 5));
+	SAY(is_ready(other, 3));
 	SAY(hamlyn_channel_release(receiver));
 	SAY(hamlyn_channel_release(receiver));
 	SAY(hamlyn_channel_write(sender, "stream", 6, 60000));

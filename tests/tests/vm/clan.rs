@@ -197,6 +197,27 @@ fn endpoints_send_messages_and_hear_of_ends() -> Result<()> {
 }
 
 #[test]
+fn asker_of_a_killed_listener_is_refused() -> Result<()> {
+    let lab = shared_of("clan")?;
+    let (mut one, mut two) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (listener, at) = endpoint(&mut one, "endpoint 0")?;
+    let (asking, _) = endpoint(&mut two, "endpoint 0")?;
+    one.expect(&format!("events {listener}"), &json!({ "registered": true }))?;
+    two.begin(&format!("connect {asking} {at}"))?;
+    // The request is in the listener's queue, and stays there.
+    one.expect("event", &json!({ "what": "Message", "token": listener }))?;
+    one.0.kill(9)?;
+    let refused = two.answer()?;
+    ensure!(text(&refused, "error") == "not connected: nobody listens under that name", "{refused}");
+    drop(two);
+    for vm in [0, 1] {
+        nothing_is_left(&lab, vm)?;
+        log_is_clean(&lab, vm)?;
+    }
+    Ok(())
+}
+
+#[test]
 fn a_killed_machine_and_a_reset_card_are_told_of() -> Result<()> {
     let lab = clan_lab(2)?;
     for vm in [0, 1] {

@@ -71,7 +71,8 @@ mod tools;
 mod turn;
 mod windows;
 
-use serde_json::Value;
+use hamlyn_lab::Lab;
+use serde_json::{Value, json};
 
 pub(crate) use eventually::eventually;
 pub(crate) use turn::{Right, Turn, lab, lab_of, shared, shared_as, shared_of, turn};
@@ -79,6 +80,13 @@ pub(crate) use turn::{Right, Turn, lab, lab_of, shared, shared_as, shared_of, tu
 /// How much of a long test is run: all of it for `./scripts/test --long`, else this part.
 pub(crate) fn if_long(all: u32, part: u32) -> u32 {
     if std::env::var_os("HAMLYN_LONG").is_some() { all } else { part }
+}
+
+/// Waits until machine 0 finds a name at host 1 alone: a host that is slow to answer has it for nobody.
+pub(crate) fn finds(lab: &Lab, name: &str) -> anyhow::Result<()> {
+    let found =
+        || Ok(lab.vm(0).run(["hamlyn-info", "--find", name, "--json"])?.finish()?[0]["hosts"] == json!([1]));
+    eventually(found, name)
 }
 
 /// A field of an answer, as text.

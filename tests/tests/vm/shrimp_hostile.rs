@@ -226,7 +226,7 @@ impl Impostor {
 
 /// Has a host wait no longer than 2 seconds for others.
 fn be_impatient(lab: &Lab, vm: usize) -> Result<()> {
-    let line = "echo 2000 >/sys/module/hamlyn/parameters/peer_timeout";
+    let line = "echo 6000 >/sys/module/hamlyn/parameters/peer_timeout";
     lab.vm(vm).run_as(0, ["sh", "-c", line])?.finish_text().map(drop)
 }
 

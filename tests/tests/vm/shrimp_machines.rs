@@ -4,10 +4,11 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use hamlyn_host::catalogue;
-use hamlyn_lab::{Builder, Lab, Memory, Snoop};
+use hamlyn_lab::{Builder, Lab, Memory, SELDOM_PROBES, Snoop};
 use serde_json::json;
 
 use crate::shrimp::{arrives, both_are_usable, counter, desk, export, map, nothing_is_left, shrimp_lab};
+use crate::shrimp_paging::shell;
 use crate::{eventually, lab_of, text};
 
 const VMS: usize = 4;
@@ -88,6 +89,7 @@ fn two_processors_that_start_transfers_start_those_that_they_mean() -> Result<()
         let two = |_: usize, _: &Path| ["-smp", "2"].map(str::to_owned).to_vec();
         // Packets of a sixteenth of a page: a transfer takes its time.
         let lab = lab_of(builder(2)?.snoop(snoop).qemu_args(two).card_args(["--update-size", "256"]));
+        [0, 1].into_iter().try_for_each(|vm| shell(&lab, vm, SELDOM_PROBES).map(drop))?;
         let mut receiver = desk(&lab, 0)?;
         let mut senders = Vec::new();
         for processor in 0..2 {

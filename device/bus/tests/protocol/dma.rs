@@ -5,7 +5,9 @@ use hamlyn_bus::{DmaErrorReason, GuestMemory};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::pipe::pipe;
 use std::fs::File;
+use std::io::{Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use vm_memory::{FileOffset, MmapRegion};
 
 const READ: u32 = 1;
@@ -67,6 +69,27 @@ fn memory_without_a_file_is_recorded_and_refused_with_a_reason() {
     assert_eq!(harness.map(READ_WRITE, 0, 0x1000, PAGE, &[]).errno(), EEXIST);
     harness.call(DMA_UNMAP, &dma_unmap(0, 0x1000, PAGE)).ok();
     assert_eq!(harness.server.bus().dma.map_count(), 0);
+}
+
+#[test]
+fn large_memory_without_a_file_is_logged_once() {
+    let log = Arc::new(tempfile::tempfile().unwrap());
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
+    // The server runs in this thread.
+    tracing::subscriber::with_default(subscriber, || {
+        let (mut harness, _) = with_memory(1);
+        let large: u64 = 64 << 20;
+        harness.map(READ_WRITE, 0, 0, large - PAGE, &[]).ok();
+        for place in 1..4_u64 {
+            harness.map(READ_WRITE, 0, place << 30, large, &[]).ok();
+        }
+    });
+    let (mut file, mut text) = (&*log, String::new());
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    let lines: Vec<_> = text.lines().filter(|line| line.contains("no shared file")).collect();
+    assert_eq!(lines.len(), 1, "{text}");
+    assert!(lines[0].contains("64 MiB at guest address 0x40000000 have no shared file"), "{text}");
 }
 
 #[test]

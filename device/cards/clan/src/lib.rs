@@ -164,9 +164,13 @@ impl ClanCard {
 
     /// A packet has left: whoever waits for that goes on.
     fn left(&mut self, ports: &Ports<'_>, host: u16, packet: &Leaving) {
-        let length = packet.data.len() as u64;
+        let (length, tag) = (packet.data.len() as u64, packet.header.tag.get());
         if packet.header.kind != WRITE {
             return;
+        }
+        // The endpoint was closed, or another use of it began, while the packet waited.
+        if self.endpoints.tagged(tag).is_none() {
+            self.peers.forget_writer(tag);
         }
         self.counters.add(ClanStatistic::BytesSent, length);
         let (offset, named) = (packet.header.offset.get(), packet.header.aperture.get());
@@ -175,7 +179,7 @@ impl ClanCard {
         let watched = Watched::Remote { owner: packet.owner, host, aperture };
         self.accessed(ports, watched, offset..offset.saturating_add(length), true);
         if packet.by == By::Request {
-            self.advance(ports, packet.header.tag.get(), length);
+            self.advance(ports, tag, length);
         }
     }
 

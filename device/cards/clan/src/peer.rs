@@ -8,6 +8,7 @@ use hamlyn_card::ports::{Link, VolatileSlice};
 use zerocopy::IntoBytes;
 
 use crate::credits::{Confirmed, Receiving, Sending};
+use crate::endpoints::endpoint_of_tag;
 use crate::packet::{self, ASKS, CREDIT, DATA, GROUPS, Header, OVERHEAD, PROBE, READ, WORD, WRITE};
 use crate::refusals::Refusals;
 
@@ -62,6 +63,12 @@ impl Leaving {
     pub(crate) fn bytes(&self) -> usize {
         OVERHEAD + self.data.len()
     }
+
+    /// Returns the endpoint whose store this is. A load's tag names the read, not an endpoint.
+    pub(crate) fn storer(&self) -> Option<u32> {
+        let is_store = self.by == By::Processor && self.header.kind == WRITE;
+        is_store.then(|| endpoint_of_tag(self.header.tag.get()))
+    }
 }
 
 /// How many words some bytes touch.
@@ -96,7 +103,8 @@ pub(crate) struct Terms {
 #[derive(Debug)]
 pub(crate) struct Peer {
     queue: VecDeque<Leaving>,
-    /// Bytes of processors' stores in the queue, by endpoint.
+    /// Bytes of processors' stores in the queue, by the endpoint's number. A tag would not bound them: a process can change it by
+    /// one store.
     stores: BTreeMap<u32, usize>,
     /// Packets of the engine in the queue.
     engine: usize,
@@ -169,8 +177,8 @@ impl Peer {
     }
 
     /// Bytes of an endpoint's stores that wait.
-    pub(crate) fn stores_of(&self, tag: u32) -> usize {
-        self.stores.get(&tag).copied().unwrap_or(0)
+    pub(crate) fn stores_of(&self, endpoint: u32) -> usize {
+        self.stores.get(&endpoint).copied().unwrap_or(0)
     }
 
     /// Notes that the engine waits for this member of a group. Returns whether it has waited for too long: then it waits no more
@@ -198,10 +206,10 @@ impl Peer {
 
     /// Puts a packet behind what waits.
     pub(crate) fn put(&mut self, leaving: Leaving) {
-        match leaving.by {
-            By::Processor => *self.stores.entry(leaving.header.tag.get()).or_default() += leaving.bytes(),
-            By::Request | By::Copy => self.engine += 1,
+        if let Some(endpoint) = leaving.storer() {
+            *self.stores.entry(endpoint).or_default() += leaving.bytes();
         }
+        self.engine += usize::from(leaving.by != By::Processor);
         self.queue.push_back(leaving);
     }
 
@@ -214,23 +222,20 @@ impl Peer {
             && last.data.len() + leaving.data.len() <= most;
         if follows {
             last.data.extend_from_slice(&leaving.data);
-            *self.stores.entry(leaving.header.tag.get()).or_default() += leaving.data.len();
+            *self.stores.entry(endpoint_of_tag(leaving.header.tag.get())).or_default() += leaving.data.len();
         }
         follows
     }
 
     /// Notes that a packet is no longer in the queue.
     fn taken_out(&mut self, leaving: &Leaving) {
-        if leaving.by != By::Processor {
-            self.engine -= 1;
-            return;
-        }
-        let tag = leaving.header.tag.get();
-        let left = self.stores_of(tag).saturating_sub(leaving.bytes());
+        self.engine -= usize::from(leaving.by != By::Processor);
+        let Some(endpoint) = leaving.storer() else { return };
+        let left = self.stores_of(endpoint).saturating_sub(leaving.bytes());
         if left == 0 {
-            self.stores.remove(&tag);
+            self.stores.remove(&endpoint);
         } else {
-            self.stores.insert(tag, left);
+            self.stores.insert(endpoint, left);
         }
     }
 

@@ -14,9 +14,12 @@ use crate::credits::Sending;
 use crate::packet::{ASKS, DATA, Header};
 use crate::peer::{GivenUp, Leaving, Left, Peer, Terms, announce};
 
-/// Bytes of processors' stores that may wait, for all hosts. An endpoint may have as many of them waiting for a host as are free: the
-/// more wait, the fewer each may have.
+/// Bytes of processors' stores that share one pool, for all hosts. An endpoint may have as many bytes waiting for a host as the pool has
+/// free, so the more wait, the fewer each may have.
 const STORES: usize = 8 << 20;
+/// Bytes that each endpoint may have waiting for each host even if the pool is empty, so no other endpoint takes them. At most
+/// [`STORES`] and this for each endpoint and host wait in the card.
+const SHARE: usize = 4 << 10;
 /// Bytes of an endpoint's stores that may wait for a host that was given up.
 const STORES_TO_DEAD: usize = 64 << 10;
 /// The switch's group of all CLAN cards, for announcements.
@@ -50,7 +53,7 @@ pub(crate) struct Peers {
 pub(crate) enum Put {
     New,
     Joined,
-    /// There is no room: too much of the endpoint's waits for the host.
+    /// The card discards the store: the endpoint's stores that wait for the host exceed both its share and the pool's free bytes.
     Lost,
 }
 
@@ -171,7 +174,8 @@ impl Peers {
         let (most, free) = (self.burst, STORES.saturating_sub(self.stores));
         let peer = self.peer(host);
         let free = if peer.is_dead { free.min(STORES_TO_DEAD) } else { free };
-        if peer.stores_of(leaving.header.tag.get()) + leaving.bytes() > free {
+        let waits = leaving.storer().map_or(0, |endpoint| peer.stores_of(endpoint));
+        if waits + leaving.bytes() > free.max(SHARE) {
             return Put::Lost;
         }
         if join && peer.join(&leaving, most) {
@@ -316,7 +320,7 @@ impl Peers {
 
 /// What a packet takes of [`STORES`].
 fn store_bytes(leaving: &Leaving) -> usize {
-    if leaving.by == crate::peer::By::Processor { leaving.bytes() } else { 0 }
+    leaving.storer().map_or(0, |_| leaving.bytes())
 }
 
 fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::kit::{Card, Mill, PATIENCE, Running, request};
 use hamlyn_fabric::{ConnectError, Geometry, HostId, Protocol, Request, Traffic, connect};
@@ -78,17 +78,19 @@ fn stall(paths: u16) {
     let running = Running::start(Options { paths, ..crate::kit::small() });
     let (mut sender, mut receiver) = (Card::attach(&running, None), Card::attach(&running, None));
     let (mut other, mut third) = (Card::attach(&running, None), Card::attach(&running, None));
-    let mut sent = 0u64;
+    let (mut sent, begun) = (0u64, Instant::now());
+    let is_long = |sent: u64| sent * 4000 > crate::kit::small().geometry.capacity as u64;
     // The switch may still be on its way to make room: full is a ring that stays full.
     loop {
         if sender.send(receiver.host, &sent.to_le_bytes(), 4000) {
             sent += 1;
-        } else if !sender.room_comes(Duration::from_secs(2)) {
+        } else if !sender.room_comes(Duration::from_secs(2)) && (is_long(sent) || begun.elapsed() > PATIENCE)
+        {
             break;
         }
     }
     // Both rings of the way are full.
-    assert!(sent * 4000 > crate::kit::small().geometry.capacity as u64, "{sent}");
+    assert!(is_long(sent), "{sent}");
     other.send(third.host, b"another way", 11);
     assert_eq!(third.receive().1, b"another way");
     let mut numbers = Vec::new();

@@ -90,6 +90,18 @@ pub unsafe extern "C" fn hamlyn_channel_arm(receiver: Option<&mut hamlyn_channel
     call(|| Ok(given(receiver, "receiver")?.0.arm()?.into()))
 }
 
+/// Gives a receiver a token for hamlyn_manager_ready.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_channel_receiver_set_token(
+    receiver: Option<&mut hamlyn_channel_receiver>,
+    token: u64,
+) -> c_int {
+    call(|| {
+        given(receiver, "receiver")?.0.set_token(token);
+        Ok(0)
+    })
+}
+
 /// A file descriptor, which stays the library's: readable once the other side has ended. Then call hamlyn_channel_peer_ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_peer_fd(receiver: Option<&hamlyn_channel_receiver>) -> c_int {

@@ -102,6 +102,18 @@ pub unsafe extern "C" fn hamlyn_channel_arm_room(
     call(|| Ok(given(sender, "sender")?.0.arm(length)?.into()))
 }
 
+/// Gives a sender a token for hamlyn_manager_ready.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_channel_sender_set_token(
+    sender: Option<&mut hamlyn_channel_sender>,
+    token: u64,
+) -> c_int {
+    call(|| {
+        given(sender, "sender")?.0.set_token(token);
+        Ok(0)
+    })
+}
+
 /// Waits until all that was sent is on its way, and whoever sleeps for it has been woken. With a time-out of 0 it sends on what it can, and does
 /// not ask whether he has been.
 #[unsafe(no_mangle)]

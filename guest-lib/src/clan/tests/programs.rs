@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::super::fake::cards;
 use super::super::programs::{End, headed, queue, rpc, stream, transfer};
-use super::super::{Card, Rights};
+use super::super::{Card, Descriptor, Rights};
 use super::{HASTE, PATIENCE};
-use crate::error::ErrorKind;
+use crate::core::connection::EndReason;
+use crate::error::{Error, ErrorKind};
 
 /// Two ends, each with so many bytes.
 fn ends(one: &Card, two: &Card, length: usize) -> [Arc<End>; 2] {
@@ -87,6 +88,38 @@ fn lengths_and_indexes_that_cannot_be_are_refused() {
     assert!(writer.try_write(b"x").is_err());
     let mut client = rpc::Client::new(&there).unwrap();
     assert_eq!(client.call(b"", &mut []).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+/// What an asker tells of its memory may be anything: it takes no window pages, and does not end the server.
+#[test]
+fn asker_with_bad_memory_is_refused() {
+    let (net, [one, two]) = cards();
+    let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());
+    let (here, to) = (client.address().unwrap(), listener.address().unwrap());
+    let memory = |host, length| Descriptor::new(host, 1, 1, length, Rights::Write).to_bytes();
+    for (told, error) in [
+        ([0xa5; 32], "descriptor does not start with the letters CL"),
+        (memory(to.host, 1024), "the peer sent a descriptor of memory that is not at its host"),
+        (memory(here.host, 8), "64 bytes at offset 0 reach past the end of the asker's aperture (limit 8)"),
+        (memory(here.host, 8 << 20), "length of the asker's aperture 8388608 is out of range (limit 65536)"),
+    ] {
+        let served = two.endpoint().unwrap();
+        std::thread::scope(|scope| {
+            let accepted = scope.spawn(|| {
+                let own = two.aperture(1024, Rights::Write).unwrap();
+                End::accept(listener.accept(PATIENCE).unwrap(), &served, own, PATIENCE)
+            });
+            match client.connect(to, &told, PATIENCE) {
+                Err(Error::Ended(end)) => {
+                    let why = &b"its memory cannot be mapped"[..];
+                    assert_eq!((end.reason, &end.private[..]), (EndReason::Rejected, why));
+                }
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(accepted.join().unwrap().unwrap_err().to_string(), error);
+        });
+    }
+    assert_eq!(net.open_objects(), [0, 2, 0, 0]);
 }
 
 #[test]

@@ -95,7 +95,10 @@ impl World<Clan> {
         if takes_turns {
             self.check_turns(host, to, letter.tag)?;
         }
-        self.model.writers.insert((host as u16, to, letter.tag));
+        // What was closed, or is used anew, hears of no refusal.
+        if self.model.ledgers[host].endpoints.values().any(|endpoint| endpoint.tag == letter.tag) {
+            self.model.writers.insert((host as u16, to, letter.tag));
+        }
         let target = match letter.flags & TO_GROUP {
             0 => u64::from(to) << 32 | u64::from(letter.aperture),
             _ => u64::from(CLAN_GROUP_HOST + letter.aperture) << 32,

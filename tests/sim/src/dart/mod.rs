@@ -19,6 +19,9 @@
 //! (READ_MISSES): they must be pages that the message needs, or did when it was looked at last. How many messages had which fate is read off
 //! the card's counters, and each must be explained.
 //!
+//! The ledger, the interpreter, the reference of the card's tests and the card have one author, and share one reading of `docs/dart.md` and of
+//! the paper's Figure 2. So agreement between them finds slips of the code, but not a wrong reading of the paper.
+//!
 //! | file | holds |
 //! |---|---|
 //! | `machine` | a card's station, its driver's pages, and what the card may touch |

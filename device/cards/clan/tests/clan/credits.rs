@@ -362,6 +362,16 @@ fn late_fault_is_not_of_the_next_use() {
     assert_eq!((one.faults(endpoint), used_as(&one)), ((1, CLAN_FAULT_REFUSED), 7));
 }
 
+/// Otherwise each use would leave its tag behind for as long as the link lasts.
+#[test]
+fn waiting_store_of_an_earlier_use_has_no_writer() {
+    let (mut one, mut other, ..) = pair(CLAN_APERTURE_READ);
+    one.store(WINDOW, 8, 1);
+    one.tell(2, CLAN_ENDPOINT_USE, 4, 1);
+    exchange(&mut one, &mut other);
+    assert_eq!((other.counter("refused_access"), one.counter("discarded")), (1, 1));
+}
+
 #[test]
 fn new_use_ends_the_request_under_way() {
     let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_WRITE);

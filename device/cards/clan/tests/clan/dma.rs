@@ -97,6 +97,28 @@ fn requests_that_mean_nothing_or_reach_too_far_fail_and_the_rest_of_a_chain_is_s
     assert_eq!(one.done(endpoint), n);
 }
 
+/// Stores that wait for credits do not count as packets of the engine.
+#[test]
+fn request_keeps_its_place_among_waiting_stores() {
+    let (mut one, mut other, local, remote, endpoint) = transfers();
+    one.write_register(CLAN_REG_JOIN, 4, 0);
+    one.put(local, &[0x55; 16]);
+    (0..100).for_each(|_| one.store(WINDOW, 8, 1));
+    let begun = one.sent();
+    assert_eq!(one.counter("credit_waits"), 1);
+    one.request(2, endpoint, 0, write_request(0, 0, 16));
+    assert_eq!(one.sent(), []);
+    one.store(WINDOW, 8, 9);
+    for (_, packet) in &begun {
+        other.arrive(0, packet);
+    }
+    exchange(&mut one, &mut other);
+    assert_eq!((one.done(endpoint), one.result(endpoint, 0)), (1, CLAN_DMA_DONE));
+    // The store behind the request is the last to write the first word.
+    assert_eq!((other.word(remote), other.word(remote + 8)), (9, 0x5555_5555));
+    assert_eq!(other.counter("bytes_deposited"), 101 * 8 + 16);
+}
+
 #[test]
 fn a_write_that_the_other_host_refuses_is_a_fault() {
     let (mut one, mut other, _, _, endpoint) = transfers();

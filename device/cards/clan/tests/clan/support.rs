@@ -28,7 +28,7 @@ pub(crate) const ACTIONS: u32 = CLAN_TRIPWIRE_BIT | CLAN_TRIPWIRE_COUNT | CLAN_T
 pub(crate) const OPTIONS: Options = Options {
     apertures: 16,
     window_pages: 64,
-    endpoints: 8,
+    endpoints: 32,
     tripwires: 64,
     event_queues: 8,
     burst: 256,
@@ -98,12 +98,21 @@ impl Host {
 
     /// Opens an endpoint with 8 Tripwires, whose events go to a queue; where its memory is.
     pub(crate) fn endpoint(&mut self, index: u32, events: u32) -> u64 {
+        self.endpoint_with(index, events, 8)
+    }
+
+    /// Opens an endpoint without Tripwires and events. Returns the address of its memory.
+    pub(crate) fn plain_endpoint(&mut self, index: u32) -> u64 {
+        self.endpoint_with(index, CLAN_NO_EVENTS, 0)
+    }
+
+    fn endpoint_with(&mut self, index: u32, events: u32, tripwires: u32) -> u64 {
         let length = u64::from(CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE);
         let (memory, start) = self.area(length, 0);
         let body = ClanOpenEndpoint {
             memory,
             owner: OWNER,
-            tripwires: 8,
+            tripwires,
             requests: REQUESTS,
             events,
             ..Default::default()

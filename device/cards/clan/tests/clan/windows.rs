@@ -142,6 +142,29 @@ fn stopped_host_does_not_stop_the_machine() {
     assert!(more > waiting / 4 && one.faults(quiet).0 == 1 && one.faults(endpoint).0 == faults);
 }
 
+/// The endpoints of one process that store to a stopped host have taken all of the pool.
+#[test]
+fn full_pool_leaves_each_endpoint_a_share() {
+    let (mut one, mut other) = (Host::new(0), Host::new(1));
+    let aperture = other.aperture(3, PAGE, BOTH);
+    one.wire.stopped = vec![2];
+    for number in 0..30 {
+        one.plain_endpoint(number);
+        one.window(number, (2, 3), PAGE, number);
+        fill(&mut one, u64::from(number) * PAGE);
+    }
+    let late = one.plain_endpoint(30);
+    one.window(31, (1, 3), PAGE, 30);
+    one.window(32, (2, 3), PAGE, 30);
+    one.store(31 * PAGE, 8, 7);
+    exchange(&mut one, &mut other);
+    assert_eq!((other.word(aperture), one.faults(late).0), (7, 0));
+    // Its share for the stopped host is 4 KiB of packets of 40 bytes. Another use of the endpoint does not get a second share.
+    assert_eq!(fill(&mut one, 32 * PAGE), 4096 / 40);
+    one.tell(30, CLAN_ENDPOINT_USE, 4, 1);
+    assert_eq!(fill(&mut one, 32 * PAGE), 0);
+}
+
 #[test]
 fn store_to_group_arrives_at_its_members() {
     use hamlyn_abi::clan::command::*;

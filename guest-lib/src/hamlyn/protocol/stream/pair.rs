@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{StreamOptions, StreamReceiver, StreamSender};
-use crate::core::connection::{Connection, End, EndReason, Listener, MAX_PRIVATE, Request};
+use crate::core::connection::{Connection, End, EndReason, FIND_TIMEOUT, Listener, MAX_PRIVATE, Request};
 use crate::core::loss::PeerLoss;
 use crate::core::waiting::Turn;
 use crate::error::{Error, Result};
@@ -63,6 +63,37 @@ impl StreamPair {
         let seed = of_host(Seed::from_bytes(connection.private())?, host)?;
         let sender = StreamSender::from_seed(manager, &seed)?;
         Ok(Self::watched(sender, receiver, connection))
+    }
+
+    /// Connects to a [`StreamListener`] of that name on one of these hosts; [`crate::Card::hosts`] has all hosts that there can be. Looks
+    /// for the name by [`crate::Card::find`], for [`FIND_TIMEOUT`] at most. Then it connects to one host after the other, in the order
+    /// given, until a listener accepts. (Not to all at once, as [`crate::Card::connect_any`] does: each listener that accepts can send to
+    /// this side.) `None` waits for ever for a listener to answer.
+    ///
+    /// # Errors
+    /// [`crate::Error::Ended`] with [`EndReason::NoName`] if none of these hosts has the name. If no listener accepts, the error of the
+    /// last one. [`crate::Error::TimedOut`]. Those of [`crate::Card::find`].
+    pub fn connect_any(
+        manager: &Manager,
+        hosts: impl IntoIterator<Item = u32>,
+        name: &str,
+        timeout: Option<Duration>,
+    ) -> Result<Self> {
+        let begun = Instant::now();
+        let patience = timeout.map_or(FIND_TIMEOUT, |timeout| timeout.min(FIND_TIMEOUT));
+        let found = manager.card().find(name, Some(patience))?;
+        let mut failed = Error::Ended(End { reason: EndReason::NoName, private: Vec::new() });
+        for host in hosts {
+            if !found.hosts.contains(&host) && !found.too_old.contains(&host) {
+                continue;
+            }
+            let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+            match Self::connect(manager, host, name, left) {
+                Err(error) if !error.is_timed_out() => failed = error,
+                other => return other,
+            }
+        }
+        Err(failed)
     }
 
     pub(in crate::hamlyn) fn watched(
