@@ -199,8 +199,9 @@ pub trait Card {
         true
     }
 
-    /// Gives up what waits for one destination, as an access has waited 4 s for the card to take stores. Returns `false` if nothing
-    /// waits for any. Called again, 10 ms later, if the access still waits.
+    /// Makes room for an access that has waited 4 s for the card to take stores: gives up what waits for one destination. Returns
+    /// `false` if nothing waits for any. Called again, 10 ms later, if the access still waits: a card that gives up nothing, as a
+    /// destination takes its packets fast, must do so for less than 1 s in all.
     fn make_room(&mut self, ports: &Ports<'_>) -> bool {
         let _ = ports;
         false

@@ -161,12 +161,14 @@ impl ShrimpCard {
     /// Cuts off hosts that stop this one's processors.
     fn judge(&mut self, ports: &Ports<'_>, now: Duration) {
         let (nodes, packets) = self.outgoing.judge(now);
-        if !nodes.is_empty() {
-            self.tell_of_cut(ports, &nodes, packets);
-        }
+        self.tell_of_cut(ports, &nodes, packets);
     }
 
+    /// Interrupts the processor if hosts have been cut off.
     fn tell_of_cut(&mut self, ports: &Ports<'_>, nodes: &[u16], packets: usize) {
+        if nodes.is_empty() {
+            return;
+        }
         tracing::debug!(?nodes, packets, "hosts that take too little are cut off");
         self.counters.add(ShrimpStatistic::PacketsCutOff, packets as u64);
         ports.interrupt.raise(SHRIMP_VECTOR_OUTGOING as u16);
@@ -260,11 +262,9 @@ impl Card for ShrimpCard {
     }
 
     fn make_room(&mut self, ports: &Ports<'_>) -> bool {
-        let cut = self.outgoing.cut_fullest(ports.clock.now());
-        if let Some((node, packets)) = cut {
-            self.tell_of_cut(ports, &[node], packets);
-        }
-        cut.is_some()
+        let Some((nodes, packets)) = self.outgoing.make_room(ports.clock.now()) else { return false };
+        self.tell_of_cut(ports, &nodes, packets);
+        true
     }
 
     fn watch_change(&mut self) -> Option<(u64, bool)> {

@@ -1,38 +1,58 @@
 //! Destinations that take too little. The Outgoing FIFO is one, as in the paper (section 4): while it is at its threshold no store of
 //! any process is taken. Destinations that keep it there, and take too little, are cut off.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long the processors may be stopped, in sum, before the destinations that fill the FIFO are judged.
-const LIMIT: Duration = Duration::from_secs(3);
-/// The same for this long after a destination was cut off: several must not stop the processors for [`LIMIT`] each.
-const LIMIT_AGAIN: Duration = Duration::from_millis(250);
-/// The limit is counted in so many looks, and the time between two counts as one: a card that stood still itself blames no destination.
-const LOOKS: u32 = 12;
-/// In [`LIMIT`] a destination must take this part of the FIFO's bytes, and in a shorter time in proportion.
-const PART: usize = 2;
+/// For how long the processors may be stopped, in sum, before the destinations that fill the FIFO are judged.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    time: Duration,
+    /// The most that counts between two looks: a card that stood still itself blames no destination.
+    look: Duration,
+}
+
+const FIRST: Limit = Limit { time: Duration::from_secs(3), look: Duration::from_millis(250) };
+/// The limit after a destination was cut off: several must not stop the processors for 3 s each.
+const AGAIN: Limit = Limit { time: Duration::from_millis(250), look: Duration::from_millis(50) };
+/// For how long after that the shorter limit holds.
+const AGAIN_FOR: Duration = Duration::from_secs(3);
+/// All destinations together must take this part of the FIFO's bytes in [`FIRST`], and in a shorter time in proportion.
+const PART: usize = 16;
+/// A destination that takes the FIFO's size in this time is fast: it is waited for a little longer if an access is overdue.
+const FAST: Duration = Duration::from_secs(1);
+/// How much longer that is, for all destinations together.
+const SPARE: Duration = Duration::from_millis(300);
+/// Calls for one overdue access all come within this time, and those for the next one later.
+const CALLS: Duration = Duration::from_secs(2);
 /// How long a destination stays cut off.
 const REST: Duration = Duration::from_secs(60);
 
 /// What is known of them.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
-    /// While no store is taken, the last look; and for how long none was taken before that, since the FIFO was last down to half of
-    /// its threshold.
+    /// While no store is taken, the last look.
     since: Option<Duration>,
-    stopped: Duration,
-    /// Bytes that each has taken since then.
-    taken: HashMap<u16, usize>,
+    /// For how long none was taken before that, and when counting began. `None`: the FIFO has not been at its threshold since it was
+    /// last down to half of that, or since a destination was cut off.
+    stopped: Option<Duration>,
+    began: Duration,
     /// Those that are cut off, and until when.
     cut: BTreeMap<u16, Duration>,
     /// Until when the shorter limit holds.
     again: Duration,
+    /// When the card was first asked to make room for an overdue access.
+    overdue: Option<Duration>,
 }
 
-/// The part of the FIFO's bytes that a destination must take in a time.
-fn part(capacity: usize, time: Duration) -> usize {
-    capacity / PART * time.as_millis() as usize / LIMIT.as_millis() as usize
+/// The part of the FIFO's bytes that destinations must take in a time.
+pub(crate) fn part(capacity: usize, time: Duration) -> usize {
+    in_proportion(capacity / PART, time, FIRST.time)
+}
+
+/// Of the bytes for a whole time those for a part of it.
+fn in_proportion(bytes: usize, part: Duration, whole: Duration) -> usize {
+    bytes * part.as_millis() as usize / whole.as_millis() as usize
 }
 
 impl Slow {
@@ -41,74 +61,77 @@ impl Slow {
         Self { cut: self.cut.clone(), ..Self::default() }
     }
 
-    /// No store is taken.
-    pub(crate) fn stopped(&mut self, now: Duration) {
+    /// No store is taken. Returns whether counting begins: bytes that destinations have taken before do not count.
+    pub(crate) fn stopped(&mut self, now: Duration) -> bool {
         self.since.get_or_insert(now);
+        let begins = self.stopped.is_none();
+        if begins {
+            self.begin(now);
+        }
+        begins
+    }
+
+    fn begin(&mut self, now: Duration) {
+        self.stopped = Some(Duration::ZERO);
+        self.began = now;
     }
 
     /// Stores are taken; `recovered`: the FIFO is down to half of its threshold.
     pub(crate) fn goes_on(&mut self, recovered: bool, now: &dyn Fn() -> Duration) {
         if let Some(since) = self.since.take() {
-            self.stopped += now().saturating_sub(since).min(self.limit(since) / LOOKS);
+            self.count(since, now());
         }
         if recovered {
-            self.restart();
+            self.stopped = None;
         }
+    }
+
+    /// Counts the time since the last look.
+    fn count(&mut self, since: Duration, now: Duration) {
+        let time = now.saturating_sub(since).min(self.limit(since).look);
+        self.stopped = self.stopped.map(|stopped| stopped + time);
     }
 
     /// The limit that holds at a time.
-    fn limit(&self, at: Duration) -> Duration {
-        if at < self.again { LIMIT_AGAIN } else { LIMIT }
-    }
-
-    fn restart(&mut self) {
-        self.stopped = Duration::ZERO;
-        self.taken.clear();
-    }
-
-    /// A destination has taken a packet.
-    pub(crate) fn took(&mut self, node: u16, bytes: usize) {
-        if self.since.is_some() || !self.stopped.is_zero() {
-            *self.taken.entry(node).or_default() += bytes;
-        }
+    fn limit(&self, at: Duration) -> Limit {
+        if at < self.again { AGAIN } else { FIRST }
     }
 
     /// When destinations are judged next, or one is no longer cut off.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        let next =
-            |since| since + self.limit(since).saturating_sub(self.stopped).min(self.limit(since) / LOOKS);
+        let next = |since| {
+            let Limit { time, look } = self.limit(since);
+            since + time.saturating_sub(self.stopped.unwrap_or_default()).min(look)
+        };
         self.since.map(next).into_iter().chain(self.cut.values().copied()).min()
     }
 
-    /// Judges the destinations that fill the FIFO. Returns those that are cut off from now on.
-    pub(crate) fn judge(
-        &mut self,
-        now: Duration,
-        filling: impl Iterator<Item = u16>,
-        capacity: usize,
-    ) -> Vec<u16> {
+    /// Looks at the time. Returns over which time destinations are judged now, if they are; counting begins anew then.
+    pub(crate) fn look(&mut self, now: Duration) -> Option<Duration> {
         self.cut.retain(|_, until| *until > now);
-        let Some(since) = self.since else { return Vec::new() };
-        let limit = self.limit(since);
+        let since = self.since?;
         self.since = Some(now);
-        self.stopped += now.saturating_sub(since).min(limit / LOOKS);
-        if self.stopped < limit {
-            return Vec::new();
+        let limit = self.limit(since);
+        self.count(since, now);
+        if self.stopped? < limit.time {
+            return None;
         }
-        let taken = std::mem::take(&mut self.taken);
-        let is_slow = |node: &u16| taken.get(node).copied().unwrap_or(0) < part(capacity, limit);
-        let slow: Vec<u16> = filling.filter(is_slow).collect();
-        self.restart();
-        slow.iter().for_each(|node| self.cut(*node, now));
-        slow
+        self.begin(now);
+        Some(limit.time)
+    }
+
+    /// An access is overdue. Returns how many bytes a destination must have taken that is still waited for, or `None` if none is.
+    pub(crate) fn spared_above(&mut self, capacity: usize, now: Duration) -> Option<usize> {
+        let first = self.overdue.filter(|first| now.saturating_sub(*first) < CALLS).unwrap_or(now);
+        self.overdue = Some(first);
+        (now < first + SPARE).then(|| in_proportion(capacity, now.saturating_sub(self.began), FAST))
     }
 
     /// Cuts a destination off.
     pub(crate) fn cut(&mut self, node: u16, now: Duration) {
-        self.restart();
-        self.since = None;
+        (self.since, self.stopped) = (None, None);
         self.cut.insert(node, now + REST);
-        self.again = now + LIMIT;
+        self.again = now + AGAIN_FOR;
     }
 
     pub(crate) fn is_cut_off(&self, node: u16) -> bool {
