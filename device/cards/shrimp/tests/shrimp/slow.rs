@@ -127,10 +127,12 @@ fn mapped_to_eight() -> Host {
     host
 }
 
-/// Stores for each in turn as long as stores are taken.
+/// Stores for each in turn as long as stores are taken, as [`flood`].
 fn flood_eight(host: &mut Host) {
-    while host.card.takes_stores() {
-        (10..18).for_each(|page| host.store_seen(page * PAGE, &[7; 8]));
+    for _ in 0..100 {
+        if host.card.takes_stores() {
+            (10..18).for_each(|page| host.store_seen(page * PAGE, &[7; 8]));
+        }
     }
 }
 
