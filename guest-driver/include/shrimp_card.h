@@ -324,7 +324,8 @@ struct shrimp_page_entry {
 /*
  * RO, 8 bytes. Hosts that are cut off, bit n for host n: what is stored for them goes nowhere. A
  * host is cut off for 60 seconds when it has kept the Outgoing FIFO at its threshold for 3 seconds,
- * in sum, and has taken less than a sixteenth of SHRIMP_REG_FIFO bytes meanwhile.
+ * in sum, and has taken less than its share of a sixteenth of SHRIMP_REG_FIFO bytes meanwhile;
+ * sooner after another was cut off; and when an access has waited for it for 4 seconds.
  * SHRIMP_VECTOR_OUTGOING is raised.
  */
 #define SHRIMP_REG_CUT_OFF 0x130

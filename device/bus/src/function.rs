@@ -241,9 +241,13 @@ pub trait Function {
         true
     }
 
-    /// The access that waits has waited as long as it may. It is answered without the function: a read with ones, and a write is
-    /// dropped.
-    fn access_expired(&mut self) {}
+    /// The access has waited as long as it may. After `false` it is answered without the function: a read with ones, and a write is
+    /// dropped. After `true` the function has given something up to be ready, and is asked again for 10 ms: so it must return `false`
+    /// after a bounded number of calls.
+    fn access_expired(&mut self, bus: &Bus) -> bool {
+        let _ = bus;
+        false
+    }
 
     /// A trapped read; `data` has 1, 2, 4 or 8 bytes, all zero.
     fn bar_read(&mut self, bus: &Bus, read: BarRead, data: &mut [u8]) -> Answer;

@@ -48,6 +48,9 @@ enum Outcome {
     Work(Work),
 }
 
+/// How long an access waits on after its time, each time that the function gives something up for it.
+const GRACE: Duration = Duration::from_millis(10);
+
 /// What is left to do of a message, and nothing else of this client is done before.
 #[derive(Debug)]
 enum Work {
@@ -220,7 +223,10 @@ impl Session {
         if !self.held.get_or_insert_with(|| Looks::new(now, turn.access_deadline)).is_over(now) {
             return None;
         }
-        turn.function.access_expired();
+        if turn.function.access_expired(&turn.endpoint.bus) {
+            self.held = Some(Looks::new(now, GRACE));
+            return None;
+        }
         turn.endpoint.counters.expired_accesses += 1;
         if let Some(unsaid) = turn.log.turn() {
             let waited = turn.access_deadline;

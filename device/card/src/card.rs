@@ -199,6 +199,14 @@ pub trait Card {
         true
     }
 
+    /// Makes room for an access that has waited 4 s for the card to take stores: gives up what waits for one destination. Returns
+    /// `false` if nothing waits for any. Called again, 10 ms later, if the access still waits: a card that gives up nothing, as a
+    /// destination takes its packets fast, must do so for less than 1 s in all.
+    fn make_room(&mut self, ports: &Ports<'_>) -> bool {
+        let _ = ports;
+        false
+    }
+
     /// The next page that the card begins to watch, or watches no more, by its number. Asked for after each other verb.
     fn watch_change(&mut self) -> Option<(u64, bool)> {
         None

@@ -49,6 +49,8 @@ pub(crate) struct Seen {
     pub(crate) fifo: usize,
     pub(crate) most: usize,
     pub(crate) refuses_packets: bool,
+    /// It discards what is in its FIFO if an access has waited as long as it may.
+    pub(crate) makes_room: bool,
     /// It does not see its machine's stores.
     pub(crate) has_window_alone: bool,
     pub(crate) watch: VecDeque<(u64, bool)>,
@@ -123,6 +125,14 @@ impl Card for Fifo {
 
     fn takes_stores(&self) -> bool {
         self.seen().fifo < FIFO
+    }
+
+    fn make_room(&mut self, _: &Ports<'_>) -> bool {
+        let mut seen = self.seen();
+        if seen.makes_room {
+            seen.fifo = 0;
+        }
+        seen.makes_room
     }
 
     fn watch_change(&mut self) -> Option<(u64, bool)> {

@@ -218,6 +218,16 @@ impl CardFunction {
         ready
     }
 
+    /// An access at a function has waited as long as it may. Returns whether the card gives something up for it.
+    fn expired_at(&mut self, bus: &Bus, function: usize) -> bool {
+        let gives_up =
+            !self.card.takes_stores() && self.with_ports(bus, |card, ports, _| card.make_room(ports));
+        if !gives_up {
+            self.stores_before[function] = None;
+        }
+        gives_up
+    }
+
     pub(super) fn takes_stores(&self) -> bool {
         self.card.takes_stores()
     }
@@ -333,8 +343,8 @@ impl Function for CardFunction {
         self.is_ready_at(bus, FIRST)
     }
 
-    fn access_expired(&mut self) {
-        self.stores_before[FIRST] = None;
+    fn access_expired(&mut self, bus: &Bus) -> bool {
+        self.expired_at(bus, FIRST)
     }
 
     fn bar_read(&mut self, bus: &Bus, read: BarRead, data: &mut [u8]) -> Answer {
@@ -381,8 +391,8 @@ impl Function for DoorbellFunction<'_> {
         self.card.is_ready_at(self.bus, SECOND)
     }
 
-    fn access_expired(&mut self) {
-        self.card.stores_before[SECOND] = None;
+    fn access_expired(&mut self, _: &Bus) -> bool {
+        self.card.expired_at(self.bus, SECOND)
     }
 
     fn bar_read(&mut self, _: &Bus, read: BarRead, data: &mut [u8]) -> Answer {

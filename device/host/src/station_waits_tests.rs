@@ -392,6 +392,27 @@ fn destination_that_takes_nothing_does_not_stop_its_senders_machine() {
 }
 
 #[test]
+fn access_is_made_after_more_stores_than_fit() {
+    let mut scene = Scene::with(Seen { makes_room: true, ..Seen::default() });
+    scene.station.set_access_deadline(Duration::from_millis(8));
+    let (machine, mut client) = (scene.plugin(), scene.client());
+    scene.fill(&machine);
+    let stores = 0..5 * FIFO as u64;
+    stores.clone().for_each(|number| machine.tell(0, PAGE, &number.to_le_bytes()));
+    let doing = thread::spawn(move || {
+        store_to(&mut client, &[(WINDOW, 1)]);
+        let mut bytes = [0; 8];
+        client.region_read(0, 0x48, &mut bytes).unwrap();
+        (client, bytes)
+    });
+    let (_client, bytes) = scene.done(doing);
+    let accesses = [Event::Write(WINDOW, 1), Event::Read(0x48)];
+    assert_eq!(scene.events(), stores.map(store).chain(accesses).collect::<Vec<_>>());
+    assert_eq!((u64::from_le_bytes(bytes), scene.seen.lock().unwrap().most), (0x48, FIFO));
+    assert_eq!(scene.station.counters()["bus"]["expired_accesses"], 0);
+}
+
+#[test]
 fn turn_ends_after_its_time_whatever_there_is_to_do() {
     let slowness = Duration::from_micros(50);
     let mut scene = Scene::with(Seen { slowness, ..Seen::default() });

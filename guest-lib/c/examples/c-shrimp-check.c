@@ -4,6 +4,7 @@
 #include <shrimp.h>
 #include <shrimp_primitives.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -346,6 +347,42 @@ static void check_time_outs(void)
 	pair_close(&one);
 }
 
+static uint32_t alternating;
+
+/* Stores what another host may store to this end's flag: 1, 2, 1, 2, but never that the buffer is free. */
+static void *alternate(void *flag)
+{
+	uint32_t length = 1;
+
+	while (__atomic_load_n(&alternating, __ATOMIC_ACQUIRE)) {
+		__atomic_store_n((uint32_t *)flag, length, __ATOMIC_RELEASE);
+		length = 3 - length;
+	}
+	return NULL;
+}
+
+/* The time limit is that of the call, however often the flag changes meanwhile. */
+static void check_alternating(void)
+{
+	struct shrimp_single single = {0};
+	struct pair pair;
+	pthread_t thread;
+
+	pair_open(&pair, 50);
+	if (wrong)
+		return;
+	CHECK(0, shrimp_single_sender(&single, pair.ends));
+	alternating = 1;
+	*single.own = 1;
+	CHECK(0, pthread_create(&thread, NULL, alternate, single.own));
+	if (wrong)
+		return;
+	CHECK(-ETIMEDOUT, shrimp_single_wait_free(&single));
+	__atomic_store_n(&alternating, 0, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	pair_close(&pair);
+}
+
 /* A transfer is done when the engine has had it, whatever it does for others. */
 static void check_update(struct shrimp_receive_buffer *to, const struct shrimp_handle *handle)
 {
@@ -388,6 +425,7 @@ int main(void)
 	check_deliberate(from, to);
 	check_shared();
 	check_time_outs();
+	check_alternating();
 	check_update(to, &handle);
 	check_own();
 	check_end(from, to, &handle);

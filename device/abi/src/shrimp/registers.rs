@@ -26,8 +26,9 @@ pub const SHRIMP_REG_SNOOPS: u32 = 0x124;
 /// WO. How many records of the arrival queue the driver has taken, modulo 2^32 ([`super::arrival`]).
 pub const SHRIMP_REG_ARRIVALS_TAKEN: u32 = 0x128;
 /// RO, 8 bytes. Hosts that are cut off, bit `n` for host `n`: what is stored for them goes nowhere. A host is cut off for 60 seconds
-/// when it has kept the Outgoing FIFO at its threshold for 3 seconds, in sum, and has taken less than a sixteenth of
-/// [`SHRIMP_REG_FIFO`] bytes meanwhile. [`SHRIMP_VECTOR_OUTGOING`] is raised.
+/// when it has kept the Outgoing FIFO at its threshold for 3 seconds, in sum, and has taken less than its share of a sixteenth of
+/// [`SHRIMP_REG_FIFO`] bytes meanwhile; sooner after another was cut off; and when an access has waited for it for 4 seconds.
+/// [`SHRIMP_VECTOR_OUTGOING`] is raised.
 pub const SHRIMP_REG_CUT_OFF: u32 = 0x130;
 
 /// The longest time of [`SHRIMP_REG_MERGE_TIME`].

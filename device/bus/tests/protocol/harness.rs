@@ -84,6 +84,8 @@ pub(crate) struct Scratch {
     pub(crate) takes: Option<usize>,
     /// How often it was told that an access has waited as long as it may.
     pub(crate) expired: usize,
+    /// How often it gives something up then. The last time makes room for an access.
+    pub(crate) gives_up: usize,
 }
 
 impl Scratch {
@@ -97,8 +99,14 @@ impl Function for Scratch {
         self.takes != Some(0)
     }
 
-    fn access_expired(&mut self) {
+    fn access_expired(&mut self, _: &Bus) -> bool {
         self.expired += 1;
+        let gives_up = self.gives_up > 0;
+        self.gives_up = self.gives_up.saturating_sub(1);
+        if gives_up && self.gives_up == 0 {
+            self.takes = Some(1);
+        }
+        gives_up
     }
 
     fn bar_read(&mut self, _: &Bus, read: BarRead, data: &mut [u8]) -> Answer {

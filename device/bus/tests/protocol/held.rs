@@ -95,3 +95,19 @@ fn overdue_access_is_answered_without_the_function() {
     harness.read(REGISTERS, 0x20, 4).ok();
     assert_eq!(harness.server.counters().expired_accesses, 3);
 }
+
+#[test]
+fn overdue_access_waits_while_the_function_gives_up() {
+    let mut harness = Harness::ready();
+    harness.server.set_access_deadline(std::time::Duration::from_millis(1));
+    (harness.function.takes, harness.function.gives_up) = (Some(0), 3);
+    harness.send(REGION_READ, 0, &access(REGISTERS, 0x20, 4), &[]);
+    let mut replies = Vec::new();
+    eventually(|| {
+        harness.turns();
+        replies.extend(harness.client.receive());
+        !replies.is_empty()
+    });
+    assert_eq!(replies.remove(0).ok(), [access(REGISTERS, 0x20, 4), vec![0x20, 0, 0, 0]].concat());
+    assert_eq!((harness.function.expired, harness.server.counters().expired_accesses), (3, 0));
+}

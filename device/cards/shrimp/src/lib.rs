@@ -158,13 +158,21 @@ impl ShrimpCard {
         self.outgoing.look(self.here.is_some(), &|| ports.clock.now());
     }
 
-    /// Cuts off a host that stops this one's processors.
+    /// Cuts off hosts that stop this one's processors.
     fn judge(&mut self, ports: &Ports<'_>, now: Duration) {
-        if let Some((node, packets)) = self.outgoing.judge(now) {
-            tracing::debug!(node, packets, "a host that takes too little is cut off");
-            self.counters.add(ShrimpStatistic::PacketsCutOff, packets as u64);
-            ports.interrupt.raise(SHRIMP_VECTOR_OUTGOING as u16);
+        let (nodes, packets) = self.outgoing.judge(now);
+        self.tell_of_cut(ports, &nodes, packets);
+    }
+
+    /// Interrupts the processor if hosts have been cut off.
+    fn tell_of_cut(&mut self, ports: &Ports<'_>, nodes: &[u16], packets: usize) {
+        if nodes.is_empty() {
+            return;
         }
+        tracing::debug!(?nodes, packets, "hosts that take too little are cut off");
+        self.counters.add(ShrimpStatistic::PacketsCutOff, packets as u64);
+        ports.interrupt.raise(SHRIMP_VECTOR_OUTGOING as u16);
+        self.look(ports);
     }
 
     /// Interrupts the processor if the Outgoing FIFO has reached its threshold (section 4).
@@ -251,6 +259,12 @@ impl Card for ShrimpCard {
     fn takes_stores(&self) -> bool {
         // Without a link there is nothing to wait for: they go nowhere.
         self.outgoing.has_room() || self.here.is_none()
+    }
+
+    fn make_room(&mut self, ports: &Ports<'_>) -> bool {
+        let Some((nodes, packets)) = self.outgoing.make_room(ports.clock.now()) else { return false };
+        self.tell_of_cut(ports, &nodes, packets);
+        true
     }
 
     fn watch_change(&mut self) -> Option<(u64, bool)> {

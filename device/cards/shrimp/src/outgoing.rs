@@ -10,8 +10,11 @@ use hamlyn_card::card::Progress;
 use hamlyn_card::ports::{Link, VolatileSlice};
 
 use crate::packet::{Coordinates, LARGEST, OVERHEAD, Packet};
-use crate::slow::Slow;
+use crate::slow::{self, Slow};
 use crate::{PAGE, Target};
+
+/// The most hosts of a fabric.
+const HOSTS: usize = 64;
 
 /// The FIFO.
 #[derive(Debug)]
@@ -39,6 +42,10 @@ struct Queue {
     packets: VecDeque<(Vec<u8>, usize)>,
     /// Bytes of the packets.
     fill: usize,
+    /// It is as old as the count of bytes that destinations take. A destination that emptied its queue since is not slow.
+    is_counted: bool,
+    /// Bytes that the destination has taken since.
+    taken: usize,
 }
 
 /// What came of a store.
@@ -121,9 +128,17 @@ impl Outgoing {
     /// Notes whether stores are taken, after whatever may have changed that. Without a link none waits.
     pub(crate) fn look(&mut self, is_linked: bool, now: &dyn Fn() -> Duration) {
         if is_linked && !self.has_room() {
-            self.slow.stopped(now());
+            if self.slow.stopped(now()) {
+                self.begin_count();
+            }
         } else {
             self.slow.goes_on(self.fill <= self.threshold / 2, now);
+        }
+    }
+
+    fn begin_count(&mut self) {
+        for queue in self.queues.values_mut() {
+            (queue.is_counted, queue.taken) = (true, 0);
         }
     }
 
@@ -132,21 +147,47 @@ impl Outgoing {
         self.slow.deadline()
     }
 
-    /// Cuts the destination off that stops the processors, if one has done so for too long. Returns it, and how many of its packets
-    /// are discarded.
-    pub(crate) fn judge(&mut self, now: Duration) -> Option<(u16, usize)> {
-        let fullest = self.queues.iter().max_by_key(|(_, queue)| queue.fill).map(|(node, _)| *node);
-        let node = self.slow.judge(now, fullest, self.capacity)?;
-        let mut discarded = 0;
-        if self.open.as_ref().is_some_and(|(packet, _)| packet.target.node == node) {
-            self.close();
+    /// Cuts off the destinations that have stopped the processors for too long. Returns them, and how many packets are discarded.
+    pub(crate) fn judge(&mut self, now: Duration) -> (Vec<u16>, usize) {
+        let Some(time) = self.slow.look(now) else { return (Vec::new(), 0) };
+        // A destination with a smaller share does not fill the FIFO, and one with such a share there is always.
+        let fills = |queue: &Queue| queue.is_counted && queue.fill * HOSTS >= self.threshold;
+        // Destinations behind a slow link share what it carries: each must take its share of the FIFO's part.
+        let part = slow::part(self.capacity, time);
+        let is_slow = |queue: &Queue| queue.taken * self.fill < part * queue.fill;
+        let slow = self.queues.iter().filter(|(_, queue)| fills(queue) && is_slow(queue));
+        let slow: Vec<u16> = slow.map(|(node, _)| *node).collect();
+        self.begin_count();
+        let discarded = slow.iter().map(|node| self.cut(*node, now)).sum();
+        (slow, discarded)
+    }
+
+    /// Makes room for an access that is overdue: cuts off the destination that has the most bytes in the FIFO, unless it takes them
+    /// fast. Returns `None` if nothing waits for any; else which are cut off, and how many packets are discarded.
+    pub(crate) fn make_room(&mut self, now: Duration) -> Option<(Vec<u16>, usize)> {
+        self.close();
+        let spared = self.slow.spared_above(self.capacity, now);
+        let (node, queue) = self.queues.iter().max_by_key(|(_, queue)| queue.fill)?;
+        if spared.is_some_and(|bytes| queue.taken > bytes) {
+            return Some((Vec::new(), 0));
         }
-        if let Some(queue) = self.queues.remove(&node) {
-            self.fill -= queue.fill;
-            discarded = queue.packets.len();
-        }
+        let node = *node;
+        Some((vec![node], self.cut(node, now)))
+    }
+
+    /// Cuts a destination off. Returns how many packets are discarded.
+    fn cut(&mut self, node: u16, now: Duration) -> usize {
+        self.slow.cut(node, now);
+        self.discard(node)
+    }
+
+    /// Discards the packets for a destination. Returns how many there were.
+    fn discard(&mut self, node: u16) -> usize {
+        self.close();
+        let Some(queue) = self.queues.remove(&node) else { return 0 };
+        self.fill -= queue.fill;
         self.is_over &= self.fill > self.threshold / 2;
-        Some((node, discarded))
+        queue.packets.len()
     }
 
     /// Hosts that are cut off, a bit each.
@@ -223,10 +264,10 @@ impl Outgoing {
             let (bytes, data) = (packet.len(), *data);
             queue.packets.pop_front();
             queue.fill -= bytes;
+            queue.taken += bytes;
             if queue.packets.is_empty() {
                 self.queues.remove(&node);
             }
-            self.slow.took(node, bytes);
             self.fill -= bytes;
             self.is_over &= self.fill > self.threshold / 2;
             self.turn = node.wrapping_add(1);

@@ -1,29 +1,58 @@
 //! Destinations that take too little. The Outgoing FIFO is one, as in the paper (section 4): while it is at its threshold no store of
-//! any process is taken. A destination that keeps it there, and takes next to nothing, is cut off.
+//! any process is taken. Destinations that keep it there, and take too little, are cut off.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long the processors may be stopped, in sum, before the destination with the most bytes in the FIFO is judged.
-const LIMIT: Duration = Duration::from_secs(3);
-/// The time between two looks counts as no more than this: a card that stood still itself blames no destination.
-const LOOK: Duration = Duration::from_millis(250);
-/// It must have taken this part of the FIFO's bytes meanwhile.
+/// For how long the processors may be stopped, in sum, before the destinations that fill the FIFO are judged.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    time: Duration,
+    /// The most that counts between two looks: a card that stood still itself blames no destination.
+    look: Duration,
+}
+
+const FIRST: Limit = Limit { time: Duration::from_secs(3), look: Duration::from_millis(250) };
+/// The limit after a destination was cut off: several must not stop the processors for 3 s each.
+const AGAIN: Limit = Limit { time: Duration::from_millis(250), look: Duration::from_millis(50) };
+/// For how long after that the shorter limit holds.
+const AGAIN_FOR: Duration = Duration::from_secs(3);
+/// All destinations together must take this part of the FIFO's bytes in [`FIRST`], and in a shorter time in proportion.
 const PART: usize = 16;
+/// A destination that takes the FIFO's size in this time is fast: it is waited for a little longer if an access is overdue.
+const FAST: Duration = Duration::from_secs(1);
+/// How much longer that is, for all destinations together.
+const SPARE: Duration = Duration::from_millis(300);
+/// Calls for one overdue access all come within this time, and those for the next one later.
+const CALLS: Duration = Duration::from_secs(2);
 /// How long a destination stays cut off.
 const REST: Duration = Duration::from_secs(60);
 
 /// What is known of them.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
-    /// While no store is taken, the last look; and for how long none was taken before that, since the FIFO was last down to half of
-    /// its threshold.
+    /// While no store is taken, the last look.
     since: Option<Duration>,
-    stopped: Duration,
-    /// Bytes that each has taken since then.
-    taken: HashMap<u16, usize>,
+    /// For how long none was taken before that, and when counting began. `None`: the FIFO has not been at its threshold since it was
+    /// last down to half of that, or since a destination was cut off.
+    stopped: Option<Duration>,
+    began: Duration,
     /// Those that are cut off, and until when.
     cut: BTreeMap<u16, Duration>,
+    /// Until when the shorter limit holds.
+    again: Duration,
+    /// When the card was first asked to make room for an overdue access.
+    overdue: Option<Duration>,
+}
+
+/// The part of the FIFO's bytes that destinations must take in a time.
+pub(crate) fn part(capacity: usize, time: Duration) -> usize {
+    in_proportion(capacity / PART, time, FIRST.time)
+}
+
+/// Of the bytes for a whole time those for a part of it.
+fn in_proportion(bytes: usize, part: Duration, whole: Duration) -> usize {
+    bytes * part.as_millis() as usize / whole.as_millis() as usize
 }
 
 impl Slow {
@@ -32,54 +61,77 @@ impl Slow {
         Self { cut: self.cut.clone(), ..Self::default() }
     }
 
-    /// No store is taken.
-    pub(crate) fn stopped(&mut self, now: Duration) {
+    /// No store is taken. Returns whether counting begins: bytes that destinations have taken before do not count.
+    pub(crate) fn stopped(&mut self, now: Duration) -> bool {
         self.since.get_or_insert(now);
+        let begins = self.stopped.is_none();
+        if begins {
+            self.begin(now);
+        }
+        begins
+    }
+
+    fn begin(&mut self, now: Duration) {
+        self.stopped = Some(Duration::ZERO);
+        self.began = now;
     }
 
     /// Stores are taken; `recovered`: the FIFO is down to half of its threshold.
     pub(crate) fn goes_on(&mut self, recovered: bool, now: &dyn Fn() -> Duration) {
         if let Some(since) = self.since.take() {
-            self.stopped += now().saturating_sub(since).min(LOOK);
+            self.count(since, now());
         }
         if recovered {
-            self.restart();
+            self.stopped = None;
         }
     }
 
-    fn restart(&mut self) {
-        self.stopped = Duration::ZERO;
-        self.taken.clear();
+    /// Counts the time since the last look.
+    fn count(&mut self, since: Duration, now: Duration) {
+        let time = now.saturating_sub(since).min(self.limit(since).look);
+        self.stopped = self.stopped.map(|stopped| stopped + time);
     }
 
-    /// A destination has taken a packet.
-    pub(crate) fn took(&mut self, node: u16, bytes: usize) {
-        if self.since.is_some() || !self.stopped.is_zero() {
-            *self.taken.entry(node).or_default() += bytes;
-        }
+    /// The limit that holds at a time.
+    fn limit(&self, at: Duration) -> Limit {
+        if at < self.again { AGAIN } else { FIRST }
     }
 
-    /// When somebody is to be judged, or is no longer cut off.
+    /// When destinations are judged next, or one is no longer cut off.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        let judged = self.since.map(|since| since + LIMIT.saturating_sub(self.stopped).min(LOOK));
-        judged.into_iter().chain(self.cut.values().copied()).min()
+        let next = |since| {
+            let Limit { time, look } = self.limit(since);
+            since + time.saturating_sub(self.stopped.unwrap_or_default()).min(look)
+        };
+        self.since.map(next).into_iter().chain(self.cut.values().copied()).min()
     }
 
-    /// Judges the destination that has the most bytes in the FIFO. Returns it if it is cut off from now on.
-    pub(crate) fn judge(&mut self, now: Duration, fullest: Option<u16>, capacity: usize) -> Option<u16> {
+    /// Looks at the time. Returns over which time destinations are judged now, if they are; counting begins anew then.
+    pub(crate) fn look(&mut self, now: Duration) -> Option<Duration> {
         self.cut.retain(|_, until| *until > now);
         let since = self.since?;
         self.since = Some(now);
-        self.stopped += now.saturating_sub(since).min(LOOK);
-        if self.stopped < LIMIT {
+        let limit = self.limit(since);
+        self.count(since, now);
+        if self.stopped? < limit.time {
             return None;
         }
-        let taken = fullest.map(|node| self.taken.get(&node).copied().unwrap_or(0));
-        self.restart();
-        let node = fullest.filter(|_| taken.is_some_and(|taken| taken < capacity / PART))?;
-        self.since = None;
+        self.begin(now);
+        Some(limit.time)
+    }
+
+    /// An access is overdue. Returns how many bytes a destination must have taken that is still waited for, or `None` if none is.
+    pub(crate) fn spared_above(&mut self, capacity: usize, now: Duration) -> Option<usize> {
+        let first = self.overdue.filter(|first| now.saturating_sub(*first) < CALLS).unwrap_or(now);
+        self.overdue = Some(first);
+        (now < first + SPARE).then(|| in_proportion(capacity, now.saturating_sub(self.began), FAST))
+    }
+
+    /// Cuts a destination off.
+    pub(crate) fn cut(&mut self, node: u16, now: Duration) {
+        (self.since, self.stopped) = (None, None);
         self.cut.insert(node, now + REST);
-        Some(node)
+        self.again = now + AGAIN_FOR;
     }
 
     pub(crate) fn is_cut_off(&self, node: u16) -> bool {

@@ -7,4 +7,5 @@ mod entries;
 mod flow;
 mod properties;
 mod refusals;
+mod slow;
 mod support;
