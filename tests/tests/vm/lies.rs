@@ -7,14 +7,13 @@ use hamlyn_lab::{Kit, Lab};
 
 use crate::{if_long, lab_of};
 
-/// What a program and an administrator do at the machine's card, and with the other machine, which answers. A program is ended if
-/// it waits for an answer that does not come, and so is a reset, which the driver gives up by itself.
-const USE: &str = "for check; do
-    timeout -s KILL 8 hamlyn-ping 1 --count 20 --timeout 3
-    timeout -s KILL 8 $check
-    for card in /sys/bus/pci/drivers/hamlyn/0000:*; do timeout -s KILL 30 sh -c \"echo 1 >$card/reset\"; done
-done >/dev/null 2>&1
+/// What programs do at the machine's card, and with the other machine, which answers. One is ended if it waits for an answer that does
+/// not come.
+const USE: &str = "for words in 'hamlyn-ping 1 --count 20 --timeout 3' \"$1\"; do timeout -s KILL 8 $words; done >/dev/null 2>&1
 echo used";
+/// What an administrator does with a card that is stopped. The driver gives up by itself if the card does not obey.
+const RESET: &str = "for card in /sys/bus/pci/drivers/hamlyn/0000:*; do timeout -s KILL 30 sh -c \"echo 1 >$card/reset\"; done 2>&1
+echo reset";
 /// The driver lets go of the card, and takes it again: a card whose first words are lies is not taken.
 const RELOAD: &str = "timeout -s KILL 60 rmmod hamlyn && timeout -s KILL 60 insmod /lib/hamlyn.ko
 lsmod | grep -c ^hamlyn";
@@ -50,7 +49,10 @@ fn driver_survives_lies(model: &'static str, one_in: u32, checks: &[&str], hones
     for round in 0..if_long(20, 1) {
         let mut peer = lab.vm(1).run(["hamlyn-ping"])?;
         let user = [1001, 0][round as usize % 2];
-        ensure!(script(&lab, 0, user, USE, checks)? == ["used"], "round {round}");
+        for check in checks {
+            ensure!(script(&lab, 0, user, USE, &[check])? == ["used"], "{check}");
+            ensure!(script(&lab, 0, 0, RESET, &[])?.pop().as_deref() == Some("reset"), "{check}");
+        }
         ensure!(script(&lab, 0, 0, RELOAD, &[])? == ["1"], "round {round}");
         peer.kill(9)?;
         peer.wait()?;
@@ -68,28 +70,29 @@ fn driver_survives_lies(model: &'static str, one_in: u32, checks: &[&str], hones
 #[test]
 fn driver_survives_a_hamlyn_card_that_lies() -> Result<()> {
     let checks = ["driver-check calls", "driver-check sleep", "driver-check completions", "loopback"];
-    driver_survives_lies("hamlyn", 12, &checks, &["self-test"])
+    driver_survives_lies("hamlyn", 3, &checks, &["self-test"])
 }
 
 #[test]
 fn driver_survives_a_shrimp_card_that_lies() -> Result<()> {
-    driver_survives_lies("shrimp", 12, &["shrimp self-test", "shrimp trespass"], &["shrimp", "self-test"])
+    driver_survives_lies("shrimp", 3, &["shrimp self-test", "shrimp trespass"], &["shrimp", "self-test"])
 }
 
 #[test]
 fn driver_survives_a_clan_card_that_lies() -> Result<()> {
     let checks = ["clan-driver self-test", "clan-driver trespass"];
-    driver_survives_lies("clan", 12, &checks, &["clan-driver", "self-test"])
+    driver_survives_lies("clan", 3, &checks, &["clan-driver", "self-test"])
 }
 
 #[test]
 fn driver_survives_a_dart_card_that_lies() -> Result<()> {
     let checks = ["dart self-test", "dart-driver trespass", "dart-driver sparse 1"];
-    driver_survives_lies("dart", 12, &checks, &["dart", "self-test"])
+    driver_survives_lies("dart", 3, &checks, &["dart", "self-test"])
 }
 
 #[test]
 fn driver_survives_an_echo_card_that_lies() -> Result<()> {
     let checks = ["echo-card serve --count 1", "echo-card ask --host 1 --mailbox 0 --count 1 --timeout 1"];
-    driver_survives_lies("echo", 12, &checks, &["hamlyn-info"])
+    // It has little to say.
+    driver_survives_lies("echo", 1, &checks.repeat(2), &["hamlyn-info"])
 }
