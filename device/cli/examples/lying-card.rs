@@ -59,10 +59,10 @@ impl Lies {
             1 => u64::MAX,
             2 => value.wrapping_add(1),
             3 => value.wrapping_sub(1),
-            4 => value ^ 1 << (random >> 8) % (8 * bytes as u64),
+            4 => value ^ (1 << ((random >> 8) % (8 * bytes as u64))),
             _ => self.random(),
         };
-        lie & u64::MAX >> (64 - 8 * bytes)
+        lie & (u64::MAX >> (64 - 8 * bytes))
     }
 
     fn told_of(&self, value: u64, bytes: usize, one_in: u64) -> u64 {
