@@ -1,17 +1,21 @@
-//! Copies of DMA requests to groups: each member gets one of each packet, in order with the host's other writes to it.
+//! Copies of DMA requests to groups: each member gets one of each packet, in order with the host's
+//! other writes to it.
 //!
-//! A request owes its copies to the hosts that are members of the group when the processor puts it and stay members. While both hosts
-//! are without trouble (`is_in_trouble`), the judge checks that
+//! A request owes its copies to the hosts that are members of the group when the processor puts the
+//! request, and stay members. While neither host is in trouble (`is_in_trouble`), the judge checks:
 //!
-//! * the copies of a request leave for a member in the order of their bytes, and each leaves or a fault reports its loss;
-//! * no store, load or DMA write that was made after the request ended leaves before its copies;
-//! * no copy leaves before a store or load that was made before the request was put.
+//! * The copies of a request leave for a member in the order of their bytes. Each leaves, or a fault
+//!   reports its loss.
+//! * No store, load or DMA write leaves before the copies of a request that ended before it was made.
+//! * No copy leaves before a store or load that was made before the copy's request was put.
 //!
-//! A packet does not name its request. If several requests of an endpoint have the same packet, the judge gives it to the oldest one
-//! that must send it next, and to a request that owes nothing only if there is none.
+//! A packet does not name its request. If several requests of an endpoint have the same packet, the
+//! judge gives it to the oldest one that must send it next. Only if there is none, the judge gives it
+//! to a request that owes nothing.
 //!
-//! Not checked: the contents of a copy, copies of a request that failed or whose endpoint was closed before it ended, and the order of
-//! copies with DMA reads, and with stores that were made while the request was carried out.
+//! Not checked: the contents of a copy; copies of a request that failed, or whose endpoint was closed
+//! before it ended; the order of copies with DMA reads; and their order with stores that were made
+//! while the request was carried out.
 
 use std::iter::once;
 
@@ -25,7 +29,8 @@ use super::model::Clan;
 use super::packet::{Letter, TO_GROUP};
 use super::processor::group_of;
 
-/// Returns the first byte of each packet of a request. All are as long as a packet can be, and end between two words.
+/// Returns the first byte of each packet of a request. Each packet is as long as possible and ends
+/// between two words.
 fn starts(request: &ClanRequest, burst: u64) -> impl Iterator<Item = u64> {
     let (offset, length) = (request.offset, request.length);
     let first = burst - offset % 8;
@@ -78,7 +83,8 @@ impl Ledger {
         }
     }
 
-    /// Returns requests that do not wait for their packets and may have made one with a tag, oldest first, with owners and flags.
+    /// Returns requests that do not wait for their packets and may have made one with a tag, oldest
+    /// first, each behind its owner and flags.
     pub(super) fn copiers(&mut self, tag: u32) -> impl Iterator<Item = (u32, u32, &mut Pending)> {
         let ended = self.detached.iter_mut().filter(move |ghost| ghost.tag == tag);
         let open = self.endpoints.values_mut().filter(move |endpoint| endpoint.tag == tag);
@@ -91,7 +97,8 @@ impl Ledger {
 }
 
 impl World<Clan> {
-    /// Whether a packet can only be a copy, as it was due before the first store that waits was made.
+    /// Whether a packet can only be a copy: its request ended before the first store that waits was
+    /// made.
     pub(super) fn is_copy_due(&self, host: usize, to: u16, letter: &Letter) -> bool {
         if letter.flags & TO_GROUP == 0 || self.is_in_trouble(host, to.into()) {
             return false;

@@ -81,7 +81,8 @@ pub(super) struct Pending {
     pub(super) request: ClanRequest,
     /// Bytes that have left, or come.
     pub(super) done: u64,
-    /// Of a request that does not wait for its packets: by host, the first bytes of those that have left, or are known to be lost.
+    /// Of a request that does not wait for its packets: by host, the first bytes of those that have
+    /// left, or whose loss was told.
     pub(super) copied: BTreeMap<u16, BTreeSet<u64>>,
     /// Members of its group that have not got all their copies.
     pub(super) owed: BTreeSet<u16>,

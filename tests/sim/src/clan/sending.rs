@@ -22,8 +22,8 @@ pub(super) fn bare(letter: &Letter) -> Letter {
 }
 
 impl Pending {
-    /// Whether a packet to a host is one of the request's, which does not wait for them; `flags` are its endpoint's. Each but the last is
-    /// as long as can be, and ends between two words.
+    /// Whether a packet to a host is one of the request's, which does not wait for them; `flags` are
+    /// its endpoint's. Each but the last is as long as possible, and ends between two words.
     pub(super) fn has_packet(&self, to: u16, flags: u32, letter: &Letter, burst: u64) -> bool {
         let request = &self.request;
         let (group, aperture) =
@@ -192,8 +192,8 @@ impl World<Clan> {
         Some((self.model.ledgers[host].ghosts.swap_remove(index).owner, None))
     }
 
-    /// The packet is one of a DMA request to a host that does not wait for its packets, behind those of the request that have left for the same
-    /// host. Returns whose.
+    /// The packet is one of a DMA request to one host that does not wait for its packets, behind those
+    /// of the request that have left. Returns whose.
     fn take_detached(&mut self, host: usize, to: u16, letter: &Letter) -> Option<u32> {
         let burst = self.model.options.burst.into();
         let is_next = |pending: &Pending, flags: u32| {

@@ -51,8 +51,8 @@ impl World<Clan> {
     }
 
     /// Settles requests that ended before the packet that leaves now: those that failed, and those that do not wait for their packets.
-    /// Then it is known which request the packet belongs to. So it is with faults, which tell of lost copies of requests that have not
-    /// ended. A request that waits for its packets ends behind its last packet.
+    /// Then it is known which request the packet belongs to. A request that waits for its packets ends behind its last packet. Faults are
+    /// settled with them: a lost copy is of the request that had not ended at that time.
     pub(super) fn settle_ended(&mut self, host: usize) -> Result<(), Violation> {
         for write in self.hosts[host].machine.memory.take_writes() {
             let ledger = &mut self.model.ledgers[host];
