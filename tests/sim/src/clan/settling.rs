@@ -280,12 +280,14 @@ impl World<Clan> {
             // It waited for a host that was given up.
             || self.model.ledgers[host].is_ticking;
         let is_detached = pending.is_detached(endpoint.flags);
+        // A request of an operating system fails at once, also a read, if many others wait for its host.
+        let may_find_no_room = endpoint.flags != 0;
         let fits = match result {
             CLAN_DMA_DONE => goes && (is_detached || *done == request.length),
             CLAN_DMA_BAD_REQUEST => !means && !skipped,
             CLAN_DMA_BAD_LOCAL => (local.is_none() || pending.is_cut) && !skipped,
             CLAN_DMA_REFUSED => goes && (*refused != 0 || tainted),
-            CLAN_DMA_TIMEOUT => goes && (waited || is_detached),
+            CLAN_DMA_TIMEOUT => goes && (waited || is_detached || may_find_no_room),
             CLAN_DMA_MEMORY => goes && (*refused == CLAN_FAULT_MEMORY || tainted),
             CLAN_DMA_SKIPPED => skipped,
             _ => false,
