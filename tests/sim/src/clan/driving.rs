@@ -134,6 +134,9 @@ impl World<Clan> {
         let machine = self.hosts[host].machine.clone();
         let ledger = &mut self.model.ledgers[host];
         let Some(aperture) = ledger.apertures.remove(&number) else { return };
+        if aperture.is_member() {
+            ledger.forget_copies(host as u16, |group| group == aperture.group);
+        }
         permit_aperture(&machine.memory, &aperture.area, false);
         ledger.note_pages(&aperture.area, Part::Command, false);
         machine.give_back(&aperture.area);
@@ -257,7 +260,7 @@ impl World<Clan> {
         self.model.refused.retain(|told| (told.1, told.2) != (host as u16, tag));
         self.model.writers.retain(|(own, _, writer)| (*own, *writer) != (host as u16, tag));
         if let Some(pending) = endpoint.pending.pop_front() {
-            let ghost = Ghost { tag, owner, flags, pending };
+            let ghost = Ghost::new((tag, owner, flags), pending, None);
             let is_detached = ghost.pending.is_detached(flags);
             if is_detached { ledger.detached.push(ghost) } else { ledger.ghosts.push(ghost) }
         }

@@ -81,12 +81,17 @@ pub(super) struct Pending {
     pub(super) request: ClanRequest,
     /// Bytes that have left, or come.
     pub(super) done: u64,
-    /// Of a request that does not wait for its packets: by host, up to which byte they have left.
-    pub(super) copied: BTreeMap<u16, u64>,
+    /// Of a request that does not wait for its packets: by host, the first bytes of those that have
+    /// left, or whose loss was told.
+    pub(super) copied: BTreeMap<u16, BTreeSet<u64>>,
+    /// Members of its group that have not got all their copies.
+    pub(super) owed: BTreeSet<u16>,
     /// Bytes that were asked for.
     pub(super) asked: u64,
     /// What the other host says: `CLAN_FAULT_*`.
     pub(super) refused: u32,
+    /// When it was put, by [`Ledger::next_event`].
+    pub(super) put_at: u64,
     /// The moment at which it was put, and the time in milliseconds.
     pub(super) since: u64,
     pub(super) since_ms: u64,
@@ -102,6 +107,8 @@ pub(super) struct Ghost {
     pub(super) owner: u32,
     pub(super) flags: u32,
     pub(super) pending: Pending,
+    /// When it ended as done, by [`Ledger::next_event`]: all its packets had been made.
+    pub(super) ended_at: Option<u64>,
 }
 
 /// Why an endpoint may hear of a fault: reason, host, aperture and offset.
@@ -219,6 +226,8 @@ pub(super) struct Made {
     /// As it is to be in a packet.
     pub(super) letter: Letter,
     pub(super) owner: u32,
+    /// When it was made, by [`Ledger::next_event`].
+    pub(super) made_at: u64,
     /// Its endpoint or load is no more, and so nobody hears of it if it was dropped.
     pub(super) excused: bool,
 }
@@ -255,6 +264,8 @@ pub(super) struct Ledger {
     pub(super) parts: BTreeMap<u64, (Part, u64)>,
     /// By host, stores and loads that have not left, in the order in which they were made.
     pub(super) program: BTreeMap<u32, VecDeque<Made>>,
+    /// Counts stores and loads that were made, and requests that were put or ended.
+    events: u64,
     /// Loads by the card's numbers for them.
     pub(super) loads: BTreeMap<u64, Load>,
     /// Requests that have ended, or whose endpoints were closed, of which a packet may be about to leave.
@@ -281,6 +292,17 @@ impl Pending {
     }
 }
 
+impl Ghost {
+    /// One of an endpoint with this tag, owner and flags. If it has not ended as done, it owes no copies.
+    pub(super) fn new((tag, owner, flags): (u32, u32, u32), pending: Pending, ended_at: Option<u64>) -> Self {
+        let mut pending = pending;
+        if ended_at.is_none() {
+            pending.owed.clear();
+        }
+        Self { tag, owner, flags, pending, ended_at }
+    }
+}
+
 impl Ledger {
     /// The hosts that are members of a group, as far as this one knows.
     pub(super) fn members_of(&self, host: u16, group: u32) -> Vec<u16> {
@@ -288,6 +310,12 @@ impl Ledger {
         let others = self.members.iter().filter(|(_, groups)| **groups >> group & 1 == 1);
         let others = others.map(|(other, _)| *other).filter(|other| *other != host);
         others.chain(own.then_some(host)).collect()
+    }
+
+    /// Returns the number of the next event: see `events`.
+    pub(super) fn next_event(&mut self) -> u64 {
+        self.events += 1;
+        self.events
     }
 
     pub(super) fn count(&mut self, statistic: ClanStatistic, more: u64) {

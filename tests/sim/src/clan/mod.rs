@@ -13,7 +13,8 @@
 //! * A source of events has at most one record that is not taken, and no news is lost. So has whoever is put into the FIFO.
 //! * DMA requests end once, in order, with results that fit. What belongs to one that has failed is skipped. The engine passes nobody
 //!   over again and again.
-//! * What is sent to a group comes to each host that has been a member since; and a host reaches its own part alone of what has parts.
+//! * What is sent to a group comes to each host that has been a member since, in order with the sender's other writes to that host, or
+//!   the sender hears of its loss; and a host reaches its own part alone of what has parts.
 //! * No more words are under way than a host has credits for. In the end nothing waits for any, none is lost, and nothing else.
 //!   Whoever lies about them is believed a window, and harms nobody but himself.
 //!
@@ -27,6 +28,7 @@
 //! | `driving` | drivers: they open and close, and reset cards |
 //! | `tripping` | Tripwires, and what comes of their firing |
 //! | `settling` | what cards write to memory |
+//! | `copying` | copies of DMA requests for members of groups |
 //! | `crediting` | how many words are under way, and may be |
 //! | `windowing` | stores and loads by windows |
 //! | `sending` | what leaves a card |
@@ -36,6 +38,7 @@
 //! | `processor` | what processes do |
 //! | `model` | what the engine asks |
 
+mod copying;
 mod crediting;
 mod driving;
 mod forgery;

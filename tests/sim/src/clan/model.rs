@@ -344,6 +344,7 @@ impl Model for Clan {
         // What waited for them will never leave.
         for peer in std::mem::take(&mut ledger.given_up) {
             ledger.program.remove(&peer);
+            ledger.forget_copies(peer as u16, |_| true);
             ledger.ghosts.retain(|ghost| ghost.pending.request.host != peer);
             ledger.detached.retain(|ghost| ghost.pending.request.host != peer);
         }
@@ -361,8 +362,8 @@ impl Model for Clan {
             })
         };
         let waits = |(host, ledger): (usize, &Ledger)| {
-            let alarm =
-                world.hosts[host].machine.alarm().filter(|_| ledger.is_waiting(hosts) || is_owed(host))?;
+            let is_waiting = ledger.is_waiting(hosts) || is_owed(host) || world.owing(host).is_some();
+            let alarm = world.hosts[host].machine.alarm().filter(|_| is_waiting)?;
             u64::try_from(alarm).ok().map(|alarm| alarm + 1)
         };
         world.model.ledgers.iter().enumerate().filter_map(waits).min()
@@ -490,6 +491,8 @@ impl World<Clan> {
         // Nor for a hostile host: one that grants nothing is given up.
         let waits = ledger.what_waits(hosts);
         ensure(waits.is_empty(), || format!("host {host}: something waits for ever: {waits:?}"))?;
+        let owing = self.owing(host);
+        ensure(owing.is_none(), || format!("host {host}: copies never leave: {owing:x?}"))?;
         let idle = self.hosts[host].processes.iter().all(|processor| processor.deeds.is_empty());
         ensure(idle, || format!("host {host}: a processor waits for ever"))
     }

@@ -16,6 +16,7 @@ use crate::engine::world::World;
 
 use super::ledger::{Made, Pending, Watch};
 use super::model::Clan;
+use super::packet::Letter;
 
 /// One thing that a process does.
 #[derive(Debug, Clone)]
@@ -164,11 +165,15 @@ impl World<Clan> {
     ) -> Result<Option<Deed>, Violation> {
         let machine = self.hosts[host].machine.clone();
         let (moment, now) = (self.model.moment, self.now());
-        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(None) };
+        let ledger = &mut self.model.ledgers[host];
+        let put_at = ledger.next_event();
+        let mut owed: VecDeque<_> =
+            requests.iter().map(|request| ledger.owed_by(host as u16, request)).collect();
+        let Some(endpoint) = ledger.endpoints.get_mut(&number) else { return Ok(None) };
         let memory = &machine.memory;
         let room = endpoint.requests - endpoint.put.wrapping_sub(endpoint.done);
         let most = (self.rng.range(1, 4).min(room) as usize).min(requests.len());
-        for request in requests.drain(..most) {
+        for (request, owed) in requests.drain(..most).zip(owed.drain(..most)) {
             let at = endpoint.request_at(endpoint.put);
             memory.poke(at, request.as_bytes());
             if endpoint.changes_requests {
@@ -181,8 +186,10 @@ impl World<Clan> {
                 request,
                 done: 0,
                 copied: BTreeMap::new(),
+                owed: owed.into_iter().collect(),
                 asked: 0,
                 refused: 0,
+                put_at,
                 since: moment,
                 since_ms: now,
                 is_cut: false,
@@ -230,8 +237,11 @@ impl World<Clan> {
             if !machine.memory.is_to_change(at) {
                 continue;
             }
-            let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return };
+            let ledger = &mut self.model.ledgers[host];
+            let (put_at, owed) = (ledger.next_event(), ledger.owed_by(host as u16, &request));
+            let Some(endpoint) = ledger.endpoints.get_mut(&number) else { return };
             let pending = &mut endpoint.pending[index];
+            (pending.put_at, pending.owed) = (put_at, owed.into_iter().collect());
             (pending.request, pending.since, pending.since_ms) = (request, moment, now);
             pending.is_cut = false;
         }
@@ -403,8 +413,10 @@ impl World<Clan> {
     }
 
     /// Notes what was stored or loaded, until it leaves.
-    pub(super) fn note_made(&mut self, host: usize, to: u32, made: Made) {
-        self.model.ledgers[host].program.entry(to).or_default().push_back(made);
+    pub(super) fn note_made(&mut self, host: usize, to: u32, letter: Letter, owner: u32, excused: bool) {
+        let ledger = &mut self.model.ledgers[host];
+        let made_at = ledger.next_event();
+        ledger.program.entry(to).or_default().push_back(Made { letter, owner, made_at, excused });
     }
 }
 

@@ -87,7 +87,9 @@ impl World<Clan> {
             WRITE => self.note_write_arrived(host, source, &letter, is_taken, end, &counted),
             READ => self.note_read_arrived(host, source, &letter, is_taken),
             GROUPS if is_taken && usize::from(source) != host => {
-                self.model.ledgers[host].members.insert(source, letter.offset);
+                let ledger = &mut self.model.ledgers[host];
+                ledger.members.insert(source, letter.offset);
+                ledger.forget_copies(source, |group| letter.offset >> group & 1 == 0);
             }
             DATA if is_taken => {
                 let landings = self.note_data_arrived(host, source, &letter).unwrap_or_default();

@@ -1,5 +1,7 @@
 //! What leaves a card: each word is one that was stored, or is a DMA request's, or was asked for.
 
+use std::collections::BTreeSet;
+
 use hamlyn_abi::clan::aperture::CLAN_GROUP_HOST;
 use hamlyn_abi::clan::dma::{CLAN_DMA_DONE, CLAN_DMA_READ, CLAN_DMA_WRITE};
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
@@ -17,6 +19,26 @@ use super::settling::result_at;
 /// What a packet says of a store or load, without what is the packet's own.
 pub(super) fn bare(letter: &Letter) -> Letter {
     Letter { epoch: 0, ..letter.clone() }
+}
+
+impl Pending {
+    /// Whether a packet to a host is one of the request's, which does not wait for them; `flags` are
+    /// its endpoint's. Each but the last is as long as possible, and ends between two words.
+    pub(super) fn has_packet(&self, to: u16, flags: u32, letter: &Letter, burst: u64) -> bool {
+        let request = &self.request;
+        let (group, aperture) =
+            group_of(request.host).map_or((0, request.aperture), |group| (TO_GROUP, group));
+        let at = letter.offset.checked_sub(request.offset).filter(|at| *at < request.length);
+        let first = burst - request.offset % 8;
+        self.is_detached(flags)
+            && (letter.flags & FROM_SYSTEM != 0) == (flags != 0)
+            && (group != 0 || request.host == u32::from(to))
+            && (request.key, aperture, group) == (letter.key, letter.aperture, letter.flags & TO_GROUP)
+            && at.is_some_and(|at| {
+                (at == 0 || at >= first && (at - first) % burst == 0)
+                    && letter.data.len() as u64 == (burst - letter.offset % 8).min(request.length - at)
+            })
+    }
 }
 
 impl World<Clan> {
@@ -87,12 +109,23 @@ impl World<Clan> {
         self.model.ledgers[host].count(Counter::BytesSent, letter.data.len() as u64);
         // A store may be the same as what a request sends, byte for byte: then what the card says of the request tells.
         let ends = self.ends_request(host, letter.tag);
-        let stored = if ends { None } else { take_made(&mut self.model.ledgers[host], to.into(), letter) };
-        let waited = || self.take_dma_write(host, to, letter).map(|owner| (owner, true));
-        let taken = stored.map(|owner| (owner, false)).or_else(waited);
-        let taken = taken.or_else(|| self.take_detached(host, to, letter).map(|owner| (owner, false)));
-        let Some((owner, takes_turns)) = taken else { return Ok(false) };
-        if takes_turns {
+        let is_stored = !ends && !self.is_copy_due(host, to, letter);
+        let made = if is_stored { take_made(&mut self.model.ledgers[host], to.into(), letter) } else { None };
+        let stored = made.map(|(owner, made_at)| (owner, Some(made_at)));
+        let waited = if stored.is_none() { self.take_dma_write(host, to, letter) } else { None };
+        let (owner, made_at) = if let Some(taken) = stored.or(waited) {
+            taken
+        } else if letter.flags & TO_GROUP != 0 {
+            let Some(owner) = self.take_copy(host, to, letter)? else { return Ok(false) };
+            (owner, None)
+        } else {
+            let Some(owner) = self.take_detached(host, to, letter) else { return Ok(false) };
+            (owner, None)
+        };
+        if let Some(made_at) = made_at {
+            self.check_behind_copies(host, to, made_at)?;
+        }
+        if waited.is_some() {
             self.check_turns(host, to, letter.tag)?;
         }
         // What was closed, or is used anew, hears of no refusal.
@@ -123,8 +156,9 @@ impl World<Clan> {
         ledger.unsettled.iter().any(is_it)
     }
 
-    /// The packet is the next of a DMA request: as long as can be, and ends between two words, unless the request does. Returns whose.
-    fn take_dma_write(&mut self, host: usize, to: u16, letter: &Letter) -> Option<u32> {
+    /// The packet is the next of a DMA request: as long as can be, and ends between two words, unless the request does. Returns whose,
+    /// and when the request was put if it has not ended.
+    fn take_dma_write(&mut self, host: usize, to: u16, letter: &Letter) -> Option<(u32, Option<u64>)> {
         let (burst, length) = (u64::from(self.model.options.burst), letter.data.len() as u64);
         let is_next = |pending: &Pending| {
             let request = &pending.request;
@@ -145,55 +179,32 @@ impl World<Clan> {
                 return None;
             }
             let endpoint = self.model.ledgers[host].endpoints.get_mut(&number)?;
-            endpoint.pending.front_mut()?.done += length;
+            let front = endpoint.pending.front_mut()?;
+            front.done += length;
             self.model.words_sent += 1;
-            return Some(endpoint.owner);
+            return Some((endpoint.owner, Some(front.put_at)));
         }
         // Of an endpoint that was closed since.
         let is_it = |ghost: &Ghost| {
             ghost.tag == letter.tag && system == (ghost.flags != 0) && is_next(&ghost.pending)
         };
         let index = ledger.ghosts.iter().position(is_it)?;
-        Some(self.model.ledgers[host].ghosts.swap_remove(index).owner)
+        Some((self.model.ledgers[host].ghosts.swap_remove(index).owner, None))
     }
 
-    /// The packet is one of a DMA request that does not wait for its packets, behind those of the request that have left for the same
-    /// host. Returns whose.
+    /// The packet is one of a DMA request to one host that does not wait for its packets, behind those
+    /// of the request that have left. Returns whose.
     fn take_detached(&mut self, host: usize, to: u16, letter: &Letter) -> Option<u32> {
-        let (burst, length) = (u64::from(self.model.options.burst), letter.data.len() as u64);
-        let system = letter.flags & FROM_SYSTEM != 0;
+        let burst = self.model.options.burst.into();
         let is_next = |pending: &Pending, flags: u32| {
-            let request = &pending.request;
-            let (group, aperture) =
-                group_of(request.host).map_or((0, request.aperture), |group| (TO_GROUP, group));
-            let at = letter.offset.checked_sub(request.offset).filter(|at| *at < request.length);
-            let first = burst - request.offset % 8;
-            pending.is_detached(flags)
-                && system == (flags != 0)
-                && (group != 0 || request.host == u32::from(to))
-                && (request.key, aperture, group) == (letter.key, letter.aperture, letter.flags & TO_GROUP)
-                && at.is_some_and(|at| {
-                    at >= pending.copied.get(&to).copied().unwrap_or(0)
-                        && (at == 0 || at >= first && (at - first) % burst == 0)
-                        && length == (burst - letter.offset % 8).min(request.length - at)
-                })
+            let last = pending.copied.get(&to).and_then(BTreeSet::last);
+            pending.has_packet(to, flags, letter, burst) && last.is_none_or(|last| *last < letter.offset)
         };
-        let begin = |pending: &mut Pending| {
-            let end = letter.offset - pending.request.offset + length;
-            pending.copied.insert(to, end);
-        };
-        let ledger = &mut self.model.ledgers[host];
-        let ghosts = ledger.detached.iter_mut();
-        let mut ghosts = ghosts.filter(|ghost| ghost.tag == letter.tag);
-        if let Some(ghost) = ghosts.find(|ghost| is_next(&ghost.pending, ghost.flags)) {
-            begin(&mut ghost.pending);
-            return Some(ghost.owner);
-        }
-        let endpoint = ledger.endpoints.values_mut().find(|endpoint| endpoint.tag == letter.tag)?;
-        let flags = endpoint.flags;
-        let front = endpoint.pending.front_mut().filter(|front| is_next(front, flags))?;
-        begin(front);
-        Some(endpoint.owner)
+        let (owner, _, pending) = self.model.ledgers[host]
+            .copiers(letter.tag)
+            .find(|(_, flags, pending)| is_next(pending, *flags))?;
+        pending.copied.entry(to).or_default().insert(letter.offset);
+        Some(owner)
     }
 
     /// The engine serves in turn those who write to a host, of the same privilege: nobody is passed over again and again.
@@ -233,7 +244,8 @@ impl World<Clan> {
     fn note_read_sent(&mut self, host: usize, to: u16, letter: &Letter) -> Result<bool, Violation> {
         let burst = self.model.options.burst.into();
         let ledger = &mut self.model.ledgers[host];
-        let origin = if take_made(ledger, to.into(), letter).is_some() {
+        let origin = if let Some((_, made_at)) = take_made(ledger, to.into(), letter) {
+            self.check_behind_copies(host, to, made_at)?;
             Origin::Load(letter.tag.into())
         } else {
             match take_dma_read(ledger, to, letter, burst) {
@@ -303,19 +315,19 @@ impl World<Clan> {
 }
 
 /// Takes what was stored to a host, or asked of it by a load, and leaves now: the next words, in their order. Only what nobody would hear
-/// of is passed over. Returns whose they are.
-fn take_made(ledger: &mut Ledger, to: u32, letter: &Letter) -> Option<u32> {
+/// of is passed over. Returns whose they are, and when the last was made.
+fn take_made(ledger: &mut Ledger, to: u32, letter: &Letter) -> Option<(u32, u64)> {
     let queue = ledger.program.get_mut(&to)?;
-    let (mut next, mut owner) = (0, None);
+    let (mut next, mut last) = (0, None);
     for word in bare(letter).atoms() {
         let first =
             queue.iter().skip(next).position(|made| !made.excused).map_or(queue.len(), |first| next + first);
         let mut candidates = queue.iter().enumerate().take(first + 1).skip(next);
         let (index, made) = candidates.find(|(_, made)| made.letter == word)?;
-        (next, owner) = (index + 1, Some(made.owner));
+        (next, last) = (index + 1, Some((made.owner, made.made_at)));
     }
     queue.drain(..next);
-    owner
+    last
 }
 
 /// A packet asks for the next bytes of a DMA request, as a card asks: for all that is left, or as much as a packet has between two words.

@@ -51,10 +51,16 @@ impl World<Clan> {
     }
 
     /// Settles requests that ended before the packet that leaves now: those that failed, and those that do not wait for their packets.
-    /// Then it is known which request the packet belongs to. A request that waits for its packets ends behind its last packet.
+    /// Then it is known which request the packet belongs to. A request that waits for its packets ends behind its last packet. Faults are
+    /// settled with them: a lost copy is of the request that had not ended at that time.
     pub(super) fn settle_ended(&mut self, host: usize) -> Result<(), Violation> {
         for write in self.hosts[host].machine.memory.take_writes() {
             let ledger = &mut self.model.ledgers[host];
+            if let Some((number, at)) = ledger.fault_place(&write) {
+                let known = self.note_state(host, number, at, &write.bytes);
+                ensure(known, || format!("host {host}: a fault of endpoint {number} cannot be: {write:x?}"))?;
+                continue;
+            }
             let ended = match ledger.place(write.address) {
                 Some((Part::Endpoint(number), at)) => result_at(at, &write.bytes).map(|it| (number, it)),
                 _ => None,
@@ -227,6 +233,7 @@ impl World<Clan> {
             return false;
         }
         let is_lost = reason == CLAN_FAULT_LOST || reason == CLAN_FAULT_TIMEOUT;
+        let is_new = known.is_none();
         match known {
             Some(known) => drop(endpoint.causes.remove(known)),
             None if !is_lost => return false,
@@ -234,8 +241,12 @@ impl World<Clan> {
         }
         endpoint.faults = next;
         let tag = endpoint.tag;
+        if reason == CLAN_FAULT_LOST && is_new && !is_ticking && !self.is_in_trouble(host, peer) {
+            let burst = self.model.options.burst.into();
+            self.model.ledgers[host].copy_lost(number, peer as u16, (aperture, offset), burst);
+        }
         let ledger = &mut self.model.ledgers[host];
-        if is_lost && known.is_none() && is_ticking {
+        if is_lost && is_new && is_ticking {
             ledger.given_up.insert(peer);
             let pair = (host as u16, peer as u16);
             let epoch = self.model.epochs.get(&pair);
@@ -269,12 +280,14 @@ impl World<Clan> {
             // It waited for a host that was given up.
             || self.model.ledgers[host].is_ticking;
         let is_detached = pending.is_detached(endpoint.flags);
+        // A request of an operating system fails at once, also a read, if many others wait for its host.
+        let may_find_no_room = endpoint.flags != 0;
         let fits = match result {
             CLAN_DMA_DONE => goes && (is_detached || *done == request.length),
             CLAN_DMA_BAD_REQUEST => !means && !skipped,
             CLAN_DMA_BAD_LOCAL => (local.is_none() || pending.is_cut) && !skipped,
             CLAN_DMA_REFUSED => goes && (*refused != 0 || tainted),
-            CLAN_DMA_TIMEOUT => goes && (waited || is_detached),
+            CLAN_DMA_TIMEOUT => goes && (waited || is_detached || may_find_no_room),
             CLAN_DMA_MEMORY => goes && (*refused == CLAN_FAULT_MEMORY || tainted),
             CLAN_DMA_SKIPPED => skipped,
             _ => false,
@@ -289,8 +302,9 @@ impl World<Clan> {
         let Endpoint { tag, owner, flags: of, .. } = *endpoint;
         endpoint.ended = endpoint.ended.wrapping_add(1);
         endpoint.chain_failed = flags & CLAN_DMA_CHAIN != 0 && result != CLAN_DMA_DONE;
-        let ghost = ended.map(|pending| Ghost { tag, owner, flags: of, pending });
         let ledger = &mut self.model.ledgers[host];
+        let ended_at = (result == CLAN_DMA_DONE).then(|| ledger.next_event());
+        let ghost = ended.map(|pending| Ghost::new((tag, owner, of), pending, ended_at));
         if is_detached {
             // All of its packets may be about to leave.
             ledger.detached.extend(ghost.filter(|_| goes));
@@ -394,6 +408,19 @@ impl World<Clan> {
             }
         }
         Ok(())
+    }
+}
+
+impl Ledger {
+    /// Where in an endpoint's memory a write is, if it tells of a fault.
+    fn fault_place(&self, write: &Write) -> Option<(u32, u32)> {
+        match self.place(write.address)? {
+            (Part::Endpoint(number), at) => {
+                let at = u32::try_from(at).ok()?;
+                (CLAN_STATE_FAULTS..=CLAN_STATE_FAULT_USE).contains(&at).then_some((number, at))
+            }
+            _ => None,
+        }
     }
 }
 

@@ -87,13 +87,13 @@ impl World<Clan> {
             return Ok(());
         }
         let Some(group) = group_of(window.host) else {
-            self.note_made(host, window.host, Made { letter, owner, excused: false });
+            self.note_made(host, window.host, letter, owner, false);
             return Ok(());
         };
         for member in self.model.ledgers[host].members_of(host as u16, group) {
             // It may have been given up, and none of it is left to be told.
             let excused = self.is_in_trouble(host, member.into());
-            self.note_made(host, member.into(), Made { letter: letter.clone(), owner, excused });
+            self.note_made(host, member.into(), letter.clone(), owner, excused);
         }
         Ok(())
     }
@@ -150,8 +150,7 @@ impl World<Clan> {
                 };
                 // The read is called as the load is.
                 let letter = Letter { tag: number as u32, ..letter };
-                let made = Made { letter, owner, excused: false };
-                self.note_made(host, window.host, made);
+                self.note_made(host, window.host, letter, owner, false);
                 self.model.ledgers[host].loads.insert(number, load);
                 self.hosts[host].processes[processor].stands_still = Some(number);
             }
