@@ -87,7 +87,8 @@ fn streams_are_served_by_name() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(3).start()?;
     for how in [&["--clients", "2"][..], &["--clients", "2", "--tokio"]] {
         let mut server = Program::start(&lab, 0, &[&["echo-server", "serve"][..], how].concat())?;
-        ensure!(server.answer()?["listening"].is_string());
+        let listening = server.answer()?;
+        ensure!(listening["listening"].is_string(), "{how:?}: {listening}");
         let call = ["echo-server", "call", "--host", "0", "--bytes", "300000"];
         let clients = [1, 2].map(|card| Program::start(&lab, card, &call));
         for client in clients {

@@ -5,6 +5,7 @@ use hamlyn_host::catalogue;
 
 use hamlyn_lab::{Exit, Lab};
 
+use crate::lies::driver_survives_lies;
 use crate::{Turn, lab_of};
 
 fn echo_lab(vms: usize) -> Result<Turn> {
@@ -80,4 +81,11 @@ fn the_driver_passes_its_tests() -> Result<()> {
     let refused = lab.vm(0).run(["echo-card", "self-test"])?.finish();
     ensure!(refused.is_err(), "an ordinary user may not");
     Ok(())
+}
+
+#[test]
+fn driver_survives_an_echo_card_that_lies() -> Result<()> {
+    let checks = ["echo-card serve --count 1", "echo-card ask --host 1 --mailbox 0 --count 1 --timeout 1"];
+    // It has little to say.
+    driver_survives_lies("echo", 1, &checks.repeat(2), &["hamlyn-info"])
 }

@@ -37,7 +37,12 @@ fn lies_told(lab: &Lab) -> Result<u64> {
 }
 
 /// A machine with a card that tells a lie in so many words, and one with an honest card of the model, which passes its test at last.
-fn driver_survives_lies(model: &'static str, one_in: u32, checks: &[&str], honest: &[&str]) -> Result<()> {
+pub(crate) fn driver_survives_lies(
+    model: &'static str,
+    one_in: u32,
+    checks: &[&str],
+    honest: &[&str],
+) -> Result<()> {
     let program = Kit::find()?.program("examples/lying-card")?;
     let one_in = one_in.to_string();
     let builder = Lab::builder().models(&[catalogue::find(model)?]).vms(2).card_program(
@@ -88,11 +93,4 @@ fn driver_survives_a_clan_card_that_lies() -> Result<()> {
 fn driver_survives_a_dart_card_that_lies() -> Result<()> {
     let checks = ["dart self-test", "dart-driver trespass", "dart-driver sparse 1"];
     driver_survives_lies("dart", 3, &checks, &["dart", "self-test"])
-}
-
-#[test]
-fn driver_survives_an_echo_card_that_lies() -> Result<()> {
-    let checks = ["echo-card serve --count 1", "echo-card ask --host 1 --mailbox 0 --count 1 --timeout 1"];
-    // It has little to say.
-    driver_survives_lies("echo", 1, &checks.repeat(2), &["hamlyn-info"])
 }
