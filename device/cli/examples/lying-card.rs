@@ -1,12 +1,14 @@
-//! A card that lies to its host, for tests of the driver: now and then a register, a word in the host's memory or an interrupt is
-//! another than the model's. What it tells the switch is true.
+//! A card that lies to its host, for tests of the driver. Now and then it changes the value of a register read, a
+//! word that it writes to host memory, or the vector of an interrupt. It changes nothing that it sends to the switch.
 //!
 //! ```text
 //! lying-card card --socket PATH --model NAME --switch PATH --one-in N [--seed N] [--SETTING VALUE]
 //! ```
 //!
-//! One of `--one-in` words in memory is a lie, or, chosen anew by each reset, one of 4, 16 or 64 times as many: many lies soon make the
-//! driver stop the card, and few let programs get far. Of registers ten times fewer are lies. The first argument and the flags are those of `hamlyn card`, so that a lab can start it.
+//! One of `--one-in` words in memory is changed. Each reset multiplies this number by 1, 4, 16 or 64, chosen at random:
+//! the driver soon stops a card that lies often, and programs get far with one that lies seldom. Register reads are
+//! changed a tenth as often. The first argument and the other flags are those of `hamlyn card`, so that a lab can
+//! start this program instead.
 
 use std::cell::{Cell, RefCell};
 use std::env;
@@ -26,10 +28,12 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 /// The default seed.
 const SEED: u64 = 20_261_127;
 
-/// What is to be lied about, and how often.
+/// The random choice of lies, and how many were told.
 struct Lies {
     random: RefCell<Xoshiro256PlusPlus>,
+    /// `--one-in`.
     least: u64,
+    /// The same since the last reset.
     one_in: Cell<u64>,
     told: Cell<u64>,
 }
@@ -39,19 +43,19 @@ impl Lies {
         self.random.borrow_mut().next_u64()
     }
 
-    /// Chooses how often it lies from now on.
+    /// Chooses how often the card lies until the next reset.
     fn choose(&self) {
         self.one_in.set(self.least << (2 * (self.random() % 4)));
     }
 
-    /// Whether the next word is a lie, of which one in so many is.
+    /// Decides whether the next word is a lie: one in so many is.
     fn is_due(&self, one_in: u64) -> bool {
         let due = self.random() % one_in == 0;
         self.told.set(self.told.get() + u64::from(due));
         due
     }
 
-    /// Something else than a word of so many bytes, near it or far from it.
+    /// Returns a lie instead of a word of so many bytes: a limit, a neighbour, a flipped bit or anything.
     fn instead_of(&self, value: u64, bytes: usize) -> u64 {
         let random = self.random();
         let lie = match random % 6 {
@@ -70,7 +74,7 @@ impl Lies {
     }
 }
 
-/// Host memory, into which lies are written.
+/// Host memory, where some of what the card writes is changed.
 struct LyingDma<'a> {
     dma: &'a dyn Dma,
     lies: &'a Lies,
@@ -112,7 +116,7 @@ impl Dma for LyingDma<'_> {
     }
 }
 
-/// Interrupts that do not come, or come for another reason.
+/// Interrupt lines, some of whose interrupts come with another vector.
 struct LyingInterrupt<'a> {
     interrupt: &'a dyn Interrupt,
     lies: &'a Lies,

@@ -1,5 +1,5 @@
-//! Cards that lie to their driver (`device/cli/examples/lying-card.rs`): programs may fail and the card may be stopped, but the
-//! kernel goes on, and so do the other machine and its card.
+//! Cards that lie to their driver (`device/cli/examples/lying-card.rs`). Programs may fail, and the driver may stop the card, but
+//! the kernel reports no error, the module can be unloaded, and the other machine and its card go on.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_host::catalogue;
@@ -7,14 +7,14 @@ use hamlyn_lab::{Kit, Lab};
 
 use crate::{if_long, lab_of};
 
-/// What programs do at the machine's card, and with the other machine, which answers. One is ended if it waits for an answer that does
-/// not come.
+/// Runs programs at the machine's card, one of them with the other machine. `timeout` ends a program that waits for an answer that
+/// does not come.
 const USE: &str = "for words in 'hamlyn-ping 1 --count 20 --timeout 3' \"$1\"; do timeout -s KILL 8 $words; done >/dev/null 2>&1
 echo used";
-/// What an administrator does with a card that is stopped. The driver gives up by itself if the card does not obey.
+/// Resets the card, as an administrator does after it was stopped. The driver gives up if the card does not obey.
 const RESET: &str = "for card in /sys/bus/pci/drivers/hamlyn/0000:*; do timeout -s KILL 30 sh -c \"echo 1 >$card/reset\"; done 2>&1
 echo reset";
-/// The driver lets go of the card, and takes it again: a card whose first words are lies is not taken.
+/// Unloads the module and loads it again. Its probe may refuse the card.
 const RELOAD: &str = "timeout -s KILL 60 rmmod hamlyn && timeout -s KILL 60 insmod /lib/hamlyn.ko
 lsmod | grep -c ^hamlyn";
 /// What a kernel must not say.
@@ -36,7 +36,7 @@ fn lies_told(lab: &Lab) -> Result<u64> {
     lab.card_counters(0)?["card"]["lies_told"].as_u64().context("a card that counts no lies")
 }
 
-/// A machine with a card that tells a lie in so many words, and one with an honest card of the model, which passes its test at last.
+/// Runs `checks` at a lying card of a model (see its `--one-in`), and then the test `honest` at the other machine's card.
 pub(crate) fn driver_survives_lies(
     model: &'static str,
     one_in: u32,
