@@ -241,9 +241,9 @@ pub trait Function {
         true
     }
 
-    /// The access has waited as long as it may. After `false` it is answered without the function: a read with ones, and a write is
-    /// dropped. After `true` the function has given something up to be ready, and is asked again for 10 ms: so it must return `false`
-    /// after a bounded number of calls.
+    /// Tells the function that the access has waited as long as it may. `false`: the bus answers the access without the function, a
+    /// read with ones, and drops a write. `true`: the function has given something up to become ready, and the access waits for 10 ms
+    /// more before the next call. The function must return `false` after a bounded number of calls.
     fn access_expired(&mut self, bus: &Bus) -> bool {
         let _ = bus;
         false

@@ -48,14 +48,14 @@ impl Lies {
         self.one_in.set(self.least << (2 * (self.random() % 4)));
     }
 
-    /// Decides whether the next word is a lie: one in so many is.
+    /// Draws whether to change the next word, with probability 1 in `one_in`.
     fn is_due(&self, one_in: u64) -> bool {
         let due = self.random() % one_in == 0;
         self.told.set(self.told.get() + u64::from(due));
         due
     }
 
-    /// Returns a lie instead of a word of so many bytes: a limit, a neighbour, a flipped bit or anything.
+    /// Returns the changed value of a word of `bytes` bytes: 0, all ones, one more or less, one bit flipped, or a random value.
     fn instead_of(&self, value: u64, bytes: usize) -> u64 {
         let random = self.random();
         let lie = match random % 6 {

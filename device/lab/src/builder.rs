@@ -225,6 +225,11 @@ impl Builder {
         let accelerator = self.accel.decide()?;
         ensure!(!self.network || self.vms == 2, "the network links two machines, not {}", self.vms);
         let cards = self.vms + self.spare_cards;
+        if let Some((card, program, _)) = &self.card_program {
+            let program = program.display();
+            ensure!(!self.one_process, "{program} cannot be card {card}: all cards are one process");
+            ensure!(*card < cards, "{program} cannot be card {card}: there are {cards} cards");
+        }
         self.models = catalogue::each(&self.models, cards)?;
         catalogue::check_together(&self.models)?;
         self.cover_memory();

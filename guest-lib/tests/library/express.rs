@@ -262,7 +262,7 @@ fn a_bell_that_is_owed_wakes_who_sleeps_for_anything() {
             false
         }
     };
-    assert!((0..20_000).any(rings), "nobody rings");
+    assert!((0..20_000).any(rings), "the sender does not ring");
     assert_eq!(there.receiver.try_recv().unwrap().unwrap().to_vec().unwrap(), b"news");
     waker.wake();
     sleeping.join().unwrap();

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use hamlyn_abi::shrimp::entry::SHRIMP_IN_NODES;
 use hamlyn_card::card::Progress;
 use hamlyn_card::ports::{Link, VolatileSlice};
 
@@ -13,8 +14,8 @@ use crate::packet::{Coordinates, LARGEST, OVERHEAD, Packet};
 use crate::slow::{self, Slow};
 use crate::{PAGE, Target};
 
-/// The most hosts of a fabric.
-const HOSTS: usize = 64;
+/// The most hosts that a page can receive from, and so the most destinations.
+const HOSTS: usize = SHRIMP_IN_NODES as usize;
 
 /// The FIFO.
 #[derive(Debug)]

@@ -97,7 +97,7 @@ impl Slow {
         if at < self.again { AGAIN } else { FIRST }
     }
 
-    /// When destinations are judged next, or one is no longer cut off.
+    /// Returns the time of the next judgement, or of the end of a cut-off if that is earlier.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let next = |since| {
             let Limit { time, look } = self.limit(since);

@@ -24,7 +24,7 @@ fn flood(host: &mut Host, page: u64) {
     }
 }
 
-/// So many milliseconds go by, as a card sees them that runs.
+/// Advances the clock in steps of 10 ms, as for a card whose process runs all the time.
 fn run_for(host: &mut Host, milliseconds: u64) {
     for _ in 0..milliseconds / 10 {
         host.wait(10_000);
@@ -75,12 +75,17 @@ fn destination_that_takes_a_packet_now_and_then_is_cut_off() {
     assert_eq!(host.load_cut_off(), 1 << 1);
 }
 
-/// A destination takes so many packets of 28 bytes each half second, for 3 s.
+/// The network takes so many packets, of destinations that are not stopped.
+fn take(host: &mut Host, packets: usize) {
+    host.wire.sent.clear();
+    host.wire.room = Some(packets);
+    while host.transmit().has_worked() {}
+}
+
+/// The destination of page 10 takes so many packets of 28 bytes in each half second, for 3 s.
 fn trickle(host: &mut Host, packets: usize) {
     for _ in 0..6 {
-        host.wire.sent.clear();
-        host.wire.room = Some(packets);
-        while host.transmit().has_worked() {}
+        take(host, packets);
         flood(host, 10);
         run_for(host, 500);
     }
@@ -142,9 +147,7 @@ fn destinations_that_share_a_slow_link_are_waited_for() {
     host.wire.room = Some(0);
     flood_eight(&mut host);
     for _ in 0..60 {
-        host.wire.sent.clear();
-        host.wire.room = Some(8);
-        while host.transmit().has_worked() {}
+        take(&mut host, 8);
         flood_eight(&mut host);
         run_for(&mut host, 500);
     }
@@ -158,9 +161,7 @@ fn slow_destination_among_several_is_cut_off_alone() {
     flood_eight(&mut host);
     host.wire.stopped = vec![3];
     for _ in 0..6 {
-        host.wire.sent.clear();
-        host.wire.room = Some(14);
-        while host.transmit().has_worked() {}
+        take(&mut host, 14);
         flood_eight(&mut host);
         run_for(&mut host, 500);
     }
@@ -239,15 +240,13 @@ fn room_is_made_by_cutting_off_the_fullest() {
     assert!(!host.with(|card, ports, _| card.make_room(ports)), "nothing waits");
 }
 
-/// Calls as for an overdue access, each 10 ms, while a destination takes so many packets in each. Returns how many calls it took
-/// until another destination was cut off.
+/// Asks the card to make room each 10 ms, as the bus does for an overdue access, while destinations take so many packets in
+/// each. Returns the number of calls until a destination is cut off.
 fn calls_until_cut(host: &mut Host, packets: usize) -> usize {
     let before = host.load_cut_off();
     for call in 1..100 {
         host.wait(10_000);
-        host.wire.sent.clear();
-        host.wire.room = Some(packets);
-        while host.transmit().has_worked() {}
+        take(host, packets);
         flood(host, 11);
         assert!(host.with(|card, ports, _| card.make_room(ports)));
         if host.load_cut_off() != before {

@@ -1,0 +1,56 @@
+//! What errors say.
+
+use super::*;
+
+#[test]
+fn a_users_share_comes_with_what_gives_more() {
+    let error = Error::Quota { object: "termini", user: 1000, held: 28, limit: 28 };
+    assert_eq!(
+        error.to_string(),
+        "user 1000 holds 28 termini of the card and may hold no more (limit 28): the rest is others'. A card with more \
+         (hamlyn card --termini, --queues, --sram) has more for each, and so has another share \
+         (/sys/module/hamlyn/parameters/share)"
+    );
+    // No flag of a card makes these more.
+    let error =
+        Error::Quota { object: crate::core::attach::CONNECTIONS, user: 1000, held: 9, limit: 9 }.to_string();
+    assert!(error.contains("parameters/share") && !error.contains("--"), "{error}");
+}
+
+#[test]
+fn a_missing_device_comes_with_a_remedy() {
+    let error = Error::system("open /dev/hamlyn0")(Errno::NOENT.into());
+    let text = "cannot open /dev/hamlyn0: No such file or directory (os error 2): is the driver loaded \
+        (insmod hamlyn.ko)? HAMLYN_CARD names another card, vfio-user:PATH a card's socket";
+    // A main that returns it prints the second.
+    assert_eq!((error.to_string().as_str(), format!("{error:?}").as_str()), (text, text));
+    assert_eq!(error.kind(), ErrorKind::System);
+    for (action, errno) in [("open /dev/hamlyn0", Errno::NODEV), ("map it", Errno::NOENT)] {
+        assert!(!Error::system(action)(errno.into()).to_string().contains("insmod"), "{action}");
+    }
+}
+
+#[test]
+fn an_error_of_the_system_has_the_kind_of_its_errno() {
+    let kind = |errno: Errno| Error::system("try")(errno.into()).kind();
+    assert_eq!(kind(Errno::NOSPC), ErrorKind::Exhausted);
+    assert_eq!(kind(Errno::DQUOT), ErrorKind::Exhausted);
+    assert_eq!(kind(Errno::INVAL), ErrorKind::Invalid);
+    assert_eq!(kind(Errno::NODEV), ErrorKind::System);
+    assert_eq!(Error::system("try")(io::ErrorKind::Other.into()).kind(), ErrorKind::System);
+}
+
+#[test]
+fn as_an_io_error_it_keeps_its_kind_and_itself() {
+    let exhausted = Error::Exhausted { object: "slots", limit: 4, remedy: "wait for summer" };
+    let io = io::Error::from(exhausted);
+    assert_eq!(io.kind(), io::ErrorKind::StorageFull);
+    assert_eq!(io.downcast::<Error>().unwrap().kind(), ErrorKind::Exhausted);
+    let timed_out = Error::TimedOut { what: "thing", after: Duration::ZERO };
+    assert_eq!(io::Error::from(timed_out).kind(), io::ErrorKind::TimedOut);
+    assert_eq!(io::Error::from(Error::Closed("the stream")).kind(), io::ErrorKind::BrokenPipe);
+    // Who is woken is to be told: the standard library tries again by itself if it is `Interrupted`.
+    assert_eq!(io::Error::from(Error::Woken { what: "thing" }).kind(), io::ErrorKind::Other);
+    let system = Error::system("try")(Errno::ACCESS.into());
+    assert_eq!(io::Error::from(system).kind(), io::ErrorKind::PermissionDenied);
+}
