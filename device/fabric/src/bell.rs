@@ -12,6 +12,7 @@ use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hamlyn_door::{Kept, Meter, hang_up, part};
@@ -121,6 +122,8 @@ pub struct Bell {
     meter: Meter,
     /// Why this side has ended the link, once it has. Then its socket is not touched again.
     ended: OnceLock<Reason>,
+    /// A ring has failed, and the socket is hung up or soon will be. What the other side said before can still be heard.
+    is_gone: AtomicBool,
 }
 
 /// What a bell has to say.
@@ -144,20 +147,24 @@ impl Bell {
 
     /// An end whose other end another process has: a SEQPACKET socket.
     pub fn over(socket: Socket) -> Bell {
-        Bell { socket, meter: Meter::new(), ended: OnceLock::new() }
+        Bell { socket, meter: Meter::new(), ended: OnceLock::new(), is_gone: AtomicBool::new(false) }
     }
 
-    /// Wakes the other side. Never blocks. Does nothing once this side has ended the link.
+    /// Wakes the other side. Never blocks. Does nothing once this side has ended the link, or a ring has failed.
     pub fn ring(&self) {
-        if self.ended.get().is_some() {
+        if self.ended.get().is_some() || self.is_gone.load(Ordering::Relaxed) {
             return;
         }
         let rung = self.watched(|| send(&self.socket, RING, SendFlags::DONTWAIT | SendFlags::NOSIGNAL));
         match rung {
             // Full: earlier rings that have not been heard yet will wake the other side.
             Ok(_) | Err(Errno::AGAIN) => {}
-            // Out of memory, perhaps. Better no link than one whose other side may sleep for ever.
-            Err(_) => hang_up(&self.socket),
+            // The other side has hung up, or memory is out. Better no link than one whose other side may sleep for ever.
+            // Only once: to hang up wakes whatever watches the other side's socket.
+            Err(_) => {
+                self.is_gone.store(true, Ordering::Relaxed);
+                self.leave(|_| {});
+            }
         }
     }
 
@@ -201,12 +208,17 @@ impl Bell {
             // It fails if the other side is gone, or does not listen.
             let _ = send(socket, &[FAREWELL, reason as u8], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         };
+        self.leave(farewell);
+    }
+
+    /// Says something to the other side, and hangs up.
+    fn leave(&self, say: impl FnOnce(BorrowedFd<'_>) + Send + 'static) {
         match &self.socket {
             Socket::Own(socket) => {
-                farewell(socket.as_fd());
+                say(socket.as_fd());
                 hang_up(socket);
             }
-            Socket::Kept(socket) => part(socket, farewell),
+            Socket::Kept(socket) => part(socket, say),
         }
     }
 

@@ -182,3 +182,23 @@ fn peer_with_many_watchers_is_ended() {
     assert_eq!(here.hear(), Heard::End(End::ByUs(Reason::Slow)));
     assert!(here.penalty() > Duration::ZERO);
 }
+
+/// Edge-triggered, so that it tells of each wake-up of the socket, whatever it is for.
+#[test]
+fn peer_that_hung_up_is_woken_no_more() {
+    let (here, there) = Bell::pair().unwrap();
+    there.ring();
+    hang_up(&there.socket);
+    let watcher = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let how = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(&watcher, &there, epoll::EventData::new_u64(0), how).unwrap();
+    let woken = |_| {
+        here.ring();
+        let mut events = [const { MaybeUninit::uninit() }; 1];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        epoll::wait(&watcher, &mut events, Some(&at_once)).unwrap().0.len()
+    };
+    let counts: Vec<_> = (0..100).map(woken).collect();
+    assert_eq!(counts.iter().skip(1).sum::<usize>(), 0, "{counts:?}");
+    assert_eq!((here.hear(), here.hear()), (Heard::Ring, Heard::End(End::Gone)));
+}
