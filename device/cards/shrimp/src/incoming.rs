@@ -21,17 +21,53 @@ pub(crate) struct Incoming {
     capacity: usize,
     /// The driver wants what arrives to stay here.
     hold: bool,
-    /// Since when nothing more is taken.
-    full_since: Option<Duration>,
-    /// Nothing is held before then.
-    rests_until: Duration,
+    stops: Stops,
 }
 
-/// How long the network stands for a host that holds what arrives: then it is let in. Whoever sends stands with it, and a
-/// machine whose store is not taken at all for 20 seconds is lost.
+/// How long the network stands for a host that holds what arrives, in sum: then it is let in. Whoever sends stands with it,
+/// and a machine whose store is not taken at all for 20 seconds is lost.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a host whose card has stopped the network for [`PATIENCE`] cannot have it held again.
+/// After so long without a stop the sum begins anew. Until then a host that has used up [`PATIENCE`] can hold nothing.
 const REST: Duration = Duration::from_secs(300);
+
+/// For how long the host has stopped the network by what it holds.
+#[derive(Debug, Default, Clone, Copy)]
+struct Stops {
+    /// Since when nothing more is taken.
+    since: Option<Duration>,
+    /// How long the stops before that were.
+    sum: Duration,
+    /// When the last of them ended.
+    ended: Duration,
+}
+
+impl Stops {
+    /// Notes whether the network is stopped.
+    fn note(&mut self, is_stopped: bool, now: Duration) {
+        match self.since {
+            None if is_stopped => {
+                if now >= self.ended + REST {
+                    self.sum = Duration::ZERO;
+                }
+                self.since = Some(now);
+            }
+            Some(since) if !is_stopped => {
+                *self = Stops { since: None, sum: self.sum + (now - since), ended: now };
+            }
+            _ => {}
+        }
+    }
+
+    /// When a stop that goes on has to end.
+    fn deadline(&self) -> Option<Duration> {
+        self.since.map(|since| since + PATIENCE.saturating_sub(self.sum))
+    }
+
+    /// Whether the host can hold nothing now.
+    fn are_used_up(&self, now: Duration) -> bool {
+        self.sum >= PATIENCE && now < self.ended + REST
+    }
+}
 
 impl Incoming {
     pub(crate) fn new(capacity: usize) -> Self {
@@ -41,14 +77,15 @@ impl Incoming {
             threshold: capacity / 2,
             capacity,
             hold: false,
-            full_since: None,
-            rests_until: Duration::ZERO,
+            stops: Stops::default(),
         }
     }
 
-    /// The same after a reset, which does not shorten the rest.
-    pub(crate) fn renewed(&self) -> Self {
-        Self { rests_until: self.rests_until, ..Self::new(self.capacity) }
+    /// The same after a reset, which does not make earlier stops forgotten.
+    pub(crate) fn renewed(&self, now: Duration) -> Self {
+        let mut stops = self.stops;
+        stops.note(false, now);
+        Self { stops, ..Self::new(self.capacity) }
     }
 
     pub(crate) fn holds(&self) -> bool {
@@ -57,14 +94,13 @@ impl Incoming {
 
     /// Has what arrives stay here, or no more. Returns false if that is refused.
     pub(crate) fn set_hold(&mut self, hold: bool, now: Duration) -> bool {
-        self.hold = hold && now >= self.rests_until;
+        self.hold = hold && !self.stops.are_used_up(now);
         self.hold == hold
     }
 
-    /// What is held is let in, as the network has stood for long enough.
-    pub(crate) fn end_hold(&mut self, now: Duration) {
+    /// What is held is let in by the next [`ShrimpCard::drain`], as the network has stood for long enough.
+    pub(crate) fn end_hold(&mut self) {
         self.hold = false;
-        self.rests_until = now + REST;
     }
 
     pub(crate) fn fill(&self) -> usize {
@@ -86,13 +122,13 @@ impl Incoming {
 
     /// Notes whether anything more is taken, after whatever may change that.
     pub(crate) fn look(&mut self, now: Duration) {
-        let is_full = self.hold && !self.has_room();
-        self.full_since = is_full.then(|| self.full_since.unwrap_or(now));
+        let is_stopped = self.hold && !self.has_room();
+        self.stops.note(is_stopped, now);
     }
 
     /// When what is held is let in, if it is not before.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.full_since.map(|since| since + PATIENCE)
+        self.stops.deadline()
     }
 
     fn push(&mut self, source: u16, packet: Arrived) {

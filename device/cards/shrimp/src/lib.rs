@@ -296,7 +296,7 @@ impl Card for ShrimpCard {
         }
         if self.incoming.deadline().is_some_and(|deadline| deadline <= now) {
             tracing::debug!("what was held is let in");
-            self.incoming.end_hold(now);
+            self.incoming.end_hold();
             self.drain(ports);
         }
         if self.chassis.check_handshake(now) {
@@ -310,13 +310,13 @@ impl Card for ShrimpCard {
         self.chassis.link_changed(ports, place);
     }
 
-    fn reset(&mut self, _: &Ports<'_>) {
+    fn reset(&mut self, ports: &Ports<'_>) {
         self.nipt.clear();
         self.chassis.reset();
         self.outgoing = self.outgoing.renewed();
         self.merge_time = Duration::from_micros(self.options.merge_us.into());
         self.engine.clear();
-        self.incoming = self.incoming.renewed();
+        self.incoming = self.incoming.renewed(ports.clock.now());
         self.arrivals = Arrivals::default();
         self.system_pages.clear();
         self.counters = Counters::default();

@@ -137,10 +137,10 @@ pub(super) struct Ledger {
     pub(super) incoming: VecDeque<(u16, Letter)>,
     pub(super) in_threshold: u64,
     pub(super) hold: bool,
-    /// It has held for too long before, and may not hold before then, in milliseconds.
-    pub(super) rests_until: u64,
     /// Since when nothing more is taken because of that, in milliseconds.
     pub(super) full_since: Option<u64>,
+    /// From when to when it was so earlier.
+    pub(super) stops: Vec<(u64, u64)>,
     pub(super) reports: Reports,
     /// Pages whose stores the card has said that it wants to see.
     pub(super) watched: BTreeSet<u64>,
@@ -160,8 +160,8 @@ impl Ledger {
             incoming: VecDeque::new(),
             in_threshold: fifo / 2,
             hold: false,
-            rests_until: 0,
             full_since: None,
+            stops: Vec::new(),
             reports: Reports::default(),
             watched: BTreeSet::new(),
             full_raised: 0,

@@ -142,7 +142,7 @@ impl World<Shrimp> {
     pub(super) fn hold(&mut self, host: usize, hold: bool) -> Result<(), Violation> {
         self.settle(host)?;
         let now = self.hosts[host].machine.clock.milliseconds();
-        self.model.ledgers[host].hold = hold && now >= self.model.ledgers[host].rests_until;
+        self.model.ledgers[host].hold = hold && !self.model.ledgers[host].is_held_too_long(now);
         self.hosts[host].machine.clone().set(SHRIMP_REG_HOLD, hold.into())?;
         self.drained(host)?;
         self.check_card(host)
@@ -153,10 +153,7 @@ impl World<Shrimp> {
         let machine = self.hosts[host].machine.clone();
         let ledger = &mut self.model.ledgers[host];
         let now = machine.clock.milliseconds();
-        if ledger.hold && ledger.is_held_too_long(now) {
-            ledger.hold = false;
-            ledger.rests_until = now + 300_000;
-        }
+        ledger.hold &= !ledger.is_held_too_long(now);
         let (is, must) = (machine.load(SHRIMP_REG_HOLD)? != 0, ledger.hold);
         ensure(is == must, || format!("host {host}: it holds what arrives: {is}, and must: {must}"))?;
         self.drained(host)
@@ -170,10 +167,11 @@ impl World<Shrimp> {
         let machine = self.hosts[host].machine.clone();
         machine.set(HAMLYN_REG_CONTROL, HAMLYN_CONTROL_RESET)?;
         let options = machine.options;
-        let rests_until = self.model.ledgers[host].rests_until;
-        let mut fresh = Ledger::new(options.fifo.into(), options.merge_us.into());
-        fresh.rests_until = rests_until;
-        let old = std::mem::replace(&mut self.model.ledgers[host], fresh);
+        let fresh = Ledger::new(options.fifo.into(), options.merge_us.into());
+        let mut old = std::mem::replace(&mut self.model.ledgers[host], fresh);
+        old.hold = false;
+        old.note_held(machine.clock.milliseconds());
+        self.model.ledgers[host].stops = old.stops;
         for (page, entry) in old.table.entries() {
             machine.permit_entry(page, entry, false);
         }

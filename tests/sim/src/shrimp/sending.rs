@@ -199,14 +199,31 @@ impl Ledger {
     }
 
     /// Notes since when nothing more is taken because it is held.
-    fn note_held(&mut self, now: u64) {
+    pub(super) fn note_held(&mut self, now: u64) {
         let is_full = self.hold && !self.takes_packets();
-        self.full_since = is_full.then(|| self.full_since.unwrap_or(now));
+        match self.full_since {
+            None if is_full => self.full_since = Some(now),
+            Some(since) if !is_full => {
+                self.full_since = None;
+                self.stops.push((since, now));
+            }
+            _ => {}
+        }
     }
 
-    /// Whether that has been for so long that it is held no more.
+    /// Whether the card has stopped the network for five seconds, with no five minutes between two of the stops, and none
+    /// until now: then it holds nothing.
     pub(super) fn is_held_too_long(&self, now: u64) -> bool {
-        self.full_since.is_some_and(|since| now - since >= 5000)
+        let going_on = self.full_since.map(|since| (since, now));
+        let mut next = now;
+        let mut sum = 0;
+        for (from, to) in self.stops.iter().copied().chain(going_on).rev() {
+            if next - to >= 300_000 {
+                break;
+            }
+            (next, sum) = (from, sum + (to - from));
+        }
+        sum >= 5000
     }
 
     /// The same of the Incoming FIFO.

@@ -224,6 +224,56 @@ fn network_is_not_held_twice_in_five_minutes() {
 }
 
 #[test]
+fn short_holds_add_up() {
+    let reset = |host: &mut Host| {
+        host.with(|card, ports, _| card.reset(ports));
+        let Ok(()) = host.enable();
+        host.map_in(20, 0);
+    };
+    let toggle = |host: &mut Host| {
+        let Ok(()) = host.store(SHRIMP_REG_HOLD, 4, 0);
+    };
+    let raise = |host: &mut Host| {
+        let Ok(()) = host.store(SHRIMP_REG_IN_THRESHOLD, 4, 1000);
+    };
+    let stop = |host: &mut Host| {
+        let Ok(()) = host.store(SHRIMP_REG_IN_THRESHOLD, 4, 1);
+        let Ok(()) = host.store(SHRIMP_REG_HOLD, 4, 1);
+        if host.card.takes_packets() {
+            host.arrive(0, &packet(0, 1, 20 * PAGE, &[1]));
+        }
+        !host.card.takes_packets()
+    };
+    for (name, end) in [("HOLD", toggle as fn(&mut Host)), ("IN_THRESHOLD", raise), ("reset", reset)] {
+        let mut host = Host::new(1);
+        host.map_in(20, 0);
+        for _ in 0..49 {
+            assert!(stop(&mut host), "{name}");
+            host.wait(100_000);
+            end(&mut host);
+            assert!(host.card.takes_packets(), "{name}");
+            // It is forgotten after five minutes without a stop, not before.
+            host.wait(299_000_000);
+        }
+        assert!(stop(&mut host), "{name}");
+        host.wait(99_000);
+        assert!(!host.card.takes_packets(), "{name}");
+        host.wait(1_000);
+        assert!(host.card.takes_packets(), "{name}: 50 times 100 ms");
+        host.wait(299_000_000);
+        assert!(!stop(&mut host), "{name}");
+        host.wait(1_000_000);
+        assert!(stop(&mut host), "{name}");
+        host.wait(4_900_000);
+        end(&mut host);
+        host.wait(300_000_000);
+        assert!(stop(&mut host), "{name}");
+        host.wait(4_900_000);
+        assert!(!host.card.takes_packets(), "{name}: it has been forgotten");
+    }
+}
+
+#[test]
 fn without_a_link_no_store_waits() {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_SINGLE);
