@@ -244,6 +244,7 @@ impl ClanCard {
         data: &[u8],
     ) -> Result<(), ClanStatistic> {
         self.settle(ports);
+        self.reads.heard(source, header.tag.get());
         let read = self.reads.answered(source, header, data).map_err(|()| ClanStatistic::Discarded)?;
         if let Some(read) = read {
             let watched =
@@ -274,6 +275,7 @@ impl ClanCard {
         }
         self.settle(ports);
         if was_read {
+            self.reads.heard(source, header.tag.get());
             let read = self.reads.refused(source, header.tag.get()).ok_or(ClanStatistic::Discarded)?;
             self.read_failed(ports, &read, reason);
         } else {

@@ -214,7 +214,7 @@ impl ClanCard {
         for (host, gone) in self.peers.tick(now) {
             self.given_up(ports, host, gone);
         }
-        for read in self.reads.give_up_overdue(now) {
+        for read in self.reads.give_up_overdue(now, self.read_timeout) {
             self.read_failed(ports, &read, CLAN_FAULT_TIMEOUT);
         }
     }
@@ -334,6 +334,7 @@ impl Card for ClanCard {
         for read in self.reads.give_up(|_| true) {
             self.read_failed(ports, &read, CLAN_FAULT_TIMEOUT);
         }
+        self.reads.clear();
         self.peers.begin_at(ports.clock.now());
         self.here = place;
         self.greet();

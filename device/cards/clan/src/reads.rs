@@ -9,6 +9,10 @@ use crate::windows::Remote;
 /// Loads that wait at a time: as many as there can be processors.
 pub(crate) const LOADS: usize = 256;
 
+/// How many times as long as a load may wait for a host that has let one wait to its end none is made there. A host that
+/// answers questions, but no loads, is not given up.
+const PAUSE: u32 = 20;
+
 /// What an answer's heads may come to: of the packets that its bytes are in.
 const HEADS: u64 = 64;
 
@@ -49,6 +53,8 @@ pub(crate) struct Reads {
     loads: usize,
     /// Bytes that are asked for, by host.
     bytes: BTreeMap<u16, u64>,
+    /// By host, the last load that was not answered in time, and until when no other is made.
+    late: BTreeMap<u16, (u32, Duration)>,
 }
 
 impl Reads {
@@ -56,6 +62,7 @@ impl Reads {
         self.waiting.clear();
         self.due.clear();
         self.bytes.clear();
+        self.late.clear();
         self.loads = 0;
     }
 
@@ -64,8 +71,16 @@ impl Reads {
         self.bytes.get(&host).copied().unwrap_or(0)
     }
 
-    pub(crate) fn has_room_for_load(&self) -> bool {
-        self.loads < LOADS
+    pub(crate) fn takes_load(&self, host: u16, now: Duration) -> bool {
+        self.loads < LOADS && self.late.get(&host).is_none_or(|(_, until)| *until <= now)
+    }
+
+    /// A host answers a read, whatever it says, and be it too late: it takes loads.
+    pub(crate) fn heard(&mut self, source: u16, number: u32) {
+        let waits = self.waiting.get(&number).is_some_and(|waiting| waiting.remote.host == source);
+        if waits || self.late.get(&source).is_some_and(|(late, _)| *late == number) {
+            self.late.remove(&source);
+        }
     }
 
     /// Begins one. Returns its number.
@@ -126,10 +141,14 @@ impl Reads {
         self.end(number)
     }
 
-    /// Ends those that are overdue.
-    pub(crate) fn give_up_overdue(&mut self, now: Duration) -> Vec<Waiting> {
+    /// Ends those that are overdue; a read may take `timeout`.
+    pub(crate) fn give_up_overdue(&mut self, now: Duration, timeout: Duration) -> Vec<Waiting> {
         let overdue: Vec<u32> = self.due.range(..=(now, u32::MAX)).map(|(_, number)| *number).collect();
-        overdue.into_iter().filter_map(|number| self.end(number)).collect()
+        let overdue: Vec<_> = overdue.into_iter().filter_map(|number| self.end(number)).collect();
+        for read in overdue.iter().filter(|read| matches!(read.reader, Reader::Load { .. })) {
+            self.late.insert(read.remote.host, (read.number, now + PAUSE * timeout));
+        }
+        overdue
     }
 
     /// Ends those that are given up for whatever the caller finds.

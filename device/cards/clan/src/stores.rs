@@ -85,11 +85,12 @@ impl ClanCard {
             self.count(ClanStatistic::LoadsRefused);
             return Reading::Now(ONES);
         };
+        let (host, now) = (window.remote.host, ports.clock.now());
         let refused = if !window.has(offset, width) || window.remote.group().is_some() {
             Some(CLAN_FAULT_WINDOW)
         } else if !self.can_reach(window.remote)
-            || !self.reads.has_room_for_load()
-            || self.peers.is_dead(window.remote.host, ports.clock.now())
+            || !self.reads.takes_load(host, now)
+            || self.peers.is_dead(host, now)
         {
             Some(CLAN_FAULT_TIMEOUT)
         } else {
@@ -102,13 +103,13 @@ impl ClanCard {
         }
         let Some(endpoint) = self.endpoints.get(window.endpoint) else { return Reading::Now(ONES) };
         let whose = (endpoint.tag, endpoint.owner);
-        let deadline = ports.clock.now() + self.read_timeout;
+        let deadline = now + self.read_timeout;
         let bytes = (window.offset + offset, width.into());
         let reader = Reader::Load { window: first };
         let number = self.reads.begin(reader, window.remote, bytes, whose, deadline);
         let header = Header { tag: number.into(), ..window.header(READ, offset) };
         let data = u32::from(width).to_le_bytes().to_vec();
-        self.peers.put(window.remote.host, Leaving { header, data, owner: whose.1, by: By::Processor });
+        self.peers.put(host, Leaving { header, data, owner: whose.1, by: By::Processor });
         self.count(ClanStatistic::LoadsFromWindow);
         Reading::Later(number.into())
     }

@@ -268,6 +268,8 @@ pub(super) struct Ledger {
     events: u64,
     /// Loads by the card's numbers for them.
     pub(super) loads: BTreeMap<u64, Load>,
+    /// Until when a card may make no load of a host that has not answered one in time.
+    pub(super) late_loads: BTreeMap<u32, u64>,
     /// Requests that have ended, or whose endpoints were closed, of which a packet may be about to leave.
     pub(super) ghosts: Vec<Ghost>,
     /// Requests that end when their packets are made: of those the packets may leave later.

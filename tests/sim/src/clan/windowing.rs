@@ -121,8 +121,9 @@ impl World<Clan> {
         match reading {
             Reading::Now(value) => {
                 let ones = u64::MAX >> (64 - 8 * u32::from(width));
-                let up = !self.is_in_trouble(host, window.host);
-                ensure(value & ones == ones && (!is_inside || !up), || {
+                let late = self.model.ledgers[host].late_loads.get(&window.host).copied().unwrap_or(0);
+                let takes = !self.is_in_trouble(host, window.host) && self.now() >= late;
+                ensure(value & ones == ones && (!is_inside || !takes), || {
                     format!("host {host}: a load from {letter:x?} says {value:#x} at once")
                 })?;
                 let reason = if is_inside { CLAN_FAULT_TIMEOUT } else { CLAN_FAULT_WINDOW };
@@ -205,6 +206,11 @@ impl World<Clan> {
         ensure(load.refused != 0 || is_late || load.is_cut || load.is_dropped || lost || tainted, || {
             format!("host {host}: a load failed for no reason: {load:x?}")
         })?;
+        if load.refused == 0 && is_late {
+            // The next ones may fail at once, for 20 times as long.
+            let until = self.now() + 20 * timeout;
+            self.model.ledgers[host].late_loads.insert(window.host, until);
+        }
         let reason = if load.refused == 0 { CLAN_FAULT_TIMEOUT } else { load.refused };
         let cause = (reason, window.host, window.aperture, load.offset);
         if let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&window.endpoint) {

@@ -11,6 +11,8 @@ use hamlyn_test_host::Commands;
 
 use crate::support::*;
 
+/// The kind of a packet that asks for a read.
+const READ: u8 = 2;
 const BOTH: u32 = CLAN_APERTURE_READ | CLAN_APERTURE_WRITE;
 
 fn token(reading: Reading) -> u64 {
@@ -119,4 +121,57 @@ fn a_host_that_has_not_answered_costs_one_time_out_until_it_is_heard_of() {
     let asked = token(one.load(WINDOW, 1));
     exchange(&mut one, &mut other);
     assert_eq!(one.loaded(), Some((asked, 7)));
+}
+
+/// It answers whatever else it is asked, so it is not given up.
+#[test]
+fn a_host_that_answers_no_load_stops_a_processor_once_in_a_while() {
+    let (mut one, mut other, aperture, endpoint) = pair(BOTH);
+    let mut stopped = 0;
+    for _ in 0..600 {
+        match one.load(WINDOW, 8) {
+            Reading::Later(_) => stopped += 1,
+            Reading::Now(value) => assert_eq!(value, u64::MAX),
+        }
+        one.store(WINDOW, 8, 1);
+        for (_, packet) in one.sent().into_iter().filter(|(_, packet)| packet[0] != READ) {
+            other.arrive(0, &packet);
+        }
+        for (_, packet) in other.sent() {
+            one.arrive(1, &packet);
+        }
+        one.wait(10);
+        while one.loaded().is_some() {}
+    }
+    // For 100 ms each 2.1 seconds.
+    assert!((20..40).contains(&stopped), "{stopped} of 600");
+    assert_eq!(one.faults(endpoint).1, CLAN_FAULT_TIMEOUT);
+    // Other reads are answered again.
+    one.wait(2000);
+    other.put(aperture, &[7]);
+    let asked = token(one.load(WINDOW, 1));
+    exchange(&mut one, &mut other);
+    assert_eq!(one.loaded(), Some((asked, 7)));
+}
+
+#[test]
+fn a_late_answer_has_loads_made_again() {
+    let (mut one, mut other, ..) = pair(BOTH);
+    for refuses in [false, true] {
+        let first = token(one.load(WINDOW, 8));
+        let question = one.sent().remove(0).1;
+        one.wait(100);
+        assert_eq!(one.loaded(), Some((first, u64::MAX)));
+        assert_eq!(one.load(WINDOW, 8), Reading::Now(u64::MAX));
+        if refuses {
+            other.run(CLAN_COMMAND_CLOSE_APERTURE, 3, &[0_u64]).unwrap();
+        }
+        other.arrive(0, &question);
+        for (_, packet) in other.sent() {
+            one.arrive(1, &packet);
+        }
+        let second = token(one.load(WINDOW, 8));
+        exchange(&mut one, &mut other);
+        assert_eq!(one.loaded().map(|(number, _)| number), Some(second));
+    }
 }
