@@ -49,7 +49,7 @@ use crate::common::{Outcome, fill_pattern, find_difference, print};
 use crate::pages::{frames, pages};
 
 /// How long anything is waited for.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(300));
 /// How long nothing must come.
 const MOMENT: Duration = Duration::from_millis(300);
 

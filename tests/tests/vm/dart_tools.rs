@@ -93,7 +93,7 @@ fn perf(lab: &Lab) -> Result<()> {
 fn a_table_of_every_size_goes_by_one_connection() -> Result<()> {
     let lab = dart_lab(2)?;
     let _server = server(&lab, "hamlyn-perf")?;
-    let rows = said(&lab, &["hamlyn-perf", "1", "-a", "-n", "2", "--json"])?;
+    let rows = said(&lab, &["hamlyn-perf", "1", "-a", "-n", "2", "--timeout", "300", "--json"])?;
     let sizes: Vec<u64> = rows.iter().filter_map(|row| row["bytes"].as_u64()).collect();
     ensure!(sizes == (1..=23).map(|power| 1 << power).collect::<Vec<_>>(), "{sizes:?}");
     Ok(())
