@@ -343,6 +343,19 @@ fn switch_survives_file_size_limit() {
 }
 
 #[test]
+fn file_size_limit_is_named() {
+    let run = run_directory();
+    let script = "ulimit -f 1000; exec \"$0\" fabric --socket \"$1\" --socket \"$2\"";
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", script, env!("CARGO_BIN_EXE_hamlyn")])
+        .args([run.path().join("a"), run.path().join("b")]);
+    let said = limited.env("HAMLYN_RUN", run.path()).output().unwrap();
+    assert_eq!(said.status.code(), Some(1), "{said:?}");
+    assert!(stderr(&said).contains("File too large"), "{said:?}");
+}
+
+#[test]
 fn reader_makes_no_run_directory() {
     let run = run_directory();
     let missing = run.path().join("hamlyn");

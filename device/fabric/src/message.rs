@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg, socket_with,
 };
 
@@ -39,7 +39,8 @@ pub fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> io::Result<T> {
 /// and a file of express memory for each other host. (The kernel takes 253.)
 const DESCRIPTORS: usize = 1 + MOST_HOSTS as usize;
 
-/// The next message, of which no more than `most` bytes are wanted, and the descriptors that it carries.
+/// The next message, of which no more than `most` bytes are wanted, and the descriptors that it carries. Fails with `EMFILE` if this
+/// process has no room for them.
 pub fn receive(socket: impl AsFd, most: usize) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut bytes = vec![0; most];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
@@ -48,7 +49,8 @@ pub fn receive(socket: impl AsFd, most: usize) -> io::Result<(Vec<u8>, Vec<Owned
         recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
     })?;
     bytes.truncate(received.bytes);
-    let descriptors = ancillary
+    let is_cut = received.flags.contains(ReturnFlags::CTRUNC);
+    let descriptors: Vec<_> = ancillary
         .drain()
         .filter_map(|message| match message {
             RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
@@ -56,6 +58,9 @@ pub fn receive(socket: impl AsFd, most: usize) -> io::Result<(Vec<u8>, Vec<Owned
         })
         .flatten()
         .collect();
+    if is_cut && descriptors.len() < DESCRIPTORS {
+        return Err(Errno::MFILE.into());
+    }
     Ok((bytes, descriptors))
 }
 

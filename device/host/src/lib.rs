@@ -38,4 +38,5 @@ pub mod switch;
 mod uplink;
 mod wait;
 
+pub use limits::survive_file_size_limit;
 pub use station::CardOptions;

@@ -18,7 +18,7 @@ pub(crate) fn keep_guests_out_of_core_dumps() {
 
 /// Has the system tell of a file that grows over `RLIMIT_FSIZE`, which counts for memory files, too: by an error instead of the
 /// signal that ends the process.
-pub(crate) fn survive_file_size_limit() {
+pub fn survive_file_size_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Fsize);
     // Fails never: it is raised to what it may be.
     let _ = setrlimit(Resource::Fsize, Rlimit { current: maximum, maximum });

@@ -59,7 +59,6 @@ impl Options {
 /// Runs the card until a signal ends it.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     limits::keep_guests_out_of_core_dumps();
-    limits::survive_file_size_limit();
     limits::allow_many_descriptors();
     let (process, host) = CardProcess::start(options)?;
     tracing::info!(

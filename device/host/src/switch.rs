@@ -24,7 +24,6 @@ const STOP: u32 = 2;
 /// Runs a switch until a signal ends it. How packets are cut and joined the models say.
 pub fn run(socket: &Path, options: Options) -> anyhow::Result<()> {
     limits::keep_guests_out_of_core_dumps();
-    limits::survive_file_size_limit();
     limits::allow_many_descriptors();
     let ports = options.ports;
     let switch = Switch::bind(socket, Options { bursts: catalogue::bursts(), ..options })?;

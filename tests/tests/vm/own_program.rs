@@ -12,6 +12,8 @@ use anyhow::{Context, Result, bail, ensure};
 use hamlyn_lab::{Kit, hamlyn};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::eventually;
+
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
@@ -105,8 +107,8 @@ impl Up {
         Ok(())
     }
 
-    /// The process of a card.
-    fn card(&self, socket: &str) -> Result<Pid> {
+    /// The process of a card, or of the switch, that serves a socket.
+    fn process(&self, kind: &str, socket: &str) -> Result<Pid> {
         let mut children = String::new();
         for thread in fs::read_dir(format!("/proc/{}/task", self.up.id()))? {
             children += &fs::read_to_string(thread?.path().join("children"))?;
@@ -114,7 +116,7 @@ impl Up {
         for child in children.split_whitespace() {
             let words = fs::read_to_string(format!("/proc/{child}/cmdline"))?;
             let mut words = words.split('\0');
-            if words.nth(1) == Some("card") && words.any(|word| word.ends_with(socket)) {
+            if words.nth(1) == Some(kind) && words.any(|word| word.ends_with(socket)) {
                 return Pid::from_raw(child.parse()?).context("no process");
             }
         }
@@ -186,11 +188,33 @@ fn two_machines_also_speak_tcp_and_have_what_else_qemu_is_told() -> Result<()> {
 #[test]
 fn card_that_dies_ends_its_own_machine_alone() -> Result<()> {
     let mut up = Up::start(&["--isolate"])?;
-    kill_process(up.card("card1.sock")?, Signal::KILL)?;
+    kill_process(up.process("card", "card1.sock")?, Signal::KILL)?;
     up.says("vm1 has failed, the other machines go on")?;
     up.output(&["exec", "vm0", "--", "hamlyn-info"])?;
     kill_process(Pid::from_child(&up.up), Signal::INT)?;
     assert_eq!(up.up.wait()?.code(), Some(1), "a machine failed");
+    Ok(())
+}
+
+#[test]
+fn switch_that_dies_is_started_anew() -> Result<()> {
+    let mut up = Up::start(&["--isolate"])?;
+    let switch = up.process("switch", "switch.sock")?;
+    kill_process(switch, Signal::KILL)?;
+    up.says("the switch has failed, and is started anew")?;
+    eventually(
+        || Ok(up.process("switch", "switch.sock").is_ok_and(|other| other != switch)),
+        "there is another switch",
+    )?;
+    let mut server =
+        up.command(&["exec", "vm1", "--", "hamlyn-ping", "serve"])?.stdout(Stdio::null()).spawn()?;
+    eventually(
+        || Ok(up.output(&["exec", "vm0", "--", "hamlyn-ping", "1", "-c", "1"]).is_ok()),
+        "a message goes by way of it",
+    )?;
+    kill_process(Pid::from_child(&up.up), Signal::INT)?;
+    assert_eq!(up.up.wait()?.code(), Some(0), "no machine failed");
+    server.wait()?;
     Ok(())
 }
 

@@ -165,7 +165,7 @@ pub(crate) fn has_debug_kernel() -> bool {
 
 /// What a debug kernel has found: in its log, and, if kmemleak is on, memory of the driver that nothing refers to. A scan takes long.
 const FOUND: &str = r#"
-dmesg | grep -E -A 40 'BUG|WARNING|Oops|UBSAN|ODEBUG'
+dmesg | grep -E -B 3 -A 40 'BUG|WARNING|Oops|UBSAN|ODEBUG'
 mount -t debugfs none /sys/kernel/debug 2>/dev/null
 echo scan 2>/dev/null > /sys/kernel/debug/kmemleak || exit 0
 awk '/^unreferenced object/ { if (leak ~ /\[hamlyn\]/) print leak; leak = "" } { leak = leak $0 "\n" }

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -157,15 +157,22 @@ fn get(machine: &str, from: &OsStr, to: &Path, uid: u32) -> anyhow::Result<()> {
     let to: PathBuf = if to.is_dir() { to.join(name) } else { to.to_owned() };
     let mut remote = start(machine, &[GIVE.as_ref(), "sh".as_ref(), from], false, uid)?;
     let (mut line, mut file) = (Vec::new(), None);
-    hear(&mut remote, |mut bytes| {
+    let mut is_seen_enough = false;
+    let heard = hear(&mut remote, |mut bytes| {
         if file.is_none() {
             let Some(mode) = mode_line(&mut line, &mut bytes)? else { return Ok(()) };
             file = Some(open(&to, mode).with_context(|| format!("cannot open {}", to.display()))?);
         }
         let Some(file) = &mut file else { return Ok(()) };
-        file.write_all(bytes).with_context(|| format!("cannot write to {}", to.display()))
-    })
-    .with_context(|| format!("cannot copy {source}"))?;
+        let written = file.write_all(bytes);
+        is_seen_enough = written.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
+        written.with_context(|| format!("cannot write to {}", to.display()))
+    });
+    if is_seen_enough {
+        // As of any output.
+        return Err(io::Error::from(ErrorKind::BrokenPipe).into());
+    }
+    heard.with_context(|| format!("cannot copy {source}"))?;
     if file.is_none() {
         bail!("cannot copy {source}: the machine did not say its mode");
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::Args;
@@ -78,15 +78,19 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
         signal_hook::flag::register(*signal, stop.clone()).context("cannot catch signals")?;
     }
     explain(&lab, show)?;
-    let failed = watch(&lab, &stop)?;
+    let failed = watch(&lab, &layout, &stop)?;
     writeln!(stdout(), "\nending")?;
     ensure!(failed == 0, "of {count} machine{s}, {failed} failed");
     Ok(())
 }
 
+/// A switch that ends so soon after it was started anew is not started once more.
+const SOON: Duration = Duration::from_secs(10);
+
 /// Waits until all machines are off or `stop` is set. Returns the number of machines that failed, or whose card did: the others go
-/// on. Fails if the switch does.
-fn watch(lab: &Lab, stop: &AtomicBool) -> anyhow::Result<usize> {
+/// on. A switch that is a process of its own is started anew if it fails; otherwise this fails with it.
+fn watch(lab: &Lab, layout: &Layout, stop: &AtomicBool) -> anyhow::Result<usize> {
+    let mut started: Option<Instant> = None;
     let mut failed = BTreeSet::new();
     let mut fail = |index: usize, name: &str, error: anyhow::Error| {
         if failed.insert(index) {
@@ -95,7 +99,14 @@ fn watch(lab: &Lab, stop: &AtomicBool) -> anyhow::Result<usize> {
     };
     let mut machines: Vec<(usize, &Vm)> = lab.vms().iter().enumerate().collect();
     while !stop.load(Ordering::Relaxed) && !machines.is_empty() {
-        lab.check_switch()?;
+        if let Err(error) = lab.check_switch() {
+            if *layout != Layout::Isolated || started.is_some_and(|started| started.elapsed() < SOON) {
+                return Err(error);
+            }
+            tell(&plain(&format!("the switch has failed, and is started anew: {error:#}")));
+            lab.restart_switch()?;
+            started = Some(Instant::now());
+        }
         machines.retain(|&(index, vm)| {
             let goes_on = lab.check_card(index).and_then(|()| vm.check());
             match goes_on {

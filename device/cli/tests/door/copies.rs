@@ -147,6 +147,22 @@ fn fifos_are_written_to() {
 }
 
 #[test]
+fn reader_that_goes_ends_a_copy_out() {
+    let lab = Lab::open();
+    let from = lab.path("from");
+    fs::write(&from, vec![1; 10 << 20]).unwrap();
+    let mut command = lab.command("cp");
+    command
+        .args(Way::Out.names(&from, Path::new("/dev/stdout")))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut copy = command.spawn().unwrap();
+    copy.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+    let output = copy.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
 fn devices_are_written_to() {
     for way in WAYS {
         let lab = Lab::open();

@@ -30,7 +30,6 @@ const STATION: u32 = 3;
 /// Runs cards and switch until a signal ends them.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     limits::keep_guests_out_of_core_dumps();
-    limits::survive_file_size_limit();
     limits::allow_many_descriptors();
     let ensemble = Ensemble::start(options)?;
     tracing::info!("{} cards in one process, on {}", options.cards.len(), ensemble.names.join(", "));

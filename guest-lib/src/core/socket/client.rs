@@ -11,9 +11,10 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -202,8 +203,8 @@ impl Connection {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC;
-        let received =
-            recvmsg(self.stream.as_fd(), &mut [IoSliceMut::new(&mut head)], &mut control, flags)?.bytes;
+        let message = recvmsg(self.stream.as_fd(), &mut [IoSliceMut::new(&mut head)], &mut control, flags)?;
+        let received = message.bytes;
         if received == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -212,6 +213,10 @@ impl Connection {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
                 files.extend(rights);
             }
+        }
+        if message.flags.contains(ReturnFlags::CTRUNC) && files.len() < MAX_FDS {
+            // This process has no room for more.
+            return Err(Errno::MFILE.into());
         }
         self.stream.read_exact(&mut head[received..])?;
         let header = Header::read_from_bytes(&head).map_err(|_| short("header"))?;
