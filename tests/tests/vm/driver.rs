@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Exit, Lab, Run};
 use serde_json::Value;
 
+use crate::turn::KERNEL_LOG;
 use crate::{eventually, lab, lab_of, shared};
 
 /// Runs checks to their end: all must pass, and there must be as many as to mean something.
@@ -55,7 +56,7 @@ fn nothing_is_left(lab: &Lab, first: u64) -> Result<()> {
 
 /// The kernel has found nothing wrong with the driver.
 pub(crate) fn complaints(lab: &Lab) -> Result<()> {
-    let log = lab.vm(0).run_as(0, ["dmesg"])?.finish_text()?;
+    let log = lab.vm(0).run_as(0, ["sh", "-c", KERNEL_LOG])?.finish_text()?;
     let bad = [
         "BUG",
         "WARNING",
