@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use hamlyn_fabric::Link;
+use hamlyn_fabric::{Geometry, Link};
 use proptest::prelude::*;
 
 use crate::crossbar::tests::{SMALL, attach, send, sums, take, wake_all};
@@ -100,6 +100,34 @@ fn a_card_that_takes_nothing_for_long_is_detached() {
     assert_eq!(crossbar.take_lost(), [(HostId(2), Lost::Stalled(Duration::from_secs(8)))]);
     wake_all(&mut crossbar, PORTS);
     assert_eq!(crossbar.next_look(), None);
+}
+
+/// It takes a packet for each look, which would be enough outside a mesh.
+#[test]
+fn a_card_that_takes_little_is_detached() {
+    let geometry = Geometry { capacity: 1 << 16, ..SMALL };
+    let mut crossbar =
+        Crossbar::new(PORTS, geometry).with_mesh(Some(SHAPE)).with_stall_timeout(Duration::from_secs(8));
+    let mut cards: Vec<Link> =
+        (0..PORTS).map(|port| attach(&mut crossbar, Some(HostId(port))).unwrap().1).collect();
+    for (length, is_enough) in [(500, true), (20, false)] {
+        let mut looks = (0..20).map(|count| {
+            // Whatever is in the ring then.
+            while send(&mut cards[0], 2, &vec![7; length]) {
+                wake_all(&mut crossbar, PORTS);
+            }
+            assert!(take(&mut cards[2]).is_some(), "{length}");
+            wake_all(&mut crossbar, PORTS);
+            crossbar.look(Duration::from_secs(count + 100 * length as u64));
+            crossbar.take_lost()
+        });
+        let lost = looks.find(|lost| !lost.is_empty());
+        let must = (!is_enough).then(|| vec![(HostId(2), Lost::Stalled(Duration::from_secs(8)))]);
+        assert_eq!(lost, must, "{length}");
+        while take(&mut cards[2]).is_some() {
+            wake_all(&mut crossbar, PORTS);
+        }
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(crate) enum Standing {
     Loaded,
 }
 
-/// What an output had taken when it was last looked at, and how many looks in a row have found the same.
+/// What an output had taken when it was last seen to take enough, and how many looks since have found too little.
 #[derive(Debug, Clone, Copy)]
 struct Watch {
     taken: u64,
@@ -160,19 +160,20 @@ impl Output {
         Ok(Step::Left)
     }
 
-    /// Looks whether the card takes anything while others wait, here or in the mesh. True: it has not for so many looks in a row.
-    pub(crate) fn is_stuck(&mut self, most: u32, is_awaited: bool) -> Result<bool, RingError> {
+    /// Looks whether the card takes anything while others wait, here or in the mesh: `least` bytes. True: it has not for so many
+    /// looks in a row.
+    pub(crate) fn is_stuck(&mut self, most: u32, is_awaited: bool, least: u64) -> Result<bool, RingError> {
         if self.held.is_empty() && !is_awaited {
             // Looks from before, when nobody waited, do not count.
             self.watch = None;
             return Ok(false);
         }
         let taken = self.ring.taken()?;
-        let looks = match self.watch {
-            Some(watch) if watch.taken == taken => watch.looks + 1,
-            _ => 0,
+        let watch = match self.watch {
+            Some(watch) if taken < watch.taken + least => Watch { looks: watch.looks + 1, ..watch },
+            _ => Watch { taken, looks: 0 },
         };
-        self.watch = Some(Watch { taken, looks });
-        Ok(looks >= most)
+        self.watch = Some(watch);
+        Ok(watch.looks >= most)
     }
 }

@@ -12,6 +12,9 @@ use crate::refusal::Lost;
 /// goes on, and so does not blame the cards.
 const LOOKS: u32 = 8;
 
+/// In a mesh a card has to take one of so many parts of its ring in the time-out, as whoever takes little there holds up others.
+const PARTS: u64 = 64;
+
 /// How long a card may take nothing, and when it is looked at.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
@@ -42,19 +45,20 @@ impl Crossbar {
         is_awaited.then(|| patience.timeout / LOOKS)
     }
 
-    /// Looks, if it is time, whether the cards that others wait for take anything, and detaches those that have not for as
-    /// long as the stall timeout says. `now` is the time since some moment.
+    /// Looks, if it is time, whether the cards that others wait for take anything, or enough in a mesh, and detaches those that have
+    /// not for as long as the stall time-out says. `now` is the time since some moment.
     pub fn look(&mut self, now: Duration) {
         let Some(patience) = &mut self.patience else { return };
         if !patience.is_due(now) {
             return;
         }
         let timeout = patience.timeout;
+        let least = if self.mesh.is_some() { self.geometry.capacity as u64 / PARTS } else { 1 };
         for port in 0..self.outputs.len() {
             let Some(output) = &mut self.outputs[port] else { continue };
             let host = HostId(port as u16);
             let is_awaited = self.mesh.as_ref().is_some_and(|mesh| mesh.awaits(host));
-            match output.is_stuck(LOOKS, is_awaited) {
+            match output.is_stuck(LOOKS, is_awaited, least) {
                 Ok(false) => {}
                 Ok(true) => {
                     self.counters[port].stalled_out += 1;

@@ -62,7 +62,7 @@ pub struct Options {
     pub policy: Policy,
     /// How long a card may take nothing while others wait for it, before it is detached; 0: for ever. It costs the others
     /// nothing but a little of the switch's memory, so it can be long: a card under a debugger should not be missed. In a mesh it
-    /// is 4 s at most, because there it stops others.
+    /// is 4 s at most, because there it stops others, and so does a card that takes less than a 64th of its ring.
     pub stall_timeout: Duration,
     /// What each pair of hosts shares by express memory, and in which files. None: nothing.
     pub express: Option<(Form, Part)>,
@@ -361,8 +361,11 @@ impl Switch {
 
 /// How long a card may take nothing while others wait for it.
 fn stall_timeout(options: &Options) -> Duration {
-    let limit = if options.mesh.is_some() { MESH_STALL } else { Duration::MAX };
-    options.stall_timeout.min(limit)
+    match options.mesh {
+        Some(_) if options.stall_timeout.is_zero() => MESH_STALL,
+        Some(_) => options.stall_timeout.min(MESH_STALL),
+        None => options.stall_timeout,
+    }
 }
 
 /// Whether a mesh, if there is to be one, has a node for each port.
@@ -412,7 +415,7 @@ mod tests {
         };
         let mesh = Some(Shape { columns: 2, rows: 2 });
         let seconds = |options: Options| stall_timeout(&options).as_secs();
-        assert_eq!([0, 2, 30].map(|given| seconds(options(mesh, given))), [0, 2, 4]);
+        assert_eq!([0, 2, 30].map(|given| seconds(options(mesh, given))), [4, 2, 4]);
         assert_eq!([0, 2, 30].map(|given| seconds(options(None, given))), [0, 2, 30]);
     }
 }
