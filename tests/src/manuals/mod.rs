@@ -113,7 +113,8 @@ fn variables(name: &str) -> &'static [(&'static str, &'static str)] {
         (
             "HAMLYN_RUN",
             "Where sockets and logs are kept: a folder of this user alone, with mode 700. The default is \
-             $XDG_RUNTIME_DIR/hamlyn, or without that variable hamlyn-UID in the folder for temporary files.",
+             $XDG_RUNTIME_DIR/hamlyn, or hamlyn-UID in the folder for temporary files if that \
+             variable is not set or its folder is another user's.",
         ),
         ("HAMLYN_KIT", "The file that names QEMU, kernel and image, as scripts/prepare writes it."),
         ("HAMLYN_CACHE", "The folder of that file, kit.json. The default is .hamlyn, here or above."),
