@@ -77,7 +77,7 @@ SHRIMP_SLOW int shrimp_left_ms(int64_t deadline, int limit_ms)
 
 /*
  * Makes an end of two buffers, which must outlive it. A primitive that waits longer than timeout_ms for the other end fails with
- * -ETIMEDOUT; -1 is no limit. -EINVAL: the send buffer is mapped for deliberate update, or either buffer does
+ * -ETIMEDOUT; -1 is no limit. Each 2,048 bytes of a long message of shrimp_nx may take so long. -EINVAL: the send buffer is mapped for deliberate update, or either buffer does
  * not begin where a page does.
  */
 SHRIMP_SLOW int shrimp_end_init(struct shrimp_end *end, const struct shrimp_receive_buffer *own,

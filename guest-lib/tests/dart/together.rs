@@ -85,11 +85,56 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
 }
 
 #[test]
+fn member_that_has_waited_for_too_long_comes_no_second_time() {
+    let (hub, connections, others) = star(2);
+    let mut barrier = Barrier::new(connections, hub.events, 5).unwrap();
+    let mut members = others.into_iter().map(|other| Member::new(other.connection, other.events, 5));
+    let (mut early, mut late) = (members.next().unwrap(), members.next().unwrap());
+    for round in 1..3 {
+        for _ in 0..2 {
+            assert!(early.wait(MOMENT).unwrap_err().is_timed_out());
+        }
+        assert!(barrier.release(MOMENT).unwrap_err().is_timed_out(), "one is missing");
+        assert!(late.wait(MOMENT).unwrap_err().is_timed_out());
+        assert_eq!(barrier.release(PATIENCE).unwrap(), round);
+        assert_eq!((early.wait(PATIENCE).unwrap(), late.wait(PATIENCE).unwrap()), (round, round));
+    }
+}
+
+#[test]
 fn a_barrier_needs_members_and_a_register() {
     let [one, other] = pair();
     let none = Barrier::new(Vec::new(), one.events, 5).unwrap_err();
     assert_eq!(none.kind(), ErrorKind::Invalid);
     assert!(matches!(Barrier::new(vec![other.connection], other.events, 16), Err(Error::OutOfRange { .. })));
+}
+
+#[test]
+fn client_that_has_waited_for_too_long_takes_no_earlier_result() {
+    let (hub, connections, others) = star(1);
+    let mut server = Server::new(hub.endpoint, connections, hub.events, SIZE);
+    let other = others.into_iter().next().unwrap();
+    let mut client = Client::new(other.connection, other.endpoint, other.events, 0, SIZE);
+    assert!(client.call(b"one", MOMENT).unwrap_err().is_timed_out());
+    let call = server.next(PATIENCE).unwrap();
+    server.answer(&call, b"first").unwrap();
+    assert_eq!(client.call(b"two", MOMENT).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn server_waits_no_longer_however_many_records_are_no_calls() {
+    let (hub, connections, others) = star(1);
+    let mut server = Server::new(hub.endpoint, connections, hub.events, SIZE);
+    let other = others.into_iter().next().unwrap();
+    // Nothing was written where a client's arguments are.
+    for _ in 0..5 {
+        other.connection.send(&Operation::registers(SCRATCH).tell(), 0..0).unwrap();
+    }
+    let call = Operation::write_multiple(0).tell();
+    other.connection.send(&call, 0..1).unwrap();
+    thread::sleep(Duration::from_millis(100));
+    assert!(server.next(Some(Duration::ZERO)).unwrap_err().is_timed_out());
+    assert_eq!(server.next(PATIENCE).unwrap().arguments.len(), 1);
 }
 
 #[test]

@@ -294,7 +294,8 @@ impl Consumer {
         self.element()
     }
 
-    /// Waits for a whole message, copies all its parts behind what `to` has, and gives its metadata.
+    /// Waits for a whole message, copies all its parts behind what `to` has, and gives its metadata. Each part may take as long as the end's
+    /// time-out says.
     ///
     /// # Errors
     /// Those of [`Consumer::get`]; [`Error::OutOfRange`] for a message of more than `limit` bytes, of which some is taken then.

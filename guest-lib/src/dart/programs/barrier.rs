@@ -37,7 +37,10 @@ impl Barrier {
     /// [`Error::TimedOut`]: some have not come yet; those of [`Connection::send`].
     pub fn release(&mut self, timeout: Option<Duration>) -> Result<u64> {
         let deadline = Deadline::new(timeout);
-        while self.complete.wait(deadline.left())?.what != What::Compared {}
+        let mut left = deadline.left();
+        while self.complete.wait(left)?.what != What::Compared {
+            left = deadline.check("last arrival")?;
+        }
         self.round += 1;
         for member in &self.members {
             member.send(&Operation::registers(self.round).tell(), 0..0)?;
@@ -53,20 +56,33 @@ pub struct Member {
     connection: Arc<Connection>,
     released: Queue,
     register: u8,
+    /// It has come, and was not released yet.
+    arrival: Option<Awaited>,
 }
 
 impl Member {
     /// A member by this connection.
     #[must_use]
     pub fn new(connection: Arc<Connection>, released: Queue, register: u8) -> Self {
-        Self { connection, released, register }
+        Self { connection, released, register, arrival: None }
     }
 
-    /// Comes to the barrier, and waits until all have; the round.
+    /// Comes to the barrier, and waits until all have; the round. After a time-out it has come already, and waits alone.
     ///
     /// # Errors
     /// Those of [`Connection::send`]; [`Error::Broken`], [`Error::Trap`]; [`Error::TimedOut`].
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<u64> {
+        let awaited = match self.arrival {
+            Some(arrival) => arrival,
+            None => self.arrive()?,
+        };
+        let released = receive(&mut self.released, &self.connection, &awaited, timeout, |_| true);
+        let may_come = !matches!(released, Ok(_) | Err(Error::Trap(_)));
+        self.arrival = may_come.then_some(awaited);
+        Ok(released?.operand())
+    }
+
+    fn arrive(&self) -> Result<Awaited> {
         // The last arrival finds 0, and sets the register to the number of members, which no other arrival leaves there.
         let arrive = Operation::registers(0)
             .first(Step::Decrement, Source::Operand, Target::I)
@@ -75,6 +91,6 @@ impl Member {
             .indices([self.register, 0, self.register.saturating_add(1)]);
         let awaited = Awaited::new(&self.connection, &arrive);
         self.connection.send(&arrive, 0..0)?;
-        Ok(receive(&mut self.released, &self.connection, &awaited, timeout, |_| true)?.operand())
+        Ok(awaited)
     }
 }

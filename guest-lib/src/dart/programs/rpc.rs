@@ -18,6 +18,8 @@ pub struct Client {
     results: Queue,
     place: u64,
     size: u64,
+    /// The result of a call may still come, which nobody waits for any more.
+    is_owed: bool,
 }
 
 impl Client {
@@ -31,22 +33,27 @@ impl Client {
         place: u64,
         size: u64,
     ) -> Self {
-        Self { connection, endpoint, results, place, size }
+        Self { connection, endpoint, results, place, size, is_owed: false }
     }
 
     /// Calls, and waits for the result.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for arguments that are longer than the place; those of [`Connection::send`]; [`Error::Trap`]; [`Error::TimedOut`]: then this client is
-    /// of no more use, as the result may still come.
+    /// of no more use, as the result may still come; [`Error::Invalid`] for a call of such a client.
     pub fn call(&mut self, arguments: &[u8], timeout: Option<Duration>) -> Result<Vec<u8>> {
+        if self.is_owed {
+            return Err(Error::Invalid("an earlier call ended without its result, which may still come"));
+        }
         at_most("length of the arguments", arguments.len() as u64, self.size)?;
         self.endpoint.write(self.size as usize, arguments)?;
         let data = self.size..self.size + arguments.len() as u64;
         let call = Operation::write_multiple(self.place).tell();
         let awaited = Awaited::new(&self.connection, &call);
         self.connection.send(&call, data)?;
-        let told = receive(&mut self.results, &self.connection, &awaited, timeout, |_| true)?;
+        let told = receive(&mut self.results, &self.connection, &awaited, timeout, |_| true);
+        self.is_owed = !matches!(told, Ok(_) | Err(Error::Trap(_)));
+        let told = told?;
         let mut result = vec![0; (u64::from(told.length)).min(self.size) as usize];
         self.endpoint.read(0, &mut result)?;
         Ok(result)
@@ -84,11 +91,14 @@ impl Server {
     /// [`Error::TimedOut`], [`Error::System`].
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Call> {
         let deadline = Deadline::new(timeout);
+        let mut left = deadline.left();
         loop {
-            let record = self.calls.wait(deadline.left())?;
+            let record = self.calls.wait(left)?;
             if let Some(call) = self.call_of(&record)? {
                 return Ok(call);
             }
+            // However many records there are that are no calls.
+            left = deadline.check("call")?;
         }
     }
 

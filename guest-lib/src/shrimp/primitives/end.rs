@@ -26,7 +26,8 @@ pub struct End {
 }
 
 impl End {
-    /// Of the two buffers. Who waits longer than `timeout` for the other end is told so; `None` waits for as long as that is there.
+    /// Of the two buffers. Who waits longer than `timeout` for the other end is told so; `None` waits for as long as that is there. Of a message of
+    /// [`nx`](super::nx) that is longer than a buffer, each piece may take so long.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the buffer is mapped for deliberate update, or one of the two does not begin where a page and its memory

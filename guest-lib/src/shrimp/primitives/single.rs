@@ -79,13 +79,14 @@ fn until_free(flag: &AtomicU32, capacity: u32, idle: &dyn Idle) -> Result<()> {
 
 #[cold]
 #[inline(never)]
-fn until_full(flag: &AtomicU32, capacity: u32, idle: &dyn Idle) -> Result<()> {
-    if flag.load(Ordering::Acquire) == FREE {
-        idle.wait(0, FREE)?;
-    }
-    match flag.load(Ordering::Acquire) {
-        FREE => Ok(()),
-        length => check(length, capacity),
+fn until_full(flag: &AtomicU32, capacity: u32, idle: &dyn Idle) -> Result<usize> {
+    let begun = Instant::now();
+    loop {
+        match flag.load(Ordering::Acquire) {
+            FREE => idle.wait(0, FREE)?,
+            length => return check(length, capacity).map(|()| length as usize),
+        }
+        expired(begun, idle.timeout())?;
     }
 }
 
@@ -204,12 +205,12 @@ impl<'a> Receiver<'a> {
     /// is gone.
     #[inline]
     pub fn wait(&mut self) -> Result<Message<'_, 'a>> {
+        let mut length = look(self.flag.own) as usize;
         loop {
-            let length = look(self.flag.own) as usize;
             if let Some(bytes) = self.bytes.get(..length) {
                 return Ok(Message { bytes, receiver: self });
             }
-            until_full(self.flag.own, self.flag.capacity, self.flag.idle)?;
+            length = until_full(self.flag.own, self.flag.capacity, self.flag.idle)?;
         }
     }
 
@@ -378,6 +379,36 @@ mod tests {
         pair.memory[1].store_u32(0, FREE);
         send(&mut sender, b"again").unwrap();
         assert_eq!(receiver.receive(&mut [0; 5]).unwrap(), 5);
+    }
+
+    /// Woken again and again, and there is nothing: by a sender that stores a length and takes it back at once.
+    #[derive(Default)]
+    struct Restless(AtomicU32);
+
+    impl Idle for Restless {
+        fn wait(&self, _: usize, _: u32) -> Result<()> {
+            let often = self.0.fetch_add(1, Ordering::Relaxed) > 1000;
+            if often { Err(Error::Invalid("it waits for ever")) } else { Ok(()) }
+        }
+
+        fn glance(&self, offset: usize, value: u32) -> Result<()> {
+            self.wait(offset, value)
+        }
+
+        fn timeout(&self) -> Option<std::time::Duration> {
+            Some(std::time::Duration::ZERO)
+        }
+    }
+
+    #[test]
+    fn who_is_woken_for_nothing_waits_no_longer() {
+        let (pair, idle) = (Pair::hasty(4096), Restless::default());
+        let ways = |end| Ways { idle: &idle, ..pair.end(end) };
+        let (mut sender, mut receiver) =
+            (Sender::over(ways(0)).unwrap(), Receiver::over(ways(1)).unwrap());
+        assert!(receiver.wait().err().unwrap().is_timed_out());
+        pair.memory[0].store_u32(0, 9);
+        assert!(sender.wait().err().unwrap().is_timed_out());
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub unsafe extern "C" fn dart_member_destroy(member: Option<Box<dart_member>>) {
 }
 
 /// Comes to the barrier, and waits until all have. `round`, which may be NULL, is the barrier's. Who did not wait to the end has come all
-/// the same.
+/// the same: the next call only waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_member_wait(
     member: Option<&mut dart_member>,

@@ -48,7 +48,7 @@ pub unsafe extern "C" fn dart_client_destroy(client: Option<Box<dart_client>>) {
 }
 
 /// Calls, waits for the result, copies as many bytes of it as fit, and returns how many it has. -EINVAL for more arguments than the place
-/// has bytes. After -EAGAIN or -ETIMEDOUT the client is of no more use, as the result may still come.
+/// has bytes. After -EAGAIN or -ETIMEDOUT the client is of no more use, as the result may still come: each call is -EINVAL then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_client_call(
     client: Option<&mut dart_client>,
