@@ -13,10 +13,13 @@
  * The watch over all connections of the host needs that mutex, so it is held for a bounded time:
  * work for several objects, and pinning and mapping of memory, are done without it or object by
  * object. What remains grows with one object: closing an export or a mapping of a SHRIMP card takes
- * up to 23 commands, for 1,024 pages, taking an object's mappings away up to HAMLYN_MAP_STRIDE of
- * page table for each of 16 mappings, and taking pages of express memory a scan of one part's
- * table. A user's threads come to the mutex one at a time, through the gate of the user's share
- * (share.c): a thread waits for at most as many others as there are users.
+ * up to 23 commands, for 1,024 pages, and a look at each of up to 256 imports for each page, taking
+ * an object's mappings away up to HAMLYN_MAP_STRIDE of page table for each of 16 mappings, and
+ * taking pages of express memory up to HAMLYN_EXPRESS_RUNS scans of one part's table. Two things
+ * grow with what all users have: a SHRIMP host that is lost ends its mappings of all exports, once
+ * for each export; and what is to be said by express memory is tried for each view that waits. A
+ * user's threads come to the mutex one at a time, through the gate of the user's share (share.c): a
+ * thread waits for at most as many others as there are users.
  *
  * Memory that the card may write goes back in two steps. First, with the lock held, the card
  * confirms that it has closed the object (or DMA as a whole has been stopped); only then, and

@@ -10,7 +10,9 @@
  * The process has the command pages of the export's pages, by which it asks for reports of arrivals
  * (section 4.2). A page that leaves takes its command page with it.
  */
+#include <linux/memcontrol.h>
 #include <linux/random.h>
+#include <linux/sched/mm.h>
 
 #include "shrimp.h"
 
@@ -33,6 +35,7 @@ static void export_free(struct kref *users)
 	hamlyn_pages_free(export->memory);
 	bitmap_free(export->leaving);
 	bitmap_free(export->unmapped);
+	mem_cgroup_put(export->memcg);
 	kfree(export);
 }
 
@@ -55,6 +58,7 @@ static struct shrimp_export_object *export_alloc(struct hamlyn_file *file,
 	INIT_LIST_HEAD(&export->on_telling);
 	init_waitqueue_head(&export->wait);
 	export->card = file->card;
+	export->memcg = get_mem_cgroup_from_mm(current->mm);
 	export->nodes = argument->nodes;
 	export->key = get_random_u64();
 	/* Before its pages are pinned: what is unmapped from then on is known. */

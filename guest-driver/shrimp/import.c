@@ -7,6 +7,9 @@
  * to it is told not to, each says that it does not any more, behind all its stores, and only then
  * the page is nobody's (paging.c). A mapping that wants it again asks.
  */
+#include <linux/memcontrol.h>
+#include <linux/sched/mm.h>
+
 #include "shrimp.h"
 
 /* Of an export. */
@@ -66,21 +69,36 @@ static int export_show(struct hamlyn_card *card, struct shrimp_export_object *ex
 	return ret ?: sent;
 }
 
-/* A mapping stores to it no more. */
-static void import_drop(struct hamlyn_card *card, struct shrimp_export_object *export,
+/* A mapping is no more; export_show() of its pages completes it. */
+static void import_free(struct hamlyn_card *card, struct shrimp_export_object *export,
 			struct shrimp_import *import)
 {
 	list_del(&import->on_export);
 	export->imported--;
 	shrimp_parts(card)->arranged[import->host]--;
-	export_show(card, export, import->first, import->count);
 	kfree(import);
+}
+
+/* Some mappings store to it no more, and the card knows that. */
+static void export_left(struct hamlyn_card *card, struct shrimp_export_object *export)
+{
 	if (export->object.open) {
 		shrimp_paging_look(export);
 	} else if (list_empty(&export->imports)) {
 		shrimp_export_end(card, export);
 		hamlyn_object_put(&export->object);
 	}
+}
+
+/* A mapping stores to it no more. */
+static void import_drop(struct hamlyn_card *card, struct shrimp_export_object *export,
+			struct shrimp_import *import)
+{
+	u32 first = import->first, count = import->count;
+
+	import_free(card, export, import);
+	export_show(card, export, first, count);
+	export_left(card, export);
 }
 
 static struct shrimp_import *import_find(struct shrimp_export_object *export, u32 host, u32 mapping)
@@ -93,6 +111,21 @@ static struct shrimp_import *import_find(struct shrimp_export_object *export, u3
 	return NULL;
 }
 
+/*
+ * Another host decides how many there are: they are charged to who exports, without waiting for
+ * memory of a group at its limit, as the card's lock is held.
+ */
+static struct shrimp_import *import_alloc(const struct shrimp_export_object *export, u32 longs)
+{
+	struct mem_cgroup *before = set_active_memcg(export->memcg);
+	struct shrimp_import *import;
+
+	import = kzalloc(struct_size(import, bits, 3 * longs),
+			 GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
+	set_active_memcg(before);
+	return import;
+}
+
 /* One that has no page yet, of @total. */
 static struct shrimp_import *import_add(struct hamlyn_card *card,
 					struct shrimp_export_object *export,
@@ -103,7 +136,7 @@ static struct shrimp_import *import_add(struct hamlyn_card *card,
 
 	if (export->imported == MAX_IMPORTS || import_find(export, host, mapping))
 		return NULL;
-	import = kzalloc(struct_size(import, bits, 3 * longs), GFP_KERNEL);
+	import = import_alloc(export, longs);
 	if (!import)
 		return NULL;
 	import->host = host;
@@ -430,10 +463,29 @@ void shrimp_import_end(struct hamlyn_card *card, u32 host, u32 index, u32 mappin
 		import_drop(card, export, import);
 }
 
+/* A host is lost, and has nothing of an export mapped any more. */
+static void export_lost(struct hamlyn_card *card, struct shrimp_export_object *export, u32 host)
+{
+	u32 first = export->memory->count, end = 0;
+	struct shrimp_import *import, *next;
+
+	list_for_each_entry_safe(import, next, &export->imports, on_export) {
+		if (import->host != host)
+			continue;
+		first = min(first, import->first);
+		end = max(end, import->first + import->count);
+		import_free(card, export, import);
+	}
+	/* Once for all of its mappings, which are many if it wants to keep us busy. */
+	if (first < end)
+		export_show(card, export, first, end - first);
+	if (first < export->memory->count)
+		export_left(card, export);
+}
+
 /* A host is lost, and has nothing mapped any more. */
 void shrimp_imports_lost(struct hamlyn_card *card, u32 host)
 {
-	struct shrimp_import *import, *next;
 	struct shrimp_export_object *export;
 	unsigned long index;
 
@@ -441,9 +493,7 @@ void shrimp_imports_lost(struct hamlyn_card *card, u32 host)
 		export->untold &= ~BIT_ULL(host);
 		/* Held, as the last import may be what keeps it. */
 		kref_get(&export->object.users);
-		list_for_each_entry_safe(import, next, &export->imports, on_export)
-			if (import->host == host)
-				import_drop(card, export, import);
+		export_lost(card, export, host);
 		hamlyn_object_put(&export->object);
 	}
 }

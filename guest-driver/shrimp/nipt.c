@@ -251,8 +251,8 @@ int shrimp_send_entries(struct hamlyn_card *card)
 	ret = hamlyn_command(card, SHRIMP_COMMAND_SET_ENTRIES, count, batch->entries,
 			     count * sizeof(batch->entries[0]));
 	if (ret && unmaps && card->live) {
-		dev_err(&card->dev, "%u pages are still mapped, among them page %u: the card must not go on\n",
-			count, batch->entries[0].page);
+		dev_err(&card->dev, "%u pages are still mapped: the card must not go on\n",
+			count);
 		hamlyn_card_fail(card);
 	}
 	return ret;

@@ -130,8 +130,9 @@ struct shrimp_export_object {
 	/* Also when its file has gone. */
 	struct hamlyn_card *card;
 	struct hamlyn_pages *memory;
-	/* Who is charged for it, until it is gone. */
+	/* Who is charged for it, until it is gone; and for its imports. */
 	struct hamlyn_share *share;
+	struct mem_cgroup *memcg;
 	u64 nodes;
 	u64 key;
 	struct list_head imports;

@@ -381,6 +381,41 @@ fn mapper_that_never_lets_go_is_taken_for_lost() -> Result<()> {
     both_are_usable(&lab)
 }
 
+/// As many as an export can have, of all its 1,024 pages.
+#[test]
+fn mappings_of_others_are_charged_to_the_exporter_until_their_host_is_lost() -> Result<()> {
+    const MAPPINGS: u32 = 256;
+    /// A mapping takes at least so many bytes: three bits for each page.
+    const SIZE: u64 = 3 * 1024 / 8;
+    let lab = shrimp_lab(2)?;
+    be_impatient(&lab, 0)?;
+    let group = "/sys/fs/cgroup/exporter";
+    let enter = format!(
+        "set -e; mount -t cgroup2 none /sys/fs/cgroup; echo +memory > /sys/fs/cgroup/cgroup.subtree_control; \
+         mkdir {group}; echo $$ > {group}/cgroup.procs; exec shrimp desk"
+    );
+    let mut exporter = Desk(lab.vm(0).run_as(0, ["sh", "-c", &enter])?);
+    let shared = exporter.ask("export 4194304 2")?;
+    let handle: Handle = text(&shared, "handle").parse()?;
+    let charged = || -> Result<u64> {
+        let statistics = lab.vm(0).run_as(0, ["cat", &format!("{group}/memory.stat")])?.finish_text()?;
+        let line = statistics.iter().find_map(|line| line.strip_prefix("slab ")).context("slab")?;
+        Ok(line.parse()?)
+    };
+    let before = charged()?;
+    let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
+    let ask = ShrimpAsk { key: handle.key, offset: 0, length: 4 << 20, first: 0, place: 0 };
+    for mapping in 0..MAPPINGS {
+        impostor.say_of(SHRIMP_SAY_MAP, (mapping, handle.export), ask.as_bytes())?;
+        impostor.await_said(SHRIMP_SAY_PAGES)?;
+    }
+    let most = before + u64::from(MAPPINGS) * SIZE;
+    crate::eventually(|| Ok(charged()? >= most), "the mappings are charged to who exports")?;
+    drop(impostor);
+    crate::eventually(|| Ok(charged()? < most), "the mappings of a host that is lost are gone")?;
+    both_are_usable(&lab)
+}
+
 #[test]
 fn store_does_not_wait_forever_for_a_page() -> Result<()> {
     let lab = shrimp_lab(2)?;
