@@ -1,6 +1,7 @@
 //! The program that `hamlyn sim` starts.
 
 use std::fs;
+use std::io;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -60,6 +61,22 @@ fn a_simulation_that_is_stopped_says_how_far_it_was() {
     let rest = format!("stopped before seed {}; the rest: hamlyn sim --from {0} --seeds ", 10 + seeds);
     assert!(said.contains(&rest), "{said}");
     assert!(complained.contains(&format!("stopped after {seeds} of 1000000000 seeds")), "{complained}");
+}
+
+#[test]
+fn closed_output_is_no_failure() {
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    let output = hamlyn_sim(&["hamlyn", "3", "1", "1"]).stdout(writer).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn closed_error_output_leaves_the_exit_status() {
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    let status = hamlyn_sim(&[]).stderr(writer).status().unwrap();
+    assert_eq!(status.code(), Some(1));
 }
 
 #[test]

@@ -128,13 +128,25 @@ impl Endpoints {
         self.table.get_mut(index as usize)?.as_mut()
     }
 
-    /// Begins another use of an endpoint: its packets have another tag from now on. Returns the one of before.
-    pub(crate) fn begin_use(&mut self, index: u32, used_as: u32) -> Option<u32> {
-        self.opened = self.opened.wrapping_add(1);
-        let tag = self.opened << NUMBER_BITS | index;
-        let endpoint = self.get(index)?;
+    /// Begins another use of an endpoint: its packets, and those of endpoints whose faults it is told of, have other tags from now on.
+    /// Returns the numbers of these endpoints, and their tags of before.
+    pub(crate) fn begin_use(&mut self, index: u32, used_as: u32) -> Vec<(u32, u32)> {
+        let Some(endpoint) = self.get(index) else { return Vec::new() };
         endpoint.used_as = used_as;
-        Some(std::mem::replace(&mut endpoint.tag, tag))
+        let theirs = self.table.all_open().filter(|endpoint| endpoint.faults_to == Some(index));
+        let mut indices: Vec<u32> = theirs.map(|endpoint| endpoint_of_tag(endpoint.tag)).collect();
+        indices.push(index);
+        indices.sort_unstable();
+        indices.dedup();
+        let mut before = Vec::new();
+        for index in indices {
+            self.opened = self.opened.wrapping_add(1);
+            let tag = self.opened << NUMBER_BITS | index;
+            if let Some(endpoint) = self.get(index) {
+                before.push((index, std::mem::replace(&mut endpoint.tag, tag)));
+            }
+        }
+        before
     }
 
     /// The endpoint whose packets have this tag, and its number.

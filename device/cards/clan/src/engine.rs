@@ -92,12 +92,13 @@ impl ClanCard {
 
     /// Another use of an endpoint begins: nothing that was sent before is its affair.
     pub(super) fn begin_use(&mut self, ports: &Ports<'_>, index: u32, used_as: u32) {
-        let Some(before) = self.endpoints.begin_use(index, used_as) else { return };
-        self.peers.forget_writer(before);
-        self.reads.give_up(|waiting| waiting.tag == before && waiting.reader == Reader::Request);
-        if self.endpoints.get(index).is_some_and(|endpoint| endpoint.work.current.is_some()) {
-            self.engine.forget(index);
-            self.finish(ports, index, CLAN_DMA_TIMEOUT);
+        for (index, before) in self.endpoints.begin_use(index, used_as) {
+            self.peers.forget_writer(before);
+            self.reads.give_up(|waiting| waiting.tag == before && waiting.reader == Reader::Request);
+            if self.endpoints.get(index).is_some_and(|endpoint| endpoint.work.current.is_some()) {
+                self.engine.forget(index);
+                self.finish(ports, index, CLAN_DMA_TIMEOUT);
+            }
         }
     }
 

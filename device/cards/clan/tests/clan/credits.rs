@@ -398,9 +398,8 @@ fn words_of_a_fault_are_between_two_counts() {
     }
 }
 
-#[test]
-fn fault_of_one_endpoint_is_told_to_another_of_its_owner() {
-    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
+/// Opens an endpoint whose faults another one is told of, as the driver does for a process. Returns the address of its memory.
+fn drivers_endpoint(one: &mut Host) -> u64 {
     let (memory, own) = one.area(u64::from(CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE), 0);
     let body = ClanOpenEndpoint {
         memory,
@@ -414,9 +413,33 @@ fn fault_of_one_endpoint_is_told_to_another_of_its_owner() {
     assert!(one.run(CLAN_COMMAND_OPEN_ENDPOINT, 3, &foreign).is_err());
     one.run(CLAN_COMMAND_OPEN_ENDPOINT, 3, &body).unwrap();
     one.aperture(1, PAGE, 0);
+    own
+}
+
+#[test]
+fn fault_of_one_endpoint_is_told_to_another_of_its_owner() {
+    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
+    let own = drivers_endpoint(&mut one);
     hand_over(&mut one, &mut other);
     exchange(&mut one, &mut other);
     one.request(3, own, 0, write_request(0, 0, 8));
     exchange(&mut one, &mut other);
     assert_eq!((one.faults(endpoint).0, one.faults(own).0), (2, 0));
+}
+
+#[test]
+fn late_fault_of_drivers_endpoint_is_not_of_next_use() {
+    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
+    let own = drivers_endpoint(&mut one);
+    one.request(3, own, 0, write_request(0, 0, 8));
+    for (_, packet) in one.sent() {
+        other.arrive(0, &packet);
+    }
+    assert_eq!(other.counter("refused_access"), 1);
+    one.tell(2, CLAN_ENDPOINT_USE, 4, 7);
+    exchange(&mut one, &mut other);
+    assert_eq!((one.faults(endpoint).0, one.faults(own).0), (0, 0));
+    one.request(3, own, 1, write_request(0, 0, 8));
+    exchange(&mut one, &mut other);
+    assert_eq!((one.faults(endpoint), one.result(own, 1)), ((1, CLAN_FAULT_REFUSED), CLAN_DMA_DONE));
 }

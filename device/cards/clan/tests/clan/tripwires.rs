@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::*;
-use hamlyn_abi::clan::endpoint::{CLAN_STATE_BITS, CLAN_STATE_CLEARED};
+use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::fifo::{CLAN_FIFO_NUMBER_SHIFT, CLAN_FIFO_TRIPWIRE};
 use hamlyn_abi::clan::registers::*;
 use hamlyn_abi::clan::tripwire::*;
@@ -330,6 +330,17 @@ impl Dma for Noting<'_> {
     }
 }
 
+/// The addresses that the card writes to when a packet arrives, in their order.
+fn written_by(host: &mut Host, source: u16, packet: &mut [u8]) -> Vec<u64> {
+    host.with(|card, ports, _| {
+        let noting = Noting { memory: ports.dma, written: RefCell::default() };
+        let ports = Ports { dma: &noting, ..*ports };
+        card.packet_arrived(&ports, &Packet { source, bytes: VolatileSlice::from(packet).into() });
+        card.sleep(&ports);
+        noting.written.into_inner()
+    })
+}
+
 /// A packet of 16 KiB, with Tripwires on its last word, its first, and one in the middle, set in this order.
 #[test]
 fn tripwires_fire_in_the_order_of_the_bytes() {
@@ -347,14 +358,7 @@ fn tripwires_fire_in_the_order_of_the_bytes() {
     one.aperture(1, LENGTH, 0);
     one.request(2, endpoint, 0, write_request(0, 0, LENGTH));
     let (_, mut packet) = one.sent().remove(0);
-    let written = other.with(|card, ports, _| {
-        let noting = Noting { memory: ports.dma, written: RefCell::default() };
-        let ports = Ports { dma: &noting, ..*ports };
-        let bytes = VolatileSlice::from(&mut packet[..]).into();
-        card.packet_arrived(&ports, &Packet { source: 0, bytes });
-        card.sleep(&ports);
-        noting.written.into_inner()
-    });
+    let written = written_by(&mut other, 0, &mut packet);
     let when = |address: u64| written.iter().position(|at| *at == address).unwrap();
     let mut bits = (0..).zip(&written).filter(|(_, at)| **at == memory + u64::from(CLAN_STATE_BITS));
     let stored = |at: u64| when(aperture + at);
@@ -364,4 +368,22 @@ fn tripwires_fire_in_the_order_of_the_bytes() {
         assert!(at + 8 == LENGTH || fired < stored(at + 8), "and the rest is not");
     }
     assert_eq!(other.bits(memory), 0b111);
+}
+
+/// A reader that finds both counts the same has words of one fault.
+#[test]
+fn words_of_a_fault_are_written_between_the_counts() {
+    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
+    one.store(WINDOW + 8, 8, 1);
+    for (_, packet) in one.sent() {
+        other.arrive(0, &packet);
+    }
+    let mut written = Vec::new();
+    for (_, mut packet) in other.sent() {
+        written.extend(written_by(&mut one, 1, &mut packet));
+    }
+    let when = |place: u32| written.iter().position(|at| *at == endpoint + u64::from(place)).unwrap();
+    let words = [CLAN_STATE_FAULT_USE, CLAN_STATE_FAULT_REASON, CLAN_STATE_FAULT_OFFSET].map(when);
+    assert!(words.iter().all(|word| when(CLAN_STATE_FAULTS_BEGUN) < *word), "{written:x?}");
+    assert!(words.iter().all(|word| *word < when(CLAN_STATE_FAULTS)), "{written:x?}");
 }

@@ -3,6 +3,7 @@
 mod seeds;
 
 use std::env;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
@@ -17,7 +18,8 @@ fn main() -> ExitCode {
     match task(&words).and_then(|task| seeds::run(&task)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            // If this fails, no one is left to tell.
+            let _ = writeln!(io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }
     }

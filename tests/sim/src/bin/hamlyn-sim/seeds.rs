@@ -1,6 +1,8 @@
 //! Many seeds, some at a time, and what is said of them.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -63,13 +65,13 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
             scope.spawn(move || work(*simulation, task, next, stop, &done));
         }
         drop(done);
-        collect(task, &outcomes)
+        collect(task, outcomes)
     })?;
-    println!("seeds {seeds}, steps {steps}, faults {faults}, violations {violations}");
+    say(format_args!("seeds {seeds}, steps {steps}, faults {faults}, violations {violations}"))?;
     if seeds < task.seeds {
         let (next, left) = (task.from.wrapping_add(seeds), task.seeds - seeds);
         let rest = task.command(&format!("--from {next} --seeds {left}"));
-        println!("stopped before seed {next}; the rest: {rest}");
+        say(format_args!("stopped before seed {next}; the rest: {rest}"))?;
     }
     if violations > 0 {
         bail!("{violations} of {seeds} seeds found a violation");
@@ -103,7 +105,7 @@ fn work(
 }
 
 /// Adds outcomes up and reports violations, in the order of the seeds, whoever ran them and whenever.
-fn collect(task: &Task, outcomes: &Receiver<(u64, Report)>) -> anyhow::Result<Totals> {
+fn collect(task: &Task, outcomes: Receiver<(u64, Report)>) -> anyhow::Result<Totals> {
     let bar = ProgressBar::new(task.seeds);
     bar.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len} seeds, {msg} ({eta})")?);
     let (mut totals, mut early) = (Totals::default(), BTreeMap::new());
@@ -118,7 +120,7 @@ fn collect(task: &Task, outcomes: &Receiver<(u64, Report)>) -> anyhow::Result<To
             }
             if outcome.violation.is_some() {
                 totals.violations += 1;
-                bar.suspend(|| report(task, &outcome));
+                bar.suspend(|| report(task, &outcome))?;
             }
         }
         let figures = totals.figures.iter().map(|(name, count)| format!("{count} {name}, "));
@@ -129,12 +131,20 @@ fn collect(task: &Task, outcomes: &Receiver<(u64, Report)>) -> anyhow::Result<To
     Ok(totals)
 }
 
-fn report(task: &Task, outcome: &Report) {
-    let Some(violation) = &outcome.violation else { return };
+fn report(task: &Task, outcome: &Report) -> io::Result<()> {
+    let Some(violation) = &outcome.violation else { return Ok(()) };
     for event in &outcome.events {
-        println!("  {event}");
+        say(format_args!("  {event}"))?;
     }
-    println!("seed {}, step {}: {violation}", outcome.seed, outcome.steps);
+    say(format_args!("seed {}, step {}: {violation}", outcome.seed, outcome.steps))?;
     let cards = task.cards.map(|cards| format!(" --cards {cards}")).unwrap_or_default();
-    println!("again: {}", task.command(&format!("--seeds 1 --from {}{cards}", outcome.seed)));
+    say(format_args!("again: {}", task.command(&format!("--seeds 1 --from {}{cards}", outcome.seed))))
+}
+
+/// Writes a line. A reader that has seen enough ends no run: the exit status tells whether there were violations.
+fn say(line: fmt::Arguments<'_>) -> io::Result<()> {
+    match writeln!(io::stdout(), "{line}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }
