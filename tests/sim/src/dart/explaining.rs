@@ -2,7 +2,7 @@
 //! came, in which they make of registers, memory and queues, one at a moment, what the card has made of them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use hamlyn_abi::dart::fifo::{DART_FIFO_ARRIVED, DART_FIFO_QUEUE};
@@ -120,13 +120,13 @@ struct Case<'a> {
 }
 
 /// What waits is looked at again when the driver has said where its pages are: meanwhile its registers may change, and with them what it
-/// needs. Which messages may wait for a page that they do not need now: the first of these with which there is an order is taken.
+/// needs. Who may wait for a page that it does not need now: the first of these with which there is an order is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stale {
     Nobody,
     /// Who was known to wait for it.
     Known,
-    /// Any, for pages that it has needed since it became the next of its connection.
+    /// Anybody.
     Any,
 }
 
@@ -184,11 +184,9 @@ pub(super) fn explain(
     })?;
     let full = case.full_ones(&found);
     let misses = case.misses.take();
-    let needed: Vec<_> = ledger.ends.keys().map(|index| case.needed(&found, *index)).collect();
     tally.all += counts[0];
-    for ((index, end), needed) in ledger.ends.iter_mut().zip(needed) {
+    for (index, end) in &mut ledger.ends {
         end.asked = misses.get(index).cloned().unwrap_or_default();
-        end.needed = needed;
     }
     commit(ledger, spaces, found, &full, tally);
     ledger.counters = counters;
@@ -232,7 +230,7 @@ impl Case<'_> {
             return Ok(None);
         }
         // Messages that have nothing to do with each other come to the same in any order.
-        if !self.vain.borrow_mut().insert(self.state(trial)) {
+        if !self.vain.borrow_mut().insert(trial.state()) {
             return Ok(None);
         }
         // Mostly the same connection goes on.
@@ -245,17 +243,6 @@ impl Case<'_> {
             }
         }
         Ok(None)
-    }
-
-    /// What decides what can come of an order. Orders that come to the same differ in what messages have needed meanwhile.
-    fn state(&self, trial: &Trial) -> u64 {
-        if self.stale.get() != Stale::Any {
-            return trial.state();
-        }
-        let mut state = DefaultHasher::new();
-        trial.state().hash(&mut state);
-        self.ledger.ends.keys().for_each(|index| self.needed(trial, *index).hash(&mut state));
-        state.finish()
     }
 
     fn front<'a>(&'a self, trial: &Trial, index: u32) -> Option<(&'a End, &'a Arrived)> {
@@ -443,7 +430,7 @@ impl Case<'_> {
 
     /// Whether the next message of a connection, if there is one, has to wait.
     fn waits(&self, trial: &Trial, index: u32) -> Result<bool, Violation> {
-        let Some((end, _)) = self.front(trial, index) else { return Ok(true) };
+        let Some((end, arrived)) = self.front(trial, index) else { return Ok(true) };
         // A turn that was too short goes on when the card's alarm goes off, which is at once.
         if end.is_system || self.is_full(trial, index) || self.machine.is_due() {
             return Ok(true);
@@ -455,50 +442,13 @@ impl Case<'_> {
         let misses = &self.misses.borrow()[&index];
         let waited = !trial.done.contains_key(&index);
         match self.stale.get() {
-            Stale::Any if !misses.is_empty() => {
-                let needed = self.needed(trial, index);
-                return Ok(misses.iter().all(|miss| needed.contains(miss)));
-            }
+            Stale::Any if !misses.is_empty() => return Ok(true),
             Stale::Known if waited && misses.iter().any(|miss| end.asked.contains(miss)) => return Ok(true),
             _ => {}
         }
-        Ok(self.needs(trial, index).iter().any(|page| misses.contains(page)))
-    }
-
-    /// The pages that the next message of a connection needs, and whether it writes to them.
-    fn needs(&self, trial: &Trial, index: u32) -> Vec<(u64, bool)> {
-        let Some((end, arrived)) = self.front(trial, index) else { return Vec::new() };
-        match outcome(end, &self.ledger.program, arrived, &trial.registers[end.window.clone()]) {
-            Outcome::Made(Made { access: Some(access), .. }) => {
-                self.pages(end, &access).into_iter().map(|(_, page)| (page, access.writes)).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// The pages that the next message of a connection has needed, in any state of the registers since it became the next.
-    fn needed(&self, trial: &Trial, index: u32) -> BTreeSet<(u64, bool)> {
-        let registers = self.ledger.registers.clone();
-        let mut past = Trial { registers, done: BTreeMap::new(), ..trial.clone() };
-        let before = self.ledger.ends.get(&index).map(|end| end.needed.clone());
-        let mut needed = before.unwrap_or_default();
-        needed.extend(self.needs(&past, index));
-        for step in &trial.steps {
-            let Some((end, arrived)) = self.front(&past, step.end) else { break };
-            let window = end.window.clone();
-            match outcome(end, &self.ledger.program, arrived, &past.registers[window.clone()]) {
-                Outcome::Made(made) if step.trap.is_none() => {
-                    past.registers[window].copy_from_slice(&made.registers);
-                }
-                _ => {}
-            }
-            *past.done.entry(step.end).or_default() += 1;
-            if step.end == index {
-                needed.clear();
-            }
-            needed.extend(self.needs(&past, index));
-        }
-        needed
+        let outcome = outcome(end, &self.ledger.program, arrived, &trial.registers[end.window.clone()]);
+        let Outcome::Made(Made { access: Some(access), .. }) = outcome else { return Ok(false) };
+        Ok(self.pages(end, &access).iter().any(|(_, page)| misses.contains(&(*page, access.writes))))
     }
 
     /// Whether the next message of a connection finds no room, or waits behind another one that finds none in the same queue.

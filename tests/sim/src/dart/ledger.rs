@@ -92,8 +92,6 @@ pub(super) struct End {
     pub(super) was_full: bool,
     /// What the first that waited was known to wait for, and whether it is to be written to.
     pub(super) asked: Vec<(u64, bool)>,
-    /// What the first that waits has needed since it became the first, in the same form.
-    pub(super) needed: BTreeSet<(u64, bool)>,
     /// Its owner sleeps until another number of messages has left than this; and whether the driver was told since.
     pub(super) sleeper: Option<u32>,
     pub(super) woken: bool,
@@ -169,7 +167,6 @@ impl End {
         }
         self.state[BROKEN] = why;
         self.waiting.clear();
-        self.needed.clear();
         self.replies.clear();
         self.dropped(self.sends.len() as u32, DART_DROPPED_BROKEN);
         true

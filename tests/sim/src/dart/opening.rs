@@ -1,6 +1,6 @@
 //! Connections: opened and closed by the drivers of two hosts, who tell each other numbers and keys; and what there is of them at power-on.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::*;
@@ -223,7 +223,6 @@ impl World<Dart> {
             told: 0,
             was_full: false,
             asked: Vec::new(),
-            needed: BTreeSet::new(),
             sleeper: None,
             woken: false,
             break_told: false,
