@@ -16,8 +16,9 @@
 //! * A link that goes, BREAK and a reset leave nothing that reaches memory. In the end nothing waits, and no credit is missing.
 //!
 //! All this is judged by a ledger that the simulation keeps. Only which pages a message waits for the card is asked, as its driver asks it
-//! (READ_MISSES): they must be pages that the message needs, or did when it was looked at last. How many messages had which fate is read off
-//! the card's counters, and each must be explained.
+//! (READ_MISSES): they must be pages that the message needs, or did when it was looked at last. Where no order of the messages explains what
+//! the card did otherwise, any that it names are believed, as registers may have been others in between. How many messages had which fate is
+//! read off the card's counters, and each must be explained.
 //!
 //! The ledger, the interpreter, the reference of the card's tests and the card have one author, and share one reading of `docs/dart.md` and of
 //! the paper's Figure 2. So agreement between them finds slips of the code, but not a wrong reading of the paper.
