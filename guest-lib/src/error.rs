@@ -496,15 +496,14 @@ impl<T: std::fmt::Debug> From<GivenBack<T>> for Error {
     }
 }
 
-/// What helps if a card's device is not there.
-fn remedy(action: &str, source: &io::Error) -> &'static str {
-    match source.kind() {
-        _ if !action.starts_with("open /dev/") => "",
-        io::ErrorKind::NotFound => {
-            ": is the driver loaded (insmod hamlyn.ko)? HAMLYN_CARD names another card, vfio-user:PATH a card's socket"
-        }
-        _ => "",
-    }
+/// What helps if a card's device is not there: a card's environment variable has the name of its device.
+fn remedy(action: &str, source: &io::Error) -> String {
+    let device = action.strip_prefix("open /dev/").filter(|_| source.kind() == io::ErrorKind::NotFound);
+    let Some(device) = device else { return String::new() };
+    let model = device.trim_end_matches(|digit: char| digit.is_ascii_digit()).to_ascii_uppercase();
+    format!(
+        ": is the driver loaded (insmod hamlyn.ko)? {model}_CARD names another card, vfio-user:PATH a card's socket"
+    )
 }
 
 /// Versions as people write them, all else in hexadecimal.

@@ -25,6 +25,11 @@ fn a_missing_device_comes_with_a_remedy() {
     // A main that returns it prints the second.
     assert_eq!((error.to_string().as_str(), format!("{error:?}").as_str()), (text, text));
     assert_eq!(error.kind(), ErrorKind::System);
+    for (device, variable) in [("shrimp1", "SHRIMP_CARD "), ("clan0", "CLAN_CARD "), ("dart12", "DART_CARD ")]
+    {
+        let error = Error::system(format!("open /dev/{device}"))(Errno::NOENT.into());
+        assert!(error.to_string().contains(variable), "{error}");
+    }
     for (action, errno) in [("open /dev/hamlyn0", Errno::NODEV), ("map it", Errno::NOENT)] {
         assert!(!Error::system(action)(errno.into()).to_string().contains("insmod"), "{action}");
     }

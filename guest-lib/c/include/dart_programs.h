@@ -341,7 +341,7 @@ void dart_member_destroy(struct dart_member *member);
 
 /**
  * Comes to the barrier, and waits until all have. `round`, which may be NULL, is the barrier's. Who did not wait to the end has come all
- * the same.
+ * the same: the next call only waits.
  */
 int dart_member_wait(struct dart_member *member,
                      uint64_t *round,
@@ -366,7 +366,7 @@ void dart_client_destroy(struct dart_client *client);
 
 /**
  * Calls, waits for the result, copies as many bytes of it as fit, and returns how many it has. -EINVAL for more arguments than the place
- * has bytes. After -EAGAIN or -ETIMEDOUT the client is of no more use, as the result may still come.
+ * has bytes. After -EAGAIN or -ETIMEDOUT the client is of no more use, as the result may still come: each call is -EINVAL then.
  */
 int dart_client_call(struct dart_client *client,
                      const void *arguments,

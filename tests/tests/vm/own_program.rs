@@ -206,8 +206,7 @@ fn switch_that_dies_is_started_anew() -> Result<()> {
         || Ok(up.process("switch", "switch.sock").is_ok_and(|other| other != switch)),
         "there is another switch",
     )?;
-    let mut server =
-        up.command(&["exec", "vm1", "--", "hamlyn-ping"])?.stdout(Stdio::null()).spawn()?;
+    let mut server = up.command(&["exec", "vm1", "--", "hamlyn-ping"])?.stdout(Stdio::null()).spawn()?;
     eventually(
         || Ok(up.output(&["exec", "vm0", "--", "hamlyn-ping", "1", "-c", "1"]).is_ok()),
         "a message goes by way of it",

@@ -69,7 +69,8 @@ impl State {
         self.page.store_u32_release(CLAN_ENDPOINT_INTEREST as usize, interest);
     }
 
-    /// How many faults there were, and the last of them, if it is of this use of the endpoint.
+    /// How many faults there were, and the last of them, if it is of this use of the endpoint. One whose words change whenever they are
+    /// read is of an unknown reason.
     pub(in super::super) fn fault(&self, used_as: u32) -> (u32, Option<Fault>) {
         let word = |at: u32| self.memory.load_u32_acquire(at as usize);
         let mut count = word(CLAN_STATE_FAULTS);
@@ -86,7 +87,7 @@ impl State {
             }
             count = word(CLAN_STATE_FAULTS);
         }
-        (count, None)
+        (count, (count != 0).then(|| Fault::new(0, 0, 0, 0)))
     }
 
     pub(in super::super) fn faults(&self) -> u32 {
@@ -160,5 +161,47 @@ impl State {
 
     pub(in super::super) fn go(&self) {
         self.page.store_u32_release(CLAN_ENDPOINT_GO as usize, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fault::FaultReason;
+    use super::*;
+
+    fn page() -> Arc<Mapping> {
+        Arc::new(Mapping::anonymous(4096).unwrap())
+    }
+
+    /// With the words of a refusal, which a card has written.
+    fn state(faults: u32, begun: u32, used_as: u32) -> State {
+        let memory = page();
+        let words = [
+            (CLAN_STATE_FAULTS, faults),
+            (CLAN_STATE_FAULTS_BEGUN, begun),
+            (CLAN_STATE_FAULT_USE, used_as),
+            (CLAN_STATE_FAULT_REASON, CLAN_FAULT_REFUSED),
+            (CLAN_STATE_FAULT_HOST, 3),
+        ];
+        words.into_iter().for_each(|(at, value)| memory.store_u32(at as usize, value));
+        State::new(memory, page(), 16)
+    }
+
+    #[test]
+    fn words_of_a_fault_are_believed_between_equal_counts() {
+        let (count, fault) = state(2, 2, 0).fault(0);
+        assert_eq!(
+            (count, fault.map(|fault| (fault.reason, fault.host))),
+            (2, Some((FaultReason::Refused, 3)))
+        );
+        let (count, torn) = state(2, 3, 0).fault(0);
+        assert_eq!((count, torn.map(|fault| fault.reason)), (2, Some(FaultReason::Unknown(0))));
+        assert_eq!(state(0, 0, 0).fault(0), (0, None));
+    }
+
+    #[test]
+    fn fault_of_an_earlier_use_is_none_of_the_next() {
+        assert_eq!(state(2, 2, 0).fault(1), (2, None));
+        assert!(state(2, 2, 1).fault(1).1.is_some());
     }
 }

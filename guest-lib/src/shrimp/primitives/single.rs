@@ -404,8 +404,7 @@ mod tests {
     fn who_is_woken_for_nothing_waits_no_longer() {
         let (pair, idle) = (Pair::hasty(4096), Restless::default());
         let ways = |end| Ways { idle: &idle, ..pair.end(end) };
-        let (mut sender, mut receiver) =
-            (Sender::over(ways(0)).unwrap(), Receiver::over(ways(1)).unwrap());
+        let (mut sender, mut receiver) = (Sender::over(ways(0)).unwrap(), Receiver::over(ways(1)).unwrap());
         assert!(receiver.wait().err().unwrap().is_timed_out());
         pair.memory[0].store_u32(0, 9);
         assert!(sender.wait().err().unwrap().is_timed_out());
