@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use hamlyn_fabric::{Geometry, Link};
+use hamlyn_fabric::Link;
 use proptest::prelude::*;
 
 use crate::crossbar::tests::{SMALL, attach, send, sums, take, wake_all};
@@ -102,21 +102,21 @@ fn a_card_that_takes_nothing_for_long_is_detached() {
     assert_eq!(crossbar.next_look(), None);
 }
 
-/// It takes a packet for each look, which would be enough outside a mesh.
+/// It takes a packet now and then, which would be enough outside a mesh.
 #[test]
 fn a_card_that_takes_little_is_detached() {
-    let geometry = Geometry { capacity: 1 << 16, ..SMALL };
     let mut crossbar =
-        Crossbar::new(PORTS, geometry).with_mesh(Some(SHAPE)).with_stall_timeout(Duration::from_secs(8));
+        Crossbar::new(PORTS, SMALL).with_mesh(Some(SHAPE)).with_stall_timeout(Duration::from_secs(8));
     let mut cards: Vec<Link> =
         (0..PORTS).map(|port| attach(&mut crossbar, Some(HostId(port))).unwrap().1).collect();
-    for (length, is_enough) in [(500, true), (20, false)] {
-        let mut looks = (0..20).map(|count| {
-            // Whatever is in the ring then.
+    for (length, is_enough) in [(500, true), (4, false)] {
+        let mut looks = (0..40).map(|count| {
             while send(&mut cards[0], 2, &vec![7; length]) {
                 wake_all(&mut crossbar, PORTS);
             }
-            assert!(take(&mut cards[2]).is_some(), "{length}");
+            if count % 4 == 0 {
+                assert!(take(&mut cards[2]).is_some(), "{length}");
+            }
             wake_all(&mut crossbar, PORTS);
             crossbar.look(Duration::from_secs(count + 100 * length as u64));
             crossbar.take_lost()
