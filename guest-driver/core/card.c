@@ -46,7 +46,8 @@ static int card_read_identity(struct hamlyn_card *card, struct hamlyn_query *lim
 
 	if (magic != HAMLYN_MAGIC) {
 		dev_err(dev, "the card's magic number is %#x, not %#x%s\n", magic, HAMLYN_MAGIC,
-			magic == U32_MAX ? ": it does not answer" : "");
+			magic == U32_MAX ? ": it does not answer" :
+			": was the machine migrated or restored? Then boot it again");
 		return -ENODEV;
 	}
 	limits->uapi_version = HAMLYN_UAPI_VERSION;
@@ -196,7 +197,7 @@ int hamlyn_card_start(struct hamlyn_card *card)
 	pci_set_master(card->pdev);
 	writeq(card->page_dma, card->registers + HAMLYN_REG_COMMAND_PAGE);
 	card->ops->reset(card);
-	card->live = true;
+	WRITE_ONCE(card->live, true);
 	if (hamlyn_selftest_access(card)) {
 		dev_err(&card->pdev->dev,
 			"self-test: the scratch register does not read as it should\n");

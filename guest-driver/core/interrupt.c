@@ -112,7 +112,7 @@ int hamlyn_interrupts_request(struct hamlyn_card *card)
 
 	ret = pci_alloc_irq_vectors(pdev, HAMLYN_FIRST_VECTOR + 1, wanted, PCI_IRQ_MSIX);
 	if (ret < 0)
-		return dev_err_probe(&pdev->dev, ret, "no MSI-X vectors (2 to %u wanted)\n",
+		return dev_err_probe(&pdev->dev, ret, "no MSI-X vectors (2 to %u wanted): is pci=nomsi on the command line?\n",
 				     wanted);
 	card->vectors = ret;
 	ret = devm_add_action_or_reset(&pdev->dev, interrupt_free_vectors, pdev);

@@ -300,7 +300,7 @@ void hamlyn_withdraw(const struct card_object *object, u64 offset, u64 size)
 void hamlyn_unmap_card(struct card_object *object, u64 size)
 {
 	lockdep_assert_held(&object->card->lock);
-	object->open = false;
+	WRITE_ONCE(object->open, false);
 	hamlyn_withdraw(object, 0, size);
 }
 

@@ -73,7 +73,7 @@ void hamlyn_sleepers_place(struct hamlyn_sleepers *sleepers, void __iomem *armed
 void hamlyn_sleepers_open(struct hamlyn_sleepers *sleepers)
 {
 	guard(spinlock_irq)(&sleepers->vector->lock);
-	sleepers->open = true;
+	WRITE_ONCE(sleepers->open, true);
 }
 
 /* The card cannot have fired it any more; the vector's lock is held. */

@@ -139,7 +139,7 @@ const struct mmu_interval_notifier_ops dart_endpoint_pages = { .invalidate = pag
 void dart_pages_begin(struct dart_endpoint_object *endpoint)
 {
 	guard(mutex)(&pages_parts(endpoint)->translations);
-	endpoint->told = true;
+	WRITE_ONCE(endpoint->told, true);
 }
 
 /* What the card knows of it, it must not know of the next that has its number. */
@@ -147,7 +147,7 @@ void dart_pages_end(struct dart_endpoint_object *endpoint)
 {
 	guard(mutex)(&pages_parts(endpoint)->translations);
 	tell_invalidate(endpoint, 0, U64_MAX >> PAGE_SHIFT);
-	endpoint->told = false;
+	WRITE_ONCE(endpoint->told, false);
 }
 
 static bool pages_drop_next(struct dart_endpoint_object *endpoint)

@@ -256,6 +256,18 @@ static void check_messages(void)
 	CHECK(0, dart_send(here.connection, OPERATION(.main = DART_CALL_WITH, .about = 2, .operand = 12288), 0, 32, 0));
 	settle();
 	CHECK(0, memcmp(there.data + 12288, here.data, 32));
+	/* Entries that answer: with a register, to which the caller's operand is added; and with what is in memory. */
+	CHECK(0, dart_bank_set_program(there.bank, 1, OPERATION(.main = DART_ANSWER, .first = { DART_STEP_ADD, DART_SOURCE_OPERAND, DART_TARGET_I }, .callers_operand = 1), 1));
+	CHECK(0, dart_set_register(there.connection, 3, 100));
+	CHECK(0, dart_ask(here.connection, OPERATION(.main = DART_CALL_WITH, .about = 1, .operand = 5, .indices = { 3 }),
+			  OPERATION(.operand = 4243, .condition = TELL), 0, SCRATCH));
+	CHECK(0, dart_queue_next(here.events, &record, PATIENCE_MS));
+	CHECK(1, record.operand == 4243 && record.words[0] == 100 && record.words[1] == 105);
+	CHECK(0, dart_bank_set_program(there.bank, 0, OPERATION(.main = DART_READ_MULTIPLE, .operand = 4096), 1));
+	CHECK(0, dart_ask(here.connection, OPERATION(.main = DART_CALL),
+			  OPERATION(.main = DART_WRITE_MULTIPLE, .operand = 16384), 1000, SCRATCH));
+	settle();
+	CHECK(0, memcmp(here.data + 16384, there.data + 4096, 1000));
 	CHECK(0, dart_send(here.connection, OPERATION(.main = DART_EXCEPTION, .about = 77, .operand = 5), 0, 8, 0));
 	CHECK(0, dart_queue_next(there.exceptions, &record, PATIENCE_MS));
 	CHECK(1, record.what == DART_RECORD_EXCEPTION && record.opcode >> 3 == 77 && record.operand == 5);

@@ -378,6 +378,9 @@ COUNTED(count_receive_copy,
 		barrier();
 	})
 
+/* As array_length. */
+static volatile size_t half = HALF;
+
 /* A swap only decides where the next message lies. So a store to there is counted with it. */
 #define SWAP_AND_STORE(to) do {                                                 \
 	shrimp_double_swap(&halves);                                            \
@@ -386,7 +389,7 @@ COUNTED(count_receive_copy,
 
 COUNTED(count_send_double1,
 	struct shrimp_double halves;
-	must(shrimp_double_init(&halves, &messages, HALF));
+	must(shrimp_double_init(&halves, &messages, half));
 	for (int time = 0; time < TIMES; time++) {
 		BEGIN(STORE);
 		SWAP_AND_STORE(shrimp_double_to(&halves));
@@ -396,7 +399,7 @@ COUNTED(count_send_double1,
 
 COUNTED(count_receive_double1,
 	struct shrimp_double halves;
-	must(shrimp_double_init(&halves, &messages, HALF));
+	must(shrimp_double_init(&halves, &messages, half));
 	for (int time = 0; time < TIMES; time++) {
 		barrier();
 		BEGIN(STORE);
@@ -407,7 +410,7 @@ COUNTED(count_receive_double1,
 
 COUNTED(count_send_double2,
 	struct shrimp_double halves;
-	must(shrimp_double_init(&halves, &messages, HALF));
+	must(shrimp_double_init(&halves, &messages, half));
 	for (int time = 0; time < TIMES; time++) {
 		BEGIN(ONE);
 		shrimp_double_announce(&halves);
@@ -417,7 +420,7 @@ COUNTED(count_send_double2,
 
 COUNTED(count_receive_double2,
 	struct shrimp_double halves;
-	must(shrimp_double_init(&halves, &messages, HALF));
+	must(shrimp_double_init(&halves, &messages, half));
 	for (int time = 0; time < TIMES; time++) {
 		barrier();
 		BEGIN(ONE);
@@ -430,7 +433,7 @@ COUNTED(count_receive_double2,
 
 COUNTED(count_send_double3,
 	struct shrimp_double halves;
-	must(shrimp_double_init(&halves, &messages, HALF));
+	must(shrimp_double_init(&halves, &messages, half));
 	for (int time = 0; time < TIMES; time++) {
 		BEGIN(ONE);
 		if (shrimp_double_wait_free(&halves))
@@ -442,7 +445,7 @@ COUNTED(count_send_double3,
 
 COUNTED(count_receive_double3,
 	struct shrimp_double halves;
-	must(shrimp_double_init(&halves, &messages, HALF));
+	must(shrimp_double_init(&halves, &messages, half));
 	for (int time = 0; time < TIMES; time++) {
 		barrier();
 		BEGIN(ONE);

@@ -265,6 +265,7 @@ static void check_own(void)
 	struct shrimp_send_buffer *out[2] = { NULL, NULL }, *mapped;
 	struct shrimp_handle handles[2];
 	struct shrimp_handle_info info;
+	struct shrimp_card_info own;
 
 	memset(to, 9, sizeof(to));
 	CHECK(-22, shrimp_export_memory(card, NULL, 4096, SHRIMP_ALL_HOSTS, &other));
@@ -289,6 +290,12 @@ static void check_own(void)
 	CHECK(0, shrimp_store(out[0], 996, 1, 4));
 	arrives((const uint32_t *)(const void *)(to + 996), 1);
 	CHECK(0x09090909, *(const uint32_t *)(const void *)(to + 1000));
+	/* A store to the program's array, which knows of no buffer (section 2). */
+	CHECK(0, shrimp_get_info(card, &own));
+	if (own.snoops) {
+		*(volatile uint32_t *)(void *)(from + 992) = 7;
+		arrives((const uint32_t *)(const void *)(to + 992), 7);
+	}
 	CHECK(0, shrimp_send(out[1], 0, 5000));
 	CHECK(0, shrimp_wait_until_sent(out[1], PATIENCE_MS));
 	arrives((const uint32_t *)(const void *)(to + 5996), 3);

@@ -233,7 +233,8 @@ pub unsafe extern "C" fn hamlyn_slot_protect(
     })
 }
 
-/// For the paranoid modes: takes an entry from all who have a ticket for it, until hamlyn_slot_protect.
+/// For the paranoid modes: takes an entry from all who have a ticket for it, until hamlyn_slot_protect. A packet that the card is checking
+/// at this moment may still be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_shut(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
     with_entry(slot, entry, |entry| {

@@ -22,22 +22,23 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     let mut home = Home::open(card, options, Plan::default())?;
     home.others[0].set_register(PRODUCT, 1)?;
     home.begin()?;
-    let exceptions = u64::from(options.others) * options.count;
+    let mut multiplied = 0;
     let expected = Operation::exception(MULTIPLY, 0).control().opcode;
-    for _ in 0..exceptions {
+    while multiplied < u64::from(options.others) * options.count {
         let record = home.exceptions.wait(home.patience)?;
         if record.what != What::Exception || record.operation.control().opcode != expected {
             return Err(format!("a record of something else: {:?}", record.what).into());
         }
         let product = home.others[0].register(PRODUCT)?.wrapping_mul(record.operand());
         home.others[0].set_register(PRODUCT, product)?;
+        multiplied += 1;
     }
     let counted = home.wait()?;
     let found = home.others[0].register(PRODUCT)?;
-    if found != product(exceptions) {
+    if found != product(multiplied) {
         return Err(format!("the product is {found}").into());
     }
-    home.end(&json!({ "multiplied": exceptions }), counted)
+    home.end(&json!({ "multiplied": multiplied }), counted)
 }
 
 pub(crate) fn join(card: &Card, options: &Options) -> Outcome {

@@ -19,14 +19,15 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     let mut home = Home::open(card, options, Plan::default())?;
     let mut server = Server::new(home.endpoint.clone(), home.others.clone(), home.events()?, SIZE);
     home.begin()?;
-    let calls = u64::from(options.others) * options.count;
-    for _ in 0..calls {
+    let mut answered = 0;
+    while answered < u64::from(options.others) * options.count {
         let call = server.next(home.patience)?;
         let result: Vec<u8> = call.arguments.iter().rev().copied().collect();
         server.answer(&call, &result)?;
+        answered += 1;
     }
     let counted = home.wait()?;
-    home.end(&json!({ "answered": calls }), counted)
+    home.end(&json!({ "answered": answered }), counted)
 }
 
 pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
@@ -44,5 +45,5 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
             return Err(format!("call {number} has another's result").into());
         }
     }
-    guest.end(&json!({ "called": options.count, "p50_ns": times.value_at_quantile(0.5) }))
+    guest.end(&json!({ "called": times.len(), "p50_ns": times.value_at_quantile(0.5) }))
 }

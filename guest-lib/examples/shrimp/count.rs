@@ -146,7 +146,7 @@ fn receive_copy(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
 
 #[inline(never)]
 fn swap_sender(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
-    let mut sender = double::Sender::new(&channel.messages, HALF)?;
+    let mut sender = double::Sender::new(&channel.messages, black_box(HALF))?;
     while again() {
         begin::<STORE>();
         sender.swap();
@@ -159,7 +159,7 @@ fn swap_sender(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
 
 #[inline(never)]
 fn swap_receiver(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
-    let mut receiver = double::Receiver::new(&channel.messages, HALF)?;
+    let mut receiver = double::Receiver::new(&channel.messages, black_box(HALF))?;
     while again() {
         barrier(program)?;
         begin::<STORE>();
@@ -173,7 +173,7 @@ fn swap_receiver(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
 
 #[inline(never)]
 fn announce(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
-    let mut sender = double::Sender::new(&channel.messages, HALF)?;
+    let mut sender = double::Sender::new(&channel.messages, black_box(HALF))?;
     while again() {
         begin::<ONE>();
         sender.announce();
@@ -185,7 +185,7 @@ fn announce(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
 
 #[inline(never)]
 fn take(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
-    let mut receiver = double::Receiver::new(&channel.messages, HALF)?;
+    let mut receiver = double::Receiver::new(&channel.messages, black_box(HALF))?;
     while again() {
         barrier(program)?;
         begin::<ONE>();
@@ -199,7 +199,7 @@ fn take(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
 
 #[inline(never)]
 fn send_double(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
-    let mut sender = double::Sender::new(&channel.messages, HALF)?;
+    let mut sender = double::Sender::new(&channel.messages, black_box(HALF))?;
     while again() {
         begin::<ONE>();
         sender.wait()?;
@@ -212,7 +212,7 @@ fn send_double(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
 
 #[inline(never)]
 fn receive_double(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
-    let mut receiver = double::Receiver::new(&channel.messages, HALF)?;
+    let mut receiver = double::Receiver::new(&channel.messages, black_box(HALF))?;
     while again() {
         barrier(program)?;
         begin::<ONE>();

@@ -187,7 +187,8 @@ impl Card {
     }
 
     /// The `map` of section 2: makes a send buffer of `length` bytes, zeroed, and maps it to those bytes of a receive buffer that
-    /// begin at `offset`. It waits for the other host's operating system. Its pages stay in memory, too.
+    /// begin at `offset`. It waits for the other host's operating system. Its pages stay in memory, too. The handle says which host
+    /// that is: one that a peer passes on may name a third.
     ///
     /// Byte 0 of it arrives at byte `offset` of the receive buffer. Where that lies in a page is the library's affair: it makes the
     /// mapping begin where the page does, so that a page never needs a third part (section 3.2).

@@ -73,7 +73,8 @@ pub enum MappingState {
 ///
 /// **Automatic update** ([`Mode::Single`], [`Mode::Blocked`]). There is nothing to call but the store itself. Where the card sees the
 /// processor's stores they go to memory, and cost no more than others. Where it does not
-/// ([`CardInfo::snoops`](super::CardInfo::snoops)), the library stores to a window page, and the card to memory.
+/// ([`CardInfo::snoops`](super::CardInfo::snoops)), the library stores to a window page, and the card to memory. It asks the card ten
+/// times, a millisecond apart, when the buffer is made, as a card begins to see stores with the first mapping.
 ///
 /// **When a store has arrived.** Not when the store is done: it travels while the processor goes on, and nothing says when it is
 /// there. Nothing need be flushed either. What is certain is the order: what this process has stored before is there before. So the

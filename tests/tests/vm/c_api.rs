@@ -5,6 +5,7 @@ use hamlyn_host::catalogue;
 use hamlyn_lab::{Exit, Lab, Snoop};
 use serde_json::json;
 
+use crate::shrimp::{all_were_seen, sees_stores};
 use crate::{lab_of, shared, text};
 
 #[test]
@@ -117,8 +118,9 @@ fn a_program_that_was_built_for_the_first_driver_of_version_2_runs() -> Result<(
 
 #[test]
 fn what_c_stores_arrives_in_c_and_in_rust_and_what_rust_stores_in_c() -> Result<()> {
-    for snoop in [Snoop::Auto, Snoop::No] {
+    for snoop in [Snoop::Yes, Snoop::No] {
         let lab = lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).snoop(snoop));
+        let keepers = if snoop == Snoop::Yes { vec![sees_stores(&lab, 0)?, sees_stores(&lab, 1)?] } else { vec![] };
         let checked = lab.vm(0).run(["c-shrimp-check"])?.finish()?;
         assert!(checked.len() == 1 && checked[0]["wrong"] == 0, "{checked:?}");
         let rust = &["shrimp", "hello"][..];
@@ -137,6 +139,7 @@ fn what_c_stores_arrives_in_c_and_in_rust_and_what_rust_stores_in_c() -> Result<
             let both = sender != rust && receiver != rust;
             assert_eq!(answer, both.then(|| "hello yourself".into()), "{sent:?}");
         }
+        (0..keepers.len()).try_for_each(|card| all_were_seen(&lab, card))?;
     }
     Ok(())
 }

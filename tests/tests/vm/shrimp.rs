@@ -349,7 +349,8 @@ fn items_come_in_order(lab: &Lab) -> Result<()> {
 
 #[test]
 fn two_hosts_exclude_each_other_by_shared_memory_alone() -> Result<()> {
-    let lab = shared_of("shrimp")?;
+    let lab = lab_with(2, Snoop::Yes)?;
+    let _keepers = [sees_stores(&lab, 0)?, sees_stores(&lab, 1)?];
     for more in [&[][..], &["--blocked"]] {
         let words = |what| [&["shrimp", "lock", what, "--count", "300"], more].concat();
         let mut first = lab.vm(0).run(words("first"))?;
@@ -360,5 +361,5 @@ fn two_hosts_exclude_each_other_by_shared_memory_alone() -> Result<()> {
         let first = first.finish()?;
         ensure!(first == counted, "{first:?}");
     }
-    Ok(())
+    [0, 1].into_iter().try_for_each(|card| all_were_seen(&lab, card))
 }

@@ -85,7 +85,7 @@ fn four_machines_store_to_each_other_and_one_that_dies_harms_only_its_own() -> R
 #[test]
 fn two_processors_that_start_transfers_start_those_that_they_mean() -> Result<()> {
     // By one thread, as a machine is emulated that is snooped, and by two.
-    for snoop in [Snoop::Auto, Snoop::No] {
+    for snoop in [Snoop::Yes, Snoop::No] {
         let two = |_: usize, _: &Path| ["-smp", "2"].map(str::to_owned).to_vec();
         // Packets of a sixteenth of a page: a transfer takes its time.
         let lab = lab_of(builder(2)?.snoop(snoop).qemu_args(two).card_args(["--update-size", "256"]));

@@ -5,7 +5,7 @@ use hamlyn_lab::{Exit, Lab, Snoop};
 use serde_json::json;
 
 use crate::instructions::{Language, TABLE_1, documented, table};
-use crate::shrimp::lab_with;
+use crate::shrimp::{all_were_seen, lab_with, sees_stores};
 use crate::{shared_of, text};
 
 /// The command that sends or receives so many messages.
@@ -50,7 +50,10 @@ fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
 
 #[test]
 fn each_primitive_passes_messages_between_both_languages() -> Result<()> {
-    all_pass(&*shared_of("shrimp")?)
+    let lab = lab_with(2, Snoop::Yes)?;
+    let _keepers = [sees_stores(&lab, 0)?, sees_stores(&lab, 1)?];
+    all_pass(&lab)?;
+    [0, 1].into_iter().try_for_each(|card| all_were_seen(&lab, card))
 }
 
 #[test]
