@@ -20,6 +20,7 @@ mod remap;
 mod serving;
 mod sparse;
 mod trespass;
+mod wakes;
 mod way;
 
 /// Does what tests ask of a DART card and its driver; the card is that of $DART_CARD, else /dev/dart0
@@ -67,6 +68,12 @@ enum What {
         #[arg(default_value = "/dev/dart0")]
         node: PathBuf,
     },
+    /// Sleeps in the driver, by each of its calls for that
+    Wakes {
+        /// The card's node
+        #[arg(default_value = "/dev/dart0")]
+        node: PathBuf,
+    },
     /// Does what lines on standard input say
     Desk,
     /// Does the one host's part of the compound operations, as lines on standard input say
@@ -90,6 +97,7 @@ fn main() -> ExitCode {
             What::Reappear { node } => reappear::run(&node),
             What::Sparse { gibibytes, node } => sparse::run(&node, gibibytes),
             What::Frozen { file, node } => frozen::run(&node, &file),
+            What::Wakes { node } => wakes::run(&node),
             What::Desk => desk::run(Card::open_default()?),
             What::Serve => serving::run(&Card::open_default()?),
             What::Call { host, own } => calling::run(&Card::open_default()?, host, own),

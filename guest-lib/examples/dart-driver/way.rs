@@ -24,6 +24,8 @@ const MOMENT: Duration = Duration::from_micros(20);
 
 /// The connection, and what it sends from.
 pub(crate) struct Way {
+    /// The numbers of both of its ends.
+    pub(crate) ends: [u32; 2],
     page: Mapping,
     pub(crate) state: Mapping,
     memory: Mapping,
@@ -37,7 +39,7 @@ pub(crate) fn open_endpoint(device: &Device, memory: &Mapping) -> Outcome<u32> {
     Ok(endpoint.endpoint)
 }
 
-fn open(device: &Device, endpoint: u32, host: u32) -> Outcome<DartConnection> {
+fn open(device: &Device, endpoint: u32, host: u32, events: u32) -> Outcome<DartConnection> {
     let mut bank = DartBank { registers: 1, ..DartBank::default() };
     device.card_call::<DART_IOC_BANK_OPEN, _>(&mut bank, &[])?;
     let mut connection = DartConnection {
@@ -45,7 +47,7 @@ fn open(device: &Device, endpoint: u32, host: u32) -> Outcome<DartConnection> {
         host,
         bank: bank.bank,
         registers: 1,
-        events: DART_NO_QUEUE,
+        events,
         exceptions: DART_NO_QUEUE,
         flags: DART_CONNECTION_READ | DART_CONNECTION_WRITE,
         ..DartConnection::default()
@@ -57,11 +59,16 @@ fn open(device: &Device, endpoint: u32, host: u32) -> Outcome<DartConnection> {
 impl Way {
     /// To this endpoint.
     pub(crate) fn open(device: &Device, target: u32) -> Outcome<Self> {
+        Self::telling(device, target, DART_NO_QUEUE)
+    }
+
+    /// To this endpoint, with a queue for the events that its messages tell.
+    pub(crate) fn telling(device: &Device, target: u32, events: u32) -> Outcome<Self> {
         let mut query = HamlynQuery::default();
         device.query(&mut query)?;
         let memory = Mapping::anonymous(LENGTH + PAGE)?;
         let own = open_endpoint(device, &memory)?;
-        let ends = [open(device, own, query.host)?, open(device, target, query.host)?];
+        let ends = [open(device, own, query.host, DART_NO_QUEUE)?, open(device, target, query.host, events)?];
         for (here, there) in [(0, 1), (1, 0)] {
             let (connection, peer) = (ends[here].connection, ends[there].connection);
             let mut peer = DartPeer { key: ends[there].key, connection, peer };
@@ -69,7 +76,8 @@ impl Way {
         }
         let page = device.map(ends[0].page_offset, PAGE, Access::ReadWrite)?;
         let state = device.map(ends[0].state_offset, PAGE, Access::Read)?;
-        Ok(Self { page, state, memory })
+        let ends = ends.map(|end| end.connection);
+        Ok(Self { ends, page, state, memory })
     }
 
     pub(crate) fn send(&self, operation: &Operation, offset: usize, length: usize) {

@@ -120,7 +120,8 @@ fn a_program_that_was_built_for_the_first_driver_of_version_2_runs() -> Result<(
 fn what_c_stores_arrives_in_c_and_in_rust_and_what_rust_stores_in_c() -> Result<()> {
     for snoop in [Snoop::Yes, Snoop::No] {
         let lab = lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).snoop(snoop));
-        let keepers = if snoop == Snoop::Yes { vec![sees_stores(&lab, 0)?, sees_stores(&lab, 1)?] } else { vec![] };
+        let keepers =
+            if snoop == Snoop::Yes { vec![sees_stores(&lab, 0)?, sees_stores(&lab, 1)?] } else { vec![] };
         let checked = lab.vm(0).run(["c-shrimp-check"])?.finish()?;
         assert!(checked.len() == 1 && checked[0]["wrong"] == 0, "{checked:?}");
         let rust = &["shrimp", "hello"][..];

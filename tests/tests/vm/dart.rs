@@ -146,6 +146,15 @@ fn the_driver_of_a_dart_card_serves_it_and_refuses_what_a_process_may_not() -> R
     log_is_clean(&lab, 0)
 }
 
+/// By calls that last for a minute: the library looks again within 100 ms.
+#[test]
+fn each_message_wakes_a_process_asleep_in_the_driver() -> Result<()> {
+    let lab = dart_lab(1)?;
+    let said = lab.vm(0).run(["dart-driver", "wakes"])?.finish()?;
+    ensure!(said == [json!({ "rounds": 500 })], "{said:?}");
+    nothing_is_left(&lab, 0)
+}
+
 #[test]
 fn messages_write_read_and_compute_at_the_other_machine() -> Result<()> {
     let lab = shared_of("dart")?;
