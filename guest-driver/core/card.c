@@ -47,7 +47,7 @@ static int card_read_identity(struct hamlyn_card *card, struct hamlyn_query *lim
 	if (magic != HAMLYN_MAGIC) {
 		dev_err(dev, "the card's magic number is %#x, not %#x%s\n", magic, HAMLYN_MAGIC,
 			magic == U32_MAX ? ": it does not answer" :
-			": was the machine migrated or restored? Then boot it again");
+			!magic ? ": was the machine migrated or restored? Then boot it again" : "");
 		return -ENODEV;
 	}
 	limits->uapi_version = HAMLYN_UAPI_VERSION;

@@ -265,7 +265,7 @@ static void check_messages(void)
 	CHECK(1, record.operand == 4243 && record.words[0] == 100 && record.words[1] == 105);
 	CHECK(0, dart_bank_set_program(there.bank, 0, OPERATION(.main = DART_READ_MULTIPLE, .operand = 4096), 1));
 	CHECK(0, dart_ask(here.connection, OPERATION(.main = DART_CALL),
-			  OPERATION(.main = DART_WRITE_MULTIPLE, .operand = 16384), 1000, SCRATCH));
+			  OPERATION(.main = DART_WRITE_MULTIPLE, .operand = 16384), 1000, SCRATCH + 64));
 	settle();
 	CHECK(0, memcmp(here.data + 16384, there.data + 4096, 1000));
 	CHECK(0, dart_send(here.connection, OPERATION(.main = DART_EXCEPTION, .about = 77, .operand = 5), 0, 8, 0));

@@ -293,8 +293,8 @@ static void check_own(void)
 	/* A store to the program's array, which knows of no buffer (section 2). */
 	CHECK(0, shrimp_get_info(card, &own));
 	if (own.snoops) {
-		*(volatile uint32_t *)(void *)(from + 992) = 7;
-		arrives((const uint32_t *)(const void *)(to + 992), 7);
+		*(volatile uint32_t *)(void *)(from + 496) = 7;
+		arrives((const uint32_t *)(const void *)(to + 496), 7);
 	}
 	CHECK(0, shrimp_send(out[1], 0, 5000));
 	CHECK(0, shrimp_wait_until_sent(out[1], PATIENCE_MS));
