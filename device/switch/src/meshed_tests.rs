@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use hamlyn_fabric::Link;
+use hamlyn_fabric::{Geometry, Link};
 use proptest::prelude::*;
 
 use crate::crossbar::tests::{SMALL, attach, send, sums, take, wake_all};
@@ -105,11 +105,18 @@ fn a_card_that_takes_nothing_for_long_is_detached() {
 /// It takes a packet now and then, which would be enough outside a mesh.
 #[test]
 fn a_card_that_takes_little_is_detached() {
+    // A 64th is 1,024 bytes.
+    let geometry = Geometry { capacity: 1 << 16, ..SMALL };
     let mut crossbar =
-        Crossbar::new(PORTS, SMALL).with_mesh(Some(SHAPE)).with_stall_timeout(Duration::from_secs(8));
-    let mut cards: Vec<Link> =
-        (0..PORTS).map(|port| attach(&mut crossbar, Some(HostId(port))).unwrap().1).collect();
-    for (length, is_enough) in [(500, true), (4, false)] {
+        Crossbar::new(PORTS, geometry).with_mesh(Some(SHAPE)).with_stall_timeout(Duration::from_secs(8));
+    let mut attach = |port| {
+        let (card, switch) = Link::pair(geometry).unwrap();
+        crossbar.attach(switch.sender, switch.receiver, Some(HostId(port))).unwrap();
+        card
+    };
+    let mut cards: Vec<Link> = (0..PORTS).map(&mut attach).collect();
+    let mut seconds = 0..;
+    for (length, is_enough) in [(900, true), (4, false)] {
         let mut looks = (0..40).map(|count| {
             while send(&mut cards[0], 2, &vec![7; length]) {
                 wake_all(&mut crossbar, PORTS);
@@ -118,7 +125,7 @@ fn a_card_that_takes_little_is_detached() {
                 assert!(take(&mut cards[2]).is_some(), "{length}");
             }
             wake_all(&mut crossbar, PORTS);
-            crossbar.look(Duration::from_secs(count + 100 * length as u64));
+            crossbar.look(Duration::from_secs(seconds.next().unwrap()));
             crossbar.take_lost()
         });
         let lost = looks.find(|lost| !lost.is_empty());

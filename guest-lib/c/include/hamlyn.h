@@ -1203,9 +1203,11 @@ int hamlyn_slot_protect(const struct hamlyn_slot *slot,
                         uint64_t length);
 
 /**
- * For the paranoid modes: takes an entry from all who have a ticket for it, until hamlyn_slot_protect.
+ * For the paranoid modes: takes an entry from all who have a ticket for it, until hamlyn_slot_protect. A packet that the card is checking
+ * at this moment may still be written.
  */
-int hamlyn_slot_shut(const struct hamlyn_slot *slot, uint32_t entry);
+int hamlyn_slot_shut(const struct hamlyn_slot *slot,
+                     uint32_t entry);
 
 /**
  * In one-shot mode: lets an entry take its next message, with metadata of zeros and a packet count of 0. Nothing happens if it is

@@ -293,7 +293,8 @@ int shrimp_map(const struct shrimp_card *card,
 /**
  * Makes a send buffer of `length` bytes of the program's own memory, and maps it to those bytes of a receive buffer that begin at
  * `offset`. Its bytes stay as they are, and are not sent before they are stored again: by shrimp_store, shrimp_write, or where
- * shrimp_get_memory says. The memory stays where it is until the buffer is destroyed, and nothing else stores to it meanwhile.
+ * shrimp_get_memory says. The memory stays where it is until the buffer is destroyed, and who stores to it by its own address sends that only
+ * where the card sees the machine's stores (`snoops` of shrimp_info).
  *
  * The memory begins at the same byte of a page as what it is mapped to (shrimp_handle_info's `place`, and `offset`). Only these bytes
  * are mapped, so two send buffers, each to its own destination, may share a page where they touch. Memory that begins inside a page

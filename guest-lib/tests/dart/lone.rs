@@ -147,35 +147,6 @@ fn question_waits_for_a_place_of_its_own() {
     assert_eq!(caller.fetch(5, Step::Increment, 0).unwrap(), (0, 1));
 }
 
-/// Entries of the receiver's program: one answers with a register, to which it adds the caller's operand; one reads.
-#[test]
-fn called_entries_answer_and_take_the_callers_operand() {
-    let cards = net::cards(2);
-    let (here, there) = (end(&cards[0], 1), end(&cards[1], 0));
-    let bank = cards[1].bank(16, 2).unwrap();
-    let add = Operation::answer(77).first(Step::Add, Source::Operand, Target::I);
-    let entries = [Entry::with_callers_operand(add), Operation::read_multiple(4096).into()];
-    bank.set_program(0, &entries).unwrap();
-    let builder = cards[1].connection(&there.endpoint, &bank).program(0..2);
-    let callee = builder.open(0).unwrap();
-    connect(&here.connection, &callee);
-    callee.set_register(3, 100).unwrap();
-    let mut caller = Caller::new(here.connection.clone(), here.events, SCRATCH).timeout(LONG);
-    for (before, now) in [(100, 105), (105, 110)] {
-        let call = Operation::call_with(0, 5).answered().indices([3, 0, 0]);
-        assert_eq!(caller.ask(&call).unwrap()[..2], [before, now]);
-    }
-    let bytes: Vec<u8> = (0..900_u32).map(|byte| byte as u8).collect();
-    there.endpoint.write(4096, &bytes).unwrap();
-    let answer = Operation::write_multiple(0);
-    here.connection.ask(&Operation::call(1).answered(), &answer, 900, SCRATCH + 64).unwrap();
-    // What is answered behind it comes behind it.
-    caller.fetch(5, Step::Increment, 0).unwrap();
-    let mut found = vec![0; 900];
-    here.endpoint.read(0, &mut found).unwrap();
-    assert_eq!(found, bytes);
-}
-
 #[test]
 fn a_log_has_each_entry_once_and_none_behind_its_end() {
     let [one, other] = pair();
