@@ -69,7 +69,7 @@ static int export_show(struct hamlyn_card *card, struct shrimp_export_object *ex
 	return ret ?: sent;
 }
 
-/* A mapping is no more; export_show() of its pages completes it. */
+/* Removes a mapping. The caller then shows its pages to the card (export_show()). */
 static void import_free(struct hamlyn_card *card, struct shrimp_export_object *export,
 			struct shrimp_import *import)
 {
@@ -79,7 +79,7 @@ static void import_free(struct hamlyn_card *card, struct shrimp_export_object *e
 	kfree(import);
 }
 
-/* Some mappings store to it no more, and the card knows that. */
+/* Continues after mappings were removed and the card was told: gives pages up, or ends the export. */
 static void export_left(struct hamlyn_card *card, struct shrimp_export_object *export)
 {
 	if (export->object.open) {
@@ -112,8 +112,8 @@ static struct shrimp_import *import_find(struct shrimp_export_object *export, u3
 }
 
 /*
- * Another host decides how many there are: they are charged to who exports, without waiting for
- * memory of a group at its limit, as the card's lock is held.
+ * Charges the exporting process, because another host decides how many imports there are. Does not
+ * wait for memory of a cgroup at its limit, because the card's lock is held.
  */
 static struct shrimp_import *import_alloc(const struct shrimp_export_object *export, u32 longs)
 {
@@ -463,7 +463,7 @@ void shrimp_import_end(struct hamlyn_card *card, u32 host, u32 index, u32 mappin
 		import_drop(card, export, import);
 }
 
-/* A host is lost, and has nothing of an export mapped any more. */
+/* Removes all mappings of an export by a host that is lost. */
 static void export_lost(struct hamlyn_card *card, struct shrimp_export_object *export, u32 host)
 {
 	u32 first = export->memory->count, end = 0;
@@ -476,7 +476,7 @@ static void export_lost(struct hamlyn_card *card, struct shrimp_export_object *e
 		end = max(end, import->first + import->count);
 		import_free(card, export, import);
 	}
-	/* Once for all of its mappings, which are many if it wants to keep us busy. */
+	/* Once for all of them: a hostile host has made up to MAX_IMPORTS. */
 	if (first < end)
 		export_show(card, export, first, end - first);
 	if (first < export->memory->count)

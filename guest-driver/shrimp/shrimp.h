@@ -130,7 +130,7 @@ struct shrimp_export_object {
 	/* Also when its file has gone. */
 	struct hamlyn_card *card;
 	struct hamlyn_pages *memory;
-	/* Who is charged for it, until it is gone; and for its imports. */
+	/* The share that is charged for it until it is gone, and the cgroup charged for its imports. */
 	struct hamlyn_share *share;
 	struct mem_cgroup *memcg;
 	u64 nodes;

@@ -28,7 +28,7 @@ fn run(cli: Cli, level: LevelFilter) -> anyhow::Result<ExitCode> {
     // Nobody waits for a log that is full: see `hamlyn_lab`'s `log.rs`.
     let log = log.log_internal_errors(false);
     log.with_ansi(io::stderr().is_terminal()).with_writer(io::stderr).init();
-    // Logs, images and memory files may all grow over it.
+    // Logs, images and memory files can each exceed the limit.
     hamlyn_host::survive_file_size_limit();
     cli.run()
 }

@@ -122,7 +122,7 @@ pub struct Bell {
     meter: Meter,
     /// Why this side has ended the link, once it has. Then its socket is not touched again.
     ended: OnceLock<Reason>,
-    /// A ring has failed, and the socket is hung up or soon will be. What the other side said before can still be heard.
+    /// A ring has failed, and the socket is shut down or soon will be. Earlier messages of the other side can still be read.
     is_gone: AtomicBool,
 }
 
@@ -160,7 +160,7 @@ impl Bell {
             // Full: earlier rings that have not been heard yet will wake the other side.
             Ok(_) | Err(Errno::AGAIN) => {}
             // The other side has hung up, or memory is out. Better no link than one whose other side may sleep for ever.
-            // Only once: to hang up wakes whatever watches the other side's socket.
+            // Only once, because each shutdown wakes all watchers of the other side's socket.
             Err(_) => {
                 self.is_gone.store(true, Ordering::Relaxed);
                 self.leave(|_| {});

@@ -16,7 +16,7 @@ pub(crate) enum Standing {
     Loaded,
 }
 
-/// What an output had taken when it was last seen to take enough, and how many looks since have found too little.
+/// The bytes that the card had taken when it last took enough, and the number of checks since then that found too little.
 #[derive(Debug, Clone, Copy)]
 struct Watch {
     taken: u64,
@@ -160,8 +160,8 @@ impl Output {
         Ok(Step::Left)
     }
 
-    /// Looks whether the card takes anything while others wait, here or in the mesh: `least` bytes. True: it has not for so many
-    /// looks in a row.
+    /// Checks whether the card takes at least `least` bytes while packets wait for it, here or in the mesh. Returns true if it
+    /// took less for `most` checks in a row.
     pub(crate) fn is_stuck(&mut self, most: u32, is_awaited: bool, least: u64) -> Result<bool, RingError> {
         if self.held.is_empty() && !is_awaited {
             // Looks from before, when nobody waited, do not count.

@@ -12,7 +12,8 @@ use crate::refusal::Lost;
 /// goes on, and so does not blame the cards.
 const LOOKS: u32 = 8;
 
-/// In a mesh a card has to take one of so many parts of its ring in the time-out, as whoever takes little there holds up others.
+/// In a mesh the switch detaches a card that takes less than 1/`PARTS` of its ring within the stall time-out, because a slow card
+/// blocks the links of other cards.
 const PARTS: u64 = 64;
 
 /// How long a card may take nothing, and when it is looked at.
@@ -45,8 +46,8 @@ impl Crossbar {
         is_awaited.then(|| patience.timeout / LOOKS)
     }
 
-    /// Looks, if it is time, whether the cards that others wait for take anything, or enough in a mesh, and detaches those that have
-    /// not for as long as the stall time-out says. `now` is the time since some moment.
+    /// Checks, if it is time, the cards that packets wait for. Detaches each card that took nothing, or too little in a mesh, for
+    /// the stall time-out. `now` is the time since some moment.
     pub fn look(&mut self, now: Duration) {
         let Some(patience) = &mut self.patience else { return };
         if !patience.is_due(now) {

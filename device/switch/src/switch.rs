@@ -62,7 +62,7 @@ pub struct Options {
     pub policy: Policy,
     /// How long a card may take nothing while others wait for it, before it is detached; 0: for ever. It costs the others
     /// nothing but a little of the switch's memory, so it can be long: a card under a debugger should not be missed. In a mesh it
-    /// is 4 s at most, because there it stops others, and so does a card that takes less than a 64th of its ring.
+    /// is 4 s at most, because there it blocks others. A card in a mesh must also take a 64th of its ring in that time.
     pub stall_timeout: Duration,
     /// What each pair of hosts shares by express memory, and in which files. None: nothing.
     pub express: Option<(Form, Part)>,

@@ -201,7 +201,7 @@ fn switch_that_dies_is_started_anew() -> Result<()> {
     let mut up = Up::start(&["--isolate"])?;
     let switch = up.process("switch", "switch.sock")?;
     kill_process(switch, Signal::KILL)?;
-    up.says("the switch has failed, and is started anew")?;
+    up.says("the switch has failed and is restarted")?;
     eventually(
         || Ok(up.process("switch", "switch.sock").is_ok_and(|other| other != switch)),
         "there is another switch",

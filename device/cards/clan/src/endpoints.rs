@@ -128,18 +128,17 @@ impl Endpoints {
         self.table.get_mut(index as usize)?.as_mut()
     }
 
-    /// Begins another use of an endpoint: its packets, and those of endpoints whose faults it is told of, have other tags from now on.
-    /// Returns the numbers of these endpoints, and their tags of before.
+    /// Begins another use of an endpoint. Gives a new tag to it and to each endpoint whose faults are reported to it. Returns the
+    /// numbers of these endpoints with their old tags.
     pub(crate) fn begin_use(&mut self, index: u32, used_as: u32) -> Vec<(u32, u32)> {
         let Some(endpoint) = self.get(index) else { return Vec::new() };
         endpoint.used_as = used_as;
-        let theirs = self.table.all_open().filter(|endpoint| endpoint.faults_to == Some(index));
-        let mut indices: Vec<u32> = theirs.map(|endpoint| endpoint_of_tag(endpoint.tag)).collect();
-        indices.push(index);
-        indices.sort_unstable();
-        indices.dedup();
+        let number = |endpoint: &Endpoint| endpoint_of_tag(endpoint.tag);
+        let is_concerned =
+            |endpoint: &&Endpoint| number(endpoint) == index || endpoint.faults_to == Some(index);
+        let numbers: Vec<u32> = self.table.all_open().filter(is_concerned).map(number).collect();
         let mut before = Vec::new();
-        for index in indices {
+        for index in numbers {
             self.opened = self.opened.wrapping_add(1);
             let tag = self.opened << NUMBER_BITS | index;
             if let Some(endpoint) = self.get(index) {

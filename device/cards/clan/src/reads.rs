@@ -9,8 +9,8 @@ use crate::windows::Remote;
 /// Loads that wait at a time: as many as there can be processors.
 pub(crate) const LOADS: usize = 256;
 
-/// How many times as long as a load may wait for a host that has let one wait to its end none is made there. A host that
-/// answers questions, but no loads, is not given up.
+/// After a load has timed out, further loads from its host fail at once for this many times the read time-out. A host that answers
+/// PROBEs but no loads is not given up.
 const PAUSE: u32 = 20;
 
 /// What an answer's heads may come to: of the packets that its bytes are in.
@@ -53,7 +53,7 @@ pub(crate) struct Reads {
     loads: usize,
     /// Bytes that are asked for, by host.
     bytes: BTreeMap<u16, u64>,
-    /// By host, the last load that was not answered in time, and until when no other is made.
+    /// For each host, the number of the last load that timed out, and until when further loads fail at once.
     late: BTreeMap<u16, (u32, Duration)>,
 }
 
@@ -75,7 +75,7 @@ impl Reads {
         self.loads < LOADS && self.late.get(&host).is_none_or(|(_, until)| *until <= now)
     }
 
-    /// A host answers a read, whatever it says, and be it too late: it takes loads.
+    /// Records that a host has answered a read, even a late one. Its loads are made again.
     pub(crate) fn heard(&mut self, source: u16, number: u32) {
         let waits = self.waiting.get(&number).is_some_and(|waiting| waiting.remote.host == source);
         if waits || self.late.get(&source).is_some_and(|(late, _)| *late == number) {
@@ -141,7 +141,7 @@ impl Reads {
         self.end(number)
     }
 
-    /// Ends those that are overdue; a read may take `timeout`.
+    /// Ends the reads that are overdue. `timeout` is the read time-out.
     pub(crate) fn give_up_overdue(&mut self, now: Duration, timeout: Duration) -> Vec<Waiting> {
         let overdue: Vec<u32> = self.due.range(..=(now, u32::MAX)).map(|(_, number)| *number).collect();
         let overdue: Vec<_> = overdue.into_iter().filter_map(|number| self.end(number)).collect();

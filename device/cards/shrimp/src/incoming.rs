@@ -24,25 +24,26 @@ pub(crate) struct Incoming {
     stops: Stops,
 }
 
-/// How long the network stands for a host that holds what arrives, in sum: then it is let in. Whoever sends stands with it,
-/// and a machine whose store is not taken at all for 20 seconds is lost.
+/// The card ends HOLD after HOLD has stopped the network for this long in total. The senders are stopped for as long, and QEMU
+/// ends a machine whose store is not taken for 20 seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// After so long without a stop the sum begins anew. Until then a host that has used up [`PATIENCE`] can hold nothing.
+/// The total starts at 0 again after this long without a stop. Until then the driver cannot set HOLD once the total has reached
+/// [`PATIENCE`].
 const REST: Duration = Duration::from_secs(300);
 
-/// For how long the host has stopped the network by what it holds.
+/// How long HOLD has stopped the network.
 #[derive(Debug, Default, Clone, Copy)]
 struct Stops {
-    /// Since when nothing more is taken.
+    /// When the current stop began.
     since: Option<Duration>,
-    /// How long the stops before that were.
+    /// The total length of the earlier stops.
     sum: Duration,
-    /// When the last of them ended.
+    /// When the latest of them ended.
     ended: Duration,
 }
 
 impl Stops {
-    /// Notes whether the network is stopped.
+    /// Records whether HOLD stops the network now.
     fn note(&mut self, is_stopped: bool, now: Duration) {
         match self.since {
             None if is_stopped => {
@@ -58,12 +59,12 @@ impl Stops {
         }
     }
 
-    /// When a stop that goes on has to end.
+    /// When the card must end the current stop.
     fn deadline(&self) -> Option<Duration> {
         self.since.map(|since| since + PATIENCE.saturating_sub(self.sum))
     }
 
-    /// Whether the host can hold nothing now.
+    /// Whether the driver cannot set HOLD now.
     fn are_used_up(&self, now: Duration) -> bool {
         self.sum >= PATIENCE && now < self.ended + REST
     }
@@ -81,7 +82,7 @@ impl Incoming {
         }
     }
 
-    /// The same after a reset, which does not make earlier stops forgotten.
+    /// Returns the FIFO after a reset. A reset does not clear the total of stops.
     pub(crate) fn renewed(&self, now: Duration) -> Self {
         let mut stops = self.stops;
         stops.note(false, now);
@@ -98,7 +99,7 @@ impl Incoming {
         self.hold == hold
     }
 
-    /// What is held is let in by the next [`ShrimpCard::drain`], as the network has stood for long enough.
+    /// Clears HOLD. The next [`ShrimpCard::drain`] deposits the packets of the FIFO.
     pub(crate) fn end_hold(&mut self) {
         self.hold = false;
     }

@@ -295,7 +295,7 @@ impl Card for ShrimpCard {
             self.judge(ports, now);
         }
         if self.incoming.deadline().is_some_and(|deadline| deadline <= now) {
-            tracing::debug!("what was held is let in");
+            tracing::debug!("HOLD has stopped the network for too long and ends");
             self.incoming.end_hold();
             self.drain(ports);
         }

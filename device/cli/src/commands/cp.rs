@@ -157,7 +157,7 @@ fn get(machine: &str, from: &OsStr, to: &Path, uid: u32) -> anyhow::Result<()> {
     let to: PathBuf = if to.is_dir() { to.join(name) } else { to.to_owned() };
     let mut remote = start(machine, &[GIVE.as_ref(), "sh".as_ref(), from], false, uid)?;
     let (mut line, mut file) = (Vec::new(), None);
-    let mut is_seen_enough = false;
+    let mut is_closed = false;
     let heard = hear(&mut remote, |mut bytes| {
         if file.is_none() {
             let Some(mode) = mode_line(&mut line, &mut bytes)? else { return Ok(()) };
@@ -165,11 +165,11 @@ fn get(machine: &str, from: &OsStr, to: &Path, uid: u32) -> anyhow::Result<()> {
         }
         let Some(file) = &mut file else { return Ok(()) };
         let written = file.write_all(bytes);
-        is_seen_enough = written.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
+        is_closed = written.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe);
         written.with_context(|| format!("cannot write to {}", to.display()))
     });
-    if is_seen_enough {
-        // As of any output.
+    if is_closed {
+        // The reader of a pipe has closed it: no error, as for standard output of other commands.
         return Err(io::Error::from(ErrorKind::BrokenPipe).into());
     }
     heard.with_context(|| format!("cannot copy {source}"))?;

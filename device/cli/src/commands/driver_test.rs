@@ -32,7 +32,7 @@ pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
     let kit = Kit::find()?;
     let lab = args.machine.lab(1, &layout, &[]).kit(kit.clone()).start()?;
     test(&lab, &kit.module, program).map_err(|error| {
-        // Nobody reads what the test says: that is no failure of it.
+        // The reader of standard output has closed it. The test has not failed.
         if error.is::<io::Error>() { error } else { anyhow!("{error:#}\n{}", lab.vm(0).kernel_log()) }
     })
 }

@@ -11,7 +11,7 @@ use hamlyn_lab::{Builder, cores};
 #[derive(Debug, Clone, Args)]
 pub(super) struct LayoutArgs {
     /// Run each card, and the switch, as a process of its own: they can fail, be limited and be killed one by one (`up`
-    /// starts the switch anew), and a message wakes three of them on its way. Otherwise they are one process, and with a core for each machine pinned to these
+    /// restarts the switch), and a message wakes three of them on its way. Otherwise they are one process, and with a core for each machine pinned to these
     #[arg(long, conflicts_with = "cores")]
     isolate: bool,
     /// Pin each machine to a core of this list, with the thread that hears it; again from the first for more machines

@@ -36,7 +36,7 @@ pub(super) struct SwitchArgs {
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
     /// How long a card may take nothing while others wait for it, in seconds, before it is detached; it may come again. 0: for
-    /// ever. With --mesh 4 at most, as such a card holds up others there, and a card has to take a 64th of its ring (16 KiB)
+    /// ever. With --mesh 4 at most, because such a card blocks others there, and a card must take a 64th of its ring (16 KiB)
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     stall_timeout: u64,
     /// A user who may attach cards, besides the switch's own and root, by name or number; may be given more than once

@@ -84,11 +84,11 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A switch that ends so soon after it was started anew is not started once more.
+/// `up` does not restart a switch that ends within this time of its last restart.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Waits until all machines are off or `stop` is set. Returns the number of machines that failed, or whose card did: the others go
-/// on. A switch that is a process of its own is started anew if it fails; otherwise this fails with it.
+/// on. Restarts a switch that has a process of its own. Fails if any other switch fails.
 fn watch(lab: &Lab, layout: &Layout, stop: &AtomicBool) -> anyhow::Result<usize> {
     let mut started: Option<Instant> = None;
     let mut failed = BTreeSet::new();
@@ -103,7 +103,7 @@ fn watch(lab: &Lab, layout: &Layout, stop: &AtomicBool) -> anyhow::Result<usize>
             if *layout != Layout::Isolated || started.is_some_and(|started| started.elapsed() < SOON) {
                 return Err(error);
             }
-            tell(&plain(&format!("the switch has failed, and is started anew: {error:#}")));
+            tell(&plain(&format!("the switch has failed and is restarted: {error:#}")));
             lab.restart_switch()?;
             started = Some(Instant::now());
         }

@@ -56,7 +56,7 @@ pub struct Member {
     connection: Arc<Connection>,
     released: Queue,
     register: u8,
-    /// It has come, and was not released yet.
+    /// The arrival that was sent and has not been released.
     arrival: Option<Awaited>,
 }
 

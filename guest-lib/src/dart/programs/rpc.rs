@@ -18,7 +18,7 @@ pub struct Client {
     results: Queue,
     place: u64,
     size: u64,
-    /// The result of a call may still come, which nobody waits for any more.
+    /// An earlier call timed out, and its result can still arrive.
     is_owed: bool,
 }
 
@@ -97,7 +97,7 @@ impl Server {
             if let Some(call) = self.call_of(&record)? {
                 return Ok(call);
             }
-            // However many records there are that are no calls.
+            // Records that are not calls do not extend the time-out.
             left = deadline.check("call")?;
         }
     }

@@ -22,6 +22,13 @@ fn token(reading: Reading) -> u64 {
     }
 }
 
+fn loads_are_answered(one: &mut Host, other: &mut Host, aperture: u64) {
+    other.put(aperture, &[7]);
+    let asked = token(one.load(WINDOW, 1));
+    exchange(one, other);
+    assert_eq!(one.loaded(), Some((asked, 7)));
+}
+
 #[test]
 fn a_load_says_what_is_there_behind_the_stores_before_it() {
     let (mut one, mut other, aperture, _) = pair(BOTH);
@@ -117,13 +124,10 @@ fn a_host_that_has_not_answered_costs_one_time_out_until_it_is_heard_of() {
     // It is asked whether it is there, and says so.
     one.wait(0);
     exchange(&mut one, &mut other);
-    other.put(aperture, &[7]);
-    let asked = token(one.load(WINDOW, 1));
-    exchange(&mut one, &mut other);
-    assert_eq!(one.loaded(), Some((asked, 7)));
+    loads_are_answered(&mut one, &mut other, aperture);
 }
 
-/// It answers whatever else it is asked, so it is not given up.
+/// The host answers PROBEs, so it is not given up.
 #[test]
 fn a_host_that_answers_no_load_stops_a_processor_once_in_a_while() {
     let (mut one, mut other, aperture, endpoint) = pair(BOTH);
@@ -146,12 +150,8 @@ fn a_host_that_answers_no_load_stops_a_processor_once_in_a_while() {
     // For 100 ms each 2.1 seconds.
     assert!((20..40).contains(&stopped), "{stopped} of 600");
     assert_eq!(one.faults(endpoint).1, CLAN_FAULT_TIMEOUT);
-    // Other reads are answered again.
     one.wait(2000);
-    other.put(aperture, &[7]);
-    let asked = token(one.load(WINDOW, 1));
-    exchange(&mut one, &mut other);
-    assert_eq!(one.loaded(), Some((asked, 7)));
+    loads_are_answered(&mut one, &mut other, aperture);
 }
 
 #[test]
