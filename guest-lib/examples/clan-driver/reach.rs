@@ -64,10 +64,15 @@ impl<'a> Reach<'a> {
         Ok(())
     }
 
-    /// Sets its first Tripwire; the card's answer.
-    pub(crate) fn set(&mut self, target: u32, (offset, length): (u64, u64)) -> Outcome<u32> {
+    /// Sets its first Tripwire, which sets a bit; the card's answer.
+    pub(crate) fn set(&mut self, target: u32, range: (u64, u64)) -> Outcome<u32> {
+        self.set_to(CLAN_TRIPWIRE_BIT, target, range)
+    }
+
+    /// Sets its first Tripwire, which does this; the card's answer.
+    pub(crate) fn set_to(&mut self, action: u32, target: u32, (offset, length): (u64, u64)) -> Outcome<u32> {
         self.serial += 1;
-        let flags = CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_READS | CLAN_TRIPWIRE_BIT;
+        let flags = CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_READS | action;
         self.page.store_u64(CLAN_TRIPWIRE_OFFSET as usize, offset);
         self.page.store_u64(CLAN_TRIPWIRE_LENGTH as usize, length);
         self.page.store_u64(CLAN_TRIPWIRE_TARGET as usize, target.into());

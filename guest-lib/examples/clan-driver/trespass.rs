@@ -53,7 +53,7 @@ pub(crate) struct Ground {
     pub(crate) memory: Mapping,
     pub(crate) aperture: ClanAperture,
     pub(crate) endpoint: ClanEndpoint,
-    events: ClanEvents,
+    pub(crate) events: ClanEvents,
     pub(crate) window: ClanWindow,
 }
 

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::mpsc;
 
 use hamlyn_abi::clan::endpoint::{CLAN_STATE_BITS, CLAN_STATE_CLEARED};
-use hamlyn_abi::clan::tripwire::CLAN_TRIPWIRE_OK;
-use hamlyn_abi::clan::uapi::{CLAN_IOC_WAIT, ClanWait};
-use hamlyn_sys::{Access, barrier};
+use hamlyn_abi::clan::event::CLAN_EVENTS_TAKEN;
+use hamlyn_abi::clan::tripwire::{CLAN_TRIPWIRE_BIT, CLAN_TRIPWIRE_EVENT, CLAN_TRIPWIRE_OK};
+use hamlyn_abi::clan::uapi::*;
+use hamlyn_sys::{Access, Mapping, barrier};
 use serde_json::json;
 
 use crate::common::{Outcome, print};
@@ -18,28 +19,52 @@ const ROUNDS: u64 = 500;
 /// A sleep that takes as long is not going to end.
 const LOST_NS: i64 = 60_000_000_000;
 
-/// A thread stores to this host's own memory through the card, while another goes to sleep for that.
+/// A thread stores to this host's own memory through the card, while another goes to sleep for that: for a bit of its endpoint, then for an event.
 pub(crate) fn run(path: &Path) -> Outcome {
     let ground = Ground::prepare(path)?;
     let mut reach = Reach::new(&ground)?;
-    let answer = reach.set(ground.aperture.aperture, (0, 8))?;
-    if answer != CLAN_TRIPWIRE_OK {
-        return Err(format!("the card answers {answer} to a Tripwire").into());
-    }
+    let own = ground.aperture.aperture;
+    let actions = [CLAN_TRIPWIRE_BIT, CLAN_TRIPWIRE_EVENT];
+    let mut slept = [0; 2];
+    let mut events = ClanEventsOf { endpoint: ground.endpoint.endpoint, events: ground.events.queue };
+    ground.device.card_call::<CLAN_IOC_EVENTS_OF, _>(&mut events, &[])?;
+    let queue = ground.device.map(ground.events.memory_offset, PAGE, Access::ReadWrite)?;
     let window = ground.device.map(ground.window.offset_of_pages, 2 * PAGE, Access::ReadWrite)?;
-    let (next, rounds) = mpsc::sync_channel(0);
-    let slept = std::thread::scope(|scope| {
-        scope.spawn(move || rounds.iter().for_each(|round| window.store_u64(0, round)));
-        (1..=ROUNDS)
-            .try_fold(0, |slept, round| -> Outcome<u64> {
-                next.send(round)?;
+    for (action, slept) in actions.into_iter().zip(&mut slept) {
+        let answer = reach.set_to(action, own, (0, 8))?;
+        if answer != CLAN_TRIPWIRE_OK {
+            return Err(format!("the card answers {answer} to a Tripwire").into());
+        }
+        let (next, rounds) = mpsc::sync_channel(0);
+        std::thread::scope(|scope| {
+            let window = &window;
+            scope.spawn(move || rounds.iter().for_each(|round| window.store_u64(0, round)));
+            for round in 1..=ROUNDS {
                 // The aperture begins 8 bytes into the memory.
-                let sleeps = sleep_until(&reach, || ground.memory.load_u64(8) == round)?;
-                Ok(slept + sleeps)
-            })
-            .inspect(|_| drop(next))
-    })?;
-    print(&json!({ "rounds": ROUNDS, "slept": slept }))
+                let stored = || ground.memory.load_u64(8) == round;
+                next.send(round)?;
+                *slept += match action {
+                    CLAN_TRIPWIRE_BIT => sleep_until(&reach, stored)?,
+                    _ => take_event(&ground, &queue, round as u32 - 1).map(|()| 1)?,
+                };
+                if !stored() {
+                    return Err(format!("round {round}: awake before the store").into());
+                }
+            }
+            drop(next);
+            Outcome::Ok(())
+        })?;
+    }
+    print(&json!({ "rounds": ROUNDS, "slept": slept[0], "events": slept[1] }))
+}
+
+/// Sleeps until there is an event behind those that were taken, and takes it.
+fn take_event(ground: &Ground, queue: &Mapping, taken: u32) -> Outcome {
+    let mut wait = ClanEventsWait { timeout_ns: LOST_NS, queue: ground.events.queue, taken };
+    ground.device.card_call::<CLAN_IOC_EVENTS_WAIT, _>(&mut wait, &[])?;
+    queue.store_u32_release(CLAN_EVENTS_TAKEN as usize, taken + 1);
+    barrier::before_queue_check();
+    Ok(())
 }
 
 /// Sleeps until something is so; how often that took a sleep.

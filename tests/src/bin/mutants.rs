@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use hamlyn_tests::mutants::{Interrupted, Mutant, Suites, Tree, Verdict, parse};
+use hamlyn_tests::mutants::{Interrupted, Machines, Mutant, Suites, Tree, Verdict, parse};
 
 #[derive(Debug, Parser)]
 struct Args {
@@ -23,6 +23,9 @@ struct Args {
     /// Only the first of so many, and so on: a quick look
     #[arg(long, value_name = "N", default_value = "1")]
     every: NonZeroUsize,
+    /// The breaks of the driver that only tests with machines notice, instead of the others
+    #[arg(long)]
+    driver: bool,
 }
 
 fn main() -> Result<ExitCode> {
@@ -31,6 +34,7 @@ fn main() -> Result<ExitCode> {
     let list = tests.join("mutants.txt");
     let text = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
     let mut mutants = parse(&text).with_context(|| list.display().to_string())?;
+    mutants.retain(|mutant| mutant.test.is_some() == args.driver);
     if let Some(wanted) = &args.only {
         mutants
             .retain(|mutant| [&mutant.name, &mutant.file].iter().any(|text| text.contains(wanted.as_str())));
@@ -48,7 +52,7 @@ fn main() -> Result<ExitCode> {
 }
 
 fn print_list(mutants: &[Mutant]) -> io::Result<()> {
-    for Mutant { name, file, old, new } in mutants {
+    for Mutant { name, file, old, new, .. } in mutants {
         match writeln!(io::stdout(), "{name}\n    {file}\n    - {old}\n    + {new}") {
             // Whoever reads it has seen enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
@@ -67,13 +71,21 @@ fn check(repository: &Path, mutants: &[Mutant]) -> Result<usize> {
         mutant.texts(&tree.root)?;
     }
     let interrupted = Interrupted::watch()?;
-    println!("each package's tests are built and run with nothing broken before its first break");
-    let mut suites = Suites::new(&tree, interrupted)?;
+    println!("tests are built and run with nothing broken before the first break that they are to notice");
+    let mut judge: Box<dyn FnMut(&Mutant) -> Result<Verdict>> =
+        if mutants.iter().any(|mutant| mutant.test.is_some()) {
+            let folder = cache.join("mutants/driver");
+            let machines = Machines::new(&tree, repository, &folder, interrupted, mutants)?;
+            Box::new(move |mutant| machines.judge(mutant))
+        } else {
+            let mut suites = Suites::new(&tree, interrupted)?;
+            Box::new(move |mutant| suites.judge(mutant))
+        };
     let mut caught = 0;
     for (number, mutant) in (1..).zip(mutants) {
         let start = Instant::now();
         say(&format!("{number}/{} {}: ", mutants.len(), mutant.name))?;
-        let verdict = match suites.judge(mutant)? {
+        let verdict = match judge(mutant)? {
             Verdict::Caught(by) => {
                 caught += 1;
                 format!("caught by {by}")

@@ -5,6 +5,7 @@
 //! == a file, from the root of the repository
 //!
 //! a name
+//! ? a test with machines that must notice it; without this line, the tests of the packages that stand on the file
 //! - a piece of one line, which stands exactly once in the file
 //! + what stands there instead; may be empty
 //! ```
@@ -25,6 +26,8 @@ pub struct Mutant {
     pub old: String,
     /// What stands there instead.
     pub new: String,
+    /// The test with machines that must notice; none: tests of packages.
+    pub test: Option<String>,
 }
 
 impl Mutant {
@@ -39,7 +42,7 @@ impl Mutant {
 
     /// An error unless what is to be broken stands in the text exactly once.
     fn break_text(&self, text: &str) -> Result<String> {
-        let Self { name, file, old, new } = self;
+        let Self { name, file, old, new, .. } = self;
         match text.matches(old).count() {
             1 => Ok(text.replacen(old, new, 1)),
             count => bail!("break '{name}': its line stands in {file} {count} times (must be 1): {old}"),
@@ -65,12 +68,16 @@ pub fn parse(text: &str) -> Result<Vec<Mutant>> {
 }
 
 fn take_line(next: &mut Mutant, line: &str) -> Result<()> {
-    let Mutant { name, file, old, new } = next;
+    let Mutant { name, file, old, new, test } = next;
     match line.split_at_checked(1) {
         None | Some(("#", _)) => {}
         Some(("=", rest)) => {
             ensure!(name.is_empty(), "the break '{name}' before it is not whole");
             *file = rest.trim_start_matches('=').trim().to_owned();
+        }
+        Some(("?", rest)) => {
+            ensure!(!name.is_empty() && old.is_empty(), "a test is named behind the break's name");
+            *test = Some(rest.trim().to_owned());
         }
         Some(("-", rest)) => {
             ensure!(!name.is_empty() && old.is_empty(), "a break is a name, one line with -, one with +");
@@ -95,19 +102,25 @@ fn take_line(next: &mut Mutant, line: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    const LIST: &str =
-        "# ours\n== a.rs\n\ncount twice\n- n += 1;\n+ n += 2;\n\n# more\nforget it\n- keep(it);\n+\n";
+    const LIST: &str = "# ours\n== a.rs\n\ncount twice\n- n += 1;\n+ n += 2;\n\n# more\nforget it\n? a::test\n- keep(it);\n+\n";
 
     #[test]
     fn breaks_are_read_in_order() {
         let all = parse(LIST).unwrap();
-        let mutant = |name: &str, old: &str, new: &str| Mutant {
+        let mutant = |name: &str, old: &str, new: &str, test: Option<&str>| Mutant {
+            test: test.map(str::to_owned),
             name: name.into(),
             file: "a.rs".into(),
             old: old.into(),
             new: new.into(),
         };
-        assert_eq!(all, [mutant("count twice", "n += 1;", "n += 2;"), mutant("forget it", "keep(it);", "")]);
+        assert_eq!(
+            all,
+            [
+                mutant("count twice", "n += 1;", "n += 2;", None),
+                mutant("forget it", "keep(it);", "", Some("a::test"))
+            ]
+        );
     }
 
     #[test]
@@ -115,6 +128,7 @@ mod tests {
         for (list, expected) in [
             ("forget it\n", "line 1: forget it"),
             ("== a.rs\n- old\n", "line 2: - old"),
+            ("== a.rs\n? test\n", "line 2: ? test"),
             ("== a.rs\none\n+ new\n", "line 3: + new"),
             ("== a.rs\none\n-\n", "line 3: -"),
             ("== a.rs\none\n- old\n- old\n", "line 4: - old"),

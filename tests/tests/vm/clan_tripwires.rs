@@ -33,6 +33,7 @@ fn every_store_wakes_a_process_asleep_in_the_driver() -> Result<()> {
     let lab = shared_of("clan")?;
     let said = lab.vm(0).run(["clan-driver", "wakes"])?.finish()?;
     ensure!(said.len() == 1 && said[0]["rounds"] == 500 && said[0]["slept"].as_u64() > Some(0), "{said:?}");
+    ensure!(said[0]["events"] == 500, "{said:?}");
     nothing_is_left(&lab, 0)?;
     log_is_clean(&lab, 0)
 }

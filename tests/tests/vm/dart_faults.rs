@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use hamlyn::dart::Operation;
 use hamlyn_host::catalogue;
-use hamlyn_lab::{Lab, Memory};
+use hamlyn_lab::{Exit, Lab, Memory};
 use serde_json::json;
 
 use crate::dart::{end, log_is_clean, nothing_is_left, pair};
@@ -132,6 +132,41 @@ fn sparse_reads_take_bounded_memory() -> Result<()> {
     let log = lab.vm(0).kernel_log();
     ensure!(!log.contains("Killed process"), "{log}");
     Ok(())
+}
+
+/// The page tables are charged to the reader's memory group: a reader whose group has no more memory is ended, and nobody else.
+#[test]
+fn sparse_reads_are_charged_to_who_reads() -> Result<()> {
+    const MIB: u64 = 1 << 20;
+    let model = catalogue::find("dart")?;
+    let lab = lab_of(Lab::builder().models(&[model]).vms(1).memory(Memory::mib(384)));
+    shell(
+        &lab,
+        0,
+        "echo 1 >/proc/sys/vm/overcommit_memory; mount -t cgroup2 none /sys/fs/cgroup && \
+        echo +memory >/sys/fs/cgroup/cgroup.subtree_control",
+    )?;
+    let reader_in = |group: &str, most: &str| {
+        format!(
+            "cd /sys/fs/cgroup && mkdir {group} && echo {most} >{group}/memory.max && echo $$ >{group}/cgroup.procs && \
+             exec dart-driver sparse 48"
+        )
+    };
+    let script = reader_in("large", "60M");
+    let mut reader = lab.vm(0).run_as(0, ["sh", "-c", &script])?;
+    reader.answer()?;
+    let stat = lab.vm(0).read("/sys/fs/cgroup/large/memory.stat")?;
+    let tables = stat.lines().find_map(|line| line.strip_prefix("pagetables ")).unwrap_or_default();
+    ensure!(tables.parse::<u64>()? > 16 * MIB, "{stat}");
+    let mut greedy = lab.vm(0).run_as(0, ["sh", "-c", &reader_in("small", "12M")])?;
+    ensure!(greedy.wait()? == Exit::Signal(9), "a reader whose group has no more memory goes on");
+    drop(greedy);
+    // The other reader has not been touched.
+    reader.say("")?;
+    shell(&lab, 0, "test -d /proc/$(cat /sys/fs/cgroup/large/cgroup.procs)")?;
+    drop(reader);
+    nothing_is_left(&lab, 0)?;
+    log_is_clean(&lab, 0)
 }
 
 /// A file of two pages in a file system of its own, which can be frozen.

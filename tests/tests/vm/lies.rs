@@ -1,11 +1,11 @@
-//! Cards that lie to their driver (`device/cli/examples/lying-card.rs`). Programs may fail, and the driver may stop the card, but
+//! Cards that lie to their driver (`device/cli/examples/lying-card`). Programs may fail, and the driver may stop the card, but
 //! the kernel reports no error, the module can be unloaded, and the other machine and its card go on.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_host::catalogue;
 use hamlyn_lab::{Kit, Lab};
 
-use crate::{if_long, lab_of};
+use crate::{Turn, if_long, lab_of};
 
 /// Runs programs at the machine's card, one of them with the other machine. `timeout` ends a program that waits for an answer that
 /// does not come.
@@ -36,6 +36,13 @@ fn lies_told(lab: &Lab) -> Result<u64> {
     lab.card_counters(0)?["card"]["lies_told"].as_u64().context("a card that counts no lies")
 }
 
+/// Two machines with cards of a model, of which the first lies: `flags` say how.
+fn lying_lab(model: &str, flags: &[&str]) -> Result<Turn> {
+    let program = Kit::find()?.program("examples/lying-card")?;
+    let builder = Lab::builder().models(&[catalogue::find(model)?]).vms(2);
+    Ok(lab_of(builder.card_program(0, program, flags.iter().copied())))
+}
+
 /// Runs `checks` at a lying card of a model (see its `--one-in`), and then the test `honest` at the other machine's card.
 pub(crate) fn driver_survives_lies(
     model: &'static str,
@@ -43,14 +50,7 @@ pub(crate) fn driver_survives_lies(
     checks: &[&str],
     honest: &[&str],
 ) -> Result<()> {
-    let program = Kit::find()?.program("examples/lying-card")?;
-    let one_in = one_in.to_string();
-    let builder = Lab::builder().models(&[catalogue::find(model)?]).vms(2).card_program(
-        0,
-        program,
-        ["--one-in", &one_in],
-    );
-    let lab = lab_of(builder);
+    let lab = lying_lab(model, &["--one-in", &one_in.to_string()])?;
     for round in 0..if_long(20, 1) {
         let mut peer = lab.vm(1).run(["hamlyn-ping"])?;
         let user = [1001, 0][round as usize % 2];
@@ -93,4 +93,22 @@ fn driver_survives_a_clan_card_that_lies() -> Result<()> {
 fn driver_survives_a_dart_card_that_lies() -> Result<()> {
     let checks = ["dart self-test", "dart-driver trespass", "dart-driver sparse 1"];
     driver_survives_lies("dart", 3, &checks, &["dart", "self-test"])
+}
+
+/// The driver brings in no page outside the endpoint, and as many as a message may need, whatever the card asks for.
+#[test]
+fn pages_that_a_dart_card_lies_about_are_not_told() -> Result<()> {
+    let lab = lying_lab("dart", &["--one-in", "2", "--only-misses", "1"])?;
+    for round in 0..if_long(20, 2) {
+        for check in ["dart self-test", "dart-driver sparse 1", "dart-driver remap"] {
+            ensure!(script(&lab, 0, 1001, USE, &[check])? == ["used"], "{check}");
+        }
+        log_is_clean(&lab, 0).with_context(|| format!("round {round}"))?;
+    }
+    let told = lies_told(&lab)?;
+    let outside = lab.card_counters(0)?["card"]["pages_told_outside"].as_u64();
+    ensure!(told > 20 && outside == Some(0), "{told} lies, {outside:?} pages outside an endpoint are told");
+    // Nothing of it is left, and the driver did not stop the card, which did as it was asked.
+    ensure!(script(&lab, 0, 0, RELOAD, &[])? == ["1"]);
+    log_is_clean(&lab, 0)
 }

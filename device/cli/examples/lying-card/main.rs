@@ -2,13 +2,16 @@
 //! word that it writes to host memory, or the vector of an interrupt. It changes nothing that it sends to the switch.
 //!
 //! ```text
-//! lying-card card --socket PATH --model NAME --switch PATH --one-in N [--seed N] [--SETTING VALUE]
+//! lying-card card --socket PATH --model NAME --switch PATH --one-in N [--only-misses 1] [--seed N] [--SETTING VALUE]
 //! ```
 //!
 //! One of `--one-in` words in memory is changed. Each reset multiplies this number by 1, 4, 16 or 64, chosen at random:
 //! the driver soon stops a card that lies often, and programs get far with one that lies seldom. Register reads are
-//! changed a tenth as often. The first argument and the other flags are those of `hamlyn card`, so that a lab can
+//! changed a tenth as often. `--only-misses 1`: nothing is changed but the pages that a message waits for (DART), one in N
+//! answers, and the card counts what the driver does of it. The first argument and the other flags are those of `hamlyn card`, so that a lab can
 //! start this program instead.
+
+mod misses;
 
 use std::cell::{Cell, RefCell};
 use std::env;
@@ -25,6 +28,8 @@ use hamlyn_host::single::{self, Options};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+use crate::misses::Misses;
+
 /// The default seed.
 const SEED: u64 = 20_261_127;
 
@@ -36,6 +41,8 @@ struct Lies {
     /// The same since the last reset.
     one_in: Cell<u64>,
     told: Cell<u64>,
+    /// With `--only-misses`.
+    misses: Option<Misses>,
 }
 
 impl Lies {
@@ -50,7 +57,7 @@ impl Lies {
 
     /// Draws whether to change the next word, with probability 1 in `one_in`.
     fn is_due(&self, one_in: u64) -> bool {
-        let due = self.random() % one_in == 0;
+        let due = self.misses.is_none() && self.random() % one_in == 0;
         self.told.set(self.told.get() + u64::from(due));
         due
     }
@@ -82,7 +89,13 @@ struct LyingDma<'a> {
 
 impl Dma for LyingDma<'_> {
     fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        self.dma.read(address, into)
+        self.dma.read(address, into)?;
+        if let Some(misses) = &self.lies.misses {
+            let mut bytes = vec![0; into.len()];
+            into.copy_to(&mut bytes[..]);
+            misses.read(address, &bytes);
+        }
+        Ok(())
     }
 
     fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
@@ -90,6 +103,16 @@ impl Dma for LyingDma<'_> {
     }
 
     fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
+        let lies = self.lies;
+        if let Some(misses) = lies.misses.as_ref().filter(|misses| misses.are_at(address))
+            && lies.random() % lies.least == 0
+        {
+            let mut bytes = vec![0; from.len()];
+            from.copy_to(&mut bytes[..]);
+            misses.change(&mut bytes, lies.random(), |value, bytes| lies.instead_of(value, bytes));
+            lies.told.set(lies.told.get() + 1);
+            return self.dma.write(address, VolatileSlice::from(&mut bytes[..]));
+        }
         if from.is_empty() || !self.lies.is_due(self.lies.one_in.get()) {
             return self.dma.write(address, from);
         }
@@ -174,6 +197,9 @@ impl Card for Liar {
     }
 
     fn register_write(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8, value: u64) {
+        if let (Some(misses), 0) = (&self.lies.misses, bar) {
+            misses.stored(offset, value);
+        }
         self.with(ports, |card, ports| card.register_write(ports, bar, offset, width, value));
     }
 
@@ -233,6 +259,9 @@ impl Card for Liar {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters = self.card.counters();
         counters.push(("lies_told", self.lies.told.get()));
+        if let Some(misses) = &self.lies.misses {
+            counters.push(("pages_told_outside", misses.told_outside.get()));
+        }
         counters
     }
 }
@@ -266,8 +295,9 @@ fn make(choice: &Choice) -> Result<Box<dyn Card + Send>, MakeError> {
     }
     let seed = number("seed").unwrap_or(SEED);
     let least = number("one-in")?.max(1);
+    let misses = number("only-misses").is_ok_and(|flag| flag != 0).then(Misses::default);
     let random = RefCell::new(Xoshiro256PlusPlus::seed_from_u64(seed));
-    let lies = Lies { random, least, one_in: Cell::new(least), told: Cell::new(0) };
+    let lies = Lies { random, least, one_in: Cell::new(least), told: Cell::new(0), misses };
     Ok(Box::new(Liar { card: chosen.make()?, lies }))
 }
 
