@@ -35,6 +35,20 @@ pub fn has_doorbells(model: &'static Model) -> bool {
     Choice::of(model).make().is_ok_and(|card| !card.identity().posted.is_empty())
 }
 
+/// Bytes of address space that a port reserves for a card of the model that is plugged in later: for prefetchable 64-bit BARs, and for the
+/// others, all functions together. The space may begin anywhere, and the largest BAR at a multiple of its size, so it has room for one more.
+pub fn reserve(model: &'static Model) -> Result<[u64; 2], model::MakeError> {
+    let identity = Choice::of(model).make()?.identity();
+    let posted =
+        identity.posted.iter().flat_map(|posted| identity.bars.iter().filter(|bar| bar.index == posted.bar));
+    let all: Vec<_> = identity.bars.iter().chain(posted).collect();
+    Ok([true, false].map(|wide| {
+        let sizes = all.iter().filter(|bar| bar.wide == wide).map(|bar| bar.size);
+        let largest = sizes.clone().max().unwrap_or(0);
+        sizes.sum::<u64>() + largest
+    }))
+}
+
 /// How packets are cut and joined on their way, of those models that have such.
 pub fn bursts() -> Vec<Bursts> {
     let of = |model: &&'static Model| {

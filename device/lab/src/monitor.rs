@@ -32,6 +32,11 @@ pub(super) fn wake_up(socket: &Path) -> anyhow::Result<()> {
     execute(socket, &[("system_wakeup", json!({}))])
 }
 
+/// Plugs in a device.
+pub(super) fn plug_in(socket: &Path, device: &Value) -> anyhow::Result<()> {
+    execute(socket, &[("device_add", device.clone())])
+}
+
 /// Reports an error of a PCI Express port, by its name and QEMU's names of errors.
 pub(super) fn report_error(socket: &Path, port: &str, error: &str) -> anyhow::Result<()> {
     let command = json!({ "command-line": format!("pcie_aer_inject_error {port} {error}") });

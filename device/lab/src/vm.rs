@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use hamlyn_agent::protocol::{Program, Verb, What};
+use serde_json::Value;
 
 use super::agent::Agent;
 use super::build_id;
@@ -224,6 +225,11 @@ impl Vm {
     /// Has a port of its PCI Express bus report an error: `port` is its id on QEMU's command line, `error` QEMU's name.
     pub fn report_bus_error(&self, port: &str, error: &str) -> anyhow::Result<()> {
         monitor::report_error(&self.machine.monitor, port, error).with_context(|| self.name().to_owned())
+    }
+
+    /// Plugs in a device, with the arguments of QEMU's `device_add`.
+    pub fn plug_in(&self, device: &Value) -> anyhow::Result<()> {
+        monitor::plug_in(&self.machine.monitor, device).with_context(|| self.name().to_owned())
     }
 
     /// Kills it as a power cut would. [`Vm::start`] boots it again, with the same card process.

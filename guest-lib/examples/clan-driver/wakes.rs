@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc;
 
 use hamlyn_abi::clan::endpoint::{CLAN_STATE_BITS, CLAN_STATE_CLEARED};
-use hamlyn_abi::clan::event::CLAN_EVENTS_TAKEN;
+use hamlyn_abi::clan::event::{CLAN_EVENT_SIZE, CLAN_EVENTS_HEAD, CLAN_EVENTS_TAKEN};
 use hamlyn_abi::clan::tripwire::{CLAN_TRIPWIRE_BIT, CLAN_TRIPWIRE_EVENT, CLAN_TRIPWIRE_OK};
 use hamlyn_abi::clan::uapi::*;
 use hamlyn_sys::{Access, Mapping, barrier};
@@ -28,7 +28,8 @@ pub(crate) fn run(path: &Path) -> Outcome {
     let mut slept = [0; 2];
     let mut events = ClanEventsOf { endpoint: ground.endpoint.endpoint, events: ground.events.queue };
     ground.device.card_call::<CLAN_IOC_EVENTS_OF, _>(&mut events, &[])?;
-    let queue = ground.device.map(ground.events.memory_offset, PAGE, Access::ReadWrite)?;
+    let length = (CLAN_EVENTS_HEAD + ground.events.records * CLAN_EVENT_SIZE) as usize;
+    let queue = ground.device.map(ground.events.memory_offset, length, Access::ReadWrite)?;
     let window = ground.device.map(ground.window.offset_of_pages, 2 * PAGE, Access::ReadWrite)?;
     for (action, slept) in actions.into_iter().zip(&mut slept) {
         let answer = reach.set_to(action, own, (0, 8))?;

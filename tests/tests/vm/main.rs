@@ -52,6 +52,7 @@ mod middleware;
 mod neighbours;
 mod notifications;
 mod own_program;
+mod plug;
 mod power;
 #[path = "../common/program.rs"]
 mod program;

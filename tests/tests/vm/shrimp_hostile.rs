@@ -506,6 +506,11 @@ fn host_that_takes_nothing_costs_only_those_who_store_to_it() -> Result<()> {
     // From now on nothing is taken at the attacker's port, and it is stored to as fast as can be.
     sender.expect(&format!("flood {mapping}"), &json!({ "flooding": true }))?;
     crate::eventually(|| Ok(counter(&lab, 0, "packets_cut_off")? > 0), "the attacker is cut off")?;
+    let reason = "takes too little of what is sent to it";
+    crate::eventually(
+        || Ok(lab.vm(0).kernel_log().contains(reason)),
+        "the driver is told by the card's interrupt",
+    )?;
     for value in 1..20 {
         bystander.expect(&format!("store {honest} 0 {value}"), &json!({ "stored": true }))?;
         arrives(&mut receiver, &buffer, 0, value)?;

@@ -97,14 +97,17 @@ fn more_than_4_mib(lab: &Lab) -> Result<()> {
     sender.expect(&format!("send {mapping} 0 {LENGTH}"), &json!({ "sent": true }))?;
     let check = format!("check {buffer} 0 {LENGTH} 7");
     eventually(|| Ok(receiver.ask(&check)?["arrived"] == true), "all of it arrives")?;
-    // In the second export, a process sleeps until a word arrives.
+    // In the second export, a process sleeps until a word arrives. It sleeps for longer than the test waits: a wake-up that is lost is seen.
     sender.expect(&format!("mode {mapping} single"), &json!({ "mode": "single" }))?;
     let place = 4_900_000;
-    let now = receiver.ask(&format!("load {buffer} {place}"))?["value"].clone();
-    receiver.begin(&format!("wait {buffer} {place} {now}"))?;
-    sender.expect(&format!("store {mapping} {place} 77"), &json!({ "stored": true }))?;
-    let slept = receiver.answer()?;
-    ensure!(slept == json!({ "value": 77 }), "{slept}");
+    let mut now = receiver.ask(&format!("load {buffer} {place}"))?["value"].clone();
+    for value in 77..127 {
+        receiver.begin(&format!("wait {buffer} {place} {now} 3600"))?;
+        sender.expect(&format!("store {mapping} {place} {value}"), &json!({ "stored": true }))?;
+        let slept = receiver.answer()?;
+        ensure!(slept == json!({ "value": value }), "{slept}");
+        now = value.into();
+    }
     // Each part is told of its end.
     receiver.expect(&format!("unexport {buffer}"), &json!({ "unexported": true }))?;
     let (state, taken) = (format!("state {mapping}"), json!({ "state": "taken back" }));

@@ -194,7 +194,7 @@ fn come_back(lab: &Lab, mode: &str) -> Result<()> {
     // Who waits for a word that is not in memory sees it come. By the window a load brings the first page back.
     let before = first_word(&mut pair.sender, &pair.mapping)?;
     pair.page_out(lab)?;
-    pair.receiver.begin(&format!("wait {} 0 {before}", pair.buffer))?;
+    pair.receiver.begin(&format!("wait {} 0 {before} 3600", pair.buffer))?;
     pair.store(0, 77)?;
     if mode == "deliberate" {
         pair.sender.expect(&format!("send {} 0 4", pair.mapping), &json!({ "sent": true }))?;

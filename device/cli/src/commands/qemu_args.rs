@@ -26,8 +26,8 @@ use hamlyn_lab::{
 /// behind it. An emulated machine with express memory needs -smp 1,maxcpus=2 or more: where there can be but one processor, QEMU
 /// makes a load and a store of fetch-and-op, which is then no such thing for other machines.
 ///
-/// To plug the card into a running machine, start the machine with a port that reserves address space for its largest BAR:
-/// -device pcie-root-port,id=hot,pref64-reserve=32M,mem-reserve=1M. Without it the kernel finds no space for the BAR.
+/// To plug the card into a running machine, start the machine with a port that reserves address space for its BARs: --port prints the
+/// arguments for it. Without that port the kernel finds no space for the largest BAR.
 ///
 /// A card that wants to see the machine's stores to memory is told of them by a plugin, if QEMU emulates: then these arguments
 /// say so, and replace your own -accel.
@@ -37,13 +37,18 @@ Examples:
   dir=$(mktemp -d)               of yours alone
   hamlyn switch --socket $dir/s.sock &
   hamlyn card --socket $dir/c0.sock --switch $dir/s.sock &
-  eval qemu-system-x86_64 \"$(hamlyn qemu-args --socket $dir/c0.sock --memory 2G)\" disk.qcow2")]
+  eval qemu-system-x86_64 \"$(hamlyn qemu-args --socket $dir/c0.sock --memory 2G)\" disk.qcow2
+  hamlyn qemu-args --port hot --model shrimp        a port for a card that is plugged in later")]
 pub(super) struct QemuArgs {
     #[command(flatten)]
     model: ModelFlag,
     /// The card's socket
-    #[arg(long, value_name = "PATH", value_parser = rundir::card_path)]
-    socket: PathBuf,
+    #[arg(long, value_name = "PATH", value_parser = rundir::card_path, required_unless_present = "port")]
+    socket: Option<PathBuf>,
+    /// Print the arguments of a port of this name instead, into which a card of the model can be plugged while the machine runs. The
+    /// machine's memory must be shared, as with --socket
+    #[arg(long, value_name = "NAME", conflicts_with = "socket", value_parser = port_name)]
+    port: Option<String>,
     /// The machine's memory
     #[arg(long, value_name = "SIZE", default_value_t = Memory::mib(512))]
     memory: Memory,
@@ -77,9 +82,34 @@ fn wait_for(card: &Path) {
     }
 }
 
+/// A name that QEMU takes for a device.
+fn port_name(text: &str) -> Result<String, String> {
+    let good = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
+    if !text.starts_with(|first: char| first.is_ascii_alphabetic()) || !text.chars().all(good) {
+        return Err("a letter, then letters, digits and - . _".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// The arguments of a port that reserves what a card of the model needs.
+fn port(args: &QemuArgs, name: &str) -> anyhow::Result<String> {
+    let [wide, narrow] = catalogue::reserve(args.model.model)
+        .map_err(|reason| anyhow!("{reason}"))?
+        .map(|bytes| bytes.div_ceil(1 << 20));
+    // Ports of one bus need different chassis numbers.
+    let slot = args.slot;
+    Ok(format!(
+        "-device pcie-root-port,id={name},chassis={slot},addr={slot:#x},pref64-reserve={wide}M,mem-reserve={narrow}M"
+    ))
+}
+
 pub(super) fn run(args: QemuArgs) -> anyhow::Result<()> {
+    if let Some(name) = &args.port {
+        return Ok(writeln!(stdout(), "{}", port(&args, name)?)?);
+    }
+    let socket = args.socket.as_ref().context("no socket")?;
     // QEMU may be started in another directory.
-    let socket = std::path::absolute(&args.socket)?;
+    let socket = std::path::absolute(socket)?;
     let text = socket.to_str().with_context(|| format!("{} is not UTF-8", socket.display()))?;
     let socket = rundir::card_path(text).map_err(|reason| anyhow!("{text}: {reason}"))?;
     let doorbells = catalogue::has_doorbells(args.model.model);
