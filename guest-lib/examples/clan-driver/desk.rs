@@ -262,8 +262,13 @@ impl Desk {
                     json!({ "from": message.from.to_string(), "kind": format!("{:?}", message.kind), "text": text }),
                 )
             }
-            ["connect", endpoint, to] => {
-                let made = get(&self.endpoints, endpoint)?.connect(to.parse()?, b"please", PATIENCE)?;
+            // What it tells is a descriptor, or the word itself.
+            ["connect", endpoint, to, ref told @ ..] => {
+                let told = told.first().copied().unwrap_or("please");
+                let told = told
+                    .parse()
+                    .map_or(told.as_bytes().to_vec(), |told: Descriptor| told.to_bytes().to_vec());
+                let made = get(&self.endpoints, endpoint)?.connect(to.parse()?, &told, PATIENCE)?;
                 Ok(self.keep(made))
             }
             ["accept", listener, own] => {

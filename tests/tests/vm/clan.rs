@@ -85,6 +85,7 @@ fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
     two.expect(&format!("fetch {window} 56"), &json!({ "value": 5 }))?;
     two.fails(&format!("store {window} 12000 1"), "12000")?;
     // DMA to it and from it, by the card and by the driver.
+    let mut refused = Vec::new();
     for (seed, line) in [(3, "endpoint 0"), (4, "endpoint-of-driver 0")] {
         let (by, _) = endpoint(&mut two, line)?;
         let (out, _) = aperture(&mut two, 12_000, "none")?;
@@ -96,6 +97,8 @@ fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
         eventually(|| Ok(one.ask(&check)? == json!({ "arrived": true })), "all of it arrives")?;
         two.expect(&format!("get {by} {back} {descriptor} 20"), &json!({ "done": 20 }))?;
         two.expect(&format!("check {back} {seed}"), &json!({ "arrived": true }))?;
+        let window = made(&mut two, &format!("window {by} {descriptor}"), "window")?;
+        refused.push((by, out, back, window));
     }
     // What is closed is reached no more, and he who tries is told.
     one.expect(&format!("close-aperture {target}"), &json!({ "closed": true }))?;
@@ -103,6 +106,14 @@ fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
     two.expect(&format!("store {window} 56 6"), &json!({ "stored": true }))?;
     let fault = two.ask(&format!("fault {from}"))?;
     ensure!(text(&fault, "fault").contains("refused"), "{fault}");
+    // A write is told of behind its end; and a load that is refused next does not take that fault for its own.
+    for (by, out, back, window) in refused {
+        two.expect(&format!("put {by} {out} {descriptor} 1"), &json!({ "done": 1 }))?;
+        let fault = two.ask(&format!("fault {by}"))?;
+        ensure!(text(&fault, "fault").contains("refused"), "{fault}");
+        two.fails(&format!("fetch {window} 56"), "refused")?;
+        two.fails(&format!("get {by} {back} {descriptor} 1"), "refused")?;
+    }
     drop((one, two));
     // Who was woken was woken by a thread that keeps the processor from nobody.
     let threads =

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use hamlyn_lab::Lab;
 use serde_json::{Value, json};
 
-use crate::clan::clan_lab;
+use crate::clan::{aperture, clan_lab, desk, endpoint};
 use crate::shared_of;
 
 /// Has one listen in the second machine and the other come from the first; what both say.
@@ -107,6 +107,13 @@ fn a_server_in_c_has_many_clients_and_uses_endpoints_again() -> Result<()> {
         let ask = ["clan", "server", "ask", "--connections", "3", "--count", "300"];
         let asked = lab.vm(0).run(ask)?.finish()?;
         ensure!(asked[0]["requests"] == 300, "{asked:?}");
+    }
+    // Who tells what cannot be mapped is refused, and the server goes on.
+    let mut stranger = desk(&lab, 0)?;
+    let (own, _) = endpoint(&mut stranger, "endpoint 0")?;
+    let (_, large) = aperture(&mut stranger, 8 << 20, "write")?;
+    for told in ["garbage", &large] {
+        stranger.fails(&format!("connect {own} 1:1500 {told}"), "its memory cannot be mapped")?;
     }
     let asked = lab.vm(0).run(["c-clan-server", "ask", "200"])?.finish()?;
     ensure!(asked[0]["requests"] == 200, "{asked:?}");

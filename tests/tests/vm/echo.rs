@@ -65,6 +65,13 @@ fn a_killed_owners_mailboxes_are_the_next_ones() -> Result<()> {
     }
     let text = lab.vm(0).run_as(0, ["cat", "/sys/class/echo/echo0/holders"])?.finish_text()?;
     ensure!(text == ["user mailboxes connections"], "{text:?}");
+    // Who holds what is root's to see.
+    let mut user = lab.vm(0).run(["cat", "/sys/class/echo/echo0/holders"])?;
+    ensure!(
+        user.wait()? == Exit::Code(1) && user.stderr().contains("Permission denied"),
+        "{}",
+        user.stderr()
+    );
     // The tools know such a card, and what it is not for.
     let info = lab.vm(0).run(["hamlyn-info", "--json"])?.finish()?;
     ensure!(info.len() == 1 && info[0]["card"] == "/dev/echo0" && info[0]["mailboxes"] == 16, "{info:?}");

@@ -7,7 +7,9 @@ use hamlyn_host::catalogue;
 use hamlyn_lab::{Builder, Lab, Memory, SELDOM_PROBES, Snoop};
 use serde_json::json;
 
-use crate::shrimp::{arrives, both_are_usable, counter, desk, export, map, nothing_is_left, shrimp_lab};
+use crate::shrimp::{
+    arrives, both_are_usable, counter, desk, export, map, nothing_is_left, sees_stores, shrimp_lab,
+};
 use crate::shrimp_paging::shell;
 use crate::{eventually, lab_of, text};
 
@@ -90,6 +92,9 @@ fn two_processors_that_start_transfers_start_those_that_they_mean() -> Result<()
         // Packets of a sixteenth of a page: a transfer takes its time.
         let lab = lab_of(builder(2)?.snoop(snoop).qemu_args(two).card_args(["--update-size", "256"]));
         [0, 1].into_iter().try_for_each(|vm| shell(&lab, vm, SELDOM_PROBES).map(drop))?;
+        let _seen = (snoop == Snoop::Yes).then(|| sees_stores(&lab, 1)).transpose()?;
+        let sees = desk(&lab, 1)?.ask("info")?["snoops"] == true;
+        ensure!(sees == (snoop == Snoop::Yes), "{snoop:?}: stores are seen: {sees}");
         let mut receiver = desk(&lab, 0)?;
         let mut senders = Vec::new();
         for processor in 0..2 {
@@ -120,6 +125,18 @@ fn two_processors_that_start_transfers_start_those_that_they_mean() -> Result<()
         println!("{snoop:?}: {} written back", counter(&lab, 1, "writes_back")?);
     }
     Ok(())
+}
+
+/// A card behind an IOMMU sees other addresses than the processor's stores have: memory cannot be exported, and the reason is said.
+#[test]
+fn memory_behind_an_iommu_is_not_exported() -> Result<()> {
+    let iommu = |_: usize, _: &Path| ["-device", "intel-iommu,caching-mode=on"].map(str::to_owned).to_vec();
+    let lab = builder(1)?.qemu_args(iommu).kernel_args("intel_iommu=on iommu.strict=1");
+    let lab = lab_of(lab);
+    let group = shell(&lab, 0, "ls -d /sys/class/shrimp/shrimp0/device/iommu_group/")?;
+    ensure!(group.contains("iommu_group"), "the card is not behind an IOMMU: {group}");
+    desk(&lab, 0)?.fails("export 8192 0", "as behind an IOMMU")?;
+    nothing_is_left(&lab, 0)
 }
 
 /// Mappings and exports are made and ended again and again while others store as fast as they can: who stores to what is no more
