@@ -109,6 +109,14 @@ fn a_server_in_c_outlives_its_clients() -> Result<()> {
 }
 
 #[test]
+fn each_call_gives_what_is_due() -> Result<()> {
+    let lab = shared();
+    let checked = lab.vm(0).run(["c-check"])?.finish()?;
+    assert!(checked.len() == 1 && checked[0]["wrong"] == 0, "{checked:?}");
+    Ok(())
+}
+
+#[test]
 fn a_program_that_was_built_for_the_first_driver_of_version_2_runs() -> Result<()> {
     let lab = shared();
     let said = lab.vm(0).run(["c-version-2"])?.finish_text()?;
