@@ -151,7 +151,7 @@ impl DartCard {
         let closed = self.connections.vacate(index)?;
         self.endpoints.opened(closed.endpoint)?.connections -= 1;
         self.stuck.remove(&index);
-        self.waiters.leave(index);
+        self.leave_queue(index);
         self.busy.retain(|other| *other != index);
         self.stopped.remove(&index);
         if self.in_turn.remove(&index) {

@@ -86,25 +86,21 @@ impl DartCard {
             let cost =
                 MESSAGE_COST + arrived.cells() + answer_length(&arrived.message).map_or(0, cells::cells);
             self.turn_left = self.turn_left.saturating_sub(cost);
+            // Whatever else a message waits for, it keeps no place in a queue meanwhile.
+            if !matches!(outcome, Err(Pause::Places | Pause::Turn)) {
+                self.leave_queue(index);
+            }
             let Some(connection) = self.connections.get_mut(index as usize).and_then(Option::as_mut) else {
                 return;
             };
             if let Err(pause) = outcome {
                 connection.receiving.waiting.push_front(arrived);
-                // Whatever else a message waits for, it keeps no place in a queue meanwhile.
-                if !matches!(pause, Pause::Places | Pause::Turn) {
-                    self.waiters.leave(index);
-                }
                 match pause {
                     Pause::Places | Pause::Answers => drop(self.stuck.insert(index)),
                     Pause::Turn if !self.busy.contains(&index) => self.busy.push_back(index),
                     _ => {}
                 }
                 return;
-            }
-            // The queue may have room for the next one too.
-            if let Some(next) = self.waiters.leave(index).filter(|next| self.stuck.remove(next)) {
-                self.busy.push_back(next);
             }
             let cells = arrived.cells();
             connection.receiving.wait.clear();
@@ -115,6 +111,19 @@ impl DartCard {
                 connection.receiving.done = connection.receiving.done.wrapping_add(cells as u32);
             }
             self.stir(index);
+        }
+    }
+
+    /// A connection waits for no place in a queue any more.
+    pub(super) fn leave_queue(&mut self, index: u32) {
+        let next = self.waiters.leave(index);
+        self.serve(next);
+    }
+
+    /// A queue may have room for this connection, which waited behind another one.
+    fn serve(&mut self, next: Option<u32>) {
+        if let Some(next) = next.filter(|next| self.stuck.remove(next)) {
+            self.busy.push_back(next);
         }
     }
 
@@ -273,7 +282,8 @@ impl DartCard {
             return Ok(());
         }
         if !is_system {
-            self.waiters.join(number, index);
+            let next = self.waiters.join(number, index);
+            self.serve(next);
         }
         self.count(DartStatistic::QueueWaits);
         Err(Pause::Places)

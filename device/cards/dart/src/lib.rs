@@ -163,7 +163,7 @@ impl DartCard {
         }
         // Whether its owner can be told of it in memory or not.
         let _ = connection.break_off(ports.dma, why);
-        self.waiters.leave(index);
+        self.leave_queue(index);
         self.count(DartStatistic::Broken);
         self.drop_all(ports, index);
         self.tell(ports, DART_FIFO_LEFT | index);

@@ -19,15 +19,17 @@ impl Waiters {
         self.order.range((queue, 0, 0)..).next().is_none_or(|first| first.0 != queue || first.2 == connection)
     }
 
-    /// Lets a connection wait behind the others. It waits for one queue at a time.
-    pub(crate) fn join(&mut self, queue: u32, connection: u32) {
+    /// Lets a connection wait behind the others. It waits for one queue at a time. Returns the connection that the queue it leaves serves
+    /// next, if another one waits there.
+    pub(crate) fn join(&mut self, queue: u32, connection: u32) -> Option<u32> {
         if self.tickets.get(&connection).is_some_and(|ticket| ticket.0 == queue) {
-            return;
+            return None;
         }
-        self.leave(connection);
+        let next = self.leave(connection);
         self.order.insert((queue, self.next, connection));
         self.tickets.insert(connection, (queue, self.next));
         self.next += 1;
+        next
     }
 
     /// Forgets a waiter. Returns the connection that its queue serves next, if another one waits there.
@@ -53,15 +55,15 @@ mod tests {
     fn each_queue_serves_its_waiters_in_order() {
         let mut waiters = Waiters::default();
         for (queue, connection) in [(1, 9), (1, 3), (2, 5), (1, 9)] {
-            waiters.join(queue, connection);
+            assert_eq!(waiters.join(queue, connection), None);
         }
         let first = |waiters: &Waiters, queue| [9, 3, 5, 7].map(|index| waiters.is_first(queue, index));
         assert_eq!(first(&waiters, 1), [true, false, false, false]);
         assert_eq!(first(&waiters, 2), [false, false, true, false]);
         assert_eq!(first(&waiters, 0), [true; 4]);
         // A connection that waits for another queue gives up its place, and later comes last.
-        waiters.join(2, 9);
-        waiters.join(1, 9);
+        assert_eq!(waiters.join(2, 9), Some(3));
+        assert_eq!(waiters.join(1, 9), Some(5));
         assert_eq!(first(&waiters, 1), [false, true, false, false]);
         assert_eq!(waiters.leave(3), Some(9));
         assert_eq!(first(&waiters, 1), [true, false, false, false]);

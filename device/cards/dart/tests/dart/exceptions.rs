@@ -1,6 +1,8 @@
 //! Exceptions reach the host with all that its software needs to carry the operation out (section 3).
 
-use hamlyn_abi::dart::command::{DART_COMMAND_BREAK, DART_NO_QUEUE, DartBreak};
+use hamlyn_abi::dart::command::{
+    DART_COMMAND_BREAK, DART_COMMAND_CLOSE_CONNECTION, DART_NO_QUEUE, DartBreak,
+};
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::*;
 use hamlyn_abi::dart::fifo::DART_FIFO_ARRIVED;
@@ -69,11 +71,17 @@ fn exception_without_room_waits_and_comes_whole() {
     assert_eq!(other.take_exceptions(queue, 64).iter().map(data_of).collect::<Vec<_>>(), [pattern(2000)]);
 }
 
-/// As `excepting`, with a queue of 64 records and a second connection to it. Sends exceptions of these connections and lengths.
-fn two_except(sent: &[(u32, u64)]) -> (Host, u64) {
+/// As `excepting`, with a queue of 64 records and a second connection to it.
+fn two_excepting() -> (Host, Host, u64) {
     let (mut one, mut other, queue) = excepting(64);
     one.connection(2, 1, END);
     other.connection(2, 0, End { registers: (20, 2), queues: [DART_NO_QUEUE, 1], ..END });
+    (one, other, queue)
+}
+
+/// Sends exceptions of these connections and lengths.
+fn two_except(sent: &[(u32, u64)]) -> (Host, u64) {
+    let (mut one, mut other, queue) = two_excepting();
     for (connection, length) in sent {
         one.send(*connection, control(UNKNOWN, 0), 0, *length);
         exchange(&mut one, &mut other);
@@ -96,12 +104,38 @@ fn short_exceptions_do_not_overtake_a_long_one() {
     assert_eq!(take_two(&mut other, queue), [(1, 2000), (2, 0), (1, 0), (2, 0), (2, 0)]);
 }
 
+/// The next one has them at once: no time goes by.
 #[test]
-fn connection_that_breaks_gives_up_its_place() {
-    let (mut other, queue) = two_except(&[(1, 2000), (1, 2000), (2, 0)]);
-    other.run(DART_COMMAND_BREAK, 1, &DartBreak { why: DART_BROKEN_GONE, reserved: 0 }).unwrap();
+fn connection_that_ends_gives_up_its_place() {
+    let breaks = |other: &mut Host| {
+        other.run(DART_COMMAND_BREAK, 1, &DartBreak { why: DART_BROKEN_GONE, reserved: 0 }).unwrap();
+    };
+    let closes = |other: &mut Host| other.run(DART_COMMAND_CLOSE_CONNECTION, 1, &0_u64).unwrap();
+    for end in [&breaks as &dyn Fn(&mut Host), &closes] {
+        let (mut other, queue) = two_except(&[(1, 2000), (1, 2000), (2, 0)]);
+        end(&mut other);
+        while other.go_on() {}
+        assert_eq!(take_two(&mut other, queue), [(1, 2000), (2, 0)]);
+    }
+}
+
+/// A message whose page is told anew waits for that page, and no longer for places.
+#[test]
+fn connection_that_waits_for_a_page_gives_up_its_place() {
+    let (mut one, mut other, queue) = two_excepting();
+    let absent = BASE / PAGE + 3;
+    other.pages.remove(&absent);
+    for (connection, opcode, operand, length) in
+        [(1, UNKNOWN, 0, 2000), (2, DART_MAIN_WRITE_MULTIPLE, 3 * PAGE, 2000), (1, UNKNOWN, 0, 0)]
+    {
+        one.send(connection, control(opcode, operand), 0, length);
+        exchange(&mut one, &mut other);
+    }
+    other.invalidate(absent, 1);
+    // The first in the order of their numbers looks once, before the other has given up its place.
     other.wait(1);
-    assert_eq!(take_two(&mut other, queue), [(1, 2000), (2, 0)]);
+    while other.go_on() {}
+    assert_eq!(take_two(&mut other, queue), [(1, 2000), (1, 0)]);
 }
 
 #[test]
