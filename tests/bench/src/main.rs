@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -137,10 +138,6 @@ fn bench(options: Options, benchmarks: &[(&'static Model, &'static Benchmark)]) 
     };
     eprintln!("measuring");
     let results = run(benchmarks, &request, &progress)?;
-    print!("{}", goals::lines(&results.goals));
-    if !request.goals_only {
-        print!("\n{}", results.tables_text());
-    }
     if let Some(file) = options.json {
         let objects: Value = results.goals.iter().map(Goal::json).collect();
         fs::write(&file, format!("{objects:#}\n"))
@@ -149,6 +146,12 @@ fn bench(options: Options, benchmarks: &[(&'static Model, &'static Benchmark)]) 
     let folder = options.output.or_else(|| home.map(|home| home.join("report")));
     let folder = folder.unwrap_or_else(|| PathBuf::from("bench-report"));
     results.write(&folder)?;
+    // Behind the files: whoever reads this may have seen enough.
+    let mut output = stdout();
+    write!(output, "{}", goals::lines(&results.goals))?;
+    if !request.goals_only {
+        write!(output, "\n{}", results.tables_text())?;
+    }
     eprintln!(
         "  {:.0} s in all; the report: {}",
         progress.elapsed().as_secs_f64(),

@@ -47,7 +47,7 @@ fn main() -> Result<ExitCode> {
     }
     let repository = tests.parent().context("the tests have no folder above")?;
     let caught = check(repository, &mutants)?;
-    println!("caught {caught} of {}", mutants.len());
+    say(&format!("caught {caught} of {}\n", mutants.len()))?;
     Ok(if caught == mutants.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -62,6 +62,9 @@ fn print_list(mutants: &[Mutant]) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes a break, and has its tests look at it.
+type Judge<'a> = Box<dyn FnMut(&Mutant) -> Result<Verdict> + 'a>;
+
 /// Makes the breaks one by one. How many were caught.
 fn check(repository: &Path, mutants: &[Mutant]) -> Result<usize> {
     let cache = env::var_os("HAMLYN_CACHE").map_or(repository.join(".hamlyn"), PathBuf::from);
@@ -71,16 +74,15 @@ fn check(repository: &Path, mutants: &[Mutant]) -> Result<usize> {
         mutant.texts(&tree.root)?;
     }
     let interrupted = Interrupted::watch()?;
-    println!("tests are built and run with nothing broken before the first break that they are to notice");
-    let mut judge: Box<dyn FnMut(&Mutant) -> Result<Verdict>> =
-        if mutants.iter().any(|mutant| mutant.test.is_some()) {
-            let folder = cache.join("mutants/driver");
-            let machines = Machines::new(&tree, repository, &folder, interrupted, mutants)?;
-            Box::new(move |mutant| machines.judge(mutant))
-        } else {
-            let mut suites = Suites::new(&tree, interrupted)?;
-            Box::new(move |mutant| suites.judge(mutant))
-        };
+    say("tests are built and run with nothing broken before the first break that they are to notice\n")?;
+    let mut judge: Judge<'_> = if mutants.iter().any(|mutant| mutant.test.is_some()) {
+        let folder = cache.join("mutants/driver");
+        let machines = Machines::new(&tree, repository, &folder, interrupted, mutants)?;
+        Box::new(move |mutant| machines.judge(mutant))
+    } else {
+        let mut suites = Suites::new(&tree, interrupted)?;
+        Box::new(move |mutant| suites.judge(mutant))
+    };
     let mut caught = 0;
     for (number, mutant) in (1..).zip(mutants) {
         let start = Instant::now();
@@ -93,13 +95,14 @@ fn check(repository: &Path, mutants: &[Mutant]) -> Result<usize> {
             Verdict::Missed => "NOT CAUGHT".to_owned(),
             Verdict::Unbuildable(reason) => format!("NOT A BREAK, the compiler refuses it: {reason}"),
         };
-        println!("{verdict}, {:.1} s", start.elapsed().as_secs_f32());
+        say(&format!("{verdict}, {:.1} s\n", start.elapsed().as_secs_f32()))?;
     }
     Ok(caught)
 }
 
-/// The beginning of a line, so that a person sees what is under way.
+/// Says something at once, also the beginning of a line: a person sees what is under way. Nobody may listen any more.
 fn say(text: &str) -> io::Result<()> {
-    print!("{text}");
-    io::stdout().flush()
+    let mut output = io::stdout();
+    output.write_all(text.as_bytes())?;
+    output.flush()
 }

@@ -41,7 +41,8 @@ impl<'a> Machines<'a> {
         let said = String::from_utf8_lossy(&output.stdout);
         let messages = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
         let programs = messages.filter(|message| message["target"]["name"] == "vm");
-        let tests = programs.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).last();
+        let tests =
+            programs.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
         let tests = tests.context("cargo names no program of the tests with machines")?;
         let (repository, folder) = (repository.to_owned(), folder.to_owned());
         let machines = Self { tree, interrupted, repository, folder, tests };

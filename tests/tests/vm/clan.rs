@@ -219,7 +219,7 @@ fn asker_of_a_killed_listener_is_refused() -> Result<()> {
     one.expect("event", &json!({ "what": "Message", "token": listener }))?;
     one.0.kill(9)?;
     let refused = two.answer()?;
-    ensure!(text(&refused, "error") == "not connected: nobody listens under that name", "{refused}");
+    ensure!(text(&refused, "error") == "not connected: nobody listens under that name or port", "{refused}");
     drop(two);
     for vm in [0, 1] {
         nothing_is_left(&lab, vm)?;
