@@ -1,5 +1,6 @@
 //! The server of docs/programming.md with all its clients, and with those that misbehave: no machine, two or three cards.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -51,11 +52,24 @@ impl Program {
 
     /// Waits for its end. The last that it said.
     fn finish(mut self) -> Result<Value> {
-        let last = self.output.last().context("no answer")??;
+        let last = self.output.by_ref().last().context("no answer")??;
         let status = self.child.wait()?;
         ensure!(status.success(), "{status}: {last}");
         Ok(serde_json::from_str(&last)?)
     }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended already; of a test that fails nothing is left.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the cards' process has said, for a test that fails.
+fn log_of(lab: &Lab) -> String {
+    fs::read_to_string(lab.directory().join("fabric.log")).unwrap_or_default()
 }
 
 /// Carries the seeds of a crowd to its server and back; the first refusal is handed on, too, and ends that.
@@ -82,7 +96,8 @@ fn a_thousand_clients_are_served_by_one_thread() -> Result<()> {
     // Each answer is looked at, and there are two for each client.
     let asked = ["crowd", "--clients", "1000", "--requests", "2000", "--size", "100"];
     let mut crowd = Program::start(&lab, 1, &asked)?;
-    assert_eq!(introduce(&mut crowd, &mut server, 1000)?, None);
+    let refused = introduce(&mut crowd, &mut server, 1000).with_context(|| log_of(&lab))?;
+    assert_eq!(refused, None);
     let result = crowd.finish()?;
     assert_eq!((result["messages"].as_u64(), result["all"].as_u64()), (Some(2000), Some(3000)));
     assert_eq!(server.finish()?["served"], 1000);

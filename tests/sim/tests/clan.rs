@@ -22,28 +22,6 @@ fn nothing_goes_wrong() {
     hold(0..300, None, [100_000, 1000, 1000, 1000, 100, 100]);
 }
 
-/// Who asked for more than a packet of the answering card holds had its link broken by the answer.
-#[test]
-fn what_is_asked_for_is_answered_in_packets_of_the_card_s_own_length() {
-    hold(26..27, None, [0; 6]);
-    hold(34..35, None, [0; 6]);
-}
-
-/// A burst that reaches beyond its aperture was refused whole, or not, as it happened to be cut.
-#[test]
-fn words_within_an_aperture_arrive_though_others_behind_them_are_beyond_it() {
-    for seed in [19, 42, 48, 55, 60, 61, 64, 74, 93] {
-        hold(seed..seed + 1, None, [0; 6]);
-    }
-}
-
-/// There was a word in the memory of an endpoint that was refused, as its event queue had no room for it.
-#[test]
-fn an_endpoint_that_is_refused_finds_nothing_in_its_memory() {
-    hold(8..9, None, [0; 6]);
-    hold(10..11, None, [0; 6]);
-}
-
 #[test]
 fn a_seed_replays_exactly() {
     for seed in [3, 17, 2_311_230] {

@@ -17,11 +17,13 @@ pub(crate) enum Topic {
     Transfers,
     /// What joining saves.
     Joining,
+    /// What it saves to be woken by a message's first word.
+    Early,
     /// Goal 14: what an access costs that passes armed Tripwires.
     Watched,
 }
 
-const ALL: [(&str, Topic); 8] = [
+const ALL: [(&str, Topic); 9] = [
     ("words", Topic::Words),
     ("server", Topic::Server),
     ("requests", Topic::Requests),
@@ -29,6 +31,7 @@ const ALL: [(&str, Topic); 8] = [
     ("raw", Topic::Raw),
     ("transfers", Topic::Transfers),
     ("joining", Topic::Joining),
+    ("early", Topic::Early),
     ("watched", Topic::Watched),
 ];
 

@@ -11,6 +11,7 @@
 //! | `raw` | raw bandwidth (Figure 7) |
 //! | `transfers` | one-way bandwidth by the size of messages (Figure 10) |
 //! | `joining` | what joining saves |
+//! | `early` | what it saves to be woken by a message's first word |
 //! | `watched` | goal 14: what an access costs that passes armed Tripwires |
 //! | `connections` | what a request costs the server's card by the number of connections |
 //! | `choice` | what `--figure` may name |
@@ -18,6 +19,7 @@
 
 mod choice;
 mod connections;
+mod early;
 mod endpoints;
 mod joining;
 mod labs;
@@ -33,7 +35,7 @@ use crate::engine::run::Benchmark;
 
 /// What CLAN cards bring.
 pub const BENCHMARK: Benchmark = Benchmark {
-    figures: "words, server, requests, endpoints, raw, transfers, joining, watched",
+    figures: "words, server, requests, endpoints, raw, transfers, joining, early, watched",
     check: choice::check,
     measure: run::measure,
     parts: None,

@@ -1,7 +1,9 @@
 //! All that is measured of CLAN cards.
 
 use crate::clan::choice::{Topic, wanted};
-use crate::clan::{connections, endpoints, joining, labs, raw, requests, server, transfers, watched, words};
+use crate::clan::{
+    connections, early, endpoints, joining, labs, raw, requests, server, transfers, watched, words,
+};
 use crate::engine::machines::{Layout, Machines};
 use crate::engine::run::Run;
 use crate::engine::track::Track;
@@ -22,7 +24,7 @@ pub(crate) fn measure(run: &mut Run<'_>) -> anyhow::Result<()> {
             measure_endpoints(run, &clan)?;
         }
     }
-    if any(&[Topic::Raw, Topic::Transfers, Topic::Joining]) {
+    if any(&[Topic::Raw, Topic::Transfers, Topic::Joining, Topic::Early]) {
         let clan = labs::clan(run, Layout::Fabric)?;
         if has(Topic::Raw) {
             measure_raw(run, &clan)?;
@@ -32,6 +34,9 @@ pub(crate) fn measure(run: &mut Run<'_>) -> anyhow::Result<()> {
         }
         if has(Topic::Joining) {
             measure_joining(run, &clan)?;
+        }
+        if has(Topic::Early) {
+            measure_early(run, &clan)?;
         }
     }
     if has(Topic::Watched) {
@@ -111,6 +116,15 @@ fn measure_joining(run: &mut Run<'_>, clan: &Machines) -> anyhow::Result<()> {
     let tracks = progress.part(title, || Ok(joining::measure([&unjoined, clan], effort, progress)))?;
     run.others.push(joining::table(&tracks));
     run.tables.push(("CLAN: streams of stores".to_owned(), tracks));
+    Ok(())
+}
+
+fn measure_early(run: &mut Run<'_>, clan: &Machines) -> anyhow::Result<()> {
+    let (effort, progress) = (run.request.effort, run.progress);
+    let title = "CLAN: woken while the rest arrives";
+    let tracks = progress.part(title, || Ok(early::measure(clan, effort, progress)))?;
+    run.others.push(early::table(&tracks));
+    run.tables.push(("CLAN: arrivals that wake a sleeper".to_owned(), tracks));
     Ok(())
 }
 

@@ -49,6 +49,9 @@ impl Way {
     }
 }
 
+/// Two switches of processes, which wake each other by semaphores (section 4.2).
+const SWITCHES: &str = "a switch of processes by a semaphore, and back";
+
 /// Measures both, in turn, and the software of both by itself in the same machine.
 pub fn measure(machines: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
     let count = effort.pick(2000, 20_000);
@@ -60,7 +63,12 @@ pub fn measure(machines: &Machines, effort: Effort, progress: &Progress) -> Vec<
         (Way::Raw.trip_name(), machines.round_trips("raw", &format!("--count {count}"))),
         (Way::Tagged.trip_name(), machines.round_trips("card", &format!("--wait poll --count {count}"))),
     ];
-    let alone = [(Way::Raw.software_name(), software("--raw")), (Way::Tagged.software_name(), software(""))];
+    let switches = Exchange::alone(machines.near(), &format!("switch --count {count}"));
+    let alone = [
+        (Way::Raw.software_name(), software("--raw")),
+        (Way::Tagged.software_name(), software("")),
+        (SWITCHES, switches),
+    ];
     let mut tracks = interleave(&trips, effort.rounds(), progress);
     tracks.extend(interleave(&alone, effort.figure_rounds(), progress));
     tracks
@@ -75,6 +83,9 @@ const PAPER: [(&str, f64, f64); 6] = [
     ("Host protocol software", 0.8, 2.2),
     ("Total", 12.7, 14.1),
 ];
+
+/// A switch of processes by a semaphore, in microseconds (section 4.2).
+const SWITCH: &str = "31";
 
 /// What the paper expects of a card of hardware state machines, in microseconds (section 4.4).
 const HARDWARE: &str = "about 6";
@@ -99,6 +110,10 @@ pub fn table(tracks: &[Track], parts: &Estimates) -> Table {
     let totals = columns.map(|column| column[PAPER.len() - 1].clone());
     let [own_raw, own_tagged] = totals;
     rows.push(vec![expected, String::new(), own_raw, HARDWARE.to_owned(), own_tagged]);
+    let switches = find(tracks, SWITCHES).and_then(|track| median(track.medians_us()));
+    let switch = switches.map_or_else(|| "?".to_owned(), |us| number(us / 2.0));
+    let name = "4.2: a switch of processes by a semaphore".to_owned();
+    rows.push(vec![name, SWITCH.to_owned(), switch, String::new(), String::new()]);
     let times = "Total of tagged remote write / raw interface".to_owned();
     let beside = if ratio.is_empty() { "?".to_owned() } else { format!("{ratio} ({spread})") };
     rows.push(vec![times, String::new(), String::new(), number(14.1 / 12.7), beside]);
@@ -116,7 +131,8 @@ const NOTE: &str = "16 bytes in fast mode, both ends polling, in the pinned mach
     protocol software in the guest, both ends of a message, with a card that does nothing; the card by criterion on the host, for the same message, with \
     nothing else running. DMA is a copy within the card's delivery, and stores into the mapped terminus are the software's; the switch \
     is passed by a call between cards of one process, which is within the rest; what it takes by rings is beside that. What has no counterpart is empty. The rest is the \
-    total less the lines above it: a trapped store, a system call and a wake-up for each message, and what emulation adds.";
+    total less the lines above it: a trapped store, a system call and a wake-up for each message, and what emulation adds. The switch of \
+    processes is half of a round trip of two processes of one processor, each of which wakes the other by a semaphore of the kernel and sleeps.";
 
 fn head() -> Vec<String> {
     [
@@ -162,6 +178,7 @@ mod tests {
             track(Way::Tagged.trip_name(), 30),
             track(Way::Raw.software_name(), 1),
             track(Way::Tagged.software_name(), 2),
+            track(SWITCHES, 44),
         ];
         let parts = Estimates::of(&[
             ("segmentation/16 bytes, fast mode", 500.0),
@@ -181,6 +198,7 @@ mod tests {
         assert!(near(&rest[1], 7.0) && near(&rest[3], 11.0), "{rest:?}");
         assert_eq!(table.rows[6], ["Total", "12.7", "10", "14.1", "15"]);
         assert_eq!(row("4.4"), ["", "10", "about 6", "15"]);
+        assert_eq!(row("4.2"), ["31", "22", "", ""]);
         assert_eq!(row("Total of"), ["", "", "1.11", "1.5 (1.5 to 1.5)"]);
     }
 

@@ -5,6 +5,7 @@ use hamlyn_abi::clan::command::*;
 use hamlyn_abi::clan::dma::*;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::registers::CLAN_REG_JOIN;
+use hamlyn_card_clan::{Options, PACKET_OVERHEAD};
 use hamlyn_test_host::Commands;
 
 use crate::support::*;
@@ -50,6 +51,28 @@ fn a_read_brings_the_bytes() {
     assert_eq!(one.bytes(local + 5, 1001), pattern(PAGE)[3..1004]);
     assert_eq!((one.bytes(local, 5), one.bytes(local + 1006, 5)), (vec![0; 5], vec![0; 5]));
     assert_eq!(one.take_bits(endpoint), 1 << CLAN_BIT_DMA);
+}
+
+/// The asker's packets may be longer than the answering card's.
+#[test]
+fn a_read_is_answered_in_packets_of_the_answering_card() {
+    let (mut one, mut other) = (Host::with_options(0, Options { burst: 1024, ..OPTIONS }), Host::new(1));
+    let remote = other.aperture(3, PAGE, BOTH);
+    let endpoint = one.endpoint(2, CLAN_NO_EVENTS);
+    let local = one.aperture(1, PAGE, 0);
+    other.put(remote, &pattern(PAGE));
+    one.request(2, endpoint, 0, read_request(0, 0, 1000));
+    let asked = one.sent();
+    assert_eq!(asked.len(), 1, "one packet asks for all of it");
+    other.arrive(0, &asked[0].1);
+    let answers = other.sent();
+    for (_, answer) in &answers {
+        assert!(answer.len() <= PACKET_OVERHEAD + OPTIONS.burst as usize, "{} bytes", answer.len());
+        one.arrive(1, answer);
+    }
+    exchange(&mut one, &mut other);
+    assert_eq!((answers.len(), one.done(endpoint), one.result(endpoint, 0)), (4, 1, CLAN_DMA_DONE));
+    assert_eq!(one.bytes(local, 1000), pattern(PAGE)[..1000]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Packets that are cut and joined anywhere say the same: the same bytes at the same addresses, and the same Tripwires, as often.
+//! Packets that are cut and joined anywhere say the same: the same bytes at the same addresses, and the same Tripwires, as often and in the same order.
 
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
@@ -64,7 +64,8 @@ proptest! {
             let memory = other.endpoint(1, CLAN_NO_EVENTS);
             one.endpoint(2, CLAN_NO_EVENTS);
             one.window(5, (1, 3), PAGE, 2);
-            let flags = CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_COUNT;
+            let fifo = other.fifo();
+            let flags = CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_COUNT | CLAN_TRIPWIRE_FIFO;
             for (number, range) in (0..).zip(&ranges) {
                 assert_eq!(other.set((1, number), *range, 3, flags, memory), CLAN_TRIPWIRE_OK);
             }
@@ -77,7 +78,9 @@ proptest! {
             }
             other.rest();
             let fired: Vec<_> = (0..8).map(|number| other.fired(memory, number)).collect();
-            (other.bytes(aperture, 256), fired, other.counter("bytes_deposited"))
+            // In which order they fired first: each is in the FIFO once until it is taken.
+            let order: Vec<_> = (0..9).map(|record| other.word(fifo + 8 * record)).collect();
+            (other.bytes(aperture, 256), fired, order, other.counter("bytes_deposited"))
         };
         prop_assert_eq!(outcome(joins, Some(&choices)), outcome(0, None));
     }

@@ -4,6 +4,8 @@ use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::*;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::family::command::*;
+use hamlyn_card_clan::{PACKET_OVERHEAD, cut};
+use hamlyn_test_host::Commands;
 
 use crate::support::*;
 
@@ -50,6 +52,33 @@ fn the_bound_is_in_bytes() {
     exchange(&mut one, &mut other);
     assert_eq!(other.bytes(start + 100, 2), [7, 0]);
     assert_eq!(other.counter("refused_range"), 1);
+}
+
+/// Words within an aperture arrive, and those behind its end do not, wherever the packet that has both is cut.
+#[test]
+fn words_behind_the_end_do_not_take_others_with_them() {
+    for room in [PACKET_OVERHEAD + 8, PACKET_OVERHEAD + 16, PACKET_OVERHEAD + 24, usize::MAX] {
+        let (mut one, mut other) = (Host::new(0), Host::new(1));
+        let (area, start) = other.area(16, 0);
+        let flags = CLAN_APERTURE_WRITE;
+        let body = ClanOpenAperture { area, key: KEY, owner: OWNER, flags, ..Default::default() };
+        other.try_aperture(3, &body).unwrap();
+        let endpoint = one.endpoint(2, CLAN_NO_EVENTS);
+        let local = one.aperture(1, PAGE, 0);
+        one.put(local, &[7; 32]);
+        one.request(2, endpoint, 0, write_request(0, 0, 32));
+        let mut packets: Vec<_> = one.sent().into_iter().map(|(_, packet)| packet).collect();
+        assert_eq!(packets.len(), 1);
+        while let Some((first, second)) = cut(&packets[packets.len() - 1], room) {
+            packets.pop();
+            packets.extend([first, second]);
+        }
+        packets.iter().for_each(|packet| other.arrive(0, packet));
+        other.rest();
+        assert_eq!(other.bytes(start, 32), [[7; 16], [0; 16]].concat(), "{} packets", packets.len());
+        exchange(&mut one, &mut other);
+        assert_eq!(one.faults(endpoint).1, CLAN_FAULT_REFUSED);
+    }
 }
 
 #[test]

@@ -3,12 +3,14 @@
 //! The paper's receiver takes the time from the first word to the last. Here the thread that copies them and the processor that looks share
 //! a host's core as often as not: then both are seen at once, however long the copy took.
 
+use hamlyn::clan::Watch;
 use serde_json::json;
 
 use crate::clan::ends::End;
 use crate::clan::outgoing::{By, Outgoing};
 use crate::engine::lap_words::{ASKED, DATA, PAGE, Words};
 use crate::engine::result::{Outcome, Rounds, say};
+use crate::engine::wait::PATIENCE;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -20,6 +22,18 @@ pub(crate) struct Options {
     /// What sends them
     #[arg(long, value_enum, default_value = "dma")]
     by: By,
+    /// The word whose Tripwire wakes the receiver; without this it polls. Once awake it looks at all bytes
+    #[arg(long, value_enum)]
+    woken_by: Option<Word>,
+}
+
+/// A word of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Word {
+    /// The first: the rest is still under way
+    First,
+    /// The last: all is there
+    Last,
 }
 
 impl Options {
@@ -45,7 +59,9 @@ pub(crate) fn send(options: &Options) -> Outcome {
     let answered = options.rounds.answer(|round| {
         // Before it is asked for, the engine may still read the one before.
         end.wait(ASKED, round as u32)?;
-        outgoing.put(options.last(), &u64::from(number(round)).to_le_bytes())?;
+        for place in [0, options.last()] {
+            outgoing.put(place, &u64::from(number(round)).to_le_bytes())?;
+        }
         outgoing.send(0, options.size())
     })?;
     // It has arrived before this process ends.
@@ -56,9 +72,20 @@ pub(crate) fn send(options: &Options) -> Outcome {
 /// Asks for each message and watches it arrive.
 pub(crate) fn watch(options: &Options) -> Outcome {
     let end = End::open(DATA + options.size(), false)?;
+    let place = DATA + if options.woken_by == Some(Word::First) { 0 } else { options.last() };
+    let mut tripwire = end.endpoint.tripwire(&Watch::local(&end.own, place..place + 8)?)?;
+    let mut bytes = vec![0; options.size()];
+    if options.woken_by.is_some() {
+        end.sleep_at_once();
+    }
     let mut arrived = options.rounds.measure(|round| {
         end.say(ASKED, number(round))?;
-        end.poll(DATA + options.last(), number(round))
+        if options.woken_by.is_some() {
+            let look = || Ok(Some(end.own.load_u32(place)?).filter(|found| *found == number(round)));
+            tripwire.wait_until(Some(PATIENCE), look)?;
+        }
+        end.poll(DATA + options.last(), number(round))?;
+        Ok(options.woken_by.map_or(Ok(()), |_| end.own.read(DATA, &mut bytes))?)
     })?;
     end.say(ASKED, number(options.rounds.total()))?;
     arrived["bytes"] = json!(options.rounds.count * options.size() as u64);

@@ -57,7 +57,7 @@ fn two_cores() -> Outcome<[usize; 2]> {
     }
 }
 
-fn stay_on(core: usize) -> Outcome {
+pub(crate) fn stay_on(core: usize) -> Outcome {
     let mut cores = CpuSet::new();
     cores.set(core);
     Ok(sched_setaffinity(None, &cores)?)

@@ -11,6 +11,7 @@
 //! | `lap_words` | what the two ends of a stream tell each other, where they write to each other's memory |
 //! | `memcpy` | copies within memory |
 //! | `hand_over` | copies from core to core |
+//! | `switches` | switches between processes |
 //! | `sockets` | round trips through the kernel's sockets |
 //! | `tcp_stream` | one-way bandwidth of TCP |
 //! | `ivshmem` | round trips through memory that both machines map |
@@ -23,6 +24,7 @@ pub(crate) mod laps;
 pub(crate) mod memcpy;
 pub(crate) mod result;
 pub(crate) mod sockets;
+pub(crate) mod switches;
 pub(crate) mod tcp_stream;
 pub(crate) mod wait;
 
@@ -57,6 +59,10 @@ pub(crate) enum Role {
     Memcpy(memcpy::Options),
     /// Measures copies into memory that another core has read
     HandOver(hand_over::Options),
+    /// Measures switches between two processes of one processor
+    Switch(switches::Options),
+    /// The other process of switch
+    SwitchBack(switches::Options),
 }
 
 impl Role {
@@ -75,6 +81,8 @@ impl Role {
             Role::IvshmemPing(options) => ivshmem::ping(&options),
             Role::Memcpy(options) => memcpy::run(&options),
             Role::HandOver(options) => hand_over::run(&options),
+            Role::Switch(options) => switches::run(&options),
+            Role::SwitchBack(options) => switches::back(&options),
         }
     }
 }
