@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use hamlyn::protocol::stream::{StreamOptions, StreamPair, StreamReceiver, StreamSender};
@@ -101,6 +101,22 @@ fn a_thousand_clients_are_served_by_one_thread() -> Result<()> {
     let result = crowd.finish()?;
     assert_eq!((result["messages"].as_u64(), result["all"].as_u64()), (Some(2000), Some(3000)));
     assert_eq!(server.finish()?["served"], 1000);
+    Ok(())
+}
+
+/// A server that sleeps is told when its card's process ends, and ends.
+#[test]
+fn server_ends_with_its_card() -> Result<()> {
+    let lab = lab(1, &[])?;
+    let mut server = Program::start(&lab, 0, &["serve", "--until", "1000"])?;
+    // It is ready, and sleeps.
+    assert!(server.ask("no seed")?.is_err());
+    drop(lab);
+    let begun = Instant::now();
+    while server.child.try_wait()?.is_none() {
+        ensure!(begun.elapsed() < Duration::from_secs(60), "it sleeps on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -38,7 +38,11 @@ struct Shared {
     arrivals: Vec<AtomicU32>,
     /// Readable once the link has changed.
     link: Arc<OwnedFd>,
+    /// Hangs up when the card's process ends.
+    card: OwnedFd,
     sleepers: Mutex<Sleepers>,
+    /// It has ended.
+    gone: AtomicBool,
 }
 
 impl Interrupts {
@@ -53,7 +57,8 @@ impl Interrupts {
         }
         let arrivals = (0..vectors).map(|_| AtomicU32::new(0)).collect();
         let link = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let shared = Arc::new(Shared { control, eventfds, arrivals, link, sleepers: Mutex::default() });
+        let (card, sleepers, gone) = (client.hang_up()?, Mutex::default(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { control, eventfds, arrivals, link, card, sleepers, gone });
         let handler = shared.clone();
         let thread =
             std::thread::Builder::new().name("hamlyn-interrupt".into()).spawn(move || handler.run())?;
@@ -79,7 +84,12 @@ impl Interrupts {
         count: Option<Arc<dyn Count>>,
     ) -> io::Result<Arc<Sleeper>> {
         let sleeper = Arc::new(Sleeper::new(words, self.shared.control.clone(), count)?);
-        self.shared.lock().insert(words.place(), (self.vector_of(index), sleeper.clone()));
+        let mut sleepers = self.shared.lock();
+        sleepers.insert(words.place(), (self.vector_of(index), sleeper.clone()));
+        // With the lock, under which the handler wakes all.
+        if self.shared.gone.load(Ordering::Relaxed) {
+            sleeper.lose_card();
+        }
         Ok(sleeper)
     }
 
@@ -103,10 +113,10 @@ impl Interrupts {
 }
 
 impl Shared {
-    /// The handler: until the last eventfd says stop.
+    /// The handler: until the last eventfd says stop, or the card has gone.
     fn run(&self) {
         loop {
-            let Ok(()) = readable(&self.eventfds) else { return };
+            let Ok(hung_up) = readable(&self.eventfds, &self.card) else { return };
             let fired: Vec<bool> =
                 self.eventfds.iter().map(|eventfd| drain(eventfd).unwrap_or(false)).collect();
             for (vector, _) in (0..).zip(&fired).filter(|(_, fired)| **fired) {
@@ -115,7 +125,17 @@ impl Shared {
             if fired.last() == Some(&true) {
                 return;
             }
+            if hung_up {
+                return self.lose_card();
+            }
         }
+    }
+
+    /// Who sleeps would sleep for ever.
+    fn lose_card(&self) {
+        let sleepers = self.lock();
+        self.gone.store(true, Ordering::Relaxed);
+        sleepers.values().for_each(|(_, sleeper)| sleeper.lose_card());
     }
 
     fn handle(&self, vector: u32) {
@@ -146,12 +166,14 @@ impl Drop for Interrupts {
     }
 }
 
-/// Sleeps until one of the files is readable.
-fn readable(files: &[OwnedFd]) -> io::Result<()> {
+/// Sleeps until one of the files is readable, or the card's process has ended; whether it has.
+fn readable(files: &[OwnedFd], card: &OwnedFd) -> io::Result<bool> {
     let mut polled: Vec<_> = files.iter().map(|file| PollFd::new(file, PollFlags::IN)).collect();
+    // Replies are another's to read; an end is always told.
+    polled.push(PollFd::new(card, PollFlags::empty()));
     loop {
         match poll(&mut polled, None) {
-            Ok(_) => return Ok(()),
+            Ok(_) => return Ok(polled.last().is_some_and(|card| !card.revents().is_empty())),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

@@ -82,6 +82,13 @@ struct State {
     polled_for: Option<u32>,
     /// The least number that is waited for, while the word is armed.
     least: Option<u32>,
+    /// The card's process has ended: nothing comes any more.
+    gone: bool,
+}
+
+/// What who waits for a card is told that has gone, as by the driver.
+fn gone() -> io::Error {
+    Errno::NODEV.into()
 }
 
 impl Sleeper {
@@ -108,6 +115,9 @@ impl Sleeper {
         if look() {
             return Ok(true);
         }
+        if state.gone {
+            return Err(gone());
+        }
         if state.asleep == 0 {
             // What the file was armed for before counts no more.
             state.least = None;
@@ -122,12 +132,22 @@ impl Sleeper {
         Ok(ready)
     }
 
-    /// Sleeps until `look` finds something or the time-out has passed.
-    pub(crate) fn wait(&self, wanted: Option<u32>, timeout: Option<Duration>, look: impl Fn() -> bool) {
+    /// Sleeps until `look` finds something or the time-out has passed. An error if the card has gone.
+    pub(crate) fn wait(
+        &self,
+        wanted: Option<u32>,
+        timeout: Option<Duration>,
+        look: impl Fn() -> bool,
+    ) -> io::Result<()> {
         let start = Instant::now();
         let mut state = self.lock();
+        let mut outcome = Ok(());
         state.asleep += 1;
         while !look() {
+            if state.gone {
+                outcome = Err(gone());
+                break;
+            }
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
             if left.is_some_and(|left| left.is_zero()) {
                 break;
@@ -140,6 +160,15 @@ impl Sleeper {
         }
         state.asleep -= 1;
         self.disarm_if_alone(&mut state);
+        outcome
+    }
+
+    /// The card has gone: wakes everybody, for good.
+    pub(crate) fn lose_card(&self) {
+        self.lock().gone = true;
+        self.fired.notify_all();
+        // It can only fail for a file that was written to 2^64 times.
+        let _ = write(&*self.file, &1_u64.to_ne_bytes());
     }
 
     fn sleep<'a>(&'a self, state: MutexGuard<'a, State>, left: Option<Duration>) -> MutexGuard<'a, State> {
@@ -283,10 +312,10 @@ mod tests {
         let arrived = AtomicU32::new(0);
         let patience = Some(Duration::from_secs(20));
         std::thread::scope(|scope| {
-            scope.spawn(|| sleeper.wait(None, patience, || arrived.load(Ordering::Acquire) == 1));
+            scope.spawn(|| sleeper.wait(None, patience, || arrived.load(Ordering::Acquire) == 1).unwrap());
             until_armed(&control, words);
             // Another thread gives up; a third finds what was meant for it between arming and sleeping.
-            sleeper.wait(None, Some(Duration::ZERO), || false);
+            sleeper.wait(None, Some(Duration::ZERO), || false).unwrap();
             until_armed(&control, words);
             let looks = AtomicU32::new(0);
             assert!(sleeper.arm(None, || looks.fetch_add(1, Ordering::Relaxed) == 1).unwrap());
@@ -296,6 +325,21 @@ mod tests {
             sleeper.interrupted();
         });
         assert_eq!(control.armed(words), HAMLYN_ARMED_NO, "nobody sleeps any more");
+    }
+
+    #[test]
+    fn sleeper_whose_card_has_gone_is_told() {
+        let (control, words) = (control(), QUEUE);
+        let sleeper = Sleeper::new(words, control.clone(), None).unwrap();
+        std::thread::scope(|scope| {
+            let asleep = scope.spawn(|| sleeper.wait(None, None, || false));
+            until_armed(&control, words);
+            sleeper.lose_card();
+            assert_eq!(asleep.join().unwrap().unwrap_err().raw_os_error(), Some(Errno::NODEV.raw_os_error()));
+        });
+        assert!(drain(&sleeper.file()).unwrap(), "who polls looks");
+        assert!(sleeper.arm(None, || false).is_err() && sleeper.arm(None, || true).unwrap());
+        sleeper.wait(None, None, || true).unwrap();
     }
 
     #[test]
@@ -328,7 +372,7 @@ mod tests {
         let reached = |wanted: u32| sleeper.has_reached(Some(wanted));
         let patience = Some(Duration::from_secs(20));
         std::thread::scope(|scope| {
-            let late = scope.spawn(|| sleeper.wait(Some(far), patience, || reached(far)));
+            let late = scope.spawn(|| sleeper.wait(Some(far), patience, || reached(far)).unwrap());
             until_armed(&control, words);
             assert!(!sleeper.arm(Some(near), || reached(near)).unwrap());
             assert!(!complete(&control, words, &status, near - 1), "nobody wants it yet");
@@ -351,7 +395,7 @@ mod tests {
         let reached = |wanted: u32| sleeper.has_reached(Some(wanted));
         let patience = Some(Duration::from_secs(20));
         std::thread::scope(|scope| {
-            let first = scope.spawn(|| sleeper.wait(Some(near), patience, || reached(near)));
+            let first = scope.spawn(|| sleeper.wait(Some(near), patience, || reached(near)).unwrap());
             until_armed(&control, words);
             assert!(!sleeper.arm(Some(far), || reached(far)).unwrap());
             assert!(complete(&control, words, &status, near));

@@ -191,8 +191,8 @@ impl Attachment for SocketAttachment {
 
     fn wait_terminus(&self, terminus: u32, completed: u32, timeout: Option<Duration>) -> Result<()> {
         let (status, sleeper) = self.tables().sleeper_of(terminus)?;
-        sleeper.wait(Some(completed), timeout, || has_reached(&status, completed));
-        Ok(())
+        let waited = sleeper.wait(Some(completed), timeout, || has_reached(&status, completed));
+        waited.map_err(Error::system("wait for requests"))
     }
 
     fn arm_terminus(&self, terminus: u32, completed: u32) -> Result<bool> {
@@ -257,8 +257,7 @@ impl Attachment for SocketAttachment {
     fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()> {
         let (entries, sleeper) = self.tables().sleeper(wait.queue)?;
         let look = || wait.is_over(entries.word(wait.cursor));
-        sleeper.wait(None, timeout, look);
-        Ok(())
+        sleeper.wait(None, timeout, look).map_err(Error::system("wait for a notification"))
     }
 
     fn arm_queue(&self, wait: QueueWait) -> Result<bool> {
