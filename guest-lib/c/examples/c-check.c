@@ -1,31 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Calls of hamlyn.h within one machine, which sends to itself, for tests: says which gave something else than is due. */
-#include <hamlyn.h>
+/* Checks calls of hamlyn.h within one machine, which sends to itself. */
+#include "check.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 
-#define PATIENCE_MS 60000
 
-static unsigned int checked, wrong;
 static struct hamlyn_card *card;
 static struct hamlyn_manager *manager;
 static struct hamlyn_terminus *terminus;
 
-static void check(const char *what, long long due, long long given)
-{
-	checked++;
-	if (due == given)
-		return;
-	wrong++;
-	printf("{\"wrong\":\"%s\",\"due\":%lld,\"given\":%lld,\"error\":\"%s\"}\n", what, due, given, hamlyn_error());
-	fflush(stdout);
-}
-
-#define CHECK(due, call) check(#call, (due), (call))
-
-/* Each request has a handle: one message, one of pieces, one of a share. */
+/* Checks the handles of a message, of a message of pieces and of a share. */
 static void check_handles(void)
 {
 	struct hamlyn_slot_options options = { 0 };
@@ -70,7 +55,7 @@ static void check_handles(void)
 	hamlyn_queue_destroy(queue);
 }
 
-/* Sleeps until the card has finished with a request, by the terminus' descriptor. */
+/* Checks that the terminus' descriptor wakes a sleeper when the card completes a request. */
 static void check_sleep(void)
 {
 	struct pollfd finished = { hamlyn_terminus_fd(terminus), POLLIN, 0 };
@@ -95,7 +80,7 @@ static void check_sleep(void)
 	hamlyn_area_destroy(area);
 }
 
-/* Makes a ticket whose two bytes end past 2^32, with a sum that is right: the library lets it pass. */
+/* Forges a ticket whose data ends past 2^32. Its checksum is valid, so only the card can refuse it. */
 static void forge(struct hamlyn_ticket *ticket)
 {
 	uint32_t sum = ~0u;
@@ -109,7 +94,7 @@ static void forge(struct hamlyn_ticket *ticket)
 		ticket->bytes[36 + at] = (uint8_t)(~sum >> 8 * at);
 }
 
-/* A request that the card refuses; another's outcome is another. */
+/* Checks that a refused request fails and the request before it succeeds. */
 static void check_refused(void)
 {
 	struct hamlyn_slot_options options = { 0 };
@@ -134,7 +119,7 @@ static void check_refused(void)
 	hamlyn_area_destroy(area);
 }
 
-/* A receiver class of the program's own: it adds up the numbers in messages' metadata. */
+/* A receiver class that adds up the numbers in messages' metadata. */
 struct sum {
 	struct hamlyn_end_point *end_point;
 	unsigned int messages, total, lost;
@@ -156,7 +141,7 @@ static int lose(void *context)
 	return 0;
 }
 
-/* Sleeps until so many have arrived. */
+/* Sleeps until @messages messages have arrived. */
 static void await(const struct sum *sum, unsigned int messages)
 {
 	while (sum->messages < messages && hamlyn_manager_wait(manager, PATIENCE_MS) >= 0)
@@ -232,7 +217,7 @@ static void check_group(void)
 		CHECK(0, hamlyn_datagram_receive(group[at], &datagram, PATIENCE_MS));
 		CHECK(3, datagram.length);
 	}
-	/* There is room for two of the three. */
+	/* The array has room for two of the three tokens. */
 	CHECK(2, hamlyn_manager_ready(manager, tokens, 2));
 	CHECK(1, tokens[0] == 10 && tokens[1] == 11);
 	CHECK(1, hamlyn_manager_ready(manager, tokens, 2));

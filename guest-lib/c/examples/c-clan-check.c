@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* Calls of clan.h within one machine, which reaches its own memory, for tests: says which gave something else than is due. */
+#include "check.h"
+
 #include <clan_programs.h>
 
 #include <poll.h>
@@ -9,28 +11,14 @@
 #include <sys/select.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 60000
 #define LENGTH 12000
 
-static unsigned int checked, wrong;
 static struct clan_card *card;
 static struct clan_endpoint *endpoint;
 static struct clan_aperture *aperture;
 static struct clan_descriptor descriptor;
 static struct clan_window *window;
 static volatile unsigned char *data;
-
-static void check(const char *what, long long due, long long given)
-{
-	checked++;
-	if (due == given)
-		return;
-	wrong++;
-	printf("{\"wrong\":\"%s\",\"due\":%lld,\"given\":%lld,\"error\":\"%s\"}\n", what, due, given, hamlyn_error());
-	fflush(stdout);
-}
-
-#define CHECK(due, call) check(#call, (due), (call))
 
 /* A load behind a store of the same endpoint finds that it has arrived. */
 static void arrive(void)

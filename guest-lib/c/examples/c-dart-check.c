@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* Calls of dart.h within one machine, which sends to itself, for tests: says which gave something else than is due. */
+#include "check.h"
+
 #include <dart_programs.h>
 
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
-#define PATIENCE_MS 60000
 #define LENGTH 65536
 #define SCRATCH 32768
 
@@ -20,22 +21,10 @@ struct end {
 	unsigned char *data;
 };
 
-static unsigned int checked, wrong;
 static struct dart_card *card;
 static uint32_t host;
 static struct end here, there;
 
-static void check(const char *what, long long due, long long given)
-{
-	checked++;
-	if (due == given)
-		return;
-	wrong++;
-	printf("{\"wrong\":\"%s\",\"due\":%lld,\"given\":%lld,\"error\":\"%s\"}\n", what, due, given, hamlyn_error());
-	fflush(stdout);
-}
-
-#define CHECK(due, call) check(#call, (due), (call))
 #define OPERATION(...) (&(struct dart_operation){ __VA_ARGS__ })
 #define TELL { .comparison = DART_COMPARE_ALWAYS }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* Every call of shrimp.h within one machine, which maps its own memory, for tests: says which gave something else than is due. */
 #define _DEFAULT_SOURCE
+#include "check.h"
+
 #include <shrimp.h>
 #include <shrimp_primitives.h>
 
@@ -10,22 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 60000
 #define LENGTH 12000
 
-static unsigned int checked, wrong;
 static struct shrimp_card *card;
-
-static void check(const char *what, long long due, long long given)
-{
-	checked++;
-	if (due == given)
-		return;
-	wrong++;
-	printf("{\"wrong\":\"%s\",\"due\":%lld,\"given\":%lld,\"error\":\"%s\"}\n", what, due, given, hamlyn_error());
-}
-
-#define CHECK(due, call) check(#call, (due), (call))
 
 /* What is on its way is waited for; a word that does not come is said. */
 static void arrives(const volatile uint32_t *word, uint32_t due)

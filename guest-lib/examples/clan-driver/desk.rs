@@ -27,7 +27,7 @@
 //! | `send ENDPOINT ADDRESS TEXT` | `sent` |
 //! | `send-many ENDPOINT ADDRESS` | how many were `sent` when one was `refused`, and why |
 //! | `message ENDPOINT` | the next message: `from`, `kind`, `text` |
-//! | `connect ENDPOINT ADDRESS` | the `connection`'s number here |
+//! | `connect ENDPOINT ADDRESS [DESCRIPTOR or WORD]` | the `connection`'s number here |
 //! | `accept ENDPOINT OTHER` | the same, of the first who asks the one; it is the other's |
 //! | `end CONNECTION` | how it `ended`, once it has |
 //! | `events ENDPOINT` | `registered`: for what happens to it, but for Tripwires |
@@ -262,7 +262,7 @@ impl Desk {
                     json!({ "from": message.from.to_string(), "kind": format!("{:?}", message.kind), "text": text }),
                 )
             }
-            // What it tells is a descriptor, or the word itself.
+            // The private data is a descriptor, or the word itself.
             ["connect", endpoint, to, ref told @ ..] => {
                 let told = told.first().copied().unwrap_or("please");
                 let told = told

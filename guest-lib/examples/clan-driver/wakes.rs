@@ -1,10 +1,11 @@
 //! Sleeping by the driver's own call. The library looks again within 100 ms, which would hide a wake-up that is lost.
 
+use std::mem::offset_of;
 use std::path::Path;
 use std::sync::mpsc;
 
 use hamlyn_abi::clan::endpoint::{CLAN_STATE_BITS, CLAN_STATE_CLEARED};
-use hamlyn_abi::clan::event::{CLAN_EVENT_SIZE, CLAN_EVENTS_HEAD, CLAN_EVENTS_TAKEN};
+use hamlyn_abi::clan::event::{CLAN_EVENT_SIZE, CLAN_EVENTS_HEAD, CLAN_EVENTS_TAKEN, ClanEvent};
 use hamlyn_abi::clan::tripwire::{CLAN_TRIPWIRE_BIT, CLAN_TRIPWIRE_EVENT, CLAN_TRIPWIRE_OK};
 use hamlyn_abi::clan::uapi::*;
 use hamlyn_sys::{Access, Mapping, barrier};
@@ -19,7 +20,8 @@ const ROUNDS: u64 = 500;
 /// A sleep that takes as long is not going to end.
 const LOST_NS: i64 = 60_000_000_000;
 
-/// A thread stores to this host's own memory through the card, while another goes to sleep for that: for a bit of its endpoint, then for an event.
+/// A thread stores to this host's own memory through the card. Another sleeps for each store: first for a bit of its
+/// endpoint, then for an event.
 pub(crate) fn run(path: &Path) -> Outcome {
     let ground = Ground::prepare(path)?;
     let mut reach = Reach::new(&ground)?;
@@ -46,7 +48,7 @@ pub(crate) fn run(path: &Path) -> Outcome {
                 next.send(round)?;
                 *slept += match action {
                     CLAN_TRIPWIRE_BIT => sleep_until(&reach, stored)?,
-                    _ => take_event(&ground, &queue, round as u32 - 1).map(|()| 1)?,
+                    _ => take_event(&ground, &queue, round as u32 - 1)?,
                 };
                 if !stored() {
                     return Err(format!("round {round}: awake before the store").into());
@@ -59,13 +61,15 @@ pub(crate) fn run(path: &Path) -> Outcome {
     print(&json!({ "rounds": ROUNDS, "slept": slept[0], "events": slept[1] }))
 }
 
-/// Sleeps until there is an event behind those that were taken, and takes it.
-fn take_event(ground: &Ground, queue: &Mapping, taken: u32) -> Outcome {
+/// Sleeps until the queue has an event after the first `taken`, and takes it. Returns the number of events that it found.
+fn take_event(ground: &Ground, queue: &Mapping, taken: u32) -> Outcome<u64> {
     let mut wait = ClanEventsWait { timeout_ns: LOST_NS, queue: ground.events.queue, taken };
     ground.device.card_call::<CLAN_IOC_EVENTS_WAIT, _>(&mut wait, &[])?;
+    let place = CLAN_EVENTS_HEAD + taken % ground.events.records * CLAN_EVENT_SIZE;
+    let number = queue.load_u32_acquire(place as usize + offset_of!(ClanEvent, number));
     queue.store_u32_release(CLAN_EVENTS_TAKEN as usize, taken + 1);
     barrier::before_queue_check();
-    Ok(())
+    Ok(u64::from(number == taken + 1))
 }
 
 /// Sleeps until something is so; how often that took a sleep.

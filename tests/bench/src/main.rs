@@ -146,7 +146,7 @@ fn bench(options: Options, benchmarks: &[(&'static Model, &'static Benchmark)]) 
     let folder = options.output.or_else(|| home.map(|home| home.join("report")));
     let folder = folder.unwrap_or_else(|| PathBuf::from("bench-report"));
     results.write(&folder)?;
-    // Behind the files: whoever reads this may have seen enough.
+    // Write the files first: a closed standard output ends the program here.
     let mut output = stdout();
     write!(output, "{}", goals::lines(&results.goals))?;
     if !request.goals_only {

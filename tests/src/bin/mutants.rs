@@ -100,7 +100,7 @@ fn check(repository: &Path, mutants: &[Mutant]) -> Result<usize> {
     Ok(caught)
 }
 
-/// Says something at once, also the beginning of a line: a person sees what is under way. Nobody may listen any more.
+/// Prints text and flushes it, so that the start of a line shows what is under way. Fails if standard output is closed.
 fn say(text: &str) -> io::Result<()> {
     let mut output = io::stdout();
     output.write_all(text.as_bytes())?;

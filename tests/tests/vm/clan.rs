@@ -106,7 +106,7 @@ fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
     two.expect(&format!("store {window} 56 6"), &json!({ "stored": true }))?;
     let fault = two.ask(&format!("fault {from}"))?;
     ensure!(text(&fault, "fault").contains("refused"), "{fault}");
-    // A write is told of behind its end; and a load that is refused next does not take that fault for its own.
+    // The fault of a refused write comes after the write's completion. The refused load that follows still fails.
     for (by, out, back, window) in refused {
         two.expect(&format!("put {by} {out} {descriptor} 1"), &json!({ "done": 1 }))?;
         let fault = two.ask(&format!("fault {by}"))?;
@@ -219,7 +219,7 @@ fn asker_of_a_killed_listener_is_refused() -> Result<()> {
     one.expect("event", &json!({ "what": "Message", "token": listener }))?;
     one.0.kill(9)?;
     let refused = two.answer()?;
-    ensure!(text(&refused, "error") == "not connected: nobody listens under that name or port", "{refused}");
+    ensure!(text(&refused, "error") == "not connected: no listener has that name or port", "{refused}");
     drop(two);
     for vm in [0, 1] {
         nothing_is_left(&lab, vm)?;

@@ -108,7 +108,7 @@ fn a_server_in_c_has_many_clients_and_uses_endpoints_again() -> Result<()> {
         let asked = lab.vm(0).run(ask)?.finish()?;
         ensure!(asked[0]["requests"] == 300, "{asked:?}");
     }
-    // Who tells what cannot be mapped is refused, and the server goes on.
+    // The server refuses descriptors that it cannot map, and serves the next client.
     let mut stranger = desk(&lab, 0)?;
     let (own, _) = endpoint(&mut stranger, "endpoint 0")?;
     let (_, large) = aperture(&mut stranger, 8 << 20, "write")?;

@@ -134,9 +134,9 @@ fn sparse_reads_take_bounded_memory() -> Result<()> {
     Ok(())
 }
 
-/// The page tables are charged to the reader's memory group: a reader whose group has no more memory is ended, and nobody else.
+/// Page tables are charged to the reader's memory cgroup. The OOM killer ends only the reader whose cgroup is full.
 #[test]
-fn sparse_reads_are_charged_to_who_reads() -> Result<()> {
+fn sparse_reads_are_charged_to_reader() -> Result<()> {
     const MIB: u64 = 1 << 20;
     let model = catalogue::find("dart")?;
     let lab = lab_of(Lab::builder().models(&[model]).vms(1).memory(Memory::mib(384)));

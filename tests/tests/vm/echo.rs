@@ -65,7 +65,7 @@ fn a_killed_owners_mailboxes_are_the_next_ones() -> Result<()> {
     }
     let text = lab.vm(0).run_as(0, ["cat", "/sys/class/echo/echo0/holders"])?.finish_text()?;
     ensure!(text == ["user mailboxes connections"], "{text:?}");
-    // Who holds what is root's to see.
+    // Only root reads the holders.
     let mut user = lab.vm(0).run(["cat", "/sys/class/echo/echo0/holders"])?;
     ensure!(
         user.wait()? == Exit::Code(1) && user.stderr().contains("Permission denied"),

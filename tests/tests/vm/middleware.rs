@@ -42,7 +42,7 @@ fn procedures_are_called_by_name_until_the_server_is_gone() -> Result<()> {
     ensure!(text(&call.answer()?, "error") == "this procedure never works");
     let mut call =
         lab.vm(1).run(["rpc", "call", "--host", "0", "--name", "nobody is called this", "echo"])?;
-    ensure!(text(&call.answer()?, "error").contains("nobody listens under that name"));
+    ensure!(text(&call.answer()?, "error").contains("no listener has that name"));
 
     // A client dies: the server is told, and serves the others.
     let (mut killed, _) = start(&lab, 1, &["rpc", "watch", "--host", "0"])?;

@@ -86,7 +86,7 @@ impl DartCard {
             let cost =
                 MESSAGE_COST + arrived.cells() + answer_length(&arrived.message).map_or(0, cells::cells);
             self.turn_left = self.turn_left.saturating_sub(cost);
-            // Whatever else a message waits for, it keeps no place in a queue meanwhile.
+            // A message that waits for a page or for answers must not block the waiters behind it.
             if !matches!(outcome, Err(Pause::Places | Pause::Turn)) {
                 self.leave_queue(index);
             }
@@ -114,13 +114,13 @@ impl DartCard {
         }
     }
 
-    /// A connection waits for no place in a queue any more.
+    /// Removes a connection from the waiters of its queue, and wakes the next waiter.
     pub(super) fn leave_queue(&mut self, index: u32) {
         let next = self.waiters.leave(index);
         self.serve(next);
     }
 
-    /// A queue may have room for this connection, which waited behind another one.
+    /// Retries a waiter that became the first of its queue.
     fn serve(&mut self, next: Option<u32>) {
         if let Some(next) = next.filter(|next| self.stuck.remove(next)) {
             self.busy.push_back(next);

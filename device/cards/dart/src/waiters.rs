@@ -19,8 +19,8 @@ impl Waiters {
         self.order.range((queue, 0, 0)..).next().is_none_or(|first| first.0 != queue || first.2 == connection)
     }
 
-    /// Lets a connection wait behind the others. It waits for one queue at a time. Returns the connection that the queue it leaves serves
-    /// next, if another one waits there.
+    /// Appends a connection to the waiters of a queue. A connection waits for one queue at a time.
+    /// Returns the new first waiter of the queue that the connection left.
     pub(crate) fn join(&mut self, queue: u32, connection: u32) -> Option<u32> {
         if self.tickets.get(&connection).is_some_and(|ticket| ticket.0 == queue) {
             return None;

@@ -100,7 +100,7 @@ impl fmt::Display for EndReason {
             EndReason::LinkLost => "this host's link went down",
             EndReason::Lapsed => "this host stood still, and its card discarded what arrived",
             EndReason::CardReset => "this host's card was reset",
-            EndReason::NoName => "nobody listens under that name or port",
+            EndReason::NoName => "no listener has that name or port",
             EndReason::BacklogFull => "too many requests wait for the listener",
             EndReason::Rejected => "the listener rejected the connection",
         })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,8 +19,14 @@ use crate::core::polling::Polling;
 /// The first vector that is the model's.
 const FIRST: u32 = HAMLYN_VECTOR_LINK + 1;
 
-/// The objects in use that one can sleep on, by where their words are, each with its vector.
-type Sleepers = BTreeMap<usize, (u32, Arc<Sleeper>)>;
+/// The objects in use that one can sleep on.
+#[derive(Debug, Default)]
+struct Sleepers {
+    /// Each with its vector, by the place of its words.
+    by_place: BTreeMap<usize, (u32, Arc<Sleeper>)>,
+    /// The card's process has ended, so new sleepers must not sleep.
+    lost: bool,
+}
 
 /// The interrupt handler. It stops when dropped.
 #[derive(Debug)]
@@ -41,8 +47,6 @@ struct Shared {
     /// Hangs up when the card's process ends.
     card: OwnedFd,
     sleepers: Mutex<Sleepers>,
-    /// It has ended.
-    gone: AtomicBool,
 }
 
 impl Interrupts {
@@ -57,8 +61,8 @@ impl Interrupts {
         }
         let arrivals = (0..vectors).map(|_| AtomicU32::new(0)).collect();
         let link = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let (card, sleepers, gone) = (client.hang_up()?, Mutex::default(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { control, eventfds, arrivals, link, card, sleepers, gone });
+        let (card, sleepers) = (client.hang_up()?, Mutex::default());
+        let shared = Arc::new(Shared { control, eventfds, arrivals, link, card, sleepers });
         let handler = shared.clone();
         let thread =
             std::thread::Builder::new().name("hamlyn-interrupt".into()).spawn(move || handler.run())?;
@@ -85,9 +89,8 @@ impl Interrupts {
     ) -> io::Result<Arc<Sleeper>> {
         let sleeper = Arc::new(Sleeper::new(words, self.shared.control.clone(), count)?);
         let mut sleepers = self.shared.lock();
-        sleepers.insert(words.place(), (self.vector_of(index), sleeper.clone()));
-        // With the lock, under which the handler wakes all.
-        if self.shared.gone.load(Ordering::Relaxed) {
+        sleepers.by_place.insert(words.place(), (self.vector_of(index), sleeper.clone()));
+        if sleepers.lost {
             sleeper.lose_card();
         }
         Ok(sleeper)
@@ -95,7 +98,7 @@ impl Interrupts {
 
     /// Serves an object no more.
     pub(crate) fn remove(&self, sleeper: &Sleeper) {
-        self.shared.lock().remove(&sleeper.words().place());
+        self.shared.lock().by_place.remove(&sleeper.words().place());
     }
 
     /// Whether vector `vector` arrives within a second of `raise` asking the card for it.
@@ -131,11 +134,11 @@ impl Shared {
         }
     }
 
-    /// Who sleeps would sleep for ever.
+    /// Wakes all sleepers: no interrupt can come from a process that has ended.
     fn lose_card(&self) {
-        let sleepers = self.lock();
-        self.gone.store(true, Ordering::Relaxed);
-        sleepers.values().for_each(|(_, sleeper)| sleeper.lose_card());
+        let mut sleepers = self.lock();
+        sleepers.lost = true;
+        sleepers.by_place.values().for_each(|(_, sleeper)| sleeper.lose_card());
     }
 
     fn handle(&self, vector: u32) {
@@ -145,7 +148,7 @@ impl Shared {
         if vector == HAMLYN_VECTOR_LINK {
             let _ = write(&self.link, &1_u64.to_ne_bytes());
         }
-        for (_, sleeper) in self.lock().values().filter(|(of, _)| *of == vector) {
+        for (_, sleeper) in self.lock().by_place.values().filter(|(of, _)| *of == vector) {
             sleeper.interrupted();
         }
     }
@@ -166,10 +169,10 @@ impl Drop for Interrupts {
     }
 }
 
-/// Sleeps until one of the files is readable, or the card's process has ended; whether it has.
+/// Sleeps until one of the files is readable or the card's process has ended. Returns whether it has ended.
 fn readable(files: &[OwnedFd], card: &OwnedFd) -> io::Result<bool> {
     let mut polled: Vec<_> = files.iter().map(|file| PollFd::new(file, PollFlags::IN)).collect();
-    // Replies are another's to read; an end is always told.
+    // `poll` always reports a hang-up. Replies on this socket are for the thread that sent the request.
     polled.push(PollFd::new(card, PollFlags::empty()));
     loop {
         match poll(&mut polled, None) {

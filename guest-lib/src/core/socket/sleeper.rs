@@ -82,11 +82,11 @@ struct State {
     polled_for: Option<u32>,
     /// The least number that is waited for, while the word is armed.
     least: Option<u32>,
-    /// The card's process has ended: nothing comes any more.
+    /// The card's process has ended, so no wake-up can come.
     gone: bool,
 }
 
-/// What who waits for a card is told that has gone, as by the driver.
+/// Returns `ENODEV`, which the driver gives to waiters of a removed card.
 fn gone() -> io::Error {
     Errno::NODEV.into()
 }
@@ -132,7 +132,7 @@ impl Sleeper {
         Ok(ready)
     }
 
-    /// Sleeps until `look` finds something or the time-out has passed. An error if the card has gone.
+    /// Sleeps until `look` finds something or the time-out has passed. Fails with `ENODEV` once the card's process has ended.
     pub(crate) fn wait(
         &self,
         wanted: Option<u32>,
@@ -163,7 +163,7 @@ impl Sleeper {
         outcome
     }
 
-    /// The card has gone: wakes everybody, for good.
+    /// Wakes all sleepers, and makes later waits fail: the card's process has ended.
     pub(crate) fn lose_card(&self) {
         self.lock().gone = true;
         self.fired.notify_all();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeper_whose_card_has_gone_is_told() {
+    fn wait_fails_when_card_process_ends() {
         let (control, words) = (control(), QUEUE);
         let sleeper = Sleeper::new(words, control.clone(), None).unwrap();
         std::thread::scope(|scope| {
