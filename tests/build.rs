@@ -32,6 +32,7 @@ fn describe(module: &str, item: &Entry) -> Result<String, std::fmt::Error> {
     let mut lines = String::new();
     match item {
         Entry::Constant { name, .. } => writeln!(lines, "({name:?}, hamlyn_abi::{module}::{name} as u64),")?,
+        Entry::CardCall => {}
         Entry::Structure { rust_name, name, fields, .. } => {
             let path = format!("hamlyn_abi::{module}::{rust_name}");
             writeln!(lines, "(\"sizeof(struct {name})\", size_of::<{path}>() as u64),")?;

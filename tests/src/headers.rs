@@ -44,6 +44,8 @@ pub enum Entry {
         /// Its comment.
         docs: Vec<String>,
     },
+    /// The number of a later model's call, by which the constants of calls are written.
+    CardCall,
     /// A structure.
     Structure {
         /// Its name in Rust.
@@ -185,7 +187,8 @@ fn read_item(item: &Item) -> Result<Option<Entry>, String> {
             }))
         }
         Item::Impl(_) | Item::Trait(_) | Item::Use(_) | Item::Mod(_) | Item::Macro(_) => Ok(None),
-        Item::Fn(function) if ["iowr", "card_call"].iter().any(|name| function.sig.ident == name) => Ok(None),
+        Item::Fn(function) if function.sig.ident == "iowr" => Ok(None),
+        Item::Fn(function) if function.sig.ident == "card_call" => Ok(Some(Entry::CardCall)),
         _ => Err("an item that is neither constant nor structure".into()),
     }
 }
@@ -249,11 +252,9 @@ fn request_code(expression: &Expr) -> Option<String> {
     let arguments: Vec<&Expr> = call.args.iter().collect();
     let number = match (segment.ident.to_string().as_str(), &*arguments) {
         ("iowr", [number]) => literal(number)?,
-        ("card_call", [model, number]) => format!(
-            "HAMLYN_FIRST_CARD_CALL + ({} - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + {}",
-            literal(model).or_else(|| constant(model))?,
-            literal(number)?
-        ),
+        ("card_call", [model, number]) => {
+            format!("HAMLYN_CARD_CALL({}, {})", literal(model).or_else(|| constant(model))?, literal(number)?)
+        }
         _ => return None,
     };
     Some(format!("_IOWR('H', {number}, {})", c_type(argument)?))
@@ -340,7 +341,13 @@ impl Header {
 impl Entry {
     fn text(&self) -> String {
         match self {
-            Entry::Constant { name, value, docs } => format!("{}#define {name} {value}\n", comment("", docs)),
+            Entry::Constant { name, value, docs } => comment("", docs) + &definition(name, value),
+            Entry::CardCall => {
+                let docs = [" The number of a call, 0 to 15, of a later model.".into()];
+                let number = "((model) - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + (number)";
+                let lines = ["#define HAMLYN_CARD_CALL(model, number)", "\t(HAMLYN_FIRST_CARD_CALL +"];
+                comment("", &docs) + &lines.join(" \\\n") + &format!(" \\\n\t {number})\n")
+            }
             Entry::Structure { name, docs, fields, .. } => {
                 let mut text = format!("{}struct {name} {{\n", comment("", docs));
                 for field in fields {
@@ -354,6 +361,12 @@ impl Entry {
 
 /// The longest line of a comment, with tabs of 8 columns.
 const COLUMNS: usize = 100;
+
+/// The definition of a constant, in two lines if it is longer than [`COLUMNS`].
+fn definition(name: &str, value: &str) -> String {
+    let line = format!("#define {name} {value}");
+    if line.len() <= COLUMNS { line + "\n" } else { format!("#define {name} \\\n\t{value}\n") }
+}
 
 /// Fills each paragraph anew that has a line of more than [`COLUMNS`].
 fn fill(indent: &str, lines: &[String]) -> Vec<String> {

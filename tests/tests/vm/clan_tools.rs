@@ -68,7 +68,7 @@ fn ping(lab: &Lab) -> Result<()> {
     }
     refused(lab, &["hamlyn-ping", "1", "-s", "67104769"], "limit 67104768")?;
     refused(lab, &["hamlyn-ping", "--ticket"], "a clan card has no tickets")?;
-    refused(lab, &["hamlyn-ping", "1", "--name", "nobody"], "nobody listens")
+    refused(lab, &["hamlyn-ping", "1", "--name", "nobody"], "no listener has that name")
 }
 
 fn perf(lab: &Lab) -> Result<()> {

@@ -65,7 +65,7 @@ fn ping(lab: &Lab) -> Result<()> {
     }
     refused(lab, &["hamlyn-ping", "1", "-s", "8388609"], "limit 8388608")?;
     refused(lab, &["hamlyn-ping", "--ticket"], "a dart card has no tickets")?;
-    refused(lab, &["hamlyn-ping", "1", "--name", "nobody"], "nobody listens")
+    refused(lab, &["hamlyn-ping", "1", "--name", "nobody"], "no listener has that name")
 }
 
 fn perf(lab: &Lab) -> Result<()> {

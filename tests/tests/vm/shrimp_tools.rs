@@ -99,7 +99,7 @@ fn ping(lab: &Lab) -> Result<()> {
     ensure!(lines.len() == 4 && lines[0].starts_with("16 bytes from host 1: seq=0 time="), "{lines:?}");
     refused(lab, &["hamlyn-ping", "1", "-s", "65537"], "limit 65536 by automatic update")?;
     refused(lab, &["hamlyn-ping", "--ticket"], "a shrimp card has no tickets")?;
-    refused(lab, &["hamlyn-ping", "1", "--name", "nobody"], "nobody listens")
+    refused(lab, &["hamlyn-ping", "1", "--name", "nobody"], "no listener has that name")
 }
 
 fn perf(lab: &Lab) -> Result<()> {

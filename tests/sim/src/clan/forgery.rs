@@ -6,7 +6,10 @@ use crate::engine::violation::Violation;
 use crate::engine::world::World;
 
 use super::model::Clan;
-use super::packet::{CREDIT, DATA, FROM_SYSTEM, Letter, PROBE, READ, REFUSED, WRITE};
+use super::packet::{ASKS, CREDIT, DATA, FROM_SYSTEM, GROUPS, Letter, PROBE, READ, REFUSED, WRITE};
+
+/// The kinds of forged packets; writes and reads are more frequent.
+const KINDS: [u8; 10] = [WRITE, WRITE, WRITE, READ, READ, DATA, REFUSED, CREDIT, PROBE, GROUPS];
 
 impl World<Clan> {
     /// A hostile host's packet: noise, or right but for one thing, or as right as any. Other hosts' links have noise alone.
@@ -71,19 +74,22 @@ impl World<Clan> {
         let (aperture, key, most) = self.rng.pick(&all).unwrap_or((0, 0, 64));
         let offset = self.rng.below(most);
         let length = 1 + self.rng.below((most - offset).min(100));
-        let kind =
-            self.rng.pick(&[WRITE, WRITE, WRITE, READ, READ, DATA, REFUSED, CREDIT, PROBE]).unwrap_or(WRITE);
+        let kind = self.rng.pick(&KINDS).unwrap_or(WRITE);
         let data = match kind {
             WRITE | DATA => self.rng.bytes(length as usize),
             READ => (length as u32).to_le_bytes().to_vec(),
             REFUSED => [1, 0, 0, 0, self.rng.below(2) as u8, 0, 0, 0].to_vec(),
             _ => Vec::new(),
         };
-        let offset =
-            if matches!(kind, CREDIT | PROBE) { self.rng.next() >> self.rng.below(64) } else { offset };
+        let any = self.rng.next() >> self.rng.below(64);
+        let (offset, flags) = match kind {
+            CREDIT | PROBE => (any, 0),
+            GROUPS => (any, if self.rng.percent(50) { ASKS } else { 0 }),
+            _ => (offset, 0),
+        };
         let epoch = self.rng.below(4) as u16;
         let tag = self.some_tag(host, victim, kind);
-        Letter { kind, flags: 0, epoch, tag, key, aperture, offset, data }
+        Letter { kind, flags, epoch, tag, key, aperture, offset, data }
     }
 
     /// What a victim may take for an answer to a read that has left, or for news of an endpoint; or a number that no read has. What a read

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use hamlyn_abi::clan::aperture::{CLAN_APERTURE_GROUP, CLAN_APERTURE_PARTS, CLAN_GROUP_HOST, CLAN_PART};
 use hamlyn_abi::clan::dma::{CLAN_DMA_WRITE, CLAN_REQUEST_SIZE, ClanRequest};
-use hamlyn_abi::clan::endpoint::{CLAN_MAX_TRIPWIRES, CLAN_STATE_BITS, CLAN_STATE_SIZE};
+use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::event::CLAN_EVENTS_TAKEN;
 use hamlyn_abi::clan::statistics::ClanStatistic;
 
@@ -111,6 +111,10 @@ pub(super) struct Ghost {
     pub(super) ended_at: Option<u64>,
 }
 
+/// The order in which a card writes a fault, before it counts it.
+pub(super) const FAULT_PARTS: [u32; 4] =
+    [CLAN_STATE_FAULTS_BEGUN, CLAN_STATE_FAULT_USE, CLAN_STATE_FAULT_REASON, CLAN_STATE_FAULT_OFFSET];
+
 /// Why an endpoint may hear of a fault: reason, host, aperture and offset.
 pub(super) type Cause = (u32, u32, u32, u64);
 
@@ -145,6 +149,8 @@ pub(super) struct Endpoint {
     pub(super) chain_failed: bool,
     pub(super) faults: u32,
     pub(super) fault_words: [u8; 24],
+    /// Places that the card has written of a fault whose count is not there yet.
+    pub(super) fault_parts: Vec<u32>,
     pub(super) causes: Vec<Cause>,
     /// Faults of which it must have heard.
     pub(super) owed_faults: u32,
@@ -378,6 +384,12 @@ impl Endpoint {
         at % 4 == 0 && changed.count_ones() <= 1 && changed & (before ^ self.cleared) == 0
     }
 
+    /// Takes a part of a fault. It comes behind the count of those that were begun.
+    pub(super) fn note_fault_part(&mut self, at: u32) -> bool {
+        self.fault_parts.push(at);
+        FAULT_PARTS.starts_with(&self.fault_parts)
+    }
+
     pub(super) fn new(area: Area, owner: u32, tripwires: u32, requests: u32) -> Self {
         debug_assert!(tripwires <= CLAN_MAX_TRIPWIRES, "more Tripwires than there can be");
         Self {
@@ -401,6 +413,7 @@ impl Endpoint {
             chain_failed: false,
             faults: 0,
             fault_words: [0; 24],
+            fault_parts: Vec::new(),
             causes: Vec::new(),
             owed_faults: 0,
             armed: 0,

@@ -318,7 +318,8 @@ impl Model for Clan {
     }
 
     /// What has not left never will.
-    fn unplugged(world: &mut World<Self>, host: usize) {
+    fn unplugged(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
+        world.settle(host)?;
         world.model.excuse(host as u16);
         world.forget_counts(host as u16);
         let ledger = &mut world.model.ledgers[host];
@@ -326,6 +327,7 @@ impl Model for Clan {
         ledger.ghosts.clear();
         ledger.detached.clear();
         ledger.members.clear();
+        Ok(())
     }
 
     fn beat(machine: &Machine) -> Result<(), Violation> {

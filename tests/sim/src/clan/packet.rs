@@ -22,6 +22,8 @@ pub(super) const GROUPS: u8 = 7;
 pub(super) const FROM_SYSTEM: u8 = 1;
 /// In `flags`: a copy for a member of a group, whose number is where the aperture's would be.
 pub(super) const TO_GROUP: u8 = 2;
+/// In `flags` of an announcement: the receiver answers with its own.
+pub(super) const ASKS: u8 = 4;
 
 /// What a packet says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

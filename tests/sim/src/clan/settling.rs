@@ -13,8 +13,9 @@ use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
 use super::driving::RESULT;
-use super::ledger::{Accesses, Cause, Endpoint, Ghost, Ledger, Part, Pending};
+use super::ledger::{Accesses, Cause, Endpoint, FAULT_PARTS, Ghost, Ledger, Made, Part, Pending};
 use super::model::{Clan, Old, Reading};
+use super::packet::WRITE;
 use super::processor::group_of;
 
 /// The counters that the ledger knows exactly.
@@ -202,14 +203,18 @@ impl World<Clan> {
             }
             CLAN_STATE_IDLE => bytes.len() == 4,
             CLAN_STATE_FAULTS if bytes.len() == 4 => self.note_fault(host, number, bytes),
-            CLAN_STATE_FAULTS_BEGUN | CLAN_STATE_FAULT_USE => bytes.len() == 4,
+            CLAN_STATE_FAULTS_BEGUN => {
+                let is_next = word(bytes) == Some(endpoint.faults.wrapping_add(1));
+                is_next && std::mem::replace(&mut endpoint.fault_parts, vec![at]).is_empty()
+            }
+            CLAN_STATE_FAULT_USE => endpoint.note_fault_part(at) && bytes.len() == 4,
             CLAN_STATE_FAULT_REASON..0xd8 => {
                 let start = (at - CLAN_STATE_FAULTS) as usize;
                 let Some(words) = endpoint.fault_words.get_mut(start..start + bytes.len()) else {
                     return false;
                 };
                 words.copy_from_slice(bytes);
-                true
+                endpoint.note_fault_part(at)
             }
             // What they say is looked at when all is done.
             CLAN_STATE_TRIPWIRES..0x300 => bytes.len() == 4 && at % 4 == 0,
@@ -229,23 +234,23 @@ impl World<Clan> {
         // What waited for a host that says nothing is told of in a tick; there no other reason is so called.
         let is_dropped = reason == CLAN_FAULT_LOST && is_ticking;
         let known = endpoint.causes.iter().position(|known| *known == cause && !is_dropped);
-        if word(bytes) != Some(next) {
+        if word(bytes) != Some(next) || std::mem::take(&mut endpoint.fault_parts) != FAULT_PARTS {
             return false;
         }
+        let tag = endpoint.tag;
         let is_lost = reason == CLAN_FAULT_LOST || reason == CLAN_FAULT_TIMEOUT;
         let is_new = known.is_none();
         match known {
             Some(known) => drop(endpoint.causes.remove(known)),
-            None if !is_lost => return false,
+            None if !is_lost || !self.may_be_lost(host, number, cause) => return false,
             None => {}
         }
-        endpoint.faults = next;
-        let tag = endpoint.tag;
         if reason == CLAN_FAULT_LOST && is_new && !is_ticking && !self.is_in_trouble(host, peer) {
             let burst = self.model.options.burst.into();
             self.model.ledgers[host].copy_lost(number, peer as u16, (aperture, offset), burst);
         }
         let ledger = &mut self.model.ledgers[host];
+        ledger.endpoints.entry(number).and_modify(|endpoint| endpoint.faults = next);
         if is_lost && is_new && is_ticking {
             ledger.given_up.insert(peer);
             let pair = (host as u16, peer as u16);
@@ -258,6 +263,31 @@ impl World<Clan> {
         }
         self.happened(host, number, CLAN_EVENT_FAULT, 0, Some(CLAN_BIT_FAULT));
         true
+    }
+
+    /// Whether an endpoint has made what is lost: a store or copy that has not left, or writes that the host has not said to have.
+    fn may_be_lost(&self, host: usize, number: u32, (reason, peer, aperture, offset): Cause) -> bool {
+        let ledger = &self.model.ledgers[host];
+        let Some(endpoint) = ledger.endpoints.get(&number) else { return false };
+        let tag = endpoint.tag;
+        let has_written = || self.model.can_refuse(host as u16, peer as u16, tag);
+        if (aperture, offset) == (0, 0) && has_written() {
+            return true;
+        }
+        let is_store = |made: &Made| {
+            let letter = &made.letter;
+            letter.kind == WRITE && (letter.tag, letter.aperture, letter.offset) == (tag, aperture, offset)
+        };
+        let is_copy = |pending: &Pending| {
+            let request = &pending.request;
+            let target = group_of(request.host).map_or((request.host, request.aperture), |it| (peer, it));
+            let at = offset.checked_sub(request.offset);
+            target == (peer, aperture) && at.is_some_and(|at| at < request.length)
+        };
+        let ended = ledger.detached.iter().filter(|ghost| ghost.tag == tag).map(|ghost| &ghost.pending);
+        reason == CLAN_FAULT_LOST
+            && (ledger.program.get(&peer).is_some_and(|queue| queue.iter().any(is_store))
+                || ended.chain(&endpoint.pending).any(is_copy))
     }
 
     /// A request has ended, the next in order, as it can have.

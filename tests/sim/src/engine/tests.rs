@@ -154,7 +154,7 @@ impl Model for Pigeons {
         Ok(())
     }
 
-    fn unplugged(world: &mut World<Self>, host: usize) {
+    fn unplugs(world: &mut World<Self>, host: usize) {
         let own = |sent: &&mut Sent| sent.from == host || sent.letter as u16 == host as u16;
         world.model.sent.iter_mut().filter(own).for_each(|sent| sent.excused = true);
     }

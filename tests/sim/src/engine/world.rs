@@ -48,7 +48,12 @@ pub(crate) trait Model: Sized + Debug {
     fn begin(world: &mut World<Self>, host: usize) -> Result<(), Violation>;
 
     /// A card's port is about to go, and what is in its rings with it.
-    fn unplugged(world: &mut World<Self>, host: usize);
+    fn unplugs(_: &mut World<Self>, _: usize) {}
+
+    /// A card has been told that its port has gone.
+    fn unplugged(_: &mut World<Self>, _: usize) -> Result<(), Violation> {
+        Ok(())
+    }
 
     /// The driver of a host that runs notes that time has passed.
     fn beat(machine: &Self::Machine) -> Result<(), Violation>;

@@ -48,7 +48,7 @@ impl Model for Hamlyn {
         world.populate(host)
     }
 
-    fn unplugged(world: &mut World, host: usize) {
+    fn unplugs(world: &mut World, host: usize) {
         world.model.ledger.excuse(|other, _| other == host);
         world.model.fetches.excuse(|other| other == host);
         world.excuse_streams(host);
