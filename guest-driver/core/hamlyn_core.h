@@ -587,6 +587,7 @@ u32 hamlyn_fifo_take(struct hamlyn_card *card, struct hamlyn_fifo *fifo, u32 tak
 		     u32 *what);
 
 /* pages.c */
+void *hamlyn_zalloc_charged(size_t size, struct mem_cgroup *payer);
 struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction);
 struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length);
 int hamlyn_page_map(struct hamlyn_card *card, struct page *page, enum dma_data_direction direction,

@@ -19,6 +19,19 @@
 #define PAGES_BATCH 512
 
 /*
+ * Allocates zeroed memory that a cgroup pays for, whatever process runs. Does not wait for memory of
+ * a cgroup at its limit, because the card's lock may be held.
+ */
+void *hamlyn_zalloc_charged(size_t size, struct mem_cgroup *payer)
+{
+	struct mem_cgroup *before = set_active_memcg(payer);
+	void *memory = kzalloc(size, GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
+
+	set_active_memcg(before);
+	return memory;
+}
+
+/*
  * Charges pages to the user of the calling process, and compares all that the user has with the
  * process' own limit, as io_uring does. If each address space were counted by itself, a process
  * could fork, have the child pin memory through the parent's file, and so get the limit once more.

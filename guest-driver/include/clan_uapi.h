@@ -19,68 +19,68 @@
  */
 
 /* Opens an aperture of the caller's memory (section 3.2). Argument: clan_aperture. */
-#define CLAN_IOC_APERTURE_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 0, struct clan_aperture)
+#define CLAN_IOC_APERTURE_OPEN _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 0), struct clan_aperture)
 
 /*
  * Closes an aperture. Argument: hamlyn_object. When it returns nothing reaches its memory any more,
  * and it is unpinned.
  */
-#define CLAN_IOC_APERTURE_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 1, struct hamlyn_object)
+#define CLAN_IOC_APERTURE_CLOSE _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 1), struct hamlyn_object)
 
 /*
  * Opens a window onto an aperture of any host. Argument: clan_window. Whether there is such an
  * aperture is not asked: the first load or store tells.
  */
-#define CLAN_IOC_WINDOW_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 2, struct clan_window)
+#define CLAN_IOC_WINDOW_OPEN _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 2), struct clan_window)
 
 /* Closes a window. Argument: hamlyn_object; its number is its first page. */
-#define CLAN_IOC_WINDOW_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 3, struct hamlyn_object)
+#define CLAN_IOC_WINDOW_CLOSE _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 3), struct hamlyn_object)
 
 /* Opens an endpoint (section 3.1). Argument: clan_endpoint. */
-#define CLAN_IOC_ENDPOINT_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 4, struct clan_endpoint)
+#define CLAN_IOC_ENDPOINT_OPEN _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 4), struct clan_endpoint)
 
 /* Closes an endpoint. Argument: hamlyn_object. EBUSY if a window names it. Its peer is told. */
-#define CLAN_IOC_ENDPOINT_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 5, struct hamlyn_object)
+#define CLAN_IOC_ENDPOINT_CLOSE _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 5), struct hamlyn_object)
 
 /* Opens an event queue (section 3.5). Argument: clan_events. */
-#define CLAN_IOC_EVENTS_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 6, struct clan_events)
+#define CLAN_IOC_EVENTS_OPEN _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 6), struct clan_events)
 
 /* Closes an event queue. Argument: hamlyn_object. */
-#define CLAN_IOC_EVENTS_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 7, struct hamlyn_object)
+#define CLAN_IOC_EVENTS_CLOSE _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 7), struct hamlyn_object)
 
 /*
  * Sleeps until one of some bits of an endpoint is set. Argument: clan_wait. ETIMEDOUT; EINTR if a
  * signal's handler has run.
  */
-#define CLAN_IOC_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 8, struct clan_wait)
+#define CLAN_IOC_WAIT _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 8), struct clan_wait)
 
 /*
  * Sleeps until an event queue has more records than were taken. Argument: clan_events_wait.
  * ETIMEDOUT; EINTR. The file is readable when one of its event queues is not empty, so that poll(2)
  * and the like wait for it, too.
  */
-#define CLAN_IOC_EVENTS_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 9, struct clan_events_wait)
+#define CLAN_IOC_EVENTS_WAIT _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 9), struct clan_events_wait)
 
 /*
  * Sends a message to an endpoint of any host (section 3.1). Argument: clan_send. EHOSTUNREACH if
  * there is no such host, or it is lost; EAGAIN if there is no room for it now.
  */
-#define CLAN_IOC_SEND _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 10, struct clan_send)
+#define CLAN_IOC_SEND _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 10), struct clan_send)
 
 /*
  * Says who an endpoint's peer is: each hears when the other ends, if both have said so. Argument:
  * clan_peer.
  */
-#define CLAN_IOC_PEER _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 11, struct clan_peer)
+#define CLAN_IOC_PEER _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 11), struct clan_peer)
 
 /*
  * Says where an endpoint's events go from now on. Argument: clan_events_of. EBUSY: records that
  * other endpoints have left in the queue take the room, until they are taken.
  */
-#define CLAN_IOC_EVENTS_OF _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 12, struct clan_events_of)
+#define CLAN_IOC_EVENTS_OF _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 12), struct clan_events_of)
 
 /* Has the driver carry out DMA requests (section 3.4). Argument: clan_kick. */
-#define CLAN_IOC_KICK _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 13, struct clan_kick)
+#define CLAN_IOC_KICK _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 13), struct clan_kick)
 
 /* Index into hamlyn_share_query: apertures. */
 #define CLAN_SHARE_APERTURES 0

@@ -22,65 +22,66 @@
  * Opens an endpoint (section 3): a region of the caller's virtual memory, of which nothing need be
  * there. Argument: dart_endpoint.
  */
-#define DART_IOC_ENDPOINT_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 0, struct dart_endpoint)
+#define DART_IOC_ENDPOINT_OPEN _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 0), struct dart_endpoint)
 
 /* Closes an endpoint. Argument: hamlyn_object. EBUSY if a connection names it. */
-#define DART_IOC_ENDPOINT_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 1, struct hamlyn_object)
+#define DART_IOC_ENDPOINT_CLOSE _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 1), struct hamlyn_object)
 
 /*
  * Opens a bank: address registers and entries of programs, of which connections have windows.
  * Argument: dart_bank.
  */
-#define DART_IOC_BANK_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 2, struct dart_bank)
+#define DART_IOC_BANK_OPEN _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 2), struct dart_bank)
 
 /* Closes a bank. Argument: hamlyn_object. EBUSY if a connection has a window of it. */
-#define DART_IOC_BANK_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 3, struct hamlyn_object)
+#define DART_IOC_BANK_CLOSE _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 3), struct hamlyn_object)
 
 /* Opens a queue (sections 1 and 2). Argument: dart_queue. */
-#define DART_IOC_QUEUE_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 4, struct dart_queue)
+#define DART_IOC_QUEUE_OPEN _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 4), struct dart_queue)
 
 /* Closes a queue. Argument: hamlyn_object. Connections that name it have none from then on. */
-#define DART_IOC_QUEUE_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 5, struct hamlyn_object)
+#define DART_IOC_QUEUE_CLOSE _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 5), struct hamlyn_object)
 
 /*
  * Opens a connection (section 3): one end of a path to another host, or to the same. Argument:
  * dart_connection.
  */
-#define DART_IOC_CONNECTION_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 6, struct dart_connection)
+#define DART_IOC_CONNECTION_OPEN _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 6), struct dart_connection)
 
 /*
  * Closes a connection. Argument: hamlyn_object. When it returns nothing of it reaches memory any
  * more. Its other end is told.
  */
-#define DART_IOC_CONNECTION_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 7, struct hamlyn_object)
+#define DART_IOC_CONNECTION_CLOSE _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 7), struct hamlyn_object)
 
 /*
  * Says which connection of the other host is at the other end, once. Argument: dart_peer. Messages
  * are taken before, and none leaves.
  */
-#define DART_IOC_CONNECT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 8, struct dart_peer)
+#define DART_IOC_CONNECT _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 8), struct dart_peer)
 
 /* Sets entries of a bank's programs. Argument: dart_set_program. */
-#define DART_IOC_SET_PROGRAM _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 9, struct dart_set_program)
+#define DART_IOC_SET_PROGRAM _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 9), struct dart_set_program)
 
 /*
  * Sleeps until a queue has more records than were taken. Argument: dart_queue_wait. ETIMEDOUT;
  * EINTR if a signal's handler has run. The file is readable when one of its queues is not empty, so
  * that poll(2) and the like wait for it, too.
  */
-#define DART_IOC_QUEUE_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 10, struct dart_queue_wait)
+#define DART_IOC_QUEUE_WAIT _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 10), struct dart_queue_wait)
 
 /*
  * Sleeps until more messages of a connection have left than had, or it is broken. Argument:
  * dart_left_wait. ETIMEDOUT; EINTR.
  */
-#define DART_IOC_LEFT_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 11, struct dart_left_wait)
+#define DART_IOC_LEFT_WAIT _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 11), struct dart_left_wait)
 
 /*
  * Sleeps until a connection has had more exceptions that no queue took, or it is broken. Argument:
  * dart_exception_wait. ETIMEDOUT; EINTR.
  */
-#define DART_IOC_EXCEPTION_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (DART_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 12, struct dart_exception_wait)
+#define DART_IOC_EXCEPTION_WAIT \
+	_IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 12), struct dart_exception_wait)
 
 /*
  * Index into hamlyn_share_query: connections. An endpoint counts as as many as there are for each

@@ -18,16 +18,16 @@
  */
 
 /* Opens a mailbox. Argument: echo_mailbox. */
-#define ECHO_IOC_MAILBOX_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (ECHO_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 0, struct echo_mailbox)
+#define ECHO_IOC_MAILBOX_OPEN _IOWR('H', HAMLYN_CARD_CALL(ECHO_MODEL, 0), struct echo_mailbox)
 
 /* Closes a mailbox. Argument: hamlyn_object. */
-#define ECHO_IOC_MAILBOX_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (ECHO_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 1, struct hamlyn_object)
+#define ECHO_IOC_MAILBOX_CLOSE _IOWR('H', HAMLYN_CARD_CALL(ECHO_MODEL, 1), struct hamlyn_object)
 
 /*
  * Sleeps until a message is there. Argument: echo_wait. ETIMEDOUT; EINTR if a signal's handler has
  * run.
  */
-#define ECHO_IOC_MAILBOX_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (ECHO_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 2, struct echo_wait)
+#define ECHO_IOC_MAILBOX_WAIT _IOWR('H', HAMLYN_CARD_CALL(ECHO_MODEL, 2), struct echo_wait)
 
 /* Index into hamlyn_share_query: mailboxes. */
 #define ECHO_SHARE_MAILBOXES 0

@@ -34,6 +34,11 @@
 /* The last model that there are numbers for. */
 #define HAMLYN_LAST_MODEL 13
 
+/* The number of a call, 0 to 15, of a later model. */
+#define HAMLYN_CARD_CALL(model, number) \
+	(HAMLYN_FIRST_CARD_CALL + \
+	 ((model) - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + (number))
+
 /* How a card does: its counters, and its self-tests. */
 
 /* Reads the card's counters. Argument: hamlyn_statistics. */

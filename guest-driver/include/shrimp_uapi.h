@@ -30,14 +30,14 @@
  */
 
 /* Exports a buffer. Argument: shrimp_export. */
-#define SHRIMP_IOC_EXPORT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 0, struct shrimp_export)
+#define SHRIMP_IOC_EXPORT _IOWR('H', HAMLYN_CARD_CALL(SHRIMP_MODEL, 0), struct shrimp_export)
 
 /*
  * Takes an export back. Argument: hamlyn_object. When it returns nothing more arrives; the memory
  * is unpinned when each host that had mapped it has said that its mappings are gone, or is lost. A
  * host that does not say so in time is taken for lost.
  */
-#define SHRIMP_IOC_UNEXPORT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 1, struct hamlyn_object)
+#define SHRIMP_IOC_UNEXPORT _IOWR('H', HAMLYN_CARD_CALL(SHRIMP_MODEL, 1), struct hamlyn_object)
 
 /*
  * Maps a buffer to an export of another host, or of the same. Argument: shrimp_map. It waits for
@@ -46,20 +46,20 @@
  * not for this host, or under another key; ERANGE if the export is shorter; EDOM if it begins at
  * another offset of a page.
  */
-#define SHRIMP_IOC_MAP _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 2, struct shrimp_map)
+#define SHRIMP_IOC_MAP _IOWR('H', HAMLYN_CARD_CALL(SHRIMP_MODEL, 2), struct shrimp_map)
 
 /* Ends a mapping. Argument: hamlyn_object. When it returns nothing more is sent. */
-#define SHRIMP_IOC_UNMAP _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 3, struct hamlyn_object)
+#define SHRIMP_IOC_UNMAP _IOWR('H', HAMLYN_CARD_CALL(SHRIMP_MODEL, 3), struct hamlyn_object)
 
 /*
  * Sleeps until an arrival for a page of an export is reported. Argument: shrimp_wait. The process
  * asks the card for the report itself, by the page's command page (shrimp_export.commands_offset).
  * ETIMEDOUT; EINTR if a signal's handler has run; ENOENT if the export has ended.
  */
-#define SHRIMP_IOC_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 4, struct shrimp_wait)
+#define SHRIMP_IOC_WAIT _IOWR('H', HAMLYN_CARD_CALL(SHRIMP_MODEL, 4), struct shrimp_wait)
 
 /* Says whether a mapping still leads somewhere. Argument: shrimp_state. */
-#define SHRIMP_IOC_STATE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (SHRIMP_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 5, struct shrimp_state)
+#define SHRIMP_IOC_STATE _IOWR('H', HAMLYN_CARD_CALL(SHRIMP_MODEL, 5), struct shrimp_state)
 
 /* Index into hamlyn_share_query: exports. */
 #define SHRIMP_SHARE_EXPORTS 0

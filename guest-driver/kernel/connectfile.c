@@ -7,7 +7,6 @@
 #include <linux/capability.h>
 #include <linux/file.h>
 #include <linux/memcontrol.h>
-#include <linux/sched/mm.h>
 #include <linux/uaccess.h>
 
 #include "hamlyn_connect.h"
@@ -250,13 +249,7 @@ static void listener_free(struct hamlyn_listener *listener)
  */
 struct hamlyn_connection *hamlyn_listener_alloc_request(const struct hamlyn_listener *listener)
 {
-	struct mem_cgroup *before = set_active_memcg(listener->memcg);
-	struct hamlyn_connection *connection;
-
-	/* Without waiting for memory of a group at its limit: the card's lock is held. */
-	connection = kzalloc(sizeof(*connection), GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
-	set_active_memcg(before);
-	return connection;
+	return hamlyn_zalloc_charged(sizeof(struct hamlyn_connection), listener->memcg);
 }
 
 static int listener_release(struct inode *inode, struct file *filp)

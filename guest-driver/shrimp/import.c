@@ -7,9 +7,6 @@
  * to it is told not to, each says that it does not any more, behind all its stores, and only then
  * the page is nobody's (paging.c). A mapping that wants it again asks.
  */
-#include <linux/memcontrol.h>
-#include <linux/sched/mm.h>
-
 #include "shrimp.h"
 
 /* Of an export. */
@@ -111,21 +108,6 @@ static struct shrimp_import *import_find(struct shrimp_export_object *export, u3
 	return NULL;
 }
 
-/*
- * Charges the exporting process, because another host decides how many imports there are. Does not
- * wait for memory of a cgroup at its limit, because the card's lock is held.
- */
-static struct shrimp_import *import_alloc(const struct shrimp_export_object *export, u32 longs)
-{
-	struct mem_cgroup *before = set_active_memcg(export->memcg);
-	struct shrimp_import *import;
-
-	import = kzalloc(struct_size(import, bits, 3 * longs),
-			 GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
-	set_active_memcg(before);
-	return import;
-}
-
 /* One that has no page yet, of @total. */
 static struct shrimp_import *import_add(struct hamlyn_card *card,
 					struct shrimp_export_object *export,
@@ -136,7 +118,8 @@ static struct shrimp_import *import_add(struct hamlyn_card *card,
 
 	if (export->imported == MAX_IMPORTS || import_find(export, host, mapping))
 		return NULL;
-	import = import_alloc(export, longs);
+	/* Charged to the exporter, because another host decides how many imports there are. */
+	import = hamlyn_zalloc_charged(struct_size(import, bits, 3 * longs), export->memcg);
 	if (!import)
 		return NULL;
 	import->host = host;
