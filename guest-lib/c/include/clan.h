@@ -167,7 +167,7 @@
 #define CLAN_EVENT_DMA 2
 
 /**
- * There is a message.
+ * There is a message, or the peer has ended: look at the connection then.
  */
 #define CLAN_EVENT_MESSAGE 3
 

@@ -341,7 +341,7 @@ int clan_server_reply(struct clan_server *server, const void *reply, size_t leng
 
 /**
  * Returns how many bytes the consumer's aperture needs for a queue of `count` elements of at most `element` bytes: the control words, and
- * 16 bytes more than the element for each, of which there is one more than the queue holds.
+ * 16 bytes more than the element for each, of which there is one more than the queue holds. SIZE_MAX if no aperture is large enough.
  */
 size_t clan_queue_aperture_size(size_t element,
                                 size_t count);

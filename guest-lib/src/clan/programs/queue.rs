@@ -24,14 +24,17 @@ const HEAD: usize = 16;
 const MORE: u64 = 1 << 32;
 
 /// Bytes that the consumer's aperture needs for a queue of `count` elements of at most `element` bytes: the control words, and 16 bytes
-/// more than the element for each, of which there is one more than the queue holds.
+/// more than the element for each, of which there is one more than the queue holds. `usize::MAX` if no aperture is large enough.
 ///
 /// ```
-/// assert_eq!(hamlyn::clan::programs::queue::aperture_size(4096, 1), 64 + 2 * 4112);
+/// # use hamlyn::clan::programs::queue::aperture_size;
+/// assert_eq!(aperture_size(4096, 1), 64 + 2 * 4112);
+/// assert_eq!(aperture_size(usize::MAX, 1), usize::MAX);
 /// ```
 #[must_use]
 pub fn aperture_size(element: usize, count: usize) -> usize {
-    DATA + (count + 1) * stride(element)
+    let stride = element.saturating_add(7 + HEAD) / 8 * 8;
+    stride.saturating_mul(count.saturating_add(1)).saturating_add(DATA)
 }
 
 /// Bytes of a place.

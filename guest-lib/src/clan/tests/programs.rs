@@ -200,7 +200,20 @@ fn a_queue_keeps_its_order_its_parts_and_its_metadata() {
     producer.put_parts(&[&[0; 100]], 1).unwrap();
     assert!(consumer.get_message(&mut Vec::new(), 99).is_err());
     assert!(producer.put(&[0; 49], 0).is_err() && producer.put_parts(&[], 0).is_err());
-    assert!(queue::Producer::new(&here, 1000).is_err() && queue::Producer::new(&here, usize::MAX).is_err());
+    for element in [465, 1000, usize::MAX] {
+        let told =
+            |end| format!("element size in the aperture of {end} end {element} is out of range (limit 464)");
+        let (producer, consumer) =
+            (queue::Producer::new(&here, element), queue::Consumer::new(&there, element));
+        assert_eq!(producer.unwrap_err().to_string(), told("the peer's"));
+        assert_eq!(consumer.unwrap_err().to_string(), told("this"));
+    }
+    assert_eq!(queue::Producer::new(&here, 464).unwrap().capacity(), 1);
+    assert_eq!([(464, 1), (8, 3)].map(|(element, count)| queue::aperture_size(element, count)), [1024, 160]);
+    assert_eq!(
+        [(usize::MAX - 8, 0), (8, usize::MAX)].map(|(a, b)| queue::aperture_size(a, b)),
+        [usize::MAX; 2]
+    );
 }
 
 #[test]

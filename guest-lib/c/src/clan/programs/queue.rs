@@ -45,7 +45,7 @@ pub struct clan_element {
 }
 
 /// Returns how many bytes the consumer's aperture needs for a queue of `count` elements of at most `element` bytes: the control words, and
-/// 16 bytes more than the element for each, of which there is one more than the queue holds.
+/// 16 bytes more than the element for each, of which there is one more than the queue holds. SIZE_MAX if no aperture is large enough.
 #[unsafe(no_mangle)]
 pub extern "C" fn clan_queue_aperture_size(element: usize, count: usize) -> usize {
     aperture_size(element, count)
