@@ -37,7 +37,7 @@ impl<M: Model> World<M> {
         let mut idle = 0;
         for round in 0.. {
             ensure(round < ROUNDS, || "the fabric never comes to rest")?;
-            // What an operating system did in the course of an idle round is seen in the next, before time leaps.
+            // What a card asked of its host in an idle round is seen in the next, before time leaps.
             let busy = self.round()? || (idle == 1 && (self.skip_time()? || M::prod(self)));
             idle = if busy { 0 } else { idle + 1 };
             if idle == 2 {
@@ -48,8 +48,8 @@ impl<M: Model> World<M> {
         M::check_rest(self)
     }
 
-    /// Time passes; the drivers of hosts that run take note.
-    fn take_step(&mut self) -> Result<(), Violation> {
+    /// Time passes; the drivers of hosts that run take note. Returns whether one did something that processes may see.
+    fn take_step(&mut self) -> Result<bool, Violation> {
         self.step += 1;
         self.tell_time()
     }
@@ -68,15 +68,17 @@ impl<M: Model> World<M> {
         }
     }
 
-    fn tell_time(&mut self) -> Result<(), Violation> {
+    fn tell_time(&mut self) -> Result<bool, Violation> {
         let now = self.now();
+        let mut busy = false;
         for host in &self.hosts {
             host.machine.clock.set(now);
             if !host.stopped {
                 M::beat(&host.machine)?;
+                busy |= M::do_what_is_due(&host.machine)?;
             }
         }
-        Ok(())
+        Ok(busy)
     }
 
     fn random_step(&mut self) -> Result<(), Violation> {
@@ -104,7 +106,8 @@ impl<M: Model> World<M> {
         }
         let mut busy = false;
         for who in order {
-            self.take_step()?;
+            // A process may have had its turn before this.
+            busy |= self.take_step()?;
             if who == switch {
                 busy |= self.switch_step()?;
                 continue;

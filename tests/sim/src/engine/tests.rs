@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Widths};
-use hamlyn_card::ports::{Link, Packet, Ports, VolatileSlice};
+use hamlyn_card::ports::{Interrupt, Link, Packet, Ports, VolatileSlice};
 
 use crate::engine::memory::{PAGE, Right};
 use crate::engine::rng::Rng;
@@ -108,13 +109,17 @@ impl Card for Pigeon {
 
 /// A machine with a pigeon.
 #[derive(Debug)]
-struct Loft(Station);
+struct Loft {
+    station: Station,
+    /// Times that its operating system is asked until it has something for its processes; 0: never.
+    bell: AtomicU64,
+}
 
 impl Deref for Loft {
     type Target = Station;
 
     fn deref(&self) -> &Station {
-        &self.0
+        &self.station
     }
 }
 
@@ -131,6 +136,8 @@ struct Sent {
 #[derive(Debug)]
 struct Pigeons {
     defect: Defect,
+    /// As [`Loft::bell`].
+    bell: u64,
     sent: Vec<Sent>,
 }
 
@@ -147,7 +154,8 @@ impl Model for Pigeons {
         let pigeon = Pigeon { defect: self.defect, letters: VecDeque::new() };
         let station = Station::new(host, Box::new(pigeon), 2, Vec::new())?;
         station.memory.permit(Right::Write, PLACE, 8 * 4, true);
-        Ok(Loft(station))
+        // One rings alone: others would keep the round busy.
+        Ok(Loft { station, bell: if host == 0 { self.bell } else { 0 }.into() })
     }
 
     fn begin(_: &mut World<Self>, _: usize) -> Result<(), Violation> {
@@ -161,6 +169,15 @@ impl Model for Pigeons {
 
     fn beat(_: &Loft) -> Result<(), Violation> {
         Ok(())
+    }
+
+    fn do_what_is_due(loft: &Loft) -> Result<bool, Violation> {
+        let left = loft.bell.load(Ordering::Relaxed);
+        loft.bell.store(left.saturating_sub(1), Ordering::Relaxed);
+        if left == 1 {
+            loft.vectors.raise(0);
+        }
+        Ok(left == 1)
     }
 
     fn tick(_: &mut World<Self>, _: usize) -> Result<bool, Violation> {
@@ -235,16 +252,22 @@ impl Model for Pigeons {
     }
 
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation> {
+        let unheard = world.hosts.iter().find(|host| !host.machine.vectors.take().is_empty());
+        ensure(unheard.is_none(), || format!("{unheard:?} has not heard its bell"))?;
         let lost = world.model.sent.iter().find(|sent| !sent.arrived && !sent.excused);
         ensure(lost.is_none(), || format!("{lost:?} has not arrived"))
     }
 }
 
 fn simulate(seed: u64, defect: Defect) -> Report {
+    run_pigeons(seed, 10, Pigeons { defect, bell: 0, sent: Vec::new() })
+}
+
+fn run_pigeons(seed: u64, faults: u64, pigeons: Pigeons) -> Report {
     let course = Course {
         cards: 4,
         steps: 2000,
-        faults: 10,
+        faults,
         switch_share: 1,
         by_hand: 50,
         reorder: true,
@@ -253,7 +276,16 @@ fn simulate(seed: u64, defect: Defect) -> Report {
         step_ms: 1,
         leap_ms: u64::MAX,
     };
-    run(seed, Rng::new(seed), course, Pigeons { defect, sent: Vec::new() }).0
+    run(seed, Rng::new(seed), course, pigeons).0
+}
+
+#[test]
+fn news_at_rest_is_heard() {
+    let simulate = |bell| run_pigeons(1, 0, Pigeons { defect: Defect::None, bell, sent: Vec::new() });
+    let end = simulate(0).steps;
+    for bell in end - 20..=end {
+        assert_eq!(simulate(bell).violation, None, "{bell} of {end}");
+    }
 }
 
 #[test]

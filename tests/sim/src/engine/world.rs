@@ -58,6 +58,11 @@ pub(crate) trait Model: Sized + Debug {
     /// The driver of a host that runs notes that time has passed.
     fn beat(machine: &Self::Machine) -> Result<(), Violation>;
 
+    /// The operating system of a host that runs does what is due. Returns whether that was anything.
+    fn do_what_is_due(_: &Self::Machine) -> Result<bool, Violation> {
+        Ok(false)
+    }
+
     /// A card's process may give the card a tick. Returns whether it was time for one.
     fn tick(world: &mut World<Self>, host: usize) -> Result<bool, Violation>;
 

@@ -305,12 +305,15 @@ impl Machine {
         })
     }
 
-    /// Time has passed.
-    pub(crate) fn tick_system(&self) -> Result<(), Violation> {
+    /// Time has passed. Returns whether the operating system had something to do.
+    pub(crate) fn tick_system(&self) -> Result<bool, Violation> {
         let mut well_known = self.well_known();
-        let Some(known) = &mut *well_known else { return Ok(()) };
+        let Some(known) = &mut *well_known else { return Ok(false) };
         let due = known.system.due().is_some_and(|due| due <= self.clock.milliseconds());
-        if due { known.call(self, |system, ports| work(system, ports)).map(drop) } else { Ok(()) }
+        if due {
+            known.call(self, |system, ports| work(system, ports))?;
+        }
+        Ok(due)
     }
 
     /// When the operating system has something to do next, if it has.
