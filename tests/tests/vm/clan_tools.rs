@@ -1,36 +1,10 @@
 //! The guest's tools at CLAN cards: the same tools, tables and refusals.
 
-use anyhow::{Context, Result, ensure};
-use hamlyn_lab::{Exit, Lab, Run};
-use serde_json::{Value, json};
+use anyhow::{Result, ensure};
+use hamlyn_lab::Lab;
 
 use crate::clan::clan_lab;
-
-/// What a tool says that ends well.
-fn said(lab: &Lab, arguments: &[&str]) -> Result<Vec<Value>> {
-    lab.vm(0).run(arguments.iter().copied())?.finish()
-}
-
-/// What a tool complains of.
-fn refused(lab: &Lab, arguments: &[&str], reason: &str) -> Result<()> {
-    let mut tool = lab.vm(0).run(arguments.iter().copied())?;
-    let status = tool.wait()?;
-    let errors = tool.stderr();
-    ensure!(status == Exit::Code(1) && errors.contains(reason), "{arguments:?}: {status:?}: {errors}");
-    Ok(())
-}
-
-/// A tool that answers.
-fn server(lab: &Lab, tool: &str) -> Result<Run> {
-    let mut server = lab.vm(1).run([tool, "--json"])?;
-    let line = server.answer()?;
-    ensure!(line == json!({ "listening": tool, "host": 1 }), "{line}");
-    Ok(server)
-}
-
-fn number(answer: &Value, field: &str) -> Result<f64> {
-    answer[field].as_f64().with_context(|| format!("no number {field} in {answer}"))
-}
+use crate::tool::{number, refused, said, server};
 
 #[test]
 fn the_tools_know_a_clan_card_by_itself() -> Result<()> {
@@ -68,7 +42,7 @@ fn ping(lab: &Lab) -> Result<()> {
     }
     refused(lab, &["hamlyn-ping", "1", "-s", "67104769"], "limit 67104768")?;
     refused(lab, &["hamlyn-ping", "--ticket"], "a clan card has no tickets")?;
-    refused(lab, &["hamlyn-ping", "1", "--name", "nobody"], "no listener has that name")
+    refused(lab, &["hamlyn-ping", "1", "--name", "absent"], "no listener has that name")
 }
 
 fn perf(lab: &Lab) -> Result<()> {

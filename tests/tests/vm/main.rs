@@ -69,6 +69,7 @@ mod shrimp_paging;
 mod shrimp_primitives;
 mod shrimp_tools;
 mod snoop;
+mod tool;
 mod tools;
 mod turn;
 mod windows;

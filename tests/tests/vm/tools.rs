@@ -82,10 +82,10 @@ fn ping(lab: &Lab) -> Result<()> {
     assert!(lines[0].starts_with(&format!("16 bytes from host {host}: seq=0 time=")), "{lines:?}");
     assert!(lines[3].ends_with("3 sent, 3 answered, 0% lost"), "{lines:?}");
     assert_eq!(quiet.finish_text()?.len(), 2);
-    // Nobody of that name, and too much.
-    let mut nobody = lab.vm(0).run(["hamlyn-ping", &host, "--name", "nobody"])?;
-    assert_eq!(nobody.wait()?, Exit::Code(1));
-    assert!(nobody.stderr().contains("no listener has that name"), "{}", nobody.stderr());
+    // A name without a listener, and a size above the limit.
+    let mut absent = lab.vm(0).run(["hamlyn-ping", &host, "--name", "absent"])?;
+    assert_eq!(absent.wait()?, Exit::Code(1));
+    assert!(absent.stderr().contains("no listener has that name"), "{}", absent.stderr());
     let mut large = lab.vm(0).run(["hamlyn-ping", &host, "-s", "8388609"])?;
     assert_eq!(large.wait()?, Exit::Code(1));
     assert!(large.stderr().contains("(limit 8388608)"), "{}", large.stderr());
