@@ -111,7 +111,7 @@ pub(super) struct Ghost {
     pub(super) ended_at: Option<u64>,
 }
 
-/// The order in which a card writes a fault, before it counts it.
+/// Fields of a fault, in the order in which the card writes them before it increments the count.
 pub(super) const FAULT_PARTS: [u32; 4] =
     [CLAN_STATE_FAULTS_BEGUN, CLAN_STATE_FAULT_USE, CLAN_STATE_FAULT_REASON, CLAN_STATE_FAULT_OFFSET];
 
@@ -149,7 +149,7 @@ pub(super) struct Endpoint {
     pub(super) chain_failed: bool,
     pub(super) faults: u32,
     pub(super) fault_words: [u8; 24],
-    /// Places that the card has written of a fault whose count is not there yet.
+    /// Fields of the next fault that the card has written so far.
     pub(super) fault_parts: Vec<u32>,
     pub(super) causes: Vec<Cause>,
     /// Faults of which it must have heard.
@@ -384,7 +384,7 @@ impl Endpoint {
         at % 4 == 0 && changed.count_ones() <= 1 && changed & (before ^ self.cleared) == 0
     }
 
-    /// Takes a part of a fault. It comes behind the count of those that were begun.
+    /// Records a write to a field of a fault. Returns whether it is the next in order.
     pub(super) fn note_fault_part(&mut self, at: u32) -> bool {
         self.fault_parts.push(at);
         FAULT_PARTS.starts_with(&self.fault_parts)

@@ -318,7 +318,7 @@ impl Model for Clan {
     }
 
     /// What has not left never will.
-    fn unplugged(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
+    fn after_unplug(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
         world.settle(host)?;
         world.model.excuse(host as u16);
         world.forget_counts(host as u16);

@@ -205,7 +205,7 @@ impl World<Clan> {
             CLAN_STATE_FAULTS if bytes.len() == 4 => self.note_fault(host, number, bytes),
             CLAN_STATE_FAULTS_BEGUN => {
                 let is_next = word(bytes) == Some(endpoint.faults.wrapping_add(1));
-                is_next && std::mem::replace(&mut endpoint.fault_parts, vec![at]).is_empty()
+                is_next && endpoint.note_fault_part(at)
             }
             CLAN_STATE_FAULT_USE => endpoint.note_fault_part(at) && bytes.len() == 4,
             CLAN_STATE_FAULT_REASON..0xd8 => {
@@ -250,7 +250,9 @@ impl World<Clan> {
             self.model.ledgers[host].copy_lost(number, peer as u16, (aperture, offset), burst);
         }
         let ledger = &mut self.model.ledgers[host];
-        ledger.endpoints.entry(number).and_modify(|endpoint| endpoint.faults = next);
+        if let Some(endpoint) = ledger.endpoints.get_mut(&number) {
+            endpoint.faults = next;
+        }
         if is_lost && is_new && is_ticking {
             ledger.given_up.insert(peer);
             let pair = (host as u16, peer as u16);
@@ -265,7 +267,8 @@ impl World<Clan> {
         true
     }
 
-    /// Whether an endpoint has made what is lost: a store or copy that has not left, or writes that the host has not said to have.
+    /// Returns whether an endpoint can have lost what a fault names: a store or copy that has not left, or
+    /// writes that the peer has not acknowledged.
     fn may_be_lost(&self, host: usize, number: u32, (reason, peer, aperture, offset): Cause) -> bool {
         let ledger = &self.model.ledgers[host];
         let Some(endpoint) = ledger.endpoints.get(&number) else { return false };

@@ -66,7 +66,7 @@ impl Model for Echo {
         Ok(())
     }
 
-    fn unplugs(world: &mut World<Self>, host: usize) {
+    fn before_unplug(world: &mut World<Self>, host: usize) {
         for letter in &mut world.model.flying {
             letter.excused |= [letter.source, letter.destination].map(usize::from).contains(&host);
         }

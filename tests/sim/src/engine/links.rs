@@ -72,11 +72,11 @@ impl<M: Model> World<M> {
         }
         self.note(|| format!("port {host} goes down"));
         self.hosts[host].was_unplugged = true;
-        M::unplugs(self, host);
+        M::before_unplug(self, host);
         self.switch.remove_port(HostId(host as u16));
         self.hosts[host].uplink.set_link(None);
         self.hosts[host].machine.set_link_state(false)?;
-        M::unplugged(self, host)?;
+        M::after_unplug(self, host)?;
         Ok(true)
     }
 }

@@ -48,7 +48,7 @@ impl<M: Model> World<M> {
         M::check_rest(self)
     }
 
-    /// Time passes; the drivers of hosts that run take note. Returns whether one did something that processes may see.
+    /// Lets time pass. Returns whether a timer of an operating system was due.
     fn take_step(&mut self) -> Result<bool, Violation> {
         self.step += 1;
         self.tell_time()
@@ -75,7 +75,7 @@ impl<M: Model> World<M> {
             host.machine.clock.set(now);
             if !host.stopped {
                 M::beat(&host.machine)?;
-                busy |= M::do_what_is_due(&host.machine)?;
+                busy |= M::run_timers(&host.machine)?;
             }
         }
         Ok(busy)
@@ -106,7 +106,7 @@ impl<M: Model> World<M> {
         }
         let mut busy = false;
         for who in order {
-            // A process may have had its turn before this.
+            // A process whose turn is over sees what a timer did in the next round.
             busy |= self.take_step()?;
             if who == switch {
                 busy |= self.switch_step()?;

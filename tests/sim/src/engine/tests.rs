@@ -111,8 +111,8 @@ impl Card for Pigeon {
 #[derive(Debug)]
 struct Loft {
     station: Station,
-    /// Times that its operating system is asked until it has something for its processes; 0: never.
-    bell: AtomicU64,
+    /// Calls of [`Model::run_timers`] until the timer raises an interrupt; 0: never.
+    timer: AtomicU64,
 }
 
 impl Deref for Loft {
@@ -136,8 +136,8 @@ struct Sent {
 #[derive(Debug)]
 struct Pigeons {
     defect: Defect,
-    /// As [`Loft::bell`].
-    bell: u64,
+    /// [`Loft::timer`] of host 0.
+    timer: u64,
     sent: Vec<Sent>,
 }
 
@@ -154,15 +154,15 @@ impl Model for Pigeons {
         let pigeon = Pigeon { defect: self.defect, letters: VecDeque::new() };
         let station = Station::new(host, Box::new(pigeon), 2, Vec::new())?;
         station.memory.permit(Right::Write, PLACE, 8 * 4, true);
-        // One rings alone: others would keep the round busy.
-        Ok(Loft { station, bell: if host == 0 { self.bell } else { 0 }.into() })
+        // Other hosts stay idle: they would keep the round busy.
+        Ok(Loft { station, timer: if host == 0 { self.timer } else { 0 }.into() })
     }
 
     fn begin(_: &mut World<Self>, _: usize) -> Result<(), Violation> {
         Ok(())
     }
 
-    fn unplugs(world: &mut World<Self>, host: usize) {
+    fn before_unplug(world: &mut World<Self>, host: usize) {
         let own = |sent: &&mut Sent| sent.from == host || sent.letter as u16 == host as u16;
         world.model.sent.iter_mut().filter(own).for_each(|sent| sent.excused = true);
     }
@@ -171,9 +171,9 @@ impl Model for Pigeons {
         Ok(())
     }
 
-    fn do_what_is_due(loft: &Loft) -> Result<bool, Violation> {
-        let left = loft.bell.load(Ordering::Relaxed);
-        loft.bell.store(left.saturating_sub(1), Ordering::Relaxed);
+    fn run_timers(loft: &Loft) -> Result<bool, Violation> {
+        let left = loft.timer.load(Ordering::Relaxed);
+        loft.timer.store(left.saturating_sub(1), Ordering::Relaxed);
         if left == 1 {
             loft.vectors.raise(0);
         }
@@ -252,15 +252,15 @@ impl Model for Pigeons {
     }
 
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation> {
-        let unheard = world.hosts.iter().find(|host| !host.machine.vectors.take().is_empty());
-        ensure(unheard.is_none(), || format!("{unheard:?} has not heard its bell"))?;
+        let unhandled = world.hosts.iter().find(|host| !host.machine.vectors.take().is_empty());
+        ensure(unhandled.is_none(), || format!("{unhandled:?} has an interrupt that was not handled"))?;
         let lost = world.model.sent.iter().find(|sent| !sent.arrived && !sent.excused);
         ensure(lost.is_none(), || format!("{lost:?} has not arrived"))
     }
 }
 
 fn simulate(seed: u64, defect: Defect) -> Report {
-    run_pigeons(seed, 10, Pigeons { defect, bell: 0, sent: Vec::new() })
+    run_pigeons(seed, 10, Pigeons { defect, timer: 0, sent: Vec::new() })
 }
 
 fn run_pigeons(seed: u64, faults: u64, pigeons: Pigeons) -> Report {
@@ -280,11 +280,11 @@ fn run_pigeons(seed: u64, faults: u64, pigeons: Pigeons) -> Report {
 }
 
 #[test]
-fn news_at_rest_is_heard() {
-    let simulate = |bell| run_pigeons(1, 0, Pigeons { defect: Defect::None, bell, sent: Vec::new() });
+fn late_timer_keeps_fabric_running() {
+    let simulate = |timer| run_pigeons(1, 0, Pigeons { defect: Defect::None, timer, sent: Vec::new() });
     let end = simulate(0).steps;
-    for bell in end - 20..=end {
-        assert_eq!(simulate(bell).violation, None, "{bell} of {end}");
+    for timer in end - 20..=end {
+        assert_eq!(simulate(timer).violation, None, "{timer} of {end}");
     }
 }
 

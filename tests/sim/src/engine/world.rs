@@ -47,19 +47,19 @@ pub(crate) trait Model: Sized + Debug {
     /// A host's card has its link for the first time: its processes start.
     fn begin(world: &mut World<Self>, host: usize) -> Result<(), Violation>;
 
-    /// A card's port is about to go, and what is in its rings with it.
-    fn unplugs(_: &mut World<Self>, _: usize) {}
+    /// Called before a card's port goes down, with what is in its rings.
+    fn before_unplug(_: &mut World<Self>, _: usize) {}
 
-    /// A card has been told that its port has gone.
-    fn unplugged(_: &mut World<Self>, _: usize) -> Result<(), Violation> {
+    /// Called after the card has learned that its port is down.
+    fn after_unplug(_: &mut World<Self>, _: usize) -> Result<(), Violation> {
         Ok(())
     }
 
     /// The driver of a host that runs notes that time has passed.
     fn beat(machine: &Self::Machine) -> Result<(), Violation>;
 
-    /// The operating system of a host that runs does what is due. Returns whether that was anything.
-    fn do_what_is_due(_: &Self::Machine) -> Result<bool, Violation> {
+    /// Runs the timers of a running host's operating system. Returns whether one was due.
+    fn run_timers(_: &Self::Machine) -> Result<bool, Violation> {
         Ok(false)
     }
 

@@ -48,7 +48,7 @@ impl Model for Hamlyn {
         world.populate(host)
     }
 
-    fn unplugs(world: &mut World, host: usize) {
+    fn before_unplug(world: &mut World, host: usize) {
         world.model.ledger.excuse(|other, _| other == host);
         world.model.fetches.excuse(|other| other == host);
         world.excuse_streams(host);
@@ -59,7 +59,7 @@ impl Model for Hamlyn {
         machine.beat()
     }
 
-    fn do_what_is_due(machine: &Machine) -> Result<bool, Violation> {
+    fn run_timers(machine: &Machine) -> Result<bool, Violation> {
         machine.tick_system()
     }
 

@@ -130,7 +130,7 @@ impl Model for Shrimp {
         world.set_up(host)
     }
 
-    fn unplugs(world: &mut World<Self>, host: usize) {
+    fn before_unplug(world: &mut World<Self>, host: usize) {
         for ((source, destination), flight) in &mut world.model.flying {
             if [*source, *destination].map(usize::from).contains(&host) {
                 flight.excuse();

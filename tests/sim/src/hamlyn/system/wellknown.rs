@@ -305,7 +305,7 @@ impl Machine {
         })
     }
 
-    /// Time has passed. Returns whether the operating system had something to do.
+    /// Runs the timers of the operating system. Returns whether one was due.
     pub(crate) fn tick_system(&self) -> Result<bool, Violation> {
         let mut well_known = self.well_known();
         let Some(known) = &mut *well_known else { return Ok(false) };
