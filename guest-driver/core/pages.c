@@ -19,8 +19,8 @@
 #define PAGES_BATCH 512
 
 /*
- * Allocates zeroed memory that a cgroup pays for, whatever process runs. Does not wait for memory of
- * a cgroup at its limit, because the card's lock may be held.
+ * Allocates zeroed memory charged to @payer instead of the current task's cgroup. Never waits for
+ * memory, because callers hold the card's lock.
  */
 void *hamlyn_zalloc_charged(size_t size, struct mem_cgroup *payer)
 {

@@ -245,7 +245,7 @@ static void listener_free(struct hamlyn_listener *listener)
 }
 
 /*
- * A worker takes requests, and others decide how many there are: they are charged to who listens.
+ * Charges a request to the listener: a worker allocates it, and peers decide how many there are.
  */
 struct hamlyn_connection *hamlyn_listener_alloc_request(const struct hamlyn_listener *listener)
 {

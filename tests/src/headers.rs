@@ -44,7 +44,7 @@ pub enum Entry {
         /// Its comment.
         docs: Vec<String>,
     },
-    /// The number of a later model's call, by which the constants of calls are written.
+    /// The macro that computes the number of a later model's call.
     CardCall,
     /// A structure.
     Structure {
@@ -359,7 +359,7 @@ impl Entry {
     }
 }
 
-/// The longest line of a comment, with tabs of 8 columns.
+/// The longest line, with tabs of 8 columns.
 const COLUMNS: usize = 100;
 
 /// The definition of a constant, in two lines if it is longer than [`COLUMNS`].

@@ -167,7 +167,7 @@
 #define CLAN_EVENT_DMA 2
 
 /**
- * There is a message, or the peer has ended: look at the connection then.
+ * A message has arrived, or the peer has ended: check the connection.
  */
 #define CLAN_EVENT_MESSAGE 3
 

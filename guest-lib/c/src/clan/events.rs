@@ -16,7 +16,7 @@ use crate::call::{Failure, at_once, call, free, given, store, timeout};
 pub const CLAN_EVENT_TRIPWIRE: u32 = 1;
 /// A DMA request has ended that is not quiet.
 pub const CLAN_EVENT_DMA: u32 = 2;
-/// There is a message, or the peer has ended: look at the connection then.
+/// A message has arrived, or the peer has ended: check the connection.
 pub const CLAN_EVENT_MESSAGE: u32 = 3;
 /// There was a fault.
 pub const CLAN_EVENT_FAULT: u32 = 4;

@@ -33,13 +33,12 @@ const MORE: u64 = 1 << 32;
 /// ```
 #[must_use]
 pub fn aperture_size(element: usize, count: usize) -> usize {
-    let stride = element.saturating_add(7 + HEAD) / 8 * 8;
-    stride.saturating_mul(count.saturating_add(1)).saturating_add(DATA)
+    stride(element).saturating_mul(count.saturating_add(1)).saturating_add(DATA)
 }
 
 /// Bytes of a place.
 fn stride(element: usize) -> usize {
-    HEAD + element.next_multiple_of(8)
+    element.saturating_add(HEAD + 7) / 8 * 8
 }
 
 /// The places of a queue in so many bytes of the aperture that `what` names. It has two at least.
