@@ -55,6 +55,7 @@
 //! ```
 
 pub mod attach;
+pub mod channel;
 pub mod clan;
 mod core;
 pub mod dart;

@@ -209,14 +209,14 @@ fn named_of_the_crate(code: &str) -> impl Iterator<Item = &str> {
     code.split("crate::").skip(1).map(|rest| rest.split('\n').next().unwrap_or_default())
 }
 
-/// The cards of the library: its folders, but for the lower half.
+/// The cards of the library: its folders, but for the lower half and the channels, which stand on all cards.
 fn library_cards() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/src");
     let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let names = folders
         .filter(|path| path.is_dir())
         .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
-    names.filter(|name| name != "core").collect()
+    names.filter(|name| !["core", "channel"].contains(&&**name)).collect()
 }
 
 /// The constants and structures of a card's calls, which are in reach of everybody who names the family's.

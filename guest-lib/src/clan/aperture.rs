@@ -204,6 +204,10 @@ impl Aperture {
         &self.parts
     }
 
+    pub(super) fn memory(&self) -> &Memory {
+        &self.parts.memory
+    }
+
     /// One word, in one piece; what its writer wrote before it is seen by what is loaded after it.
     pub(super) fn load<W: Word>(&self, offset: usize) -> Result<W> {
         self.check::<W>(offset)?;

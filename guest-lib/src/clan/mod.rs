@@ -41,6 +41,7 @@ pub mod asynchronous;
 mod attachment;
 mod cache;
 mod card;
+pub(crate) mod channel;
 mod connection;
 mod descriptor;
 mod dma;

@@ -18,7 +18,9 @@ pub(crate) mod memory;
 pub(crate) mod model;
 pub(crate) mod place;
 pub(crate) mod polling;
+pub(crate) mod remote;
 #[cfg(feature = "socket")]
 pub(crate) mod socket;
 pub(crate) mod text;
 pub(crate) mod waiting;
+pub(crate) mod watch;

@@ -403,6 +403,14 @@ impl Connection {
         }
     }
 
+    /// Fails if it is broken, or a message of this end's was not executed.
+    pub(super) fn check_executed(&self) -> Result<()> {
+        if let Some(broken) = self.broken() {
+            return Err(Error::Broken(broken));
+        }
+        Trap::of(self.state(DART_STATE_TRAP)).map_or(Ok(()), |trap| Err(Error::Trap(trap)))
+    }
+
     /// How it fares.
     #[must_use]
     pub fn status(&self) -> Status {

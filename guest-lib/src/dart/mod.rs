@@ -35,6 +35,7 @@ mod address;
 mod attachment;
 mod bank;
 mod card;
+pub(crate) mod channel;
 mod connection;
 mod endpoint;
 mod fault;

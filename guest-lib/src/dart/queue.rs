@@ -208,11 +208,14 @@ impl Queue {
             if let Some(record) = self.next() {
                 return Ok(record);
             }
-            let left = deadline.check("record")?;
-            let mut wait =
-                DartQueueWait { timeout_ns: slice(left), queue: self.parts.number, taken: self.taken };
-            slept(self.parts.card.wait_for_records(&mut wait))?;
+            self.sleep(deadline.check("record")?)?;
         }
+    }
+
+    /// Sleeps until there is a record behind the last one taken, or for a while.
+    pub(super) fn sleep(&self, left: Option<Duration>) -> Result<()> {
+        let mut wait = DartQueueWait { timeout_ns: slice(left), queue: self.parts.number, taken: self.taken };
+        slept(self.parts.card.wait_for_records(&mut wait))
     }
 
     pub(super) fn parts(&self) -> &Arc<Parts> {

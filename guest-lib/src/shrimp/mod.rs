@@ -36,6 +36,7 @@
 //! ```
 
 mod card;
+pub(crate) mod channel;
 mod deliberate;
 #[cfg(test)]
 mod fake;

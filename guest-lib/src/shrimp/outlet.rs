@@ -162,6 +162,10 @@ impl Outlet {
     }
 
     /// The memory itself.
+    pub(super) fn span(&self) -> &Span {
+        &self.memory
+    }
+
     pub(super) fn memory(&self) -> &Mapping {
         self.memory.mapping()
     }

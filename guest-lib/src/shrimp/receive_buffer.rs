@@ -155,14 +155,12 @@ impl ReceiveBuffer {
         let look = || Some(self.load::<u32>(offset)).filter(|now| *now != value);
         let mut found = Polling::default().look(look);
         while found.is_none() {
-            let export = self.export_of(offset);
-            let reports = export.reports.load(Ordering::Acquire);
-            self.report_next(offset);
+            let reports = self.arm(offset);
             // What arrived before the card was asked is there now; what arrives later is reported.
             found = look();
             if found.is_none() {
                 let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-                let in_time = export.await_report(reports, left)?;
+                let in_time = self.export_of(offset).await_report(reports, left)?;
                 found = look();
                 if found.is_none() && !in_time {
                     let after = timeout.unwrap_or_default();
@@ -171,6 +169,18 @@ impl ReceiveBuffer {
             }
         }
         Ok(found.unwrap_or(value))
+    }
+
+    /// Asks the card to report the next arrival in the page of a byte, and returns the reports so far.
+    pub(super) fn arm(&self, offset: usize) -> u32 {
+        let reports = self.export_of(offset).reports.load(Ordering::Acquire);
+        self.report_next(offset);
+        reports
+    }
+
+    /// Sleeps until there are more reports than these, or for `limit`.
+    pub(super) fn sleep(&self, offset: usize, reports: u32, limit: Duration) -> Result<()> {
+        self.export_of(offset).await_report(reports, Some(limit)).map(drop)
     }
 
     /// The export that has a byte of the buffer.

@@ -279,8 +279,13 @@ impl SendBuffer {
     /// [`Error::TimedOut`]; [`MappingError::TakenBack`] or [`MappingError::Lost`] if it was sent to nobody, or may have been;
     /// [`Error::System`] if the card has gone.
     pub fn wait_until_sent(&self, timeout: Option<Duration>) -> Result<()> {
-        self.outlet.wait_until_sent(timeout, &|| self.is_there())?;
+        self.wait_until_read(timeout)?;
         self.check()
+    }
+
+    /// Waits until the card has read it, whether or not the mapping stands.
+    pub(super) fn wait_until_read(&self, timeout: Option<Duration>) -> Result<()> {
+        self.outlet.wait_until_sent(timeout, &|| self.is_there())
     }
 
     /// Whether it still leads somewhere. It asks the driver, which hears of the end of a receive buffer or of a host from the other

@@ -4,6 +4,7 @@
 
 mod built;
 mod c_api;
+mod channel;
 mod channels;
 mod clan;
 mod clan_c;

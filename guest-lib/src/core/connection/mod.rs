@@ -132,7 +132,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    fn new(parts: Box<dyn ConnectionParts>, state: &HamlynConnectionState) -> Self {
+    pub(crate) fn new(parts: Box<dyn ConnectionParts>, state: &HamlynConnectionState) -> Self {
         Self { parts, host: state.host, user: user_of(state), private: private_of(state) }
     }
 

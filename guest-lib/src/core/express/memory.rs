@@ -11,7 +11,7 @@ use super::ring::{HEADER, LOAD, STORE, Shared, Span, TAKE, Word};
 
 /// Where a word lies. What an end polls is on one cache line, with nothing that the other writes for another reason.
 #[inline(always)]
-fn place(word: Word) -> usize {
+pub(crate) fn place(word: Word) -> usize {
     match word {
         Word::Written => 0,
         Word::Ended => 8,
@@ -51,6 +51,11 @@ impl RingMemory {
     pub(crate) fn over(memory: Arc<Mapping>) -> Option<Self> {
         let is_possible = memory.length() >= 2 * PAGE && memory.length() % PAGE == 0;
         is_possible.then(|| HeldWords::new(memory).ok().map(|memory| Self { memory })).flatten()
+    }
+
+    /// Returns the memory that it lies in.
+    pub(crate) fn mapping(&self) -> &Arc<Mapping> {
+        self.memory.mapping()
     }
 
     /// Bytes of the ring.

@@ -130,6 +130,11 @@ fn size_of(length: u64) -> u64 {
     HEADER + length.next_multiple_of(HEADER)
 }
 
+/// The longest message of a ring whose reader returns credit by quarters.
+pub(crate) fn half_of(capacity: u64) -> u64 {
+    capacity / (2 * HEADER) * HEADER - HEADER
+}
+
 /// A place in the ring: behind its end is its beginning.
 #[inline]
 fn behind(place: u64, capacity: u64) -> u64 {
@@ -217,16 +222,36 @@ impl<S: Shared> Writer<S> {
     /// Sends what was reserved last.
     #[inline(always)]
     pub(crate) fn commit(&mut self, span: Span) {
+        self.put(span);
+        self.tell();
+    }
+
+    /// Puts what was reserved last in place. The reader is told by [`Writer::flush`], or with the next message that is sent.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, span: Span) {
         self.shared.set_header(span.at - HEADER, MESSAGE << 32 | span.length);
         let size = span.end - self.written;
         self.written = span.end;
         self.place += size;
         self.free -= size;
-        self.tell();
+    }
+
+    /// Tells the reader of all messages that were put.
+    pub(crate) fn flush(&mut self) {
+        if self.told != self.written {
+            self.tell();
+        }
+    }
+
+    /// Bytes that the reader has not released yet, with their headers, as far as is known.
+    pub(crate) fn behind(&mut self) -> Result<u64, Nonsense> {
+        self.refresh()?;
+        Ok(self.written - self.released)
     }
 
     /// Says that no more comes, and why: not 0.
     pub(crate) fn end(&mut self, how: u64) {
+        self.flush();
         // Nothing goes behind it.
         self.free = 0;
         self.shared.store(Word::Ended, how);
@@ -343,14 +368,36 @@ pub(crate) struct Reader<S> {
     skip: Option<(u64, u64)>,
     bell: bool,
     broken: Option<Nonsense>,
+    /// Credit is returned by the quarter alone, and not when there is nothing left to receive.
+    by_quarters: bool,
 }
 
 impl<S: Shared> Reader<S> {
     /// Of a new ring of so many bytes, a multiple of 8 and at least 16.
     pub(crate) fn new(shared: S, capacity: u64) -> Self {
         let (next, place, there, released, told, written) = Default::default();
-        let (skip, bell, broken) = Default::default();
-        Self { shared, capacity, next, place, there, released, told, written, skip, bell, broken }
+        let (skip, bell, broken, by_quarters) = Default::default();
+        Self {
+            shared,
+            capacity,
+            next,
+            place,
+            there,
+            released,
+            told,
+            written,
+            skip,
+            bell,
+            broken,
+            by_quarters,
+        }
+    }
+
+    /// Returns a reader that returns credit only when a quarter of the ring is free again: where each return is a packet.
+    /// The writer then always has room for three quarters of the ring once all was received, so no message may be longer
+    /// than half of it ([`half_of`]).
+    pub(crate) fn by_quarters(shared: S, capacity: u64) -> Self {
+        Self { by_quarters: true, ..Self::new(shared, capacity) }
     }
 
     #[inline]
@@ -383,10 +430,7 @@ impl<S: Shared> Reader<S> {
     pub(crate) fn receive(&mut self) -> Result<Option<Span>, Nonsense> {
         loop {
             if *self.there.get_mut() == 0 && !self.look()? {
-                // The writer may need it.
-                if self.told != self.released {
-                    self.tell();
-                }
+                self.tell_rest();
                 return Ok(None);
             }
             // Loaded once: the peer may change it.
@@ -460,10 +504,18 @@ impl<S: Shared> Reader<S> {
         let ended = self.shared.load(Word::Ended) != 0;
         if ended {
             self.shared.store(Word::ReaderSleeps, 0);
-        } else if self.told != self.released {
-            self.tell();
+        } else {
+            self.tell_rest();
         }
         Ok(!ended)
+    }
+
+    /// Returns the credit that [`Reader::release`] kept back, as the writer may need it.
+    fn tell_rest(&mut self) {
+        let least = if self.by_quarters { self.capacity / 4 } else { 1 };
+        if self.released - self.told >= least {
+            self.tell();
+        }
     }
 
     /// Whether the writer is to be rung.

@@ -10,10 +10,10 @@ use crate::core::express::pages::{ExpressArea, ExpressView};
 use crate::core::express::ring::{Nonsense, Reader, Span, Writer};
 use crate::core::loss::PeerLoss;
 use crate::core::polling::Polling;
+use crate::core::watch::Watch;
 use crate::error::{Error, Result};
 use crate::hamlyn::attach::Attachment;
 use crate::hamlyn::manager::{Look, Manager, Pause};
-use crate::hamlyn::protocol::stream::Watch;
 
 /// How often who sleeps asks the operating system whether the peer is there.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -184,6 +184,23 @@ impl Sender {
     pub(super) fn commit(&mut self, span: Span) {
         self.ring.commit(span);
         self.ring_bell();
+    }
+
+    /// Puts a message in place for [`Sender::tell`].
+    #[inline(always)]
+    pub(super) fn put(&mut self, span: Span) {
+        self.ring.put(span);
+    }
+
+    /// Tells the peer of all messages that were put.
+    #[inline]
+    pub(super) fn tell(&mut self) {
+        self.ring.flush();
+        self.ring_bell();
+    }
+
+    pub(super) fn behind(&mut self) -> Result<u64> {
+        self.with(Writer::behind)
     }
 
     /// The first time; later ones change nothing.

@@ -92,6 +92,11 @@ impl Sender {
         }
     }
 
+    /// Bytes that the receiver has not released, in whole records of the stream.
+    pub(super) fn behind(&self) -> u64 {
+        self.stream.unreleased() + (self.pending.len() - self.taken) as u64
+    }
+
     /// Waits until all is in the stream.
     pub(super) fn finish(&mut self, timeout: Option<Duration>) -> Result<()> {
         let until = Deadline::new(timeout);

@@ -14,10 +14,11 @@ use crate::core::connection::{Connection, EndReason, Listener, MAX_PRIVATE, Requ
 use crate::core::express::memory::RingMemory;
 use crate::core::express::pages::{ExpressArea, ExpressView, is_absent};
 use crate::core::waiting::Deadline;
+use crate::core::watch::Watch;
 use crate::error::{Error, Result};
 use crate::hamlyn::attach::Attachment;
 use crate::hamlyn::manager::Manager;
-use crate::hamlyn::protocol::stream::{StreamPair, StreamReceiver, StreamSender, Watch};
+use crate::hamlyn::protocol::stream::{StreamPair, StreamReceiver, StreamSender};
 use crate::hamlyn::seed::Seed;
 use crate::hamlyn::ticket::Ticket;
 

@@ -207,8 +207,19 @@ impl ChannelSender {
     /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::System`].
     pub fn flush(&mut self, timeout: Option<Duration>) -> Result<()> {
         match &mut self.way {
-            Way::Memory(sender) => sender.flush(timeout),
+            Way::Memory(sender) => {
+                sender.tell();
+                sender.flush(timeout)
+            }
             Way::Messages(sender) => sender.finish(timeout),
+        }
+    }
+
+    /// Returns the bytes that were sent, with 8 for each message, and were not received; by messages, in whole records.
+    pub(crate) fn behind(&mut self) -> Result<u64> {
+        match &mut self.way {
+            Way::Memory(sender) => sender.behind(),
+            Way::Messages(sender) => Ok(sender.behind()),
         }
     }
 
@@ -324,6 +335,18 @@ impl Reserved<'_> {
         match &mut self.sender.way {
             Way::Memory(sender) => {
                 sender.commit(self.span);
+                Ok(())
+            }
+            Way::Messages(sender) => sender.commit(self.span),
+        }
+    }
+
+    /// Puts it in place: it is sent with the next message, or by [`ChannelSender::flush`].
+    #[inline(always)]
+    pub(crate) fn put(self) -> Result<()> {
+        match &mut self.sender.way {
+            Way::Memory(sender) => {
+                sender.put(self.span);
                 Ok(())
             }
             Way::Messages(sender) => sender.commit(self.span),

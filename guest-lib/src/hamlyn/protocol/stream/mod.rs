@@ -61,7 +61,6 @@ mod sender;
 mod tickets;
 mod wire;
 
-pub(in crate::hamlyn) use pair::Watch;
 pub use pair::{StreamListener, StreamPair, StreamRequest};
 pub use receiver::{StreamOptions, StreamReceiver};
 pub use records::Record;

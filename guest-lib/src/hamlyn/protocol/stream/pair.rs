@@ -1,25 +1,16 @@
 //! Streams by name: a connection (sections 6.3 and 6.4) carries the seeds, and watches over both directions.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{StreamOptions, StreamReceiver, StreamSender};
 use crate::core::connection::{Connection, End, EndReason, FIND_TIMEOUT, Listener, MAX_PRIVATE, Request};
-use crate::core::loss::PeerLoss;
 use crate::core::waiting::Turn;
+use crate::core::watch::Watch;
 use crate::error::{Error, Result};
 use crate::hamlyn::manager::Manager;
 use crate::hamlyn::seed::Seed;
-
-/// How often who waits asks the operating system whether the peer is there.
-pub(super) const INTERVAL: Duration = Duration::from_millis(100);
-/// What the peer sent before its end has arrived by then: it may come later than the operating system's word.
-pub(super) const GRACE: Duration = Duration::from_secs(1);
-
-/// What a connection is closed with whose peer has stored what makes no sense.
-const BLAME: &[u8] = b"what you have stored makes no sense";
 
 /// Two streams, there and back, and the connection that set them up.
 ///
@@ -245,103 +236,6 @@ fn cut(text: &str) -> &[u8] {
 impl AsFd for StreamListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
-    }
-}
-
-/// What two ends know of their connection.
-#[derive(Debug)]
-pub(in crate::hamlyn) struct Watch {
-    /// None only while it is being dropped.
-    connection: Option<Connection>,
-    seen: Mutex<Seen>,
-    /// Ends that have come to a good end.
-    finished: AtomicU32,
-}
-
-#[derive(Debug)]
-struct Seen {
-    next_look: Instant,
-    end: Option<(Instant, PeerLoss)>,
-}
-
-impl Watch {
-    pub(in crate::hamlyn) fn over(connection: Connection) -> Self {
-        let seen = Mutex::new(Seen { next_look: Instant::now(), end: None });
-        Self { connection: Some(connection), seen, finished: AtomicU32::new(0) }
-    }
-
-    /// Why the peer is lost, if it was known for so long. Asks the operating system now and then.
-    pub(in crate::hamlyn) fn loss(&self, grace: Duration) -> Option<PeerLoss> {
-        let now = Instant::now();
-        let (since, loss) = self.end(now, false)?;
-        (now.duration_since(since) >= grace).then_some(loss)
-    }
-
-    /// How long it takes yet until who receives is told of the end, if there is one. Asks the operating system.
-    pub(in crate::hamlyn) fn grace(&self) -> Option<Duration> {
-        let now = Instant::now();
-        let (since, _) = self.end(now, true)?;
-        Some(GRACE.saturating_sub(now.duration_since(since)))
-    }
-
-    /// What is readable once the connection has ended.
-    pub(in crate::hamlyn) fn file(&self) -> Option<BorrowedFd<'_>> {
-        self.connection.as_ref().map(AsFd::as_fd)
-    }
-
-    /// Since when the end is known, and what it means.
-    fn end(&self, now: Instant, at_once: bool) -> Option<(Instant, PeerLoss)> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.end.is_none() && (at_once || now >= seen.next_look) {
-            seen.next_look = now + INTERVAL;
-            let end = self.connection.as_ref().and_then(|connection| match connection.end() {
-                Ok(end) => end.map(|end| loss_of(&end)),
-                // The card itself is gone.
-                Err(_) => Some(EndReason::CardReset.into()),
-            });
-            seen.end = end.map(|loss| (now, loss));
-        }
-        seen.end
-    }
-
-    /// The peer has stored what makes no sense: the connection ends, and it is told why.
-    pub(in crate::hamlyn) fn blame(&self) {
-        if let Some(connection) = &self.connection {
-            // A card that is gone has no connection to end.
-            let _ = connection.close_shared(BLAME);
-        }
-    }
-
-    /// One of the two ends has come to a good end.
-    pub(in crate::hamlyn) fn finish(&self) {
-        self.finished.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if self.finished.load(Ordering::Relaxed) == 2 {
-            // A card that is gone has no connection to close.
-            let _ = self.connection.take().map(|connection| connection.close(&[]));
-        }
-    }
-}
-
-fn loss_of(end: &End) -> PeerLoss {
-    match end.reason {
-        EndReason::Closed if end.private == BLAME => PeerLoss::Blamed,
-        reason => reason.into(),
-    }
-}
-
-impl From<EndReason> for PeerLoss {
-    fn from(reason: EndReason) -> Self {
-        match reason {
-            EndReason::Died => PeerLoss::Process,
-            EndReason::HostLost | EndReason::HostReset => PeerLoss::Host,
-            EndReason::LinkLost | EndReason::Lapsed | EndReason::CardReset => PeerLoss::Link,
-            _ => PeerLoss::Abandoned,
-        }
     }
 }
 

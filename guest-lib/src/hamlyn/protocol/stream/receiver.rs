@@ -4,9 +4,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::pair::{GRACE, Watch};
 use super::records::{Record, Records};
 use crate::core::loss::PeerLoss;
+use crate::core::watch::{GRACE, Watch};
 use crate::error::{Error, Result, at_most, inside};
 use crate::hamlyn::manager::{Arrived, Look, Manager, Pause, Place, Ready, ReceiverClass};
 use crate::hamlyn::message_area::MessageArea;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
 
-use super::pair::{GRACE, Watch};
 use super::tickets::{Tickets, WAY_BACK};
 use super::wire::{Head, Last};
 use crate::core::loss::PeerLoss;
+use crate::core::watch::{GRACE, Watch};
 use crate::error::{Error, GivenBack, Result, at_most};
 use crate::hamlyn::manager::{Arrived, Buffer, Look, Manager, Pause, Place, Ready, ReceiverClass, Sent};
 use crate::hamlyn::request::Message;
@@ -101,6 +101,12 @@ impl StreamSender {
     /// How long sending and flushing may wait. `None`, as at first, waits for ever.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
+    }
+
+    /// Returns the bytes of the records that the receiver has not released, as far as is known; a record that is not full counts
+    /// as one.
+    pub(crate) fn unreleased(&self) -> u64 {
+        self.shared.lock().used.len() as u64 * self.record_size as u64
     }
 
     /// How many bytes the stream has accepted, coalesced ones as well.

@@ -1,0 +1,262 @@
+//! Channels by name: a connection carries what the two ends need of each other, and tells of the end.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use super::card::{Card, Kind, manager};
+use super::offer::Offer;
+use super::receiver::{self, Receiver};
+use super::remote::{self, Common};
+use super::sender::{self, Sender};
+use super::{Channel, Options};
+use crate::clan::channel::ClanEnds;
+use crate::core::connection::{self, Connection, End, EndReason, FIND_TIMEOUT, MAX_PRIVATE, Request};
+use crate::core::express::ring::half_of;
+use crate::core::model::Model;
+use crate::core::place::PAGE;
+use crate::core::remote::Ends;
+use crate::core::waiting::Deadline;
+use crate::core::watch::Watch;
+use crate::dart::channel::DartEnds;
+use crate::error::{Error, Result, at_most};
+use crate::hamlyn::express::{self, ChannelListener, ChannelOptions};
+use crate::shrimp::channel::ShrimpEnds;
+use crate::{clan, dart, shrimp};
+
+/// The largest ring: what a CLAN card's aperture and a SHRIMP card's receive buffer have room for.
+const MAX_CAPACITY: u64 = (16 << 20) - PAGE as u64;
+
+impl Channel {
+    /// Opens a channel to the [`Listener`] of this name on a host. Blocks until it answers.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] if the host has no such listener, or it refuses; [`Error::PeerLost`]; [`Error::Malformed`] if the listener is not
+    /// of channels; [`Error::OutOfRange`] for a ring of more than 16 MiB without a page; [`Error::Exhausted`], [`Error::Quota`],
+    /// [`Error::Locked`]; [`Error::System`].
+    pub fn connect(card: &Card, host: u32, name: &str, options: Options) -> Result<Self> {
+        connect(card, host, name, options, None)
+    }
+
+    /// Opens a channel to a listener on a host, and blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Channel::connect`].
+    pub fn connect_timeout(
+        card: &Card,
+        host: u32,
+        name: &str,
+        options: Options,
+        timeout: Duration,
+    ) -> Result<Self> {
+        connect(card, host, name, options, Some(timeout))
+    }
+
+    /// Opens a channel to a listener of this name, on whichever host has one: the lowest host whose listener accepts.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] with [`EndReason::NoName`] if no host has the name; if no listener accepts, the error of the last one; those of
+    /// [`Channel::connect`].
+    pub fn connect_any(card: &Card, name: &str, options: Options) -> Result<Self> {
+        let found = card.find(name, Some(FIND_TIMEOUT))?;
+        let mut failed = Error::Ended(End { reason: EndReason::NoName, private: Vec::new() });
+        for host in found.hosts.into_iter().chain(found.too_old) {
+            match connect(card, host, name, options, Some(connection::CONNECT_TIMEOUT)) {
+                Ok(channel) => return Ok(channel),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    /// Returns whether both directions go by express memory, with no card between the two ends.
+    #[must_use]
+    pub fn is_express(&self) -> bool {
+        self.sender.is_express() && self.receiver.is_express()
+    }
+
+    fn over_express(channel: express::Channel) -> Self {
+        let express::Channel { sender, receiver } = channel;
+        let longest = half_of(sender.longest() as u64 + 8) as usize;
+        Self {
+            sender: Sender { way: sender::Way::Hamlyn(sender), longest },
+            receiver: Receiver { way: receiver::Way::Hamlyn(receiver), rest: Default::default() },
+        }
+    }
+
+    fn over_remote(
+        ends: Box<dyn Ends>,
+        own: &Offer<'_>,
+        peer: &Offer<'_>,
+        connection: Connection,
+    ) -> Result<Self> {
+        let (host, capacity) = (connection.host(), own.capacity.min(peer.capacity));
+        let [to, from] = ends.join(peer.address, host, capacity)?;
+        let common = Common::new(Watch::over(connection));
+        let longest = half_of(capacity) as usize;
+        let (sender, receiver) =
+            (remote::Sender::new(&common, to, capacity), remote::Receiver::new(&common, from, capacity));
+        Ok(Self {
+            sender: Sender { way: sender::Way::Remote(sender), longest },
+            receiver: Receiver { way: receiver::Way::Remote(receiver), rest: Default::default() },
+        })
+    }
+}
+
+/// The ring's bytes by these options: whole pages.
+fn capacity(options: Options) -> Result<u64> {
+    at_most("bytes of a channel's ring", options.capacity, MAX_CAPACITY)?;
+    Ok(options.capacity.max(1).next_multiple_of(PAGE as u64))
+}
+
+fn express_options(options: Options) -> ChannelOptions {
+    let mut express = ChannelOptions::default();
+    (express.capacity, express.by_messages) = (options.capacity, options.by_card);
+    express
+}
+
+/// This end of a channel with a host, by a card that stores to the peer's memory; the model's number. `None`: by a Hamlyn card.
+fn ends(card: &Card, host: u32, capacity: u64) -> Result<Option<(Box<dyn Ends>, u32)>> {
+    Ok(Some(match &card.0 {
+        Kind::Hamlyn(..) => return Ok(None),
+        Kind::Shrimp(card) => (Box::new(ShrimpEnds::create(card, host, capacity)?), shrimp::Shrimp::NUMBER),
+        Kind::Clan(card) => (Box::new(ClanEnds::create(card, capacity)?), clan::Clan::NUMBER),
+        Kind::Dart(card) => (Box::new(DartEnds::create(card, host, capacity)?), dart::Dart::NUMBER),
+    }))
+}
+
+fn connect(
+    card: &Card,
+    host: u32,
+    name: &str,
+    options: Options,
+    timeout: Option<Duration>,
+) -> Result<Channel> {
+    let capacity = capacity(options)?;
+    if let Kind::Hamlyn(own, made) = &card.0 {
+        let options = express_options(options);
+        let channel = express::Channel::connect(&manager(own, made)?, host, name, options, timeout)?;
+        return Ok(Channel::over_express(channel));
+    }
+    let deadline = Deadline::new(timeout);
+    let Some((ends, model)) = ends(card, host, capacity)? else { return Err(Error::NotConnected) };
+    let address = ends.address()?;
+    let own = Offer { model, capacity, address: &address };
+    let connection = card.begin_connect(host, name, &own.to_bytes())?.finish(deadline.left())?;
+    let answer = connection.private().to_vec();
+    Channel::over_remote(ends, &own, &Offer::from_bytes(&answer, model)?, connection)
+}
+
+/// A name under which processes of any host open a [`Channel`] to this one. It is free again when this is dropped.
+///
+/// Its descriptor ([`AsFd`]) is readable while a request waits.
+#[derive(Debug)]
+pub struct Listener {
+    way: Way,
+    options: Options,
+}
+
+#[derive(Debug)]
+enum Way {
+    Hamlyn(ChannelListener),
+    Remote(Card, connection::Listener),
+}
+
+impl Listener {
+    /// Takes a name.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`]; [`Error::System`], with `EADDRINUSE` if the name is taken; [`Error::Unsupported`] on a card whose driver has no
+    /// connections.
+    pub fn bind(card: &Card, name: &str, options: Options) -> Result<Self> {
+        capacity(options)?;
+        let way = match &card.0 {
+            Kind::Hamlyn(own, made) => {
+                let manager = manager(own, made)?;
+                Way::Hamlyn(ChannelListener::bind(&manager, name, express_options(options))?)
+            }
+            _ => Way::Remote(card.clone(), card.listen(name)?),
+        };
+        Ok(Self { way, options })
+    }
+
+    /// Accepts the next peer. Blocks until there is one. A request that is not for a channel is rejected meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`], [`Error::Quota`], [`Error::Locked`], [`Error::System`]: the peer is rejected, and told why. Other peers can
+    /// still be accepted.
+    pub fn accept(&self) -> Result<Channel> {
+        self.accept_with(None)
+    }
+
+    /// Accepts the next peer, if one waits.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] if none does; those of [`Listener::accept`].
+    pub fn try_accept(&self) -> Result<Channel> {
+        self.accept_with(Some(Duration::ZERO))
+    }
+
+    /// Accepts the next peer. Blocks until there is one, for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Listener::accept`].
+    pub fn accept_timeout(&self, timeout: Duration) -> Result<Channel> {
+        self.accept_with(Some(timeout))
+    }
+
+    fn accept_with(&self, timeout: Option<Duration>) -> Result<Channel> {
+        let (card, listener) = match &self.way {
+            Way::Hamlyn(listener) => return Ok(Channel::over_express(listener.accept(timeout)?)),
+            Way::Remote(card, listener) => (card, listener),
+        };
+        let mut turn = listener.turn(timeout);
+        loop {
+            match self.admit(card, listener.request(turn.left())?) {
+                // The peer has gone meanwhile, or its request was not for a channel.
+                Ok(None) | Err(Error::Ended(_) | Error::NotConnected) => {}
+                Ok(Some(channel)) => return Ok(channel),
+                Err(error) => return Err(error),
+            }
+            turn.next("request for a channel")?;
+        }
+    }
+
+    /// Answers a request; `None` if it was rejected for what it asks for.
+    fn admit(&self, card: &Card, request: Request) -> Result<Option<Channel>> {
+        let made = capacity(self.options).and_then(|capacity| {
+            let ends = ends(card, request.host(), capacity)?.ok_or(Error::NotConnected)?;
+            Ok((ends.0.address()?, ends, capacity))
+        });
+        let (address, (ends, model), capacity) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                // The peer may have gone meanwhile.
+                let _ = request.reject(cut(&error.to_string()));
+                return Err(error);
+            }
+        };
+        let asked = request.private().to_vec();
+        let peer = match Offer::from_bytes(&asked, model) {
+            Ok(peer) => peer,
+            Err(error) => return request.reject(cut(&error.to_string())).map(|()| None),
+        };
+        let own = Offer { model, capacity, address: &address };
+        let connection = request.accept(&own.to_bytes())?;
+        Channel::over_remote(ends, &own, &peer, connection).map(Some)
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.way {
+            Way::Hamlyn(listener) => listener.as_fd(),
+            Way::Remote(_, listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// Returns as much of a text as can be passed.
+fn cut(text: &str) -> &[u8] {
+    let whole = (0..=text.len().min(MAX_PRIVATE)).rev().find(|end| text.is_char_boundary(*end));
+    &text.as_bytes()[..whole.unwrap_or_default()]
+}

@@ -1,0 +1,194 @@
+//! The receiving half.
+
+use std::io;
+use std::sync::atomic::AtomicU8;
+use std::time::Duration;
+
+use super::remote;
+use super::sender::Wait;
+use crate::core::copies;
+use crate::core::express::ring::Span;
+use crate::core::polling::Polling;
+use crate::error::{Error, Result, inside};
+use crate::hamlyn::express::{ChannelReceiver, Received};
+
+/// The receiving half of a [`super::Channel`].
+///
+/// Dropped before the end, the peer's sender gets [`crate::PeerLoss::Abandoned`] once there is no room.
+#[derive(Debug)]
+pub struct Receiver {
+    pub(super) way: Way,
+    /// As a stream of bytes: a message that was read in part, and how much of it.
+    pub(super) rest: (Vec<u8>, usize),
+}
+
+#[derive(Debug)]
+pub(super) enum Way {
+    Hamlyn(ChannelReceiver),
+    Remote(remote::Receiver),
+}
+
+impl Receiver {
+    /// Returns whether messages come by express memory, with no card between the two ends.
+    #[must_use]
+    pub fn is_express(&self) -> bool {
+        matches!(&self.way, Way::Hamlyn(receiver) if receiver.is_express())
+    }
+
+    /// Sets how often blocking calls look before they sleep.
+    pub fn set_polling(&mut self, polling: Polling) {
+        match &mut self.way {
+            Way::Hamlyn(receiver) => receiver.set_polling(polling),
+            Way::Remote(receiver) => receiver.set_polling(polling),
+        }
+    }
+
+    /// Returns the next message, in place; `None` if the peer has closed and all was received. Blocks until there is one.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`], after all that came before; [`Error::Nonsense`] if the peer has stored what makes no sense, which ends the
+    /// channel; [`Error::System`].
+    #[inline]
+    pub fn recv(&mut self) -> Result<Option<Message<'_>>> {
+        self.recv_with(Wait::Until(None))
+    }
+
+    /// Returns the next message, if it is there.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`]; those of [`Receiver::recv`].
+    #[inline]
+    pub fn try_recv(&mut self) -> Result<Option<Message<'_>>> {
+        self.recv_with(Wait::No)
+    }
+
+    /// Returns the next message. Blocks until there is one, for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Receiver::recv`].
+    #[inline]
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Message<'_>>> {
+        self.recv_with(Wait::Until(Some(timeout)))
+    }
+
+    fn recv_with(&mut self, wait: Wait) -> Result<Option<Message<'_>>> {
+        Ok(match (&mut self.way, wait) {
+            (Way::Hamlyn(receiver), Wait::No) => receiver.try_recv()?.map(Place::Hamlyn),
+            (Way::Hamlyn(receiver), Wait::Until(timeout)) => receiver.recv_block(timeout)?.map(Place::Hamlyn),
+            (Way::Remote(receiver), wait) => {
+                let next = match (receiver.next_known(), wait) {
+                    (None, Wait::No) => next(receiver)?,
+                    (None, Wait::Until(timeout)) => receiver.wait(timeout)?,
+                    (known, _) => known,
+                };
+                next.map(|span| Place::Remote(receiver, span))
+            }
+        }
+        .map(Message))
+    }
+}
+
+fn next(receiver: &mut remote::Receiver) -> Result<Option<Span>> {
+    let next = match receiver.next()? {
+        None => receiver.next_or_loss()?,
+        next => next,
+    };
+    next.ok_or(Error::WouldBlock { object: "messages that were sent", limit: 0 })
+}
+
+/// A stream of bytes: where a message ends means nothing. Blocks until there is a byte.
+impl io::Read for Receiver {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        while self.rest.1 == self.rest.0.len() && !to.is_empty() {
+            let Some(message) = self.recv()? else { return Ok(0) };
+            let length = message.len();
+            if (1..=to.len()).contains(&length) {
+                message.read(0, &mut to[..length])?;
+                return Ok(length);
+            }
+            let rest = message.to_vec()?;
+            drop(message);
+            self.rest = (rest, 0);
+        }
+        let (message, at) = &mut self.rest;
+        let length = to.len().min(message.len() - *at);
+        to[..length].copy_from_slice(&message[*at..*at + length]);
+        *at += length;
+        Ok(length)
+    }
+}
+
+/// A message that has come, where the peer's card or process has put it. It is released when this is dropped.
+///
+/// The peer may change it for as long as it is there: copy what you check, and then check the copy.
+#[derive(Debug)]
+pub struct Message<'a>(Place<'a>);
+
+#[derive(Debug)]
+enum Place<'a> {
+    Hamlyn(Received<'a>),
+    Remote(&'a mut remote::Receiver, Span),
+}
+
+impl Message<'_> {
+    /// Returns how many bytes it has.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Place::Hamlyn(message) => message.len(),
+            Place::Remote(_, span) => span.length as usize,
+        }
+    }
+
+    /// Returns whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies bytes out, from its byte `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`]; [`Error::PeerLost`] if express memory has gone with a reset of the card: then `to` has nothing of worth.
+    #[inline]
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        match &self.0 {
+            Place::Hamlyn(message) => message.read(offset, to),
+            Place::Remote(receiver, span) => {
+                inside("message", offset as u64, to.len() as u64, span.length)?;
+                copies::out_of_express(&receiver.data(*span)[offset..], to);
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns its bytes in place.
+    #[must_use]
+    #[inline]
+    pub fn cells(&self) -> &[AtomicU8] {
+        match &self.0 {
+            Place::Hamlyn(message) => message.cells(),
+            Place::Remote(receiver, span) => receiver.data(*span),
+        }
+    }
+
+    /// Returns a copy of all of it.
+    ///
+    /// # Errors
+    /// Those of [`Message::read`].
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.len()];
+        self.read(0, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl Drop for Message<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Place::Remote(receiver, span) = &mut self.0 {
+            receiver.release(*span);
+        }
+    }
+}

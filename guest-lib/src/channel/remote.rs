@@ -1,0 +1,376 @@
+//! A ring in the receiver's memory that the sender's card writes to: the channel of SHRIMP, CLAN and DART cards.
+//!
+//! Each half has an *area* that the peer's card stores to, and a *mirror*, a copy of the peer's area that its own card sends
+//! from. A message is built in the mirror, where it will lie in the peer's area. Both are laid out as an area of express
+//! memory is, a page of words and the ring ([`RingMemory`]), and the same code finds places, checks the peer's words and
+//! counts credit ([`Writer`], [`Reader`]). Two things differ from memory that is shared:
+//!
+//! - **A store is a packet.** The receiver returns credit only when a quarter of the ring is free again.
+//! - **The card wakes.** No word says that the peer sleeps: the receiver's card interrupts for what has arrived.
+//!
+//! A sender may reuse its mirror as soon as it has credit: what was received had left.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::core::express::ring::{Nonsense, Reader, Shared, Span, Word, Writer};
+use crate::core::loss::PeerLoss;
+use crate::core::polling::Polling;
+use crate::core::remote::Remote;
+use crate::core::waiting::Deadline;
+use crate::core::watch::{GRACE, Watch};
+use crate::error::{Error, Result};
+
+/// The longest sleep between two questions whether the connection stands.
+const SLICE: Duration = Duration::from_millis(100);
+/// How long to wait for the connection's end when a card reports that the peer's memory is gone, and between two looks.
+const END_LIMIT: Duration = Duration::from_secs(1);
+const END_PAUSE: Duration = Duration::from_millis(5);
+/// How a sender ends.
+const CLOSED: u64 = 1;
+const ABANDONED: u64 = 2;
+
+/// What both halves of a channel have.
+#[derive(Debug)]
+pub(super) struct Common {
+    watch: Watch,
+    /// What the peer has stored that makes no sense: neither half goes on after it.
+    broken: OnceLock<Nonsense>,
+}
+
+impl Common {
+    pub(super) fn new(watch: Watch) -> Arc<Self> {
+        Arc::new(Self { watch, broken: OnceLock::new() })
+    }
+
+    /// Fails if the peer is lost, and has been known to be for `grace`.
+    fn check(&self, grace: Duration) -> Result<()> {
+        match (self.broken.get(), self.watch.loss(grace)) {
+            (Some(nonsense), _) => Err((*nonsense).into()),
+            (None, Some(loss)) => Err(Error::PeerLost(loss)),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Returns the error of a peer that has stored nonsense. The connection ends, and the peer is told why.
+    fn blame(&self, nonsense: Nonsense) -> Error {
+        if self.broken.set(nonsense).is_ok() {
+            self.watch.blame();
+        }
+        nonsense.into()
+    }
+
+    /// Returns why a card could not store to the peer's memory: how the connection has ended, if it ends within a second.
+    #[cold]
+    fn why(&self, error: Error) -> Error {
+        let begun = Instant::now();
+        loop {
+            if self.watch.grace().is_some() {
+                return Error::PeerLost(self.watch.loss(Duration::ZERO).unwrap_or(PeerLoss::Gone));
+            }
+            if begun.elapsed() >= END_LIMIT {
+                return error;
+            }
+            std::thread::sleep(END_PAUSE);
+        }
+    }
+}
+
+/// The words and bytes that a half reaches, as a ring's code uses them.
+#[derive(Debug)]
+struct Reached {
+    remote: Box<dyn Remote>,
+    capacity: u64,
+    /// Up to here the mirror's ring was sent.
+    posted: Cell<u64>,
+    /// Why a store could not be made, until it is reported.
+    failed: RefCell<Option<Error>>,
+}
+
+impl Reached {
+    fn new(remote: Box<dyn Remote>, capacity: u64) -> Self {
+        Self { remote, capacity, posted: Cell::new(0), failed: RefCell::new(None) }
+    }
+
+    fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) {
+        let mut failed = self.failed.borrow_mut();
+        if failed.is_none() {
+            *failed = self.remote.post(pieces, word, value).err();
+        }
+    }
+
+    /// Fails with what a store has failed with, once; later stores are not made.
+    fn check(&self) -> Result<()> {
+        if let Some(error) = self.failed.borrow_mut().as_mut() {
+            return Err(std::mem::replace(error, Error::PeerLost(PeerLoss::Gone)));
+        }
+        self.remote.check()
+    }
+
+    /// The ring's bytes between two positions: a piece, or two if they pass its end.
+    fn pieces(&self, from: u64, to: u64) -> [Range<u64>; 2] {
+        let (start, length) = (from % self.capacity, to - from);
+        let first = length.min(self.capacity - start);
+        [start..start + first, 0..length - first]
+    }
+}
+
+impl Shared for Reached {
+    #[inline]
+    fn load(&self, word: Word) -> u64 {
+        match word {
+            // The card wakes it.
+            Word::ReaderSleeps | Word::WriterSleeps => 0,
+            word => self.remote.load(word),
+        }
+    }
+
+    fn store(&self, word: Word, value: u64) {
+        match word {
+            Word::ReaderSleeps | Word::WriterSleeps => {}
+            Word::Written => self.post(&self.pieces(self.posted.replace(value), value), word, value),
+            word => self.post(&[0..0, 0..0], word, value),
+        }
+    }
+
+    fn take(&self, _word: Word) {}
+
+    /// Each word has one writer, and the card keeps the order of stores.
+    fn barrier(&self) {}
+
+    #[inline]
+    fn header(&self, at: u64) -> u64 {
+        self.remote.area().header(at)
+    }
+
+    #[inline]
+    fn set_header(&self, at: u64, value: u64) {
+        self.remote.mirror().set_header(at, value);
+    }
+}
+
+/// The sending half.
+#[derive(Debug)]
+pub(super) struct Sender {
+    ring: Writer<Reached>,
+    polling: Polling,
+    closed: bool,
+    common: Arc<Common>,
+}
+
+impl Sender {
+    /// `capacity` is that of both the peer's ring and the mirror.
+    pub(super) fn new(common: &Arc<Common>, remote: Box<dyn Remote>, capacity: u64) -> Self {
+        let ring = Writer::new(Reached::new(remote, capacity), capacity);
+        Self { ring, polling: Polling::default(), closed: false, common: common.clone() }
+    }
+
+    pub(super) fn set_polling(&mut self, polling: Polling) {
+        self.polling = polling;
+    }
+
+    /// Returns room for a message of at most [`Sender::longest`] bytes, if there is.
+    pub(super) fn reserve(&mut self, length: u64) -> Result<Option<Span>> {
+        if self.closed {
+            return Err(Error::Closed("the channel"));
+        }
+        self.check_stores()?;
+        if !self.ring.shared().remote.wait_for_room(Some(Duration::ZERO))? {
+            return Ok(None);
+        }
+        match self.with(|ring| ring.reserve(length))? {
+            None if self.ring.reader_has_left() => Err(Error::PeerLost(PeerLoss::Abandoned)),
+            None => self.common.check(Duration::ZERO).map(|()| None),
+            found => Ok(found),
+        }
+    }
+
+    pub(super) fn wait(&mut self, length: u64, timeout: Option<Duration>) -> Result<Span> {
+        let polling = self.polling;
+        if let Some(found) = polling.look(|| self.reserve(length).transpose()) {
+            return found;
+        }
+        let common = self.common.clone();
+        let deadline = Deadline::new(timeout);
+        loop {
+            self.ring.shared().remote.arm()?;
+            if let Some(found) = self.reserve(length)? {
+                return Ok(found);
+            }
+            common.check(Duration::ZERO)?;
+            let left = deadline.check("room in the channel")?.map_or(SLICE, |left| left.min(SLICE));
+            let remote = &self.ring.shared().remote;
+            // Either the card has to make room, or the peer.
+            if remote.wait_for_room(Some(left))? {
+                remote.sleep(left)?;
+            }
+        }
+    }
+
+    pub(super) fn data(&self, span: Span) -> &[AtomicU8] {
+        self.ring.shared().remote.mirror().data(span)
+    }
+
+    pub(super) fn commit(&mut self, span: Span) -> Result<()> {
+        self.ring.commit(span);
+        self.check_stores()
+    }
+
+    pub(super) fn put(&mut self, span: Span) {
+        self.ring.put(span);
+    }
+
+    pub(super) fn flush(&mut self) -> Result<()> {
+        self.ring.flush();
+        self.check_stores()
+    }
+
+    pub(super) fn behind(&mut self) -> Result<u64> {
+        self.with(Writer::behind)
+    }
+
+    /// Closes it: the peer receives all that was sent, and then that there is no more. A peer that takes no more need not hear that.
+    pub(super) fn close(&mut self, timeout: Option<Duration>) -> Result<()> {
+        if !std::mem::replace(&mut self.closed, true) {
+            self.ring.end(CLOSED);
+            self.common.watch.finish();
+            match self.check_stores() {
+                Err(Error::PeerLost(PeerLoss::Abandoned)) => return Ok(()),
+                checked => checked?,
+            }
+        }
+        self.ring.shared().remote.finish(timeout)
+    }
+
+    /// Fails if a store could not be made: the peer may have left, and taken its memory with it.
+    fn check_stores(&mut self) -> Result<()> {
+        let Err(error) = self.ring.shared().check() else { return Ok(()) };
+        if self.ring.reader_has_left() {
+            return Err(Error::PeerLost(PeerLoss::Abandoned));
+        }
+        let why = self.common.why(error);
+        Err(if self.ring.reader_has_left() { Error::PeerLost(PeerLoss::Abandoned) } else { why })
+    }
+
+    fn with<T>(&mut self, look: impl FnOnce(&mut Writer<Reached>) -> Result<T, Nonsense>) -> Result<T> {
+        look(&mut self.ring).map_err(|nonsense| self.common.blame(nonsense))
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        if !self.closed && self.common.broken.get().is_none() {
+            self.ring.end(ABANDONED);
+        }
+        // What has not left by then is lost with this end's memory.
+        let _ = self.ring.shared().remote.finish(Some(END_LIMIT));
+    }
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    ring: Reader<Reached>,
+    polling: Polling,
+    /// How the peer has ended, once that was reported; `None` inside if it has closed.
+    end: Option<Option<PeerLoss>>,
+    common: Arc<Common>,
+}
+
+impl Receiver {
+    pub(super) fn new(common: &Arc<Common>, remote: Box<dyn Remote>, capacity: u64) -> Self {
+        let ring = Reader::by_quarters(Reached::new(remote, capacity), capacity);
+        Self { ring, polling: Polling::default(), end: None, common: common.clone() }
+    }
+
+    pub(super) fn set_polling(&mut self, polling: Polling) {
+        self.polling = polling;
+    }
+
+    pub(super) fn next_known(&mut self) -> Option<Span> {
+        self.ring.receive_known()
+    }
+
+    /// Returns the next message, if there is one; the inner `None` if the peer has closed.
+    pub(super) fn next(&mut self) -> Result<Option<Option<Span>>> {
+        if let Some(end) = self.end {
+            return end.map_or(Ok(Some(None)), |loss| Err(Error::PeerLost(loss)));
+        }
+        match self.with(Reader::receive)? {
+            Some(span) => Ok(Some(Some(span))),
+            None if self.ring.may_have_ended() => self.ended(),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the next message for a call that does not wait and has found none: if the peer is lost by now, what it had
+    /// sent comes first.
+    pub(super) fn next_or_loss(&mut self) -> Result<Option<Option<Span>>> {
+        let Err(lost) = self.common.check(GRACE) else { return Ok(None) };
+        match self.next()? {
+            None => Err(self.lose(lost)),
+            next => Ok(next),
+        }
+    }
+
+    pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
+        let polling = self.polling;
+        if let Some(found) = polling.look(|| self.next().transpose()) {
+            return found;
+        }
+        let deadline = Deadline::new(timeout);
+        loop {
+            self.ring.shared().remote.arm()?;
+            if let Some(next) = self.next()? {
+                return Ok(next);
+            }
+            if let Some(next) = self.next_or_loss()? {
+                return Ok(next);
+            }
+            let left = deadline.check("message in the channel")?;
+            self.ring.shared().remote.sleep(left.map_or(SLICE, |left| left.min(SLICE)))?;
+        }
+    }
+
+    pub(super) fn data(&self, span: Span) -> &[AtomicU8] {
+        self.ring.shared().remote.area().data(span)
+    }
+
+    /// Releases a message. A credit that cannot be returned is reported by a later call.
+    pub(super) fn release(&mut self, span: Span) {
+        self.ring.release(span.end);
+    }
+
+    fn ended(&mut self) -> Result<Option<Option<Span>>> {
+        let Some(how) = self.with(Reader::ended)? else { return Ok(None) };
+        let end = (how != CLOSED).then_some(PeerLoss::Abandoned);
+        self.end = Some(end);
+        if end.is_none() {
+            self.common.watch.finish();
+        }
+        self.next()
+    }
+
+    fn lose(&mut self, error: Error) -> Error {
+        if let Error::PeerLost(loss) = error {
+            self.end = Some(Some(loss));
+        }
+        error
+    }
+
+    fn with<T>(&mut self, look: impl FnOnce(&mut Reader<Reached>) -> Result<T, Nonsense>) -> Result<T> {
+        look(&mut self.ring).map_err(|nonsense| self.common.blame(nonsense))
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        if self.end.is_none() && self.common.broken.get().is_none() {
+            self.ring.leave();
+        }
+        let _ = self.ring.shared().remote.finish(Some(END_LIMIT));
+    }
+}

@@ -1,0 +1,281 @@
+//! The sending half.
+
+use std::io;
+use std::sync::atomic::AtomicU8;
+use std::time::Duration;
+
+use super::remote;
+use crate::core::copies;
+use crate::core::express::ring::Span;
+use crate::core::loss::PeerLoss;
+use crate::core::polling::Polling;
+use crate::error::{Error, Result, at_most, inside};
+use crate::hamlyn::express::{ChannelSender, Reserved};
+
+/// The sending half of a [`super::Channel`].
+///
+/// Dropped without [`Sender::close`], the peer's receiver gets [`crate::PeerLoss::Abandoned`] after all that was sent.
+#[derive(Debug)]
+pub struct Sender {
+    pub(super) way: Way,
+    pub(super) longest: usize,
+}
+
+#[derive(Debug)]
+pub(super) enum Way {
+    Hamlyn(ChannelSender),
+    Remote(remote::Sender),
+}
+
+/// How long a call waits: not at all, for ever, or for a time.
+#[derive(Clone, Copy)]
+pub(super) enum Wait {
+    No,
+    Until(Option<Duration>),
+}
+
+impl Sender {
+    /// Returns the length of the longest message, in bytes.
+    #[must_use]
+    #[inline]
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Returns whether messages go by express memory, with no card between the two ends.
+    #[must_use]
+    pub fn is_express(&self) -> bool {
+        matches!(&self.way, Way::Hamlyn(sender) if sender.is_express())
+    }
+
+    /// Sets how often blocking calls look before they sleep.
+    pub fn set_polling(&mut self, polling: Polling) {
+        match &mut self.way {
+            Way::Hamlyn(sender) => sender.set_polling(polling),
+            Way::Remote(sender) => sender.set_polling(polling),
+        }
+    }
+
+    /// Sends a message. Blocks while there is no room for it.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a message longer than [`Sender::longest`]; [`Error::PeerLost`]; [`Error::Nonsense`] if the peer has
+    /// stored what makes no sense, which ends the channel; [`Error::System`]. The message has not been sent then.
+    #[inline]
+    pub fn send(&mut self, message: &[u8]) -> Result<()> {
+        self.send_with(message, Wait::Until(None))
+    }
+
+    /// Sends a message, if there is room for it.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`]; those of [`Sender::send`].
+    #[inline]
+    pub fn try_send(&mut self, message: &[u8]) -> Result<()> {
+        self.send_with(message, Wait::No)
+    }
+
+    /// Sends a message. Blocks while there is no room for it, for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Sender::send`].
+    #[inline]
+    pub fn send_timeout(&mut self, message: &[u8], timeout: Duration) -> Result<()> {
+        self.send_with(message, Wait::Until(Some(timeout)))
+    }
+
+    fn send_with(&mut self, message: &[u8], wait: Wait) -> Result<()> {
+        let mut room = self.reserve_with(message.len(), wait)?;
+        room.write(0, message)?;
+        room.commit()
+    }
+
+    /// Returns room for a message of `length` bytes, which is built in place and sent by [`Room::commit`]. Blocks until there is.
+    ///
+    /// # Errors
+    /// Those of [`Sender::send`].
+    #[inline]
+    pub fn reserve(&mut self, length: usize) -> Result<Room<'_>> {
+        self.reserve_with(length, Wait::Until(None))
+    }
+
+    /// Returns room for a message, if there is.
+    ///
+    /// # Errors
+    /// Those of [`Sender::try_send`].
+    #[inline]
+    pub fn try_reserve(&mut self, length: usize) -> Result<Room<'_>> {
+        self.reserve_with(length, Wait::No)
+    }
+
+    /// Returns room for a message. Blocks until there is, for at most `timeout`.
+    ///
+    /// # Errors
+    /// Those of [`Sender::send_timeout`].
+    #[inline]
+    pub fn reserve_timeout(&mut self, length: usize, timeout: Duration) -> Result<Room<'_>> {
+        self.reserve_with(length, Wait::Until(Some(timeout)))
+    }
+
+    fn reserve_with(&mut self, length: usize, wait: Wait) -> Result<Room<'_>> {
+        at_most("length of a message", length as u64, self.longest as u64)?;
+        Ok(Room(match (&mut self.way, wait) {
+            (Way::Hamlyn(sender), Wait::No) => Place::Hamlyn(sender.try_reserve(length)?),
+            (Way::Hamlyn(sender), Wait::Until(timeout)) => Place::Hamlyn(sender.reserve(length, timeout)?),
+            (Way::Remote(sender), Wait::No) => match sender.reserve(length as u64)? {
+                Some(span) => Place::Remote(sender, span),
+                None => return Err(Error::WouldBlock { object: "bytes of the channel", limit: 0 }),
+            },
+            (Way::Remote(sender), Wait::Until(timeout)) => {
+                let span = sender.wait(length as u64, timeout)?;
+                Place::Remote(sender, span)
+            }
+        }))
+    }
+
+    /// Sends all messages that were [put](Room::put).
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`], [`Error::System`].
+    pub fn flush(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Hamlyn(sender) => sender.flush(None),
+            Way::Remote(sender) => sender.flush(),
+        }
+    }
+
+    /// Returns how many bytes, with 8 for each message, were sent and not received yet. The receiver tells of a quarter of the ring at
+    /// a time. A server that sees the number stay near the ring's capacity has a slow peer.
+    ///
+    /// # Errors
+    /// [`Error::Nonsense`] if the peer says what makes no sense.
+    pub fn bytes_behind(&mut self) -> Result<u64> {
+        match &mut self.way {
+            Way::Hamlyn(sender) => sender.behind(),
+            Way::Remote(sender) => sender.behind(),
+        }
+    }
+
+    /// Closes the channel in this direction: the peer receives all that was sent, and then `None`. Blocks until all is sure to
+    /// arrive. It is not an error that the peer has dropped its receiver.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`], [`Error::System`].
+    pub fn close(self) -> Result<()> {
+        self.close_with(None)
+    }
+
+    /// Closes the channel in this direction, and blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Sender::close`].
+    pub fn close_timeout(self, timeout: Duration) -> Result<()> {
+        self.close_with(Some(timeout))
+    }
+
+    fn close_with(self, timeout: Option<Duration>) -> Result<()> {
+        match self.way {
+            Way::Hamlyn(sender) => match sender.close(timeout) {
+                Err(Error::PeerLost(PeerLoss::Abandoned)) => Ok(()),
+                closed => closed,
+            },
+            Way::Remote(mut sender) => sender.close(timeout),
+        }
+    }
+
+    /// Bytes of a stream that go as a message at once: a part of the ring, so that both ends are at work.
+    fn piece(&self) -> usize {
+        (self.longest / 2).max(1)
+    }
+}
+
+/// A stream of bytes: where a message ends means nothing.
+impl io::Write for Sender {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = bytes.len().min(self.piece());
+        if length > 0 {
+            self.send(&bytes[..length])?;
+        }
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(Sender::flush(self)?)
+    }
+}
+
+/// Room for a message ([`Sender::reserve`]). Dropped, nothing was sent.
+#[derive(Debug)]
+pub struct Room<'a>(Place<'a>);
+
+#[derive(Debug)]
+enum Place<'a> {
+    Hamlyn(Reserved<'a>),
+    Remote(&'a mut remote::Sender, Span),
+}
+
+impl Room<'_> {
+    /// Returns how many bytes the message has.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Place::Hamlyn(room) => room.len(),
+            Place::Remote(_, span) => span.length as usize,
+        }
+    }
+
+    /// Returns whether the message has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies bytes into the message, from its byte `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    #[inline]
+    pub fn write(&mut self, offset: usize, from: &[u8]) -> Result<()> {
+        inside("message", offset as u64, from.len() as u64, self.len() as u64)?;
+        copies::into_express(&self.cells()[offset..], from);
+        Ok(())
+    }
+
+    /// Returns the message in place. What was there before is undefined, and by express memory the peer may change it at any moment.
+    #[must_use]
+    #[inline]
+    pub fn cells(&self) -> &[AtomicU8] {
+        match &self.0 {
+            Place::Hamlyn(room) => room.cells(),
+            Place::Remote(sender, span) => sender.data(*span),
+        }
+    }
+
+    /// Sends the message, and all that were put before it.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`], [`Error::System`].
+    #[inline]
+    pub fn commit(self) -> Result<()> {
+        match self.0 {
+            Place::Hamlyn(room) => room.commit(),
+            Place::Remote(sender, span) => sender.commit(span),
+        }
+    }
+
+    /// Puts the message in place for [`Sender::flush`], or the next message that is committed: one doorbell for several messages.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`], [`Error::System`].
+    #[inline]
+    pub fn put(self) -> Result<()> {
+        match self.0 {
+            Place::Hamlyn(room) => room.put(),
+            Place::Remote(sender, span) => {
+                sender.put(span);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The halves of a channel whose "card" is a copy from memory to memory.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use hamlyn_abi::uapi::{
+    HAMLYN_CONNECTION_ENDED, HAMLYN_CONNECTION_ESTABLISHED, HAMLYN_END_DIED, HamlynConnectionState,
+};
+use hamlyn_sys::Mapping;
+use proptest::prelude::*;
+use zerocopy::FromZeros;
+
+use super::remote::{Common, Receiver, Sender};
+use crate::core::attach::ConnectionParts;
+use crate::core::connection::Connection;
+use crate::core::express::memory::RingMemory;
+use crate::core::express::ring::{Nonsense, Shared, Word, half_of};
+use crate::core::loss::PeerLoss;
+use crate::core::remote::Remote;
+use crate::core::watch::Watch;
+use crate::error::{Error, Result};
+
+const CAPACITY: u64 = 4096;
+const SOON: Option<Duration> = Some(Duration::from_millis(20));
+
+/// A connection that ends when the test says so.
+#[derive(Debug, Default)]
+struct Told {
+    reason: AtomicU32,
+    closed_with: Mutex<Option<Vec<u8>>>,
+}
+
+#[derive(Debug)]
+struct Parts {
+    told: Arc<Told>,
+    file: OwnedFd,
+}
+
+impl ConnectionParts for Parts {
+    fn state(&self) -> Result<HamlynConnectionState> {
+        let mut state = HamlynConnectionState::new_zeroed();
+        state.reason = self.told.reason.load(Ordering::Relaxed);
+        state.state = if state.reason == 0 { HAMLYN_CONNECTION_ESTABLISHED } else { HAMLYN_CONNECTION_ENDED };
+        Ok(state)
+    }
+
+    fn accept(&self, _private: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn reject(&self, _private: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&self, private: &[u8]) -> Result<()> {
+        *self.told.closed_with.lock().unwrap() = Some(private.to_vec());
+        Ok(())
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Arrivals {
+    count: Mutex<u64>,
+    changed: Condvar,
+}
+
+/// One half's memory, and the peer's.
+#[derive(Debug)]
+struct Copies {
+    area: RingMemory,
+    mirror: RingMemory,
+    peer: RingMemory,
+    own_arrivals: Arc<Arrivals>,
+    peer_arrivals: Arc<Arrivals>,
+    armed: Mutex<u64>,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl Remote for Copies {
+    fn area(&self) -> &RingMemory {
+        &self.area
+    }
+
+    fn mirror(&self) -> &RingMemory {
+        &self.mirror
+    }
+
+    fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
+        if self.is_cut.load(Ordering::Relaxed) {
+            return Err(Error::PeerLost(PeerLoss::Gone));
+        }
+        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+            assert!(piece.end <= CAPACITY);
+            let (at, length) = (4096 + piece.start as usize, (piece.end - piece.start) as usize);
+            let mut bytes = vec![0; length];
+            self.mirror.mapping().read(at, &mut bytes);
+            self.peer.mapping().write(at, &bytes);
+        }
+        self.peer.store(word, value);
+        *self.peer_arrivals.count.lock().unwrap() += 1;
+        self.peer_arrivals.changed.notify_all();
+        Ok(())
+    }
+
+    fn arm(&self) -> Result<()> {
+        *self.armed.lock().unwrap() = *self.own_arrivals.count.lock().unwrap();
+        Ok(())
+    }
+
+    fn sleep(&self, limit: Duration) -> Result<()> {
+        let (armed, count) = (*self.armed.lock().unwrap(), self.own_arrivals.count.lock().unwrap());
+        drop(self.own_arrivals.changed.wait_timeout_while(count, limit, |count| *count == armed));
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// One direction, and what can happen to it.
+struct Pair {
+    sender: Sender,
+    receiver: Receiver,
+    senders: Arc<Told>,
+    receivers: Arc<Told>,
+    senders_area: RingMemory,
+    receivers_area: RingMemory,
+    is_cut: Arc<AtomicBool>,
+}
+
+fn memory() -> RingMemory {
+    RingMemory::over(Arc::new(Mapping::anonymous(4096 + CAPACITY as usize).unwrap())).unwrap()
+}
+
+fn common() -> (Arc<Common>, Arc<Told>) {
+    let told = Arc::<Told>::default();
+    let file = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty()).unwrap();
+    let parts = Box::new(Parts { told: told.clone(), file });
+    let connection = Connection::new(parts, &HamlynConnectionState::new_zeroed());
+    (Common::new(Watch::over(connection)), told)
+}
+
+fn pair() -> Pair {
+    let [at_sender, at_receiver] = [memory(), memory()];
+    let arrivals: [Arc<Arrivals>; 2] = Default::default();
+    let is_cut = Arc::<AtomicBool>::default();
+    let half = |area: &RingMemory, peer: &RingMemory, own: usize| Copies {
+        area: area.clone(),
+        mirror: memory(),
+        peer: peer.clone(),
+        own_arrivals: arrivals[own].clone(),
+        peer_arrivals: arrivals[1 - own].clone(),
+        armed: Mutex::default(),
+        is_cut: is_cut.clone(),
+    };
+    let ((to, senders), (from, receivers)) = (common(), common());
+    let sender = Sender::new(&to, Box::new(half(&at_sender, &at_receiver, 0)), CAPACITY);
+    let receiver = Receiver::new(&from, Box::new(half(&at_receiver, &at_sender, 1)), CAPACITY);
+    Pair {
+        sender,
+        receiver,
+        senders,
+        receivers,
+        senders_area: at_sender,
+        receivers_area: at_receiver,
+        is_cut,
+    }
+}
+
+impl Pair {
+    fn put(&mut self, message: &[u8]) -> Result<bool> {
+        let Some(span) = self.sender.reserve(message.len() as u64)? else { return Ok(false) };
+        self.sender
+            .data(span)
+            .iter()
+            .zip(message)
+            .for_each(|(cell, byte)| cell.store(*byte, Ordering::Relaxed));
+        self.sender.put(span);
+        Ok(true)
+    }
+
+    fn send(&mut self, message: &[u8]) -> Result<bool> {
+        let sent = self.put(message)?;
+        self.sender.flush()?;
+        Ok(sent)
+    }
+
+    /// The next message; `None` if there is none now, and inside if the peer has closed.
+    fn next(&mut self) -> Result<Option<Option<Vec<u8>>>> {
+        let Some(next) = self.receiver.next()? else { return Ok(None) };
+        Ok(Some(next.map(|span| {
+            let bytes = self.receiver.data(span).iter().map(|cell| cell.load(Ordering::Relaxed)).collect();
+            self.receiver.release(span);
+            bytes
+        })))
+    }
+}
+
+proptest! {
+    /// Against a queue: what is sent is received, in order; a message is refused only for want of credit.
+    #[test]
+    fn messages_arrive_in_order(steps in prop::collection::vec((0..4_u8, 0..=half_of(CAPACITY) as usize), 0..300)) {
+        let (mut pair, mut sent, mut posted) = (pair(), VecDeque::new(), VecDeque::new());
+        for (number, (step, length)) in steps.into_iter().enumerate() {
+            let length = if step == 0 { length } else { length % 100 };
+            let message = vec![number as u8; length];
+            match step {
+                0 | 1 if pair.send(&message).unwrap() => {
+                    sent.append(&mut posted);
+                    sent.push_back(message);
+                }
+                2 if pair.put(&message).unwrap() => posted.push_back(message),
+                3 => match pair.next().unwrap() {
+                    Some(next) => {
+                        // What was put is also sent when the ring is full.
+                        prop_assert_eq!(next, sent.pop_front().or_else(|| posted.pop_front()));
+                    }
+                    None => prop_assert!(sent.is_empty()),
+                },
+                _ => {}
+            }
+        }
+        pair.sender.close(None).unwrap();
+        sent.append(&mut posted);
+        while let Some(Some(next)) = pair.next().unwrap() {
+            prop_assert_eq!(Some(next), sent.pop_front());
+        }
+        prop_assert!(sent.is_empty());
+    }
+
+    /// Once all was received there is room for any message, whatever came before.
+    #[test]
+    fn an_empty_channel_takes_the_longest_message(lengths in prop::collection::vec(0..=half_of(CAPACITY) as usize, 0..50)) {
+        let mut pair = pair();
+        for length in lengths {
+            let message = vec![7; length];
+            // A message may have to wait until the end of the ring has been passed.
+            let mut tries = 0;
+            while !pair.send(&message).unwrap() {
+                prop_assert!(pair.next().unwrap().is_none());
+                tries += 1;
+                prop_assert!(tries < 3, "no room for {length} bytes");
+            }
+            prop_assert_eq!(pair.next().unwrap(), Some(Some(message)));
+        }
+    }
+}
+
+#[test]
+fn closed_end_is_no_loss() {
+    let mut pair = pair();
+    assert!(pair.send(b"last").unwrap());
+    pair.sender.close(None).unwrap();
+    assert_eq!(pair.next().unwrap(), Some(Some(b"last".to_vec())));
+    assert_eq!(pair.next().unwrap(), Some(None));
+    assert_eq!(pair.next().unwrap(), Some(None));
+    assert!(matches!(pair.sender.reserve(1), Err(Error::Closed(_))));
+}
+
+#[test]
+fn dropped_sender_has_abandoned() {
+    let mut pair = pair();
+    assert!(pair.send(b"last").unwrap());
+    let Pair { sender, receiver, .. } = &mut pair;
+    drop(std::mem::replace(sender, self::pair().sender));
+    assert!(receiver.wait(SOON).unwrap().is_some());
+    assert!(matches!(receiver.wait(SOON), Err(Error::PeerLost(PeerLoss::Abandoned))));
+}
+
+#[test]
+fn sender_of_a_receiver_that_left_fails_when_full() {
+    let mut pair = pair();
+    drop(std::mem::replace(&mut pair.receiver, self::pair().receiver));
+    let lost = (0..100).find_map(|_| pair.send(&[1; 1000]).err()).unwrap();
+    assert!(matches!(lost, Error::PeerLost(PeerLoss::Abandoned)));
+}
+
+#[test]
+fn messages_come_before_the_loss_of_their_sender() {
+    let mut pair = pair();
+    assert!(pair.send(b"last").unwrap());
+    pair.receivers.reason.store(HAMLYN_END_DIED, Ordering::Relaxed);
+    assert!(pair.receiver.wait(None).unwrap().is_some());
+    assert!(matches!(pair.receiver.wait(None), Err(Error::PeerLost(PeerLoss::Process))));
+    assert!(matches!(pair.receiver.wait(None), Err(Error::PeerLost(PeerLoss::Process))));
+}
+
+#[test]
+fn sleeping_sender_learns_of_the_loss() {
+    let mut pair = pair();
+    while pair.send(&[1; 1000]).unwrap() {}
+    assert!(pair.sender.wait(1000, SOON).unwrap_err().is_timed_out());
+    pair.senders.reason.store(HAMLYN_END_DIED, Ordering::Relaxed);
+    assert!(matches!(pair.sender.wait(1000, None), Err(Error::PeerLost(PeerLoss::Process))));
+}
+
+#[test]
+fn store_that_fails_tells_how_the_connection_ended() {
+    let mut pair = pair();
+    pair.is_cut.store(true, Ordering::Relaxed);
+    pair.senders.reason.store(HAMLYN_END_DIED, Ordering::Relaxed);
+    assert!(matches!(pair.send(b"lost"), Err(Error::PeerLost(PeerLoss::Process))));
+}
+
+#[test]
+fn nonsense_ends_the_channel_and_is_told() {
+    let mut pair = pair();
+    pair.receivers_area.store(Word::Written, 12);
+    assert!(matches!(pair.next(), Err(Error::Nonsense(Nonsense::Written { value: 12, .. }))));
+    assert!(pair.receivers.closed_with.lock().unwrap().is_some());
+
+    let mut pair = self::pair();
+    assert!(pair.send(b"one").unwrap());
+    pair.senders_area.store(Word::Released, 1 << 20);
+    assert!(matches!(pair.sender.behind(), Err(Error::Nonsense(Nonsense::Released { .. }))));
+    assert!(pair.senders.closed_with.lock().unwrap().is_some());
+}
+
+#[test]
+fn bytes_behind_are_those_without_credit() {
+    let mut pair = pair();
+    assert_eq!(pair.sender.behind().unwrap(), 0);
+    assert!(pair.send(&[0; 1016]).unwrap() && pair.send(&[0; 24]).unwrap());
+    assert_eq!(pair.sender.behind().unwrap(), 1024 + 32);
+    pair.next().unwrap();
+    assert_eq!(pair.sender.behind().unwrap(), 32, "a quarter of the ring is told");
+}
+
+#[test]
+fn sleeping_receiver_is_woken() {
+    let Pair { mut sender, mut receiver, .. } = pair();
+    let sending = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        let span = sender.reserve(3).unwrap().unwrap();
+        sender.commit(span).unwrap();
+        sender
+    });
+    assert_eq!(receiver.wait(None).unwrap().map(|span| span.length), Some(3));
+    drop(sending.join().unwrap());
+}

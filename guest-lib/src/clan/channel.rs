@@ -1,0 +1,199 @@
+//! Channels by CLAN cards: a distributed queue (section 4.2) with a Tripwire on its words.
+//!
+//! Each half has an endpoint and one aperture, which is its area and its mirror. Short messages are stored to a window of the
+//! peer's aperture; longer ones go by DMA, in a chain that ends with the word. A sleeper is woken by a Tripwire over the words
+//! that the peer stores.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::time::Duration;
+
+use hamlyn_abi::clan::uapi::ClanWait;
+
+use super::aperture::{Aperture, Rights};
+use super::card::Card;
+use super::descriptor::Descriptor;
+use super::dma::{Dma, Requested, Transfer};
+use super::endpoint::{DMA, Endpoint, FAULT};
+use super::tripwire::{Tripwire, Watch};
+use super::window::Window;
+use crate::core::device::nanoseconds;
+use crate::core::express::memory::{RingMemory, place};
+use crate::core::express::ring::Word;
+use crate::core::place::PAGE;
+use crate::core::remote::{Ends, Remote};
+use crate::core::waiting::slept;
+use crate::error::{Error, Result, inside};
+
+/// The longest message that is stored: each store is a trap of some microseconds.
+const STORED: u64 = 256;
+/// A peer's area up to this length is mapped whole; of a longer one the words alone, and all messages go by DMA.
+const MAPPED: usize = 256 << 10;
+/// Where the words lie that a chain ends with, one for each chain that may be in flight: the queue has room for 64 requests.
+const SLOTS: usize = 1024;
+const SLOT_COUNT: usize = 128;
+/// Requests of the longest chain: two pieces and the word. The rest of the queue may be in flight before it.
+const CHAIN: usize = 3;
+const REQUESTS: usize = 64;
+/// How long the card may take to make room for a chain.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Both halves before the peer's are known.
+#[derive(Debug)]
+pub(crate) struct ClanEnds {
+    sender: Own,
+    receiver: Own,
+}
+
+#[derive(Debug)]
+struct Own {
+    endpoint: Endpoint,
+    aperture: Aperture,
+    tripwire: Tripwire,
+    memory: RingMemory,
+}
+
+impl Own {
+    /// `watched` are the words that the peer stores.
+    fn create(card: &Card, capacity: u64, watched: Range<usize>) -> Result<Self> {
+        let endpoint = card.endpoint()?;
+        let aperture = card.aperture(PAGE + capacity as usize, Rights::Write)?;
+        let tripwire = endpoint.tripwire(&Watch::local(&aperture, watched)?)?;
+        let memory = RingMemory::over(aperture.memory().mapping().clone());
+        let memory = memory.ok_or(Error::Invalid("a channel's area has two pages at least"))?;
+        Ok(Self { endpoint, aperture, tripwire, memory })
+    }
+
+    fn join(self, peer: &[u8], host: u32) -> Result<Box<dyn Remote>> {
+        let peer = Descriptor::from_bytes(peer)?;
+        if peer.host() != Some(host) {
+            return Err(Error::Malformed("a descriptor of memory that is not at its host"));
+        }
+        inside("peer's aperture", 0, self.aperture.len() as u64, peer.len())?;
+        let mapped = if self.aperture.len() <= MAPPED { self.aperture.len() } else { PAGE };
+        let window = self.endpoint.map(&peer, 0, mapped)?;
+        let dma = self.endpoint.dma();
+        Ok(Box::new(Half { window, dma, peer, own: self, last: Cell::default(), chains: Cell::default() }))
+    }
+}
+
+impl ClanEnds {
+    pub(crate) fn create(card: &Card, capacity: u64) -> Result<Self> {
+        let words = |first, last| place(first)..place(last) + 8;
+        let sender = Own::create(card, capacity, words(Word::Released, Word::Left))?;
+        let receiver = Own::create(card, capacity, words(Word::Written, Word::Ended))?;
+        Ok(Self { sender, receiver })
+    }
+}
+
+impl Ends for ClanEnds {
+    fn address(&self) -> Result<Vec<u8>> {
+        let [sender, receiver] = [&self.sender, &self.receiver].map(|own| own.aperture.descriptor());
+        Ok([sender?.to_bytes(), receiver?.to_bytes()].concat())
+    }
+
+    fn join(self: Box<Self>, peer: &[u8], host: u32, _capacity: u64) -> Result<[Box<dyn Remote>; 2]> {
+        let (sender, receiver) = peer
+            .split_at_checked(Descriptor::SIZE)
+            .ok_or(Error::Malformed("an offer of a channel that is too short"))?;
+        Ok([self.sender.join(receiver, host)?, self.receiver.join(sender, host)?])
+    }
+}
+
+#[derive(Debug)]
+struct Half {
+    // Dropped in this order: the peer can be stored to no more before its stores come to nothing.
+    window: Window,
+    dma: Dma,
+    peer: Descriptor,
+    /// The last chain, and how many there were.
+    last: Cell<Option<Requested>>,
+    chains: Cell<usize>,
+    own: Own,
+}
+
+impl Half {
+    fn bits(&self) -> u64 {
+        self.own.tripwire.bit() | FAULT
+    }
+
+    fn store(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
+        let mut bytes = [0; STORED as usize];
+        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+            let (at, bytes) = (PAGE + piece.start as usize, &mut bytes[..(piece.end - piece.start) as usize]);
+            self.own.memory.mapping().read(at, bytes);
+            self.window.write(at, bytes)?;
+        }
+        self.window.store_u64(place(word), value)
+    }
+
+    fn transfer(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
+        let (aperture, chain) = (&self.own.aperture, self.chains.get());
+        let slot = SLOTS + chain % SLOT_COUNT * 8;
+        aperture.store_u64(slot, value)?;
+        let mut transfers = Vec::with_capacity(CHAIN);
+        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+            let (at, length) = (PAGE as u64 + piece.start, (piece.end - piece.start) as usize);
+            transfers.push(Transfer::write(aperture, at as usize, &self.peer, at, length)?.quiet());
+        }
+        transfers.push(Transfer::write(aperture, slot, &self.peer, place(word) as u64, 8)?);
+        self.last.set(Some(self.dma.put_wait(&transfers, Some(PATIENCE))?));
+        self.chains.set(chain + 1);
+        Ok(())
+    }
+}
+
+impl Remote for Half {
+    fn area(&self) -> &RingMemory {
+        &self.own.memory
+    }
+
+    fn mirror(&self) -> &RingMemory {
+        &self.own.memory
+    }
+
+    /// A store would overtake what the engine has not sent.
+    fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
+        let length: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
+        let is_mapped = pieces.iter().all(|piece| PAGE as u64 + piece.end <= self.window.len() as u64);
+        if length <= STORED && (is_mapped || length == 0) && self.dma.in_flight() == 0 {
+            self.store(pieces, word, value)
+        } else {
+            self.transfer(pieces, word, value)
+        }
+    }
+
+    fn wait_for_room(&self, limit: Option<Duration>) -> Result<bool> {
+        let look = || Ok((self.dma.in_flight() + CHAIN <= REQUESTS).then_some(()));
+        if look()?.is_some() {
+            return Ok(true);
+        }
+        match self.own.endpoint.core().wait_until(DMA, limit, "room for a DMA request", look) {
+            Err(error) if error.is_timed_out() => Ok(false),
+            waited => waited.map(|()| true),
+        }
+    }
+
+    fn arm(&self) -> Result<()> {
+        self.own.endpoint.core().state().clear(self.bits());
+        Ok(())
+    }
+
+    fn sleep(&self, limit: Duration) -> Result<()> {
+        let core = self.own.endpoint.core();
+        let (bits, timeout_ns) = (self.bits(), nanoseconds(Some(limit)));
+        let mut wait = ClanWait { bits, timeout_ns, endpoint: core.number(), ..ClanWait::default() };
+        slept(core.card().wait(&mut wait))
+    }
+
+    fn check(&self) -> Result<()> {
+        if let Some(last) = self.last.get() {
+            self.dma.is_done(last)?;
+        }
+        self.own.endpoint.take_fault().map_or(Ok(()), |fault| Err(fault.into()))
+    }
+
+    fn finish(&self, limit: Option<Duration>) -> Result<()> {
+        self.last.get().map_or(Ok(()), |last| self.dma.wait(last, limit))
+    }
+}

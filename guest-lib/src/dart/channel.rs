@@ -1,0 +1,212 @@
+//! Channels by DART cards: store, indirect, postincrement (section 2).
+//!
+//! The receiver says by register 0 where the next message goes; each message moves it on by its length, or back to the ring's
+//! beginning, and makes a record in the receiver's queue. So a sender names no address, and the queue is what a receiver polls
+//! and sleeps on. Each half has a connection, whose endpoint is its area and its mirror.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::time::Duration;
+
+use hamlyn_abi::dart::connection::{DART_LONGEST, DART_MAX_SENDS};
+use hamlyn_abi::dart::control::DART_BLOCK;
+
+use super::address::Address;
+use super::card::Card;
+use super::connection::{Connection, Rights};
+use super::endpoint::Endpoint;
+use super::operation::{Operation, Source, Step, Target};
+use super::queue::{Queue, Record, Urgency, What};
+use crate::core::express::memory::{RingMemory, place};
+use crate::core::express::ring::{Shared, Word};
+use crate::core::place::PAGE;
+use crate::core::remote::{Ends, Remote};
+use crate::core::waiting::Deadline;
+use crate::error::{Error, Result};
+
+/// Records of a half's queue: when it is full, messages wait at the sender's card.
+const RECORDS: u32 = 256;
+/// The register that says where the next message goes.
+const NEXT: u8 = 0;
+/// Messages that may wait to leave before a sender has to wait.
+const WAITING: u32 = DART_MAX_SENDS / 2;
+/// The operand of the answer that says that all before its question was executed, and where the question lies.
+const FENCE: u64 = 0x6665_6e63_6521;
+const SCRATCH: u64 = 512;
+/// How long to sleep at once for that answer: that the connection has broken makes no record.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a message may take to leave.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Both halves before the peer's are known.
+#[derive(Debug)]
+pub(crate) struct DartEnds {
+    sender: Half,
+    receiver: Half,
+}
+
+impl DartEnds {
+    pub(crate) fn create(card: &Card, host: u32, capacity: u64) -> Result<Self> {
+        Ok(Self { sender: Half::open(card, host, capacity)?, receiver: Half::open(card, host, capacity)? })
+    }
+}
+
+impl Ends for DartEnds {
+    fn address(&self) -> Result<Vec<u8>> {
+        let [sender, receiver] = [&self.sender, &self.receiver].map(|half| half.connection.address());
+        Ok([sender?.to_bytes(), receiver?.to_bytes()].concat())
+    }
+
+    fn join(self: Box<Self>, peer: &[u8], _host: u32, capacity: u64) -> Result<[Box<dyn Remote>; 2]> {
+        let (sender, receiver) = peer
+            .split_at_checked(Address::SIZE)
+            .ok_or(Error::Malformed("an offer of a channel that is too short"))?;
+        let join = |mut half: Half, address: &[u8]| -> Result<Box<dyn Remote>> {
+            half.capacity = capacity;
+            half.connection.connect(&Address::from_bytes(address)?)?;
+            Ok(Box::new(half))
+        };
+        Ok([join(self.sender, receiver)?, join(self.receiver, sender)?])
+    }
+}
+
+#[derive(Debug)]
+struct Half {
+    connection: Connection,
+    queue: RefCell<Queue>,
+    memory: RingMemory,
+    capacity: u64,
+    /// Where the peer has written up to, by the records of its messages.
+    written: Cell<u64>,
+    /// Answers that said that all before them was executed.
+    fences: Cell<u32>,
+}
+
+impl Half {
+    fn open(card: &Card, host: u32, capacity: u64) -> Result<Self> {
+        let endpoint: Endpoint = card.endpoint(PAGE + capacity as usize)?;
+        let memory = RingMemory::over(endpoint.parts().memory().mapping().clone());
+        let memory = memory.ok_or(Error::Invalid("a channel's area has two pages at least"))?;
+        let (bank, queue) = (card.bank(1, 0)?, card.queue(RECORDS, Urgency::Delayed)?);
+        let connection = card.connection(&endpoint, &bank).events(&queue).rights(Rights::Write).open(host)?;
+        connection.set_register(NEXT.into(), PAGE as u64)?;
+        Ok(Self {
+            connection,
+            queue: RefCell::new(queue),
+            memory,
+            capacity,
+            written: Cell::new(0),
+            fences: Cell::new(0),
+        })
+    }
+
+    /// Counts what the records tell.
+    fn take_records(&self) {
+        let mut queue = self.queue.borrow_mut();
+        while let Some(record) = queue.next() {
+            self.written.set(behind(&record, self.written.get(), self.capacity));
+            if record.operand() == FENCE {
+                self.fences.set(self.fences.get().wrapping_add(1));
+            }
+        }
+    }
+}
+
+/// Writes up to 32 bytes, or more, where register 0 says. `is_last`: these bytes end where the ring does.
+fn store(length: u64, is_last: bool) -> Operation {
+    let (step, operand) = if is_last { (Step::Move, PAGE as u64) } else { (Step::Add, length) };
+    let store = if length <= DART_BLOCK.into() {
+        // A block has 8 words; those that the message does not have are not written.
+        Operation::write(operand).mask((0xff_u32 << (length / 4)) as u8)
+    } else {
+        Operation::write_multiple(operand)
+    };
+    store.indirect(NEXT).first(step, Source::Operand, Target::I).tell()
+}
+
+/// Returns the position behind a message, by its record. Records of other operations are words that were stored.
+fn behind(record: &Record, position: u64, capacity: u64) -> u64 {
+    let control = record.operation.control();
+    let is = |operation: Operation| operation.control().opcode == control.opcode;
+    let short_or_long = |is_last| is(store(8, is_last)) || is(store(64, is_last));
+    match record.what {
+        What::Compared if short_or_long(false) => position.wrapping_add(control.operand),
+        What::Compared if short_or_long(true) => (position / capacity + 1).wrapping_mul(capacity),
+        _ => position,
+    }
+}
+
+impl Remote for Half {
+    fn area(&self) -> &RingMemory {
+        &self.memory
+    }
+
+    fn mirror(&self) -> &RingMemory {
+        &self.memory
+    }
+
+    /// Of `Written` the records tell; other words are stored, and make a record that wakes the peer.
+    fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
+        for piece in pieces {
+            for at in piece.clone().step_by(DART_LONGEST as usize) {
+                let end = piece.end.min(at + u64::from(DART_LONGEST));
+                let (page, store) = (PAGE as u64, store(end - at, end == self.capacity));
+                self.connection.send_wait(&store, page + at..page + end, Some(PATIENCE))?;
+            }
+        }
+        if matches!(word, Word::Written) {
+            return Ok(());
+        }
+        self.memory.store(word, value);
+        let at = place(word) as u64;
+        let store = Operation::write(at).mask(!0b11).tell();
+        self.connection.send_wait(&store, at..at + 8, Some(PATIENCE))
+    }
+
+    fn load(&self, word: Word) -> u64 {
+        self.take_records();
+        match word {
+            Word::Written => self.written.get(),
+            word => self.memory.load(word),
+        }
+    }
+
+    fn wait_for_room(&self, limit: Option<Duration>) -> Result<bool> {
+        match self.connection.wait_for_room(WAITING, limit) {
+            Err(error) if error.is_timed_out() => Ok(false),
+            waited => waited.map(|()| true),
+        }
+    }
+
+    /// The queue's count of taken records says what has been seen.
+    fn arm(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn sleep(&self, limit: Duration) -> Result<()> {
+        self.queue.borrow().sleep(Some(limit))
+    }
+
+    fn check(&self) -> Result<()> {
+        self.connection.check_executed()
+    }
+
+    /// Waits until the peer's card has executed all that was posted: when this connection is closed, messages that still wait for a
+    /// page there are dropped.
+    fn finish(&self, limit: Option<Duration>) -> Result<()> {
+        let deadline = Deadline::new(limit);
+        let (question, answer) = (Operation::answer(0), Operation::registers(FENCE).tell());
+        self.connection.wait_for_room(WAITING, limit)?;
+        let before = self.fences.get();
+        self.connection.ask(&question, &answer, 0, SCRATCH)?;
+        loop {
+            self.take_records();
+            if self.fences.get() != before {
+                return Ok(());
+            }
+            self.check()?;
+            let left = deadline.check("answer of the peer's card")?;
+            self.queue.borrow().sleep(Some(left.map_or(LOOK, |left| left.min(LOOK))))?;
+        }
+    }
+}

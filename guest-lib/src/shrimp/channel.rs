@@ -1,0 +1,130 @@
+//! Channels by SHRIMP cards: messages by deliberate update, the word that tells of them by automatic update (sections 4.1, 4.3).
+//!
+//! Each half exports its area. The peer's area is mapped twice: by a buffer for deliberate updates, whose memory is the mirror,
+//! and by one for automatic updates, which short messages take, too. A sleeper asks its card to report the next arrival in
+//! the page of words.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::time::Duration;
+
+use super::card::Card;
+use super::handle::Handle;
+use super::receive_buffer::ReceiveBuffer;
+use super::send_buffer::{Mode, SendBuffer};
+use crate::core::express::memory::{RingMemory, place};
+use crate::core::express::ring::Word;
+use crate::core::place::PAGE;
+use crate::core::remote::{Ends, Remote};
+use crate::error::{Error, Result};
+
+/// The longest message by automatic update, where each store is a packet.
+const AUTOMATIC: u64 = 256;
+/// A peer's area up to this length is mapped whole for automatic update; of a longer one the words alone.
+const MAPPED: usize = 256 << 10;
+/// How long the card may take to read a message.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Both halves before the peer's are known.
+#[derive(Debug)]
+pub(crate) struct ShrimpEnds {
+    card: Card,
+    sender: ReceiveBuffer,
+    receiver: ReceiveBuffer,
+}
+
+impl ShrimpEnds {
+    /// Exports both areas to the peer's host alone.
+    pub(crate) fn create(card: &Card, host: u32, capacity: u64) -> Result<Self> {
+        let sender = card.export(2 * PAGE, [host])?;
+        let receiver = card.export(PAGE + capacity as usize, [host])?;
+        Ok(Self { card: card.clone(), sender, receiver })
+    }
+}
+
+impl Ends for ShrimpEnds {
+    fn address(&self) -> Result<Vec<u8>> {
+        Ok([self.sender.handle()?.to_bytes(), self.receiver.handle()?.to_bytes()].concat())
+    }
+
+    fn join(self: Box<Self>, peer: &[u8], host: u32, capacity: u64) -> Result<[Box<dyn Remote>; 2]> {
+        let (sender, receiver) = peer
+            .split_at_checked(Handle::SIZE)
+            .ok_or(Error::Malformed("an offer of a channel that is too short"))?;
+        let join = |own: ReceiveBuffer, peer: &[u8], length: usize| -> Result<Box<dyn Remote>> {
+            let peer = Handle::from_bytes(peer)?;
+            if peer.node != host {
+                return Err(Error::Malformed("a handle of memory that is not at its host"));
+            }
+            Ok(Box::new(Half::new(&self.card, own, &peer, length)?))
+        };
+        let (sending, receiving) = (PAGE + capacity as usize, 2 * PAGE);
+        Ok([join(self.sender, receiver, sending)?, join(self.receiver, sender, receiving)?])
+    }
+}
+
+#[derive(Debug)]
+struct Half {
+    // Dropped in this order: nothing is sent once the peer cannot answer any more.
+    automatic: SendBuffer,
+    deliberate: SendBuffer,
+    own: ReceiveBuffer,
+    area: RingMemory,
+    mirror: RingMemory,
+    /// Reports that the driver had counted when it was armed.
+    reports: Cell<u32>,
+}
+
+impl Half {
+    fn new(card: &Card, own: ReceiveBuffer, peer: &Handle, length: usize) -> Result<Self> {
+        let mapped = if length <= MAPPED { length } else { PAGE };
+        let automatic = card.map(peer, 0, mapped, Mode::Single)?;
+        let deliberate = card.map(peer, 0, length, Mode::Deliberate)?;
+        let over = |memory| RingMemory::over(memory).ok_or(Error::Invalid("a channel's area has two pages"));
+        let area = over(own.span().memory().mapping().clone())?;
+        let mirror = over(deliberate.outlet().span().memory().mapping().clone())?;
+        Ok(Self { automatic, deliberate, own, area, mirror, reports: Cell::new(0) })
+    }
+}
+
+impl Remote for Half {
+    fn area(&self) -> &RingMemory {
+        &self.area
+    }
+
+    fn mirror(&self) -> &RingMemory {
+        &self.mirror
+    }
+
+    fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
+        let length: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
+        let is_mapped = pieces.iter().all(|piece| PAGE as u64 + piece.end <= self.automatic.len() as u64);
+        let mut bytes = [0; AUTOMATIC as usize];
+        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+            let (at, length_of_piece) = (PAGE + piece.start as usize, (piece.end - piece.start) as usize);
+            if length <= AUTOMATIC && is_mapped {
+                self.mirror.mapping().read(at, &mut bytes[..length_of_piece]);
+                self.automatic.write(at, &bytes[..length_of_piece])?;
+            } else {
+                self.deliberate.send(at, length_of_piece)?;
+                // The word, which is stored, would overtake what the card has not read.
+                self.deliberate.wait_until_read(Some(PATIENCE))?;
+            }
+        }
+        self.automatic.store_u64(place(word), value)
+    }
+
+    fn arm(&self) -> Result<()> {
+        self.reports.set(self.own.arm(0));
+        Ok(())
+    }
+
+    fn sleep(&self, limit: Duration) -> Result<()> {
+        self.own.sleep(0, self.reports.get(), limit)
+    }
+
+    /// That a mapping has ended is the connection's end, too.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! Channels by every card: one program, `channel-check`, whose cases are the same for all.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_lab::Lab;
+use serde_json::json;
+
+use crate::{shared, shared_as, shared_of};
+
+/// Runs all cases between two machines.
+fn keeps_promises(lab: &Lab, model: &str) -> Result<()> {
+    let mut server = lab.vm(1).run(["channel-check", "serve"])?;
+    ensure!(server.answer()? == json!({ "listening": "channel-check", "model": model }));
+    let said = lab.vm(0).run(["channel-check", "run", "1"])?.finish()?;
+    let last = said.last().context("nothing was said")?;
+    ensure!(last["model"] == model && last["cases"] == said.len() - 1 && said.len() > 10, "{said:?}");
+    // A reader's first program.
+    let mut server = lab.vm(1).run(["channel", "serve"])?;
+    server.line()?;
+    let answer = lab.vm(0).run(["channel", "ask", "hello"])?.finish_text()?;
+    ensure!(answer == ["hello"], "{answer:?}");
+    Ok(())
+}
+
+#[test]
+fn channels_by_hamlyn_cards() -> Result<()> {
+    keeps_promises(&shared(), "hamlyn")
+}
+
+#[test]
+fn channels_by_express_memory() -> Result<()> {
+    let lab = shared_as("express", Lab::builder().vms(2).switch_args(["--express", "shared"]));
+    keeps_promises(&lab, "hamlyn")
+}
+
+#[test]
+fn channels_by_shrimp_cards() -> Result<()> {
+    keeps_promises(&*shared_of("shrimp")?, "shrimp")
+}
+
+#[test]
+fn channels_by_clan_cards() -> Result<()> {
+    keeps_promises(&*shared_of("clan")?, "clan")
+}
+
+#[test]
+fn channels_by_dart_cards() -> Result<()> {
+    keeps_promises(&*shared_of("dart")?, "dart")
+}
