@@ -502,10 +502,9 @@ impl<S: Shared> Reader<S> {
             self.pass(header)?;
         }
         let ended = self.shared.load(Word::Ended) != 0;
-        if ended {
-            self.shared.store(Word::ReaderSleeps, 0);
-        } else {
-            self.tell_rest();
+        match ended {
+            true => self.shared.store(Word::ReaderSleeps, 0),
+            false => self.tell_rest(),
         }
         Ok(!ended)
     }
