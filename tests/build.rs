@@ -1,22 +1,17 @@
 //! Writes `layout.rs` for `tests/layout.rs`: what Rust says of every structure, field and constant of the contract.
 //! The list comes from the sources, so that nothing new can be left out.
 
-#[allow(dead_code, unreachable_pub)]
-#[path = "src/headers.rs"]
-mod headers;
-
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
-use headers::Entry;
+use hamlyn_headers::driver::{self, Entry};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let source = headers::source_folder(Path::new(&env::var("CARGO_MANIFEST_DIR")?));
+    let source = driver::source_folder();
     println!("cargo::rerun-if-changed={}", source.display());
-    println!("cargo::rerun-if-changed=src/headers.rs");
     let mut rust = String::from("[\n");
-    for header in headers::read(&source)? {
+    for header in driver::read(&source)? {
         for part in &header.parts {
             for item in &part.items {
                 rust.push_str(&describe(&part.module, item)?);

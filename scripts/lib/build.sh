@@ -75,7 +75,7 @@ build_plugin() {
 # build_installed: what scripts/install installs, as build_programs builds it.
 build_installed() {
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
-        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-sim -p hamlyn-tools --bins
+        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-sim -p hamlyn-tools -p hamlyn-headers -p hamlyn-manuals --bins
 }
 
 # The names that the guest's tools are started by; they are one program, hamlyn-tools.
@@ -83,12 +83,21 @@ build_installed() {
 TOOLS=(hamlyn-info hamlyn-ping hamlyn-perf)
 C_EXAMPLES=$CACHE/guest/c
 
+# The C library's headers.
+INCLUDE=$CACHE/include
+
+# make_headers FOLDER: write the C library's headers there, made from its sources.
+make_headers() { hamlyn_cargo run -p hamlyn-headers -- "$1"; }
+
 # build_c_examples: the library's examples in C, as static as the other programs of the guest.
 build_c_examples() {
     local source
+    if ! newer "$INCLUDE/hamlyn.h" guest-lib/c/src guest-lib/c/include scripts/headers; then
+        step headers "make the C library's headers" make_headers "$INCLUDE"
+    fi
     for source in guest-lib/c/examples/*.c; do
         source=${source#guest-lib/c/examples/}
-        if newer "$C_EXAMPLES/${source%.c}" guest-lib/c/examples guest-lib/c/include guest-lib/c/hamlyn.pc \
+        if newer "$C_EXAMPLES/${source%.c}" guest-lib/c/examples "$INCLUDE" guest-lib/c/hamlyn.pc \
             "$BINARIES/libhamlyn_c.a"; then continue; fi
         step "${source%.c}" "build ${source%.c}, in C" make_c_example "${source%.c}"
     done
@@ -100,7 +109,7 @@ make_c_example() {
     libraries=$(sed -n "s/^Libs.private: //p" guest-lib/c/hamlyn.pc)
     mkdir -p "$C_EXAMPLES"
     # shellcheck disable=SC2086 # several words
-    in_root gcc -std=c11 -O2 -Wall -Wextra -Werror -static -Wl,--gc-sections -I "$REPO/guest-lib/c/include" \
+    in_root gcc -std=c11 -O2 -Wall -Wextra -Werror -static -Wl,--gc-sections -I "$INCLUDE" \
         "$REPO/guest-lib/c/examples/$1.c" "$BINARIES/libhamlyn_c.a" $libraries -o "$C_EXAMPLES/$1"
 }
 
@@ -148,9 +157,10 @@ extra_memory() { if [[ $HAMLYN_KERNEL == debug ]]; then echo 640; else echo 0; f
 # The file that machines boot. KASAN's code runs before its memory is there if a machine enters the uncompressed kernel directly.
 kernel_file() { if [[ $HAMLYN_KERNEL == debug ]]; then echo "$GUEST/vmlinuz"; else echo "$GUEST/vmlinux"; fi; }
 
-# Print the kit's "host" for a debug kernel: long time-outs, and four levels of page tables (a fifth level takes a fifth of its speed).
+# Print the kit's "host" for a debug kernel: long time-outs, and four levels of page tables (a fifth level takes a fifth of its
+# speed). It has no ASPM, without which a kernel leaves its ports' error reporting to the firmware unless it is told.
 kit_host() {
-    if [[ $HAMLYN_KERNEL == debug ]]; then printf ',\n  "host": { "kernel_args": "no5lvl %s", "patience_s": 900, "handshake_ms": 60000 }' "$1"; fi
+    if [[ $HAMLYN_KERNEL == debug ]]; then printf ',\n  "host": { "kernel_args": "no5lvl pcie_ports=native %s", "patience_s": 900, "handshake_ms": 60000 }' "$1"; fi
 }
 
 # write_kit [FILE IMAGE [KERNEL_ARGS]]: name the parts relative to the file's folder, so that a copy of the tree uses its own parts.

@@ -10,6 +10,7 @@ BACKPORTS=trixie-backports
 wanted_packages() {
     echo linux-image-cloud-amd64 linux-headers-cloud-amd64 gcc libc6-dev make kmod busybox-static cpio e2fsprogs \
         zstd dash coreutils sed grep findutils diffutils mawk
+    if [[ ! $DEMO ]]; then echo shellcheck; fi
     # The machine of the tests under KVM has the root's, whatever the host's own can do.
     if [[ -z $(host_qemu) || ${HAMLYN_KVM:-} ]]; then echo qemu-system-x86; fi
     if [[ $HAMLYN_RUST == root ]]; then echo cargo rustc ca-certificates; fi
@@ -70,7 +71,7 @@ fetch_stable_kernel() {
     [[ $version ]] || die "the mirror has no cloud kernel 6.12 in $SUITE"
     rm -rf "$CACHE/apt/stable"
     mkdir -p "$CACHE/apt/stable"
-    cd "$CACHE/apt/stable"
+    cd "$CACHE/apt/stable" || return
     own_apt_get download "linux-image-$version-cloud-amd64" "linux-headers-$version-cloud-amd64" \
         "linux-headers-$version-common" "linux-kbuild-$version"
     echo "$version-cloud-amd64" >version

@@ -56,6 +56,8 @@ const MAY: &[(&str, &[&str])] = &[
     ("hamlyn", &["hamlyn-abi", "hamlyn-driver-host", "hamlyn-sys"]),
     ("hamlyn-c", &["hamlyn"]),
     ("hamlyn-tools", &["hamlyn", "hamlyn-abi"]),
+    ("hamlyn-headers", &[]),
+    ("hamlyn-manuals", &["hamlyn-cli", "hamlyn-headers", "hamlyn-tools"]),
     ("hamlyn-bench-guest", &["hamlyn", "hamlyn-abi", "hamlyn-sys"]),
 ];
 
@@ -124,7 +126,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("guest-driver/", &["device/abi"]),
     ("guest-lib", &["guest-lib", "guest-driver/host", "device/abi"]),
     ("images/", &[]),
-    ("tests", &["device/", "guest-driver/", "guest-lib", "images/", "tests"]),
+    ("scripts/", &["device/", "guest-lib", "scripts/"]),
+    ("tests", &["device/", "guest-driver/", "guest-lib", "images/", "scripts/", "tests"]),
 ];
 
 #[test]

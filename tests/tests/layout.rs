@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use hamlyn_tests::headers::{self, Header};
+use hamlyn_headers::driver::{self as headers, Header};
 
 /// What Rust measures: a C expression and its value.
 #[allow(clippy::unnecessary_cast)]
@@ -28,14 +28,14 @@ fn the_headers_are_up_to_date() {
         let checked_in = fs::read_to_string(driver().join(&header.name)).unwrap_or_default();
         assert!(
             checked_in == header.text(),
-            "guest-driver/include/{} is out of date: cargo run -p hamlyn-tests --bin headers",
+            "guest-driver/include/{} is out of date: cargo run -p hamlyn-headers",
             header.name
         );
     }
 }
 
 fn source() -> PathBuf {
-    headers::source_folder(Path::new(env!("CARGO_MANIFEST_DIR")))
+    headers::source_folder()
 }
 
 /// What the C compiler makes of each expression, with all of these headers, which lie in a folder.

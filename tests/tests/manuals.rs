@@ -1,38 +1,15 @@
 //! The manual pages say what the programs' `--help` says: they are made from the same command lines.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
-use hamlyn_cli::commands::Cli;
-use hamlyn_tests::manuals;
-
-fn commands() -> impl Iterator<Item = Command> {
-    hamlyn_tools::commands().into_iter().chain([Cli::command()])
-}
-
-#[test]
-fn the_checked_in_pages_are_what_the_command_lines_give() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(manuals::FOLDER);
-    let mut names = BTreeSet::new();
-    let reference = manuals::reference(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
-    for (name, text) in commands().flat_map(|command| manuals::pages(command).unwrap()).chain(reference) {
-        let checked_in = fs::read_to_string(folder.join(&name)).unwrap_or_default();
-        assert!(
-            checked_in == text,
-            "docs/man/{name} is out of date: cargo run -p hamlyn-tests --example manuals"
-        );
-        names.insert(name);
-    }
-    let found = fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
-    assert_eq!(found.collect::<BTreeSet<_>>(), names, "pages of commands that are gone");
-}
+use hamlyn_headers::library;
+use hamlyn_manuals::{self as manuals, commands};
 
 #[test]
 fn every_option_of_a_tool_is_in_its_page() {
     for command in hamlyn_tools::commands() {
-        let page = manuals::pages(command.clone()).unwrap().remove(0).1.replace('\\', "");
+        let page = manuals::of_command(command.clone()).unwrap().remove(0).1.replace('\\', "");
         for long in command.get_arguments().filter_map(|argument| argument.get_long()) {
             assert!(page.contains(&format!("--{long}")), "{}: --{long}", command.get_name());
         }
@@ -44,8 +21,7 @@ fn every_page_has_the_sections_that_its_readers_look_for() {
     let of_section_1 =
         ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "EXAMPLES", "SEE ALSO"];
     let others = ["NAME", "SYNOPSIS", "DESCRIPTION", "SEE ALSO"];
-    let reference = manuals::reference(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
-    for (name, text) in commands().flat_map(|command| manuals::pages(command).unwrap()).chain(reference) {
+    for (name, text) in manuals::all().unwrap() {
         let wanted = if name.ends_with(".1") { &of_section_1[..] } else { &others };
         for section in wanted {
             let has = |title: &str| text.lines().any(|line| line.replace('"', "") == format!(".SH {title}"));
@@ -62,13 +38,13 @@ fn every_page_has_the_sections_that_its_readers_look_for() {
 #[test]
 fn every_function_call_and_parameter_has_its_place() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let pages = manuals::reference(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let pages = manuals::reference().unwrap();
     let text = |ending: &str| -> String {
         let pages = pages.iter().filter(|(name, _)| name.ends_with(ending));
         pages.map(|(_, text)| text.replace('\\', "")).collect()
     };
     let (library, device) = (text(".3"), text(".4"));
-    let header = fs::read_to_string(root.join("guest-lib/c/include/hamlyn.h")).unwrap();
+    let header = library::HEADERS.iter().find(|header| header.name == "hamlyn.h").unwrap().text().unwrap();
     let lines = header
         .lines()
         .filter(|line| ["int ", "void ", "const char "].iter().any(|kind| line.starts_with(kind)));
@@ -94,7 +70,9 @@ fn no_example_puts_a_socket_where_others_can_get_at_it() {
     let documents = documents.filter(|file| file.is_file()).chain([root.join("README.md")]);
     let mut texts: Vec<(String, String)> =
         documents.map(|file| (file.display().to_string(), fs::read_to_string(file).unwrap())).collect();
-    for (mut command, name) in commands().map(|command| (command.clone(), command.get_name().to_owned())) {
+    for (mut command, name) in
+        commands().into_iter().map(|command| (command.clone(), command.get_name().to_owned()))
+    {
         command.build();
         for one in std::iter::once(&command).chain(command.get_subcommands()) {
             let text = one.clone().render_long_help().to_string();

@@ -1,6 +1,6 @@
 //! The user library for C. What C programmers read is `include/hamlyn.h`, for SHRIMP cards `include/shrimp.h`, for CLAN
 //! cards `include/clan.h` and `include/clan_programs.h`, for DART cards `include/dart.h` and `include/dart_programs.h`, for express memory
-//! `include/express.h`, which are made from these files by `cargo run -p hamlyn-tests --bin headers`: the comments here are written for them.
+//! `include/express.h`, which are made from these files by `cargo run -p hamlyn-headers FOLDER`: the comments here are written for them.
 //!
 //! A handle is a Rust value in a box of its own, so what C passes in is `Option<&T>`, `Option<&mut T>` or
 //! `Option<Box<T>>`, which are pointers that may be null, and what it gets is written to an `Option<&mut MaybeUninit<T>>`.

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
+use hamlyn_headers::library;
 use hamlyn_lab::{Kit, Lab};
-use hamlyn_tests::c_api;
 
 const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
@@ -14,14 +15,23 @@ pub(crate) fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/c")
 }
 
-/// A checked-in header.
-pub(crate) fn read(name: &str) -> String {
-    fs::read_to_string(source().join("include").join(name)).unwrap()
+/// A folder with the headers that are made from the library's sources.
+fn made() -> &'static Path {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("include");
+        fs::create_dir_all(&folder).unwrap();
+        for header in &library::HEADERS {
+            fs::write(folder.join(header.name), header.text().unwrap()).unwrap();
+        }
+        folder
+    })
 }
 
 /// All of them, one behind the other.
 pub(crate) fn headers() -> String {
-    c_api::HEADERS.iter().map(|header| read(header.name)).collect()
+    let read = |header: &library::Header| fs::read_to_string(made().join(header.name)).unwrap();
+    library::HEADERS.iter().map(read).collect()
 }
 
 /// The library's archive.
@@ -31,7 +41,8 @@ pub(crate) fn archive() -> PathBuf {
 
 pub(crate) fn compile(compiler: &str, standard: &str, source: &Path, more: &[&Path]) -> Output {
     let mut command = Command::new(compiler);
-    command.arg(standard).args(STRICT).arg("-I").arg(self::source().join("include")).arg(source).args(more);
+    command.arg(standard).args(STRICT).arg("-I").arg(made()).arg("-I").arg(library::by_hand());
+    command.arg(source).args(more);
     command.output().unwrap()
 }
 

@@ -1,0 +1,276 @@
+//! The headers of the C library, made from the sources of `hamlyn-c`.
+
+use std::path::PathBuf;
+
+use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language, SortKey, Style};
+
+/// A header of the C library.
+pub struct Header {
+    /// Its file's name, in the library's folder `include`.
+    pub name: &'static str,
+    /// The files with what C can call, below `src` and in the header's order. The rest is inner.
+    pub parts: &'static [&'static str],
+    /// What it begins with.
+    title: &'static str,
+    /// What it stands on.
+    includes: &'static [&'static str],
+    /// Structures of another header, which have no tag here unless their names say so.
+    others: &'static [&'static str],
+}
+
+/// All headers: of Hamlyn cards with what any card has, then of each other model, then of express memory.
+pub const HEADERS: [Header; 7] = [
+    Header {
+        name: "hamlyn.h",
+        parts: &[
+            "call.rs",
+            "card.rs",
+            "ticket.rs",
+            "manager.rs",
+            "tagged.rs",
+            "datagram.rs",
+            "stream.rs",
+            "area.rs",
+            "slot.rs",
+            "end_point.rs",
+            "terminus.rs",
+            "handle.rs",
+            "stream_pair.rs",
+            "names.rs",
+            "connection.rs",
+        ],
+        title: HAMLYN,
+        includes: &[],
+        others: &[],
+    },
+    Header {
+        name: "shrimp.h",
+        parts: &[
+            "shrimp/card.rs",
+            "shrimp/handle.rs",
+            "shrimp/receive_buffer.rs",
+            "shrimp/send_buffer.rs",
+            "shrimp/deliberate.rs",
+            "shrimp/names.rs",
+        ],
+        title: SHRIMP,
+        includes: &["hamlyn.h"],
+        others: &["hamlyn_connecting", "hamlyn_connection", "hamlyn_found", "hamlyn_listener"],
+    },
+    Header {
+        name: "clan.h",
+        parts: &[
+            "clan/card.rs",
+            "clan/descriptor.rs",
+            "clan/aperture.rs",
+            "clan/endpoint.rs",
+            "clan/message.rs",
+            "clan/window.rs",
+            "clan/tripwire.rs",
+            "clan/tripset.rs",
+            "clan/dma.rs",
+            "clan/connection.rs",
+            "clan/events.rs",
+            "clan/cache.rs",
+            "clan/names.rs",
+        ],
+        title: CLAN,
+        includes: &["hamlyn.h"],
+        others: &["hamlyn_connecting", "hamlyn_connection", "hamlyn_found", "hamlyn_listener"],
+    },
+    Header {
+        name: "clan_programs.h",
+        parts: &[
+            "clan/programs/end.rs",
+            "clan/programs/transfer.rs",
+            "clan/programs/rpc.rs",
+            "clan/programs/queue.rs",
+            "clan/programs/stream.rs",
+            "clan/programs/headed.rs",
+        ],
+        title: CLAN_PROGRAMS,
+        includes: &["clan.h"],
+        others: &[
+            "clan_address",
+            "clan_aperture",
+            "clan_card",
+            "clan_endpoint",
+            "clan_events",
+            "clan_peer",
+            "clan_peer_end",
+            "clan_request",
+        ],
+    },
+    Header {
+        name: "dart.h",
+        parts: &[
+            "dart/card.rs",
+            "dart/endpoint.rs",
+            "dart/bank.rs",
+            "dart/operation.rs",
+            "dart/queue.rs",
+            "dart/address.rs",
+            "dart/connection.rs",
+            "dart/status.rs",
+            "dart/names.rs",
+        ],
+        title: DART,
+        includes: &["hamlyn.h"],
+        others: &[
+            "hamlyn_connecting",
+            "hamlyn_connection",
+            "hamlyn_found",
+            "hamlyn_listener",
+            "hamlyn_request",
+        ],
+    },
+    Header {
+        name: "dart_programs.h",
+        parts: &[
+            "dart/programs/caller.rs",
+            "dart/programs/lock.rs",
+            "dart/programs/log.rs",
+            "dart/programs/producer.rs",
+            "dart/programs/priority.rs",
+            "dart/programs/barrier.rs",
+            "dart/programs/rpc.rs",
+        ],
+        title: DART_PROGRAMS,
+        includes: &["dart.h"],
+        others: &["dart_connection", "dart_endpoint", "dart_operation", "dart_queue"],
+    },
+    Header {
+        name: "express.h",
+        parts: &["express/channel.rs", "express/sender.rs", "express/receiver.rs", "express/area.rs"],
+        title: EXPRESS,
+        includes: &["hamlyn.h"],
+        others: &["hamlyn_card", "hamlyn_manager"],
+    },
+];
+
+const HAMLYN: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Hamlyn: messages by a virtual user-level network card, between processes of different virtual machines.
+ *
+ * Made from guest-lib/c/src by scripts/headers: do not edit.
+ *
+ * A call returns 0 or more, or a negative errno; hamlyn_error() says why the last one failed in this thread. A call that
+ * fails changes nothing, unless it says what it leaves. What it gives is stored by its last pointers. No pointer may be
+ * NULL unless it says so.
+ *
+ * timeout_ms is as for poll(2), in every call that has it: milliseconds, 0 to look without waiting (-EAGAIN if it would have
+ * to), negative to wait for ever; -ETIMEDOUT if the time is over.
+ */";
+
+const SHRIMP: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * SHRIMP cards: what a process stores in its own memory arrives in another's, of another virtual machine.
+ *
+ * Made from guest-lib/c/src by scripts/headers: do not edit.
+ *
+ * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and connections are described there.
+ */";
+
+const CLAN: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * CLAN cards: memory of other hosts is mapped into a window, and Tripwires fire when memory is touched, of one host or another.
+ *
+ * Made from guest-lib/c/src by scripts/headers: do not edit.
+ *
+ * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and connections by name are described there.
+ * Sections are those of the paper, \"Tripwire: a synchronisation primitive for virtual memory mapped communication\".
+ */";
+
+const CLAN_PROGRAMS: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The programs of section 4 of the CLAN paper: message transfer, remote procedure calls, distributed queues, and what is made of them.
+ * Memory is laid out as by the library's module hamlyn::clan::programs: so either end may be a program in C or in Rust.
+ *
+ * Made from guest-lib/c/src by scripts/headers: do not edit.
+ *
+ * Calls return what those of hamlyn.h do. Who has to wait waits for as long as the end's timeout_ms says. Whoever is at the other end
+ * is not trusted: -EINVAL for a length or an index of his that cannot be, -ECONNRESET or -EHOSTDOWN if he is gone.
+ */";
+
+const DART: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * DART cards: messages that carry operations on the memory and the registers of another host, which its card executes.
+ *
+ * Made from guest-lib/c/src by scripts/headers: do not edit.
+ *
+ * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and connections by name are described there.
+ * Sections are those of the paper, \"A Hybrid Deposit Model for Low Overhead Communication in High Speed LANs\".
+ */";
+
+const DART_PROGRAMS: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Compound operations of DART cards: what several hosts do with one host's registers and memory, while its software has nothing to do
+ * with it. They are those of the library's module hamlyn::dart::programs: so any end may be a program in C or in Rust.
+ *
+ * Made from guest-lib/c/src by scripts/headers: do not edit.
+ *
+ * Calls return what those of hamlyn.h do. Registers are numbers in the window of the end that has them.
+ */";
+
+const EXPRESS: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Express memory: two processes of two hosts with Hamlyn cards share pages, and reach each other by loads and stores alone. Channels carry
+ * messages in them; those of the library's module hamlyn::express are the same, so either end may be a program in C or in Rust.
+ *
+ * Made from guest-lib/c/src by scripts/headers: do not edit.
+ *
+ * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and managers are described there. Whoever is at the other end is not
+ * trusted, and may change what is shared at any moment.
+ */";
+
+/// The folder of the library's sources.
+#[must_use]
+pub fn source_folder() -> PathBuf {
+    crate::repository().join("guest-lib/c/src")
+}
+
+/// The folder of the headers that are written by hand.
+#[must_use]
+pub fn by_hand() -> PathBuf {
+    crate::repository().join("guest-lib/c/include")
+}
+
+impl Header {
+    /// Makes the header from the sources.
+    ///
+    /// # Errors
+    /// Something that C cannot carry.
+    pub fn text(&self) -> Result<String, cbindgen::Error> {
+        let source = source_folder();
+        let tagged = self.others.iter().map(|name| ((*name).to_owned(), format!("struct {name}")));
+        let config = Config {
+            language: Language::C,
+            style: Style::Tag,
+            header: Some(self.title.to_owned()),
+            include_guard: Some(self.name.to_uppercase().replace('.', "_")),
+            no_includes: true,
+            sys_includes: ["stddef.h", "stdint.h"].map(str::to_owned).to_vec(),
+            includes: self.includes.iter().map(|name| (*name).to_owned()).collect(),
+            export: ExportConfig { rename: tagged.collect(), ..ExportConfig::default() },
+            cpp_compat: true,
+            documentation: true,
+            documentation_style: DocumentationStyle::Doxy,
+            usize_is_size_t: true,
+            line_length: 110,
+            sort_by: SortKey::None,
+            ..Config::default()
+        };
+        let sources =
+            self.parts.iter().fold(Builder::new(), |sources, part| sources.with_src(source.join(part)));
+        let mut text = Vec::new();
+        sources.with_config(config).generate()?.write(&mut text);
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
