@@ -1,5 +1,5 @@
-//! The two ways to reach a card: through the driver, or straight through the card's vfio-user socket; and what it takes to make one
-//! of one's own.
+//! The two ways to reach a card: through the driver, or straight through the card's vfio-user
+//! socket; and what it takes to make one of one's own.
 //!
 //! [`CardAttachment`] is what any card does, [`Attachment`] what a Hamlyn card does besides.
 

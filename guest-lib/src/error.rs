@@ -1,6 +1,7 @@
 //! What can go wrong, with the object, the value and the limit.
 //!
-//! The crate has one error for all cards, so that `?` carries it through: this file alone knows what each of them adds to it.
+//! The crate has one error for all cards, so that `?` carries it through: this file alone knows
+//! what each of them adds to it.
 
 use std::fmt;
 use std::io;
@@ -22,10 +23,12 @@ use crate::shrimp::{HandleError, MappingError};
 /// Result of the library's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call of the library failed. It has changed nothing then, unless the call says what it leaves behind.
+/// Why a call of the library failed. It has changed nothing then, unless the call says what it
+/// leaves behind.
 ///
-/// [`Error::kind`] is what a program acts on; the variants and their fields say more, to people above all. As an
-/// [`io::Error`] it keeps its kind. `{:?}` shows the same text as `{}`: it is what a `main` that returns the error prints.
+/// [`Error::kind`] is what a program acts on; the variants and their fields say more, to people
+/// above all. As an [`io::Error`] it keeps its kind. `{:?}` shows the same text as `{}`: it is what
+/// a `main` that returns the error prints.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -61,7 +64,8 @@ pub enum Error {
         /// How many bytes the object has.
         limit: u64,
     },
-    /// There is none now. The card or the peer gives some back by and by: call again later, or wait.
+    /// There is none now. The card or the peer gives some back by and by: call again later, or
+    /// wait.
     #[error("all {limit} {object} are in use")]
     WouldBlock {
         /// What.
@@ -69,8 +73,8 @@ pub enum Error {
         /// How many there are.
         limit: u32,
     },
-    /// The user who opened the card holds as much of it as one user may: the rest is left to others. Give something
-    /// back, or wait until others do.
+    /// The user who opened the card holds as much of it as one user may: the rest is left to
+    /// others. Give something back, or wait until others do.
     #[error(
         "user {user} holds {held} {object} of the card and may hold no more (limit {limit}): the rest is others'. {}",
         what_gives_more(object)
@@ -85,7 +89,8 @@ pub enum Error {
         /// How many he may hold as things stand.
         limit: u32,
     },
-    /// There is none left, and to wait is of no use: this process, or another, has to give some back, or there must be more.
+    /// There is none left, and to wait is of no use: this process, or another, has to give some
+    /// back, or there must be more.
     #[error("all {limit} {object} are in use: {remedy}")]
     Exhausted {
         /// What.
@@ -95,7 +100,8 @@ pub enum Error {
         /// How to have more.
         remedy: &'static str,
     },
-    /// The card's own memory has no free piece that is long enough: this process, or another, has to close something.
+    /// The card's own memory has no free piece that is long enough: this process, or another, has
+    /// to close something.
     #[error(
         "cannot {action}: card memory full: needs {needs} bytes in one piece, {free} of {room} are free (longest piece \
          {longest}): close some, or give the card more memory (hamlyn card --sram)"
@@ -112,8 +118,8 @@ pub enum Error {
         /// Bytes that there are.
         room: u32,
     },
-    /// There is no memory that the card may reach: there is none, or the process may lock no more, all that its user has locked
-    /// included.
+    /// There is no memory that the card may reach: there is none, or the process may lock no more,
+    /// all that its user has locked included.
     #[error(
         "cannot {action}: there is no memory, or {bytes} bytes more are over what the process may lock (limit {limit} bytes, with \
          what its user has locked already): close some, or raise the limit (ulimit -l, LimitMEMLOCK= of a service)"
@@ -140,8 +146,9 @@ pub enum Error {
         /// How long.
         after: Duration,
     },
-    /// Packets of a message have arrived, and the rest do not come: its sender, a card or the switch was lost half-way. Until the
-    /// receiver is reset no message of several packets is seen as whole.
+    /// Packets of a message have arrived, and the rest do not come: its sender, a card or the
+    /// switch was lost half-way. Until the receiver is reset no message of several packets is seen
+    /// as whole.
     #[error("a {what} is incomplete: nothing more of it has come for {after:?}")]
     Incomplete {
         /// What was waited for.
@@ -157,7 +164,8 @@ pub enum Error {
         /// The counter it went into; none if the card names one that this library does not know.
         reason: Option<Statistic>,
     },
-    /// Notifications were overwritten before they were read (section 2.6). Said once; the queue works on.
+    /// Notifications were overwritten before they were read (section 2.6). Said once; the queue
+    /// works on.
     #[error("notification queue {queue} was overrun: {lost} notifications are lost (limit {entries} unread)")]
     Overrun {
         /// The queue's number on the card.
@@ -188,7 +196,8 @@ pub enum Error {
     /// The card's link is down, so it has no host id for a ticket to name.
     #[error("the card's link to the switch is down: it has no host id")]
     LinkDown,
-    /// There is no connection: it was refused, the host is not there, or it ended before it was accepted.
+    /// There is no connection: it was refused, the host is not there, or it ended before it was
+    /// accepted.
     #[error("not connected: {0}")]
     Ended(End),
     /// A connection that has ended, or a request that has been answered, was to be answered.
@@ -209,7 +218,8 @@ pub enum Error {
     /// A seed that cannot be read.
     #[error(transparent)]
     Seed(#[from] SeedError),
-    /// Nothing more is to be expected of the other end. A receiver says it once, behind all that came before.
+    /// Nothing more is to be expected of the other end. A receiver says it once, behind all that
+    /// came before.
     #[error("the peer is lost: {0}")]
     PeerLost(PeerLoss),
     /// What arrived is not what the protocol allows.
@@ -388,20 +398,23 @@ pub enum ErrorKind {
     TimedOut,
     /// Another thread wanted the waiting to end. `ECANCELED`.
     Woken,
-    /// There is none left, or no more for this user: give some back, or have the operator set up more. `ENOSPC`, `EDQUOT`, or what the
-    /// system said: `ENOMEM`, `EMFILE`.
+    /// There is none left, or no more for this user: give some back, or have the operator set up
+    /// more. `ENOSPC`, `EDQUOT`, or what the system said: `ENOMEM`, `EMFILE`.
     Exhausted,
-    /// A mistake of the caller's. `EINVAL`; of a mapping that cannot be made like this also `ERANGE`, `EDOM` or `EBUSY`.
+    /// A mistake of the caller's. `EINVAL`; of a mapping that cannot be made like this also
+    /// `ERANGE`, `EDOM` or `EBUSY`.
     Invalid,
     /// The caller has closed it. `EPIPE`.
     Closed,
-    /// The other end is gone, or there is none: give up what was for it. One of `ECONNRESET`, `ECONNREFUSED`, `EHOSTDOWN`,
-    /// `EHOSTUNREACH`, `ENETDOWN`, `ENOTCONN` and, if nobody knows what it sent, `EOVERFLOW`.
+    /// The other end is gone, or there is none: give up what was for it. One of `ECONNRESET`,
+    /// `ECONNREFUSED`, `EHOSTDOWN`, `EHOSTUNREACH`, `ENETDOWN`, `ENOTCONN` and, if nobody knows
+    /// what it sent, `EOVERFLOW`.
     PeerLost,
-    /// This card, driver or way to reach it cannot do it. `EOPNOTSUPP`, or `EPROTO` for another version.
+    /// This card, driver or way to reach it cannot do it. `EOPNOTSUPP`, or `EPROTO` for another
+    /// version.
     Unsupported,
-    /// The card would not do it: see its counters; or the other host's operating system would not: `EPERM`, and
-    /// `EACCES` for a mapping.
+    /// The card would not do it: see its counters; or the other host's operating system would not:
+    /// `EPERM`, and `EACCES` for a mapping.
     Refused,
     /// Notifications were overwritten: start again from what is known. `EOVERFLOW`.
     Overrun,
@@ -432,7 +445,8 @@ fn kind_of(source: &io::Error) -> ErrorKind {
     }
 }
 
-/// With the same kind, as far as the standard library has one; [`io::Error::downcast`] gives this error back.
+/// With the same kind, as far as the standard library has one; [`io::Error::downcast`] gives this
+/// error back.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match error.kind() {
@@ -496,7 +510,8 @@ impl<T: std::fmt::Debug> From<GivenBack<T>> for Error {
     }
 }
 
-/// What helps if a card's device is not there: a card's environment variable has the name of its device.
+/// What helps if a card's device is not there: a card's environment variable has the name of its
+/// device.
 fn remedy(action: &str, source: &io::Error) -> String {
     let device = action.strip_prefix("open /dev/").filter(|_| source.kind() == io::ErrorKind::NotFound);
     let Some(device) = device else { return String::new() };

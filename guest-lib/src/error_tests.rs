@@ -54,7 +54,8 @@ fn as_an_io_error_it_keeps_its_kind_and_itself() {
     let timed_out = Error::TimedOut { what: "thing", after: Duration::ZERO };
     assert_eq!(io::Error::from(timed_out).kind(), io::ErrorKind::TimedOut);
     assert_eq!(io::Error::from(Error::Closed("the stream")).kind(), io::ErrorKind::BrokenPipe);
-    // Who is woken is to be told: the standard library tries again by itself if it is `Interrupted`.
+    // Who is woken is to be told: the standard library tries again by itself if it is
+    // `Interrupted`.
     assert_eq!(io::Error::from(Error::Woken { what: "thing" }).kind(), io::ErrorKind::Other);
     let system = Error::system("try")(Errno::ACCESS.into());
     assert_eq!(io::Error::from(system).kind(), io::ErrorKind::PermissionDenied);

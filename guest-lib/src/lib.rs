@@ -1,11 +1,14 @@
-//! The Hamlyn interface library (section 3 of the paper). Both layers are thread-safe: for the upper one see [`Manager`].
+//! The Hamlyn interface library (section 3 of the paper). Both layers are thread-safe: for the
+//! upper one see [`Manager`].
 //!
-//! **Upper layer.** A [`Manager`] has a send terminus and hands what arrives to its receivers. On it are the protocols:
-//! [`protocol::stream`] for bytes in order, [`protocol::datagram`] for single messages and their replies; beside it
-//! [`protocol::tagged_write`], the fastest. [`Card::listen`] and [`Card::connect`] bring processes together by a name.
+//! **Upper layer.** A [`Manager`] has a send terminus and hands what arrives to its receivers. On
+//! it are the protocols: [`protocol::stream`] for bytes in order, [`protocol::datagram`] for single
+//! messages and their replies; beside it [`protocol::tagged_write`], the fastest. [`Card::listen`]
+//! and [`Card::connect`] bring processes together by a name.
 //!
-//! **Lower layer.** A process opens a [`Card`], sends from a [`Terminus`] and receives in a [`Slot`]. Who may write into
-//! a slot is who holds a [`Ticket`] for it. Nothing below enters the kernel on the way of a message.
+//! **Lower layer.** A process opens a [`Card`], sends from a [`Terminus`] and receives in a
+//! [`Slot`]. Who may write into a slot is who holds a [`Ticket`] for it. Nothing below enters the
+//! kernel on the way of a message.
 //!
 //! | paper | section | here |
 //! |---|---|---|

@@ -1,7 +1,8 @@
 //! The tests with machines, under KVM: `./scripts/test --kvm`.
 //!
-//! The outer machine is emulated, and so is SVM in its processor: KVM works there. It runs the tests of `vm` as a program,
-//! which starts its own machines under KVM (`host.accel` in the kit that `images/kvm` puts there).
+//! The outer machine is emulated, and so is SVM in its processor: KVM works there. It runs the
+//! tests of `vm` as a program, which starts its own machines under KVM (`host.accel` in the kit
+//! that `images/kvm` puts there).
 //!
 //! ```text
 //! kvm [--short | NAME...]     NAME: every test of `vm` whose name contains it, instead of those listed here
@@ -50,8 +51,9 @@ const TESTS: &[&str] = &[
 /// The longest that a test may be silent, in an outer machine that has hardly any processor.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// How often the outer machine's kernel may panic. It does where QEMU emulates SVM (a page fault between the end of a guest's
-/// turn and the load of the host's registers): no program in that machine can be the cause, so the tests go on in a new one.
+/// How often the outer machine's kernel may panic. It does where QEMU emulates SVM (a page fault
+/// between the end of a guest's turn and the load of the host's registers): no program in that
+/// machine can be the cause, so the tests go on in a new one.
 const MAX_PANICS: usize = 4;
 const PANIC: &str = "Kernel panic";
 

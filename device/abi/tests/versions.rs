@@ -1,11 +1,13 @@
-//! What programs of before say to the driver, kept as they were built: numbers and layouts of every addition to version 2, as
-//! literals. A driver of today takes exactly these. None of these lines may change; a new call is a new line.
+//! What programs of before say to the driver, kept as they were built: numbers and layouts of every
+//! addition to version 2, as literals. A driver of today takes exactly these. None of these lines
+//! may change; a new call is a new line.
 
 use std::mem::offset_of;
 
 use hamlyn_abi::uapi::*;
 
-/// The calls, by the addition that they came with (`HAMLYN_CAPABILITY_*`, 0 being the first of version 2).
+/// The calls, by the addition that they came with (`HAMLYN_CAPABILITY_*`, 0 being the first of
+/// version 2).
 const CALLS: &[(u64, u32, u32)] = &[
     (0, 0xc080_4801, HAMLYN_IOC_QUERY),
     (0, 0xc040_4802, HAMLYN_IOC_TERMINUS_CREATE),

@@ -10,15 +10,17 @@ use std::sync::Arc;
 use thiserror::Error;
 use tracing::debug;
 
-/// The file behind the mapped areas of a BAR: what is at an offset of the BAR is at the same of the file.
+/// The file behind the mapped areas of a BAR: what is at an offset of the BAR is at the same of the
+/// file.
 ///
-/// The client is handed all of the file, and trusted to map no more than the areas: QEMU is, its guest is not. This process maps
-/// nothing of it.
+/// The client is handed all of the file, and trusted to map no more than the areas: QEMU is, its
+/// guest is not. This process maps nothing of it.
 #[derive(Debug, Clone)]
 pub struct Backing {
     /// Which BAR of the function.
     pub bar: usize,
-    /// A memfd that is sealed against shrinking, is open for reading and writing, and has all areas. Not of huge pages.
+    /// A memfd that is sealed against shrinking, is open for reading and writing, and has all
+    /// areas. Not of huge pages.
     pub file: Arc<File>,
 }
 

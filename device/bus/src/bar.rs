@@ -27,8 +27,8 @@ pub struct BoundsError {
     pub limit: u64,
 }
 
-/// A window on the shared pages of one BAR. Cheap to clone and to narrow: a card takes its windows once and keeps
-/// them.
+/// A window on the shared pages of one BAR. Cheap to clone and to narrow: a card takes its windows
+/// once and keeps them.
 ///
 /// The guest may change any of these bytes at any time: read a value once, check it, use that copy.
 /// Numbers are little-endian in memory, as everywhere on PCI.
@@ -62,8 +62,8 @@ macro_rules! atomics {
 }
 
 impl SharedPages {
-    /// `size` bytes of zeroes in a memfd of their own, which nobody can ever shrink or grow: a page that vanished
-    /// would kill whoever touches it, QEMU or us.
+    /// `size` bytes of zeroes in a memfd of their own, which nobody can ever shrink or grow: a page
+    /// that vanished would kill whoever touches it, QEMU or us.
     pub(crate) fn new(name: &str, size: u64) -> io::Result<Self> {
         let length = usize::try_from(size).map_err(io::Error::other)?;
         let memfd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -117,8 +117,8 @@ impl SharedPages {
         Ok(())
     }
 
-    /// Make `length` bytes zero. Where there are many, whole pages are given back to the system. The time for that grows with the
-    /// pages that were touched; touching them took longer.
+    /// Make `length` bytes zero. Where there are many, whole pages are given back to the system.
+    /// The time for that grows with the pages that were touched; touching them took longer.
     pub fn clear(&self, offset: u64, length: u64) -> Result<(), BoundsError> {
         let start = self.start(offset, length)? as u64;
         let first = start.next_multiple_of(PAGE_SIZE);

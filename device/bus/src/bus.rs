@@ -36,8 +36,8 @@ impl Bus {
         self.backing.as_ref().filter(|backing| backing.bar == bar)
     }
 
-    /// The memory of a BAR with mapped areas, but of one that has a [`Backing`]: all of the BAR, of which the guest sees only the
-    /// areas.
+    /// The memory of a BAR with mapped areas, but of one that has a [`Backing`]: all of the BAR, of
+    /// which the guest sees only the areas.
     pub fn pages(&self, bar: usize) -> Option<&SharedPages> {
         self.pages.get(bar)?.as_ref()
     }

@@ -1,8 +1,9 @@
 //! The vfio-user messages: bytes to typed requests, typed replies to bytes.
 //!
-//! Nothing here touches a socket, so the whole of it can be fuzzed: [`Request::decode`] takes any bytes and either
-//! gives a request whose counts and sizes fit the bytes that came, or a [`CodecError`] with the errno to answer.
-//! All values have the host's byte order, as the protocol says.
+//! Nothing here touches a socket, so the whole of it can be fuzzed: [`Request::decode`] takes any
+//! bytes and either gives a request whose counts and sizes fit the bytes that came, or a
+//! [`CodecError`] with the errno to answer. All values have the host's byte order, as the protocol
+//! says.
 
 mod capabilities;
 mod wire;
@@ -35,7 +36,8 @@ pub enum CodecError {
         command: Command,
         /// Bytes that came.
         got: usize,
-        /// Bytes that the command, or a count inside it, asks for; the least, where data may follow.
+        /// Bytes that the command, or a count inside it, asks for; the least, where data may
+        /// follow.
         wanted: usize,
     },
     /// `argsz` leaves no room for the smallest reply, or for the request itself.
@@ -78,7 +80,8 @@ impl CodecError {
 /// A command from the client, checked against the bytes that came, not yet against the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// The first message: protocol version, and a JSON object with the sender's capabilities (NUL at its end).
+    /// The first message: protocol version, and a JSON object with the sender's capabilities (NUL
+    /// at its end).
     Version(VersionNumbers, &'a [u8]),
     /// Guest memory that the device may reach; a file descriptor may come with it.
     DmaMap(DmaMap),
@@ -276,7 +279,8 @@ pub fn region_info_size(areas: usize) -> u32 {
     (size_of::<RegionInfo>() + capability) as u32
 }
 
-/// Returns the access of a `REGION_READ` or `REGION_WRITE` message, if it has one and as many bytes may be read at once.
+/// Returns the access of a `REGION_READ` or `REGION_WRITE` message, if it has one and as many bytes
+/// may be read at once.
 pub fn access_of(command: u16, body: &[u8]) -> Option<RegionAccess> {
     let is_access =
         [Command::RegionRead, Command::RegionWrite].map(|command| command as u16).contains(&command);
@@ -286,8 +290,9 @@ pub fn access_of(command: u16, body: &[u8]) -> Option<RegionAccess> {
 
 /// The answer to a command that failed: a header with the error flag and an errno.
 ///
-/// A failed `access` has the body of a successful one, with ones for the bytes read: the client of Cloud Hypervisor (crate
-/// `vfio_user`) reads a full body whatever the header says, and waits for ever if there is none.
+/// A failed `access` has the body of a successful one, with ones for the bytes read: the client of
+/// Cloud Hypervisor (crate `vfio_user`) reads a full body whatever the header says, and waits for
+/// ever if there is none.
 pub fn error_reply(request: &Header, errno: Errno, access: Option<RegionAccess>) -> Vec<u8> {
     let mut header = Header::new(request.id, request.command, MessageFlags::REPLY | MessageFlags::ERROR);
     header.error = errno.raw_os_error() as u32;

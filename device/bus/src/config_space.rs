@@ -141,7 +141,8 @@ impl ConfigSpace {
         data.copy_from_slice(&self.bytes[offset..offset + data.len()]);
     }
 
-    /// `data` must lie inside: the server checks the region's bounds. Bits that are not writable stay.
+    /// `data` must lie inside: the server checks the region's bounds. Bits that are not writable
+    /// stay.
     pub(crate) fn write(&mut self, offset: usize, data: &[u8]) -> ConfigEffects {
         let bus_master = self.bus_master();
         for (at, new) in (offset..).zip(data) {

@@ -9,8 +9,8 @@ pub struct Counters {
     pub clients: u64,
     /// Clients that were turned away because there was one already.
     pub clients_refused: u64,
-    /// Messages that were refused (malformed, out of order, out of bounds, unknown), and accesses to a BAR of a width or alignment
-    /// that the card does not take.
+    /// Messages that were refused (malformed, out of order, out of bounds, unknown), and accesses
+    /// to a BAR of a width or alignment that the card does not take.
     pub refused: u64,
     /// Reads of trapped parts of a BAR.
     pub trapped_reads: u64,
@@ -18,7 +18,8 @@ pub struct Counters {
     pub trapped_writes: u64,
     /// Reads that were answered with ones because the card's answer did not come in time.
     pub expired_reads: u64,
-    /// Accesses that the card did not take in time: reads were answered with ones, writes were dropped.
+    /// Accesses that the card did not take in time: reads were answered with ones, writes were
+    /// dropped.
     pub expired_accesses: u64,
     /// Resets, of any cause.
     pub resets: u64,

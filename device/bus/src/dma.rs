@@ -1,9 +1,10 @@
 //! Guest memory as the card sees it: the table of DMA maps, and checked accesses through it.
 //!
-//! Guest memory is hostile: its bytes change while they are read, so a value is read once, checked, and used from
-//! the copy. And it vanishes: a map is gone when the server has answered `DMA_UNMAP`. The server is single-threaded
-//! and every access ends before the next message is looked at, so no access can be under way then; whoever keeps
-//! state derived from guest memory across messages compares [`Dma::generation`].
+//! Guest memory is hostile: its bytes change while they are read, so a value is read once, checked,
+//! and used from the copy. And it vanishes: a map is gone when the server has answered `DMA_UNMAP`.
+//! The server is single-threaded and every access ends before the next message is looked at, so no
+//! access can be under way then; whoever keeps state derived from guest memory across messages
+//! compares [`Dma::generation`].
 
 use crate::memory::GuestMemory;
 use crate::shared_file::{Known, Opened, Part, Region};
@@ -21,8 +22,9 @@ use crate::shared_file::SharedFileError;
 /// Most maps at one time (`max_dma_maps`).
 pub const MAX_MAPS: usize = 65_535;
 
-/// Most mapped regions, which the maps share: a process has but 65,530, and a fabric's may have 64 cards. Each file has one at
-/// least, and costs a descriptor. A machine of QEMU has 256 memory slots, each with a file at most.
+/// Most mapped regions, which the maps share: a process has but 65,530, and a fabric's may have 64
+/// cards. Each file has one at least, and costs a descriptor. A machine of QEMU has 256 memory
+/// slots, each with a file at most.
 const MAX_REGIONS: usize = 512;
 
 const PAGE: u64 = 4096;
@@ -155,7 +157,8 @@ struct Map {
     address: u64,
     size: u64,
     flags: u32,
-    /// None: memory without a file (a flash chip, a neighbour's BAR, RAM of a QEMU without a memory backend).
+    /// None: memory without a file (a flash chip, a neighbour's BAR, RAM of a QEMU without a memory
+    /// backend).
     region: Option<Arc<Region>>,
     /// Where in the region it begins.
     place: u64,
@@ -210,14 +213,16 @@ macro_rules! numbers {
             self.write_bytes(address, &value.to_le_bytes())
         }
 
-        /// Read an aligned little-endian number at once; what the guest wrote before it is seen by later reads.
+        /// Read an aligned little-endian number at once; what the guest wrote before it is seen by
+        /// later reads.
         pub fn $load(&self, address: u64) -> Result<$type, DmaError> {
             let slice = self.aligned::<$type>(address, Access::Read)?;
             let order = std::sync::atomic::Ordering::Acquire;
             slice.load(0, order).map(<$type>::from_le).map_err(|_| misaligned::<$type>(address))
         }
 
-        /// Write an aligned little-endian number at once; the guest that sees it sees all earlier writes too.
+        /// Write an aligned little-endian number at once; the guest that sees it sees all earlier
+        /// writes too.
         pub fn $store(&self, address: u64, value: $type) -> Result<(), DmaError> {
             let slice = self.aligned::<$type>(address, Access::Write)?;
             let order = std::sync::atomic::Ordering::Release;
@@ -271,8 +276,8 @@ impl Dma {
     numbers!(read_u32, write_u32, load_u32_acquire, store_u32_release, u32);
     numbers!(read_u64, write_u64, load_u64_acquire, store_u64_release, u64);
 
-    /// Hands the aligned 8 bytes at `address` to `change`, which may change them in one piece, also for the guest's
-    /// processors.
+    /// Hands the aligned 8 bytes at `address` to `change`, which may change them in one piece, also
+    /// for the guest's processors.
     pub fn change_u64<T>(&self, address: u64, change: impl FnOnce(&AtomicU64) -> T) -> Result<T, DmaError> {
         let word = self.slice(address, 8, Access::Write)?;
         let misaligned = |_| DmaError { address, length: 8, reason: DmaErrorReason::Misaligned };
@@ -284,7 +289,8 @@ impl Dma {
         self.first_map(address, length, access).map(|_| ())
     }
 
-    /// Guest memory in place, if the range lies in one map; a range over several maps is `Unmapped`.
+    /// Guest memory in place, if the range lies in one map; a range over several maps is
+    /// `Unmapped`.
     pub fn slice(&self, address: u64, length: u64, access: Access) -> Result<VolatileSlice<'_>, DmaError> {
         let unmapped = DmaError { address, length, reason: DmaErrorReason::Unmapped };
         let first = self.first_map(address, length, access)?;
@@ -348,7 +354,8 @@ impl Dma {
         Ok(first)
     }
 
-    /// Check the whole range, then hand it over map by map, with the count of bytes before each piece.
+    /// Check the whole range, then hand it over map by map, with the count of bytes before each
+    /// piece.
     fn for_each_piece(
         &self,
         address: u64,
@@ -375,8 +382,9 @@ impl Dma {
         Ok(())
     }
 
-    /// Check a map that is to be added. One without a file is recorded at once, and accesses to it are refused with a reason. One
-    /// with a file must be opened and then [finished](Dma::finish); no other call may come in between.
+    /// Check a map that is to be added. One without a file is recorded at once, and accesses to it
+    /// are refused with a reason. One with a file must be opened and then [finished](Dma::finish);
+    /// no other call may come in between.
     pub(crate) fn prepare(
         &mut self,
         request: MapRequest,
@@ -448,8 +456,8 @@ impl Dma {
         Ok(())
     }
 
-    /// Take guest memory away: every map inside the range, of which there may be none. A map that lies across the
-    /// range's edge stays, and with it all others.
+    /// Take guest memory away: every map inside the range, of which there may be none. A map that
+    /// lies across the range's edge stays, and with it all others.
     pub(crate) fn unmap(&mut self, address: u64, size: u64) -> Result<(), MapError> {
         let Some(last) = size.checked_sub(1).and_then(|rest| address.checked_add(rest)) else {
             return Err(MapError::Range { address, size, offset: 0 });

@@ -59,8 +59,9 @@ enum Place {
     Msix(Msix),
     Mapped,
     Trapped,
-    /// Trapped, of a width that the card does not take, or not naturally aligned. As on PCI, a read gets ones and a write is
-    /// dropped: both succeed, because a guest can make such an access, and an error makes its VMM log a line or stop.
+    /// Trapped, of a width that the card does not take, or not naturally aligned. As on PCI, a read
+    /// gets ones and a write is dropped: both succeed, because a guest can make such an access, and
+    /// an error makes its VMM log a line or stop.
     Refused,
 }
 
@@ -96,8 +97,8 @@ impl Endpoint {
         bars.flat_map(|bar| bar.areas.iter()).map(|area| area.offset..area.offset + area.size)
     }
 
-    /// `DEVICE_GET_REGION_INFO`. A client whose `argsz` is too small for the mapped areas learns what it needs, and
-    /// asks again.
+    /// `DEVICE_GET_REGION_INFO`. A client whose `argsz` is too small for the mapped areas learns
+    /// what it needs, and asks again.
     pub(crate) fn region_info(
         &self,
         index: u32,
@@ -206,7 +207,8 @@ impl Endpoint {
         matches!(self.place(access), Ok(Place::Trapped))
     }
 
-    /// The table reads as zeroes, because the client keeps it (that is VFIO's contract); the pending bits are ours.
+    /// The table reads as zeroes, because the client keeps it (that is VFIO's contract); the
+    /// pending bits are ours.
     fn read_msix(&self, msix: &Msix, offset: u64, data: &mut [u8]) {
         for (at, byte) in (offset..).zip(data) {
             if let Some(place) = at.checked_sub(msix.pending_offset()) {
@@ -260,7 +262,8 @@ impl Endpoint {
         false
     }
 
-    /// Back to the state after power-on. What belongs to the client stays: guest memory and eventfds.
+    /// Back to the state after power-on. What belongs to the client stays: guest memory and
+    /// eventfds.
     pub(crate) fn reset(&mut self, function: &mut dyn Function, cause: ResetCause) {
         self.counters.resets += 1;
         self.config = ConfigSpace::new(&self.description);

@@ -28,7 +28,8 @@ pub struct Description {
     pub subsystem: u16,
     /// The BARs, but the one of MSI-X.
     pub bars: Vec<Bar>,
-    /// Interrupts; none, and the function has no interrupt at all (there is no INTx: see [`crate::Interrupts`]).
+    /// Interrupts; none, and the function has no interrupt at all (there is no INTx: see
+    /// [`crate::Interrupts`]).
     pub msix: Option<Msix>,
 }
 
@@ -58,7 +59,8 @@ pub struct Area {
     pub size: u64,
 }
 
-/// MSI-X, with a BAR of its own that the bus makes and answers: table first, pending bits in the page after it.
+/// MSI-X, with a BAR of its own that the bus makes and answers: table first, pending bits in the
+/// page after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Msix {
     /// Index of its BAR (32 bits, not prefetchable).
@@ -214,7 +216,8 @@ pub struct ReadToken(pub(crate) u64);
 pub enum Answer {
     /// Yes.
     Now,
-    /// It will come by [`crate::Server::complete_read`]. The guest's processor stands still until then.
+    /// It will come by [`crate::Server::complete_read`]. The guest's processor stands still until
+    /// then.
     Later,
 }
 
@@ -229,21 +232,24 @@ pub enum ResetCause {
     ClientLeft,
 }
 
-/// A PCI function: what happens when the guest touches it. The server has checked bounds, widths and alignment.
+/// A PCI function: what happens when the guest touches it. The server has checked bounds, widths
+/// and alignment.
 ///
 /// No method may wait: QEMU holds its whole virtual machine while it waits for the answer.
 pub trait Function {
-    /// Whether it takes the next access to a BAR. Asked when the access has come, so what the function sees of its machine in
-    /// another way can be dealt with before. After `false` the access waits, with all that comes behind it, and is asked
-    /// for again in each call of [`crate::Server::process`]; the server's descriptor does not tell when to call that.
+    /// Whether it takes the next access to a BAR. Asked when the access has come, so what the
+    /// function sees of its machine in another way can be dealt with before. After `false` the
+    /// access waits, with all that comes behind it, and is asked for again in each call of
+    /// [`crate::Server::process`]; the server's descriptor does not tell when to call that.
     fn is_ready(&mut self, bus: &Bus) -> bool {
         let _ = bus;
         true
     }
 
-    /// Tells the function that the access has waited as long as it may. `false`: the bus answers the access without the function, a
-    /// read with ones, and drops a write. `true`: the function has given something up to become ready, and the access waits for 10 ms
-    /// more before the next call. The function must return `false` after a bounded number of calls.
+    /// Tells the function that the access has waited as long as it may. `false`: the bus answers
+    /// the access without the function, a read with ones, and drops a write. `true`: the function
+    /// has given something up to become ready, and the access waits for 10 ms more before the next
+    /// call. The function must return `false` after a bounded number of calls.
     fn access_expired(&mut self, bus: &Bus) -> bool {
         let _ = bus;
         false
@@ -255,8 +261,8 @@ pub trait Function {
     /// A trapped write of 1, 2, 4 or 8 bytes.
     fn bar_write(&mut self, bus: &Bus, bar: usize, offset: u64, data: &[u8]);
 
-    /// Back to the state after power-on. Bus mastering is off already; reads that were to be answered later have
-    /// been answered with ones.
+    /// Back to the state after power-on. Bus mastering is off already; reads that were to be
+    /// answered later have been answered with ones.
     fn reset(&mut self, bus: &Bus, cause: ResetCause);
 
     /// The guest allowed or forbade the function to write memory and to interrupt.

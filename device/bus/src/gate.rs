@@ -19,7 +19,8 @@ pub(crate) struct Gate {
     pub(crate) listener: Listener,
     /// The clients'.
     porters: Porters,
-    /// Keeps those that are turned away: even a socket that nobody has read from can be slow to close.
+    /// Keeps those that are turned away: even a socket that nobody has read from can be slow to
+    /// close.
     strangers: Porters,
     stranger: Porter,
     /// Nobody is let in before.
@@ -36,7 +37,8 @@ impl Gate {
         Ok(Gate { listener, porters, strangers, stranger, rests_until: None, log: Limited::new() })
     }
 
-    /// The next client, kept by a porter of its own if there is to be one. None: nobody waits, or nobody can be let in.
+    /// The next client, kept by a porter of its own if there is to be one. None: nobody waits, or
+    /// nobody can be let in.
     pub(crate) fn accept(&mut self, with_porter: bool) -> Option<Kept<OwnedFd>> {
         let porter = match self.porter(with_porter) {
             Ok(porter) => porter,

@@ -1,10 +1,11 @@
 //! MSI-X interrupts: eventfds that the client handed over, signalled by the card.
 //!
-//! The client can fill an eventfd and make it a blocking one at any time, so its porter writes to it ([`Line`]).
+//! The client can fill an eventfd and make it a blocking one at any time, so its porter writes to
+//! it ([`Line`]).
 //!
-//! There is no INTx and no MSI: QEMU switches all mapped BARs off while INTx is asserted. A vector that cannot be
-//! delivered (masked, without an eventfd, bus mastering off) stays pending and is delivered when that ends, as the
-//! pending bits of MSI-X have it.
+//! There is no INTx and no MSI: QEMU switches all mapped BARs off while INTx is asserted. A vector
+//! that cannot be delivered (masked, without an eventfd, bus mastering off) stays pending and is
+//! delivered when that ends, as the pending bits of MSI-X have it.
 
 use hamlyn_door::{Kept, Line};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, readlink};
@@ -13,8 +14,8 @@ use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use thiserror::Error;
 
-/// Interrupt types, by index: INTx, MSI, MSI-X. VFIO has two more (error, request); a client that asks for them is told
-/// that they do not exist, which QEMU takes better than a count of zero.
+/// Interrupt types, by index: INTx, MSI, MSI-X. VFIO has two more (error, request); a client that
+/// asks for them is told that they do not exist, which QEMU takes better than a count of zero.
 pub(crate) const IRQ_TYPES: u32 = 3;
 /// The index of MSI-X.
 pub(crate) const MSIX_TYPE: u32 = 2;
@@ -107,7 +108,8 @@ impl Interrupts {
         Interrupts { vectors, function_mask: false, bus_master: false, delivered: Cell::new(0) }
     }
 
-    /// Interrupt the guest. What cannot be delivered now stays pending, once however often it is asked for.
+    /// Interrupt the guest. What cannot be delivered now stays pending, once however often it is
+    /// asked for.
     pub fn interrupt(&self, vector: u16) -> Result<(), VectorError> {
         let limit = self.count() as u16;
         let vector = self.vectors.get(usize::from(vector)).ok_or(VectorError { vector, limit })?;
@@ -159,7 +161,8 @@ impl Interrupts {
         }
     }
 
-    /// The function is reset: nothing pending, nothing masked. The eventfds belong to the client and stay.
+    /// The function is reset: nothing pending, nothing masked. The eventfds belong to the client
+    /// and stay.
     pub(crate) fn reset(&mut self) {
         for vector in &mut self.vectors {
             vector.masked = false;
@@ -279,8 +282,9 @@ fn one_of(flags: u32, bits: [u32; 3]) -> Result<u32, SetIrqsError> {
     if bits.contains(&set) { Ok(set) } else { Err(SetIrqsError::Flags(flags)) }
 }
 
-/// Makes sure that it is an eventfd. The link in `/proc/self/fd` tells that, and reading it asks no filesystem. Then makes it
-/// non-blocking, so that a write to a full one does not wait; a client can undo that, but not by accident.
+/// Makes sure that it is an eventfd. The link in `/proc/self/fd` tells that, and reading it asks no
+/// filesystem. Then makes it non-blocking, so that a write to a full one does not wait; a client
+/// can undo that, but not by accident.
 fn prepare(fd: &OwnedFd) -> Result<(), Errno> {
     let target = readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
     if !target.to_bytes().starts_with(b"anon_inode:[eventfd") {

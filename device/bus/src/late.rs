@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Most reads that wait at one time; QEMU never has more than one for each processor of its machine.
+/// Most reads that wait at one time; QEMU never has more than one for each processor of its
+/// machine.
 pub(crate) const MAX_LATE_READS: usize = 256;
 
 /// Why an answer to a late read goes nowhere.

@@ -1,8 +1,10 @@
-//! The bus: a vfio-user server that puts a PCI function into a virtual machine, and the services a card has there.
+//! The bus: a vfio-user server that puts a PCI function into a virtual machine, and the services a
+//! card has there.
 //!
-//! Stock QEMU (`vfio-user-pci`) connects to the [`Server`]'s socket; so can a host process without any virtual
-//! machine. The card implements [`Function`] and is called when the guest reads, writes or resets; it reaches guest
-//! memory, interrupts and the memory of its mapped BARs through [`Bus`].
+//! Stock QEMU (`vfio-user-pci`) connects to the [`Server`]'s socket; so can a host process without
+//! any virtual machine. The card implements [`Function`] and is called when the guest reads, writes
+//! or resets; it reaches guest memory, interrupts and the memory of its mapped BARs through
+//! [`Bus`].
 //!
 //! | file | holds |
 //! |---|---|
@@ -12,8 +14,9 @@
 //! | `endpoint`, `config_space` | regions of the function, its configuration space |
 //! | `bar`, `backing`, `dma`, `memory`, `shared_file`, `irq` | mapped pages, of our own and of a file that is handed in, guest memory, interrupts |
 //!
-//! One server serves one function; a card with several functions has several servers in one event loop. If no
-//! BAR of a function has mapped areas, QEMU posts the writes to it, which is ten times quicker than a round trip.
+//! One server serves one function; a card with several functions has several servers in one event
+//! loop. If no BAR of a function has mapped areas, QEMU posts the writes to it, which is ten times
+//! quicker than a round trip.
 
 mod backing;
 mod bar;

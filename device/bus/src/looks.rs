@@ -1,6 +1,7 @@
 //! A time that is counted in looks.
 //!
-//! A process that was stopped for a while looks once when it goes on: what it waits for has time to come.
+//! A process that was stopped for a while looks once when it goes on: what it waits for has time to
+//! come.
 
 use std::time::{Duration, Instant};
 

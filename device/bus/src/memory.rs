@@ -5,8 +5,8 @@
 pub enum GuestMemory {
     /// Maps are recorded, not made: the function reaches no memory.
     Unused,
-    /// What can never vanish: memfds that are sealed against shrinking and not in hugetlbfs. For a process that serves several
-    /// machines: a client that takes its memory away would end it.
+    /// What can never vanish: memfds that are sealed against shrinking and not in hugetlbfs. For a
+    /// process that serves several machines: a client that takes its memory away would end it.
     Sealed {
         /// Bytes that may be mapped at a time.
         limit: u64,
@@ -19,8 +19,8 @@ pub enum GuestMemory {
 }
 
 impl GuestMemory {
-    /// Bytes that may be mapped if nobody says otherwise: more than most machines have, and so little that 64 cards fit into an
-    /// address space.
+    /// Bytes that may be mapped if nobody says otherwise: more than most machines have, and so
+    /// little that 64 cards fit into an address space.
     pub const DEFAULT_LIMIT: u64 = 1 << 40;
 
     pub(crate) fn limit(self) -> u64 {

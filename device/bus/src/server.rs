@@ -1,4 +1,5 @@
-//! The vfio-user server of one PCI function: one socket, one client at a time, one descriptor to wait on.
+//! The vfio-user server of one PCI function: one socket, one client at a time, one descriptor to
+//! wait on.
 
 use crate::backing::{Backing, BackingError};
 use crate::budget::Budget;
@@ -25,27 +26,32 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tracing::{debug, info, warn};
 
-/// Messages handled in one call of [`Server::process`], so that a busy client keeps nobody else from a turn.
+/// Messages handled in one call of [`Server::process`], so that a busy client keeps nobody else
+/// from a turn.
 const MESSAGES_PER_TURN: usize = 64;
 
 /// The same for clients that come.
 const CLIENTS_PER_TURN: usize = 8;
 
-/// While the client has messages, clients that come and deadlines are looked at once in so many turns.
+/// While the client has messages, clients that come and deadlines are looked at once in so many
+/// turns.
 const TURNS_OF_THE_CLIENT: u32 = 16;
 
-/// When a read that is answered later gets ones instead: well before QEMU's own time-out, 5 s if not set otherwise,
-/// because a reply after that ruins QEMU's stream for good.
+/// When a read that is answered later gets ones instead: well before QEMU's own time-out, 5 s if
+/// not set otherwise, because a reply after that ruins QEMU's stream for good.
 const READ_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long an access may wait for the function to be ready. QEMU's processors stand still meanwhile. Longer than a SHRIMP card
-/// waits for a slow destination (3 s), and shorter than QEMU's time-out, as above.
+/// How long an access may wait for the function to be ready. QEMU's processors stand still
+/// meanwhile. Longer than a SHRIMP card waits for a slow destination (3 s), and shorter than QEMU's
+/// time-out, as above.
 const ACCESS_DEADLINE: Duration = Duration::from_secs(4);
 
-/// How long a client may take to agree on a version: the next one waits for its place. QEMU takes no time.
+/// How long a client may take to agree on a version: the next one waits for its place. QEMU takes
+/// no time.
 const VERSION_DEADLINE: Duration = Duration::from_secs(5);
 
-/// A message that is too large is thrown away, unless it has more bytes than this: then the client goes.
+/// A message that is too large is thrown away, unless it has more bytes than this: then the client
+/// goes.
 const MOST_DRAINED: u32 = 4 << 20;
 
 /// Why a client is ended that is slow to wake.
@@ -99,10 +105,10 @@ fn system(action: &'static str) -> impl Fn(Errno) -> ServerError {
 
 /// A vfio-user server for one PCI function.
 ///
-/// It never blocks: what can block is done by a thread that each client has, its porter. Its owner waits until the server's
-/// descriptor ([`AsFd`]) is readable, level triggered, and then calls [`Server::process`]; the descriptor stays the same as
-/// long as the server lives, whatever clients come and go. Dropping the server closes the client's connection and removes
-/// the socket.
+/// It never blocks: what can block is done by a thread that each client has, its porter. Its owner
+/// waits until the server's descriptor ([`AsFd`]) is readable, level triggered, and then calls
+/// [`Server::process`]; the descriptor stays the same as long as the server lives, whatever clients
+/// come and go. Dropping the server closes the client's connection and removes the socket.
 #[derive(Debug)]
 pub struct Server {
     epoll: OwnedFd,
@@ -127,7 +133,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serve a function at the socket `path`. The socket of a server that died is replaced, that of a live one is not.
+    /// Serve a function at the socket `path`. The socket of a server that died is replaced, that of
+    /// a live one is not.
     pub fn bind(path: &Path, description: Description) -> Result<Server, ServerError> {
         Server::bind_over(path, description, None)
     }
@@ -169,14 +176,15 @@ impl Server {
         })
     }
 
-    /// Handle what is there, without waiting for more, for a bounded time: messages of the client, its leaving, the next
-    /// client, reads whose deadline has passed. The result is the number of messages handled; 0 means that no message was there.
+    /// Handle what is there, without waiting for more, for a bounded time: messages of the client,
+    /// its leaving, the next client, reads whose deadline has passed. The result is the number of
+    /// messages handled; 0 means that no message was there.
     pub fn process(&mut self, function: &mut dyn Function) -> Result<usize, ServerError> {
         if self.rang || self.session.as_ref().is_some_and(Session::is_busy) {
             self.silence();
         }
-        // The client first, and unasked: nearly always it is a message that there is something to do for. And one that
-        // has left makes room for the one that waits.
+        // The client first, and unasked: nearly always it is a message that there is something to
+        // do for. And one that has left makes room for the one that waits.
         let handled = self.serve(function);
         self.turns = if handled == 0 && !self.rang { 0 } else { (self.turns + 1) % TURNS_OF_THE_CLIENT };
         if self.turns == 0 {
@@ -230,7 +238,8 @@ impl Server {
                         continue;
                     }
                     Step::Waits => {
-                        // Nobody wants what a client that has left still asks for, and the next one is to come in.
+                        // Nobody wants what a client that has left still asks for, and the next one
+                        // is to come in.
                         if session.is_held() && session.has_left() {
                             self.disconnect(function, "it left");
                         }
@@ -307,7 +316,8 @@ impl Server {
             info!("client of {} is gone: {reason}{unsaid}", self.path().display());
         }
         if self.watched.take().is_some() {
-            // Its porter closes the socket when it comes to it: what happens there until then is of no interest.
+            // Its porter closes the socket when it comes to it: what happens there until then is of
+            // no interest.
             let _ = epoll::delete(&self.epoll, &session.connection);
         }
         self.endpoint.disconnect(function);
@@ -315,7 +325,8 @@ impl Server {
 
     fn accept(&mut self, function: &mut dyn Function) -> Result<(), ServerError> {
         for _ in 0..CLIENTS_PER_TURN {
-            // What a client that has left still wants done comes first, so the next one waits; nobody wants an answer.
+            // What a client that has left still wants done comes first, so the next one waits;
+            // nobody wants an answer.
             match &self.session {
                 Some(session) if session.has_left() && session.waits() => {
                     self.disconnect(function, "it left")
@@ -381,7 +392,8 @@ impl Server {
         }
     }
 
-    /// Watch for what can happen next: room for what is unsent, or else messages; the next deadline.
+    /// Watch for what can happen next: room for what is unsent, or else messages; the next
+    /// deadline.
     fn update_interest(&mut self) -> Result<(), ServerError> {
         if let Some(session) = &self.session {
             let wanted = match (session.connection.has_unsent(), session.waits()) {
@@ -417,7 +429,8 @@ impl Server {
         Ok(Waiter(self.epoll.try_clone()?))
     }
 
-    /// Answer a read for which the card said [`crate::Answer::Later`]. An answer that comes too late does no harm.
+    /// Answer a read for which the card said [`crate::Answer::Later`]. An answer that comes too
+    /// late does no harm.
     pub fn complete_read(&mut self, token: ReadToken, data: &[u8]) -> Result<(), LateReadError> {
         let session = self.session.as_mut().ok_or(LateReadError::Gone)?;
         let reply = session.late.complete(token, data)?;
@@ -451,7 +464,8 @@ impl Server {
         self.endpoint.bus.dma.set_memory(memory);
     }
 
-    /// Whether all that clients handed over has been dealt with, and all interrupts signalled: for tests, which wait for it.
+    /// Whether all that clients handed over has been dealt with, and all interrupts signalled: for
+    /// tests, which wait for it.
     pub fn is_idle(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.connection.porter().is_idle())
     }
@@ -471,8 +485,8 @@ impl Server {
         self.session.is_some()
     }
 
-    /// Whether an access waits until the function [is ready](Function::is_ready). Then that is to be followed by a call of
-    /// [`Server::process`].
+    /// Whether an access waits until the function [is ready](Function::is_ready). Then that is to
+    /// be followed by a call of [`Server::process`].
     pub fn is_held(&self) -> bool {
         self.session.as_ref().is_some_and(Session::is_held)
     }
@@ -493,7 +507,8 @@ impl Waiter {
         Waiter(epoll)
     }
 
-    /// Wait until [`Server::process`] has something to do; or less long. For ever if the server is gone.
+    /// Wait until [`Server::process`] has something to do; or less long. For ever if the server is
+    /// gone.
     pub fn wait(&self) -> Result<(), ServerError> {
         match epoll::wait(&self.0, &mut [const { MaybeUninit::uninit() }; 1], None) {
             Err(Errno::INTR) | Ok(_) => Ok(()),

@@ -30,9 +30,11 @@ const DEVICE_RESET: u32 = 1 << 0;
 const DEVICE_PCI: u32 = 1 << 1;
 const UNMAP_ALL: u32 = 1 << 1;
 
-/// How long a client's porter may take to map a file: a filesystem that does not answer is no memory.
+/// How long a client's porter may take to map a file: a filesystem that does not answer is no
+/// memory.
 const MAP_DEADLINE: Duration = Duration::from_secs(5);
-/// Memory without a file that a person is told of. Flash chips are smaller; BARs of neighbours may be as large.
+/// Memory without a file that a person is told of. Flash chips are smaller; BARs of neighbours may
+/// be as large.
 const LARGE: u64 = 64 << 20;
 /// Writes of a list between two looks at the clock.
 const WRITES_UNWATCHED: usize = 4;
@@ -48,7 +50,8 @@ enum Outcome {
     Work(Work),
 }
 
-/// How long an access waits on after its time, each time that the function gives something up for it.
+/// How long an access waits on after its time, each time that the function gives something up for
+/// it.
 const GRACE: Duration = Duration::from_millis(10);
 
 /// What is left to do of a message, and nothing else of this client is done before.
@@ -103,8 +106,9 @@ pub(crate) struct Session {
     version_due: Option<Instant>,
     peer: Peer,
     work: Option<(Header, Work)>,
-    /// How long the function may still take to be ready for the work, if it was not when it was last asked. Kept until it takes an
-    /// access: one that comes after others were given up waits no more.
+    /// How long the function may still take to be ready for the work, if it was not when it was
+    /// last asked. Kept until it takes an access: one that comes after others were given up waits
+    /// no more.
     held: Option<Looks>,
     /// A refused map is in the log: firmware maps and unmaps all memory many times, once is enough.
     map_refusal_reported: bool,
@@ -212,8 +216,8 @@ impl Session {
         step
     }
 
-    /// Whether an access may be made now. `None`: it waits. `false`: it has waited as long as it may, and is answered without the
-    /// function.
+    /// Whether an access may be made now. `None`: it waits. `false`: it has waited as long as it
+    /// may, and is answered without the function.
     fn may_go_on(&mut self, access: &RegionAccess, turn: &mut Turn<'_>) -> Option<bool> {
         if turn.is_ready(access) {
             self.held = None;
@@ -291,7 +295,8 @@ impl Session {
         (Step::Done, result.map_err(Refusal::from))
     }
 
-    /// While as many reads wait as may, the function is asked nothing: so it need remember no more than that.
+    /// While as many reads wait as may, the function is asked nothing: so it need remember no more
+    /// than that.
     fn read(&self, access: RegionAccess, token: ReadToken, turn: &mut Turn<'_>) -> Result<Outcome, Refusal> {
         if self.late.is_full() && turn.endpoint.is_trapped(&access) {
             turn.endpoint.counters.expired_reads += 1;
@@ -304,7 +309,8 @@ impl Session {
         }
     }
 
-    /// Answers a message, or keeps what is left to do of it. `access` is what it asks for if it is one.
+    /// Answers a message, or keeps what is left to do of it. `access` is what it asks for if it is
+    /// one.
     fn settle(
         &mut self,
         header: Header,
@@ -427,7 +433,8 @@ impl Session {
         Ok(Outcome::Work(Work::Map { request, opened, time }))
     }
 
-    /// Says once that a large part of memory has no file, as a person may have left out one of several memory backends.
+    /// Says once that a large part of memory has no file, as a person may have left out one of
+    /// several memory backends.
     fn report_fileless(&mut self, MapRequest { address, size, .. }: MapRequest, turn: &Turn<'_>) {
         let is_told = size < LARGE || !turn.endpoint.bus.dma.is_used();
         if is_told || std::mem::replace(&mut self.fileless, true) {
@@ -460,8 +467,8 @@ impl Session {
         Ok(())
     }
 
-    /// A refused message can be a guest's doing, who could flood the log; a refused map or version is what the person
-    /// has set up.
+    /// A refused message can be a guest's doing, who could flood the log; a refused map or version
+    /// is what the person has set up.
     fn report(&mut self, header: &Header, refusal: &Refusal, log: &Limited) {
         let for_a_person = match refusal {
             Refusal::Map(_) => !std::mem::replace(&mut self.map_refusal_reported, true),

@@ -1,4 +1,5 @@
-//! Files that hold guest memory: examined and mapped by the client's porter, because a client chooses what they are.
+//! Files that hold guest memory: examined and mapped by the client's porter, because a client
+//! chooses what they are.
 
 use crate::function::PAGE_SIZE;
 use crate::memory::GuestMemory;
@@ -29,7 +30,8 @@ pub(crate) enum SharedFileError {
     /// The kernel says nothing about it.
     #[error("the file of a DMA map cannot be examined: {0}")]
     Stat(#[source] Errno),
-    /// A pipe, socket, device or directory, or a file on a disk: an access could wait for its filesystem.
+    /// A pipe, socket, device or directory, or a file on a disk: an access could wait for its
+    /// filesystem.
     #[error("the file of a DMA map is not memory: use memory-backend-memfd,share=on")]
     NotMemory,
     /// It can be cut short, which kills who touches what is gone.
@@ -62,7 +64,8 @@ pub(crate) enum SharedFileError {
         /// Bytes that may be mapped.
         limit: u64,
     },
-    /// The peer has mapped the file for itself: what the device writes would never be seen by the guest.
+    /// The peer has mapped the file for itself: what the device writes would never be seen by the
+    /// guest.
     #[error("guest memory is private to QEMU: give its memory backend share=on")]
     Private,
     /// The file cannot be mapped.
@@ -169,7 +172,8 @@ pub(crate) struct Opened {
 }
 
 impl Region {
-    /// Maps a part of the file behind `fd`, if none of the known regions has it. For the client's porter: this may take time.
+    /// Maps a part of the file behind `fd`, if none of the known regions has it. For the client's
+    /// porter: this may take time.
     pub(crate) fn open(
         fd: Kept<OwnedFd>,
         part: Part,
@@ -254,8 +258,8 @@ impl SharedFile {
     }
 }
 
-/// Whether it can never be cut short. Asked first of all: only files that are memory have seals, and this does not go to any
-/// filesystem.
+/// Whether it can never be cut short. Asked first of all: only files that are memory have seals,
+/// and this does not go to any filesystem.
 fn is_sealed(fd: &OwnedFd) -> Result<bool, SharedFileError> {
     match fcntl_get_seals(fd) {
         Ok(seals) => Ok(seals.contains(SealFlags::SHRINK)),

@@ -1,9 +1,9 @@
 //! One client's connection: whole messages in, whole messages out, nothing ever blocks.
 //!
-//! Where a message begins, as much is read at once as small messages have; the rest of one that is larger, or comes in
-//! pieces, is read exactly. A read ends behind the bytes that file descriptors came with (unix(7)): so those belong to
-//! the last message that the read began. Each outgoing message has a `sendmsg` of its own, because QEMU wants a header
-//! whole.
+//! Where a message begins, as much is read at once as small messages have; the rest of one that is
+//! larger, or comes in pieces, is read exactly. A read ends behind the bytes that file descriptors
+//! came with (unix(7)): so those belong to the last message that the read began. Each outgoing
+//! message has a `sendmsg` of its own, because QEMU wants a header whole.
 
 use crate::codec::{HEADER_SIZE, Header, MAX_FDS, MAX_MESSAGE_SIZE};
 use hamlyn_door::{Kept, Meter, Porter, part};
@@ -23,7 +23,8 @@ use zerocopy::FromBytes;
 /// Bytes that are read at once where a message begins: a doorbell has 36.
 const AHEAD: usize = 256;
 
-/// The most descriptors that the kernel passes at once. All are taken, so that none is closed by the kernel, here and now.
+/// The most descriptors that the kernel passes at once. All are taken, so that none is closed by
+/// the kernel, here and now.
 const MOST_PASSED: usize = 253;
 
 /// A message as it came, its body not yet understood.
@@ -245,10 +246,12 @@ impl Connection {
                 self.fds.extend(fds.map(|fd| self.stream.porter().keep(fd)));
             }
         }
-        // There is space for all that the kernel passes at once: what is cut off found no room among our descriptors.
+        // There is space for all that the kernel passes at once: what is cut off found no room
+        // among our descriptors.
         self.fds_lost |= message.flags.contains(ReturnFlags::CTRUNC);
         self.too_many_fds |= self.fds.len() > MAX_FDS;
-        // A client that splits a message can attach more at each piece: keep no more than one message may have.
+        // A client that splits a message can attach more at each piece: keep no more than one
+        // message may have.
         self.fds.truncate(MAX_FDS);
         if message.bytes == 0 { Err(Received::Closed) } else { Ok(message.bytes) }
     }
@@ -282,7 +285,8 @@ impl Connection {
         })
     }
 
-    /// Send a message, now or when there is room. A client that is gone shows at the next [`Connection::receive`].
+    /// Send a message, now or when there is room. A client that is gone shows at the next
+    /// [`Connection::receive`].
     pub(crate) fn send(&mut self, bytes: Vec<u8>, fd: Option<OwnedFd>) {
         self.outgoing.push_back(Outgoing { bytes, sent: 0, fd });
         self.flush();
@@ -389,7 +393,8 @@ mod tests {
             Outgoing { bytes: bytes.to_vec(), sent: 0, fd }.send(client.as_fd()).unwrap();
         };
         let long = [message(16 + 300), vec![7; 300]].concat();
-        // A descriptor with the first bytes of one that is cut, right before another that has one; plain ones around.
+        // A descriptor with the first bytes of one that is cut, right before another that has one;
+        // plain ones around.
         send(&message(16), false);
         send(&long[..20], true);
         send(&long[20..], false);

@@ -1,4 +1,5 @@
-//! A server whose process has no descriptor left. A process of its own, as the limit is the process's.
+//! A server whose process has no descriptor left. A process of its own, as the limit is the
+//! process's.
 
 #[allow(dead_code, reason = "made for the protocol's tests")]
 #[path = "protocol/harness.rs"]

@@ -9,11 +9,13 @@ use crate::ports::{Link, Packet, Ports};
 /// What a card looks like in the fabric and on the PCI bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The number that the fabric's header has for its packets: cards with the same understand each other.
+    /// The number that the fabric's header has for its packets: cards with the same understand each
+    /// other.
     pub protocol: u8,
     /// The largest packet that it sends or takes, in bytes, without the fabric's header.
     pub largest_packet: usize,
-    /// Whether the packets of one sender to one receiver must come in the order in which they were sent.
+    /// Whether the packets of one sender to one receiver must come in the order in which they were
+    /// sent.
     pub ordered: bool,
     /// Vendor id.
     pub vendor: u16,
@@ -27,8 +29,8 @@ pub struct Identity {
     pub vectors: u16,
     /// The card's further functions.
     pub posted: Vec<Posted>,
-    /// Pages of the host's memory, from address 0, whose stores it may want to see on the host's bus: see
-    /// [`Card::store_seen`]. `None`: it wants to see none.
+    /// Pages of the host's memory, from address 0, whose stores it may want to see on the host's
+    /// bus: see [`Card::store_seen`]. `None`: it wants to see none.
     pub snooped: Option<u64>,
 }
 
@@ -43,7 +45,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store of the first `width` bytes of `value`, 1 to 16 and none beyond the page's end. `None`: there is no such store.
+    /// A store of the first `width` bytes of `value`, 1 to 16 and none beyond the page's end.
+    /// `None`: there is no such store.
     #[must_use]
     pub fn new(address: u64, value: [u8; 16], width: u8) -> Option<Self> {
         let fits = (1..=16).contains(&width) && address % 4096 + u64::from(width) <= 4096;
@@ -57,8 +60,9 @@ impl Store {
     }
 }
 
-/// A further PCI function that shows one of the first's BARs once more, as its BAR 0, and has nothing else. An access to
-/// it is one to the first's BAR, but what is stored there is posted: the guest does not wait.
+/// A further PCI function that shows one of the first's BARs once more, as its BAR 0, and has
+/// nothing else. An access to it is one to the first's BAR, but what is stored there is posted: the
+/// guest does not wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Posted {
     /// Device id; the vendor is the first function's.
@@ -126,8 +130,8 @@ pub enum BarKind {
 pub enum Reading {
     /// This value.
     Now(u64),
-    /// It will come from [`Card::late_reading`], which calls the read by this number. The guest's processor stands still
-    /// until then.
+    /// It will come from [`Card::late_reading`], which calls the read by this number. The guest's
+    /// processor stands still until then.
     Later(u64),
 }
 
@@ -147,7 +151,8 @@ impl Reading {
 pub enum Progress {
     /// Something was done; there may be more to do.
     Worked,
-    /// Something was done, and the rest is for the next turn: the machine's accesses come before it.
+    /// Something was done, and the rest is for the next turn: the machine's accesses come before
+    /// it.
     Yielded,
     /// The link has no room: try again when it has.
     LinkFull,
@@ -165,21 +170,22 @@ impl Progress {
 
 /// A card of the family.
 ///
-/// The process that hosts a card calls one verb at a time, and delivers what has arrived before it sends more: the
-/// card gives incoming traffic priority (section 2.8).
+/// The process that hosts a card calls one verb at a time, and delivers what has arrived before it
+/// sends more: the card gives incoming traffic priority (section 2.8).
 ///
-/// A verb does a bounded piece of work, about 100 us: other cards of the process wait meanwhile. What is left of an arrived packet the
-/// card continues in [`Card::transmit`], and takes no other packet until then ([`Card::takes_packets`]).
+/// A verb does a bounded piece of work, about 100 us: other cards of the process wait meanwhile.
+/// What is left of an arrived packet the card continues in [`Card::transmit`], and takes no other
+/// packet until then ([`Card::takes_packets`]).
 pub trait Card {
     /// What the card looks like. Does not change.
     fn identity(&self) -> Identity;
 
-    /// A trapped read of `width` bytes, one of the BAR's widths, aligned, inside BAR `bar`. Offsets that mean nothing read as
-    /// zero.
+    /// A trapped read of `width` bytes, one of the BAR's widths, aligned, inside BAR `bar`. Offsets
+    /// that mean nothing read as zero.
     fn register_read(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8) -> Reading;
 
-    /// The next read that has got its value, with its number, of those that were told to wait. Asked for after each other
-    /// verb while there are any. After a reset nobody waits any more.
+    /// The next read that has got its value, with its number, of those that were told to wait.
+    /// Asked for after each other verb while there are any. After a reset nobody waits any more.
     fn late_reading(&mut self) -> Option<(u64, u64)> {
         None
     }
@@ -187,27 +193,30 @@ pub trait Card {
     /// A trapped write of `width` bytes, one of the BAR's widths, aligned, inside BAR `bar`.
     fn register_write(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8, value: u64);
 
-    /// A processor has stored to a page that the card watches. Those of one processor come in the order in which it made
-    /// them, before any verb that comes of what it did afterwards.
+    /// A processor has stored to a page that the card watches. Those of one processor come in the
+    /// order in which it made them, before any verb that comes of what it did afterwards.
     fn store_seen(&mut self, ports: &Ports<'_>, store: &Store) {
         let _ = (ports, store);
     }
 
-    /// Whether the card takes a store now. While it does not, the processor that makes one waits where it is, and an access for
-    /// 4 s at most. A card that waits for a destination gives up earlier: one slow destination must not stop a whole machine.
+    /// Whether the card takes a store now. While it does not, the processor that makes one waits
+    /// where it is, and an access for 4 s at most. A card that waits for a destination gives up
+    /// earlier: one slow destination must not stop a whole machine.
     fn takes_stores(&self) -> bool {
         true
     }
 
-    /// Makes room for an access that has waited 4 s for the card to take stores: gives up what waits for one destination. Returns
-    /// `false` if nothing waits for any. Called again, 10 ms later, if the access still waits: a card that gives up nothing, as a
-    /// destination takes its packets fast, must do so for less than 1 s in all.
+    /// Makes room for an access that has waited 4 s for the card to take stores: gives up what
+    /// waits for one destination. Returns `false` if nothing waits for any. Called again, 10 ms
+    /// later, if the access still waits: a card that gives up nothing, as a destination takes its
+    /// packets fast, must do so for less than 1 s in all.
     fn make_room(&mut self, ports: &Ports<'_>) -> bool {
         let _ = ports;
         false
     }
 
-    /// The next page that the card begins to watch, or watches no more, by its number. Asked for after each other verb.
+    /// The next page that the card begins to watch, or watches no more, by its number. Asked for
+    /// after each other verb.
     fn watch_change(&mut self) -> Option<(u64, bool)> {
         None
     }
@@ -220,23 +229,26 @@ pub trait Card {
     /// Sends at most one packet.
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress;
 
-    /// A packet has arrived, which comes only while [`Card::takes_packets`]: accepted, refused or discarded.
+    /// A packet has arrived, which comes only while [`Card::takes_packets`]: accepted, refused or
+    /// discarded.
     fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>);
 
-    /// Whether the card takes a packet now. While it does not, packets wait in the network, and in the end whoever sends them.
+    /// Whether the card takes a packet now. While it does not, packets wait in the network, and in
+    /// the end whoever sends them.
     fn takes_packets(&self) -> bool {
         true
     }
 
-    /// Asks the card to stop looking for work by itself. `false` if some has come in the meantime; after `true` a doorbell or a
-    /// packet will tell.
+    /// Asks the card to stop looking for work by itself. `false` if some has come in the meantime;
+    /// after `true` a doorbell or a packet will tell.
     fn sleep(&mut self, ports: &Ports<'_>) -> bool;
 
-    /// When the card wants the next [`Card::tick`], by its clock; `None`: not at all. Looked at after each other verb.
+    /// When the card wants the next [`Card::tick`], by its clock; `None`: not at all. Looked at
+    /// after each other verb.
     fn alarm(&self) -> Option<Duration>;
 
-    /// The time of [`Card::alarm`] has come. Too early or too late does no harm. There may be something to transmit
-    /// afterwards, so it comes before [`Card::sleep`].
+    /// The time of [`Card::alarm`] has come. Too early or too late does no harm. There may be
+    /// something to transmit afterwards, so it comes before [`Card::sleep`].
     fn tick(&mut self, ports: &Ports<'_>);
 
     /// The link to the switch has come up, with this place, or gone down.

@@ -24,8 +24,8 @@ pub struct Model {
     pub make: fn(&Choice) -> Result<Box<dyn Card + Send>, MakeError>,
 }
 
-/// How packets are cut and joined by whoever they pass: their bytes without the fabric's header. It is known to be a packet of the
-/// model's protocol, and nothing else of it.
+/// How packets are cut and joined by whoever they pass: their bytes without the fabric's header. It
+/// is known to be a packet of the model's protocol, and nothing else of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Bursts {
     /// See [`Cut`].
@@ -34,12 +34,12 @@ pub struct Bursts {
     pub join: Join,
 }
 
-/// Makes two packets of one that is longer than so many bytes. The first is not, and both in this order are to the receiver what the
-/// one is. `None`: this one cannot be cut so.
+/// Makes two packets of one that is longer than so many bytes. The first is not, and both in this
+/// order are to the receiver what the one is. `None`: this one cannot be cut so.
 pub type Cut = fn(&[u8], usize) -> Option<(Vec<u8>, Vec<u8>)>;
 
-/// Makes one packet of two, of so many bytes at most, that is to the receiver what both are. `None`: the second does not
-/// follow the first, or they would be longer.
+/// Makes one packet of two, of so many bytes at most, that is to the receiver what both are.
+/// `None`: the second does not follow the first, or they would be longer.
 pub type Join = fn(&[u8], &[u8], usize) -> Option<Vec<u8>>;
 
 /// A number that a person may choose about a card.

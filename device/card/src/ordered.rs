@@ -1,7 +1,7 @@
 //! Writes to host memory that its processors see in the order of the addresses.
 //!
-//! A copy as a library makes it promises no order: a processor that polls the last word may see it before the words in front of
-//! it.
+//! A copy as a library makes it promises no order: a processor that polls the last word may see it
+//! before the words in front of it.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -9,7 +9,8 @@ use vm_memory::{VolatileMemory, VolatileSlice};
 
 use crate::ports::{Dma, DmaFault, barrier_before_overwriting};
 
-/// Writes `bytes`, which lie in one page, in the order of their addresses: each aligned word, or part of one, in one piece.
+/// Writes `bytes`, which lie in one page, in the order of their addresses: each aligned word, or
+/// part of one, in one piece.
 pub fn write_in_order(dma: &dyn Dma, address: u64, bytes: &[u8]) -> Result<(), DmaFault> {
     let lent = dma.lend_to_write(address, bytes.len())?;
     let mut done = 0;

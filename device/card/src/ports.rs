@@ -1,7 +1,8 @@
 //! What a card reaches the world through.
 //!
-//! [`VolatileSlice`] is the currency for bytes that others may change while the card looks: guest memory, a mapped
-//! window, a ring to the switch. A value read from one is copied out once and checked afterwards.
+//! [`VolatileSlice`] is the currency for bytes that others may change while the card looks: guest
+//! memory, a mapped window, a ring to the switch. A value read from one is copied out once and
+//! checked afterwards.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -20,13 +21,14 @@ pub struct DmaFault {
     pub length: u64,
 }
 
-/// Host memory, by bus address. It belongs to a guest: it is hostile, and can vanish between two calls.
+/// Host memory, by bus address. It belongs to a guest: it is hostile, and can vanish between two
+/// calls.
 pub trait Dma {
     /// Fills `into` from host memory.
     fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault>;
 
-    /// Host memory in place, to be read from before the call of the card returns. What lies in one page can be lent if it
-    /// can be read; more, perhaps not.
+    /// Host memory in place, to be read from before the call of the card returns. What lies in one
+    /// page can be lent if it can be read; more, perhaps not.
     fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault>;
 
     /// Writes `from` to host memory.
@@ -35,9 +37,9 @@ pub trait Dma {
     /// Stores an aligned word that somebody polls, after everything written before it.
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault>;
 
-    /// Host memory in place, to be written to before the call of the card returns: one look-up serves all that is done
-    /// there. What lies in one page can be lent if it can be written to; more, perhaps not. `None`: this host does not lend
-    /// for that, and [`Dma::write`] is the way.
+    /// Host memory in place, to be written to before the call of the card returns: one look-up
+    /// serves all that is done there. What lies in one page can be lent if it can be written to;
+    /// more, perhaps not. `None`: this host does not lend for that, and [`Dma::write`] is the way.
     fn lend_to_write(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
         let _ = (address, length);
         Ok(None)
@@ -49,8 +51,8 @@ pub trait Dma {
         Ok(None)
     }
 
-    /// Changes the 8 bytes at an address that is a multiple of 8 in one piece, also for the host's processors. Returns
-    /// what was there.
+    /// Changes the 8 bytes at an address that is a multiple of 8 in one piece, also for the host's
+    /// processors. Returns what was there.
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault>;
 }
 
@@ -110,8 +112,8 @@ pub fn write_value<T: FromBytes + IntoBytes>(
     dma.write(address, VolatileSlice::from(value.as_mut_bytes()))
 }
 
-/// A mapped BAR: memory that guest processes write while the card reads. Offsets are the card's own and lie within what
-/// its identity declared.
+/// A mapped BAR: memory that guest processes write while the card reads. Offsets are the card's own
+/// and lie within what its identity declared.
 pub trait Window {
     /// Loads an aligned word (acquire).
     fn load(&self, offset: u64) -> u32;
@@ -211,22 +213,27 @@ pub trait Clock {
 
 /// The way to the switch.
 pub trait Link {
-    /// Sends a packet to a host, or to a group of them; its bytes are those of all pieces, in order. `false`: there is no room for it yet.
+    /// Sends a packet to a host, or to a group of them; its bytes are those of all pieces, in
+    /// order. `false`: there is no room for it yet.
     fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool;
 
     /// Whether the switch wants no more packets to a host for now, because that host takes none.
     fn is_stopped(&self, destination: u16) -> bool;
 
-    /// Has packets that are sent to these groups come to this card, a bit for each: 64 groups, of which the destinations are 0xff00 to
-    /// 0xff3f. Before the first call it is in none, and a reset of the card changes nothing. To be called before anybody is told that the card is a
-    /// member: then it gets all that who was told sends. What is sent to a group comes to its sender, too, if that is a member.
+    /// Has packets that are sent to these groups come to this card, a bit for each: 64 groups, of
+    /// which the destinations are 0xff00 to 0xff3f. Before the first call it is in none, and a
+    /// reset of the card changes nothing. To be called before anybody is told that the card is a
+    /// member: then it gets all that who was told sends. What is sent to a group comes to its
+    /// sender, too, if that is a member.
     ///
-    /// A group has no stop of its own: a member that takes less than is sent loses copies in the end.
+    /// A group has no stop of its own: a member that takes less than is sent loses copies in the
+    /// end.
     fn set_groups(&mut self, groups: u64) {
         let _ = groups;
     }
 
-    /// Changes whenever the switch wants packets to a host again; then [`Card::transmit`](crate::card::Card::transmit) is called.
+    /// Changes whenever the switch wants packets to a host again; then
+    /// [`Card::transmit`](crate::card::Card::transmit) is called.
     fn resumptions(&self) -> u64;
 }
 
@@ -278,8 +285,8 @@ impl<'a> Pieces<'a> {
         next.unwrap_or(&self.front)
     }
 
-    /// Takes the next bytes that lie together: at least one, at most `most`, which is more than none. `None`: no byte
-    /// is left.
+    /// Takes the next bytes that lie together: at least one, at most `most`, which is more than
+    /// none. `None`: no byte is left.
     #[inline]
     pub fn take(&mut self, most: usize) -> Option<VolatileSlice<'a>> {
         while self.front.is_empty() {
@@ -291,7 +298,8 @@ impl<'a> Pieces<'a> {
         Some(taken)
     }
 
-    /// Takes the next bytes out into private memory, as many as it has. `None`: so many are not left.
+    /// Takes the next bytes out into private memory, as many as it has. `None`: so many are not
+    /// left.
     #[inline]
     pub fn take_into(&mut self, mut into: &mut [u8]) -> Option<()> {
         while !into.is_empty() {
@@ -323,7 +331,8 @@ impl<'a> From<VolatileSlice<'a>> for Pieces<'a> {
     }
 }
 
-/// What a card may reach in any call. Only [`Card::transmit`](crate::card::Card::transmit) is handed the link as well.
+/// What a card may reach in any call. Only [`Card::transmit`](crate::card::Card::transmit) is
+/// handed the link as well.
 #[derive(Clone, Copy)]
 pub struct Ports<'a> {
     /// Host memory.
@@ -357,8 +366,8 @@ pub fn barrier_between_looks() {
     fence(Ordering::Acquire);
 }
 
-/// Orders a store of ours before a load of ours that somebody mirrors, so that of two sides which each say "I sleep"
-/// and then look once more at least one sees the other.
+/// Orders a store of ours before a load of ours that somebody mirrors, so that of two sides which
+/// each say "I sleep" and then look once more at least one sees the other.
 #[inline]
 pub fn barrier_before_last_look() {
     fence(Ordering::SeqCst);

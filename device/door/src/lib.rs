@@ -1,4 +1,5 @@
-//! Doors between local processes: where a peer comes in, who it is, and who carries what it hands over.
+//! Doors between local processes: where a peer comes in, who it is, and who carries what it hands
+//! over.
 //!
 //! | file | holds |
 //! |---|---|
@@ -9,8 +10,9 @@
 //! | `parting` | last words to a peer that is ended |
 //! | `porter` | a thread that closes and writes what a peer handed over, because that can block |
 //!
-//! A peer is hostile until checked, and what it hands over stays its own: it can make a close wait for a socket's unsent data, a
-//! read for a filesystem that never answers, a write for room in an eventfd. So the thread that serves others does none of that.
+//! A peer is hostile until checked, and what it hands over stays its own: it can make a close wait
+//! for a socket's unsent data, a read for a filesystem that never answers, a write for room in an
+//! eventfd. So the thread that serves others does none of that.
 
 mod credentials;
 mod limited;

@@ -9,8 +9,8 @@ const BURST: u32 = 10;
 /// After those, one line in each such period.
 const EACH: Duration = Duration::from_secs(1);
 
-/// A kind of line of the log that peers can cause as often as they like: some are said at once, then one each second, with
-/// the number of those that were not.
+/// A kind of line of the log that peers can cause as often as they like: some are said at once,
+/// then one each second, with the number of those that were not.
 ///
 /// ```
 /// static REFUSED: hamlyn_door::Limited = hamlyn_door::Limited::new();

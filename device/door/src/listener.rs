@@ -55,8 +55,9 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `path`. The socket file of a process that is dead is replaced; that of a live one, and whatever is not a
-    /// socket, is left alone. Says in the log if others can put a socket of their own in its place.
+    /// Listens at `path`. The socket file of a process that is dead is replaced; that of a live
+    /// one, and whatever is not a socket, is left alone. Says in the log if others can put a socket
+    /// of their own in its place.
     pub fn bind(path: &Path, kind: Kind, backlog: i32) -> Result<Self, ListenError> {
         let system = |source| ListenError::System { path: path.to_owned(), source };
         let address = SocketAddrUnix::new(path).map_err(system)?;
@@ -94,7 +95,8 @@ impl Listener {
         }
     }
 
-    /// Lets all users connect, for a process that looks who they are: see [`credentials`](crate::credentials()).
+    /// Lets all users connect, for a process that looks who they are: see
+    /// [`credentials`](crate::credentials()).
     pub fn open_to_all(&self) -> Result<(), ListenError> {
         fs::set_permissions(&self.path, fs::Permissions::from_mode(0o666)).map_err(|error| {
             ListenError::System {
@@ -109,7 +111,8 @@ impl Listener {
         &self.path
     }
 
-    /// Whether other users can replace the socket's file: its folder is theirs, or they may remove from it what is not theirs.
+    /// Whether other users can replace the socket's file: its folder is theirs, or they may remove
+    /// from it what is not theirs.
     pub fn is_open_to_others(&self) -> bool {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let Ok(folder) = fs::metadata(folder.unwrap_or(Path::new("."))) else { return false };
@@ -160,7 +163,8 @@ fn remove_stale(path: &Path, kind: Kind, address: &SocketAddrUnix) -> Result<(),
     }
 }
 
-/// Removes the file that was found dead, not that of a process that was quicker than this one to replace it.
+/// Removes the file that was found dead, not that of a process that was quicker than this one to
+/// replace it.
 fn remove(path: &Path, stale: (u64, u64)) -> Result<(), ListenError> {
     if identity(path) != Some(stale) {
         return Err(ListenError::InUse(path.to_owned()));
@@ -181,7 +185,8 @@ mod tests {
         for (kind, other) in [(KINDS[0], KINDS[1]), (KINDS[1], KINDS[0])] {
             let folder = tempdir().unwrap();
             let path = folder.path().join("card");
-            // A std listener leaves its file behind when it is dropped, like a process that was killed.
+            // A std listener leaves its file behind when it is dropped, like a process that was
+            // killed.
             drop(UnixListener::bind(&path).unwrap());
             let live = Listener::bind(&path, kind, 8).unwrap();
             assert!(matches!(Listener::bind(&path, kind, 8), Err(ListenError::InUse(_))));

@@ -1,18 +1,21 @@
 //! The cost of waking a peer.
 //!
-//! A peer chooses how many waiters poll its end of a socket, and each send or receive of ours walks over all of them. So each
-//! socket has a meter, and a peer whose wake-ups are slow again and again is ended.
+//! A peer chooses how many waiters poll its end of a socket, and each send or receive of ours walks
+//! over all of them. So each socket has a meter, and a peer whose wake-ups are slow again and again
+//! is ended.
 //!
-//! **What is slow.** A wake-up that takes more of the thread's own time than [`FAIR`], and more than [`RATIO`] times what a send
-//! and a receive on a socket pair of our own take at that moment. A slow host slows both.
+//! **What is slow.** A wake-up that takes more of the thread's own time than [`FAIR`], and more
+//! than [`RATIO`] times what a send and a receive on a socket pair of our own take at that moment.
+//! A slow host slows both.
 //!
-//! **How often.** One slow wake-up proves nothing: a virtual processor that is taken away from us for a while counts as our own
-//! time if the host has no steal clock, and an interrupt may come. A slow wake-up counts [`WEIGHT`], any other takes 1 back,
-//! and the meter is over above [`MOST`]: five in a row, or more than one of nine. The waiters of a socket slow all of its wake-ups;
-//! being stopped, suspended, debugged or out of processor time slows the few that are under way.
+//! **How often.** One slow wake-up proves nothing: a virtual processor that is taken away from us
+//! for a while counts as our own time if the host has no steal clock, and an interrupt may come. A
+//! slow wake-up counts [`WEIGHT`], any other takes 1 back, and the meter is over above [`MOST`]:
+//! five in a row, or more than one of nine. The waiters of a socket slow all of its wake-ups; being
+//! stopped, suspended, debugged or out of processor time slows the few that are under way.
 //!
-//! Usually a wake-up costs two readings of a coarse clock, some nanoseconds each. When that clock has moved on meanwhile, the
-//! next wake-up is measured, until nothing counts against the peer.
+//! Usually a wake-up costs two readings of a coarse clock, some nanoseconds each. When that clock
+//! has moved on meanwhile, the next wake-up is measured, until nothing counts against the peer.
 
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
@@ -59,7 +62,8 @@ impl Meter {
         self.count.load(Ordering::Relaxed) > MOST
     }
 
-    /// How long a peer that was ended is to stay out, so that it takes no more than a small part of our time when it comes back.
+    /// How long a peer that was ended is to stay out, so that it takes no more than a small part of
+    /// our time when it comes back.
     pub fn penalty(&self) -> Duration {
         Duration::from_nanos(self.spent.load(Ordering::Relaxed)).saturating_mul(PENALTY).max(LEAST)
     }
@@ -87,7 +91,8 @@ impl Meter {
         self.count.store(MOST + WEIGHT, Ordering::Relaxed);
     }
 
-    /// Counts a wake-up that took `cost` for each chunk and `whole` in all; one of our own takes `reference`.
+    /// Counts a wake-up that took `cost` for each chunk and `whole` in all; one of our own takes
+    /// `reference`.
     fn charge(&self, cost: u64, whole: u64, reference: impl FnOnce() -> u64) {
         if self.is_over() {
             return;
@@ -114,7 +119,8 @@ fn per_chunk(cost: u64, bytes: usize) -> u64 {
     cost / (1 + (bytes / CHUNK) as u64)
 }
 
-/// What a send and a receive on a socket that nobody waits for take now, in nanoseconds; 0 if the system gives no socket.
+/// What a send and a receive on a socket that nobody waits for take now, in nanoseconds; 0 if the
+/// system gives no socket.
 fn reference() -> u64 {
     static PAIR: OnceLock<Option<(OwnedFd, OwnedFd)>> = OnceLock::new();
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -1,8 +1,8 @@
 //! Last words to peers.
 //!
-//! To shut a peer's socket down, or to send to it, wakes everything that polls it, and the peer chooses how much that is. It always
-//! ends, unlike a close, so one thread does it for all peers of the process, and a peer whose porter is stuck hears at once
-//! all the same.
+//! To shut a peer's socket down, or to send to it, wakes everything that polls it, and the peer
+//! chooses how much that is. It always ends, unlike a close, so one thread does it for all peers of
+//! the process, and a peer whose porter is stuck hears at once all the same.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::LazyLock;
@@ -13,9 +13,11 @@ use crate::porter::{Kept, Porter, Porters};
 
 static THREAD: LazyLock<Option<Porter>> = LazyLock::new(|| Porters::new(1).hire().ok());
 
-/// Says something to a peer that is ended, and hangs up. Never waits. The peer's porter still closes the socket.
+/// Says something to a peer that is ended, and hangs up. Never waits. The peer's porter still
+/// closes the socket.
 ///
-/// If the system has no descriptor or thread left, or the thread is far behind, the peer hears nothing before the close.
+/// If the system has no descriptor or thread left, or the thread is far behind, the peer hears
+/// nothing before the close.
 pub fn part(socket: &Kept<OwnedFd>, say: impl FnOnce(BorrowedFd<'_>) + Send + 'static) {
     let Some(thread) = THREAD.as_ref().filter(|thread| !thread.is_full()) else { return };
     let Ok(copy) = socket.try_clone() else { return };

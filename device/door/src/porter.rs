@@ -1,10 +1,11 @@
 //! A thread that does what can block with things that a peer handed over.
 //!
-//! Each peer has a porter of its own, so what blocks there holds up nobody but that peer. What is given to it is bounded:
-//! its owner looks at [`Porter::is_full`] and ends such a peer, and the next one gets another porter. [`Porters`] bounds
-//! how many there are.
+//! Each peer has a porter of its own, so what blocks there holds up nobody but that peer. What is
+//! given to it is bounded: its owner looks at [`Porter::is_full`] and ends such a peer, and the
+//! next one gets another porter. [`Porters`] bounds how many there are.
 //!
-//! [`Kept`] makes the rule hold without a thought: wherever it is dropped, its thing is dropped by the porter.
+//! [`Kept`] makes the rule hold without a thought: wherever it is dropped, its thing is dropped by
+//! the porter.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,7 +19,8 @@ use std::thread::{self, Thread};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, write};
 use thiserror::Error;
 
-/// Tasks that may wait for a porter. Some of them hold descriptors, and a process may have only so many of those.
+/// Tasks that may wait for a porter. Some of them hold descriptors, and a process may have only so
+/// many of those.
 const MOST_TASKS: usize = 512;
 
 /// Why there is no porter.
@@ -70,7 +72,8 @@ impl Porters {
         Ok(Porter(Arc::new(Desk { shared, thread })))
     }
 
-    /// Porters that have not ended. One that is stuck with an eventfd that nobody fills any more is freed.
+    /// Porters that have not ended. One that is stuck with an eventfd that nobody fills any more is
+    /// freed.
     pub fn busy(&mut self) -> usize {
         self.hired.retain(|porter| porter.strong_count() > 0);
         for porter in self.hired.iter().filter_map(Weak::upgrade) {
@@ -80,7 +83,8 @@ impl Porters {
     }
 }
 
-/// A thread that closes and writes what one peer handed over. It ends when all its handles and all that it keeps are gone.
+/// A thread that closes and writes what one peer handed over. It ends when all its handles and all
+/// that it keeps are gone.
 #[derive(Debug, Clone)]
 pub struct Porter(Arc<Desk>);
 
@@ -144,7 +148,8 @@ impl Drop for Desk {
     }
 }
 
-/// A thing that a peer handed over. Wherever this is dropped, the thing itself is dropped by the porter.
+/// A thing that a peer handed over. Wherever this is dropped, the thing itself is dropped by the
+/// porter.
 pub struct Kept<T: Send + 'static> {
     /// None only while it is being dropped.
     thing: Option<T>,
@@ -152,7 +157,8 @@ pub struct Kept<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> Kept<T> {
-    /// Turns it into another thing, which the porter keeps as well. `make` must not fail: a failure would drop the thing here.
+    /// Turns it into another thing, which the porter keeps as well. `make` must not fail: a failure
+    /// would drop the thing here.
     pub fn map<U: Send + 'static>(mut self, make: impl FnOnce(T) -> U) -> Kept<U> {
         let made = make(self.thing.take().expect(WHOLE));
         self.porter.keep(made)
@@ -207,7 +213,8 @@ impl<T: Send + 'static> Drop for Kept<T> {
     }
 }
 
-/// An eventfd of the peer. The peer can fill it and make it a blocking one at any time: so only its porter writes to it.
+/// An eventfd of the peer. The peer can fill it and make it a blocking one at any time: so only its
+/// porter writes to it.
 #[derive(Debug)]
 pub struct Line(Kept<Arc<Eventfd>>);
 
@@ -306,15 +313,17 @@ impl Shared {
     }
 
     fn signal(&self, eventfd: &Eventfd) {
-        // Before the write: a signal that is asked for from now on may come too late for this one, and needs another.
+        // Before the write: a signal that is asked for from now on may come too late for this one,
+        // and needs another.
         eventfd.owed.store(false, Ordering::Release);
         while write(&eventfd.fd, &1_u64.to_ne_bytes()) == Err(Errno::INTR) {}
         // The caller has another reference: nothing is closed here.
         self.lock().signalled = None;
     }
 
-    /// Makes room in the eventfd that it is stuck with, for nobody waits for that any more. Its peer, as long as it lives,
-    /// can fill it again: this is done whenever somebody asks how many porters there are.
+    /// Makes room in the eventfd that it is stuck with, for nobody waits for that any more. Its
+    /// peer, as long as it lives, can fill it again: this is done whenever somebody asks how many
+    /// porters there are.
     fn free(&self) {
         let state = self.lock();
         if let (true, Some(eventfd)) = (state.dismissed, &state.signalled) {

@@ -16,11 +16,12 @@
 //! | | | | zero, or bytes of a part of that memory | 4 |
 //! | | | | zero, or its number | 8 |
 //!
-//! An acceptance carries a descriptor, the rings' memory, and behind it those of express memory for as many hosts as the switch
-//! has ports: one if it is shared, and if it is isolated one for each other host, in the order of their ids. All are sealed.
-//! A refusal carries text instead: the reason.
-//! Afterwards the socket stays open, as the link's [bell](crate::bell) in both directions: a message of one byte wakes the
-//! other side, and its end tells either side that the other is gone. A card passes no descriptors, or it is refused.
+//! An acceptance carries a descriptor, the rings' memory, and behind it those of express memory for
+//! as many hosts as the switch has ports: one if it is shared, and if it is isolated one for each
+//! other host, in the order of their ids. All are sealed. A refusal carries text instead: the
+//! reason. Afterwards the socket stays open, as the link's [bell](crate::bell) in both directions:
+//! a message of one byte wakes the other side, and its end tells either side that the other is
+//! gone. A card passes no descriptors, or it is refused.
 
 use std::io;
 use std::mem::size_of;
@@ -135,7 +136,8 @@ pub struct Attached {
     pub express: Option<Holding>,
 }
 
-/// Attaches to the switch of this process's user, or of root, that listens at `path`. Blocks, `timeout` at most for each step.
+/// Attaches to the switch of this process's user, or of root, that listens at `path`. Blocks,
+/// `timeout` at most for each step.
 pub fn connect(path: &Path, request: Request, timeout: Duration) -> Result<Attached, ConnectError> {
     connect_to(path, &[rustix::process::geteuid().as_raw(), 0], request, timeout)
 }
@@ -265,7 +267,8 @@ pub enum RequestError {
         /// Bytes it sent.
         length: usize,
     },
-    /// It has passed descriptors. Closing them may take as long as the client likes, so they are not taken.
+    /// It has passed descriptors. Closing them may take as long as the client likes, so they are
+    /// not taken.
     #[error("the client passed descriptors (a card passes none)")]
     Descriptors,
     /// It is a card of another version.
@@ -328,8 +331,9 @@ fn parse(bytes: &[u8]) -> Result<Request, RequestError> {
     })
 }
 
-/// Accepts a client as `host` of `ports` and returns the switch's end of its new link. With `express` memory, which is for as many
-/// hosts, it hands over that host's: the client has asked for it. Never blocks.
+/// Accepts a client as `host` of `ports` and returns the switch's end of its new link. With
+/// `express` memory, which is for as many hosts, it hands over that host's: the client has asked
+/// for it. Never blocks.
 pub fn accept(
     socket: impl Into<Socket>,
     host: HostId,

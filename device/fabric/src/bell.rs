@@ -1,12 +1,14 @@
 //! What wakes one end of a link.
 //!
-//! Each end has a socket of its own, whatever it sleeps for: new packets, room, or both. To ring is to send one byte to
-//! the other end, which is done only when that one has declared in shared memory that it sleeps. Between processes it is
-//! the socket by which the card attached, so that its hang-up says, too, that the other is gone.
+//! Each end has a socket of its own, whatever it sleeps for: new packets, room, or both. To ring is
+//! to send one byte to the other end, which is done only when that one has declared in shared
+//! memory that it sleeps. Between processes it is the socket by which the card attached, so that
+//! its hang-up says, too, that the other is gone.
 //!
-//! The process at the other end is not trusted. An eventfd would be one file for both sides, and who shares it can make
-//! it block whoever writes to it; a pipe has a lock that its reader can hold. A datagram on a socket has neither: each side
-//! has flags of its own, and a send that must not wait takes no lock that the receiver holds for long.
+//! The process at the other end is not trusted. An eventfd would be one file for both sides, and
+//! who shares it can make it block whoever writes to it; a pipe has a lock that its reader can
+//! hold. A datagram on a socket has neither: each side has flags of its own, and a send that must
+//! not wait takes no lock that the receiver holds for long.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -89,8 +91,9 @@ impl fmt::Display for End {
 pub enum Socket {
     /// Whoever drops it.
     Own(OwnedFd),
-    /// A porter. Closing the socket also closes what the other side has sent and nobody has heard. That may take as long as the
-    /// other side likes, so it is not for a thread that others wait for.
+    /// A porter. Closing the socket also closes what the other side has sent and nobody has heard.
+    /// That may take as long as the other side likes, so it is not for a thread that others wait
+    /// for.
     Kept(Kept<OwnedFd>),
 }
 
@@ -115,14 +118,16 @@ impl AsFd for Socket {
     }
 }
 
-/// One end of a wake-up in both directions: rings the other end, and hears whether that one has rung.
+/// One end of a wake-up in both directions: rings the other end, and hears whether that one has
+/// rung.
 #[derive(Debug)]
 pub struct Bell {
     socket: Socket,
     meter: Meter,
     /// Why this side has ended the link, once it has. Then its socket is not touched again.
     ended: OnceLock<Reason>,
-    /// A ring has failed, and the socket is shut down or soon will be. Earlier messages of the other side can still be read.
+    /// A ring has failed, and the socket is shut down or soon will be. Earlier messages of the
+    /// other side can still be read.
     is_gone: AtomicBool,
 }
 
@@ -150,7 +155,8 @@ impl Bell {
         Bell { socket, meter: Meter::new(), ended: OnceLock::new(), is_gone: AtomicBool::new(false) }
     }
 
-    /// Wakes the other side. Never blocks. Does nothing once this side has ended the link, or a ring has failed.
+    /// Wakes the other side. Never blocks. Does nothing once this side has ended the link, or a
+    /// ring has failed.
     pub fn ring(&self) {
         if self.ended.get().is_some() || self.is_gone.load(Ordering::Relaxed) {
             return;
@@ -159,8 +165,9 @@ impl Bell {
         match rung {
             // Full: earlier rings that have not been heard yet will wake the other side.
             Ok(_) | Err(Errno::AGAIN) => {}
-            // The other side has hung up, or memory is out. Better no link than one whose other side may sleep for ever.
-            // Only once, because each shutdown wakes all watchers of the other side's socket.
+            // The other side has hung up, or memory is out. Better no link than one whose other
+            // side may sleep for ever. Only once, because each shutdown wakes all watchers of the
+            // other side's socket.
             Err(_) => {
                 self.is_gone.store(true, Ordering::Relaxed);
                 self.leave(|_| {});
@@ -168,11 +175,11 @@ impl Bell {
         }
     }
 
-    /// Hears a ring, if there is one. To be called before looking at the rings, else a wake-up between the two would be
-    /// lost. Never blocks.
+    /// Hears a ring, if there is one. To be called before looking at the rings, else a wake-up
+    /// between the two would be lost. Never blocks.
     ///
-    /// A message that carries descriptors is left where it is, and them with it: they are the other side's, and to close
-    /// them may block. They close with the [`Socket`].
+    /// A message that carries descriptors is left where it is, and them with it: they are the other
+    /// side's, and to close them may block. They close with the [`Socket`].
     pub fn hear(&self) -> Heard {
         if let Some(reason) = self.ended.get() {
             return Heard::End(End::ByUs(*reason));
@@ -198,8 +205,8 @@ impl Bell {
         }
     }
 
-    /// Ends the link for something that the other side did: tells it what, and hangs up. The bell becomes readable. Only the
-    /// first call has an effect.
+    /// Ends the link for something that the other side did: tells it what, and hangs up. The bell
+    /// becomes readable. Only the first call has an effect.
     pub fn end(&self, reason: Reason) {
         if self.ended.set(reason).is_err() {
             return;
@@ -248,15 +255,17 @@ impl AsFd for Bell {
     }
 }
 
-/// Looks at the next message of a SEQPACKET socket: how long it is, as far as there is space for it, and whether it carries
-/// descriptors. Takes neither, so nothing of the other side's is closed here. Never blocks.
+/// Looks at the next message of a SEQPACKET socket: how long it is, as far as there is space for
+/// it, and whether it carries descriptors. Takes neither, so nothing of the other side's is closed
+/// here. Never blocks.
 pub(crate) fn look(socket: impl AsFd, bytes: &mut [u8]) -> Result<(usize, bool), Errno> {
     let how = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     // What there is no space for is reported as cut off.
     let mut none = RecvAncillaryBuffer::default();
     let mut peek = || recvmsg(&socket, &mut [IoSliceMut::new(bytes)], &mut none, how);
     let seen = match peek() {
-        // The other side has hung up without hearing us, which is reported once. What it said before is there.
+        // The other side has hung up without hearing us, which is reported once. What it said
+        // before is there.
         Err(Errno::CONNRESET) => peek(),
         other => other,
     }?;

@@ -46,8 +46,8 @@ fn a_bell_that_nobody_hears_rings_and_does_not_block() {
     assert_eq!(there.hear(), Heard::Ring);
 }
 
-/// The other side fills and drains the bell while it is rung and heard, through a copy of its descriptor that blocks; at
-/// last it fills it and leaves it so.
+/// The other side fills and drains the bell while it is rung and heard, through a copy of its
+/// descriptor that blocks; at last it fills it and leaves it so.
 #[test]
 fn ringing_does_not_block_while_the_other_side_fills_and_drains_the_bell() {
     const RINGS: u64 = 200_000;

@@ -1,9 +1,10 @@
 //! Express memory: each pair of hosts has a part that is theirs alone (`docs/express.md`).
 //!
-//! *Shared*, all parts are in one file, which all hosts' cards are handed. It is a matrix: the part of hosts *i* < *j* is the cell
-//! in row *i* and column *j*. The diagonal and what is below it belong to nobody, and pages that nobody has touched take no
-//! memory. *Isolated*, each part is in a file of its own, behind as many bytes that belong to nobody, and a host's card is handed
-//! the files of that host's parts and no others.
+//! *Shared*, all parts are in one file, which all hosts' cards are handed. It is a matrix: the part
+//! of hosts *i* < *j* is the cell in row *i* and column *j*. The diagonal and what is below it
+//! belong to nobody, and pages that nobody has touched take no memory. *Isolated*, each part is in
+//! a file of its own, behind as many bytes that belong to nobody, and a host's card is handed the
+//! files of that host's parts and no others.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -22,7 +23,8 @@ use crate::memory::{check, make};
 
 /// The most hosts that it may be for.
 pub const MOST_HOSTS: u16 = 64;
-/// The most bytes of the file: as much as machines surely have room for among their devices' addresses.
+/// The most bytes of the file: as much as machines surely have room for among their devices'
+/// addresses.
 pub const MOST_BYTES: u64 = 64 << 30;
 
 /// What a pair of hosts shares, in bytes: a power of two.
@@ -166,7 +168,8 @@ impl Shape {
         there_is.then(|| cell * self.part.0)
     }
 
-    /// Whose parts are in each of the files that a host is handed: one other host's, or `None`: all others'.
+    /// Whose parts are in each of the files that a host is handed: one other host's, or `None`: all
+    /// others'.
     fn files(self, host: HostId) -> Vec<Option<HostId>> {
         match self.form {
             Form::Shared => vec![None],
@@ -200,7 +203,8 @@ impl Memory {
         self.shape
     }
 
-    /// What a host's card is to be handed: nothing that has no part of that host. The same files each time.
+    /// What a host's card is to be handed: nothing that has no part of that host. The same files
+    /// each time.
     pub fn holding(&mut self, host: HostId) -> io::Result<Holding> {
         let Memory { shape, number, files } = self;
         let portion = |peer: Option<HostId>| {
@@ -232,7 +236,8 @@ impl Holding {
         shape.files(host).len()
     }
 
-    /// What another process hands a host. The files must be what it says, or who uses them would die one day.
+    /// What another process hands a host. The files must be what it says, or who uses them would
+    /// die one day.
     pub(crate) fn adopt(
         shape: Shape,
         number: NonZeroU64,

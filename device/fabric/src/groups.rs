@@ -1,15 +1,20 @@
-//! Groups of hosts, for multicast (section 2.5 of the CLAN paper): a packet to a group goes to each member.
+//! Groups of hosts, for multicast (section 2.5 of the CLAN paper): a packet to a group goes to each
+//! member.
 //!
-//! Groups have numbers behind those of all hosts, so that the header needs no more room. Of which groups a card is a member, it says in
-//! a word of its link's shared memory: a bit for each, as the stop bits are that the switch has for it
-//! ([`stop`](crate::stop)), but the other way round. The producer of the ring stores the word, the ring's consumer loads it.
+//! Groups have numbers behind those of all hosts, so that the header needs no more room. Of which
+//! groups a card is a member, it says in a word of its link's shared memory: a bit for each, as the
+//! stop bits are that the switch has for it ([`stop`](crate::stop)), but the other way round. The
+//! producer of the ring stores the word, the ring's consumer loads it.
 //!
-//! **From when on.** The switch looks at the words of all cards when it forwards a packet to a group, and keeps no copy. So a card
-//! that has become a member, and then lets somebody know, by whatever way, gets all that this one sends to the group afterwards:
-//! the word was stored before the packet was published, and the switch looks at the word after it has seen the packet. Neither store nor
-//! load need an order of their own, as letting know and publishing have one (explored with loom).
+//! **From when on.** The switch looks at the words of all cards when it forwards a packet to a
+//! group, and keeps no copy. So a card that has become a member, and then lets somebody know, by
+//! whatever way, gets all that this one sends to the group afterwards: the word was stored before
+//! the packet was published, and the switch looks at the word after it has seen the packet. Neither
+//! store nor load need an order of their own, as letting know and publishing have one (explored
+//! with loom).
 //!
-//! A card that is no member any more may still get packets that were on their way. One that comes to a port begins with none.
+//! A card that is no member any more may still get packets that were on their way. One that comes
+//! to a port begins with none.
 
 use std::sync::atomic::Ordering;
 

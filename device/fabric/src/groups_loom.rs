@@ -1,4 +1,5 @@
-//! Membership under loom: a card that has joined a group, and has told a sender, gets what this one then sends.
+//! Membership under loom: a card that has joined a group, and has told a sender, gets what this one
+//! then sends.
 
 use std::sync::Arc;
 
@@ -31,8 +32,8 @@ impl Roll for Words {
     }
 }
 
-/// A member, a sender that sends once it has been told, and a switch, which this thread is. `look` is what the switch does with the
-/// sender's ring, `join` what the member does.
+/// A member, a sender that sends once it has been told, and a switch, which this thread is. `look`
+/// is what the switch does with the sender's ring, `join` what the member does.
 fn is_reached(join: fn(&Words), look: fn(&Words) -> Option<u64>) {
     let words = Words(Arc::new([0; 3].map(AtomicU64::new)));
     let (member, sender) = (words.clone(), words.clone());

@@ -8,7 +8,8 @@
 //! | 5 | protocol | whose packet follows: 1 to 255, a number of the cards' own |
 //! | 6 | reserved | zero |
 //!
-//! It has no length: the ring's records have one. What follows is the card's own: the rest of Table 1 for Hamlyn.
+//! It has no length: the ring's records have one. What follows is the card's own: the rest of Table
+//! 1 for Hamlyn.
 
 use std::fmt;
 use std::num::NonZeroU8;
@@ -39,8 +40,8 @@ impl fmt::Display for HostId {
     }
 }
 
-/// Whose packet follows the header: cards with the same number understand each other, and discard the packets of others. The
-/// numbers are the cards' own; the fabric knows none of them.
+/// Whose packet follows the header: cards with the same number understand each other, and discard
+/// the packets of others. The numbers are the cards' own; the fabric knows none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protocol(NonZeroU8);
 

@@ -1,18 +1,21 @@
 //! How far producer and consumer of a ring are, and which of them sleeps.
 //!
-//! Four shared words, each on a cache line of its own. Positions count bytes and never wrap within a lifetime; the
-//! place in the ring is the position modulo the capacity. Each side owns one position and keeps a copy of the other's,
-//! which it refreshes only when the copy says "nothing to do".
+//! Four shared words, each on a cache line of its own. Positions count bytes and never wrap within
+//! a lifetime; the place in the ring is the position modulo the capacity. Each side owns one
+//! position and keeps a copy of the other's, which it refreshes only when the copy says "nothing to
+//! do".
 //!
-//! **Sleeping.** A side that runs out of work writes that it sleeps, and then looks once more. The other side moves its
-//! position, and then looks whether somebody sleeps. A full fence lies between the write and the look on both sides,
-//! so at least one of them sees the other: no wake-up is lost. The waker takes the flag back before it rings, so it
-//! rings once. A flag that is left behind by somebody who woke for another reason costs one idle ring.
+//! **Sleeping.** A side that runs out of work writes that it sleeps, and then looks once more. The
+//! other side moves its position, and then looks whether somebody sleeps. A full fence lies between
+//! the write and the look on both sides, so at least one of them sees the other: no wake-up is
+//! lost. The waker takes the flag back before it rings, so it rings once. A flag that is left
+//! behind by somebody who woke for another reason costs one idle ring.
 //!
-//! A producer sleeps until the ring is half empty, not until one record has gone: else both sides would wake each other
-//! for every record of a full ring.
+//! A producer sleeps until the ring is half empty, not until one record has gone: else both sides
+//! would wake each other for every record of a full ring.
 //!
-//! The words are reached through [`Words`], so that the same code runs on shared memory and under loom.
+//! The words are reached through [`Words`], so that the same code runs on shared memory and under
+//! loom.
 
 use std::sync::atomic::Ordering;
 
@@ -155,7 +158,8 @@ impl<W: Words> ConsumerIndex<W> {
     pub fn release(&mut self, bytes: u64) -> bool {
         self.consumed += bytes;
         self.words.store(Name::Consumed, self.consumed, Ordering::Release);
-        // Our copy of `produced` may be old. So this may say "half empty" too early, but never too late.
+        // Our copy of `produced` may be old. So this may say "half empty" too early, but never too
+        // late.
         self.produced - self.consumed <= self.capacity / 2 && must_wake(&self.words, Name::ProducerSleeps)
     }
 

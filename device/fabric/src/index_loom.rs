@@ -1,7 +1,9 @@
-//! The index protocol under loom, which tries the interleavings of two threads and the reorderings that the memory
-//! model allows. A lost wake-up is a deadlock, which loom reports; a record seen before its data is a wrong value.
+//! The index protocol under loom, which tries the interleavings of two threads and the reorderings
+//! that the memory model allows. A lost wake-up is a deadlock, which loom reports; a record seen
+//! before its data is a wrong value.
 //!
-//! Loom never lets a load see a store that comes later, so it says nothing about the release of a record's space.
+//! Loom never lets a load see a store that comes later, so it says nothing about the release of a
+//! record's space.
 
 use std::sync::Arc;
 

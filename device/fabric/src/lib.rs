@@ -1,8 +1,9 @@
 //! The fabric between cards: what a packet looks like, and the link that carries it.
 //!
-//! A [`Link`] is a pair of [rings](ring) in memory that a card and its switch share, one for each direction. The
-//! fabric never loses a packet, and reorders the packets of one sender to one receiver only where the switch has several
-//! paths; a full ring is the link-level back-pressure of the Hamlyn paper's section 2.8.
+//! A [`Link`] is a pair of [rings](ring) in memory that a card and its switch share, one for each
+//! direction. The fabric never loses a packet, and reorders the packets of one sender to one
+//! receiver only where the switch has several paths; a full ring is the link-level back-pressure of
+//! the Hamlyn paper's section 2.8.
 //!
 //! | module | holds |
 //! |---|---|
@@ -19,8 +20,8 @@
 //! | [`link`] | two rings and a bell |
 //! | [`attach`] | how a card's process gets its end of a link from a switch |
 //!
-//! The process at the other end is not trusted. Whatever it writes into the shared memory, the worst that comes of it
-//! is a [`RingError`], which ends the link.
+//! The process at the other end is not trusted. Whatever it writes into the shared memory, the
+//! worst that comes of it is a [`RingError`], which ends the link.
 
 pub mod attach;
 pub mod bell;

@@ -19,16 +19,19 @@ pub(crate) enum End {
     Switch,
 }
 
-/// One end of a full-duplex link: a ring to send by, a ring to receive by, and a bell to be woken by.
+/// One end of a full-duplex link: a ring to send by, a ring to receive by, and a bell to be woken
+/// by.
 ///
-/// The parts are public, for a switch that moves packets from one link's receiver to another link's sender.
+/// The parts are public, for a switch that moves packets from one link's receiver to another link's
+/// sender.
 #[derive(Debug)]
 pub struct Link {
     /// The ring that leads away.
     pub sender: Producer,
     /// The ring that leads here.
     pub receiver: Consumer,
-    /// Wakes the other end, and rings when that one wakes this. None where both are looked at in turn.
+    /// Wakes the other end, and rings when that one wakes this. None where both are looked at in
+    /// turn.
     pub bell: Option<Arc<Bell>>,
 }
 
@@ -39,7 +42,8 @@ impl Link {
         Link::ends(geometry, Some(card), Some(switch))
     }
 
-    /// The same without a bell: for a thread that has both ends, and looks at both before it sleeps.
+    /// The same without a bell: for a thread that has both ends, and looks at both before it
+    /// sleeps.
     pub fn quiet_pair(geometry: Geometry) -> io::Result<(Link, Link)> {
         Link::ends(geometry, None, None)
     }
@@ -49,7 +53,8 @@ impl Link {
         Ok((shared.link(End::Card, card)?, shared.link(End::Switch, switch)?))
     }
 
-    /// The longest payload that the link carries, in bytes: the card's own header included, the fabric's not.
+    /// The longest payload that the link carries, in bytes: the card's own header included, the
+    /// fabric's not.
     pub fn max_packet(&self) -> usize {
         self.sender.geometry().max_packet
     }
@@ -101,7 +106,8 @@ impl Link {
         }
     }
 
-    /// Hears the bell, see [`Bell::hear`]: the first thing to do after waking, before a look at the rings.
+    /// Hears the bell, see [`Bell::hear`]: the first thing to do after waking, before a look at the
+    /// rings.
     pub fn hear(&self) -> Heard {
         self.bell.as_ref().map_or(Heard::Nothing, |bell| bell.hear())
     }

@@ -1,4 +1,5 @@
-//! Memory that two processes share: a file without a name, sealed so that neither can take it away from the other.
+//! Memory that two processes share: a file without a name, sealed so that neither can take it away
+//! from the other.
 
 use std::fs::File;
 use std::io;
@@ -49,11 +50,12 @@ pub(crate) fn make(name: &str, bytes: u64) -> io::Result<OwnedFd> {
     Ok(memory)
 }
 
-/// Whether another process's file is memory that can never vanish, is large enough, and may be written.
+/// Whether another process's file is memory that can never vanish, is large enough, and may be
+/// written.
 pub(crate) fn check(memory: OwnedFd, what: &str, wanted: u64) -> io::Result<File> {
-    // The seals are asked for first. Only memory files have them, and asking does not go to a file system, which might be
-    // another process that never answers. Without the seal the other process could shrink the file, and our next access
-    // would be a SIGBUS.
+    // The seals are asked for first. Only memory files have them, and asking does not go to a file
+    // system, which might be another process that never answers. Without the seal the other process
+    // could shrink the file, and our next access would be a SIGBUS.
     let seals =
         fcntl_get_seals(&memory).map_err(|_| io::Error::other(format!("{what} memory is not a memfd")))?;
     if !seals.contains(SealFlags::SHRINK) {

@@ -1,7 +1,7 @@
 //! A ring of records in shared memory: one producer, one consumer.
 //!
-//! A record is contiguous and never wraps: where the rest of the ring is too short for it, a pad fills that rest.
-//! Records begin at multiples of 16 bytes:
+//! A record is contiguous and never wraps: where the rest of the ring is too short for it, a pad
+//! fills that rest. Records begin at multiples of 16 bytes:
 //!
 //! | byte | field |
 //! |---|---|
@@ -10,8 +10,9 @@
 //! | 8 | the [common packet header](crate::header) |
 //! | 16 | the payload |
 //!
-//! A ring's memory is 4 cache lines of indices (module `index`), 3 of stops (module [`stop`](crate::stop)), then the data.
-//! Everything that is read from it is copied out once and then checked, for the other side can change it at any time.
+//! A ring's memory is 4 cache lines of indices (module `index`), 3 of stops (module
+//! [`stop`](crate::stop)), then the data. Everything that is read from it is copied out once and
+//! then checked, for the other side can change it at any time.
 
 use std::sync::Arc;
 
@@ -81,7 +82,8 @@ pub struct Geometry {
 }
 
 impl Default for Geometry {
-    /// 1 MiB; packets of 64 KiB of data with a card's headers, of which a cell of 53 bytes has one for each 48.
+    /// 1 MiB; packets of 64 KiB of data with a card's headers, of which a cell of 53 bytes has one
+    /// for each 48.
     fn default() -> Self {
         Geometry { capacity: 1 << 20, max_packet: (72 << 10) + 256 }
     }
@@ -158,7 +160,8 @@ impl Producer {
         self.index.words.geometry
     }
 
-    /// Room for a payload of `length` bytes, or `None` while there is none. Forgets what was reserved before.
+    /// Room for a payload of `length` bytes, or `None` while there is none. Forgets what was
+    /// reserved before.
     pub fn reserve(&mut self, header: Header, length: usize) -> Result<Option<VolatileSlice<'_>>, RingError> {
         self.reserve_as_is(header.to_bytes(), length)
     }
@@ -201,7 +204,8 @@ impl Producer {
         }
     }
 
-    /// Sends a packet whose payload is that of all pieces, in order. `false`: there is no room for it yet.
+    /// Sends a packet whose payload is that of all pieces, in order. `false`: there is no room for
+    /// it yet.
     pub fn send(&mut self, header: Header, payload: &[VolatileSlice<'_>]) -> Result<bool, RingError> {
         let length = payload.iter().map(VolatileSlice::len).sum();
         let Some(mut room) = self.reserve(header, length)? else { return Ok(false) };
@@ -219,25 +223,26 @@ impl Producer {
         Ok(self.index.refresh()? == self.index.position())
     }
 
-    /// Declares that we sleep for want of room. `true`: wait for our bell, which rings when the ring is half empty and
-    /// so has room for any packet. `false`: it is already.
+    /// Declares that we sleep for want of room. `true`: wait for our bell, which rings when the
+    /// ring is half empty and so has room for any packet. `false`: it is already.
     pub fn sleep_for_room(&mut self) -> Result<bool, RingError> {
         self.index.sleep()
     }
 
-    /// Whether the consumer wants no packets for a destination, for now. It goes on to take those that come all the same, as
-    /// far as it has room.
+    /// Whether the consumer wants no packets for a destination, for now. It goes on to take those
+    /// that come all the same, as far as it has room.
     pub fn is_stopped(&self, destination: HostId) -> bool {
         stop::is_stopped(&self.index.words, destination)
     }
 
-    /// How often a destination was resumed. While it stays the same, those that were stopped still are. Our bell rings when it
-    /// changes.
+    /// How often a destination was resumed. While it stays the same, those that were stopped still
+    /// are. Our bell rings when it changes.
     pub fn resumptions(&self) -> u64 {
         stop::resumptions(&self.index.words)
     }
 
-    /// Has packets to these [groups](crate::groups) come back by the link, a bit for each. Call it before anybody is told.
+    /// Has packets to these [groups](crate::groups) come back by the link, a bit for each. Call it
+    /// before anybody is told.
     pub fn set_groups(&mut self, groups: u64) {
         groups::set(&self.index.words, groups);
     }
@@ -247,8 +252,8 @@ impl Producer {
         self.index.refresh()
     }
 
-    /// How many packets the consumer has not taken. For a consumer that is gone. Its process may still write to the memory, so
-    /// this looks only at what we produced.
+    /// How many packets the consumer has not taken. For a consumer that is gone. Its process may
+    /// still write to the memory, so this looks only at what we produced.
     pub fn unread(&mut self) -> Result<u64, RingError> {
         let consumed = self.index.refresh()?;
         let produced = self.index.position();
@@ -321,7 +326,8 @@ impl Consumer {
         self.index.words.geometry
     }
 
-    /// The oldest packet, or `None` while there is none. Shows the same one until [`Consumer::consume`].
+    /// The oldest packet, or `None` while there is none. Shows the same one until
+    /// [`Consumer::consume`].
     pub fn peek(&mut self) -> Result<Option<Record<'_>>, RingError> {
         self.seen = 0;
         let Some(extent) = self.next_record()? else { return Ok(None) };
@@ -375,26 +381,29 @@ impl Consumer {
         self.index.position()
     }
 
-    /// Asks the producer for no more packets to a destination. To be called before [`Consumer::consume`]: then no more than a
-    /// ring's worth of them still comes. `false`: that was asked already.
+    /// Asks the producer for no more packets to a destination. To be called before
+    /// [`Consumer::consume`]: then no more than a ring's worth of them still comes. `false`: that
+    /// was asked already.
     pub fn stop(&mut self, destination: HostId) -> bool {
         self.stops.stop(&self.index.words, destination)
     }
 
-    /// Takes packets to a destination again, and wakes the producer if it was told not to send them.
+    /// Takes packets to a destination again, and wakes the producer if it was told not to send
+    /// them.
     pub fn resume(&mut self, destination: HostId) {
         if self.stops.resume(&self.index.words, destination) {
             ring(self.bell.as_deref());
         }
     }
 
-    /// Of which [groups](crate::groups) the producer is a member now, a bit for each. To be looked at when the packet to a group is
-    /// there.
+    /// Of which [groups](crate::groups) the producer is a member now, a bit for each. To be looked
+    /// at when the packet to a group is there.
     pub fn groups(&self) -> u64 {
         groups::get(&self.index.words)
     }
 
-    /// Declares that we sleep for want of packets. `true`: wait for our bell. `false`: there is one.
+    /// Declares that we sleep for want of packets. `true`: wait for our bell. `false`: there is
+    /// one.
     pub fn sleep_for_records(&mut self) -> Result<bool, RingError> {
         self.index.sleep()
     }

@@ -1,20 +1,23 @@
 //! Which destinations a ring's consumer wants nothing for.
 //!
-//! A ring has packets for many destinations, and one of these may take nothing for a while. If its packets stayed in the
-//! ring, those behind them would wait, too. So a switch takes them out, and tells the card to send it no more of them: a
-//! bit for each destination in the ring's shared memory, which the producer looks at before it sends.
+//! A ring has packets for many destinations, and one of these may take nothing for a while. If its
+//! packets stayed in the ring, those behind them would wait, too. So a switch takes them out, and
+//! tells the card to send it no more of them: a bit for each destination in the ring's shared
+//! memory, which the producer looks at before it sends.
 //!
-//! **How much still comes.** The switch sets the bit before it gives the room of the packet at hand back. A producer that
-//! fills the ring once more must first have read that position, and so sees the bit: after a stop no more comes than the
-//! ring holds.
+//! **How much still comes.** The switch sets the bit before it gives the room of the packet at hand
+//! back. A producer that fills the ring once more must first have read that position, and so sees
+//! the bit: after a stop no more comes than the ring holds.
 //!
-//! **How the producer hears that it may go on.** The switch clears the bit, then counts the resumption, and then rings the
-//! producer's bell whatever that does: no flag says that somebody waits, so nobody has to look once more before it sleeps.
-//! A producer silences its bell before it looks. So either it sees the bit cleared, or the bell is still to ring. The count
-//! is there for a producer with much else to do: while it stays the same, there is no bit to look at again.
+//! **How the producer hears that it may go on.** The switch clears the bit, then counts the
+//! resumption, and then rings the producer's bell whatever that does: no flag says that somebody
+//! waits, so nobody has to look once more before it sleeps. A producer silences its bell before it
+//! looks. So either it sees the bit cleared, or the bell is still to ring. The count is there for a
+//! producer with much else to do: while it stays the same, there is no bit to look at again.
 //!
-//! The words are reached through [`Board`], so that the same code runs on shared memory and under loom. The consumer reads
-//! none of them: what the other side writes there changes nothing but what that side itself sends.
+//! The words are reached through [`Board`], so that the same code runs on shared memory and under
+//! loom. The consumer reads none of them: what the other side writes there changes nothing but what
+//! that side itself sends.
 
 use std::sync::atomic::Ordering;
 
@@ -58,7 +61,8 @@ impl Stops {
         true
     }
 
-    /// Takes packets to a destination again. `false`: it did so already; else ring the producer's bell.
+    /// Takes packets to a destination again. `false`: it did so already; else ring the producer's
+    /// bell.
     pub(crate) fn resume(&mut self, board: &impl Board, destination: HostId) -> bool {
         let Some((word, bit)) = place(destination).filter(|&(word, bit)| self.bits[word] & bit != 0) else {
             return false;

@@ -1,5 +1,5 @@
-//! Stops under loom: a producer that sleeps while its destination is stopped is woken, whatever else rings its bell. A
-//! wake-up that is lost is a deadlock, which loom reports.
+//! Stops under loom: a producer that sleeps while its destination is stopped is woken, whatever
+//! else rings its bell. A wake-up that is lost is a deadlock, which loom reports.
 
 use std::sync::Arc;
 
@@ -56,8 +56,9 @@ impl Bell {
     }
 }
 
-/// A switch that has stopped two destinations resumes both, and rings for something else in between; a card with something
-/// for each looks again at what it has set aside only when the count has changed.
+/// A switch that has stopped two destinations resumes both, and rings for something else in
+/// between; a card with something for each looks again at what it has set aside only when the count
+/// has changed.
 fn both_go_on(resume: fn(&mut Stops, &Words, HostId, &Bell)) {
     let words = Words { bits: Arc::new(AtomicU64::new(0)), resumptions: Arc::new(AtomicU64::new(0)) };
     let bell = Bell(Arc::new((Mutex::new(false), Condvar::new())));
@@ -106,7 +107,8 @@ fn a_bell_that_rings_before_the_bit_is_cleared_is_not_enough() {
     });
 }
 
-/// A count that does not bring the bit with it: the producer looks, sees the old bit, and never looks again.
+/// A count that does not bring the bit with it: the producer looks, sees the old bit, and never
+/// looks again.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_count_that_comes_before_the_bit_is_not_enough() {

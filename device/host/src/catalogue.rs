@@ -35,8 +35,9 @@ pub fn has_doorbells(model: &'static Model) -> bool {
     Choice::of(model).make().is_ok_and(|card| !card.identity().posted.is_empty())
 }
 
-/// Bytes of address space that a port reserves for a card of the model that is plugged in later: for prefetchable 64-bit BARs, and for the
-/// others, all functions together. The space may begin anywhere, and the largest BAR at a multiple of its size, so it has room for one more.
+/// Bytes of address space that a port reserves for a card of the model that is plugged in later:
+/// for prefetchable 64-bit BARs, and for the others, all functions together. The space may begin
+/// anywhere, and the largest BAR at a multiple of its size, so it has room for one more.
 pub fn reserve(model: &'static Model) -> Result<[u64; 2], model::MakeError> {
     let identity = Choice::of(model).make()?.identity();
     let posted =
@@ -121,7 +122,8 @@ pub struct Offered {
     pub defaults: Vec<(&'static str, u32)>,
 }
 
-/// What some models have and others need not have: scenes of a demo, a simulation. Who brings it along adds a line.
+/// What some models have and others need not have: scenes of a demo, a simulation. Who brings it
+/// along adds a line.
 #[derive(Debug)]
 pub struct PerModel<T: 'static> {
     /// What it is called: `simulation`.

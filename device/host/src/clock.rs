@@ -1,7 +1,8 @@
 //! The clocks: the host's, and each card's.
 //!
-//! A card judges others by its clock: a destination that takes nothing, a host that does not answer. While its own process stands
-//! (stopped, suspended, without a processor) what they said waits to be taken. So a card's clock leaves such time out.
+//! A card judges others by its clock: a destination that takes nothing, a host that does not
+//! answer. While its own process stands (stopped, suspended, without a processor) what they said
+//! waits to be taken. So a card's clock leaves such time out.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -24,14 +25,16 @@ impl Clock for SystemClock {
     }
 }
 
-/// A card's clock: the host's without the time in which the process stood, as far as a tick was late by it.
+/// A card's clock: the host's without the time in which the process stood, as far as a tick was
+/// late by it.
 #[derive(Debug, Default)]
 pub(crate) struct CardClock {
     stood: Cell<Duration>,
     last: Cell<Duration>,
     /// The next tick.
     planned: Cell<Option<Duration>>,
-    /// A tick that was late once is not put off again: on a host that is always late time goes on as well.
+    /// A tick that was late once is not put off again: on a host that is always late time goes on
+    /// as well.
     excused: Cell<Option<Duration>>,
 }
 

@@ -1,5 +1,5 @@
-//! Functions that show a card's express memory (`hamlyn_abi::family::express`): what their registers say, and where parts lie. There
-//! is one for each file that the card has been handed.
+//! Functions that show a card's express memory (`hamlyn_abi::family::express`): what their
+//! registers say, and where parts lie. There is one for each file that the card has been handed.
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
@@ -33,7 +33,8 @@ struct ExpressServer {
 }
 
 impl ExpressServers {
-    /// Listens beside the card's socket for who wants to see what the card has been handed. `card` describes its first function.
+    /// Listens beside the card's socket for who wants to see what the card has been handed. `card`
+    /// describes its first function.
     pub(super) fn start(socket: &Path, holding: &Holding, card: &Description) -> anyhow::Result<Self> {
         let servers = holding.portions().iter().map(|portion| {
             let registers = Registers::new(holding, portion.clone());
@@ -78,8 +79,8 @@ impl ExpressServers {
     }
 }
 
-/// Removes what a card that was killed has left of its functions with express memory: it would be taken for this one's. What this one
-/// has comes afterwards.
+/// Removes what a card that was killed has left of its functions with express memory: it would be
+/// taken for this one's. What this one has comes afterwards.
 pub(super) fn clear(socket: &Path) -> anyhow::Result<()> {
     for path in express_paths(socket).filter(|path| path.exists()) {
         // It goes as the listener does.
@@ -247,7 +248,8 @@ mod tests {
         let registers = registers(0, 64);
         let said: Vec<u64> =
             (0..1024).map(|word| 4 * word).filter(|&offset| registers.read(offset, 4, || 0) != 0).collect();
-        // Magic, version, hosts, part and number; the table, whose numbers have 64 bits and are below 4 GiB here.
+        // Magic, version, hosts, part and number; the table, whose numbers have 64 bits and are
+        // below 4 GiB here.
         let table = (1..64).map(|host| 0x100 + 8 * host);
         assert_eq!(said, [0, 4, 0xc, 0x10, 0x18, 0x1c].into_iter().chain(table).collect::<Vec<_>>());
         for offset in [4096, 0x1_0000, 1 << 32, (4 << 30) - 8] {

@@ -31,8 +31,8 @@ pub(super) struct CardFunction {
     /// Reads that the card answers later, the oldest first.
     late: VecDeque<LateRead>,
     snooping: Option<Snooping>,
-    /// Of the access that waits at each function, once it has come: how many stores may have been made before it, and have not
-    /// been taken.
+    /// Of the access that waits at each function, once it has come: how many stores may have been
+    /// made before it, and have not been taken.
     stores_before: [Option<usize>; FUNCTIONS],
 }
 
@@ -41,8 +41,8 @@ const FUNCTIONS: usize = 2;
 const FIRST: usize = 0;
 const SECOND: usize = 1;
 
-/// The most reads that are remembered: as many as the bus lets wait. It asks nothing while so many do, so if one more comes,
-/// the oldest has been answered with ones meanwhile.
+/// The most reads that are remembered: as many as the bus lets wait. It asks nothing while so many
+/// do, so if one more comes, the oldest has been answered with ones meanwhile.
 const MAX_LATE_READS: usize = 256;
 
 /// A read that the card answers later.
@@ -188,7 +188,8 @@ impl CardFunction {
         self.snooping.as_ref().map_or(0, Snooping::most)
     }
 
-    /// Gives the card the next stores, at most so many, as long as it takes any. Says how many there were.
+    /// Gives the card the next stores, at most so many, as long as it takes any. Says how many
+    /// there were.
     pub(super) fn take_stores(&mut self, bus: &Bus, most: usize) -> usize {
         let mut taken = 0;
         while taken < most && self.card.takes_stores() {
@@ -204,8 +205,8 @@ impl CardFunction {
         taken
     }
 
-    /// Whether the next access to a function may be made: all stores before it have been taken, and the card takes what may be
-    /// another one.
+    /// Whether the next access to a function may be made: all stores before it have been taken, and
+    /// the card takes what may be another one.
     fn is_ready_at(&mut self, bus: &Bus, function: usize) -> bool {
         let most = self.most_stores();
         let before = *self.stores_before[function].get_or_insert(most);
@@ -218,7 +219,8 @@ impl CardFunction {
         ready
     }
 
-    /// An access at a function has waited as long as it may. Returns whether the card gives something up for it.
+    /// An access at a function has waited as long as it may. Returns whether the card gives
+    /// something up for it.
     fn expired_at(&mut self, bus: &Bus, function: usize) -> bool {
         let gives_up =
             !self.card.takes_stores() && self.with_ports(bus, |card, ports, _| card.make_room(ports));
@@ -236,8 +238,8 @@ impl CardFunction {
         self.card.takes_packets()
     }
 
-    /// The next look for stores may be left to the bell. `false`: there is something to see. Of a card that takes none, nobody
-    /// looks for any.
+    /// The next look for stores may be left to the bell. `false`: there is something to see. Of a
+    /// card that takes none, nobody looks for any.
     pub(super) fn sleep_for_stores(&mut self) -> bool {
         !self.card.takes_stores() || self.snooping.as_mut().is_none_or(Snooping::sleep)
     }
@@ -378,7 +380,8 @@ impl Function for CardFunction {
         self.with_ports(bus, |card, ports, _| card.reset(ports));
     }
 }
-/// The card's second function. A client that has only this one can ring doorbells and no more: the card is reset by the first.
+/// The card's second function. A client that has only this one can ring doorbells and no more: the
+/// card is reset by the first.
 pub(super) struct DoorbellFunction<'a> {
     pub(super) card: &'a mut CardFunction,
     /// The first function's.

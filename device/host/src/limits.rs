@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What a core dump contains, see core(5): private memory and ELF headers. Not shared memory, which is the guests', their
-/// windows and the rings.
+/// What a core dump contains, see core(5): private memory and ELF headers. Not shared memory, which
+/// is the guests', their windows and the rings.
 const CORE: &str = "0x31";
 
 /// Keeps guests' memory out of core dumps. Nothing else changes: a debugger sees what it saw.
@@ -16,8 +16,8 @@ pub(crate) fn keep_guests_out_of_core_dumps() {
     }
 }
 
-/// Has the system tell of a file that grows over `RLIMIT_FSIZE`, which counts for memory files, too: by an error instead of the
-/// signal that ends the process.
+/// Has the system tell of a file that grows over `RLIMIT_FSIZE`, which counts for memory files,
+/// too: by an error instead of the signal that ends the process.
 pub fn survive_file_size_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Fsize);
     // Fails never: it is raised to what it may be.
@@ -27,7 +27,8 @@ pub fn survive_file_size_limit() {
     }
 }
 
-/// Takes as many descriptors as the system gives. The usual limit of 1,024 is not enough for 64 cards.
+/// Takes as many descriptors as the system gives. The usual limit of 1,024 is not enough for 64
+/// cards.
 pub(crate) fn allow_many_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {

@@ -53,8 +53,8 @@ impl Interrupt for BusPorts<'_> {
     }
 }
 
-/// The mapped BARs, by index. The card stays within what its identity declared, so no access is out of bounds; one that
-/// were would read as zero and change nothing.
+/// The mapped BARs, by index. The card stays within what its identity declared, so no access is out
+/// of bounds; one that were would read as zero and change nothing.
 #[derive(Default)]
 pub(super) struct Pages([Option<SharedPages>; BAR_COUNT]);
 

@@ -16,7 +16,8 @@ pub const VARIABLE: &str = "HAMLYN_RUN";
 /// A UNIX socket's path has at most this many bytes.
 const LONGEST_SOCKET: usize = 107;
 
-/// What is left for a directory with sockets: the longest name is that of a socket for counters (see [`crate::stat::socket`]).
+/// What is left for a directory with sockets: the longest name is that of a socket for counters
+/// (see [`crate::stat::socket`]).
 const LONGEST: usize = LONGEST_SOCKET - "/fabric-4026531836-4194304.stat".len();
 
 /// What the socket of a card's second function is called more than the card's.
@@ -28,13 +29,16 @@ const SNOOP: &str = ".snoop";
 /// The same for the socket of the function that has all of its express memory.
 const EXPRESS: &str = ".express";
 
-/// The same for the sockets of functions that have each the part with one other host, whose id follows.
+/// The same for the sockets of functions that have each the part with one other host, whose id
+/// follows.
 const PEER: &str = ".peer";
 
-/// Returns the run directory, and makes it if it is missing: `$HAMLYN_RUN`, else `$XDG_RUNTIME_DIR/hamlyn` if
-/// `$XDG_RUNTIME_DIR` belongs to this user (after `su` it is another's), else `/tmp/hamlyn-UID`.
+/// Returns the run directory, and makes it if it is missing: `$HAMLYN_RUN`, else
+/// `$XDG_RUNTIME_DIR/hamlyn` if `$XDG_RUNTIME_DIR` belongs to this user (after `su` it is
+/// another's), else `/tmp/hamlyn-UID`.
 ///
-/// A process that can write there can reach the cards' memory, so it must be this user's own, with mode 0700.
+/// A process that can write there can reach the cards' memory, so it must be this user's own, with
+/// mode 0700.
 pub fn open() -> anyhow::Result<PathBuf> {
     let dir = path();
     has_room(&dir)?;
@@ -58,7 +62,8 @@ fn find() -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(dir))
 }
 
-/// Fails if the paths of sockets in this directory would be too long, or are no text that QEMU could be told.
+/// Fails if the paths of sockets in this directory would be too long, or are no text that QEMU
+/// could be told.
 pub fn has_room(dir: &Path) -> anyhow::Result<()> {
     let length = dir.as_os_str().len();
     if length > LONGEST || dir.to_str().is_none() {
@@ -98,7 +103,8 @@ pub fn snoop_path(card: &Path) -> PathBuf {
     beside(card, SNOOP)
 }
 
-/// Where the function listens that has the card's express memory, if it has any: all of it, or the part with one other host.
+/// Where the function listens that has the card's express memory, if it has any: all of it, or the
+/// part with one other host.
 pub fn express_path(card: &Path, peer: Option<u16>) -> PathBuf {
     match peer {
         None => beside(card, EXPRESS),
@@ -106,7 +112,8 @@ pub fn express_path(card: &Path, peer: Option<u16>) -> PathBuf {
     }
 }
 
-/// All places where such functions may listen: that of all, and those of other hosts in the order of their ids.
+/// All places where such functions may listen: that of all, and those of other hosts in the order
+/// of their ids.
 pub fn express_paths(card: &Path) -> impl Iterator<Item = PathBuf> {
     [None].into_iter().chain((0..MOST_HOSTS).map(Some)).map(|peer| express_path(card, peer))
 }
@@ -169,7 +176,8 @@ pub fn claim(dir: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-/// Whether a lab's directory is no longer claimed: all of the lab ended so suddenly that nobody could remove it.
+/// Whether a lab's directory is no longer claimed: all of the lab ended so suddenly that nobody
+/// could remove it.
 pub fn is_left_over(dir: &Path) -> bool {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with(LAB)

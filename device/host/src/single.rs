@@ -1,10 +1,11 @@
 //! The event loop of the card process, and its policy of when to look and when to sleep.
 //!
-//! What wakes it: a message of the machine (a doorbell among them), a store that is snooped, the link's bell, which is the switch
-//! hanging up, too, somebody who asks for the counters, a signal. While awake it takes what has arrived before it sends
-//! (section 2.8), a bounded batch at a time so that the machine's messages are answered in between. When there is nothing left it goes on
-//! looking for `--spin` microseconds (none by default: on few cores the others need the time more), then tells everybody
-//! that it sleeps, looks once more, and waits.
+//! What wakes it: a message of the machine (a doorbell among them), a store that is snooped, the
+//! link's bell, which is the switch hanging up, too, somebody who asks for the counters, a signal.
+//! While awake it takes what has arrived before it sends (section 2.8), a bounded batch at a time
+//! so that the machine's messages are answered in between. When there is nothing left it goes on
+//! looking for `--spin` microseconds (none by default: on few cores the others need the time more),
+//! then tells everybody that it sleeps, looks once more, and waits.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -128,9 +129,9 @@ impl CardProcess {
         Ok((Self { station, stat, stop, stopped, spin, busy }, host))
     }
 
-    /// Ticks when it is time, after the machine's messages, among which may be the one that the card would miss; then works
-    /// for a while. Says how long the loop may then wait for events, in milliseconds: 0 to look and go on, -1 for as
-    /// long as it takes.
+    /// Ticks when it is time, after the machine's messages, among which may be the one that the
+    /// card would miss; then works for a while. Says how long the loop may then wait for events, in
+    /// milliseconds: 0 to look and go on, -1 for as long as it takes.
     fn work(&mut self) -> i32 {
         self.station.tick();
         let wait = self.carry();
@@ -143,7 +144,8 @@ impl CardProcess {
         }
     }
 
-    /// Takes what has arrived and sends what is to be sent. Says how long the loop may wait as far as this is concerned.
+    /// Takes what has arrived and sends what is to be sent. Says how long the loop may wait as far
+    /// as this is concerned.
     fn carry(&mut self) -> i32 {
         let carried = self.station.turn(&mut Alone);
         if carried == Carried::Worked {

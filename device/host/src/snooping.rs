@@ -1,7 +1,8 @@
-//! What a card sees of its machine's memory bus, and the door where the plugin of QEMU comes in that tells of it.
+//! What a card sees of its machine's memory bus, and the door where the plugin of QEMU comes in
+//! that tells of it.
 //!
-//! A plugin is as hostile as its guest: whatever it does ends its session, and no more. What it hands over its own porter
-//! closes, because that can block.
+//! A plugin is as hostile as its guest: whatever it does ends its session, and no more. What it
+//! hands over its own porter closes, because that can block.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -67,7 +68,8 @@ impl Snooping {
         self.snoop.size().records as usize
     }
 
-    /// Readable when [`Snooping::look`] has something to see. Stays the same, whatever plugins come and go.
+    /// Readable when [`Snooping::look`] has something to see. Stays the same, whatever plugins come
+    /// and go.
     pub(crate) fn as_raw_fd(&self) -> RawFd {
         self.epoll.as_raw_fd()
     }
@@ -84,7 +86,8 @@ impl Snooping {
         }
     }
 
-    /// Whether stores are seen, if the card has not been told yet. Those of a plugin that has gone are, until the last is taken.
+    /// Whether stores are seen, if the card has not been told yet. Those of a plugin that has gone
+    /// are, until the last is taken.
     pub(crate) fn news(&mut self) -> Option<bool> {
         if self.snoop.is_attached() && self.snoop.bell().is_none() {
             return None;
@@ -126,7 +129,8 @@ impl Snooping {
         self.snoop.sleep()
     }
 
-    /// Looks whether the plugin's bell rang, and whether another plugin wants to be let in. Hears the bell.
+    /// Looks whether the plugin's bell rang, and whether another plugin wants to be let in. Hears
+    /// the bell.
     pub(crate) fn look(&mut self) -> bool {
         let mut events = [const { MaybeUninit::uninit() }; 2];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };

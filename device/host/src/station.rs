@@ -1,16 +1,20 @@
-//! A card with its machine's server: what a process that hosts one card has once, and one that hosts many has often.
+//! A card with its machine's server: what a process that hosts one card has once, and one that
+//! hosts many has often.
 //!
-//! **In which order.** The card is told of stores that are seen before any access that its machine made after them: an access
-//! has come when the card is asked whether it takes it, and then all stores that were made before are in their ring.
+//! **In which order.** The card is told of stores that are seen before any access that its machine
+//! made after them: an access has come when the card is asked whether it takes it, and then all
+//! stores that were made before are in their ring.
 //!
-//! **Who waits for whom.** While the card takes no stores they stay in their ring, and accesses in their sockets: either may be
-//! one store too many for a FIFO. While it takes no packets they stay in the link's ring. Nobody looks there then, and no
-//! descriptor of what is not looked at wakes the process: a server watches a client whose access waits for its leaving alone,
-//! and who sleeps asks the rings' other ends to ring for what the card takes, and for nothing else. Whatever makes room is
-//! a verb of the card, and each of those is followed by a turn: something was sent (the link's bell, or a neighbour, says when
-//! there is room for that), time has passed, the machine has been reset. A turn lets accesses go on that wait, takes
-//! packets, takes stores, sends, and so on from the beginning. An access waits for the stores before it and for none after it, so
-//! a processor that stores without end keeps no other from its registers.
+//! **Who waits for whom.** While the card takes no stores they stay in their ring, and accesses in
+//! their sockets: either may be one store too many for a FIFO. While it takes no packets they stay
+//! in the link's ring. Nobody looks there then, and no descriptor of what is not looked at wakes
+//! the process: a server watches a client whose access waits for its leaving alone, and who sleeps
+//! asks the rings' other ends to ring for what the card takes, and for nothing else. Whatever makes
+//! room is a verb of the card, and each of those is followed by a turn: something was sent (the
+//! link's bell, or a neighbour, says when there is room for that), time has passed, the machine has
+//! been reset. A turn lets accesses go on that wait, takes packets, takes stores, sends, and so on
+//! from the beginning. An access waits for the stores before it and for none after it, so a
+//! processor that stores without end keeps no other from its registers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,7 +38,8 @@ use crate::rundir::{doorbell_path, snoop_path};
 
 /// Packets taken and sent, and stores taken, before the descriptors are looked at again.
 const BATCH: usize = 32;
-/// The time of a turn: another station's begins when it is over and the verb under way has ended. A verb is bounded by the card.
+/// The time of a turn: another station's begins when it is over and the verb under way has ended. A
+/// verb is bounded by the card.
 const SLICE: Duration = Duration::from_micros(200);
 
 /// What a person chooses about a card, wherever it runs.
@@ -125,8 +130,8 @@ pub(crate) enum Carried {
 }
 
 impl Station {
-    /// A card that waits for its machine at `socket`, and beside it for the machine's doorbells, and for what it does with the express
-    /// memory that the uplink has.
+    /// A card that waits for its machine at `socket`, and beside it for the machine's doorbells,
+    /// and for what it does with the express memory that the uplink has.
     pub(crate) fn start(
         card: Box<dyn Card + Send>,
         socket: &Path,
@@ -163,7 +168,8 @@ impl Station {
         Ok(Self { server, doorbells, express, function })
     }
 
-    /// What to wait for: a socket's descriptor is readable when [`Station::serve`] has something to do there.
+    /// What to wait for: a socket's descriptor is readable when [`Station::serve`] has something to
+    /// do there.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = (Socket, RawFd)> + '_ {
         let doorbells =
             self.doorbells.as_ref().map(|doorbells| (Socket::Doorbells, doorbells.server.as_raw_fd()));
@@ -202,7 +208,8 @@ impl Station {
         Ok(())
     }
 
-    /// Takes what has arrived before each packet that it sends (section 2.8), a bounded batch of either, for a bounded time.
+    /// Takes what has arrived before each packet that it sends (section 2.8), a bounded batch of
+    /// either, for a bounded time.
     pub(crate) fn turn(&mut self, neighbours: &mut dyn Neighbours) -> Carried {
         let mut carried = Carried::Idle;
         let begun = Instant::now();
@@ -237,7 +244,8 @@ impl Station {
                 if let Err(error) = self.serve(socket) {
                     tracing::error!("a vfio-user server: {error}");
                 }
-                // Else there is no room again, or the machine does not read its answers: nobody is to look without end.
+                // Else there is no room again, or the machine does not read its answers: nobody is
+                // to look without end.
                 went_on |= !self.is_held(socket);
             }
         }
@@ -282,13 +290,15 @@ impl Station {
         self.answer_late_reads();
     }
 
-    /// Tells the machine that its card looks no more, and looks once more. `false`: there is something to do. A card that waits
-    /// for room on its link goes on as soon as there is some, and the machine need not tell it to.
+    /// Tells the machine that its card looks no more, and looks once more. `false`: there is
+    /// something to do. A card that waits for room on its link goes on as soon as there is some,
+    /// and the machine need not tell it to.
     pub(crate) fn sleep(&mut self, for_room: bool) -> bool {
         (for_room || self.function.sleep(self.server.bus())) && self.function.sleep_for_stores()
     }
 
-    /// Ticks if it is time. There may be something to send then: this comes before [`Station::turn`].
+    /// Ticks if it is time. There may be something to send then: this comes before
+    /// [`Station::turn`].
     pub(crate) fn tick(&mut self) {
         self.function.tick(self.server.bus());
         self.answer_late_reads();
@@ -341,7 +351,8 @@ impl Station {
         if let Some(express) = &self.express {
             all["express"] = express.counters();
         }
-        // Of a card that wants to see stores it matters whether it does; of others there is nothing to say.
+        // Of a card that wants to see stores it matters whether it does; of others there is nothing
+        // to say.
         if let Some(snooping) = self.function.snooping() {
             all["snooped"] = snooping.has_told().into();
         }

@@ -184,7 +184,8 @@ fn each_function_with_express_memory_is_served_by_its_own_socket() {
     assert!((0..Socket::MOST).all(|number| Socket::of(number).number() == number));
 }
 
-/// Serves while a client reads two registers, and calls `meanwhile` whenever a read waits. What the client got.
+/// Serves while a client reads two registers, and calls `meanwhile` whenever a read waits. What the
+/// client got.
 fn read_both(ticks: bool, mut meanwhile: impl FnMut(&mut Station)) -> [u64; 2] {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("card.sock");

@@ -1,4 +1,5 @@
-//! A station whose card sees stores and does not always take what comes: in which order that is, and who is woken.
+//! A station whose card sees stores and does not always take what comes: in which order that is,
+//! and who is woken.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -384,7 +385,8 @@ fn destination_that_takes_nothing_does_not_stop_its_senders_machine() {
     let (client, bytes) = scene.done(doing);
     assert_eq!((scene.events(), bytes), (vec![], [0xff; 8]), "the card takes nothing");
     assert_eq!(scene.station.counters()["bus"]["expired_accesses"], 3);
-    // Once it takes something again, an access comes after the stores before it: none of those that expired is remembered.
+    // Once it takes something again, an access comes after the stores before it: none of those that
+    // expired is remembered.
     machine.tell(0, PAGE, b"next");
     scene.seen.lock().unwrap().fifo = 0;
     let _client = scene.write(client, &[(WINDOW, 3)]);

@@ -1,4 +1,5 @@
-//! The link to the switch. When the switch goes the card stays, and asks for its port again until it has it.
+//! The link to the switch. When the switch goes the card stays, and asks for its port again until
+//! it has it.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -49,8 +50,8 @@ pub(crate) struct Uplink {
     /// How many ports the switch has; 0 if it does not say.
     ports: u16,
     link: Option<Link>,
-    /// What its machine shares with others. The switch that the card found first has made it, and it stays when that one goes: the
-    /// machine has it mapped.
+    /// What its machine shares with others. The switch that the card found first has made it, and
+    /// it stays when that one goes: the machine has it mapped.
     express: Option<Holding>,
     /// The groups that the card is in, also while there is no link.
     groups: u64,
@@ -214,8 +215,8 @@ impl Uplink {
         }
     }
 
-    /// Declares the card asleep on its link, for room if it has something to send, for packets if it takes any; `false` if that
-    /// has come meanwhile, or the link is to be let go of.
+    /// Declares the card asleep on its link, for room if it has something to send, for packets if
+    /// it takes any; `false` if that has come meanwhile, or the link is to be let go of.
     pub(super) fn sleep(&mut self, for_room: bool, for_packets: bool) -> bool {
         if self.lost.is_some() {
             return false;
@@ -272,7 +273,8 @@ impl ports::Link for Uplink {
 
 /// The other cards of the process, as one of them sees them.
 pub(crate) trait Neighbours {
-    /// Hands a packet to the card of a host, which takes it at once. `false`: it must go by the link, as one to a group always does.
+    /// Hands a packet to the card of a host, which takes it at once. `false`: it must go by the
+    /// link, as one to a group always does.
     fn hand_over(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool;
 }
 

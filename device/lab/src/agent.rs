@@ -1,5 +1,6 @@
-//! The host's end of the agent's protocol. The guest is not believed: whatever it says, and however much, takes a bounded
-//! part of this process's memory, and soon no more of its time than the guest's own.
+//! The host's end of the agent's protocol. The guest is not believed: whatever it says, and however
+//! much, takes a bounded part of this process's memory, and soon no more of its time than the
+//! guest's own.
 
 use std::collections::HashMap;
 use std::io::{BufReader, Write};
@@ -22,10 +23,12 @@ const STUCK: Duration = Duration::from_secs(30);
 /// What a program may say before the host has taken it: see [`What::cost`].
 const WINDOW: usize = 1 << 20;
 
-/// How much is kept for a reader that does not look: a window's worth, and as much again of answers, which no window limits.
+/// How much is kept for a reader that does not look: a window's worth, and as much again of
+/// answers, which no window limits.
 const UNREAD: usize = 2 * WINDOW;
 
-/// After so many bytes that nobody asked for, the listener naps: a guest that floods it slows down only itself.
+/// After so many bytes that nobody asked for, the listener naps: a guest that floods it slows down
+/// only itself.
 const UNWANTED: usize = 256 << 10;
 const NAP: Duration = Duration::from_millis(20);
 
@@ -43,7 +46,8 @@ pub(super) struct Agent {
     next_id: AtomicU64,
 }
 
-/// What answers a question: it ends with a last word, or without one if the guest reboots or its machine is gone.
+/// What answers a question: it ends with a last word, or without one if the guest reboots or its
+/// machine is gone.
 #[derive(Debug)]
 pub(super) struct Answers {
     words: Receiver<What>,
@@ -73,7 +77,8 @@ impl Waiting {
         (Waiting { words: sender, unread: unread.clone() }, Answers { words, unread })
     }
 
-    /// Passes a word on; whether more may follow. One who does not look is not told more than has room.
+    /// Passes a word on; whether more may follow. One who does not look is not told more than has
+    /// room.
     fn pass(&self, what: What) -> bool {
         let last = matches!(what, What::Exit(_) | What::Error(_) | What::Data(_));
         let what = if self.unread.load(Ordering::Relaxed) > UNREAD {
@@ -111,7 +116,8 @@ struct State {
 }
 
 impl Agent {
-    /// Speaks with the agent of the guest `name` over `stream`; once that is over, `fate` tells how its machine ended.
+    /// Speaks with the agent of the guest `name` over `stream`; once that is over, `fate` tells how
+    /// its machine ended.
     pub(super) fn new(
         name: &str,
         stream: UnixStream,
@@ -206,7 +212,8 @@ impl Agent {
             // It has ended.
             return;
         }
-        // A machine that is gone needs no killing. What the program has said already must not wait for a window.
+        // A machine that is gone needs no killing. What the program has said already must not wait
+        // for a window.
         let _ = self.tell(id, Verb::More(usize::MAX));
         let _ = self.tell(id, Verb::Kill(9));
     }

@@ -110,7 +110,8 @@ impl Builder {
         self
     }
 
-    /// Whether a machine boots again when its guest asks for it; otherwise it ends, also when its kernel panics.
+    /// Whether a machine boots again when its guest asks for it; otherwise it ends, also when its
+    /// kernel panics.
     pub fn reboots(mut self, reboots: bool) -> Builder {
         self.reboots = reboots;
         self
@@ -140,7 +141,8 @@ impl Builder {
         self
     }
 
-    /// Whether cards and switch are one process, `hamlyn fabric`; otherwise each is a process of its own.
+    /// Whether cards and switch are one process, `hamlyn fabric`; otherwise each is a process of
+    /// its own.
     pub fn one_process(mut self, one: bool) -> Builder {
         self.one_process = one;
         self
@@ -152,8 +154,9 @@ impl Builder {
         self
     }
 
-    /// The host's cores that the machines are pinned to, again from the first for more machines; those of one process with
-    /// their cards (`hamlyn fabric --cores`), to which they give way once they are ready. Without any they are anywhere.
+    /// The host's cores that the machines are pinned to, again from the first for more machines;
+    /// those of one process with their cards (`hamlyn fabric --cores`), to which they give way once
+    /// they are ready. Without any they are anywhere.
     pub fn cores(mut self, cores: impl IntoIterator<Item = u16>) -> Builder {
         self.cores = cores.into_iter().collect();
         self
@@ -165,8 +168,8 @@ impl Builder {
         self
     }
 
-    /// Runs another program instead of `hamlyn` for one card, with more arguments. It understands those of `hamlyn card`, and
-    /// offers counters as that does.
+    /// Runs another program instead of `hamlyn` for one card, with more arguments. It understands
+    /// those of `hamlyn card`, and offers counters as that does.
     pub fn card_program(
         mut self,
         card: usize,
@@ -177,8 +180,8 @@ impl Builder {
         self
     }
 
-    /// Arguments for `hamlyn switch`, or of those for `hamlyn fabric`: `--express-part 4M` for more express memory, `--express none` for
-    /// none.
+    /// Arguments for `hamlyn switch`, or of those for `hamlyn fabric`: `--express-part 4M` for more
+    /// express memory, `--express none` for none.
     pub fn switch_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
         self.switch_args = arguments.into_iter().map(Into::into).collect();
         self
@@ -190,7 +193,8 @@ impl Builder {
         self
     }
 
-    /// Whether the machines, of which there are two, also have a virtio-net device each, linked with each other.
+    /// Whether the machines, of which there are two, also have a virtio-net device each, linked
+    /// with each other.
     pub fn network(mut self, has: bool) -> Builder {
         self.network = has;
         self
@@ -202,7 +206,8 @@ impl Builder {
         self
     }
 
-    /// Whether to wait until the guests are ready: an image of another's making has no agent that could say so.
+    /// Whether to wait until the guests are ready: an image of another's making has no agent that
+    /// could say so.
     pub fn wait_for_guests(mut self, wait: bool) -> Builder {
         self.wait_for_guests = wait;
         self
@@ -290,7 +295,8 @@ impl Builder {
         }
     }
 
-    /// Gives cards with a page table an entry for each page of their machines' memory, unless their arguments name a number.
+    /// Gives cards with a page table an entry for each page of their machines' memory, unless their
+    /// arguments name a number.
     fn cover_memory(&mut self) {
         const PAGES: &str = "--pages";
         let is_said = |word: &String| word.split('=').next() == Some(PAGES);

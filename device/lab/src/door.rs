@@ -1,8 +1,9 @@
-//! The lab's door for other processes of its owner: through it `hamlyn exec` and `hamlyn cp` reach the agents, each of which
-//! listens to one host alone.
+//! The lab's door for other processes of its owner: through it `hamlyn exec` and `hamlyn cp` reach
+//! the agents, each of which listens to one host alone.
 //!
-//! Who connects says which machine it means, then speaks the agent's own protocol of one program: [`Hello`], a `run`, and what
-//! belongs to that. It must widen the program's window itself, so what is kept for one who does not read is bounded.
+//! Who connects says which machine it means, then speaks the agent's own protocol of one program:
+//! [`Hello`], a `run`, and what belongs to that. It must widen the program's window itself, so what
+//! is kept for one who does not read is bounded.
 
 use std::io::{BufReader, Write};
 use std::net::Shutdown;
@@ -57,7 +58,8 @@ pub struct Doorway {
 }
 
 impl Doorway {
-    /// Opens the door of the lab in this directory. Each machine has a name and the stream to its agent.
+    /// Opens the door of the lab in this directory. Each machine has a name and the stream to its
+    /// agent.
     pub fn open(lab: &Path, machines: Vec<(String, UnixStream)>) -> anyhow::Result<Doorway> {
         let (mut agents, mut doors) = (Vec::new(), Vec::new());
         for (name, stream) in machines {
@@ -261,7 +263,8 @@ mod tests {
         // Others are served meanwhile.
         let mut other = Remote::start(lab.dir.path(), "vm0", sh("echo well")).unwrap();
         assert_eq!(hear_out(&mut other).0, b"well\n");
-        // Not SIGINT: who runs the tests in the background may have it ignored, and so has what they start.
+        // Not SIGINT: who runs the tests in the background may have it ignored, and so has what
+        // they start.
         remote.signals()(15);
         let (out, _, exit) = hear_out(&mut remote);
         assert_eq!(exit.unwrap(), Exit::Signal(15));

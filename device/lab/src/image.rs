@@ -1,4 +1,5 @@
-//! A guest image with more files: a second archive behind the first, which the kernel unpacks over it.
+//! A guest image with more files: a second archive behind the first, which the kernel unpacks over
+//! it.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -115,10 +116,12 @@ fn modes(image: &[u8]) -> Option<HashMap<PathBuf, u32>> {
     }
 }
 
-/// One entry of a cpio archive, of the kind that the kernel calls newc: header, name and contents, each filled up to 4 bytes.
+/// One entry of a cpio archive, of the kind that the kernel calls newc: header, name and contents,
+/// each filled up to 4 bytes.
 fn entry(out: &mut impl Write, name: &str, mode: u32, bytes: &[u8]) -> io::Result<()> {
     let (links, size, name_size) = (1, bytes.len() as u32, name.len() as u32 + 1);
-    // In this order: inode, mode, user, group, links, time, size, device (4), length of the name, sum.
+    // In this order: inode, mode, user, group, links, time, size, device (4), length of the name,
+    // sum.
     let fields = [0, mode, 0, 0, links, 0, size, 0, 0, 0, 0, name_size, 0];
     let mut header = String::from("070701");
     header.extend(fields.iter().map(|field| format!("{field:08x}")));

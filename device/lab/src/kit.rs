@@ -1,4 +1,5 @@
-//! The kit: the emulator and the guest's kernel, image and module, as `./scripts/prepare` made them.
+//! The kit: the emulator and the guest's kernel, image and module, as `./scripts/prepare` made
+//! them.
 
 use std::env;
 use std::fs;
@@ -9,8 +10,8 @@ use serde::Deserialize;
 
 use super::Accel;
 
-/// Where the parts of a virtual machine are. The file names them relative to its own folder, so that a tree that was copied or
-/// moved has its own kit.
+/// Where the parts of a virtual machine are. The file names them relative to its own folder, so
+/// that a tree that was copied or moved has its own kit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Kit {
     /// QEMU, 10.1 or newer.
@@ -33,7 +34,8 @@ pub struct Kit {
     pub host: Host,
 }
 
-/// Settings for a slow host, itself an emulated machine (`images/kvm` makes one), or for a slow debug kernel. Other kits leave them out.
+/// Settings for a slow host, itself an emulated machine (`images/kvm` makes one), or for a slow
+/// debug kernel. Other kits leave them out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Host {
@@ -48,8 +50,8 @@ pub struct Host {
 }
 
 impl Kit {
-    /// Finds the kit: `$HAMLYN_KIT`, else `$HAMLYN_CACHE/kit.json`, else `.hamlyn/kit.json` here or in a folder above
-    /// here or above this program.
+    /// Finds the kit: `$HAMLYN_KIT`, else `$HAMLYN_CACHE/kit.json`, else `.hamlyn/kit.json` here or
+    /// in a folder above here or above this program.
     pub fn find() -> anyhow::Result<Kit> {
         if let Some(file) = env::var_os("HAMLYN_KIT") {
             return Kit::read(Path::new(&file));
@@ -75,7 +77,8 @@ impl Kit {
             .with_context(|| format!("cannot read the kit {}: run ./scripts/prepare", file.display()))?;
         let mut kit: Kit = serde_json::from_slice(&text)
             .with_context(|| format!("the kit {} is damaged: run ./scripts/prepare", file.display()))?;
-        // Where the folder really is: its name may be a link, and "../target" is beside what that leads to.
+        // Where the folder really is: its name may be a link, and "../target" is beside what that
+        // leads to.
         let file = file.canonicalize().with_context(|| format!("cannot find {}", file.display()))?;
         let folder = file.parent().unwrap_or(Path::new("/"));
         let parts = [&mut kit.qemu, &mut kit.kernel, &mut kit.initrd, &mut kit.module, &mut kit.programs];
@@ -94,7 +97,8 @@ impl Kit {
         Ok(kit)
     }
 
-    /// A program that runs on this machine, or the library for C, by its path below the folder of programs.
+    /// A program that runs on this machine, or the library for C, by its path below the folder of
+    /// programs.
     pub fn program(&self, name: &str) -> anyhow::Result<PathBuf> {
         let program = self.programs.join(name);
         if !program.is_file() {

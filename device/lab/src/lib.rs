@@ -121,7 +121,8 @@ impl Lab {
         Ok(counters.get_mut("switch").map(Value::take).unwrap_or(counters))
     }
 
-    /// How much the card has refused, for whatever reason: the sum of its counters that begin with `refused_`.
+    /// How much the card has refused, for whatever reason: the sum of its counters that begin with
+    /// `refused_`.
     pub fn refused(&self, index: usize) -> anyhow::Result<u64> {
         let counters = self.card_counters(index)?;
         let Some(counters) = counters.get("card").and_then(Value::as_object) else {
@@ -141,7 +142,8 @@ impl Lab {
         self.directory.path()
     }
 
-    /// Stops the process of card `index`, which then neither takes nor sends, until what this returns is dropped.
+    /// Stops the process of card `index`, which then neither takes nor sends, until what this
+    /// returns is dropped.
     pub fn hold_card(&self, index: usize) -> anyhow::Result<Held> {
         self.services[self.card(index)?.service].hold()
     }
@@ -156,7 +158,8 @@ impl Lab {
         self.services[SWITCH].restart()
     }
 
-    /// Kills the process of card `index` and starts another, which has no machine yet. Not in a lab of one process.
+    /// Kills the process of card `index` and starts another, which has no machine yet. Not in a lab
+    /// of one process.
     pub fn restart_card(&self, index: usize) -> anyhow::Result<()> {
         self.services[self.card(index)?.service].restart()
     }

@@ -26,7 +26,8 @@ pub(super) struct Log {
     ended: Receiver<()>,
 }
 
-/// What to do when a process writes faster than its log is kept, as while the lab itself is stopped.
+/// What to do when a process writes faster than its log is kept, as while the lab itself is
+/// stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Haste {
     /// It waits.

@@ -12,12 +12,14 @@ use serde_json::{Value, json};
 /// QEMU answers at once, unless an access to a card holds it up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Resets the machine as its reset button would. A machine that was started with `-no-reboot` ends on every other reset.
+/// Resets the machine as its reset button would. A machine that was started with `-no-reboot` ends
+/// on every other reset.
 pub(super) fn reset(socket: &Path) -> anyhow::Result<()> {
     execute(socket, &[("set-action", json!({ "reboot": "reset" })), ("system_reset", json!({}))])
 }
 
-/// Lets the machine end at the next reset again, so that a guest that panics ends and does not boot for ever.
+/// Lets the machine end at the next reset again, so that a guest that panics ends and does not boot
+/// for ever.
 pub(super) fn end_on_reboot(socket: &Path) -> anyhow::Result<()> {
     execute(socket, &[("set-action", json!({ "reboot": "shutdown" }))])
 }
@@ -27,7 +29,8 @@ pub(super) fn pause(socket: &Path, paused: bool) -> anyhow::Result<()> {
     execute(socket, &[(if paused { "stop" } else { "cont" }, json!({}))])
 }
 
-/// Wakes a machine that has suspended itself to memory, as its power button would; an error if it is not suspended.
+/// Wakes a machine that has suspended itself to memory, as its power button would; an error if it
+/// is not suspended.
 pub(super) fn wake_up(socket: &Path) -> anyhow::Result<()> {
     execute(socket, &[("system_wakeup", json!({}))])
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::qemu::escape;
 
-/// Of a range that is kept for documentation (RFC 5737): it is in no other network, and this one ends at the two machines.
+/// Of a range that is kept for documentation (RFC 5737): it is in no other network, and this one
+/// ends at the two machines.
 const NETWORK: &str = "192.0.2";
 
 /// The address of a machine, which its image gives to the device.
@@ -12,7 +13,8 @@ pub(super) fn address(index: usize) -> String {
     format!("{NETWORK}.{}", index + 1)
 }
 
-/// QEMU's arguments for a machine's device. Packets go from QEMU to QEMU, in datagrams between sockets of the lab's directory.
+/// QEMU's arguments for a machine's device. Packets go from QEMU to QEMU, in datagrams between
+/// sockets of the lab's directory.
 pub(super) fn device(index: usize, run: &Path) -> Vec<String> {
     let path = |index: usize| escape(&run.join(format!("net{index}")).to_string_lossy());
     let (own, other) = (path(index), path(1 - index));

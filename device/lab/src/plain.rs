@@ -1,7 +1,7 @@
 //! What others wrote, made fit to be shown: a guest's words must not move the operator's cursor.
 //!
-//! Printable text, line feeds and tabs pass. All else is shown as `\x1b`: control characters, bytes that are not UTF-8, and
-//! the invisible characters that reorder or hide the text around them.
+//! Printable text, line feeds and tabs pass. All else is shown as `\x1b`: control characters, bytes
+//! that are not UTF-8, and the invisible characters that reorder or hide the text around them.
 
 use std::fmt::Write;
 use std::str::from_utf8;
@@ -91,8 +91,8 @@ fn escape(bytes: &[u8], shown: &mut String) {
     }
 }
 
-/// Characters that are not seen themselves but change what is: marks and overrides of direction, separators of lines, and
-/// the tags in the last planes.
+/// Characters that are not seen themselves but change what is: marks and overrides of direction,
+/// separators of lines, and the tags in the last planes.
 fn misleads(character: char) -> bool {
     matches!(character,
         '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

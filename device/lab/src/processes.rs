@@ -65,10 +65,11 @@ impl Words<'_> {
 }
 
 impl Process {
-    /// Starts `program`, which dies with this process; its output goes to `words`, and its run directory is `run`. With a
-    /// `core` it is pinned to that.
+    /// Starts `program`, which dies with this process; its output goes to `words`, and its run
+    /// directory is `run`. With a `core` it is pinned to that.
     ///
-    /// It gets a process group of its own, so that Ctrl-C reaches only the parent, who ends all in good order.
+    /// It gets a process group of its own, so that Ctrl-C reaches only the parent, who ends all in
+    /// good order.
     pub(super) fn start(
         name: &str,
         program: &Path,
@@ -117,8 +118,8 @@ impl Process {
         Some(status)
     }
 
-    /// Tells how it ended, once it has closed its sockets: the moment until it is gone is waited for. Nothing if it goes on,
-    /// or if whoever wanted its end has seen to that.
+    /// Tells how it ended, once it has closed its sockets: the moment until it is gone is waited
+    /// for. Nothing if it goes on, or if whoever wanted its end has seen to that.
     pub(super) fn fate(&self) -> impl FnOnce() -> Option<String> + Send + use<> {
         let (name, pid) = (self.name.clone(), self.child.id());
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -198,12 +199,12 @@ fn spawn(command: Command) -> io::Result<Child> {
     child.recv().map_err(|_| gone())?
 }
 
-/// How much a process gives way: so much that a card's thread beside it, which works for half of the time, never has
-/// to wait for its share of the core.
+/// How much a process gives way: so much that a card's thread beside it, which works for half of
+/// the time, never has to wait for its share of the core.
 const NICE: i32 = 10;
 
-/// `hamlyn tether PARENT -- PROGRAM...`: becomes `program`, to be killed as soon as `parent` is gone. With a `core` it is
-/// pinned to that.
+/// `hamlyn tether PARENT -- PROGRAM...`: becomes `program`, to be killed as soon as `parent` is
+/// gone. With a `core` it is pinned to that.
 pub fn tether(parent: u32, core: Option<u16>, program: &[OsString]) -> anyhow::Result<()> {
     let Some((name, arguments)) = program.split_first() else { bail!("there is no program to start") };
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot ask for the death signal")?;
@@ -276,7 +277,8 @@ pub fn keep(directory: &Path) -> anyhow::Result<()> {
     if !name.starts_with(rundir::LAB) {
         bail!("{} is not a lab's directory", directory.display());
     }
-    // A signal to the whole group or session must not leave the directory behind: the pipe alone ends this.
+    // A signal to the whole group or session must not leave the directory behind: the pipe alone
+    // ends this.
     for signal in signal_hook::consts::TERM_SIGNALS {
         signal_hook::flag::register(*signal, Default::default()).context("cannot catch signals")?;
     }

@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 
 use super::accel::Accelerator;
 
-/// How long QEMU waits for the answer to an access, in milliseconds. A card process that is stopped for longer is lost to its
-/// machine, as a later answer ruins the stream for good: the default of 5 s is short. A machine whose card is killed while an access is
-/// under way stands still for as long.
+/// How long QEMU waits for the answer to an access, in milliseconds. A card process that is stopped
+/// for longer is lost to its machine, as a later answer ruins the stream for good: the default of 5
+/// s is short. A machine whose card is killed while an access is under way stands still for as
+/// long.
 const MESSAGE_TIMEOUT: u32 = 60_000;
 
-/// Where QEMU writes what the console shows: its own standard output, which it has no other use for. The lab keeps the end
-/// of that; a file of QEMU's would grow without end.
+/// Where QEMU writes what the console shows: its own standard output, which it has no other use
+/// for. The lab keeps the end of that; a file of QEMU's would grow without end.
 const CONSOLE_LOG: &str = "/proc/self/fd/1";
 
 /// A guest's memory, in MiB.
@@ -42,7 +43,8 @@ impl Memory {
         Memory(self.0.saturating_add(mib).min(Memory::MOST))
     }
 
-    /// The end of the machine's memory on its bus, in MiB. A q35 machine has what does not fit below 4 GiB from there on.
+    /// The end of the machine's memory on its bus, in MiB. A q35 machine has what does not fit
+    /// below 4 GiB from there on.
     pub(super) fn end(self) -> u32 {
         const ABOVE: u32 = 4096;
         /// A machine with so much has no more than [`BELOW`] below 4 GiB.
@@ -51,7 +53,8 @@ impl Memory {
         if self.0 < SPLIT { ABOVE } else { ABOVE + self.0 - BELOW }
     }
 
-    /// Refuses a machine that could not boot from an image of so many bytes: its kernel would panic without a word.
+    /// Refuses a machine that could not boot from an image of so many bytes: its kernel would panic
+    /// without a word.
     pub(super) fn check_image(self, length: u64) -> Result<(), String> {
         let image = u32::try_from(length.div_ceil(1 << 20)).unwrap_or(u32::MAX);
         let least = image.saturating_mul(2).saturating_add(Memory::KERNEL);
@@ -89,8 +92,8 @@ impl std::fmt::Display for Memory {
     }
 }
 
-/// Where the card's functions are on the machine's PCI bus, if nobody says otherwise: high up, since QEMU gives the
-/// low slots to devices that ask for none.
+/// Where the card's functions are on the machine's PCI bus, if nobody says otherwise: high up,
+/// since QEMU gives the low slots to devices that ask for none.
 pub const CARD_SLOT: u8 = 0x10;
 
 /// The last slot that they may have: what is behind it is the machine's own.
@@ -98,8 +101,8 @@ const LAST_SLOT: u8 = 30;
 /// Functions of a slot.
 const SLOT: usize = 8;
 
-/// The PCI functions that a machine has of its card, in a slot of the bus, and in those behind it if they are more than eight. With
-/// the first alone that is somewhere.
+/// The PCI functions that a machine has of its card, in a slot of the bus, and in those behind it
+/// if they are more than eight. With the first alone that is somewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Functions {
     slot: u8,
@@ -109,8 +112,9 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// What the card that listens at `socket` has, from this slot on; with a second function that has the `doorbells`, or without,
-    /// when each of them is a round trip. Fails if there are too few slots.
+    /// What the card that listens at `socket` has, from this slot on; with a second function that
+    /// has the `doorbells`, or without, when each of them is a round trip. Fails if there are too
+    /// few slots.
     pub fn of(socket: &Path, slot: u8, doorbells: bool) -> Result<Functions, String> {
         let express = express_paths(socket).filter(|path| path.exists()).collect();
         Functions::new(slot, doorbells, express)
@@ -134,7 +138,8 @@ impl Functions {
         let at = |number: usize| {
             let mut place =
                 json!({ "addr": format!("{:#x}.{}", usize::from(self.slot) + number / SLOT, number % SLOT) });
-            // The first of a slot says that there are more; where there is none, nobody looks for more.
+            // The first of a slot says that there are more; where there is none, nobody looks for
+            // more.
             if number % SLOT == 0 && number + 1 < all {
                 place["multifunction"] = true.into();
             }
@@ -148,10 +153,12 @@ impl Functions {
     }
 }
 
-/// The arguments that any virtual machine needs to have the card: shared memory and the card's functions.
+/// The arguments that any virtual machine needs to have the card: shared memory and the card's
+/// functions.
 pub fn card_arguments(socket: &Path, memory: Memory, functions: &Functions) -> Vec<String> {
     let card = functions.devices(socket);
-    // The card reaches the guest's memory through this file; with share=off its DMA would go nowhere, silently.
+    // The card reaches the guest's memory through this file; with share=off its DMA would go
+    // nowhere, silently.
     let backend = format!("memory-backend-memfd,id=mem,size={memory},share=on");
     let size = memory.to_string();
     let machine = [["-m", &size], ["-object", &backend], ["-machine", "q35,memory-backend=mem"]];
@@ -159,8 +166,8 @@ pub fn card_arguments(socket: &Path, memory: Memory, functions: &Functions) -> V
     machine.chain(card.into_iter().flat_map(|device| ["-device".to_owned(), device])).collect()
 }
 
-/// The arguments by which a machine's QEMU tells the card at `socket` of its stores, by a plugin. It emulates, and all processors
-/// by one thread: else nobody knows in which order they store.
+/// The arguments by which a machine's QEMU tells the card at `socket` of its stores, by a plugin.
+/// It emulates, and all processors by one thread: else nobody knows in which order they store.
 pub fn snoop_arguments(plugin: &Path, socket: &Path) -> Vec<String> {
     let path = |path: &Path| escape(&path.to_string_lossy());
     let plugin = format!("{},socket={}", path(plugin), path(&snoop_path(socket)));
@@ -185,7 +192,8 @@ pub(super) struct Machine {
     pub name: String,
     /// What runs it.
     pub accelerator: Accelerator,
-    /// Whether it boots again when the guest asks for it, as a real one. Otherwise it ends, also when its kernel panics.
+    /// Whether it boots again when the guest asks for it, as a real one. Otherwise it ends, also
+    /// when its kernel panics.
     pub reboots: bool,
     /// Its memory.
     pub memory: Memory,
@@ -225,9 +233,10 @@ impl Machine {
             |id: &str, socket: &Path| format!("socket,id={id},path={},server=on,wait=off", path(socket));
         // A kernel that panics reboots at once, or stays as it is for a person to see.
         let (reboot, panic): (&[_], _) = if self.reboots { (&[], 0) } else { (&["-no-reboot"], -1) };
-        // The image's file system may take more than the half of a small machine's memory that tmpfs would; and a kernel
-        // under emulation on a busy host finds its timer too late, and panics, unless it is told to trust in it. It also takes
-        // 2 seconds of its 8 until it is ready to test its ciphers, which nobody here uses.
+        // The image's file system may take more than the half of a small machine's memory that
+        // tmpfs would; and a kernel under emulation on a busy host finds its timer too late, and
+        // panics, unless it is told to trust in it. It also takes 2 seconds of its 8 until it is
+        // ready to test its ciphers, which nobody here uses.
         let fixed = "console=ttyS0 quiet rootfstype=ramfs no_timer_check cryptomgr.notests";
         let command_line = format!("{fixed} panic={panic} hamlyn.name={} {}", self.name, self.append);
         let (mut arguments, rest) = self.iommu_and_rest();
@@ -262,7 +271,8 @@ impl Machine {
         arguments
     }
 
-    /// What else QEMU is told: an IOMMU, which must be there before the card behind it, and the rest.
+    /// What else QEMU is told: an IOMMU, which must be there before the card behind it, and the
+    /// rest.
     fn iommu_and_rest(&self) -> (Vec<String>, Vec<String>) {
         let is_iommu = |pair: &[String]| pair[0] == "-device" && pair[1].starts_with("intel-iommu");
         let (at, mut rest) = (self.more.windows(2).position(is_iommu), self.more.clone());
@@ -275,8 +285,8 @@ impl Machine {
         if self.more.iter().any(|word| word == "-smp" || word == "--smp") {
             return Vec::new();
         }
-        // Of a fetch-and-op an emulator of one processor makes a load and a store, if there can be no other: then it is none for
-        // those that express memory is shared with.
+        // Of a fetch-and-op an emulator of one processor makes a load and a store, if there can be
+        // no other: then it is none for those that express memory is shared with.
         let count = if self.functions.express.is_empty() { "1" } else { "1,maxcpus=2" };
         ["-smp", count].map(str::to_owned).to_vec()
     }

@@ -1,4 +1,5 @@
-//! A program in a machine of another process's lab, which `hamlyn up` started: asked for through that lab's door.
+//! A program in a machine of another process's lab, which `hamlyn up` started: asked for through
+//! that lab's door.
 
 use std::io::BufReader;
 use std::net::Shutdown;
@@ -46,7 +47,8 @@ impl Remote {
         let path = door::path(lab);
         let mut stream = UnixStream::connect(&path)
             .with_context(|| format!("cannot connect to {}: does hamlyn up still run?", path.display()))?;
-        // Who answers in place of the program may have hung up already: its reason is there to be read.
+        // Who answers in place of the program may have hung up already: its reason is there to be
+        // read.
         let _ = door::say(&mut stream, &Hello { machine: machine.to_owned() });
         let run = Request { id: ID, verb: Verb::Run(Program { raw: true, ..program }) };
         let _ = door::say(&mut stream, &run);
@@ -68,8 +70,8 @@ impl Remote {
         move |signal| drop(output.tell(Verb::Kill(signal)))
     }
 
-    /// The next thing that it does: bytes that it says, or its exit, which is the last. An error says that it could not be
-    /// started, or that its machine is gone.
+    /// The next thing that it does: bytes that it says, or its exit, which is the last. An error
+    /// says that it could not be started, or that its machine is gone.
     pub fn word(&mut self) -> anyhow::Result<What> {
         loop {
             let line = next_line(&mut self.input, MAX_EVENT).context("the machine's lab is gone")?;

@@ -19,7 +19,8 @@ const STDERR: usize = 64 << 10;
 /// The most that a program may say to one who waits for its end, in bytes.
 const ALL: usize = 16 << 20;
 
-/// A program in a guest: its input, its output line by line, its end. Dropping it kills the program.
+/// A program in a guest: its input, its output line by line, its end. Dropping it kills the
+/// program.
 #[derive(Debug)]
 pub struct Run {
     title: String,
@@ -122,7 +123,8 @@ impl Run {
         }
     }
 
-    /// Waits for its end, which must be a success, and returns what was left of its output: JSON objects.
+    /// Waits for its end, which must be a success, and returns what was left of its output: JSON
+    /// objects.
     pub fn finish(&mut self) -> anyhow::Result<Vec<Value>> {
         let lines = self.finish_text()?;
         let values: Result<_, _> = lines.iter().map(|line| serde_json::from_str(line)).collect();

@@ -35,8 +35,8 @@ pub enum Stores {
 }
 
 impl Snoop {
-    /// Decides, for cards that want to see stores or do not: then it is none. An error says why they cannot be snooped, on which
-    /// the person insists.
+    /// Decides, for cards that want to see stores or do not: then it is none. An error says why
+    /// they cannot be snooped, on which the person insists.
     pub fn decide(
         self,
         are_wanted: bool,

@@ -25,10 +25,11 @@ const USER: u32 = 1001;
 
 /// The card's module in the guest's kernel.
 pub const MODULE: &str = "hamlyn";
-/// What has a machine's driver ask other hosts for signs of life once in a minute and not each second, so that the interrupts of those are
-/// not among what is counted: a line for root's shell.
+/// What has a machine's driver ask other hosts for signs of life once in a minute and not each
+/// second, so that the interrupts of those are not among what is counted: a line for root's shell.
 pub const SELDOM_PROBES: &str = "echo 600000 >/sys/module/hamlyn/parameters/peer_timeout";
-/// What gives a machine swap space, in compressed memory, of which its kernel says nothing: a line for root's shell.
+/// What gives a machine swap space, in compressed memory, of which its kernel says nothing: a line
+/// for root's shell.
 pub const SWAP: &str = "echo 4 >/proc/sys/vm/drop_caches; while read -r module; do insmod /lib/swap/$module.ko; done </lib/swap/order && \
     echo 64M >/sys/block/zram0/disksize && mkswap /dev/zram0 && swapon /dev/zram0";
 
@@ -114,8 +115,9 @@ impl Vm {
         Ok(())
     }
 
-    /// Waits until the agent has spoken for the first time. From then on a machine that shares its core with its card gives
-    /// way to that: not before, or on a busy host it would hardly boot, and it could not go to another core.
+    /// Waits until the agent has spoken for the first time. From then on a machine that shares its
+    /// core with its card gives way to that: not before, or on a busy host it would hardly boot,
+    /// and it could not go to another core.
     pub(super) fn wait_until_ready(&self) -> anyhow::Result<()> {
         let ready = self.agent()?.wait_for_boot(0, self.patience).with_context(|| self.name().to_owned());
         self.evidence.with(ready)?;
@@ -125,7 +127,8 @@ impl Vm {
         Ok(())
     }
 
-    /// Runs a program as an ordinary user. The first word is the program, looked up in the guest's `PATH`.
+    /// Runs a program as an ordinary user. The first word is the program, looked up in the guest's
+    /// `PATH`.
     pub fn run(&self, argv: impl IntoIterator<Item = impl Into<String>>) -> anyhow::Result<Run> {
         self.run_as(USER, argv)
     }
@@ -181,7 +184,8 @@ impl Vm {
         Ok(())
     }
 
-    /// The end of the guest's kernel's log with the tasks that are blocked, or why it cannot be read.
+    /// The end of the guest's kernel's log with the tasks that are blocked, or why it cannot be
+    /// read.
     pub fn kernel_log(&self) -> String {
         // "w" has the kernel print them, each with its stack.
         let script = "echo w >/proc/sysrq-trigger; dmesg";
@@ -197,7 +201,8 @@ impl Vm {
         format!("--- the end of {}'s kernel's log, with blocked tasks ---\n{text}", self.name())
     }
 
-    /// Presses its reset button, and waits until it is ready again. What ran in it is lost; the card lives on.
+    /// Presses its reset button, and waits until it is ready again. What ran in it is lost; the
+    /// card lives on.
     pub fn reboot(&self) -> anyhow::Result<()> {
         let agent = self.agent()?;
         let boots = agent.boots();
@@ -207,7 +212,8 @@ impl Vm {
         monitor::end_on_reboot(&self.machine.monitor)
     }
 
-    /// Stops its processors, as a debugger would: the guest does not know. [`Vm::resume`] lets them go on.
+    /// Stops its processors, as a debugger would: the guest does not know. [`Vm::resume`] lets them
+    /// go on.
     pub fn pause(&self) -> anyhow::Result<()> {
         monitor::pause(&self.machine.monitor, true).with_context(|| self.name().to_owned())
     }
@@ -222,7 +228,8 @@ impl Vm {
         monitor::wake_up(&self.machine.monitor).with_context(|| self.name().to_owned())
     }
 
-    /// Has a port of its PCI Express bus report an error: `port` is its id on QEMU's command line, `error` QEMU's name.
+    /// Has a port of its PCI Express bus report an error: `port` is its id on QEMU's command line,
+    /// `error` QEMU's name.
     pub fn report_bus_error(&self, port: &str, error: &str) -> anyhow::Result<()> {
         monitor::report_error(&self.machine.monitor, port, error).with_context(|| self.name().to_owned())
     }

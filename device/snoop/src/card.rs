@@ -45,7 +45,8 @@ pub struct PageError {
     pub limit: u64,
 }
 
-/// What a card watches of its machine's memory, and the stores to it. One plugin at a time tells of them.
+/// What a card watches of its machine's memory, and the stores to it. One plugin at a time tells of
+/// them.
 #[derive(Debug)]
 pub struct Snoop {
     size: Size,
@@ -83,9 +84,10 @@ impl Snoop {
         self.size
     }
 
-    /// Lets the plugins in that wait at a listener of messages: the first if there is none yet. The others are refused.
-    /// True: one has come. For a process that serves this machine alone, as closing a plugin's socket may block: who serves
-    /// others gives it to a porter, and then to [`Snoop::admit`].
+    /// Lets the plugins in that wait at a listener of messages: the first if there is none yet. The
+    /// others are refused. True: one has come. For a process that serves this machine alone, as
+    /// closing a plugin's socket may block: who serves others gives it to a porter, and then to
+    /// [`Snoop::admit`].
     pub fn accept(&mut self, listener: &Listener) -> io::Result<bool> {
         let mut come = false;
         while let Some(socket) = listener.accept()? {
@@ -95,8 +97,9 @@ impl Snoop {
         Ok(come)
     }
 
-    /// Lets in who is at the other end of a socket, unless there is a plugin that has not hung up: then it is refused, and the
-    /// result is false. Of one that has hung up, what it still had to tell is lost. Never blocks.
+    /// Lets in who is at the other end of a socket, unless there is a plugin that has not hung up:
+    /// then it is refused, and the result is false. Of one that has hung up, what it still had to
+    /// tell is lost. Never blocks.
     pub fn admit(&mut self, socket: impl Into<Socket>) -> io::Result<bool> {
         let socket = socket.into();
         if self.bell().is_some() {
@@ -106,8 +109,8 @@ impl Snoop {
         self.attach(socket).map(|()| true)
     }
 
-    /// Lets in who is at the other end of a socket, in place of whoever was there. Each gets memory of its own, which
-    /// nobody knows who was there before. Never blocks.
+    /// Lets in who is at the other end of a socket, in place of whoever was there. Each gets memory
+    /// of its own, which nobody knows who was there before. Never blocks.
     pub fn attach(&mut self, socket: impl Into<Socket>) -> io::Result<()> {
         let memory = Sealed::new("hamlyn-snoop", self.size.bytes())?;
         let layout = Layout::new(memory.region.clone(), self.size);
@@ -131,7 +134,8 @@ impl Snoop {
         self.session.is_some()
     }
 
-    /// Whether stores to a page are to be told. A store that is made after this is told if [`Snoop::is_live`] says so.
+    /// Whether stores to a page are to be told. A store that is made after this is told if
+    /// [`Snoop::is_live`] says so.
     pub fn watch(&mut self, page: u64, on: bool) -> Result<(), PageError> {
         if page >= self.size.pages {
             return Err(PageError { page, limit: self.size.pages });
@@ -158,16 +162,16 @@ impl Snoop {
         word.is_some_and(|bits| bits >> (page % 64) & 1 != 0)
     }
 
-    /// Whether stores to all that is watched are told from now on. It takes until the machine's next interrupt after
-    /// something is watched for the first time; the bell rings then.
+    /// Whether stores to all that is watched are told from now on. It takes until the machine's
+    /// next interrupt after something is watched for the first time; the bell rings then.
     pub fn is_live(&mut self) -> bool {
         let Some(session) = &mut self.session else { return false };
         session.live = live::is_live(&session.layout);
         session.live && session.ended.is_none()
     }
 
-    /// The next store, in the order of all processors. It may be to a page that has not been watched for a moment. After
-    /// an error there is no plugin; another may come.
+    /// The next store, in the order of all processors. It may be to a page that has not been
+    /// watched for a moment. After an error there is no plugin; another may come.
     #[expect(clippy::should_implement_trait, reason = "it can fail")]
     pub fn next(&mut self) -> Result<Option<Store>, Ended> {
         let Some(session) = &mut self.session else { return Ok(None) };
@@ -178,25 +182,27 @@ impl Snoop {
         next
     }
 
-    /// Declares that the card sleeps for want of stores. True: wait for the bell. False: there is something to see, in
-    /// [`Snoop::next`] or [`Snoop::is_live`].
+    /// Declares that the card sleeps for want of stores. True: wait for the bell. False: there is
+    /// something to see, in [`Snoop::next`] or [`Snoop::is_live`].
     pub fn sleep(&mut self) -> bool {
         // Without a plugin there is nothing to wake up for.
         self.session.as_mut().is_none_or(Session::sleep)
     }
 
-    /// Readable when the plugin woke the card, or is gone: then call [`Snoop::hear`]. None once it was heard that it is gone.
+    /// Readable when the plugin woke the card, or is gone: then call [`Snoop::hear`]. None once it
+    /// was heard that it is gone.
     pub fn bell(&self) -> Option<BorrowedFd<'_>> {
         let session = self.session.as_ref().filter(|session| session.ended.is_none());
         session.map(|session| session.bell.as_fd())
     }
 
-    /// Hears the bell: the first thing to do after waking, before a look at the stores. That a plugin is gone is what
-    /// [`Snoop::next`] says once its last stores are taken.
+    /// Hears the bell: the first thing to do after waking, before a look at the stores. That a
+    /// plugin is gone is what [`Snoop::next`] says once its last stores are taken.
     pub fn hear(&mut self) {
         let Some(session) = self.session.as_mut().filter(|session| session.ended.is_none()) else { return };
         if let Heard::End(end) = session.bell.hear() {
-            // What it left behind is no more than the ring holds, whatever its process still writes.
+            // What it left behind is no more than the ring holds, whatever its process still
+            // writes.
             session.ended = Some((Ended::Left(end), self.size.records));
         }
     }

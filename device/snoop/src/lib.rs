@@ -1,7 +1,8 @@
 //! A machine's stores to ordinary memory, seen as a card on its memory bus would see them.
 //!
-//! A stock QEMU tells a plugin of each store that it emulates. The plugin (`device/snoop/plugin`) runs on the processor's
-//! own thread, inside QEMU; the card has a process of its own. Between them lies one piece of memory, made by the card:
+//! A stock QEMU tells a plugin of each store that it emulates. The plugin (`device/snoop/plugin`)
+//! runs on the processor's own thread, inside QEMU; the card has a process of its own. Between them
+//! lies one piece of memory, made by the card:
 //!
 //! | bytes | what | written by |
 //! |---|---|---|
@@ -18,12 +19,13 @@
 //! | `layout` | where all that lies in the memory |
 //! | `welcome` | how a plugin gets it |
 //!
-//! The ring is that of the fabric ([`hamlyn_fabric::index`]): who sleeps, for stores or for room, says so, issues a full
-//! barrier, and looks once more. A full ring is the flow control of the paper's section 4: the processor waits where it
-//! is, and nothing is lost.
+//! The ring is that of the fabric ([`hamlyn_fabric::index`]): who sleeps, for stores or for room,
+//! says so, issues a full barrier, and looks once more. A full ring is the flow control of the
+//! paper's section 4: the processor waits where it is, and nothing is lost.
 //!
-//! The plugin's process is the guest's QEMU, and is not trusted. Whatever it writes, the worst that comes of it is an
-//! [`Ended`], which ends its session; another plugin may come, and gets other memory.
+//! The plugin's process is the guest's QEMU, and is not trusted. Whatever it writes, the worst that
+//! comes of it is an [`Ended`], which ends its session; another plugin may come, and gets other
+//! memory.
 
 pub mod card;
 mod layout;

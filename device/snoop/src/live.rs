@@ -1,12 +1,14 @@
 //! Whether stores are told.
 //!
-//! Code that tells of its stores is slower, so a machine's code does not while nothing is watched. When something is, all
-//! code has to be translated again, which takes until the machine's next interrupt: the plugin then writes that it is live.
-//! When nothing has been watched for a while it takes that back, and has bare code again.
+//! Code that tells of its stores is slower, so a machine's code does not while nothing is watched.
+//! When something is, all code has to be translated again, which takes until the machine's next
+//! interrupt: the plugin then writes that it is live. When nothing has been watched for a while it
+//! takes that back, and has bare code again.
 //!
-//! The card writes what is watched, issues a full barrier, and looks whether the machine is live. The machine writes that
-//! it is not, issues a full barrier, and looks whether anything is watched; if so it stays live. So at least one of them
-//! sees the other: a card that has seen that the machine is live, after it said what to watch, misses no store.
+//! The card writes what is watched, issues a full barrier, and looks whether the machine is live.
+//! The machine writes that it is not, issues a full barrier, and looks whether anything is watched;
+//! if so it stays live. So at least one of them sees the other: a card that has seen that the
+//! machine is live, after it said what to watch, misses no store.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,5 @@
-//! The protocol under loom, which tries the interleavings of two threads and what the memory model allows.
+//! The protocol under loom, which tries the interleavings of two threads and what the memory model
+//! allows.
 
 use std::sync::Arc;
 

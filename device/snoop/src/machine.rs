@@ -85,8 +85,8 @@ impl Machine {
         false
     }
 
-    /// Tells of a store of 1 to 16 bytes that lie in one page. Waits while the ring is full: so long the processor stands
-    /// still. What is told after the card is gone is dropped.
+    /// Tells of a store of 1 to 16 bytes that lie in one page. Waits while the ring is full: so
+    /// long the processor stands still. What is told after the card is gone is dropped.
     pub fn tell(&self, processor: u32, address: u64, bytes: &[u8]) {
         if self.is_gone() {
             return;

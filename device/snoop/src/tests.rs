@@ -284,7 +284,8 @@ proptest! {
     }
 }
 
-/// How a plugin's session ends that says that so many bytes are in the ring, and that has written this to it.
+/// How a plugin's session ends that says that so many bytes are in the ring, and that has written
+/// this to it.
 fn end_of(produced: u64, record: [u8; RECORD_BYTES]) -> Ended {
     let (mut snoop, machine) = pair(1, 4);
     machine.memory().record(0).copy_from(&record);

@@ -10,8 +10,9 @@
 //! | pages that can be watched | 8 |
 //! | stores in the ring | 8 |
 //!
-//! A welcome carries one descriptor, the memory (sealed); a refusal carries text instead: the reason. Afterwards the socket
-//! stays open as the bell of both: a message of one byte wakes the other side, and its end says that it is gone.
+//! A welcome carries one descriptor, the memory (sealed); a refusal carries text instead: the
+//! reason. Afterwards the socket stays open as the bell of both: a message of one byte wakes the
+//! other side, and its end says that it is gone.
 
 use std::io;
 use std::mem::size_of;

@@ -49,7 +49,8 @@ impl Crossbar {
         Ok(host)
     }
 
-    /// Gives a new card the stops that its port's earlier card had: packets of the earlier one still wait, and go first.
+    /// Gives a new card the stops that its port's earlier card had: packets of the earlier one
+    /// still wait, and go first.
     fn stop_anew(&mut self, port: usize) {
         let Some(input) = &mut self.inputs[port] else { return };
         if self.held[port] == 0 {
@@ -62,8 +63,8 @@ impl Crossbar {
         }
     }
 
-    /// Detaches a port whose card is gone. What the card has sent still goes, as far as it can be held; what it has not taken
-    /// is counted; what waits for it is dropped.
+    /// Detaches a port whose card is gone. What the card has sent still goes, as far as it can be
+    /// held; what it has not taken is counted; what waits for it is dropped.
     pub fn detach(&mut self, host: HostId) {
         let port = host.index();
         let Some(mut output) = self.outputs.get_mut(port).and_then(Option::take) else { return };
@@ -86,8 +87,8 @@ impl Crossbar {
         self.empty.retain(|&other| other != port);
     }
 
-    /// Forwards what a dead card has left behind, where there is room, and counts the rest. Its memory may be in other
-    /// hands still: no more than a ring's worth.
+    /// Forwards what a dead card has left behind, where there is room, and counts the rest. Its
+    /// memory may be in other hands still: no more than a ring's worth.
     fn drain(&mut self, port: usize) {
         let released = |inputs: &[Option<Input>]| inputs[port].as_ref().map(|input| input.ring.released());
         let end = released(&self.inputs).map(|start| start + self.geometry.capacity as u64);

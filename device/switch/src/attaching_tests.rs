@@ -89,7 +89,8 @@ fn a_dead_card_whose_memory_still_fills_is_drained_of_one_ring_at_most() {
         crossbar.detach(HostId(1));
         stop.store(true, Ordering::Relaxed);
     });
-    // The last packet may begin just before the end; and a pad before each other one takes room, too.
+    // The last packet may begin just before the end; and a pad before each other one takes room,
+    // too.
     assert!(crossbar.counters().ports[1].bytes_in <= SMALL.capacity as u64 + 1000);
 }
 

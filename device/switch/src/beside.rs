@@ -1,4 +1,5 @@
-//! Packets that pass beside the rings, for cards in one process, which can hand them over themselves.
+//! Packets that pass beside the rings, for cards in one process, which can hand them over
+//! themselves.
 
 use hamlyn_fabric::HostId;
 
@@ -6,8 +7,8 @@ use super::Crossbar;
 use crate::mesh::Mesh;
 
 impl Crossbar {
-    /// Whether a packet may pass from one card to another beside the rings: both are there, there is but one path, and
-    /// nothing is on its way that the packet would overtake.
+    /// Whether a packet may pass from one card to another beside the rings: both are there, there
+    /// is but one path, and nothing is on its way that the packet would overtake.
     ///
     /// For cards in one process, which can hand it over themselves.
     pub fn is_clear(&mut self, source: HostId, destination: HostId) -> bool {

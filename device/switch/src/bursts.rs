@@ -1,20 +1,24 @@
 //! Packets that are cut and joined on their way (section 2.2 of the CLAN paper).
 //!
-//! A packet that says where its first byte goes, and not how long it is, can be cut at any point, and two that follow each other can
-//! be joined. Of which protocols that is true, and how it is done, the switch is told: it knows no card ([`Bursts`]).
+//! A packet that says where its first byte goes, and not how long it is, can be cut at any point,
+//! and two that follow each other can be joined. Of which protocols that is true, and how it is
+//! done, the switch is told: it knows no card ([`Bursts`]).
 //!
-//! **When.** A packet whose output has room waits for nobody, holds up nobody, and is left as it is. Those that [wait](crate::held)
-//! are served in turn, source by source. While several sources wait for an output, what is longer than a quantum is cut, and the rest
-//! waits for the next turn. What waits of one source alone is joined again, as far as it follows each other, up to the longest
-//! packet that the source has sent.
+//! **When.** A packet whose output has room waits for nobody, holds up nobody, and is left as it
+//! is. Those that [wait](crate::held) are served in turn, source by source. While several sources
+//! wait for an output, what is longer than a quantum is cut, and the rest waits for the next turn.
+//! What waits of one source alone is joined again, as far as it follows each other, up to the
+//! longest packet that the source has sent.
 //!
-//! In a [mesh](crate::mesh) nothing is held: packets are cut while others wait for their links, and joined while they wait for one.
-//! On several [paths](crate::paths) the packets of one source keep their order, so the parts do.
+//! In a [mesh](crate::mesh) nothing is held: packets are cut while others wait for their links, and
+//! joined while they wait for one. On several [paths](crate::paths) the packets of one source keep
+//! their order, so the parts do.
 //!
-//! **How much work.** A packet is cut in halves until the first is short enough, so that what is cut off one by one does not have
-//! the rest copied each time. And a packet is joined with one that is not too much shorter, so that a long one is not copied for each
-//! little one that follows it. Only the packet whose turn it is is cut: a queue takes no more memory than its
-//! bounds say but for a few headers.
+//! **How much work.** A packet is cut in halves until the first is short enough, so that what is
+//! cut off one by one does not have the rest copied each time. And a packet is joined with one that
+//! is not too much shorter, so that a long one is not copied for each little one that follows it.
+//! Only the packet whose turn it is is cut: a queue takes no more memory than its bounds say but
+//! for a few headers.
 
 use std::fmt::{self, Debug, Formatter};
 
@@ -24,9 +28,11 @@ use crate::chance::Chance;
 use crate::counters::PortCounters;
 use crate::held::{Held, Packet};
 
-/// Makes two packets of one that is longer than so many bytes, of which the first is not. `None`: this one cannot be cut so.
+/// Makes two packets of one that is longer than so many bytes, of which the first is not. `None`:
+/// this one cannot be cut so.
 pub type Cut = fn(&[u8], usize) -> Option<(Vec<u8>, Vec<u8>)>;
-/// Makes one packet of two, of so many bytes at most. `None`: the second does not follow the first, or they would be longer.
+/// Makes one packet of two, of so many bytes at most. `None`: the second does not follow the first,
+/// or they would be longer.
 pub type Join = fn(&[u8], &[u8], usize) -> Option<Vec<u8>>;
 
 /// How the packets of a protocol are cut and joined: the bytes behind the fabric's header.
@@ -105,7 +111,8 @@ impl Cutter {
         self.of(protocol).is_some()
     }
 
-    /// Returns the two parts of a packet in a mesh, if it is to be cut where packets of other sources wait, or do not.
+    /// Returns the two parts of a packet in a mesh, if it is to be cut where packets of other
+    /// sources wait, or do not.
     pub(crate) fn cut_in_mesh(&mut self, packet: &Packet, is_contended: bool) -> Option<(Vec<u8>, Vec<u8>)> {
         let (bursts, length) = (self.of(packet.header.protocol)?, packet.payload.len());
         let most = match &mut self.way {
@@ -115,8 +122,8 @@ impl Cutter {
         parts(packet, bursts, most?)
     }
 
-    /// Returns what a packet in a mesh and the next of its source are together, if they are to be joined; `largest` is the longest that the
-    /// source has sent.
+    /// Returns what a packet in a mesh and the next of its source are together, if they are to be
+    /// joined; `largest` is the longest that the source has sent.
     pub(crate) fn join_in_mesh(
         &mut self,
         (first, second): (&Packet, &Packet),
@@ -131,7 +138,8 @@ impl Cutter {
         is_wanted.then(|| whole(first, second, bursts, largest)).flatten()
     }
 
-    /// Cuts or joins the packet whose turn it is, if that is to be; `largest` is the longest that its source has sent.
+    /// Cuts or joins the packet whose turn it is, if that is to be; `largest` is the longest that
+    /// its source has sent.
     pub(crate) fn prepare(&mut self, held: &mut Held, largest: usize, counters: &mut PortCounters) {
         let Some(first) = held.first() else { return };
         let (protocol, mut length) = (first.header.protocol, first.payload.len());

@@ -1,4 +1,5 @@
-//! What is cut and joined, with packets of a protocol for tests: where the first byte goes, and the bytes.
+//! What is cut and joined, with packets of a protocol for tests: where the first byte goes, and the
+//! bytes.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +84,8 @@ fn take_all(crossbar: &mut Crossbar, cards: &mut [Link]) -> Vec<(u16, Vec<u8>)> 
     }
 }
 
-/// Four hosts, of which host 0 has a large packet that waits for host 2, and host 1 so many small ones.
+/// Four hosts, of which host 0 has a large packet that waits for host 2, and host 1 so many small
+/// ones.
 fn waiting(policy: Policy, small: u32) -> (Crossbar, Vec<Link>) {
     let (mut crossbar, mut cards) = fabric(4, bursts(), policy);
     plug(&mut crossbar, &mut cards);
@@ -266,7 +268,8 @@ impl Streams {
 }
 
 proptest! {
-    /// Wherever packets are cut, and whichever are joined: the same bytes come to the same places, in order, once.
+    /// Wherever packets are cut, and whichever are joined: the same bytes come to the same places,
+    /// in order, once.
     #[test]
     fn whatever_is_cut_and_joined_the_same_bytes_come_to_the_same_places_in_order(
         topology in topology(),
@@ -316,7 +319,8 @@ proptest! {
     }
 }
 
-/// Four hosts, of which host 0 sends a large packet to host 2 and host 1 small ones, while the way to host 2 is full.
+/// Four hosts, of which host 0 sends a large packet to host 2 and host 1 small ones, while the way
+/// to host 2 is full.
 fn waiting_on(topology: Topology) -> (Crossbar, Vec<Link>) {
     let (mut crossbar, mut cards) = fabric_of(topology, 4, bursts(), Policy::Quantum(100));
     while send(&mut cards[3], 2, &packet(70_000, &[0; 900])) {

@@ -1,31 +1,34 @@
 //! Routing and arbitration.
 //!
-//! **Arbitration.** Inputs with packets stand in one queue and are served in turn, one packet per visit, so the
-//! discipline is round-robin and an input with nothing to send costs nothing. A packet whose output is full is [held][held],
-//! in a queue of its input and output alone, and the input goes on: nobody waits for a third party. When the output has room
-//! again its queues are served in turn, so no input starves at a contended output either, and a large packet that can be
+//! **Arbitration.** Inputs with packets stand in one queue and are served in turn, one packet per
+//! visit, so the discipline is round-robin and an input with nothing to send costs nothing. A
+//! packet whose output is full is [held][held], in a queue of its input and output alone, and the
+//! input goes on: nobody waits for a third party. When the output has room again its queues are
+//! served in turn, so no input starves at a contended output either, and a large packet that can be
 //! [cut][bursts] holds up nobody for longer than a small one.
 //!
-//! **Stops.** A card is told to send no more to a host for which much of its own waits; see the [bounds][held] for how much that
-//! can be. A card that does not mind waits at its own ring.
+//! **Stops.** A card is told to send no more to a host for which much of its own waits; see the
+//! [bounds][held] for how much that can be. A card that does not mind waits at its own ring.
 //!
-//! **Stalls.** A host that takes nothing for a while although others wait for it is detached ([`Crossbar::look`]).
+//! **Stalls.** A host that takes nothing for a while although others wait for it is detached
+//! ([`Crossbar::look`]).
 //!
-//! **Paths.** With one path, a packet is copied from ring to ring and nothing overtakes anything. With several, it is
-//! copied onto one of the output's [paths](crate::paths), and from there into the ring. An output has no room when
-//! neither its paths nor its ring have. Packets that can be cut keep their order there.
+//! **Paths.** With one path, a packet is copied from ring to ring and nothing overtakes anything.
+//! With several, it is copied onto one of the output's [paths](crate::paths), and from there into
+//! the ring. An output has no room when neither its paths nor its ring have. Packets that can be
+//! cut keep their order there.
 //!
-//! **Mesh.** With one, packets come through [routers and links](crate::mesh) instead, and nothing is held: who takes nothing holds up
-//! those whose way is the same.
+//! **Mesh.** With one, packets come through [routers and links](crate::mesh) instead, and nothing
+//! is held: who takes nothing holds up those whose way is the same.
 //!
-//! **Groups.** A packet to a group is copied to its members' outputs. A member that can hold no more of its source loses its copy
-//! ([`Crossbar::multicast`]).
+//! **Groups.** A packet to a group is copied to its members' outputs. A member that can hold no
+//! more of its source loses its copy ([`Crossbar::multicast`]).
 //!
-//! **Loss.** None, but for packets to an absent host, packets without a sound header, and what lies in the rings of a
-//! card that dies or waits for it. Each is counted.
+//! **Loss.** None, but for packets to an absent host, packets without a sound header, and what lies
+//! in the rings of a card that dies or waits for it. Each is counted.
 //!
-//! **Trust.** A card's ring may hold anything. The source host id is the input port's number, whatever the packet says;
-//! a ring that is corrupt costs its own port only.
+//! **Trust.** A card's ring may hold anything. The source host id is the input port's number,
+//! whatever the packet says; a ring that is corrupt costs its own port only.
 //!
 //! [held]: crate::held
 //! [bursts]: crate::bursts
@@ -76,10 +79,11 @@ struct Input {
     largest: usize,
 }
 
-/// A non-blocking crossbar over any number of links. It knows no socket, descriptor, thread or time.
+/// A non-blocking crossbar over any number of links. It knows no socket, descriptor, thread or
+/// time.
 ///
-/// [`Crossbar::forward`] moves packets. When it finds none, [`Crossbar::sleep`] asks the links to ring; afterwards
-/// nothing needs doing until one does, and [`Crossbar::wake`] is told which.
+/// [`Crossbar::forward`] moves packets. When it finds none, [`Crossbar::sleep`] asks the links to
+/// ring; afterwards nothing needs doing until one does, and [`Crossbar::wake`] is told which.
 #[derive(Debug)]
 pub struct Crossbar {
     geometry: Geometry,
@@ -133,18 +137,20 @@ impl Crossbar {
         }
     }
 
-    /// Gives each output so many paths, for packets to overtake each other on. The seed says which do.
+    /// Gives each output so many paths, for packets to overtake each other on. The seed says which
+    /// do.
     pub fn with_paths(self, paths: u16, seed: u64) -> Crossbar {
         Crossbar { paths: paths.clamp(1, MAX_PATHS), seed, ..self }
     }
 
-    /// Has packets come through a mesh; `None`: they do not. A mesh with fewer nodes than ports has no place for the others, which is
-    /// for the caller to see to.
+    /// Has packets come through a mesh; `None`: they do not. A mesh with fewer nodes than ports has
+    /// no place for the others, which is for the caller to see to.
     pub fn with_mesh(self, mesh: Option<Shape>) -> Crossbar {
         Crossbar { mesh: mesh.map(Mesh::new), ..self }
     }
 
-    /// Cuts and joins packets of these protocols, and keeps their order on several paths. Call this before a card is attached.
+    /// Cuts and joins packets of these protocols, and keeps their order on several paths. Call this
+    /// before a card is attached.
     pub fn with_bursts(self, bursts: &[Bursts], policy: Policy) -> Crossbar {
         let ordered = bursts.iter().map(|bursts| bursts.protocol).collect();
         Crossbar { cutter: Cutter::new(bursts, policy), ordered, ..self }
@@ -160,8 +166,8 @@ impl Crossbar {
         self.geometry
     }
 
-    /// Moves packets, about `budget` at most, and returns how many it moved or dropped. A path counts as a move, and so does
-    /// what is held.
+    /// Moves packets, about `budget` at most, and returns how many it moved or dropped. A path
+    /// counts as a move, and so does what is held.
     pub fn forward(&mut self, budget: usize) -> usize {
         let mut moved = 0;
         while moved < budget && self.has_work() {
@@ -184,7 +190,8 @@ impl Crossbar {
 
     /// Looks no more at the inputs that were empty, until [`Crossbar::wake`] names them.
     ///
-    /// For cards in one process, which knows whose turn it was: instead of [`Crossbar::poll`] and [`Crossbar::sleep`].
+    /// For cards in one process, which knows whose turn it was: instead of [`Crossbar::poll`] and
+    /// [`Crossbar::sleep`].
     pub fn leave(&mut self) {
         self.empty.clear();
     }
@@ -194,7 +201,8 @@ impl Crossbar {
         self.looks
     }
 
-    /// Looks again at the inputs that were empty and are not asleep. Returns whether there may be work.
+    /// Looks again at the inputs that were empty and are not asleep. Returns whether there may be
+    /// work.
     pub fn poll(&mut self) -> bool {
         for port in mem::take(&mut self.empty) {
             self.make_ready(port);
@@ -202,7 +210,8 @@ impl Crossbar {
         self.has_work()
     }
 
-    /// Asks the empty inputs' links to ring. True: nothing needs doing until a bell rings. False: there is work.
+    /// Asks the empty inputs' links to ring. True: nothing needs doing until a bell rings. False:
+    /// there is work.
     pub fn sleep(&mut self) -> bool {
         if self.has_work() {
             return false;
@@ -235,7 +244,8 @@ impl Crossbar {
         self.list_loaded(port);
     }
 
-    /// The ports that were detached because their rings were corrupt or their cards took nothing, since the last call.
+    /// The ports that were detached because their rings were corrupt or their cards took nothing,
+    /// since the last call.
     pub fn take_lost(&mut self) -> Vec<(HostId, Lost)> {
         mem::take(&mut self.lost)
     }
@@ -257,7 +267,8 @@ impl Crossbar {
         }
     }
 
-    /// Puts an output into the list of those with packets that may go, unless its bell will ring when they may.
+    /// Puts an output into the list of those with packets that may go, unless its bell will ring
+    /// when they may.
     fn list_loaded(&mut self, port: usize) {
         let Some(output) = &mut self.outputs[port] else { return };
         if output.standing == Standing::Quiet && !output.asked && output.has_packets() {
@@ -266,8 +277,9 @@ impl Crossbar {
         }
     }
 
-    /// Serves an output that was taken from the list of loaded ones: moves its share of packets into its ring, and returns how
-    /// many. If any are left, the output is in the list again, or its bell will ring.
+    /// Serves an output that was taken from the list of loaded ones: moves its share of packets
+    /// into its ring, and returns how many. If any are left, the output is in the list again, or
+    /// its bell will ring.
     fn put_out(&mut self, port: usize) -> usize {
         if let Some(output) = &mut self.outputs[port] {
             output.standing = Standing::Quiet;

@@ -171,8 +171,8 @@ fn a_packet_without_a_sound_header_is_dropped_and_counted() {
 fn a_full_output_stops_its_senders_and_nobody_else() {
     for (paths, on_paths) in [(1, 0), (2, 8), (16, 64)] {
         let (mut crossbar, mut cards) = fabric_with_paths(3, paths, 5);
-        // Host 1 does not take anything: its ring holds 16 packets of 240 bytes, the switch 32 for host 0, and 16 more wait
-        // there.
+        // Host 1 does not take anything: its ring holds 16 packets of 240 bytes, the switch 32 for
+        // host 0, and 16 more wait there.
         let mut sent = 0;
         while send(&mut cards[0], 1, &[sent; 240])
             || wake_all(&mut crossbar, 3) > 0 && send(&mut cards[0], 1, &[sent; 240])
@@ -322,9 +322,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever the cards do, each packet that was sent is delivered, dropped for a reason that is counted, or lies
-    /// with a dead card; none arrives twice at one host; and where there is one path, those of one sender to one receiver arrive
-    /// in order.
+    /// Whatever the cards do, each packet that was sent is delivered, dropped for a reason that is
+    /// counted, or lies with a dead card; none arrives twice at one host; and where there is one
+    /// path, those of one sender to one receiver arrive in order.
     #[test]
     fn every_packet_is_accounted_for(
         paths in prop_oneof![Just(1), 2..=MAX_PATHS],

@@ -9,7 +9,8 @@ use crate::refusal::Lost;
 
 /// What came of an attempt to forward an input's oldest packet.
 pub(super) enum Forwarded {
-    /// It is gone: forwarded, held, or dropped and counted. So many were made of it, if it was for a group.
+    /// It is gone: forwarded, held, or dropped and counted. So many were made of it, if it was for
+    /// a group.
     Gone(usize),
     /// There is none.
     Nothing,

@@ -1,16 +1,19 @@
-//! Packets to groups (section 2.5 of the CLAN paper): a copy goes to each member, addressed to it, as if the sender had sent it there.
+//! Packets to groups (section 2.5 of the CLAN paper): a copy goes to each member, addressed to it,
+//! as if the sender had sent it there.
 //!
-//! Who is a member the cards say themselves ([`hamlyn_fabric::groups`]), and nobody for another. The sender gets its own packet if it is
-//! a member, and otherwise not. Each copy is delivered, held and counted as any packet, and keeps its place among those of its
-//! source to the same host.
+//! Who is a member the cards say themselves ([`hamlyn_fabric::groups`]), and nobody for another.
+//! The sender gets its own packet if it is a member, and otherwise not. Each copy is delivered,
+//! held and counted as any packet, and keeps its place among those of its source to the same host.
 //!
-//! **Each by itself.** A copy that its member can hold no more of is lost, and counted; the others get theirs. So no member holds up the
-//! sender, and no other member.
+//! **Each by itself.** A copy that its member can hold no more of is lost, and counted; the others
+//! get theirs. So no member holds up the sender, and no other member.
 //!
-//! **Stops.** A group has none. Copies that are held stop their source for that member, as its other packets do: it sends
-//! no more to this host alone, until the queue is empty. That needs nothing of the sender, so there is nobody to wait in a circle.
+//! **Stops.** A group has none. Copies that are held stop their source for that member, as its
+//! other packets do: it sends no more to this host alone, until the queue is empty. That needs
+//! nothing of the sender, so there is nobody to wait in a circle.
 //!
-//! **How much.** A packet makes as many copies as there are members, each a packet of the turn's budget.
+//! **How much.** A packet makes as many copies as there are members, each a packet of the turn's
+//! budget.
 
 use hamlyn_fabric::{Header, HostId, RingError};
 use vm_memory::VolatileSlice;

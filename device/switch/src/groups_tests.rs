@@ -105,7 +105,8 @@ fn members_come_and_go() {
 #[test]
 fn member_that_takes_nothing_loses_its_copies_alone() {
     let (mut crossbar, mut cards) = fabric(&[1, 2, 3]);
-    // Host 1 takes all, hosts 2 and 3 nothing: 16 packets are in the ring of each, and 32 wait for each.
+    // Host 1 takes all, hosts 2 and 3 nothing: 16 packets are in the ring of each, and 32 wait for
+    // each.
     let mut got = Vec::new();
     for number in 0..100 {
         assert!(send(&mut cards[0], GROUP, &[number; 240]));

@@ -1,15 +1,17 @@
 //! Packets that wait in the switch for an output without room: a queue for each source.
 //!
-//! A packet whose output has room goes from ring to ring and never comes here. One whose output has none, or who would overtake
-//! others that wait for it, is taken out of its input's ring, so that what is behind it can go on. The queues of an output are
-//! served in turn.
+//! A packet whose output has room goes from ring to ring and never comes here. One whose output has
+//! none, or who would overtake others that wait for it, is taken out of its input's ring, so that
+//! what is behind it can go on. The queues of an output are served in turn.
 //!
-//! **How much.** A queue that holds more than [`Bounds::mark`] stops its source's card, which sends no more to that host until
-//! the queue is empty. Then no more than a ring's worth still comes, and [`Bounds::pair`] has as much again for what does not
-//! mind stops, an operating system's own few packets. A card that sends on all the same fills its own ring. One with packets for
-//! nine hosts or more that take nothing, each of which stopped when a full ring was under way to it alone, comes to
-//! [`Bounds::input`] and waits then for all of them: more for each input would be gigabytes for a switch of 64. A packet that is
-//! [cut](crate::bursts) takes as much of these as before, with all its parts.
+//! **How much.** A queue that holds more than [`Bounds::mark`] stops its source's card, which sends
+//! no more to that host until the queue is empty. Then no more than a ring's worth still comes, and
+//! [`Bounds::pair`] has as much again for what does not mind stops, an operating system's own few
+//! packets. A card that sends on all the same fills its own ring. One with packets for nine hosts
+//! or more that take nothing, each of which stopped when a full ring was under way to it alone,
+//! comes to [`Bounds::input`] and waits then for all of them: more for each input would be
+//! gigabytes for a switch of 64. A packet that is [cut](crate::bursts) takes as much of these as
+//! before, with all its parts.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,8 +37,8 @@ impl Bounds {
         Bounds { mark: capacity / 16, pair: 2 * capacity, input: 8 * capacity }
     }
 
-    /// Whether a packet with a payload of this length may wait, if so much of its source waits for its output already, and for
-    /// all outputs together.
+    /// Whether a packet with a payload of this length may wait, if so much of its source waits for
+    /// its output already, and for all outputs together.
     pub(crate) fn admit(&self, pair: usize, input: usize, length: usize) -> bool {
         let bytes = bytes_of(length);
         pair + bytes <= self.pair && input + bytes <= self.input
@@ -159,7 +161,8 @@ impl Held {
         true
     }
 
-    /// Puts one packet in the place of that one and the next of its source, as `join` makes it. `false`: it makes none.
+    /// Puts one packet in the place of that one and the next of its source, as `join` makes it.
+    /// `false`: it makes none.
     pub(crate) fn join_first(&mut self, join: impl FnOnce(&Packet, &Packet) -> Option<Vec<u8>>) -> bool {
         let Some(packets) = self.served().map(|queue| &mut queue.packets) else { return false };
         let (Some(first), Some(second)) = (packets.front(), packets.get(1)) else { return false };

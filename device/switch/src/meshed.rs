@@ -19,7 +19,8 @@ pub(super) enum Entered {
     NotNow,
 }
 
-/// Puts a packet into the mesh, or joins it with the one before it; `largest` is the longest that its source has sent.
+/// Puts a packet into the mesh, or joins it with the one before it; `largest` is the longest that
+/// its source has sent.
 pub(super) fn enter(
     mesh: &mut Mesh,
     cutter: Option<&mut Cutter>,
@@ -96,7 +97,8 @@ impl Crossbar {
         }
     }
 
-    /// Has inputs that wait for their way into the mesh looked at, if it is free or their next packet may be joined with the last.
+    /// Has inputs that wait for their way into the mesh looked at, if it is free or their next
+    /// packet may be joined with the last.
     fn admit_to_mesh(&mut self) {
         let joins = self.cutter.is_some();
         for port in 0..self.inputs.len() {

@@ -16,7 +16,8 @@ pub(crate) enum Standing {
     Loaded,
 }
 
-/// The bytes that the card had taken when it last took enough, and the number of checks since then that found too little.
+/// The bytes that the card had taken when it last took enough, and the number of checks since then
+/// that found too little.
 #[derive(Debug, Clone, Copy)]
 struct Watch {
     taken: u64,
@@ -43,7 +44,8 @@ pub(crate) struct Output {
 pub(crate) enum Taken {
     /// It is on its way.
     Accepted,
-    /// It waits, and takes so many bytes of its source's bounds; `stop`: its source is to send no more.
+    /// It waits, and takes so many bytes of its source's bounds; `stop`: its source is to send no
+    /// more.
     Held { bytes: usize, stop: bool },
     /// There is no room, and no more of this source may wait.
     Refused,
@@ -54,7 +56,8 @@ pub(crate) enum Taken {
 pub(crate) enum Step {
     /// One went from a path into the ring.
     Left,
-    /// One that was held went onto a path, or into the ring: of this source, and so many bytes of its bounds.
+    /// One that was held went onto a path, or into the ring: of this source, and so many bytes of
+    /// its bounds.
     Released(usize, usize),
     /// There is no room.
     NoRoom,
@@ -72,7 +75,8 @@ impl Output {
         !self.held.is_empty() || self.paths.as_ref().is_some_and(|paths| !paths.is_empty())
     }
 
-    /// Takes a packet in, or keeps it until there is room; `input` bytes of its source wait for all outputs together.
+    /// Takes a packet in, or keeps it until there is room; `input` bytes of its source wait for all
+    /// outputs together.
     pub(crate) fn take(
         &mut self,
         header: Header,
@@ -126,7 +130,8 @@ impl Output {
         Ok(true)
     }
 
-    /// Moves one packet on. A packet that waits goes onto a path as soon as one has room, so that it meets others there.
+    /// Moves one packet on. A packet that waits goes onto a path as soon as one has room, so that
+    /// it meets others there.
     pub(crate) fn step(&mut self, counters: &mut PortCounters) -> Result<Step, RingError> {
         let paths = self.paths.as_ref();
         let has_way = |packet: &Packet| paths.is_none_or(|paths| paths.has_room(packet.header));
@@ -160,8 +165,8 @@ impl Output {
         Ok(Step::Left)
     }
 
-    /// Checks whether the card takes at least `least` bytes while packets wait for it, here or in the mesh. Returns true if it
-    /// took less for `most` checks in a row.
+    /// Checks whether the card takes at least `least` bytes while packets wait for it, here or in
+    /// the mesh. Returns true if it took less for `most` checks in a row.
     pub(crate) fn is_stuck(&mut self, most: u32, is_awaited: bool, least: u64) -> Result<bool, RingError> {
         if self.held.is_empty() && !is_awaited {
             // Looks from before, when nobody waited, do not count.

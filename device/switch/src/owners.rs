@@ -1,7 +1,7 @@
 //! Who may have which port.
 //!
-//! A host id is a name that others trust: the cards of privileged slots go by it. So it is kept for the user that had it
-//! last, after its card has gone, and no other user becomes that host.
+//! A host id is a name that others trust: the cards of privileged slots go by it. So it is kept for
+//! the user that had it last, after its card has gone, and no other user becomes that host.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,8 @@ pub struct Policy {
     pub users: Vec<User>,
     /// Ports that a user may have, those included that are kept for it.
     pub ports_for_each: u16,
-    /// How long a port is kept for the user whose card has left it. None: as long as the switch runs.
+    /// How long a port is kept for the user whose card has left it. None: as long as the switch
+    /// runs.
     pub keep: Option<Duration>,
 }
 
@@ -105,8 +106,9 @@ impl Owners {
         &self.policy
     }
 
-    /// The port that a user's card asks the crossbar for: the one it wants, or the first of those that `is_free`, its own
-    /// before those that are nobody's: who attaches again and again does not come to have all.
+    /// The port that a user's card asks the crossbar for: the one it wants, or the first of those
+    /// that `is_free`, its own before those that are nobody's: who attaches again and again does
+    /// not come to have all.
     ///
     /// A wanted port that is out of range or taken is for the crossbar to refuse.
     pub fn choose(
@@ -141,8 +143,9 @@ impl Owners {
         if have >= limit.into() { Err(Denial::TooMany { user, have, limit }) } else { Ok(host) }
     }
 
-    /// Whether a user who is about to get a port is the first to have it. What machines share by express memory is that user's for
-    /// good: a machine of its may still have it mapped, long after its card has left.
+    /// Whether a user who is about to get a port is the first to have it. What machines share by
+    /// express memory is that user's for good: a machine of its may still have it mapped, long
+    /// after its card has left.
     pub fn is_first(&mut self, host: HostId, user: User) -> bool {
         self.first.get_mut(host.index()).is_some_and(|first| *first.get_or_insert(user) == user)
     }

@@ -1,12 +1,14 @@
 //! Adaptive routing: several paths to one output.
 //!
-//! Hamlyn takes the packets of a message in any order (section 2.5 of the paper), so that a fabric may send each by
-//! the path that is least loaded. Here a path is a short queue inside the switch. A packet takes the one with the
-//! fewest bytes, and which path is ahead is left to chance: to a generator whose seed tells the whole
-//! order. No packet is held back for another: what lies on a path goes as soon as the ring has room.
+//! Hamlyn takes the packets of a message in any order (section 2.5 of the paper), so that a fabric
+//! may send each by the path that is least loaded. Here a path is a short queue inside the switch.
+//! A packet takes the one with the fewest bytes, and which path is ahead is left to chance: to a
+//! generator whose seed tells the whole order. No packet is held back for another: what lies on a
+//! path goes as soon as the ring has room.
 //!
-//! **Order.** Packets of some protocols keep the order of each source. Such a packet takes the path that has earlier ones of its source,
-//! if there are any, and may choose again once all of those have left.
+//! **Order.** Packets of some protocols keep the order of each source. Such a packet takes the path
+//! that has earlier ones of its source, if there are any, and may choose again once all of those
+//! have left.
 
 use std::collections::VecDeque;
 
@@ -21,7 +23,8 @@ pub const MAX_PATHS: u16 = 16;
 /// Packets that one path holds.
 const LENGTH: usize = 4;
 
-/// Turns that each input has, on average, before the packets on the paths go: enough to meet, too few to be late.
+/// Turns that each input has, on average, before the packets on the paths go: enough to meet, too
+/// few to be late.
 pub(crate) const TURNS: usize = 8;
 
 #[derive(Debug)]
@@ -91,7 +94,8 @@ impl Paths {
         self.paths.iter().position(|path| path.iter().any(|earlier| earlier.header.source == header.source))
     }
 
-    /// Copies a packet to the end of the least loaded path, or of the path that keeps its order. Returns `false` if the path is full.
+    /// Copies a packet to the end of the least loaded path, or of the path that keeps its order.
+    /// Returns `false` if the path is full.
     pub(crate) fn push(&mut self, header: Header, bytes: &VolatileSlice<'_>) -> bool {
         let Some(place) = self.choose(header) else { return false };
         let mut payload = vec![0; bytes.len()];

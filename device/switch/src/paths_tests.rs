@@ -151,7 +151,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// What goes in comes out, once and unchanged, and those that were overtaken are counted (RFC 4737, section 3.3).
+    /// What goes in comes out, once and unchanged, and those that were overtaken are counted (RFC
+    /// 4737, section 3.3).
     #[test]
     fn what_goes_in_comes_out(
         count in 1..=MAX_PATHS,

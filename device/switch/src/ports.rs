@@ -1,7 +1,9 @@
-//! How cards come and go: the listener, clients that are about to attach, and the bells of those attached.
+//! How cards come and go: the listener, clients that are about to attach, and the bells of those
+//! attached.
 //!
-//! All of it is done by the switch's one thread, so nothing here waits for a peer. Descriptors that a peer passes are not taken,
-//! and its socket is closed by the porter of its user: a peer that makes closing slow delays only its own user.
+//! All of it is done by the switch's one thread, so nothing here waits for a peer. Descriptors that
+//! a peer passes are not taken, and its socket is closed by the porter of its user: a peer that
+//! makes closing slow delays only its own user.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,7 +29,8 @@ use crate::owners::User;
 const CLIENTS: usize = 64;
 /// Clients that are let in before the switch looks at its cards again.
 const ADMITTED: usize = 8;
-/// How long to leave the listener alone when the system gives no descriptor for a client, or none can be closed.
+/// How long to leave the listener alone when the system gives no descriptor for a client, or none
+/// can be closed.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The most porters: one for each user that may attach, and one for all others.
 const PORTERS: usize = 256;
@@ -189,8 +192,8 @@ impl Ports {
         Ok(refused)
     }
 
-    /// Gives a client a place, if need be that of one that has been silent for longer. Returns the client that is to be refused
-    /// instead, and why.
+    /// Gives a client a place, if need be that of one that has been silent for longer. Returns the
+    /// client that is to be refused instead, and why.
     fn take_in(&mut self, socket: OwnedFd) -> io::Result<Option<(Client, String)>> {
         let user = credentials(&socket).ok().map(|Credentials { user, .. }| user);
         let allowed = user.filter(|user| self.users.contains(user));
@@ -239,7 +242,8 @@ impl Ports {
         Ok((place, self.take_client(place)?))
     }
 
-    /// The door of a user that may attach, or that of all others. That one is there since there is a listener.
+    /// The door of a user that may attach, or that of all others. That one is there since there is
+    /// a listener.
     fn door(&mut self, user: Option<User>) -> Option<&mut Door> {
         if !self.doors.contains_key(&user) {
             match Door::open(&mut self.porters) {
@@ -280,7 +284,8 @@ impl Ports {
         Ok(Some(client))
     }
 
-    /// Takes out a client whose time has passed, if there is one. `None`: the timer is set for the next.
+    /// Takes out a client whose time has passed, if there is one. `None`: the timer is set for the
+    /// next.
     pub(crate) fn take_late_client(&mut self) -> io::Result<Option<Client>> {
         let now = Instant::now();
         let late = |client: &Option<Client>| client.as_ref().is_some_and(|client| client.deadline <= now);

@@ -8,12 +8,12 @@ use super::Crossbar;
 use crate::mesh::Mesh;
 use crate::refusal::Lost;
 
-/// How often an output is looked at within the time-out. A switch that was itself stopped for a while looks only once when it
-/// goes on, and so does not blame the cards.
+/// How often an output is looked at within the time-out. A switch that was itself stopped for a
+/// while looks only once when it goes on, and so does not blame the cards.
 const LOOKS: u32 = 8;
 
-/// In a mesh the switch detaches a card that takes less than 1/`PARTS` of its ring within the stall time-out, because a slow card
-/// blocks the links of other cards.
+/// In a mesh the switch detaches a card that takes less than 1/`PARTS` of its ring within the stall
+/// time-out, because a slow card blocks the links of other cards.
 const PARTS: u64 = 64;
 
 /// How long a card may take nothing, and when it is looked at.
@@ -46,8 +46,9 @@ impl Crossbar {
         is_awaited.then(|| patience.timeout / LOOKS)
     }
 
-    /// Checks, if it is time, the cards that packets wait for. Detaches each card that took nothing, or too little in a mesh, for
-    /// the stall time-out. `now` is the time since some moment.
+    /// Checks, if it is time, the cards that packets wait for. Detaches each card that took
+    /// nothing, or too little in a mesh, for the stall time-out. `now` is the time since some
+    /// moment.
     pub fn look(&mut self, now: Duration) {
         let Some(patience) = &mut self.patience else { return };
         if !patience.is_due(now) {

@@ -25,8 +25,8 @@ use crate::paths::MAX_PATHS;
 use crate::ports::{Client, Event, Ports};
 use crate::traffic::{Misfit, Protocols};
 
-/// The longest stall time-out in a mesh, where a host that takes nothing holds up others: below the time-out after which hosts take
-/// each other for dead (8 s).
+/// The longest stall time-out in a mesh, where a host that takes nothing holds up others: below the
+/// time-out after which hosts take each other for dead (8 s).
 const MESH_STALL: Duration = Duration::from_secs(4);
 
 /// Packets that one call of [`Switch::process`] moves, more or less.
@@ -60,9 +60,10 @@ pub struct Options {
     pub attach_timeout: Duration,
     /// Who may attach, and whose the ports are.
     pub policy: Policy,
-    /// How long a card may take nothing while others wait for it, before it is detached; 0: for ever. It costs the others
-    /// nothing but a little of the switch's memory, so it can be long: a card under a debugger should not be missed. In a mesh it
-    /// is 4 s at most, because there it blocks others. A card in a mesh must also take a 64th of its ring in that time.
+    /// How long a card may take nothing while others wait for it, before it is detached; 0: for
+    /// ever. It costs the others nothing but a little of the switch's memory, so it can be long: a
+    /// card under a debugger should not be missed. In a mesh it is 4 s at most, because there it
+    /// blocks others. A card in a mesh must also take a 64th of its ring in that time.
     pub stall_timeout: Duration,
     /// What each pair of hosts shares by express memory, and in which files. None: nothing.
     pub express: Option<(Form, Part)>,
@@ -124,9 +125,9 @@ pub enum SwitchError {
 
 /// A crossbar with its listener, its clients and its ports' wires, on one descriptor.
 ///
-/// [`Switch::as_fd`] is readable when something is to be done, or the time of [`Switch::next_look`] is over: then call
-/// [`Switch::process`] until it returns 0, and
-/// then [`Switch::sleep`] before waiting again.
+/// [`Switch::as_fd`] is readable when something is to be done, or the time of [`Switch::next_look`]
+/// is over: then call [`Switch::process`] until it returns 0, and then [`Switch::sleep`] before
+/// waiting again.
 #[derive(Debug)]
 pub struct Switch {
     options: Options,
@@ -221,7 +222,8 @@ impl Switch {
         self.crossbar.counters()
     }
 
-    /// Does some of what is to be done, without waiting. Returns how many events and packets that was; 0: nothing.
+    /// Does some of what is to be done, without waiting. Returns how many events and packets that
+    /// was; 0: nothing.
     pub fn process(&mut self) -> Result<usize, SwitchError> {
         let events = self.ports.events()?;
         let mut done = events.len();
@@ -244,18 +246,20 @@ impl Switch {
         Ok(done)
     }
 
-    /// Asks to be woken. True: nothing needs doing until the descriptor is readable. False: there is work.
+    /// Asks to be woken. True: nothing needs doing until the descriptor is readable. False: there
+    /// is work.
     pub fn sleep(&mut self) -> bool {
         self.crossbar.sleep()
     }
 
-    /// How long [`Switch::process`] may be left out; `None`: for as long as the descriptor is not readable.
+    /// How long [`Switch::process`] may be left out; `None`: for as long as the descriptor is not
+    /// readable.
     pub fn next_look(&self) -> Option<Duration> {
         self.crossbar.next_look()
     }
 
-    /// Does what is to be done, and says how long there is nothing more to do: for no time, for a while, or, if it is `None`, until
-    /// the descriptor is readable.
+    /// Does what is to be done, and says how long there is nothing more to do: for no time, for a
+    /// while, or, if it is `None`, until the descriptor is readable.
     ///
     /// The place that decides when a switch sleeps: after [`Options::spin`] without a packet.
     pub fn work(&mut self) -> Result<Option<Duration>, SwitchError> {
@@ -344,7 +348,8 @@ impl Switch {
         };
         let is_first = self.owners.is_first(host, user);
         let express = self.express.as_mut().filter(|_| request.express && is_first);
-        // A client that leaves in the middle is no reason to stop, nor is one that the system has no memory for.
+        // A client that leaves in the middle is no reason to stop, nor is one that the system has
+        // no memory for.
         let link = attach::accept(client.socket, host, self.options.ports, self.options.geometry, express);
         let link = link.map_err(SwitchError::from);
         match link.and_then(|link| self.add_port(link, request)) {

@@ -1,5 +1,6 @@
-//! Whose packets a switch carries: cards that could not understand each other, or not bear its paths, are refused at the
-//! door, where a person sees the reason. A packet that comes nevertheless is discarded by the card it comes to.
+//! Whose packets a switch carries: cards that could not understand each other, or not bear its
+//! paths, are refused at the door, where a person sees the reason. A packet that comes nevertheless
+//! is discarded by the card it comes to.
 
 use hamlyn_fabric::{HostId, Protocol, Traffic};
 use thiserror::Error;
@@ -36,7 +37,8 @@ pub struct Protocols {
 }
 
 impl Protocols {
-    /// Starts without attached cards. On several paths the switch keeps the order of packets that can be cut.
+    /// Starts without attached cards. On several paths the switch keeps the order of packets that
+    /// can be cut.
     pub fn new(ports: u16, paths: u16, bursts: &[Bursts]) -> Protocols {
         let ordered = bursts.iter().map(|bursts| bursts.protocol).collect();
         Protocols { ports: vec![None; ports.into()], paths, ordered }

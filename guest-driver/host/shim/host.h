@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * guest-driver/kernel without a kernel: any number of systems in one process, each called by one thread at
- * a time. Nothing here is shared by them: what a system is called for is known by the thread that does.
+ * guest-driver/kernel without a kernel: any number of systems in one process, each called by one
+ * thread at a time. Nothing here is shared by them: what a system is called for is known by the
+ * thread that does.
  *
  *   services.c   what the kernel has for the driver: time, memory, work, and so on
  *   verbs.c      what is asked of a system, as connectfile.c and a card's folder ask it

@@ -41,7 +41,8 @@ impl System {
         self.host.express_begin(ports, own)
     }
 
-    /// The part with another host is there: so many pages of this memory. After [`System::express_begin`].
+    /// The part with another host is there: so many pages of this memory. After
+    /// [`System::express_begin`].
     ///
     /// # Errors
     /// `INVAL`: there can be no such part; `BUSY`: it is there; `NOMEM`.
@@ -54,10 +55,12 @@ impl System {
         self.host.express_stop(ports);
     }
 
-    /// Makes an area for a host, of so many pages, which have to be cleared. Its number for this process.
+    /// Makes an area for a host, of so many pages, which have to be cleared. Its number for this
+    /// process.
     ///
     /// # Errors
-    /// Those of `hamlyn_express_create` in `guest-driver/kernel/hamlyn_express.h`; `AGAIN`: `again` is to be tried once anything is woken.
+    /// Those of `hamlyn_express_create` in `guest-driver/kernel/hamlyn_express.h`; `AGAIN`: `again`
+    /// is to be tried once anything is woken.
     pub fn express_create(
         &mut self,
         ports: &mut dyn Ports,
@@ -99,12 +102,14 @@ impl System {
         }
     }
 
-    /// From now on one of two users asks for express memory, 0 or 1, of whom so many messages may wait for each host.
+    /// From now on one of two users asks for express memory, 0 or 1, of whom so many messages may
+    /// wait for each host.
     pub fn express_user(&mut self, user: u32, messages: u32) {
         self.host.express_user(user, messages);
     }
 
-    /// So many pages of each half that is this host's to give are not this process' user's to have, but others'.
+    /// So many pages of each half that is this host's to give are not this process' user's to have,
+    /// but others'.
     pub fn express_spare(&mut self, pages: u32) {
         self.host.express_spare(pages);
     }

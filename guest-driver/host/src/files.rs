@@ -24,10 +24,12 @@ fn private(bytes: &[u8]) -> Result<HamlynPrivate> {
 }
 
 impl System {
-    /// Takes a name of 1 to 64 bytes; `backlog` requests may wait, 1 to `HAMLYN_MAX_BACKLOG`. The listener's number.
+    /// Takes a name of 1 to 64 bytes; `backlog` requests may wait, 1 to `HAMLYN_MAX_BACKLOG`. The
+    /// listener's number.
     ///
     /// # Errors
-    /// `INVAL`; `OPNOTSUPP`: the card was not started; `ADDRINUSE`; `NOSPC`: there are too many; `NOMEM`.
+    /// `INVAL`; `OPNOTSUPP`: the card was not started; `ADDRINUSE`; `NOSPC`: there are too many;
+    /// `NOMEM`.
     pub fn listen(&mut self, ports: &mut dyn Ports, bytes: &[u8], backlog: u32) -> Result<u32> {
         let (name, name_length) = name(bytes)?;
         if backlog == 0 || backlog > HAMLYN_MAX_BACKLOG {
@@ -61,7 +63,8 @@ impl System {
     /// Asks for a connection, and passes up to 256 bytes. Its number.
     ///
     /// # Errors
-    /// `INVAL`; `OPNOTSUPP`: the card was not started; `NETDOWN`; `HOSTUNREACH`: no such id; `NOSPC`: there are too many; `NOMEM`.
+    /// `INVAL`; `OPNOTSUPP`: the card was not started; `NETDOWN`; `HOSTUNREACH`: no such id;
+    /// `NOSPC`: there are too many; `NOMEM`.
     pub fn request(&mut self, ports: &mut dyn Ports, host: u32, bytes: &[u8], private: &[u8]) -> Result<u32> {
         let ((name, name_length), (data, private_length)) = (name(bytes)?, padded(private)?);
         let connect =
@@ -69,7 +72,8 @@ impl System {
         self.host.request(ports, &connect, false)
     }
 
-    /// Asks whether anybody listens under a name. The question stands as a connection does, and ends with the answer.
+    /// Asks whether anybody listens under a name. The question stands as a connection does, and
+    /// ends with the answer.
     ///
     /// # Errors
     /// Those of [`System::request`].
@@ -111,7 +115,8 @@ impl System {
         })
     }
 
-    /// This side goes, before its card does: gives all names back, and tells its peers that the processes are gone.
+    /// This side goes, before its card does: gives all names back, and tells its peers that the
+    /// processes are gone.
     pub fn leave(&mut self, ports: &mut dyn Ports) {
         for listener in self.host.listeners() {
             self.unlisten(ports, listener);

@@ -1,6 +1,8 @@
-//! The border to C: what `shim/host.h` declares (`api`), and the ports that it calls. All `unsafe` code of this crate is here.
+//! The border to C: what `shim/host.h` declares (`api`), and the ports that it calls. All `unsafe`
+//! code of this crate is here.
 //!
-//! What C makes belongs to one [`Host`], which alone has its address and hands none out; who calls has the host for himself.
+//! What C makes belongs to one [`Host`], which alone has its address and hands none out; who calls
+//! has the host for himself.
 #![allow(unsafe_code)]
 
 mod api;
@@ -38,7 +40,8 @@ struct Context<'a> {
 /// # Safety
 /// It is the one that C was called with, and that call has not returned.
 unsafe fn context<'a>(ports: *mut c_void) -> &'a mut Context<'a> {
-    // SAFETY: as the caller says; nothing else reaches it meanwhile, and C holds no two of them at a time.
+    // SAFETY: as the caller says; nothing else reaches it meanwhile, and C holds no two of them at
+    // a time.
     unsafe { &mut *ports.cast() }
 }
 
@@ -118,7 +121,8 @@ unsafe extern "C" fn message(ports: *mut c_void, host: u32, wire: *const HamlynW
     let context = unsafe { context(ports) };
     // SAFETY: C hands in a whole one of its own, which does not change meanwhile.
     let wire = unsafe { &*wire };
-    // SAFETY: C has checked that so many bytes are there, in the place that it was handed a message in.
+    // SAFETY: C has checked that so many bytes are there, in the place that it was handed a message
+    // in.
     let data = unsafe { slice::from_raw_parts(data, wire.private_length as usize) };
     context.ports.message(host, wire, data);
 }

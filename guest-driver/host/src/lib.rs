@@ -1,10 +1,11 @@
-//! The driver's connections (sections 6.3 and 6.4 of the paper) without a kernel: `guest-driver/kernel`, the very C that ships,
-//! for programs.
+//! The driver's connections (sections 6.3 and 6.4 of the paper) without a kernel:
+//! `guest-driver/kernel`, the very C that ships, for programs.
 //!
-//! Each [`System`] is an operating system as others see it through one card. It has no card, clock or thread: whoever calls it
-//! hands it its [`Ports`], and has its work done ([`System::work`]). So it can be tested by itself, and any number of them
-//! run in one process, each the same from run to run. Two bind it to cards: the seeded simulation, and the library for
-//! programs that attach to a card's socket, with no operating system between.
+//! Each [`System`] is an operating system as others see it through one card. It has no card, clock
+//! or thread: whoever calls it hands it its [`Ports`], and has its work done ([`System::work`]). So
+//! it can be tested by itself, and any number of them run in one process, each the same from run to
+//! run. Two bind it to cards: the seeded simulation, and the library for programs that attach to a
+//! card's socket, with no operating system between.
 //!
 //! | file | holds |
 //! |---|---|
@@ -27,7 +28,8 @@ use rustix::io::Result;
 
 use foreign::Host;
 
-/// What a system reaches while it is called: time, memory, and its card. None of these may panic, as C calls them.
+/// What a system reaches while it is called: time, memory, and its card. None of these may panic,
+/// as C calls them.
 pub trait Ports {
     /// The time, in milliseconds.
     fn now(&self) -> u64;
@@ -37,16 +39,19 @@ pub trait Ports {
         true
     }
 
-    /// Posts a message, `data` being name and private data, for an entry of our slot at another host. False: there is no room now.
+    /// Posts a message, `data` being name and private data, for an entry of our slot at another
+    /// host. False: there is no room now.
     fn post(&mut self, host: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> bool;
 
-    /// Takes the next message that has arrived: which host below 64 it is from, and in which entry it is.
+    /// Takes the next message that has arrived: which host below 64 it is from, and in which entry
+    /// it is.
     fn take(&mut self) -> Option<(u32, u32)>;
 
     /// Whether there is one. If not, [`System::arrived`] is to be called as soon as there is.
     fn more(&mut self) -> bool;
 
-    /// Reads a message: its head, and into `place` the 512 bytes of its entry's place, if that has one.
+    /// Reads a message: its head, and into `place` the 512 bytes of its entry's place, if that has
+    /// one.
     fn read(&mut self, host: u32, entry: u32, place: &mut [u8]) -> HamlynWire;
 
     /// An entry has been read, and may take a message again.
@@ -62,12 +67,14 @@ pub trait Ports {
         let _ = host;
     }
 
-    /// An area or a view, by its number, has ended without its process' doing: that sees its pages no more when this returns.
+    /// An area or a view, by its number, has ended without its process' doing: that sees its pages
+    /// no more when this returns.
     fn withdraw(&mut self, number: u32) {
         let _ = number;
     }
 
-    /// Whether something is arranged with a host, besides connections: then it is looked whether that lives.
+    /// Whether something is arranged with a host, besides connections: then it is looked whether
+    /// that lives.
     fn depends(&mut self, host: u32) -> bool {
         let _ = host;
         false
@@ -92,7 +99,8 @@ pub struct Sizes {
     pub users: u32,
     /// Pages of express memory that areas have.
     pub used: u32,
-    /// Those that areas had, until the other host confirms. Such as wait for it to be asked to settle may do so for ever, and are none.
+    /// Those that areas had, until the other host confirms. Such as wait for it to be asked to
+    /// settle may do so for ever, and are none.
     pub leaving: u32,
     /// The other hosts' that views have.
     pub viewed: u32,
@@ -109,9 +117,10 @@ pub struct System {
 }
 
 impl System {
-    /// Of a card that has not been started. `origin` is a random number, from which all others follow: it is in each message, so
-    /// keys of areas are secrets in the simulation alone, and programs at sockets make none; `timeout` the milliseconds without a sign of life
-    /// after which a host is given up, 1,000 to 600,000.
+    /// Of a card that has not been started. `origin` is a random number, from which all others
+    /// follow: it is in each message, so keys of areas are secrets in the simulation alone, and
+    /// programs at sockets make none; `timeout` the milliseconds without a sign of life after which
+    /// a host is given up, 1,000 to 600,000.
     #[must_use]
     pub fn new(origin: u32, timeout: u32) -> Self {
         Self { host: Host::new(origin, timeout), link_changes: 0 }
@@ -132,8 +141,8 @@ impl System {
         self.host.lost(ports, reason);
     }
 
-    /// This host's id as long as the card has a link, and how often that has changed: one that is up, and was up, may have been
-    /// down.
+    /// This host's id as long as the card has a link, and how often that has changed: one that is
+    /// up, and was up, may have been down.
     pub fn link_is(&mut self, ports: &mut dyn Ports, id: Option<u32>, changes: u32) {
         // One that was down and has come up once has lost nothing; anything else may have.
         let came = id.is_some() && self.host.link.is_none() && changes == self.link_changes.wrapping_add(1);
@@ -149,8 +158,9 @@ impl System {
         self.host.set_hosts(ports, hosts);
     }
 
-    /// Says something of the card's own to a host, by the words `from`, `to` and `reason`, and at most 256 bytes: see `hamlyn_system_say`
-    /// in `guest-driver/kernel/hamlyn_system.h`, errors included.
+    /// Says something of the card's own to a host, by the words `from`, `to` and `reason`, and at
+    /// most 256 bytes: see `hamlyn_system_say` in `guest-driver/kernel/hamlyn_system.h`, errors
+    /// included.
     pub fn say(&mut self, ports: &mut dyn Ports, host: u32, wire: &HamlynWire, data: &[u8]) -> Result<()> {
         self.host.say(ports, host, wire, data)
     }
@@ -170,7 +180,8 @@ impl System {
         self.host.lapsed(ports);
     }
 
-    /// Does one piece of work that is due: takes what has arrived, up to 256 messages, or looks after other hosts. False: none was.
+    /// Does one piece of work that is due: takes what has arrived, up to 256 messages, or looks
+    /// after other hosts. False: none was.
     pub fn work(&mut self, ports: &mut dyn Ports) -> bool {
         self.host.work(ports)
     }
@@ -193,13 +204,15 @@ impl System {
         self.host.sizes()
     }
 
-    /// What the C has done, first, that no kernel allows: a lock that was not held, memory that was given back twice.
+    /// What the C has done, first, that no kernel allows: a lock that was not held, memory that was
+    /// given back twice.
     #[must_use]
     pub fn complaint(&self) -> Option<String> {
         self.host.complaint()
     }
 
-    /// The listeners and connections, by number, that have had news since the last call: who sleeps on one is to look.
+    /// The listeners and connections, by number, that have had news since the last call: who sleeps
+    /// on one is to look.
     pub fn take_woken(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.host.woken)
     }

@@ -1,7 +1,7 @@
 //! Well-known slots (section 6.3): how they lie in memory, and what is posted to them.
 //!
-//! The slots are privileged and in paranoid one-shot mode, so what has arrived cannot change while it is looked at. A slot has
-//! a page: its places, then its metadata entries.
+//! The slots are privileged and in paranoid one-shot mode, so what has arrived cannot change while
+//! it is looked at. A slot has a page: its places, then its metadata entries.
 
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HamlynMetadataEntry};
 use hamlyn_abi::hamlyn::request::HamlynRequest;

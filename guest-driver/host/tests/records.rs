@@ -1,5 +1,5 @@
-//! Records of operating systems, as SHRIMP's and CLAN's drivers take them: `guest-driver/core/records.c`, the very file,
-//! compiled for a program that is told what arrives.
+//! Records of operating systems, as SHRIMP's and CLAN's drivers take them:
+//! `guest-driver/core/records.c`, the very file, compiled for a program that is told what arrives.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,8 @@ fn a_host_that_always_has_something_to_say_keeps_nobody_from_being_heard() {
     assert_eq!(taken(&happens)[..5], ["2 0 0", "9 0 1", "63 1 1", "2 1 1", "2 0 4"]);
 }
 
-/// All hosts' pages are to be looked at, as CLAN's driver has it, since one Tripwire is over them all.
+/// All hosts' pages are to be looked at, as CLAN's driver has it, since one Tripwire is over them
+/// all.
 #[test]
 fn hosts_that_all_have_much_to_say_are_heard_in_turn() {
     let hosts = [0, 1, 31, 32, 63];

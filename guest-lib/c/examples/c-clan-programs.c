@@ -8,7 +8,8 @@
  *   c-clan-programs stream read | write [COUNT]      bytes
  *   c-clan-programs headed receive | send [COUNT]    header and body apart
  *
- * The Rust example "clan hello", "clan rpc" and "clan queue" say the same, so each side talks with the other's, too.
+ * The Rust example "clan hello", "clan rpc" and "clan queue" say the same, so each side talks with
+ * the other's, too.
  *
  * Build it: cc c-clan-programs.c $(pkg-config --cflags --libs hamlyn)
  */

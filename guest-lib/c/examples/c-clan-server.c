@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The event-driven server of section 5.3 of the CLAN paper in C: one loop for any number of clients.
+ * The event-driven server of section 5.3 of the CLAN paper in C: one loop for any number of
+ * clients.
  *
  *   c-clan-server serve [CLIENTS]      serves until so many clients have left: sends back what it is told
  *   c-clan-server ask [COUNT]          asks so often

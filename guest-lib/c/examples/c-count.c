@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Counts the instructions of a program's own between the marks in it, by stepping through them; what the kernel does is not counted.
+ * Counts the instructions of a program's own between the marks in it, by stepping through them;
+ * what the kernel does is not counted.
  *
  *   c-count PROGRAM [ARGUMENT...]
  *
- * A mark is a breakpoint with an instruction behind it that does nothing, whose displacement is 0x4d410000 + NUMBER before the code and
- * 0x4d410100 + NUMBER behind it (hamlyn_sys::shrimp::marks, c-primitives.c). At the end it says the fewest instructions for each
- * number. A string instruction is one, however often the processor repeats it.
+ * A mark is a breakpoint with an instruction behind it that does nothing, whose displacement is
+ * 0x4d410000 + NUMBER before the code and 0x4d410100 + NUMBER behind it (hamlyn_sys::shrimp::marks,
+ * c-primitives.c). At the end it says the fewest instructions for each number. A string instruction
+ * is one, however often the processor repeats it.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Compound operations of DART cards in C: several hosts and the registers and memory of one, whose program has nothing to do with most.
+ * Compound operations of DART cards in C: several hosts and the registers and memory of one, whose
+ * program has nothing to do with most.
  *
  *   c-dart-programs serve            that one: see dart_serve.h
  *   c-dart-programs call HOST OWN    another, whose number OWN no other has, from 0. A line for each of what it does:

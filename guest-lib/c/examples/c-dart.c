@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * DART cards in C: messages that write, read and compute at another host, whose program is told only of what it asked for.
+ * DART cards in C: messages that write, read and compute at another host, whose program is told
+ * only of what it asked for.
  *
  *   c-dart receive             has memory and registers, admits one sender, and is told of three messages
  *   c-dart send HOST [BYTES]   sends a text, so many bytes, and entries of a log; counts, reads back, and has a message refused

@@ -36,8 +36,8 @@ static uint32_t host_of(const char *word)
 }
 
 /*
- * Copies a message and releases it: the other side may change it for as long as it is there. Returns NULL if its memory was gone
- * before, as after a reset of the card.
+ * Copies a message and releases it: the other side may change it for as long as it is there.
+ * Returns NULL if its memory was gone before, as after a reset of the card.
  */
 static char *copied(struct hamlyn_channel_receiver *receiver, const struct hamlyn_channel_message *message)
 {
@@ -325,8 +325,9 @@ static void area(struct hamlyn_card *card, uint32_t host)
 	sum = wait_for_word(&page->sum, 1);
 	store(&page->answer, found + sum);
 	/*
-	 * The answer is there before this look, and the view's word before its own look at the answer: so one of the two sees the other.
-	 * Without barriers both could look too early; and where one is to wake the other, that one would sleep for ever.
+	 * The answer is there before this look, and the view's word before its own look at the
+	 * answer: so one of the two sees the other. Without barriers both could look too early; and
+	 * where one is to wake the other, that one would sleep for ever.
 	 */
 	hamlyn_express_barrier();
 	printf("{\"number\":%llu,\"sum\":%llu,\"waited\":%s}\n", (unsigned long long)found, (unsigned long long)sum,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The message-passing primitives of shrimp_primitives.h, each used as a program would, with messages that are verified.
+ * The message-passing primitives of shrimp_primitives.h, each used as a program would, with
+ * messages that are verified.
  *
  *   c-primitives send|receive PRIMITIVE [COUNT]    single, copy, double1, double2, double3, update or nx
  *   c-count c-primitives count-send|count-receive PRIMITIVE [NODES]
@@ -324,8 +325,9 @@ static void know_nodes(struct shrimp_card *card)
 }
 
 /*
- * Each in a function of its own, with what a program's inner loop has: one message in each iteration, and no length, type, node or array
- * that the compiler knows. Where the receiver begins all is there.
+ * Each in a function of its own, with what a program's inner loop has: one message in each
+ * iteration, and no length, type, node or array that the compiler knows. Where the receiver begins
+ * all is there.
  */
 #define COUNTED(name, ...)                                      \
 	static __attribute__((noinline)) void name(void)        \

@@ -5,8 +5,9 @@
  *   c-shrimp receive             has memory, and takes a message and pages from who connects
  *   c-shrimp send [BYTES]        stores a message there, and sends so many bytes of pages
  *
- * The receiver's answer to who connects is the handle of its memory. The sender passes a handle when it asks: the receiver stores an
- * answer in that memory. The Rust example "shrimp hello" is the same without an answer, so each end talks with the other's, too.
+ * The receiver's answer to who connects is the handle of its memory. The sender passes a handle
+ * when it asks: the receiver stores an answer in that memory. The Rust example "shrimp hello" is
+ * the same without an answer, so each end talks with the other's, too.
  *
  * Build it: cc c-shrimp.c $(pkg-config --cflags --libs hamlyn)
  */

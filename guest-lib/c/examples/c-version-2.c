@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What a program says to the driver that was built for the first one of version 2, kept as it was built: numbers and layouts are
- * literals, and nothing is included that could change them. It shows that the driver still takes them all. No program has to be
- * written like this: there is the library.
+ * What a program says to the driver that was built for the first one of version 2, kept as it was
+ * built: numbers and layouts are literals, and nothing is included that could change them. It shows
+ * that the driver still takes them all. No program has to be written like this: there is the
+ * library.
  */
 #define _DEFAULT_SOURCE
 #include <errno.h>

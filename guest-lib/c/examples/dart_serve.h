@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The host whose registers and memory compound operations are about. A line for each of what it does:
+ * The host whose registers and memory compound operations are about. A line for each of what it
+ * does:
  *
  *   admit              the next client is, for all of them
  *   counter REGISTER   its value

@@ -23,14 +23,16 @@ use crate::ticket::hamlyn_ticket;
 /// Memory that receivers are made in: what arrives is written there, and nobody copies it.
 pub struct hamlyn_area(pub(crate) MessageArea);
 
-/// Memory to send from without copying. One thread at a time may use it; it goes to any number of peers.
+/// Memory to send from without copying. One thread at a time may use it; it goes to any number of
+/// peers.
 pub struct hamlyn_buffer(Buffer);
 
-/// Makes an area of `length` bytes of the program's own memory, up to 1 GiB, or with NULL of memory that the library takes. The
-/// memory has to stay mapped and writable until the area and all that was made in it are destroyed; until then the program may read
-/// what has arrived there, in place, and is not to write. A card that is attached to by its socket takes whole pages of private
-/// memory, such as aligned_alloc(4096, ...) gives, and no other thread is to touch them while this call or the last of those that
-/// destroy runs. In a virtual machine any bytes do.
+/// Makes an area of `length` bytes of the program's own memory, up to 1 GiB, or with NULL of memory
+/// that the library takes. The memory has to stay mapped and writable until the area and all that
+/// was made in it are destroyed; until then the program may read what has arrived there, in place,
+/// and is not to write. A card that is attached to by its socket takes whole pages of private
+/// memory, such as aligned_alloc(4096, ...) gives, and no other thread is to touch them while this
+/// call or the last of those that destroy runs. In a virtual machine any bytes do.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_area_create(
     card: Option<&hamlyn_card>,
@@ -77,8 +79,8 @@ pub unsafe extern "C" fn hamlyn_datagram_receiver_create_in(
     })
 }
 
-/// Creates a stream's receiver whose records arrive in the area: of `record_size` bytes for each of `records` at least. With
-/// `max_records` 0 it makes no more.
+/// Creates a stream's receiver whose records arrive in the area: of `record_size` bytes for each of
+/// `records` at least. With `max_records` 0 it makes no more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_receiver_create_in(
     manager: Option<&hamlyn_manager>,
@@ -97,7 +99,8 @@ pub unsafe extern "C" fn hamlyn_stream_receiver_create_in(
     })
 }
 
-/// Creates a receiver of tagged remote writes into the area, with a queue for as many as `tags` tags (2 to 65536).
+/// Creates a receiver of tagged remote writes into the area, with a queue for as many as `tags`
+/// tags (2 to 65536).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_receiver_create_in(
     card: Option<&hamlyn_card>,
@@ -112,9 +115,10 @@ pub unsafe extern "C" fn hamlyn_tag_receiver_create_in(
     })
 }
 
-/// Makes a send buffer of `length` bytes of the program's own memory, up to 1 GiB, or with NULL of memory that the library takes.
-/// The memory has to stay mapped until the buffer is destroyed; a card behind a socket wants of it what hamlyn_area_create says. A
-/// manager has at most eight of them, so a program with many messages makes one, and sends parts of it.
+/// Makes a send buffer of `length` bytes of the program's own memory, up to 1 GiB, or with NULL of
+/// memory that the library takes. The memory has to stay mapped until the buffer is destroyed; a
+/// card behind a socket wants of it what hamlyn_area_create says. A manager has at most eight of
+/// them, so a program with many messages makes one, and sends parts of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_buffer_create(
     manager: Option<&hamlyn_manager>,
@@ -133,8 +137,8 @@ pub unsafe extern "C" fn hamlyn_buffer_create(
     })
 }
 
-/// Lets a buffer go at once: the memory is the program's again. What the card has not gathered yet is refused, so wait first
-/// (hamlyn_buffer_wait). NULL is nothing.
+/// Lets a buffer go at once: the memory is the program's again. What the card has not gathered yet
+/// is refused, so wait first (hamlyn_buffer_wait). NULL is nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_buffer_destroy(buffer: Option<Box<hamlyn_buffer>>) {
     call(|| {
@@ -151,14 +155,15 @@ pub unsafe extern "C" fn hamlyn_buffer_data(buffer: Option<&hamlyn_buffer>) -> *
     buffer.map_or(std::ptr::null_mut(), |buffer| buffer.0.as_ptr().cast_mut().cast())
 }
 
-/// Waits until the card has finished with all that was sent from a buffer: its bytes may be changed then.
+/// Waits until the card has finished with all that was sent from a buffer: its bytes may be changed
+/// then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_buffer_wait(buffer: Option<&hamlyn_buffer>, timeout_ms: c_int) -> c_int {
     call(|| at_once(timeout_ms, given(buffer, "buffer")?.0.wait_idle(timeout(timeout_ms)).map(|()| 0)))
 }
 
-/// Sends `length` bytes from `start` in a buffer as a datagram, as hamlyn_datagram_send does, but without copying: they are not to be
-/// changed until hamlyn_buffer_wait.
+/// Sends `length` bytes from `start` in a buffer as a datagram, as hamlyn_datagram_send does, but
+/// without copying: they are not to be changed until hamlyn_buffer_wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_send_from(
     manager: Option<&hamlyn_manager>,
@@ -184,8 +189,9 @@ pub unsafe extern "C" fn hamlyn_datagram_send_from(
     })
 }
 
-/// Sends `length` bytes from `start` in a buffer by a stream, without copying: they are not to be changed until hamlyn_buffer_wait.
-/// Returns how many were taken: all, or as many as there was room for in time.
+/// Sends `length` bytes from `start` in a buffer by a stream, without copying: they are not to be
+/// changed until hamlyn_buffer_wait. Returns how many were taken: all, or as many as there was room
+/// for in time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_send_from(
     sender: Option<&mut hamlyn_stream_sender>,
@@ -204,8 +210,8 @@ pub unsafe extern "C" fn hamlyn_stream_send_from(
     })
 }
 
-/// Sends `length` bytes from `start` in a buffer as a tagged remote write, at most as long as a packet, without copying: they are not
-/// to be changed until hamlyn_buffer_wait.
+/// Sends `length` bytes from `start` in a buffer as a tagged remote write, at most as long as a
+/// packet, without copying: they are not to be changed until hamlyn_buffer_wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_send_from(
     manager: Option<&hamlyn_manager>,

@@ -123,7 +123,8 @@ fn errno_of_mapping(why: &MappingError) -> c_int {
     }
 }
 
-/// Makes a call: what C gets is its value, or the negative errno of its failure, whose text is kept.
+/// Makes a call: what C gets is its value, or the negative errno of its failure, whose text is
+/// kept.
 pub(crate) fn call(act: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     let panicked = |_| Err(Failure::new(EIO, "the library has failed: please report it"));
     let Failure { errno, text } = match catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(panicked) {
@@ -147,7 +148,8 @@ pub(crate) fn given<T>(pointer: Option<T>, name: &str) -> Result<T, Failure> {
     pointer.ok_or_else(|| Failure::argument(format!("{name} is a null pointer")))
 }
 
-/// Room in a structure for what may come: a program that has put something there wants more than this library can do.
+/// Room in a structure for what may come: a program that has put something there wants more than
+/// this library can do.
 pub(crate) fn unused(reserved: &[u32]) -> Result<(), Failure> {
     match reserved.iter().find(|word| **word != 0) {
         Some(word) => Err(Failure::argument(format!("reserved field {word} is out of range (limit 0)"))),
@@ -180,8 +182,9 @@ pub(crate) fn wait<T>(
     if milliseconds == 0 { look() } else { wait(timeout(milliseconds)) }
 }
 
-/// Makes attempts until one has room or time is over: a single one with a time-out of 0. The card makes room by and by; in between
-/// it sleeps until the card has finished with requests of this terminus.
+/// Makes attempts until one has room or time is over: a single one with a time-out of 0. The card
+/// makes room by and by; in between it sleeps until the card has finished with requests of this
+/// terminus.
 pub(crate) fn retry<T>(
     terminus: &Terminus,
     milliseconds: c_int,
@@ -222,14 +225,16 @@ pub(crate) fn at_once<T>(milliseconds: c_int, outcome: hamlyn::Result<T>) -> Res
 /// The version of the library that this header describes: major << 16 | minor << 8 | patch.
 pub const HAMLYN_VERSION: u32 = 0x0000_0100;
 
-/// The version of the library that the program runs with, as HAMLYN_VERSION is of the one that it was compiled for. One with the
-/// same major number (and, while that is 0, the same minor number) does.
+/// The version of the library that the program runs with, as HAMLYN_VERSION is of the one that it
+/// was compiled for. One with the same major number (and, while that is 0, the same minor number)
+/// does.
 #[unsafe(no_mangle)]
 pub extern "C" fn hamlyn_version() -> u32 {
     HAMLYN_VERSION
 }
 
-/// Why the last call that failed in this thread did: a sentence, valid until the thread's next call that fails.
+/// Why the last call that failed in this thread did: a sentence, valid until the thread's next call
+/// that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn hamlyn_error() -> *const c_char {
     LAST.with(|last| last.borrow().as_ptr())

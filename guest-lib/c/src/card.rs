@@ -34,7 +34,8 @@ pub struct hamlyn_card_info {
     pub queues: u32,
     /// Interrupt vectors.
     pub vectors: u32,
-    /// Ports of the switch, which host ids are below; 0 while the link is down, or if the card or driver is too old to know.
+    /// Ports of the switch, which host ids are below; 0 while the link is down, or if the card or
+    /// driver is too old to know.
     pub ports: u32,
     /// Bytes of the card's memory that are free; 0 also if the card or driver is too old to know.
     pub sram_free: u32,
@@ -42,8 +43,8 @@ pub struct hamlyn_card_info {
     pub reserved: [u32; 6],
 }
 
-/// Opens a card: "/dev/hamlynN", or "vfio-user:" and the path of a card's socket, with no virtual machine. NULL is
-/// the card that the environment variable HAMLYN_CARD names, else /dev/hamlyn0.
+/// Opens a card: "/dev/hamlynN", or "vfio-user:" and the path of a card's socket, with no virtual
+/// machine. NULL is the card that the environment variable HAMLYN_CARD names, else /dev/hamlyn0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_open(
     name: *const c_char,

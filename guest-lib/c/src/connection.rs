@@ -34,8 +34,9 @@ pub struct hamlyn_listener(pub(crate) Listener);
 /// Somebody who wants to connect. One thread at a time may use it.
 pub struct hamlyn_request(pub(crate) Request);
 
-/// A connection, which the operating systems set up and watch. It carries no data but what both sides pass when it begins and
-/// ends: tickets and seeds, perhaps. It tells of the other side's end. Any number of threads may use it at once.
+/// A connection, which the operating systems set up and watch. It carries no data but what both
+/// sides pass when it begins and ends: tickets and seeds, perhaps. It tells of the other side's
+/// end. Any number of threads may use it at once.
 pub struct hamlyn_connection(pub(crate) Connection);
 
 /// A connection that was asked for. One thread at a time may use it.
@@ -139,7 +140,8 @@ pub unsafe extern "C" fn hamlyn_accept(
     })
 }
 
-/// Rejects, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails. NULL is refused.
+/// Rejects, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails.
+/// NULL is refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_reject(
     request: Option<Box<hamlyn_request>>,
@@ -149,14 +151,15 @@ pub unsafe extern "C" fn hamlyn_reject(
     call(|| Ok(given(request, "request")?.0.reject(bytes(data, length, "data")?).map(|()| 0)?))
 }
 
-/// A file descriptor, which stays the library's: writable once the connection is accepted, readable once there will be none.
+/// A file descriptor, which stays the library's: writable once the connection is accepted, readable
+/// once there will be none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connecting_fd(connecting: Option<&hamlyn_connecting>) -> c_int {
     call(|| Ok(given(connecting, "connecting")?.0.as_fd().as_raw_fd()))
 }
 
-/// Waits for the answer and fails as hamlyn_connect does. What was asked for is gone, even if this fails: given up, if there is
-/// no answer in time.
+/// Waits for the answer and fails as hamlyn_connect does. What was asked for is gone, even if this
+/// fails: given up, if there is no answer in time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connect_finish(
     connecting: Option<Box<hamlyn_connecting>>,
@@ -228,8 +231,9 @@ pub unsafe extern "C" fn hamlyn_connection_end(
     })
 }
 
-/// Closes a connection, and passes up to HAMLYN_MAX_PRIVATE bytes. What was sent may still be on its way: hamlyn_manager_flush
-/// and hamlyn_stream_close wait for it. The connection is gone, even if this fails.
+/// Closes a connection, and passes up to HAMLYN_MAX_PRIVATE bytes. What was sent may still be on
+/// its way: hamlyn_manager_flush and hamlyn_stream_close wait for it. The connection is gone, even
+/// if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connection_close(
     connection: Option<Box<hamlyn_connection>>,
@@ -239,7 +243,8 @@ pub unsafe extern "C" fn hamlyn_connection_close(
     call(|| Ok(given(connection, "connection")?.0.close(bytes(data, length, "data")?).map(|()| 0)?))
 }
 
-/// Lets a connection go without closing: the other side is told that this process has died. NULL is nothing.
+/// Lets a connection go without closing: the other side is told that this process has died. NULL is
+/// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connection_destroy(connection: Option<Box<hamlyn_connection>>) {
     free(connection);

@@ -11,7 +11,8 @@ use crate::manager::{Way, hamlyn_manager};
 use crate::memory::{bytes, items_mut};
 use crate::ticket::{HAMLYN_TICKET_SIZE, hamlyn_ticket};
 
-/// Receives one datagram at a time: the next one is refused until hamlyn_datagram_rearm. One thread at a time may use it.
+/// Receives one datagram at a time: the next one is refused until hamlyn_datagram_rearm. One thread
+/// at a time may use it.
 pub struct hamlyn_datagram_receiver(pub(crate) DatagramReceiver);
 
 /// A datagram that has come.
@@ -46,8 +47,9 @@ pub unsafe extern "C" fn hamlyn_datagram_receiver_create(
     })
 }
 
-/// Creates `count` receivers for datagrams of up to `capacity` bytes each, which share a slot and nothing else, and stores them one
-/// behind the other. Each is ready, has a key of its own, and is destroyed by itself.
+/// Creates `count` receivers for datagrams of up to `capacity` bytes each, which share a slot and
+/// nothing else, and stores them one behind the other. Each is ready, has a key of its own, and is
+/// destroyed by itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_group_create(
     manager: Option<&hamlyn_manager>,
@@ -96,9 +98,10 @@ pub unsafe extern "C" fn hamlyn_datagram_receiver_ticket(
     })
 }
 
-/// Gives the datagram that has come: the same one until the receiver is re-armed. -ENODATA if packets of one have arrived, and no
-/// other for 10 s (hamlyn_datagram_set_stall_timeout): its sender was lost half-way. hamlyn_datagram_revoke or
-/// hamlyn_datagram_forget makes the receiver ready again.
+/// Gives the datagram that has come: the same one until the receiver is re-armed. -ENODATA if
+/// packets of one have arrived, and no other for 10 s (hamlyn_datagram_set_stall_timeout): its
+/// sender was lost half-way. hamlyn_datagram_revoke or hamlyn_datagram_forget makes the receiver
+/// ready again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_receive(
     receiver: Option<&hamlyn_datagram_receiver>,
@@ -123,7 +126,8 @@ pub unsafe extern "C" fn hamlyn_datagram_receive(
     })
 }
 
-/// Makes a receiver ready for the next datagram. What the last one's `data` points to may change now.
+/// Makes a receiver ready for the next datagram. What the last one's `data` points to may change
+/// now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_rearm(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
     call(|| {
@@ -138,13 +142,15 @@ pub unsafe extern "C" fn hamlyn_datagram_is_partial(receiver: Option<&hamlyn_dat
     call(|| Ok(given(receiver, "receiver")?.0.is_partial().into()))
 }
 
-/// Gives up a datagram that is not whole. The tickets stay valid: what its sender still sends counts to the next datagram.
+/// Gives up a datagram that is not whole. The tickets stay valid: what its sender still sends
+/// counts to the next datagram.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_forget(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.forget().map(|()| 0)?))
 }
 
-/// Sets how long packets of a datagram may stand alone before hamlyn_datagram_receive returns -ENODATA; 10000 at first.
+/// Sets how long packets of a datagram may stand alone before hamlyn_datagram_receive returns
+/// -ENODATA; 10000 at first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_set_stall_timeout(
     receiver: Option<&mut hamlyn_datagram_receiver>,
@@ -156,16 +162,17 @@ pub unsafe extern "C" fn hamlyn_datagram_set_stall_timeout(
     })
 }
 
-/// Gives a receiver a new key: the tickets that were handed out are void. A datagram that has come stays until
-/// hamlyn_datagram_rearm; one that is not whole is forgotten, and the buffer is zeroed.
+/// Gives a receiver a new key: the tickets that were handed out are void. A datagram that has come
+/// stays until hamlyn_datagram_rearm; one that is not whole is forgotten, and the buffer is zeroed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_revoke(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.revoke().map(|()| 0)?))
 }
 
-/// Sends a datagram `offset` bytes into a receiver's buffer, with a ticket for a reply or NULL. The data may be changed when
-/// this returns. It waits while there is more to send than the card has room for. To have sent is not to have delivered: a receiver
-/// that is not ready refuses the datagram, and this side is not told.
+/// Sends a datagram `offset` bytes into a receiver's buffer, with a ticket for a reply or NULL. The
+/// data may be changed when this returns. It waits while there is more to send than the card has
+/// room for. To have sent is not to have delivered: a receiver that is not ready refuses the
+/// datagram, and this side is not told.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_send(
     manager: Option<&hamlyn_manager>,

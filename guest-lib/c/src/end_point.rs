@@ -12,8 +12,9 @@ use crate::memory::{Context, address};
 use crate::slot::HAMLYN_METADATA_SIZE;
 use crate::ticket::hamlyn_ticket;
 
-/// A slot in one-shot mode with a part of its memory for each of its metadata entries, and a receiver of the program's own that is
-/// called for what arrives there. Any number of threads may use it.
+/// A slot in one-shot mode with a part of its memory for each of its metadata entries, and a
+/// receiver of the program's own that is called for what arrives there. Any number of threads may
+/// use it.
 pub struct hamlyn_end_point(Arc<Class>);
 
 /// A message that is whole.
@@ -24,20 +25,24 @@ pub struct hamlyn_arrived {
     pub slot: u32,
     /// Which of the end point's metadata entries it came to.
     pub entry: u32,
-    /// The metadata that it brought: as many bytes as its sender gave, then zeros. Its sender has written that: check it.
+    /// The metadata that it brought: as many bytes as its sender gave, then zeros. Its sender has
+    /// written that: check it.
     pub metadata: [u8; HAMLYN_METADATA_SIZE],
     /// For what may come: zeros.
     pub reserved: [u32; 5],
 }
 
-/// What a receiver does. The functions are called by whatever thread takes notifications of the manager, one call at a time. A lock is
-/// held meanwhile: they record what has come and return, and call nothing that waits or takes notifications.
+/// What a receiver does. The functions are called by whatever thread takes notifications of the
+/// manager, one call at a time. A lock is held meanwhile: they record what has come and return, and
+/// call nothing that waits or takes notifications.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_receiver_class {
-    /// Records the arrival of a message. If it returns 1 the end point's token is among those of hamlyn_manager_ready.
+    /// Records the arrival of a message. If it returns 1 the end point's token is among those of
+    /// hamlyn_manager_ready.
     pub process_arrival: Option<unsafe extern "C" fn(*mut c_void, *const hamlyn_arrived) -> c_int>,
-    /// Notes that notifications were lost, perhaps of this receiver: it looks which entries are locked. The same of what it returns.
+    /// Notes that notifications were lost, perhaps of this receiver: it looks which entries are
+    /// locked. The same of what it returns.
     pub arrivals_lost: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
     /// What both are handed first. It stays until hamlyn_end_point_destroy has returned.
     pub context: *mut c_void,
@@ -111,7 +116,8 @@ impl Drop for hamlyn_end_point {
     }
 }
 
-/// Creates an end point of `entries` metadata entries, each with `length` bytes of memory; 0 for metadata alone.
+/// Creates an end point of `entries` metadata entries, each with `length` bytes of memory; 0 for
+/// metadata alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_create(
     manager: Option<&hamlyn_manager>,
@@ -130,8 +136,8 @@ pub unsafe extern "C" fn hamlyn_end_point_create(
     })
 }
 
-/// Closes an end point. After this returns, the library does not call the receiver; so the receiver must not call this. NULL is
-/// nothing.
+/// Closes an end point. After this returns, the library does not call the receiver; so the receiver
+/// must not call this. NULL is nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_destroy(end_point: Option<Box<hamlyn_end_point>>) {
     free(end_point);
@@ -169,8 +175,8 @@ pub unsafe extern "C" fn hamlyn_end_point_is_locked(
     call(|| Ok(given(end_point, "end_point")?.0.end_point.slot().metadata(entry)?.is_locked().into()))
 }
 
-/// Returns 1 if packets of a message have arrived at a metadata entry and not all of them, else 0. If it stays so,
-/// hamlyn_end_point_revoke.
+/// Returns 1 if packets of a message have arrived at a metadata entry and not all of them, else 0.
+/// If it stays so, hamlyn_end_point_revoke.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_is_partial(
     end_point: Option<&hamlyn_end_point>,
@@ -179,13 +185,15 @@ pub unsafe extern "C" fn hamlyn_end_point_is_partial(
     call(|| Ok(given(end_point, "end_point")?.0.end_point.slot().metadata(entry)?.is_partial().into()))
 }
 
-/// Gives a metadata entry a new key: the tickets for it that were handed out are void, and a message that is not whole is forgotten.
+/// Gives a metadata entry a new key: the tickets for it that were handed out are void, and a
+/// message that is not whole is forgotten.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_revoke(end_point: Option<&hamlyn_end_point>, entry: u32) -> c_int {
     call(|| Ok(given(end_point, "end_point")?.0.end_point.slot().metadata(entry)?.revoke().map(|()| 0)?))
 }
 
-/// Where a metadata entry's part of the memory is; NULL for NULL, and for an entry that there is not.
+/// Where a metadata entry's part of the memory is; NULL for NULL, and for an entry that there is
+/// not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_data(
     end_point: Option<&hamlyn_end_point>,

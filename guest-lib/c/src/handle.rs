@@ -15,7 +15,8 @@ use crate::ticket::hamlyn_ticket;
 /// The handle of a request. Any number of threads may use it.
 pub struct hamlyn_handle(Handle);
 
-/// Sends bytes as hamlyn_terminus_send does, and stores a handle of the request. What the handle says of it, no other call says.
+/// Sends bytes as hamlyn_terminus_send does, and stores a handle of the request. What the handle
+/// says of it, no other call says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_post(
     terminus: Option<&hamlyn_terminus>,
@@ -33,8 +34,8 @@ pub unsafe extern "C" fn hamlyn_terminus_post(
     })
 }
 
-/// Sends pieces of send buffers as hamlyn_terminus_send_pieces does, and stores a handle of the request. Once it has finished the
-/// pieces may be changed.
+/// Sends pieces of send buffers as hamlyn_terminus_send_pieces does, and stores a handle of the
+/// request. Once it has finished the pieces may be changed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_post_pieces(
     terminus: Option<&hamlyn_terminus>,
@@ -53,7 +54,8 @@ pub unsafe extern "C" fn hamlyn_terminus_post_pieces(
     })
 }
 
-/// Sends bytes as a share of a group as hamlyn_terminus_send_share does, and stores a handle of the request.
+/// Sends bytes as a share of a group as hamlyn_terminus_send_share does, and stores a handle of the
+/// request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_post_share(
     terminus: Option<&hamlyn_terminus>,
@@ -82,8 +84,9 @@ fn post(
     store(to, Box::new(hamlyn_handle(terminus.post(message, data, timeout_ms)?)))
 }
 
-/// Waits until the card has finished with a request. -EPERM if it has refused it, as often as this is called; hamlyn_error says why.
-/// With a time-out of 0 it only looks: -EAGAIN if the card has not finished.
+/// Waits until the card has finished with a request. -EPERM if it has refused it, as often as this
+/// is called; hamlyn_error says why. With a time-out of 0 it only looks: -EAGAIN if the card has
+/// not finished.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_handle_wait(handle: Option<&hamlyn_handle>, timeout_ms: c_int) -> c_int {
     call(|| {
@@ -95,8 +98,8 @@ pub unsafe extern "C" fn hamlyn_handle_wait(handle: Option<&hamlyn_handle>, time
     })
 }
 
-/// Makes the terminus' hamlyn_terminus_fd readable once the card has finished with a request. Returns 1 if it has (then the
-/// descriptor may not become readable for it), else 0.
+/// Makes the terminus' hamlyn_terminus_fd readable once the card has finished with a request.
+/// Returns 1 if it has (then the descriptor may not become readable for it), else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_handle_arm(handle: Option<&hamlyn_handle>) -> c_int {
     call(|| Ok(given(handle, "handle")?.0.arm()?.into()))

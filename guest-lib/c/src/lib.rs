@@ -1,14 +1,19 @@
-//! The user library for C. What C programmers read is `include/hamlyn.h`, for SHRIMP cards `include/shrimp.h`, for CLAN
-//! cards `include/clan.h` and `include/clan_programs.h`, for DART cards `include/dart.h` and `include/dart_programs.h`, for express memory
-//! `include/express.h`, which are made from these files by `cargo run -p hamlyn-tests --bin headers`: the comments here are written for them.
+//! The user library for C. What C programmers read is `include/hamlyn.h`, for SHRIMP cards
+//! `include/shrimp.h`, for CLAN cards `include/clan.h` and `include/clan_programs.h`, for DART
+//! cards `include/dart.h` and `include/dart_programs.h`, for express memory `include/express.h`,
+//! which are made from these files by `cargo run -p hamlyn-tests --bin headers`: the comments here
+//! are written for them.
 //!
-//! A handle is a Rust value in a box of its own, so what C passes in is `Option<&T>`, `Option<&mut T>` or
-//! `Option<Box<T>>`, which are pointers that may be null, and what it gets is written to an `Option<&mut MaybeUninit<T>>`.
-//! What is left for unsafe code is in `memory.rs`: bytes and texts that C points to. No panic crosses into C.
+//! A handle is a Rust value in a box of its own, so what C passes in is `Option<&T>`, `Option<&mut
+//! T>` or `Option<Box<T>>`, which are pointers that may be null, and what it gets is written to an
+//! `Option<&mut MaybeUninit<T>>`. What is left for unsafe code is in `memory.rs`: bytes and texts
+//! that C points to. No panic crosses into C.
 
-//! To Rust the functions are unsafe: what they are handed must be what the headers say, handles alive and bytes as many as said.
+//! To Rust the functions are unsafe: what they are handed must be what the headers say, handles
+//! alive and bytes as many as said.
 
-// The names are C's. What makes the calls safe is said once, above, and not in the comments, which are the header's.
+// The names are C's. What makes the calls safe is said once, above, and not in the comments, which
+// are the header's.
 #![allow(non_camel_case_types, clippy::missing_safety_doc)]
 
 mod area;

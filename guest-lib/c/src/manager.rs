@@ -16,8 +16,8 @@ use crate::ticket::{HAMLYN_TICKET_SIZE, hamlyn_ticket};
 /// Entries of a manager's first notification queue, by default.
 const ENTRIES: u32 = 1024;
 
-/// A send terminus with a notification queue and memory to send from. Receivers are registered with it. Any number of
-/// threads may use it at once.
+/// A send terminus with a notification queue and memory to send from. Receivers are registered with
+/// it. Any number of threads may use it at once.
 pub struct hamlyn_manager {
     pub(crate) manager: Manager,
     sending: Mutex<Sending>,
@@ -116,10 +116,11 @@ pub unsafe extern "C" fn hamlyn_manager_create(
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_manager_options {
-    /// Entries of its first notification queue, 2 to 65536: 1024 by default. It takes another queue by itself when that is too
-    /// short for all its receivers.
+    /// Entries of its first notification queue, 2 to 65536: 1024 by default. It takes another queue
+    /// by itself when that is too short for all its receivers.
     pub entries: u32,
-    /// How often a call that waits looks at memory before it sleeps: 200 by default. HAMLYN_NO_LOOKS is none.
+    /// How often a call that waits looks at memory before it sleeps: 200 by default.
+    /// HAMLYN_NO_LOOKS is none.
     pub looks: u32,
     /// Must be 0.
     pub reserved: [u32; 6],
@@ -150,14 +151,15 @@ pub unsafe extern "C" fn hamlyn_manager_create_with(
     })
 }
 
-/// Lets a manager go; it lives on for the senders and receivers that were made from it. NULL is nothing.
+/// Lets a manager go; it lives on for the senders and receivers that were made from it. NULL is
+/// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_destroy(manager: Option<Box<hamlyn_manager>>) {
     free(manager);
 }
 
-/// Waits until the card has taken all that hamlyn_tag_send and hamlyn_datagram_send have sent: what it has not is lost when
-/// the manager goes. If the card has refused any of it, this says so, once.
+/// Waits until the card has taken all that hamlyn_tag_send and hamlyn_datagram_send have sent: what
+/// it has not is lost when the manager goes. If the card has refused any of it, this says so, once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_flush(manager: Option<&hamlyn_manager>, timeout_ms: c_int) -> c_int {
     call(|| {
@@ -167,9 +169,10 @@ pub unsafe extern "C" fn hamlyn_manager_flush(manager: Option<&hamlyn_manager>, 
     })
 }
 
-/// Waits until something has arrived for one of the manager's receivers: looks at memory for a while, then sleeps. Returns
-/// at once if something has since the last call, perhaps noticed by a call for another receiver: ask all once more.
-/// One loop for each manager, by this or by hamlyn_manager_arm.
+/// Waits until something has arrived for one of the manager's receivers: looks at memory for a
+/// while, then sleeps. Returns at once if something has since the last call, perhaps noticed by a
+/// call for another receiver: ask all once more. One loop for each manager, by this or by
+/// hamlyn_manager_arm.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_wait(manager: Option<&hamlyn_manager>, timeout_ms: c_int) -> c_int {
     call(|| at_once(timeout_ms, given(manager, "manager")?.manager.wait(timeout(timeout_ms)).map(|()| 0)))
@@ -181,9 +184,10 @@ pub unsafe extern "C" fn hamlyn_manager_poll(manager: Option<&hamlyn_manager>) -
     call(|| Ok(count(given(manager, "manager")?.manager.poll_all()?)))
 }
 
-/// Stores the tokens (hamlyn_datagram_set_token and its like) of those that have something new since the last call, at most `count` of
-/// them, in rising order. Returns how many; if those are `count`, call it again before the loop waits. Ask each until it has no more;
-/// one may be asked in vain. A sender is among them when it was out of room (-EAGAIN) and may find some.
+/// Stores the tokens (hamlyn_datagram_set_token and its like) of those that have something new
+/// since the last call, at most `count` of them, in rising order. Returns how many; if those are
+/// `count`, call it again before the loop waits. Ask each until it has no more; one may be asked in
+/// vain. A sender is among them when it was out of room (-EAGAIN) and may find some.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_ready(
     manager: Option<&hamlyn_manager>,
@@ -205,25 +209,28 @@ pub unsafe extern "C" fn hamlyn_manager_ready(
     })
 }
 
-/// A file descriptor for poll(2) and the like, which stays the library's, and the same for as long as the manager lives. It may
-/// stand for more than this manager: call hamlyn_manager_arm before each wait, and hamlyn_manager_poll or a receiver's call with
-/// a time-out of 0 behind it.
+/// A file descriptor for poll(2) and the like, which stays the library's, and the same for as long
+/// as the manager lives. It may stand for more than this manager: call hamlyn_manager_arm before
+/// each wait, and hamlyn_manager_poll or a receiver's call with a time-out of 0 behind it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_fd(manager: Option<&hamlyn_manager>) -> c_int {
     call(|| Ok(given(manager, "manager")?.manager.as_fd().as_raw_fd()))
 }
 
-/// Makes hamlyn_manager_fd readable once the next message is there, or, if a call that sends was out of room (-EAGAIN), once there is
-/// some. Returns 1 if it is so already (then the descriptor may not become readable for it) or hamlyn_manager_wake was called, else 0.
-/// It looks at memory for a while first.
+/// Makes hamlyn_manager_fd readable once the next message is there, or, if a call that sends was
+/// out of room (-EAGAIN), once there is some. Returns 1 if it is so already (then the descriptor
+/// may not become readable for it) or hamlyn_manager_wake was called, else 0. It looks at memory
+/// for a while first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_arm(manager: Option<&hamlyn_manager>) -> c_int {
     call(|| Ok(given(manager, "manager")?.manager.arm()?.into()))
 }
 
-/// Ends a call that waits at a manager, or the next one that would, from any thread: hamlyn_manager_wait returns 0, others
-/// -ECANCELED. hamlyn_manager_fd is readable until hamlyn_manager_arm has returned 1 for it. Who has several threads that wait has
-/// the one that was woken wake the next. A sleep that had begun before the first call for this manager notices within a second.
+/// Ends a call that waits at a manager, or the next one that would, from any thread:
+/// hamlyn_manager_wait returns 0, others -ECANCELED. hamlyn_manager_fd is readable until
+/// hamlyn_manager_arm has returned 1 for it. Who has several threads that wait has the one that was
+/// woken wake the next. A sleep that had begun before the first call for this manager notices
+/// within a second.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_wake(manager: Option<&hamlyn_manager>) -> c_int {
     call(|| {

@@ -35,7 +35,8 @@ pub(crate) fn bytes_mut<'a>(data: *mut c_void, length: usize, name: &str) -> Res
     Ok(unsafe { slice::from_raw_parts_mut(data.cast(), length) })
 }
 
-/// So many things of a kind, one behind the other; a null pointer is good for none. The caller in C promises that they are there.
+/// So many things of a kind, one behind the other; a null pointer is good for none. The caller in C
+/// promises that they are there.
 pub(crate) fn items<'a, T>(first: *const T, count: usize, name: &str) -> Result<&'a [T], Failure> {
     if count == 0 {
         return Ok(&[]);
@@ -59,8 +60,9 @@ pub(crate) fn items_mut<'a, T>(
     Ok(unsafe { slice::from_raw_parts_mut(first.cast(), count) })
 }
 
-/// Takes handles from C, so many behind each other, and leaves null pointers in their place; none is taken if one is null, or stands there
-/// twice. The caller in C promises that each is one that this library gave.
+/// Takes handles from C, so many behind each other, and leaves null pointers in their place; none
+/// is taken if one is null, or stands there twice. The caller in C promises that each is one that
+/// this library gave.
 pub(crate) fn boxes<T>(first: *mut *mut T, count: usize, name: &str) -> Result<Vec<Box<T>>, Failure> {
     given(NonNull::new(first), name)?;
     let seen = items(first.cast_const(), count, name)?.to_vec();
@@ -90,7 +92,8 @@ pub(crate) fn lent(memory: *mut c_void, length: usize) -> Result<Option<Mapping>
 /// A text that C points to and ends with a zero.
 pub(crate) fn text<'a>(text: *const c_char, name: &str) -> Result<&'a str, Failure> {
     let text = given(std::ptr::NonNull::new(text.cast_mut()), name)?;
-    // SAFETY: not null, and C promises a zero behind it, and that nobody changes it during the call.
+    // SAFETY: not null, and C promises a zero behind it, and that nobody changes it during the
+    // call.
     let text = unsafe { CStr::from_ptr(text.as_ptr()) };
     text.to_str().map_err(|_| Failure::argument(format!("{name} is not UTF-8")))
 }

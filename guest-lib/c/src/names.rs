@@ -1,4 +1,5 @@
-//! Processes that find each other by name: hamlyn_listen and its like, and what they share with those of other models' cards.
+//! Processes that find each other by name: hamlyn_listen and its like, and what they share with
+//! those of other models' cards.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -25,7 +26,8 @@ pub struct hamlyn_found {
     pub reserved: [u32; 10],
 }
 
-/// Takes a name, of 1 to 64 bytes, that processes of any host can connect to. Up to `backlog` requests, 1 to 1024, wait.
+/// Takes a name, of 1 to 64 bytes, that processes of any host can connect to. Up to `backlog`
+/// requests, 1 to 1024, wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_listen(
     card: Option<&hamlyn_card>,
@@ -36,8 +38,9 @@ pub unsafe extern "C" fn hamlyn_listen(
     call(|| listen(&given(card, "card")?.0, name, backlog, listener))
 }
 
-/// Connects to a name on a host, passes up to HAMLYN_MAX_PRIVATE bytes, and waits until the other side has accepted, up to 30
-/// seconds: -ECONNREFUSED if nobody listens there or it was rejected, -EHOSTUNREACH if there is no such host.
+/// Connects to a name on a host, passes up to HAMLYN_MAX_PRIVATE bytes, and waits until the other
+/// side has accepted, up to 30 seconds: -ECONNREFUSED if nobody listens there or it was rejected,
+/// -EHOSTUNREACH if there is no such host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connect(
     card: Option<&hamlyn_card>,
@@ -63,8 +66,9 @@ pub unsafe extern "C" fn hamlyn_connect_begin(
     call(|| begin_connect(&given(card, "card")?.0, host, name, (data, length), connecting))
 }
 
-/// Connects to a name, as hamlyn_connect does, on whichever of these hosts accepts first: bit h of the word stands for host h, and
-/// 0 for all hosts. They are asked at once, and first whether they have the name.
+/// Connects to a name, as hamlyn_connect does, on whichever of these hosts accepts first: bit h of
+/// the word stands for host h, and 0 for all hosts. They are asked at once, and first whether they
+/// have the name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connect_any(
     card: Option<&hamlyn_card>,
@@ -78,9 +82,9 @@ pub unsafe extern "C" fn hamlyn_connect_any(
     call(|| connect_any(&given(card, "card")?.0, hosts, name, (data, length), connection, timeout_ms))
 }
 
-/// Which hosts have a listener of a name; returns how many. All hosts of the switch are asked at once: it is done once each has
-/// answered, or with the time-out, which is no error. A host that is not there never answers; 2000 ms allow for a busy one. Then
-/// hamlyn_connect.
+/// Which hosts have a listener of a name; returns how many. All hosts of the switch are asked at
+/// once: it is done once each has answered, or with the time-out, which is no error. A host that is
+/// not there never answers; 2000 ms allow for a busy one. Then hamlyn_connect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_find(
     card: Option<&hamlyn_card>,

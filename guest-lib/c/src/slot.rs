@@ -13,7 +13,8 @@ use crate::card::hamlyn_card;
 use crate::memory::bytes_mut;
 use crate::ticket::hamlyn_ticket;
 
-/// Where a card tells of messages (section 2.6 of the paper), for slots of the program's own. Any number of threads may use it.
+/// Where a card tells of messages (section 2.6 of the paper), for slots of the program's own. Any
+/// number of threads may use it.
 pub struct hamlyn_queue(NotificationQueue);
 
 /// An area opened to who holds a ticket. Any number of threads may use it.
@@ -110,19 +111,22 @@ pub unsafe extern "C" fn hamlyn_queue_receive(
     })
 }
 
-/// A file descriptor for poll(2) and the like, which stays the library's. Call hamlyn_queue_arm before each wait.
+/// A file descriptor for poll(2) and the like, which stays the library's. Call hamlyn_queue_arm
+/// before each wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_queue_fd(queue: Option<&hamlyn_queue>) -> c_int {
     call(|| Ok(given(queue, "queue")?.0.file()?.as_fd().as_raw_fd()))
 }
 
-/// Makes hamlyn_queue_fd readable once the next notification is there. Returns 1 if it is there already, else 0.
+/// Makes hamlyn_queue_fd readable once the next notification is there. Returns 1 if it is there
+/// already, else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_queue_arm(queue: Option<&hamlyn_queue>) -> c_int {
     call(|| Ok(given(queue, "queue")?.0.arm()?.into()))
 }
 
-/// Opens an area, or a part of it, and notifies of messages by the queue; without a queue (NULL) data arrives without a word.
+/// Opens an area, or a part of it, and notifies of messages by the queue; without a queue (NULL)
+/// data arrives without a word.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_create(
     card: Option<&hamlyn_card>,
@@ -188,7 +192,8 @@ pub unsafe extern "C" fn hamlyn_slot_ticket(
     })
 }
 
-/// Which metadata entry of the slot a notification is about: -ENOENT if it is of another slot, or of a fast-mode message.
+/// Which metadata entry of the slot a notification is about: -ENOENT if it is of another slot, or
+/// of a fast-mode message.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_entry(
     slot: Option<&hamlyn_slot>,
@@ -204,7 +209,8 @@ pub unsafe extern "C" fn hamlyn_slot_entry(
     })
 }
 
-/// Copies the metadata that a message brought, HAMLYN_METADATA_SIZE bytes: as many as its sender gave, then what was there.
+/// Copies the metadata that a message brought, HAMLYN_METADATA_SIZE bytes: as many as its sender
+/// gave, then what was there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_metadata(
     slot: Option<&hamlyn_slot>,
@@ -217,9 +223,9 @@ pub unsafe extern "C" fn hamlyn_slot_metadata(
     })
 }
 
-/// For the paranoid modes: gives an entry a random key of its own and `length` bytes from `start` in the slot. Tickets that were
-/// handed out for it are void; hamlyn_slot_ticket gives another. The entry counts packets from 0. If the card cannot be reached
-/// the entry stays closed.
+/// For the paranoid modes: gives an entry a random key of its own and `length` bytes from `start`
+/// in the slot. Tickets that were handed out for it are void; hamlyn_slot_ticket gives another. The
+/// entry counts packets from 0. If the card cannot be reached the entry stays closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_protect(
     slot: Option<&hamlyn_slot>,
@@ -233,8 +239,8 @@ pub unsafe extern "C" fn hamlyn_slot_protect(
     })
 }
 
-/// For the paranoid modes: takes an entry from all who have a ticket for it, until hamlyn_slot_protect. A packet that the card is checking
-/// at this moment may still be written.
+/// For the paranoid modes: takes an entry from all who have a ticket for it, until
+/// hamlyn_slot_protect. A packet that the card is checking at this moment may still be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_shut(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
     with_entry(slot, entry, |entry| {
@@ -243,8 +249,8 @@ pub unsafe extern "C" fn hamlyn_slot_shut(slot: Option<&hamlyn_slot>, entry: u32
     })
 }
 
-/// In one-shot mode: lets an entry take its next message, with metadata of zeros and a packet count of 0. Nothing happens if it is
-/// not locked.
+/// In one-shot mode: lets an entry take its next message, with metadata of zeros and a packet count
+/// of 0. Nothing happens if it is not locked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_reopen(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
     with_entry(slot, entry, |entry| {
@@ -259,14 +265,15 @@ pub unsafe extern "C" fn hamlyn_slot_is_locked(slot: Option<&hamlyn_slot>, entry
     with_entry(slot, entry, |entry| Ok(entry.is_locked().into()))
 }
 
-/// Returns 1 if packets of a message, or of a group of them, have arrived and not all of them, else 0. One that stays so is lost:
-/// hamlyn_slot_forget or hamlyn_slot_protect resets the entry.
+/// Returns 1 if packets of a message, or of a group of them, have arrived and not all of them, else
+/// 0. One that stays so is lost: hamlyn_slot_forget or hamlyn_slot_protect resets the entry.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_is_partial(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
     with_entry(slot, entry, |entry| Ok(entry.is_partial().into()))
 }
 
-/// Gives up a message, or a group of them, that will never be whole: the entry counts packets from 0. Its tickets stay valid.
+/// Gives up a message, or a group of them, that will never be whole: the entry counts packets from
+/// 0. Its tickets stay valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_forget(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
     with_entry(slot, entry, |entry| {

@@ -10,10 +10,12 @@ use crate::manager::hamlyn_manager;
 use crate::memory::{bytes, bytes_mut};
 use crate::ticket::hamlyn_seed;
 
-/// The sending end of a stream: bytes in order, from one sender to one receiver. One thread at a time may use it.
+/// The sending end of a stream: bytes in order, from one sender to one receiver. One thread at a
+/// time may use it.
 pub struct hamlyn_stream_sender(pub(crate) StreamSender);
 
-/// The receiving end. It is made first, and gives the seed that the sender is made from. One thread at a time may use it.
+/// The receiving end. It is made first, and gives the seed that the sender is made from. One thread
+/// at a time may use it.
 pub struct hamlyn_stream_receiver(pub(crate) StreamReceiver);
 
 /// How a stream's receiver is made; 0 in any place is the default.
@@ -36,7 +38,8 @@ pub struct hamlyn_stream_options {
 pub struct hamlyn_record {
     /// Its number, for hamlyn_stream_release.
     pub number: u64,
-    /// Its bytes, where the card put them. They stay until it is released or the receiver is destroyed.
+    /// Its bytes, where the card put them. They stay until it is released or the receiver is
+    /// destroyed.
     pub data: *const c_void,
     /// How many.
     pub length: usize,
@@ -94,7 +97,8 @@ pub unsafe extern "C" fn hamlyn_stream_receiver_seed(
     })
 }
 
-/// Gives the next record, without copying. Returns 1, or 0 if the sender has closed the stream and all was received.
+/// Gives the next record, without copying. Returns 1, or 0 if the sender has closed the stream and
+/// all was received.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_receive(
     receiver: Option<&hamlyn_stream_receiver>,
@@ -118,9 +122,10 @@ pub unsafe extern "C" fn hamlyn_stream_receive(
     })
 }
 
-/// Copies bytes out of the stream until `length` are there, and releases what was read whole. Returns how many: less if the time
-/// is over or the stream has ended meanwhile, which the next call says, and 0 if the sender has closed the stream and all was
-/// received. Not beside hamlyn_stream_receive: one or the other.
+/// Copies bytes out of the stream until `length` are there, and releases what was read whole.
+/// Returns how many: less if the time is over or the stream has ended meanwhile, which the next
+/// call says, and 0 if the sender has closed the stream and all was received. Not beside
+/// hamlyn_stream_receive: one or the other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_read(
     receiver: Option<&mut hamlyn_stream_receiver>,
@@ -160,14 +165,15 @@ pub unsafe extern "C" fn hamlyn_stream_sender_create(
     })
 }
 
-/// Lets a sender go without closing: the receiver is told that the stream was abandoned. NULL is nothing.
+/// Lets a sender go without closing: the receiver is told that the stream was abandoned. NULL is
+/// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_sender_destroy(sender: Option<Box<hamlyn_stream_sender>>) {
     free(sender);
 }
 
-/// Sends bytes, which may be changed when this returns. Few are held back until there are more, or hamlyn_stream_flush.
-/// Returns how many were taken: all, or as many as there was room for in time.
+/// Sends bytes, which may be changed when this returns. Few are held back until there are more, or
+/// hamlyn_stream_flush. Returns how many were taken: all, or as many as there was room for in time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_send(
     sender: Option<&mut hamlyn_stream_sender>,
@@ -242,8 +248,8 @@ pub unsafe extern "C" fn hamlyn_stream_flush(
     })
 }
 
-/// Closes a stream: sends what is held back, tells the receiver that nothing comes behind it, and lets the sender go, which
-/// is gone even if this fails (hamlyn_stream_try_close does not wait).
+/// Closes a stream: sends what is held back, tells the receiver that nothing comes behind it, and
+/// lets the sender go, which is gone even if this fails (hamlyn_stream_try_close does not wait).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_close(
     sender: Option<Box<hamlyn_stream_sender>>,
@@ -252,8 +258,8 @@ pub unsafe extern "C" fn hamlyn_stream_close(
     call(|| at_once(timeout_ms, given(sender, "sender")?.0.close(timeout(timeout_ms)).map(|()| 0)))
 }
 
-/// Closes a stream without waiting, and the sender stays. -EAGAIN until all is on its way: call it again then. Once it has returned 0
-/// comes hamlyn_stream_sender_destroy.
+/// Closes a stream without waiting, and the sender stays. -EAGAIN until all is on its way: call it
+/// again then. Once it has returned 0 comes hamlyn_stream_sender_destroy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_try_close(sender: Option<&mut hamlyn_stream_sender>) -> c_int {
     call(|| Ok(given(sender, "sender")?.0.try_close().map(|()| 0)?))

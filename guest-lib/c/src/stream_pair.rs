@@ -13,7 +13,8 @@ use crate::manager::hamlyn_manager;
 use crate::memory::text;
 use crate::stream::{hamlyn_stream_options, hamlyn_stream_receiver, hamlyn_stream_sender, read_options};
 
-/// A name under which others open streams to this process. Any number of threads may use it at once.
+/// A name under which others open streams to this process. Any number of threads may use it at
+/// once.
 pub struct hamlyn_stream_listener(StreamListener);
 
 /// Somebody who wants to open streams. One thread at a time may use it.
@@ -33,7 +34,8 @@ pub unsafe extern "C" fn hamlyn_stream_listen(
     })
 }
 
-/// Takes a name as hamlyn_stream_listen does; the streams to this side are to be as the options say, which may be NULL.
+/// Takes a name as hamlyn_stream_listen does; the streams to this side are to be as the options
+/// say, which may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_listen_with(
     manager: Option<&hamlyn_manager>,
@@ -61,8 +63,9 @@ pub unsafe extern "C" fn hamlyn_stream_listener_fd(listener: Option<&hamlyn_stre
     call(|| Ok(given(listener, "listener")?.0.as_fd().as_raw_fd()))
 }
 
-/// Gives streams to and from the next who connects. If the other side dies their calls fail, behind all that had come: with
-/// -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the way there).
+/// Gives streams to and from the next who connects. If the other side dies their calls fail, behind
+/// all that had come: with -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the way
+/// there).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_accept(
     listener: Option<&hamlyn_stream_listener>,
@@ -77,8 +80,8 @@ pub unsafe extern "C" fn hamlyn_stream_accept(
     })
 }
 
-/// Gives the next who wants to open streams, and leaves it to the caller whether to accept: hamlyn_stream_request_accept or
-/// hamlyn_stream_request_reject. It may outlive its listener.
+/// Gives the next who wants to open streams, and leaves it to the caller whether to accept:
+/// hamlyn_stream_request_accept or hamlyn_stream_request_reject. It may outlive its listener.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_listener_request(
     listener: Option<&hamlyn_stream_listener>,
@@ -98,8 +101,8 @@ pub unsafe extern "C" fn hamlyn_stream_request_host(request: Option<&hamlyn_stre
     call(|| Ok(given(request, "request")?.0.host() as c_int))
 }
 
-/// Accepts, and gives the streams, as hamlyn_stream_accept does. If they cannot be made, the asker is told why. The request is
-/// gone, even if this fails.
+/// Accepts, and gives the streams, as hamlyn_stream_accept does. If they cannot be made, the asker
+/// is told why. The request is gone, even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_request_accept(
     request: Option<Box<hamlyn_stream_request>>,
@@ -113,7 +116,8 @@ pub unsafe extern "C" fn hamlyn_stream_request_accept(
     })
 }
 
-/// Rejects, for a reason that the asker's error shows: as much of it as 256 bytes hold. The request is gone, even if this fails.
+/// Rejects, for a reason that the asker's error shows: as much of it as 256 bytes hold. The request
+/// is gone, even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_request_reject(
     request: Option<Box<hamlyn_stream_request>>,
@@ -128,8 +132,8 @@ pub unsafe extern "C" fn hamlyn_stream_request_destroy(request: Option<Box<hamly
     free(request);
 }
 
-/// Connects to a name on a host, and gives streams there and back, as hamlyn_stream_accept does: -ECONNREFUSED if nobody
-/// listens there, -EHOSTUNREACH if there is no such host.
+/// Connects to a name on a host, and gives streams there and back, as hamlyn_stream_accept does:
+/// -ECONNREFUSED if nobody listens there, -EHOSTUNREACH if there is no such host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_connect(
     manager: Option<&hamlyn_manager>,
@@ -147,7 +151,8 @@ pub unsafe extern "C" fn hamlyn_stream_connect(
     })
 }
 
-/// Connects as hamlyn_stream_connect does; the stream to this side is to be as the options say, which may be NULL.
+/// Connects as hamlyn_stream_connect does; the stream to this side is to be as the options say,
+/// which may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_connect_with(
     manager: Option<&hamlyn_manager>,
@@ -168,8 +173,9 @@ pub unsafe extern "C" fn hamlyn_stream_connect_with(
     })
 }
 
-/// A file descriptor, which stays the library's, of a receiver that hamlyn_stream_accept or hamlyn_stream_connect gave: readable
-/// once the other side has ended. Then call hamlyn_stream_peer_ended. -ENOTCONN for another receiver.
+/// A file descriptor, which stays the library's, of a receiver that hamlyn_stream_accept or
+/// hamlyn_stream_connect gave: readable once the other side has ended. Then call
+/// hamlyn_stream_peer_ended. -ENOTCONN for another receiver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_peer_fd(receiver: Option<&hamlyn_stream_receiver>) -> c_int {
     call(|| {
@@ -178,8 +184,9 @@ pub unsafe extern "C" fn hamlyn_stream_peer_fd(receiver: Option<&hamlyn_stream_r
     })
 }
 
-/// Returns after how many milliseconds at the latest hamlyn_stream_receive says that the other side has ended, for what it has sent
-/// may come until then; -EAGAIN if it has not. hamlyn_stream_send says so at once.
+/// Returns after how many milliseconds at the latest hamlyn_stream_receive says that the other side
+/// has ended, for what it has sent may come until then; -EAGAIN if it has not. hamlyn_stream_send
+/// says so at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_peer_ended(receiver: Option<&hamlyn_stream_receiver>) -> c_int {
     call(|| {

@@ -13,15 +13,17 @@ use crate::manager::{Way, hamlyn_manager};
 use crate::memory::{bytes, bytes_mut};
 use crate::ticket::hamlyn_ticket;
 
-/// The most bytes that go with the request itself. More are copied to memory that the card gathers from.
+/// The most bytes that go with the request itself. More are copied to memory that the card gathers
+/// from.
 const DIRECT: usize = 448;
 
 /// Receives tagged remote writes. One thread at a time may use it.
 pub struct hamlyn_tag_receiver(pub(crate) TagReceiver);
 
-/// Writes data `offset` bytes into the receiver's buffer and enqueues the tag there. At most as long as a packet
-/// (hamlyn_card_info.packet_size). The data may be changed when this returns. There is no order among several. It waits while
-/// there is more to send than the card has room for.
+/// Writes data `offset` bytes into the receiver's buffer and enqueues the tag there. At most as
+/// long as a packet (hamlyn_card_info.packet_size). The data may be changed when this returns.
+/// There is no order among several. It waits while there is more to send than the card has room
+/// for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_send(
     manager: Option<&hamlyn_manager>,
@@ -59,8 +61,8 @@ fn nothing() -> Failure {
     Failure::new(EAGAIN, "no such tag has arrived")
 }
 
-/// Creates a receiver with a buffer of `length` bytes, and a queue for as many as `tags` tags (2 to 65536) that have arrived
-/// and were not taken.
+/// Creates a receiver with a buffer of `length` bytes, and a queue for as many as `tags` tags (2 to
+/// 65536) that have arrived and were not taken.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_receiver_create(
     card: Option<&hamlyn_card>,
@@ -111,8 +113,8 @@ pub unsafe extern "C" fn hamlyn_tag_receive(
     })
 }
 
-/// Takes this very tag once it has arrived; others stay for later, in their order. -ENOSPC if as many others stand aside as the
-/// receiver was created for: take some by hamlyn_tag_receive.
+/// Takes this very tag once it has arrived; others stay for later, in their order. -ENOSPC if as
+/// many others stand aside as the receiver was created for: take some by hamlyn_tag_receive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_receive_specific(
     receiver: Option<&mut hamlyn_tag_receiver>,
@@ -130,15 +132,15 @@ pub unsafe extern "C" fn hamlyn_tag_receive_specific(
     })
 }
 
-/// A file descriptor for poll(2) and the like, which stays the library's. Call hamlyn_tag_arm before each wait, and
-/// hamlyn_tag_receive with a time-out of 0 behind it until it has no more.
+/// A file descriptor for poll(2) and the like, which stays the library's. Call hamlyn_tag_arm
+/// before each wait, and hamlyn_tag_receive with a time-out of 0 behind it until it has no more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_fd(receiver: Option<&hamlyn_tag_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.file()?.as_fd().as_raw_fd()))
 }
 
-/// Makes hamlyn_tag_fd readable once a tag has arrived. Returns 1 if there is one that was not taken (then the descriptor may not
-/// become readable for it), else 0.
+/// Makes hamlyn_tag_fd readable once a tag has arrived. Returns 1 if there is one that was not
+/// taken (then the descriptor may not become readable for it), else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_arm(receiver: Option<&hamlyn_tag_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.arm()?.into()))

@@ -1,4 +1,5 @@
-//! The lower layer's sending half: termini, send buffers, shares of a group, fetch-and-op, barriers; and the card's counters.
+//! The lower layer's sending half: termini, send buffers, shares of a group, fetch-and-op,
+//! barriers; and the card's counters.
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
@@ -33,8 +34,9 @@ pub struct hamlyn_barrier(Barrier);
 /// Bytes of a share.
 pub const HAMLYN_SHARE_SIZE: usize = 52;
 
-/// A part of a group receive (section 2.5 of the paper): a piece of a ticket's buffer, and what it counts for. It is used up by
-/// sending or dividing it, once: who keeps a copy closes the group too early.
+/// A part of a group receive (section 2.5 of the paper): a piece of a ticket's buffer, and what it
+/// counts for. It is used up by sending or dividing it, once: who keeps a copy closes the group too
+/// early.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_share {
@@ -52,7 +54,8 @@ pub struct hamlyn_message {
     pub metadata_length: usize,
     /// Where in the ticket's buffer the data goes.
     pub offset: u32,
-    /// In fast mode the word that the notification carries, else the packet counter's initial value (section 2.5).
+    /// In fast mode the word that the notification carries, else the packet counter's initial value
+    /// (section 2.5).
     pub word: u32,
     /// HAMLYN_MESSAGE_SILENT and HAMLYN_MESSAGE_INTERRUPT.
     pub flags: u32,
@@ -147,16 +150,17 @@ pub unsafe extern "C" fn hamlyn_terminus_create(
     })
 }
 
-/// Lets a terminus go: what is still in its work queue is abandoned, so flush it. It lives on for its send buffers and barriers.
-/// NULL is nothing.
+/// Lets a terminus go: what is still in its work queue is abandoned, so flush it. It lives on for
+/// its send buffers and barriers. NULL is nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_destroy(terminus: Option<Box<hamlyn_terminus>>) {
     free(terminus);
 }
 
-/// Sends bytes with the request itself, up to 448 with what metadata there is; they may be changed when this returns. -EPERM if the
-/// card has refused an earlier one, which is said once; this one is sent all the same (hamlyn_terminus_post gives a handle of each
-/// request instead). The message may be NULL.
+/// Sends bytes with the request itself, up to 448 with what metadata there is; they may be changed
+/// when this returns. -EPERM if the card has refused an earlier one, which is said once; this one
+/// is sent all the same (hamlyn_terminus_post gives a handle of each request instead). The message
+/// may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_send(
     terminus: Option<&hamlyn_terminus>,
@@ -174,8 +178,8 @@ pub unsafe extern "C" fn hamlyn_terminus_send(
     })
 }
 
-/// Sends up to 28 pieces of the terminus' send buffers, one behind the other, without copying: they are not to be changed until
-/// hamlyn_terminus_flush. Otherwise as hamlyn_terminus_send.
+/// Sends up to 28 pieces of the terminus' send buffers, one behind the other, without copying: they
+/// are not to be changed until hamlyn_terminus_flush. Otherwise as hamlyn_terminus_send.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_send_pieces(
     terminus: Option<&hamlyn_terminus>,
@@ -194,8 +198,8 @@ pub unsafe extern "C" fn hamlyn_terminus_send_pieces(
     })
 }
 
-/// Sends bytes as a share of a group, which uses the share up; there may be fewer than it has room for. Otherwise as
-/// hamlyn_terminus_send; the message's `word` must be 0.
+/// Sends bytes as a share of a group, which uses the share up; there may be fewer than it has room
+/// for. Otherwise as hamlyn_terminus_send; the message's `word` must be 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_send_share(
     terminus: Option<&hamlyn_terminus>,
@@ -213,7 +217,8 @@ pub unsafe extern "C" fn hamlyn_terminus_send_share(
     })
 }
 
-/// Waits until the card has finished with all requests. If it has refused any of them, this says so, once.
+/// Waits until the card has finished with all requests. If it has refused any of them, this says
+/// so, once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_flush(
     terminus: Option<&hamlyn_terminus>,
@@ -228,23 +233,25 @@ pub unsafe extern "C" fn hamlyn_terminus_flush(
     })
 }
 
-/// A file descriptor for poll(2) and the like, which stays the library's: readable once what hamlyn_terminus_arm_room or
-/// hamlyn_terminus_arm_flush was called for is there, the one that was called last. It may stand for more than this terminus: call
-/// that before each wait.
+/// A file descriptor for poll(2) and the like, which stays the library's: readable once what
+/// hamlyn_terminus_arm_room or hamlyn_terminus_arm_flush was called for is there, the one that was
+/// called last. It may stand for more than this terminus: call that before each wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_fd(terminus: Option<&hamlyn_terminus>) -> c_int {
     call(|| Ok(given(terminus, "terminus")?.terminus.file()?.as_fd().as_raw_fd()))
 }
 
-/// Makes hamlyn_terminus_fd readable once there is room for a call that sends: for who was without, once half of the work queue is
-/// free. Returns 1 if there is room (then the descriptor may not become readable for it), else 0.
+/// Makes hamlyn_terminus_fd readable once there is room for a call that sends: for who was without,
+/// once half of the work queue is free. Returns 1 if there is room (then the descriptor may not
+/// become readable for it), else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_arm_room(terminus: Option<&hamlyn_terminus>) -> c_int {
     call(|| Ok(given(terminus, "terminus")?.terminus.arm_room()?.into()))
 }
 
-/// Makes hamlyn_terminus_fd readable once the card has finished with all that was sent until now. Returns 1 if it has (then the
-/// descriptor may not become readable for it), else 0. hamlyn_terminus_flush says whether it has refused any.
+/// Makes hamlyn_terminus_fd readable once the card has finished with all that was sent until now.
+/// Returns 1 if it has (then the descriptor may not become readable for it), else 0.
+/// hamlyn_terminus_flush says whether it has refused any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_arm_flush(terminus: Option<&hamlyn_terminus>) -> c_int {
     call(|| {
@@ -254,8 +261,9 @@ pub unsafe extern "C" fn hamlyn_terminus_arm_flush(terminus: Option<&hamlyn_term
     })
 }
 
-/// Changes the 64-bit word `offset` bytes into a ticket's buffer (a multiple of 8), and stores what it was. The slot is
-/// HAMLYN_SLOT_FETCHABLE. After a time-out it is not known whether the word was changed.
+/// Changes the 64-bit word `offset` bytes into a ticket's buffer (a multiple of 8), and stores what
+/// it was. The slot is HAMLYN_SLOT_FETCHABLE. After a time-out it is not known whether the word was
+/// changed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_fetch(
     terminus: Option<&hamlyn_terminus>,
@@ -284,8 +292,8 @@ pub unsafe extern "C" fn hamlyn_fetch(
     })
 }
 
-/// Makes a send buffer of `length` bytes of the program's own memory, or with NULL of memory that the library takes; as
-/// hamlyn_buffer_create says.
+/// Makes a send buffer of `length` bytes of the program's own memory, or with NULL of memory that
+/// the library takes; as hamlyn_buffer_create says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_send_buffer_create(
     terminus: Option<&hamlyn_terminus>,
@@ -304,7 +312,8 @@ pub unsafe extern "C" fn hamlyn_send_buffer_create(
     })
 }
 
-/// Takes a send buffer from the card at once, which refuses what it had not gathered. NULL is nothing.
+/// Takes a send buffer from the card at once, which refuses what it had not gathered. NULL is
+/// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_send_buffer_destroy(buffer: Option<Box<hamlyn_send_buffer>>) {
     free(buffer);
@@ -392,8 +401,8 @@ pub unsafe extern "C" fn hamlyn_entrance_ticket(
     })
 }
 
-/// Joins the barrier of those whose tickets these are, in an order on which all agree; this one's own is number `index`. The
-/// entrance is used up, also by a failure.
+/// Joins the barrier of those whose tickets these are, in an order on which all agree; this one's
+/// own is number `index`. The entrance is used up, also by a failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_barrier_join(
     entrance: Option<Box<hamlyn_entrance>>,
@@ -412,7 +421,8 @@ pub unsafe extern "C" fn hamlyn_barrier_join(
     })
 }
 
-/// Enters the next round, and leaves it when all others have entered it. After a time-out call it again to wait on.
+/// Enters the next round, and leaves it when all others have entered it. After a time-out call it
+/// again to wait on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_barrier_wait(
     barrier: Option<&mut hamlyn_barrier>,
@@ -443,7 +453,8 @@ pub unsafe extern "C" fn hamlyn_statistics(
     })
 }
 
-/// Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes;
+/// HAMLYN_TEXT_SIZE are enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_statistic_name(number: u32, text: *mut c_char, size: usize) -> c_int {
     call(|| match given(std::ptr::NonNull::new(text), "text").map(|_| Statistic::from_number(number))? {

@@ -15,8 +15,9 @@ pub const HAMLYN_SEED_SIZE: usize = 52;
 /// Room for the text of a ticket or a seed, with the zero behind it.
 pub const HAMLYN_TEXT_SIZE: usize = 256;
 
-/// Permission to write into a receiver's buffer. It may be copied, sent in a message and used on any host; who has it may
-/// write. The bytes carry a checksum, which is checked when a ticket is first used.
+/// Permission to write into a receiver's buffer. It may be copied, sent in a message and used on
+/// any host; who has it may write. The bytes carry a checksum, which is checked when a ticket is
+/// first used.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_ticket {
@@ -24,7 +25,8 @@ pub struct hamlyn_ticket {
     pub bytes: [u8; HAMLYN_TICKET_SIZE],
 }
 
-/// What a stream's sender is made from: the tickets for its receiver's buffers. As with tickets, who has it may send.
+/// What a stream's sender is made from: the tickets for its receiver's buffers. As with tickets,
+/// who has it may send.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_seed {

@@ -44,8 +44,8 @@ macro_rules! with {
 }
 
 impl Card {
-    /// Opens the card that `HAMLYN_CARD`, `SHRIMP_CARD`, `CLAN_CARD` or `DART_CARD` names, else the first in `/dev`, by model in that order
-    /// and by number.
+    /// Opens the card that `HAMLYN_CARD`, `SHRIMP_CARD`, `CLAN_CARD` or `DART_CARD` names, else the
+    /// first in `/dev`, by model in that order and by number.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if there is no card; those of [`Card::open`].
@@ -60,7 +60,8 @@ impl Card {
     /// Opens the card whose node this is.
     ///
     /// # Errors
-    /// [`Error::System`] if it cannot be opened; [`Error::OtherModel`] for a card that has no channels.
+    /// [`Error::System`] if it cannot be opened; [`Error::OtherModel`] for a card that has no
+    /// channels.
     pub fn open(node: &Path) -> Result<Self> {
         let model = match crate::Card::open(&node.display().to_string()) {
             Ok(card) => return Ok(Self::from(card)),

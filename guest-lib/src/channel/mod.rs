@@ -1,7 +1,8 @@
 //! Channels: messages between two processes, in order and whole, the same by every card.
 //!
-//! A [`Channel`] is opened by host and name, or by a name alone, and has a [`Sender`] and a [`Receiver`], which may go to different
-//! threads. [`Card::open_any`] opens whatever card the machine has; nothing else in a program depends on the model.
+//! A [`Channel`] is opened by host and name, or by a name alone, and has a [`Sender`] and a
+//! [`Receiver`], which may go to different threads. [`Card::open_any`] opens whatever card the
+//! machine has; nothing else in a program depends on the model.
 //!
 //! ```no_run
 //! use hamlyn::channel::{Card, Channel, Listener, Options};
@@ -25,9 +26,11 @@
 //!
 //! # What it guarantees
 //! - Each message arrives once, in order and whole, or the channel ends with an error.
-//! - A sender has credit for the receiver's ring, so a program that stops reading makes no one wait but its own peer.
-//! - How the peer ended is told apart ([`crate::PeerLoss`]), after all that it had sent: closed (`None`), abandoned, its process
-//!   died, its host is lost, the link is lost, or it stored nonsense.
+//! - A sender has credit for the receiver's ring, so a program that stops reading makes no one wait
+//!   but its own peer.
+//! - How the peer ended is told apart ([`crate::PeerLoss`]), after all that it had sent: closed
+//!   (`None`), abandoned, its process died, its host is lost, the link is lost, or it stored
+//!   nonsense.
 //!
 //! # What carries it
 //! | card | a message | the word that tells of it | a sleeper is woken by |
@@ -58,8 +61,8 @@ pub use self::sender::{Room, Sender};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// Bytes of the ring in each direction, in whole pages. Both directions have the smaller of what the two ends ask for, and the
-    /// longest message is half of that without 8 bytes.
+    /// Bytes of the ring in each direction, in whole pages. Both directions have the smaller of
+    /// what the two ends ask for, and the longest message is half of that without 8 bytes.
     pub capacity: u64,
     /// By the card, even if the two hosts share express memory.
     pub by_card: bool,

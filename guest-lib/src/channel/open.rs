@@ -1,4 +1,5 @@
-//! Channels by name: a connection carries what the two ends need of each other, and tells of the end.
+//! Channels by name: a connection carries what the two ends need of each other, and tells of the
+//! end.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -30,9 +31,10 @@ impl Channel {
     /// Opens a channel to the [`Listener`] of this name on a host. Blocks until it answers.
     ///
     /// # Errors
-    /// [`Error::Ended`] if the host has no such listener, or it refuses; [`Error::PeerLost`]; [`Error::Malformed`] if the listener is not
-    /// of channels; [`Error::OutOfRange`] for a ring of more than 16 MiB without a page; [`Error::Exhausted`], [`Error::Quota`],
-    /// [`Error::Locked`]; [`Error::System`].
+    /// [`Error::Ended`] if the host has no such listener, or it refuses; [`Error::PeerLost`];
+    /// [`Error::Malformed`] if the listener is not of channels; [`Error::OutOfRange`] for a ring of
+    /// more than 16 MiB without a page; [`Error::Exhausted`], [`Error::Quota`], [`Error::Locked`];
+    /// [`Error::System`].
     pub fn connect(card: &Card, host: u32, name: &str, options: Options) -> Result<Self> {
         connect(card, host, name, options, None)
     }
@@ -51,11 +53,12 @@ impl Channel {
         connect(card, host, name, options, Some(timeout))
     }
 
-    /// Opens a channel to a listener of this name, on whichever host has one: the lowest host whose listener accepts.
+    /// Opens a channel to a listener of this name, on whichever host has one: the lowest host whose
+    /// listener accepts.
     ///
     /// # Errors
-    /// [`Error::Ended`] with [`EndReason::NoName`] if no host has the name; if no listener accepts, the error of the last one; those of
-    /// [`Channel::connect`].
+    /// [`Error::Ended`] with [`EndReason::NoName`] if no host has the name; if no listener accepts,
+    /// the error of the last one; those of [`Channel::connect`].
     pub fn connect_any(card: &Card, name: &str, options: Options) -> Result<Self> {
         let found = card.find(name, Some(FIND_TIMEOUT))?;
         let mut failed = Error::Ended(End { reason: EndReason::NoName, private: Vec::new() });
@@ -114,7 +117,8 @@ fn express_options(options: Options) -> ChannelOptions {
     express
 }
 
-/// This end of a channel with a host, by a card that stores to the peer's memory; the model's number. `None`: by a Hamlyn card.
+/// This end of a channel with a host, by a card that stores to the peer's memory; the model's
+/// number. `None`: by a Hamlyn card.
 fn ends(card: &Card, host: u32, capacity: u64) -> Result<Option<(Box<dyn Ends>, u32)>> {
     Ok(Some(match &card.0 {
         Kind::Hamlyn(..) => return Ok(None),
@@ -146,7 +150,8 @@ fn connect(
     Channel::over_remote(ends, &own, &Offer::from_bytes(&answer, model)?, connection)
 }
 
-/// A name under which processes of any host open a [`Channel`] to this one. It is free again when this is dropped.
+/// A name under which processes of any host open a [`Channel`] to this one. It is free again when
+/// this is dropped.
 ///
 /// Its descriptor ([`AsFd`]) is readable while a request waits.
 #[derive(Debug)]
@@ -165,8 +170,8 @@ impl Listener {
     /// Takes a name.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]; [`Error::System`], with `EADDRINUSE` if the name is taken; [`Error::Unsupported`] on a card whose driver has no
-    /// connections.
+    /// [`Error::OutOfRange`]; [`Error::System`], with `EADDRINUSE` if the name is taken;
+    /// [`Error::Unsupported`] on a card whose driver has no connections.
     pub fn bind(card: &Card, name: &str, options: Options) -> Result<Self> {
         capacity(options)?;
         let way = match &card.0 {
@@ -179,11 +184,12 @@ impl Listener {
         Ok(Self { way, options })
     }
 
-    /// Accepts the next peer. Blocks until there is one. A request that is not for a channel is rejected meanwhile.
+    /// Accepts the next peer. Blocks until there is one. A request that is not for a channel is
+    /// rejected meanwhile.
     ///
     /// # Errors
-    /// [`Error::Exhausted`], [`Error::Quota`], [`Error::Locked`], [`Error::System`]: the peer is rejected, and told why. Other peers can
-    /// still be accepted.
+    /// [`Error::Exhausted`], [`Error::Quota`], [`Error::Locked`], [`Error::System`]: the peer is
+    /// rejected, and told why. Other peers can still be accepted.
     pub fn accept(&self) -> Result<Channel> {
         self.accept_with(None)
     }

@@ -14,7 +14,8 @@ use crate::hamlyn::express::{ChannelReceiver, Received};
 
 /// The receiving half of a [`super::Channel`].
 ///
-/// Dropped before the end, the peer's sender gets [`crate::PeerLoss::Abandoned`] once there is no room.
+/// Dropped before the end, the peer's sender gets [`crate::PeerLoss::Abandoned`] once there is no
+/// room.
 #[derive(Debug)]
 pub struct Receiver {
     pub(super) way: Way,
@@ -43,11 +44,12 @@ impl Receiver {
         }
     }
 
-    /// Returns the next message, in place; `None` if the peer has closed and all was received. Blocks until there is one.
+    /// Returns the next message, in place; `None` if the peer has closed and all was received.
+    /// Blocks until there is one.
     ///
     /// # Errors
-    /// [`Error::PeerLost`], after all that came before; [`Error::Nonsense`] if the peer has stored what makes no sense, which ends the
-    /// channel; [`Error::System`].
+    /// [`Error::PeerLost`], after all that came before; [`Error::Nonsense`] if the peer has stored
+    /// what makes no sense, which ends the channel; [`Error::System`].
     #[inline]
     pub fn recv(&mut self) -> Result<Option<Message<'_>>> {
         self.recv_with(Wait::Until(None))
@@ -118,7 +120,8 @@ impl io::Read for Receiver {
     }
 }
 
-/// A message that has come, where the peer's card or process has put it. It is released when this is dropped.
+/// A message that has come, where the peer's card or process has put it. It is released when this
+/// is dropped.
 ///
 /// The peer may change it for as long as it is there: copy what you check, and then check the copy.
 #[derive(Debug)]
@@ -150,7 +153,8 @@ impl Message<'_> {
     /// Copies bytes out, from its byte `offset` on.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::PeerLost`] if express memory has gone with a reset of the card: then `to` has nothing of worth.
+    /// [`Error::PastEnd`]; [`Error::PeerLost`] if express memory has gone with a reset of the card:
+    /// then `to` has nothing of worth.
     #[inline]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         match &self.0 {

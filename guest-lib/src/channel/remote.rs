@@ -1,12 +1,16 @@
-//! A ring in the receiver's memory that the sender's card writes to: the channel of SHRIMP, CLAN and DART cards.
+//! A ring in the receiver's memory that the sender's card writes to: the channel of SHRIMP, CLAN
+//! and DART cards.
 //!
-//! Each half has an *area* that the peer's card stores to, and a *mirror*, a copy of the peer's area that its own card sends
-//! from. A message is built in the mirror, where it will lie in the peer's area. Both are laid out as an area of express
-//! memory is, a page of words and the ring ([`RingMemory`]), and the same code finds places, checks the peer's words and
-//! counts credit ([`Writer`], [`Reader`]). Two things differ from memory that is shared:
+//! Each half has an *area* that the peer's card stores to, and a *mirror*, a copy of the peer's
+//! area that its own card sends from. A message is built in the mirror, where it will lie in the
+//! peer's area. Both are laid out as an area of express memory is, a page of words and the ring
+//! ([`RingMemory`]), and the same code finds places, checks the peer's words and counts credit
+//! ([`Writer`], [`Reader`]). Two things differ from memory that is shared:
 //!
-//! - **A store is a packet.** The receiver returns credit only when a quarter of the ring is free again.
-//! - **The card wakes.** No word says that the peer sleeps: the receiver's card interrupts for what has arrived.
+//! - **A store is a packet.** The receiver returns credit only when a quarter of the ring is free
+//!   again.
+//! - **The card wakes.** No word says that the peer sleeps: the receiver's card interrupts for what
+//!   has arrived.
 //!
 //! A sender may reuse its mirror as soon as it has credit: what was received had left.
 
@@ -26,7 +30,8 @@ use crate::error::{Error, Result};
 
 /// The longest sleep between two questions whether the connection stands.
 const SLICE: Duration = Duration::from_millis(100);
-/// How long to wait for the connection's end when a card reports that the peer's memory is gone, and between two looks.
+/// How long to wait for the connection's end when a card reports that the peer's memory is gone,
+/// and between two looks.
 const END_LIMIT: Duration = Duration::from_secs(1);
 const END_PAUSE: Duration = Duration::from_millis(5);
 /// How a sender ends.
@@ -55,7 +60,8 @@ impl Common {
         }
     }
 
-    /// Returns the error of a peer that has stored nonsense. The connection ends, and the peer is told why.
+    /// Returns the error of a peer that has stored nonsense. The connection ends, and the peer is
+    /// told why.
     fn blame(&self, nonsense: Nonsense) -> Error {
         if self.broken.set(nonsense).is_ok() {
             self.watch.blame();
@@ -63,7 +69,8 @@ impl Common {
         nonsense.into()
     }
 
-    /// Returns why a card could not store to the peer's memory: how the connection has ended, if it ends within a second.
+    /// Returns why a card could not store to the peer's memory: how the connection has ended, if it
+    /// ends within a second.
     #[cold]
     fn why(&self, error: Error) -> Error {
         let begun = Instant::now();
@@ -232,7 +239,8 @@ impl Sender {
         self.with(Writer::behind)
     }
 
-    /// Closes it: the peer receives all that was sent, and then that there is no more. A peer that takes no more need not hear that.
+    /// Closes it: the peer receives all that was sent, and then that there is no more. A peer that
+    /// takes no more need not hear that.
     pub(super) fn close(&mut self, timeout: Option<Duration>) -> Result<()> {
         if !std::mem::replace(&mut self.closed, true) {
             self.ring.end(CLOSED);
@@ -306,8 +314,8 @@ impl Receiver {
         }
     }
 
-    /// Returns the next message for a call that does not wait and has found none: if the peer is lost by now, what it had
-    /// sent comes first.
+    /// Returns the next message for a call that does not wait and has found none: if the peer is
+    /// lost by now, what it had sent comes first.
     pub(super) fn next_or_loss(&mut self) -> Result<Option<Option<Span>>> {
         let Err(lost) = self.common.check(GRACE) else { return Ok(None) };
         match self.next()? {

@@ -14,7 +14,8 @@ use crate::hamlyn::express::{ChannelSender, Reserved};
 
 /// The sending half of a [`super::Channel`].
 ///
-/// Dropped without [`Sender::close`], the peer's receiver gets [`crate::PeerLoss::Abandoned`] after all that was sent.
+/// Dropped without [`Sender::close`], the peer's receiver gets [`crate::PeerLoss::Abandoned`] after
+/// all that was sent.
 #[derive(Debug)]
 pub struct Sender {
     pub(super) way: Way,
@@ -59,8 +60,9 @@ impl Sender {
     /// Sends a message. Blocks while there is no room for it.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a message longer than [`Sender::longest`]; [`Error::PeerLost`]; [`Error::Nonsense`] if the peer has
-    /// stored what makes no sense, which ends the channel; [`Error::System`]. The message has not been sent then.
+    /// [`Error::OutOfRange`] for a message longer than [`Sender::longest`]; [`Error::PeerLost`];
+    /// [`Error::Nonsense`] if the peer has stored what makes no sense, which ends the channel;
+    /// [`Error::System`]. The message has not been sent then.
     #[inline]
     pub fn send(&mut self, message: &[u8]) -> Result<()> {
         self.send_with(message, Wait::Until(None))
@@ -90,7 +92,8 @@ impl Sender {
         room.commit()
     }
 
-    /// Returns room for a message of `length` bytes, which is built in place and sent by [`Room::commit`]. Blocks until there is.
+    /// Returns room for a message of `length` bytes, which is built in place and sent by
+    /// [`Room::commit`]. Blocks until there is.
     ///
     /// # Errors
     /// Those of [`Sender::send`].
@@ -144,8 +147,9 @@ impl Sender {
         }
     }
 
-    /// Returns how many bytes, with 8 for each message, were sent and not received yet. The receiver tells of a quarter of the ring at
-    /// a time. A server that sees the number stay near the ring's capacity has a slow peer.
+    /// Returns how many bytes, with 8 for each message, were sent and not received yet. The
+    /// receiver tells of a quarter of the ring at a time. A server that sees the number stay near
+    /// the ring's capacity has a slow peer.
     ///
     /// # Errors
     /// [`Error::Nonsense`] if the peer says what makes no sense.
@@ -156,8 +160,9 @@ impl Sender {
         }
     }
 
-    /// Closes the channel in this direction: the peer receives all that was sent, and then `None`. Blocks until all is sure to
-    /// arrive. It is not an error that the peer has dropped its receiver.
+    /// Closes the channel in this direction: the peer receives all that was sent, and then `None`.
+    /// Blocks until all is sure to arrive. It is not an error that the peer has dropped its
+    /// receiver.
     ///
     /// # Errors
     /// [`Error::PeerLost`], [`Error::System`].
@@ -183,7 +188,8 @@ impl Sender {
         }
     }
 
-    /// Bytes of a stream that go as a message at once: a part of the ring, so that both ends are at work.
+    /// Bytes of a stream that go as a message at once: a part of the ring, so that both ends are at
+    /// work.
     fn piece(&self) -> usize {
         (self.longest / 2).max(1)
     }
@@ -242,7 +248,8 @@ impl Room<'_> {
         Ok(())
     }
 
-    /// Returns the message in place. What was there before is undefined, and by express memory the peer may change it at any moment.
+    /// Returns the message in place. What was there before is undefined, and by express memory the
+    /// peer may change it at any moment.
     #[must_use]
     #[inline]
     pub fn cells(&self) -> &[AtomicU8] {
@@ -264,7 +271,8 @@ impl Room<'_> {
         }
     }
 
-    /// Puts the message in place for [`Sender::flush`], or the next message that is committed: one doorbell for several messages.
+    /// Puts the message in place for [`Sender::flush`], or the next message that is committed: one
+    /// doorbell for several messages.
     ///
     /// # Errors
     /// [`Error::PeerLost`], [`Error::System`].

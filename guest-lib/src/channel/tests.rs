@@ -206,7 +206,8 @@ impl Pair {
 }
 
 proptest! {
-    /// Against a queue: what is sent is received, in order; a message is refused only for want of credit.
+    /// Against a queue: what is sent is received, in order; a message is refused only for want of
+    /// credit.
     #[test]
     fn messages_arrive_in_order(steps in prop::collection::vec((0..4_u8, 0..=half_of(CAPACITY) as usize), 0..300)) {
         let (mut pair, mut sent, mut posted) = (pair(), VecDeque::new(), VecDeque::new());

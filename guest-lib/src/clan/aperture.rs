@@ -27,11 +27,12 @@ pub enum Rights {
     ReadWrite,
 }
 
-/// An aperture (section 3.2): memory of this process that others reach who have its [`Descriptor`], by windows and by DMA. What they
-/// write is simply there.
+/// An aperture (section 3.2): memory of this process that others reach who have its [`Descriptor`],
+/// by windows and by DMA. What they write is simply there.
 ///
-/// What one host has written arrives in the order in which it was written; a load of a word sees all that its writer had written
-/// before the word it finds. When the aperture is dropped nobody reaches the memory any more: its descriptors lead nowhere.
+/// What one host has written arrives in the order in which it was written; a load of a word sees
+/// all that its writer had written before the word it finds. When the aperture is dropped nobody
+/// reaches the memory any more: its descriptors lead nowhere.
 #[derive(Debug)]
 pub struct Aperture {
     parts: Arc<Parts>,
@@ -183,7 +184,8 @@ impl Aperture {
     /// Closes it, and gives memory that was lent back.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the memory was not lent as a value of this type, or DMA requests may still use it. Then it is as before.
+    /// [`Error::Invalid`] if the memory was not lent as a value of this type, or DMA requests may
+    /// still use it. Then it is as before.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         if let Err(error) = self.parts.memory.may_take_back::<T>() {
             return Err(GivenBack::new(error, self));

@@ -13,8 +13,8 @@ use crate::core::device::Node;
 use crate::core::memory::Memory;
 use crate::error::Result;
 
-/// A CLAN card as its driver offers it: what needs the operating system's mediation. The calls are those of
-/// `hamlyn_abi::clan::uapi`, which says what their arguments mean.
+/// A CLAN card as its driver offers it: what needs the operating system's mediation. The calls are
+/// those of `hamlyn_abi::clan::uapi`, which says what their arguments mean.
 pub trait Attachment: CardAttachment {
     /// New memory for an aperture, zeroed. It begins at a multiple of 8.
     ///
@@ -27,7 +27,8 @@ pub trait Attachment: CardAttachment {
     /// Opens an aperture over `memory`.
     ///
     /// # Errors
-    /// [`crate::Error::Exhausted`], [`crate::Error::Quota`], [`crate::Error::Locked`], [`crate::Error::System`].
+    /// [`crate::Error::Exhausted`], [`crate::Error::Quota`], [`crate::Error::Locked`],
+    /// [`crate::Error::System`].
     fn open_aperture(&self, argument: &mut ClanAperture, memory: &Memory) -> Result<()>;
 
     /// Opens a window.
@@ -133,7 +134,8 @@ pub enum Object {
 }
 
 impl Attachment for Node<Clan> {
-    /// What is short lies among the process' other memory: who has a thousand connections touches few pages by theirs.
+    /// What is short lies among the process' other memory: who has a thousand connections touches
+    /// few pages by theirs.
     fn allocate_aperture(&self, length: usize) -> Result<Memory> {
         if length > SHORT {
             return self.allocate(length);

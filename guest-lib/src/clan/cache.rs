@@ -26,12 +26,13 @@ impl Kit {
     }
 }
 
-/// Endpoints and their memory, kept to be used again (section 3.1): to open them takes system calls and has pages pinned, a connection
-/// itself takes messages only.
+/// Endpoints and their memory, kept to be used again (section 3.1): to open them takes system calls
+/// and has pages pinned, a connection itself takes messages only.
 ///
-/// Whoever once had an aperture's descriptor can reach it for as long as it is open. So a kit is given out again only for the peer that
-/// it was given back for, by whatever number the caller tells peers apart: the host's, if he trusts all of a host alike. For another
-/// peer the endpoint is used again, and the aperture is new.
+/// Whoever once had an aperture's descriptor can reach it for as long as it is open. So a kit is
+/// given out again only for the peer that it was given back for, by whatever number the caller
+/// tells peers apart: the host's, if he trusts all of a host alike. For another peer the endpoint
+/// is used again, and the aperture is new.
 #[derive(Debug)]
 pub struct EndpointCache {
     card: Card,
@@ -53,7 +54,8 @@ impl EndpointCache {
         Self { card, builder, length, rights, most, kept, hits: 0, misses: 0 }
     }
 
-    /// A kit for this peer: one that was given back for it, else one with a new aperture, else a new one.
+    /// A kit for this peer: one that was given back for it, else one with a new aperture, else a
+    /// new one.
     ///
     /// # Errors
     /// Those of [`EndpointBuilder::open`] and [`Card::aperture`].
@@ -76,8 +78,9 @@ impl EndpointCache {
         Ok(Kit { endpoint, aperture })
     }
 
-    /// Keeps a kit for the next connection with this peer. It is closed instead if somebody still uses it (a window, a Tripwire, a
-    /// connection, a DMA request), or as many are kept as may be: then the one goes that was given back first.
+    /// Keeps a kit for the next connection with this peer. It is closed instead if somebody still
+    /// uses it (a window, a Tripwire, a connection, a DMA request), or as many are kept as may be:
+    /// then the one goes that was given back first.
     pub fn give(&mut self, peer: u64, kit: Kit) {
         if !is_idle(&kit) || self.most == 0 {
             return;
@@ -107,8 +110,8 @@ impl EndpointCache {
     }
 }
 
-/// Whether nobody uses it any more. Then all that was for its last user is thrown away, and faults of what that sent are not told to the
-/// next.
+/// Whether nobody uses it any more. Then all that was for its last user is thrown away, and faults
+/// of what that sent are not told to the next.
 fn is_idle(kit: &Kit) -> bool {
     let core = kit.endpoint.core();
     if Arc::strong_count(core) != 1 || !core.places().are_free() || kit.endpoint.dma().in_flight() != 0 {

@@ -52,8 +52,8 @@ impl model::Model for Clan {
     ];
 }
 
-/// An open CLAN card: what is made with it is this process' own, and goes with it. An object may use another only if both were made
-/// with the same open card, or with clones of it.
+/// An open CLAN card: what is made with it is this process' own, and goes with it. An object may
+/// use another only if both were made with the same open card, or with clones of it.
 pub type Card = card::Card<dyn Attachment>;
 
 /// What a card is.
@@ -84,7 +84,8 @@ impl Card {
     /// Opens `/dev/clanN`.
     ///
     /// # Errors
-    /// [`crate::Error::System`] if it cannot be opened; [`crate::Error::OtherModel`] if that is another model's card.
+    /// [`crate::Error::System`] if it cannot be opened; [`crate::Error::OtherModel`] if that is
+    /// another model's card.
     pub fn open(number: u32) -> Result<Self> {
         Ok(Self::attached(Arc::new(Node::<Clan>::open_number(number)?)))
     }
@@ -142,18 +143,20 @@ impl Card {
         Ok(ClanStatistic::NAMES.into_iter().zip(statistics.values).collect())
     }
 
-    /// Opens an aperture (section 3.2) over `length` bytes of new memory, 1 byte to 1 GiB, zeroed. Up to 1 KiB it has no
-    /// pages of its own, but lies among the other memory of this process, of which nobody reaches a byte: many short apertures touch few pages.
+    /// Opens an aperture (section 3.2) over `length` bytes of new memory, 1 byte to 1 GiB, zeroed.
+    /// Up to 1 KiB it has no pages of its own, but lies among the other memory of this process, of
+    /// which nobody reaches a byte: many short apertures touch few pages.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`]; [`crate::Error::Invalid`] for no bytes; [`crate::Error::Locked`];
-    /// [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is none left; [`crate::Error::System`].
+    /// [`crate::Error::OutOfRange`]; [`crate::Error::Invalid`] for no bytes;
+    /// [`crate::Error::Locked`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is
+    /// none left; [`crate::Error::System`].
     pub fn aperture(&self, length: usize, rights: Rights) -> Result<Aperture> {
         Aperture::open(self.attachment(), length, rights)
     }
 
-    /// Opens an aperture over memory of the application's own, which is lent to the library until [`Aperture::take_back`]. It begins
-    /// at a multiple of 8.
+    /// Opens an aperture over memory of the application's own, which is lent to the library until
+    /// [`Aperture::take_back`]. It begins at a multiple of 8.
     ///
     /// # Errors
     /// Those of [`Card::aperture`]; [`crate::Error::Misaligned`]. The memory is given back.
@@ -161,7 +164,8 @@ impl Card {
         Aperture::over(self.attachment(), memory, rights)
     }
 
-    /// The same over memory whose owner promises what [`Mapping::promised`] says; it is his again when the aperture is dropped.
+    /// The same over memory whose owner promises what [`Mapping::promised`] says; it is his again
+    /// when the aperture is dropped.
     ///
     /// # Errors
     /// Those of [`Card::aperture_over`].
@@ -169,17 +173,20 @@ impl Card {
         Aperture::over_mapping(self.attachment(), mapping, rights)
     }
 
-    /// Opens an aperture that is a member of a group (multicast, section 2.5): what anybody writes to the group under this key is
-    /// written to each host's member. [`super::Descriptor::of_group`] names the group to who writes.
+    /// Opens an aperture that is a member of a group (multicast, section 2.5): what anybody writes
+    /// to the group under this key is written to each host's member.
+    /// [`super::Descriptor::of_group`] names the group to who writes.
     ///
     /// # Errors
-    /// Those of [`Card::aperture`]; [`crate::Error::System`] with `EADDRINUSE` if the group has a member at this host.
+    /// Those of [`Card::aperture`]; [`crate::Error::System`] with `EADDRINUSE` if the group has a
+    /// member at this host.
     pub fn join_group(&self, group: u32, key: u64, length: usize) -> Result<Aperture> {
         at_most("group", group.into(), u64::from(CLAN_GROUPS) - 1)?;
         Aperture::join(self.attachment(), group, key, length)
     }
 
-    /// Opens an endpoint (section 3.1) on any port that is free, with what [`EndpointBuilder`] has if nothing is said.
+    /// Opens an endpoint (section 3.1) on any port that is free, with what [`EndpointBuilder`] has
+    /// if nothing is said.
     ///
     /// # Errors
     /// Those of [`EndpointBuilder::open`].
@@ -192,12 +199,13 @@ impl Card {
         EndpointBuilder::new(self.attachment())
     }
 
-    /// Opens an event queue (section 3.5) with room for so many records, 16 to 65,536, a power of two: one for each source of
-    /// events, which are three for each endpoint and one for each Tripwire.
+    /// Opens an event queue (section 3.5) with room for so many records, 16 to 65,536, a power of
+    /// two: one for each source of events, which are three for each endpoint and one for each
+    /// Tripwire.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is none left;
-    /// [`crate::Error::System`].
+    /// [`crate::Error::OutOfRange`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if
+    /// there is none left; [`crate::Error::System`].
     pub fn events(&self, records: u32) -> Result<EventQueue> {
         EventQueue::open(self.attachment(), records)
     }

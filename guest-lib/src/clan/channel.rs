@@ -1,8 +1,8 @@
 //! Channels by CLAN cards: a distributed queue (section 4.2) with a Tripwire on its words.
 //!
-//! Each half has an endpoint and one aperture, which is its area and its mirror. Short messages are stored to a window of the
-//! peer's aperture; longer ones go by DMA, in a chain that ends with the word. A sleeper is woken by a Tripwire over the words
-//! that the peer stores.
+//! Each half has an endpoint and one aperture, which is its area and its mirror. Short messages are
+//! stored to a window of the peer's aperture; longer ones go by DMA, in a chain that ends with the
+//! word. A sleeper is woken by a Tripwire over the words that the peer stores.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -27,12 +27,15 @@ use crate::error::{Error, Result, inside};
 
 /// The longest message that is stored: each store is a trap of some microseconds.
 const STORED: u64 = 256;
-/// A peer's area up to this length is mapped whole; of a longer one the words alone, and all messages go by DMA.
+/// A peer's area up to this length is mapped whole; of a longer one the words alone, and all
+/// messages go by DMA.
 const MAPPED: usize = 256 << 10;
-/// Where the words lie that a chain ends with, one for each chain that may be in flight: the queue has room for 64 requests.
+/// Where the words lie that a chain ends with, one for each chain that may be in flight: the queue
+/// has room for 64 requests.
 const SLOTS: usize = 1024;
 const SLOT_COUNT: usize = 128;
-/// Requests of the longest chain: two pieces and the word. The rest of the queue may be in flight before it.
+/// Requests of the longest chain: two pieces and the word. The rest of the queue may be in flight
+/// before it.
 const CHAIN: usize = 3;
 const REQUESTS: usize = 64;
 /// How long the card may take to make room for a chain.

@@ -1,7 +1,8 @@
 //! Connections between endpoints (section 3.1), by their messages.
 //!
-//! Of a message's 40 bytes the first 8 are a number that who asks makes up for each connection, so that nobody else can answer, or end
-//! it; the other 32 are the caller's, and have room for a [`super::Descriptor`].
+//! Of a message's 40 bytes the first 8 are a number that who asks makes up for each connection, so
+//! that nobody else can answer, or end it; the other 32 are the caller's, and have room for a
+//! [`super::Descriptor`].
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,8 @@ use crate::error::{Error, Result, at_most};
 
 /// Bytes that each side tells the other with a request, its answer, and the end.
 pub const TOLD_SIZE: usize = 32;
-/// What who has asked says last: if that cannot be delivered, the other was gone before he knew whom to watch.
+/// What who has asked says last: if that cannot be delivered, the other was gone before he knew
+/// whom to watch.
 const CONFIRMED: &[u8] = b"and so we are connected";
 /// Messages of a peer that wait to be asked for; more are not taken out of the endpoint's queue.
 const WAITING: usize = 32;
@@ -38,13 +40,13 @@ fn parse(message: &Message) -> (u64, [u8; TOLD_SIZE]) {
 }
 
 impl Endpoint {
-    /// Asks for a connection, tells the other up to 32 bytes, and waits for the answer. The endpoint has no other connection
-    /// meanwhile, and gives its peer's messages to this one alone.
+    /// Asks for a connection, tells the other up to 32 bytes, and waits for the answer. The
+    /// endpoint has no other connection meanwhile, and gives its peer's messages to this one alone.
     ///
     /// # Errors
-    /// [`Error::Ended`] if it was refused, or nobody has that port, or its owner ended without an answer; [`Error::PeerLost`] if there
-    /// is no such host;
-    /// [`Error::TimedOut`], [`Error::OutOfRange`], [`Error::System`].
+    /// [`Error::Ended`] if it was refused, or nobody has that port, or its owner ended without an
+    /// answer; [`Error::PeerLost`] if there is no such host; [`Error::TimedOut`],
+    /// [`Error::OutOfRange`], [`Error::System`].
     pub fn connect(&self, to: Address, told: &[u8], timeout: Option<Duration>) -> Result<Connection> {
         let nonce = random_key()?;
         let request = payload(nonce, told)?;
@@ -68,7 +70,8 @@ impl Endpoint {
         }
     }
 
-    /// The next who asks for a connection. Other messages are passed over: this endpoint is for requests.
+    /// The next who asks for a connection. Other messages are passed over: this endpoint is for
+    /// requests.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
@@ -116,7 +119,8 @@ impl Request {
         &self.told
     }
 
-    /// Accepts, and tells him up to 32 bytes. The connection is that of `endpoint`, which has no other.
+    /// Accepts, and tells him up to 32 bytes. The connection is that of `endpoint`, which has no
+    /// other.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::PeerLost`], [`Error::System`].
@@ -132,7 +136,8 @@ impl Request {
         Ok(Connection::new(endpoint, self.from, self.nonce, self.told))
     }
 
-    /// The memory that it tells of, if that is at its host: what [`super::programs::End::accept`] maps.
+    /// The memory that it tells of, if that is at its host: what [`super::programs::End::accept`]
+    /// maps.
     ///
     /// # Errors
     /// [`Error::Descriptor`] or [`Error::Malformed`] if it tells nonsense.
@@ -153,9 +158,11 @@ impl Request {
     }
 }
 
-/// A connection of two endpoints. Each hears when the other ends: that it closed the connection, or that its process or host is lost.
+/// A connection of two endpoints. Each hears when the other ends: that it closed the connection, or
+/// that its process or host is lost.
 ///
-/// It takes its endpoint's messages. If it is dropped without [`Connection::close`], the peer hears it when the endpoint ends.
+/// It takes its endpoint's messages. If it is dropped without [`Connection::close`], the peer hears
+/// it when the endpoint ends.
 #[derive(Debug)]
 pub struct Connection {
     endpoint: Endpoint,
@@ -249,7 +256,8 @@ impl Connection {
     /// Sends the peer up to 32 bytes, out of band.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]; [`Error::PeerLost`]; an error that [`Error::is_would_block`]; [`Error::System`].
+    /// [`Error::OutOfRange`]; [`Error::PeerLost`]; an error that [`Error::is_would_block`];
+    /// [`Error::System`].
     pub fn send(&self, bytes: &[u8]) -> Result<()> {
         self.endpoint.core().send(self.peer, MessageKind::Data, &payload(self.nonce, bytes)?)
     }
@@ -308,8 +316,9 @@ impl Connection {
         }
     }
 
-    /// Closes it, and tells the peer up to 32 bytes, behind all that it was sent by this endpoint's windows. The endpoint may have
-    /// another connection then. It is no error if the peer has ended meanwhile.
+    /// Closes it, and tells the peer up to 32 bytes, behind all that it was sent by this endpoint's
+    /// windows. The endpoint may have another connection then. It is no error if the peer has ended
+    /// meanwhile.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::System`].
@@ -328,8 +337,9 @@ impl Connection {
         Ok(self.endpoint)
     }
 
-    /// Waits until `look` finds something, and looks again whenever one of `bits` is set; fails if the peer ends, or a store to it came
-    /// to nothing. What the peer did last is found before its end.
+    /// Waits until `look` finds something, and looks again whenever one of `bits` is set; fails if
+    /// the peer ends, or a store to it came to nothing. What the peer did last is found before its
+    /// end.
     pub(super) fn wait_until<T>(
         &self,
         bits: u64,
@@ -361,8 +371,9 @@ impl Connection {
         heard.end.is_some() || heard.faults != self.core().faults()
     }
 
-    /// The last fault, if it is of the peer's host and was not looked at. Others that the endpoint has written to, a former peer among them,
-    /// must not end this connection; their faults stay the endpoint's. Where one of theirs hides the peer's, his end is still told.
+    /// The last fault, if it is of the peer's host and was not looked at. Others that the endpoint
+    /// has written to, a former peer among them, must not end this connection; their faults stay
+    /// the endpoint's. Where one of theirs hides the peer's, his end is still told.
     fn take_fault(&self) -> Option<Fault> {
         let (count, fault) = self.core().last_fault();
         let seen = std::mem::replace(&mut self.heard().faults, count);

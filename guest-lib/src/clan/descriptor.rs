@@ -13,11 +13,12 @@ const MAGIC: [u8; 2] = *b"CL";
 const VERSION: u8 = 1;
 const PREFIX: &str = "clan1:";
 
-/// The opaque descriptor of section 3.2: which memory of which host, and what it allows. Whoever has it may map it, or have it as the
-/// target of a DMA transfer, and hand it on; the key is a secret. The host that has the memory looks at each packet, whatever is
-/// written here.
+/// The opaque descriptor of section 3.2: which memory of which host, and what it allows. Whoever
+/// has it may map it, or have it as the target of a DMA transfer, and hand it on; the key is a
+/// secret. The host that has the memory looks at each packet, whatever is written here.
 ///
-/// It is handed on as text ([`fmt::Display`], [`FromStr`]), or as 32 bytes, which fit into a message of an endpoint.
+/// It is handed on as text ([`fmt::Display`], [`FromStr`]), or as 32 bytes, which fit into a
+/// message of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Descriptor {
     pub(super) host: u32,
@@ -37,7 +38,8 @@ impl Descriptor {
         Self { host, aperture, key, length, rights }
     }
 
-    /// The descriptor of a group (multicast, section 2.5), whose members agree on key and length. It is written to, and never read.
+    /// The descriptor of a group (multicast, section 2.5), whose members agree on key and length.
+    /// It is written to, and never read.
     ///
     /// # Errors
     /// [`crate::Error::OutOfRange`] for a group that there cannot be.
@@ -82,7 +84,8 @@ impl Descriptor {
         self.rights
     }
 
-    /// The binary form: little-endian; `CL`, version, rights, host, aperture, key, length, CRC-32 of all before it.
+    /// The binary form: little-endian; `CL`, version, rights, host, aperture, key, length, CRC-32
+    /// of all before it.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];

@@ -22,7 +22,8 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// From `offset` of memory of this process, whatever that allows others, to `to_offset` of the other's.
+    /// From `offset` of memory of this process, whatever that allows others, to `to_offset` of the
+    /// other's.
     ///
     /// # Errors
     /// [`Error::PastEnd`]; [`Error::OutOfRange`] over 1 GiB; [`Error::Invalid`] for no bytes.
@@ -36,7 +37,8 @@ impl Transfer {
         Self::new(CLAN_DMA_WRITE, (from, offset), (to, to_offset), length)
     }
 
-    /// From `from_offset` of the other's memory to `offset` of this process', whatever that allows others.
+    /// From `from_offset` of the other's memory to `offset` of this process', whatever that allows
+    /// others.
     ///
     /// # Errors
     /// Those of [`Transfer::write`]; [`Error::Unsupported`] for a group.
@@ -81,7 +83,8 @@ impl Transfer {
         Ok(Self { request, local: local.parts().clone() })
     }
 
-    /// Nobody is told of its end, by an event or otherwise: for one of many, whose last one is waited for.
+    /// Nobody is told of its end, by an event or otherwise: for one of many, whose last one is
+    /// waited for.
     pub fn quiet(mut self) -> Self {
         self.request.flags &= !CLAN_DMA_NOTIFY;
         self
@@ -92,11 +95,13 @@ impl Transfer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Requested(pub u64);
 
-/// An endpoint's queue of DMA requests, in memory that it shares with the card. To put a request makes no system call.
+/// An endpoint's queue of DMA requests, in memory that it shares with the card. To put a request
+/// makes no system call.
 ///
-/// Requests of one endpoint are carried out in their order. A write is done when all of it has left; that the other host refused it is a
-/// fault of the endpoint. A read is done when its bytes have come, and then all that the endpoint had written to that host before
-/// has arrived. Stores by a window may overtake what is not done yet.
+/// Requests of one endpoint are carried out in their order. A write is done when all of it has
+/// left; that the other host refused it is a fault of the endpoint. A read is done when its bytes
+/// have come, and then all that the endpoint had written to that host before has arrived. Stores by
+/// a window may overtake what is not done yet.
 #[derive(Debug, Clone)]
 pub struct Dma {
     core: Arc<Core>,
@@ -115,11 +120,12 @@ impl Dma {
         self.put_chain(std::slice::from_ref(transfer))
     }
 
-    /// Puts requests that belong together: if one fails, those behind it are skipped ([`DmaError::Skipped`]). The last is what it
-    /// gives.
+    /// Puts requests that belong together: if one fails, those behind it are skipped
+    /// ([`DmaError::Skipped`]). The last is what it gives.
     ///
     /// # Errors
-    /// Those of [`Dma::put`]; [`Error::OutOfRange`] for more than there ever is room for; [`Error::Invalid`] for none.
+    /// Those of [`Dma::put`]; [`Error::OutOfRange`] for more than there ever is room for;
+    /// [`Error::Invalid`] for none.
     pub fn put_chain(&self, transfers: &[Transfer]) -> Result<Requested> {
         let (core, mut queue) = (&self.core, self.core.dma());
         queue.harvest(core.state());
@@ -149,17 +155,20 @@ impl Dma {
     /// Whether a request is done. It makes no system call.
     ///
     /// # Errors
-    /// [`Error::Dma`] if it has failed. Of those that failed the last ones are remembered, as many as the queue has room for.
+    /// [`Error::Dma`] if it has failed. Of those that failed the last ones are remembered, as many
+    /// as the queue has room for.
     pub fn is_done(&self, request: Requested) -> Result<bool> {
         let mut queue = self.core.dma();
         queue.harvest(self.core.state());
         queue.is_done(request)
     }
 
-    /// Waits until a request is done. One that is quiet, with no other behind it, is waited for by looking now and then.
+    /// Waits until a request is done. One that is quiet, with no other behind it, is waited for by
+    /// looking now and then.
     ///
     /// # Errors
-    /// [`Error::Dma`] if it has failed; [`Error::TimedOut`]; [`Error::System`] if the card has gone.
+    /// [`Error::Dma`] if it has failed; [`Error::TimedOut`]; [`Error::System`] if the card has
+    /// gone.
     pub fn wait(&self, request: Requested, timeout: Option<Duration>) -> Result<()> {
         self.core
             .wait_until(DMA, timeout, "end of a DMA request", || Ok(self.is_done(request)?.then_some(())))
@@ -217,7 +226,8 @@ impl Queue {
         Requested(self.put - 1)
     }
 
-    /// Notes what came of requests that have ended. A card that says more than there were is not believed.
+    /// Notes what came of requests that have ended. A card that says more than there were is not
+    /// believed.
     pub(super) fn harvest(&mut self, state: &State) {
         let ended = u64::from(state.done().wrapping_sub(self.ended as u32));
         if ended > self.put - self.ended {

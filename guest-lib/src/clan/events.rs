@@ -88,14 +88,16 @@ impl Interest {
     }
 }
 
-/// What happens to any number of endpoints, in one queue of this process' memory: the card writes it, and to take an event costs no
-/// system call, however many endpoints there are.
+/// What happens to any number of endpoints, in one queue of this process' memory: the card writes
+/// it, and to take an event costs no system call, however many endpoints there are.
 ///
-/// A source has at most one event in the queue that is not taken, however often it happens meanwhile. So who takes one then looks at
-/// all there is: takes messages until there are none, clears the Tripwire before he looks at its memory.
+/// A source has at most one event in the queue that is not taken, however often it happens
+/// meanwhile. So who takes one then looks at all there is: takes messages until there are none,
+/// clears the Tripwire before he looks at its memory.
 ///
-/// [`AsFd`] is what `poll(2)`, `epoll(7)`, `mio` and (feature `tokio`) [`super::asynchronous`] wait for: it is readable while a queue
-/// of the same open card is not empty; one card has one queue for that. Take events until there are none before you wait.
+/// [`AsFd`] is what `poll(2)`, `epoll(7)`, `mio` and (feature `tokio`) [`super::asynchronous`] wait
+/// for: it is readable while a queue of the same open card is not empty; one card has one queue for
+/// that. Take events until there are none before you wait.
 #[derive(Debug)]
 pub struct EventQueue {
     // Dropped first: nothing is written to the memory any more.
@@ -145,18 +147,20 @@ impl EventQueue {
         Ok(Self { open, memory, records, taken: 0, file, sources, early })
     }
 
-    /// Has an endpoint's events come here from now on, with this token, and those of before as far as they are not looked at yet.
-    /// What it was registered for before, apart from Tripwires, is forgotten.
+    /// Has an endpoint's events come here from now on, with this token, and those of before as far
+    /// as they are not looked at yet. What it was registered for before, apart from Tripwires, is
+    /// forgotten.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an endpoint of another open card; [`Error::System`], if the queue has no room for more sources, too.
+    /// [`Error::Invalid`] for an endpoint of another open card; [`Error::System`], if the queue has
+    /// no room for more sources, too.
     pub fn register(&mut self, endpoint: &Endpoint, interest: Interest, token: u64) -> Result<()> {
         let core = endpoint.core();
         let source = self.attach(core)?;
         source.tokens.retain(|what, _| matches!(what, What::Tripwire(_)));
         source.tokens.extend(interest.wants().map(|what| (what, token)));
-        // The card makes an event of each bit that is set. A message or fault that was taken left its bit; one that was not is
-        // found below.
+        // The card makes an event of each bit that is set. A message or fault that was taken left
+        // its bit; one that was not is found below.
         core.state().clear(1 << CLAN_BIT_MESSAGE | 1 << CLAN_BIT_FAULT);
         core.state().set_interest(interest.mask());
         let news = [(core.has_message(), What::Message), (core.has_fault(), What::Fault)];
@@ -168,8 +172,9 @@ impl EventQueue {
         Ok(())
     }
 
-    /// Has a Tripwire's firing come here as an event from now on, with this token. The Tripwire is enabled, and its endpoint's events
-    /// come here, too; those that nobody registered for are passed over.
+    /// Has a Tripwire's firing come here as an event from now on, with this token. The Tripwire is
+    /// enabled, and its endpoint's events come here, too; those that nobody registered for are
+    /// passed over.
     ///
     /// # Errors
     /// Those of [`EventQueue::register`]; [`Error::Tripwire`] if the card refuses.
@@ -260,7 +265,8 @@ impl EventQueue {
         (source.core.strong_count() != 0).then_some(Event { token, what })
     }
 
-    /// Takes the next event; looks for it for as long as `polling`, then gives up (section 5.3: up to 15 us).
+    /// Takes the next event; looks for it for as long as `polling`, then gives up (section 5.3: up
+    /// to 15 us).
     pub fn poll(&mut self, polling: Duration) -> Option<Event> {
         poll_for(polling, || Ok(self.next())).ok().flatten()
     }
@@ -282,8 +288,8 @@ impl EventQueue {
         }
     }
 
-    /// Makes sure that the file tells of the next event, to who is told only of changes (`mio`, `epoll` with `EPOLLET`). True if there
-    /// is one already: then take it instead of waiting.
+    /// Makes sure that the file tells of the next event, to who is told only of changes (`mio`,
+    /// `epoll` with `EPOLLET`). True if there is one already: then take it instead of waiting.
     ///
     /// # Errors
     /// [`Error::System`].

@@ -1,5 +1,5 @@
-//! The CLAN card: memory of other hosts, and Tripwires that fire when it is touched (Riddoch and others, *Tripwire: a synchronisation
-//! primitive for virtual memory mapped communication*).
+//! The CLAN card: memory of other hosts, and Tripwires that fire when it is touched (Riddoch and
+//! others, *Tripwire: a synchronisation primitive for virtual memory mapped communication*).
 //!
 //! | paper | section | here |
 //! |---|---|---|

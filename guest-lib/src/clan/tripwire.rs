@@ -12,7 +12,8 @@ use super::descriptor::Descriptor;
 use super::endpoint::Core;
 use crate::error::{Error, ErrorKind, Result, inside};
 
-/// How long the card may take to answer. It does at once, but a machine may stand still for a while.
+/// How long the card may take to answer. It does at once, but a machine may stand still for a
+/// while.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Looks before the processor is given to others.
 const LOOKS: u32 = 100;
@@ -29,7 +30,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches bytes of an aperture of this process' own for what other hosts do there: for writes, if nothing else is said.
+    /// Watches bytes of an aperture of this process' own for what other hosts do there: for writes,
+    /// if nothing else is said.
     ///
     /// # Errors
     /// [`Error::PastEnd`]; [`Error::Invalid`] for no bytes.
@@ -38,8 +40,8 @@ impl Watch {
         Self::over(aperture.len() as u64, range, aperture.number().into(), 0)
     }
 
-    /// Watches bytes of an aperture of another host for what this process' windows and DMA requests do there, the completion of a
-    /// transfer say: for writes, if nothing else is said.
+    /// Watches bytes of an aperture of another host for what this process' windows and DMA requests
+    /// do there, the completion of a transfer say: for writes, if nothing else is said.
     ///
     /// # Errors
     /// [`Error::PastEnd`]; [`Error::Invalid`] for no bytes.
@@ -76,7 +78,8 @@ impl Watch {
         self
     }
 
-    /// Interrupts whenever it fires, whether anybody sleeps or not, as the paper's card does. Nobody needs that: for comparison.
+    /// Interrupts whenever it fires, whether anybody sleeps or not, as the paper's card does.
+    /// Nobody needs that: for comparison.
     pub fn interrupting(mut self) -> Self {
         self.flags |= CLAN_TRIPWIRE_FIFO;
         self
@@ -85,8 +88,9 @@ impl Watch {
 
 /// A Tripwire of an endpoint, set. It is disabled when it is dropped.
 ///
-/// The card counts how often it fires. [`Tripwire::test`] says how often that was since it was last cleared, and what waits looks at
-/// the count, too: so what fires before the wait ends it, and no order of calls loses a wake-up.
+/// The card counts how often it fires. [`Tripwire::test`] says how often that was since it was last
+/// cleared, and what waits looks at the count, too: so what fires before the wait ends it, and no
+/// order of calls loses a wake-up.
 #[derive(Debug)]
 pub struct Tripwire {
     core: Arc<Core>,
@@ -155,7 +159,8 @@ impl Tripwire {
         self.index
     }
 
-    /// Enables it. That is a store to the card, whose answer is looked for in memory: no system call.
+    /// Enables it. That is a store to the card, whose answer is looked for in memory: no system
+    /// call.
     ///
     /// # Errors
     /// [`Error::Tripwire`]: then it is disabled.
@@ -213,7 +218,8 @@ impl Tripwire {
         fired
     }
 
-    /// Waits until it has fired since it was last cleared, clears it, and says how often. It looks for a moment before it sleeps.
+    /// Waits until it has fired since it was last cleared, clears it, and says how often. It looks
+    /// for a moment before it sleeps.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
@@ -224,8 +230,8 @@ impl Tripwire {
         })
     }
 
-    /// Waits until `look` finds something in what the Tripwire watches, and looks again whenever it has fired. What it wrote before
-    /// it fired is seen by the next look. It clears the Tripwire.
+    /// Waits until `look` finds something in what the Tripwire watches, and looks again whenever it
+    /// has fired. What it wrote before it fired is seen by the next look. It clears the Tripwire.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; what `look` fails with; [`Error::System`] if the card has gone.
@@ -371,7 +377,8 @@ impl Tripset {
         fired.collect()
     }
 
-    /// Waits until one of them has fired, and says which have, by their positions. They are cleared.
+    /// Waits until one of them has fired, and says which have, by their positions. They are
+    /// cleared.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.

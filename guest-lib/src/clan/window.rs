@@ -12,8 +12,9 @@ use super::place::accesses;
 use crate::core::place::{PAGE, aligned, multiple};
 use crate::error::{Error, Result, at_most, inside};
 
-/// A descriptor's memory, mapped (sections 2.1 and 3.2). A store goes to the other host and is not waited for; stores arrive in their
-/// order. A load is a read across the network, and the processor stands still meanwhile: the paper's programs make none.
+/// A descriptor's memory, mapped (sections 2.1 and 3.2). A store goes to the other host and is not
+/// waited for; stores arrive in their order. A load is a read across the network, and the processor
+/// stands still meanwhile: the paper's programs make none.
 ///
 /// Each access takes the card's attention. From some hundred bytes on [`super::Dma`] is better.
 #[derive(Debug)]
@@ -80,7 +81,8 @@ impl Window {
         self.length == 0
     }
 
-    /// Where its pages are in this process' memory. Only for languages that can make no other use of it.
+    /// Where its pages are in this process' memory. Only for languages that can make no other use
+    /// of it.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.pages.address() as usize as *const u8
@@ -122,7 +124,8 @@ impl Window {
     /// Loads bytes, each piece a read across the network.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::Fault`] if the other host refuses or does not answer; [`Error::Unsupported`] for a group.
+    /// [`Error::PastEnd`]; [`Error::Fault`] if the other host refuses or does not answer;
+    /// [`Error::Unsupported`] for a group.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("window", offset as u64, to.len() as u64, self.length as u64)?;
         let begin = offset;
@@ -150,7 +153,8 @@ impl Window {
         Ok(())
     }
 
-    /// All ones may be a value, or what a load reads as that came to nothing: only then the endpoint's faults are asked.
+    /// All ones may be a value, or what a load reads as that came to nothing: only then the
+    /// endpoint's faults are asked.
     fn load<W: Word + Ones>(&self, offset: usize) -> Result<W> {
         self.check::<W>(offset)?;
         if self.descriptor.is_group() {
@@ -187,8 +191,8 @@ macro_rules! words {
                 #[doc = concat!("Loads the ", $bytes, " at `offset`, a multiple of as many: a read across the network.")]
                 ///
                 /// # Errors
-                /// [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::Fault`] if the other host refuses or does not answer;
-                /// [`Error::Unsupported`] for a group.
+                /// [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::Fault`] if the other host
+                /// refuses or does not answer; [`Error::Unsupported`] for a group.
                 pub fn $load(&self, offset: usize) -> Result<$word> {
                     self.load(offset)
                 }

@@ -1,6 +1,7 @@
 //! How any card is reached: what its driver, or whoever stands in for one, does for the library.
 //!
-//! A card's module has a trait of its own for what its model does beyond that, which asks for this one.
+//! A card's module has a trait of its own for what its model does beyond that, which asks for this
+//! one.
 
 use std::fmt::Debug;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -15,7 +16,8 @@ use crate::core::express::pages::ExpressParts;
 use crate::core::memory::Memory;
 use crate::error::{Error, GivenBack, Result};
 
-/// A card of any model as the driver offers it (section 3.1): what needs the operating system's mediation.
+/// A card of any model as the driver offers it (section 3.1): what needs the operating system's
+/// mediation.
 ///
 /// One attachment is one protection domain: what it creates is its own and goes when it is dropped.
 pub trait CardAttachment: Debug + Send + Sync {
@@ -31,11 +33,12 @@ pub trait CardAttachment: Debug + Send + Sync {
     /// [`crate::Error::System`], [`crate::Error::OutOfRange`].
     fn allocate(&self, length: usize) -> Result<Memory>;
 
-    /// Makes memory of the application's own ([`Mapping::is_lent`]) such that objects of the card may be made of it.
+    /// Makes memory of the application's own ([`Mapping::is_lent`]) such that objects of the card
+    /// may be made of it.
     ///
     /// # Errors
-    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] for memory that this attachment cannot reach. The mapping is given
-    /// back.
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] for memory that this attachment
+    /// cannot reach. The mapping is given back.
     fn lend(&self, mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
         let error = Error::Unsupported("this way to reach a card knows no memory of the application's own");
         Err(GivenBack::new(error, mapping))
@@ -56,7 +59,8 @@ pub trait CardAttachment: Debug + Send + Sync {
     /// Takes a name to listen under (section 6.3).
     ///
     /// # Errors
-    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] where no operating system takes part.
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] where no operating system takes
+    /// part.
     fn listen(&self, _name: &str, _backlog: u32) -> Result<Box<dyn ListenerParts>> {
         Err(Error::Unsupported(NO_CONNECTIONS))
     }
@@ -64,16 +68,18 @@ pub trait CardAttachment: Debug + Send + Sync {
     /// Asks for a connection (section 6.3).
     ///
     /// # Errors
-    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] where no operating system takes part.
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] where no operating system takes
+    /// part.
     fn connect(&self, _host: u32, _name: &str, _private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
         Err(Error::Unsupported(NO_CONNECTIONS))
     }
 
-    /// Asks whether anybody on a host listens under a name (section 6.3). The question stands as a connection does, and ends with
-    /// the answer.
+    /// Asks whether anybody on a host listens under a name (section 6.3). The question stands as a
+    /// connection does, and ends with the answer.
     ///
     /// # Errors
-    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] by a driver that cannot, or where no operating system takes part.
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] by a driver that cannot, or where no
+    /// operating system takes part.
     fn ask(&self, _host: u32, _name: &str) -> Result<Box<dyn ConnectionParts>> {
         Err(Error::Unsupported(NO_QUESTIONS))
     }

@@ -7,8 +7,8 @@ use crate::error::Result;
 
 /// An open card: one protection domain. What is created from it is its own.
 ///
-/// `A` is what the card's model does besides what any card does. Cheap to clone; it is closed when the last clone and the last of
-/// what was created from it are dropped.
+/// `A` is what the card's model does besides what any card does. Cheap to clone; it is closed when
+/// the last clone and the last of what was created from it are dropped.
 #[derive(Debug)]
 pub struct Card<A: ?Sized> {
     attachment: Arc<A>,
@@ -53,8 +53,9 @@ impl<A: CardAttachment + ?Sized> Card<A> {
         Self { attachment }
     }
 
-    /// Waits until the card has done with every packet that it had begun to check. After it, what was taken away before it
-    /// (an entry's key or bounds, section 2.7) is gone for certain. It goes through the driver.
+    /// Waits until the card has done with every packet that it had begun to check. After it, what
+    /// was taken away before it (an entry's key or bounds, section 2.7) is gone for certain. It
+    /// goes through the driver.
     ///
     /// # Errors
     /// [`crate::Error::System`].

@@ -1,8 +1,10 @@
-//! How many bytes this thread has had copied by the library, for the test of the table in docs/programming.md.
+//! How many bytes this thread has had copied by the library, for the test of the table in
+//! docs/programming.md.
 //!
-//! A message's bytes are copied in three places only: between the application's bytes and memory that the card reaches
-//! ([`crate::Memory`]), from the application's bytes into a work-queue entry (direct I/O), and between the application's bytes and express
-//! memory (here). Builds for release count nothing.
+//! A message's bytes are copied in three places only: between the application's bytes and memory
+//! that the card reaches ([`crate::Memory`]), from the application's bytes into a work-queue entry
+//! (direct I/O), and between the application's bytes and express memory (here). Builds for release
+//! count nothing.
 
 use std::sync::atomic::AtomicU8;
 

@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 
 /// A protection key from the kernel's random source: 64 bits, so that nobody guesses one.
 ///
-/// Slots get theirs from the driver; this one is for metadata entries ([`crate::MetadataEntry::protect`]).
+/// Slots get theirs from the driver; this one is for metadata entries
+/// ([`crate::MetadataEntry::protect`]).
 ///
 /// # Errors
 /// [`Error::System`] if the kernel has none to give.

@@ -11,10 +11,11 @@ use hamlyn_sys::Mapping;
 use crate::core::copies;
 use crate::error::{Error, GivenBack, Result, inside};
 
-/// Page-aligned memory that the card can reach: what message areas, metadata areas and send buffers are made of.
+/// Page-aligned memory that the card can reach: what message areas, metadata areas and send buffers
+/// are made of.
 ///
-/// In a guest it is the process' own memory, pinned by the driver while an object of the card uses it. Attached by
-/// socket it is shared with the card's process for as long as it lives.
+/// In a guest it is the process' own memory, pinned by the driver while an object of the card uses
+/// it. Attached by socket it is shared with the card's process for as long as it lives.
 pub struct Memory {
     /// What ends the loan when dropped, before the mapping goes.
     loan: Option<Box<dyn Any + Send + Sync>>,
@@ -29,11 +30,12 @@ const HUGE_PAGE: usize = 2 << 20;
 impl Memory {
     /// New memory of this process, that the driver finds by its address.
     ///
-    /// In a huge page the card finds 2 MiB together, where it has to look up every 4 KiB otherwise. No more of them are
-    /// asked for than are filled.
+    /// In a huge page the card finds 2 MiB together, where it has to look up every 4 KiB otherwise.
+    /// No more of them are asked for than are filled.
     pub(crate) fn anonymous(length: usize) -> io::Result<Self> {
         let huge = length / HUGE_PAGE * HUGE_PAGE;
-        // The kernel puts mappings of whole huge pages where these fit; what is never touched takes no memory.
+        // The kernel puts mappings of whole huge pages where these fit; what is never touched takes
+        // no memory.
         let mapped = if huge == 0 { length } else { length.next_multiple_of(HUGE_PAGE) };
         let mapping = Mapping::anonymous(mapped)?;
         if huge != 0 {
@@ -42,7 +44,8 @@ impl Memory {
         Ok(Self::local(mapping, length))
     }
 
-    /// Memory of this process that the driver finds by its address; `length` bytes of the mapping are used.
+    /// Memory of this process that the driver finds by its address; `length` bytes of the mapping
+    /// are used.
     #[must_use]
     pub fn local(mapping: Mapping, length: usize) -> Self {
         Self::lent(mapping, length, None, None)
@@ -77,7 +80,8 @@ impl Memory {
         self.length == 0
     }
 
-    /// Its address as the uapi's structures want it: this process' (in a guest), or the card's (by socket).
+    /// Its address as the uapi's structures want it: this process' (in a guest), or the card's (by
+    /// socket).
     #[must_use]
     pub fn card_address(&self) -> u64 {
         self.card_address

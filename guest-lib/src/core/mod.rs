@@ -1,7 +1,9 @@
-//! What any card's library needs: to attach to a card, to lend it memory, to map what it offers, to wait, to connect.
+//! What any card's library needs: to attach to a card, to lend it memory, to map what it offers, to
+//! wait, to connect.
 //!
-//! Nothing here knows a model: each has a module beside this one, with a trait of its own for what its driver does
-//! ([`attach::CardAttachment`] is any card's), a [`model::Model`] that says how its nodes are found, and a [`card::Card`].
+//! Nothing here knows a model: each has a module beside this one, with a trait of its own for what
+//! its driver does ([`attach::CardAttachment`] is any card's), a [`model::Model`] that says how its
+//! nodes are found, and a [`card::Card`].
 
 pub(crate) mod attach;
 pub(crate) mod card;

@@ -1,4 +1,5 @@
-//! What a card's module says of its model, so that any card's node can be opened and its errors be told.
+//! What a card's module says of its model, so that any card's node can be opened and its errors be
+//! told.
 
 use std::fmt::Debug;
 
@@ -10,9 +11,11 @@ pub trait Model: Debug + Send + Sync + 'static {
     const NUMBER: u32;
     /// Its name: its nodes are `/dev/<name>N`.
     const NAME: &'static str;
-    /// The version of its contract that this library was written for: major in the upper half, minor in the lower.
+    /// The version of its contract that this library was written for: major in the upper half,
+    /// minor in the lower.
     const VERSION: u32;
-    /// What users share of a card of this model besides connections: at most three kinds, by their `HAMLYN_SHARE_*`.
+    /// What users share of a card of this model besides connections: at most three kinds, by their
+    /// `HAMLYN_SHARE_*`.
     const SHARED: &'static [Shared];
 }
 

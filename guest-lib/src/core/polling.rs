@@ -6,8 +6,8 @@ use rustix::thread::sched_yield;
 
 /// Yields before a waiter for which no interrupt exists begins to nap.
 const YIELDS_BEFORE_NAP: u32 = 1000;
-/// Yields before who waits for the card to finish with requests goes to sleep: about as long as it takes to sleep and be woken,
-/// for the card is mostly at it.
+/// Yields before who waits for the card to finish with requests goes to sleep: about as long as it
+/// takes to sleep and be woken, for the card is mostly at it.
 const YIELDS_BEFORE_SLEEP: u32 = 100;
 /// How long it naps.
 const NAP: Duration = Duration::from_micros(50);
@@ -15,15 +15,17 @@ const NAP: Duration = Duration::from_micros(50);
 /// How a caller that polls shares its processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Polling {
-    /// Looks at memory, with a spin hint between two, before the caller yields its processor or goes to sleep.
+    /// Looks at memory, with a spin hint between two, before the caller yields its processor or
+    /// goes to sleep.
     pub spins: u32,
 }
 
 impl Default for Polling {
     /// 200 looks: microseconds, so it hardly matters where others need the processor.
     ///
-    /// Measured by `ping-pong --spins N` on both sides, 16 bytes, between two emulated machines of one processor each,
-    /// on a host with 2 cores and other work (11 runs of 2,000 to 3,000 round trips, interleaved; medians):
+    /// Measured by `ping-pong --spins N` on both sides, 16 bytes, between two emulated machines of
+    /// one processor each, on a host with 2 cores and other work (11 runs of 2,000 to 3,000 round
+    /// trips, interleaved; medians):
     ///
     /// | spins | p50 | p99 |
     /// |---|---|---|
@@ -32,11 +34,12 @@ impl Default for Polling {
     /// | 2,000 | 121 us | 2.0 ms |
     /// | 200, then asleep (`recv_block`; 7 runs) | 415 us | 0.8 ms |
     ///
-    /// The first three differ by less than runs of the same kind do, so the default is a middle one.
+    /// The first three differ by less than runs of the same kind do, so the default is a middle
+    /// one.
     ///
-    /// A yield gives a guest's processor to others in that guest, but never the host's core to the card or the switch:
-    /// a virtual machine that polls keeps it, and with fewer cores than pollers the tail is the host's time slice.
-    /// Sleeping costs an interrupt each time and frees the core.
+    /// A yield gives a guest's processor to others in that guest, but never the host's core to the
+    /// card or the switch: a virtual machine that polls keeps it, and with fewer cores than pollers
+    /// the tail is the host's time slice. Sleeping costs an interrupt each time and frees the core.
     fn default() -> Self {
         Self { spins: 200 }
     }
@@ -64,7 +67,8 @@ impl Polling {
         })
     }
 
-    /// Looks until there is something or the time-out (`None`: never) has passed, yielding in between.
+    /// Looks until there is something or the time-out (`None`: never) has passed, yielding in
+    /// between.
     ///
     /// With `nap`, it naps after a while: for what raises no interrupt and may take long.
     pub(crate) fn wait<T>(

@@ -1,4 +1,5 @@
-//! What a model's cards do for channels ([`crate::channel`]): memory of the peer's that they store to.
+//! What a model's cards do for channels ([`crate::channel`]): memory of the peer's that they store
+//! to.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -16,8 +17,9 @@ pub(crate) trait Remote: Debug + Send {
     /// Returns the copy of the peer's area that is sent from.
     fn mirror(&self) -> &RingMemory;
 
-    /// Sends bytes of the mirror's ring to the same place of the peer's, and then stores a word there: a peer that sees the
-    /// word sees the bytes. The second piece begins where the ring does, and is empty unless the bytes pass its end.
+    /// Sends bytes of the mirror's ring to the same place of the peer's, and then stores a word
+    /// there: a peer that sees the word sees the bytes. The second piece begins where the ring
+    /// does, and is empty unless the bytes pass its end.
     fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()>;
 
     /// Returns the word that the peer has stored last.
@@ -25,7 +27,8 @@ pub(crate) trait Remote: Debug + Send {
         self.area().load(word)
     }
 
-    /// Waits until a call of [`Remote::post`] does not have to wait for the card. False: the time is over.
+    /// Waits until a call of [`Remote::post`] does not have to wait for the card. False: the time
+    /// is over.
     fn wait_for_room(&self, _limit: Option<Duration>) -> Result<bool> {
         Ok(true)
     }
@@ -33,7 +36,8 @@ pub(crate) trait Remote: Debug + Send {
     /// Has what arrives from now on end the next sleep.
     fn arm(&self) -> Result<()>;
 
-    /// Sleeps until something has arrived since [`Remote::arm`], for `limit` at most. It may also end early.
+    /// Sleeps until something has arrived since [`Remote::arm`], for `limit` at most. It may also
+    /// end early.
     fn sleep(&self, limit: Duration) -> Result<()>;
 
     /// Fails if something that was posted did not arrive.
@@ -50,7 +54,7 @@ pub(crate) trait Ends: Debug {
     /// Returns what the other end needs of this one.
     fn address(&self) -> Result<Vec<u8>>;
 
-    /// Makes the sending and the receiving half, by what the other end at `host` has passed. The rings of both have `capacity` bytes, at most
-    /// as many as these ends were made for.
+    /// Makes the sending and the receiving half, by what the other end at `host` has passed. The
+    /// rings of both have `capacity` bytes, at most as many as these ends were made for.
     fn join(self: Box<Self>, peer: &[u8], host: u32, capacity: u64) -> Result<[Box<dyn Remote>; 2]>;
 }

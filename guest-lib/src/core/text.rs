@@ -1,4 +1,5 @@
-//! Text forms of what is handed on between processes: a prefix that says what and which version, then hexadecimal digits.
+//! Text forms of what is handed on between processes: a prefix that says what and which version,
+//! then hexadecimal digits.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Waiting for what the card writes to memory: to look for a while, and then to sleep without missing it.
+//! Waiting for what the card writes to memory: to look for a while, and then to sleep without
+//! missing it.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -8,8 +9,9 @@ use rustix::io::Errno;
 use crate::core::device::{is, nanoseconds};
 use crate::error::{Error, Result};
 
-/// How long anybody sleeps before he looks again by himself. A thread that waits at an endpoint may clear a flag just when another, which
-/// waits for it too, has looked and is about to sleep. Then this is what it costs; a thread that waits alone misses nothing.
+/// How long anybody sleeps before he looks again by himself. A thread that waits at an endpoint may
+/// clear a flag just when another, which waits for it too, has looked and is about to sleep. Then
+/// this is what it costs; a thread that waits alone misses nothing.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// Looks between two looks at the clock.
 const LOOKS: u32 = 16;
@@ -67,8 +69,9 @@ impl Turn {
         self.until.left()
     }
 
-    /// Ends a request. Fails if the call is over: a flood of requests must not keep it. A look, with a time-out of zero, has
-    /// then taken every request that waited when it began. An edge-triggered loop is woken for those that came since.
+    /// Ends a request. Fails if the call is over: a flood of requests must not keep it. A look,
+    /// with a time-out of zero, has then taken every request that waited when it began. An
+    /// edge-triggered loop is woken for those that came since.
     pub(crate) fn next(&mut self, what: &'static str) -> Result<()> {
         self.left = self.left.saturating_sub(1);
         match self.until.timeout {

@@ -10,7 +10,8 @@ use crate::core::loss::PeerLoss;
 
 /// How often who waits asks the operating system whether the peer is there.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
-/// What the peer sent before its end has arrived by then: it may come later than the operating system's word.
+/// What the peer sent before its end has arrived by then: it may come later than the operating
+/// system's word.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// What a connection is closed with whose peer has stored what makes no sense.
@@ -45,7 +46,8 @@ impl Watch {
         (now.duration_since(since) >= grace).then_some(loss)
     }
 
-    /// How long it takes yet until who receives is told of the end, if there is one. Asks the operating system.
+    /// How long it takes yet until who receives is told of the end, if there is one. Asks the
+    /// operating system.
     pub(crate) fn grace(&self) -> Option<Duration> {
         let now = Instant::now();
         let (since, _) = self.end(now, true)?;

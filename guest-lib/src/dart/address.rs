@@ -9,7 +9,8 @@ const MAGIC: [u8; 2] = *b"DA";
 const VERSION: u8 = 1;
 const PREFIX: &str = "dart1:";
 
-/// A connection's address: its host, its number there, and its key. Who has it may be the other end; the key is a secret.
+/// A connection's address: its host, its number there, and its key. Who has it may be the other
+/// end; the key is a secret.
 ///
 /// It is handed on as text ([`fmt::Display`], [`FromStr`]), or as 24 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

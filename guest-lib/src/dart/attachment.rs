@@ -13,8 +13,8 @@ use crate::core::device::Node;
 use crate::core::memory::Memory;
 use crate::error::Result;
 
-/// A DART card as its driver offers it: what needs the operating system's mediation. The calls are those of
-/// `hamlyn_abi::dart::uapi`, which says what their arguments mean.
+/// A DART card as its driver offers it: what needs the operating system's mediation. The calls are
+/// those of `hamlyn_abi::dart::uapi`, which says what their arguments mean.
 pub trait Attachment: CardAttachment {
     /// Opens an endpoint over `memory`.
     ///
@@ -89,8 +89,9 @@ pub trait Attachment: CardAttachment {
     fn file(&self) -> QueueFile<'_>;
 }
 
-/// A connection's page of the card: Send Registers, and the address registers of its window, at the places of `hamlyn_abi::dart::connection`.
-/// It is no memory: each load and store is one of the card's.
+/// A connection's page of the card: Send Registers, and the address registers of its window, at the
+/// places of `hamlyn_abi::dart::connection`. It is no memory: each load and store is one of the
+/// card's.
 pub trait Page: std::fmt::Debug + Send + Sync {
     /// Loads 8 bytes.
     fn load_u64(&self, place: u32) -> u64;

@@ -10,8 +10,9 @@ use super::attachment::{Attachment, Object};
 use super::operation::Operation;
 use crate::error::{Error, Result, at_most, inside};
 
-/// A bank: address registers of the card, zero at first, and entries of programs. Connections have windows of it, which may overlap and
-/// nest: what two of them have in common both ends' messages change.
+/// A bank: address registers of the card, zero at first, and entries of programs. Connections have
+/// windows of it, which may overlap and nest: what two of them have in common both ends' messages
+/// change.
 #[derive(Debug, Clone)]
 pub struct Bank {
     parts: Arc<Parts>,
@@ -32,7 +33,8 @@ impl Drop for Parts {
     }
 }
 
-/// An entry of a program: what a message that calls it executes. Registers, mask and data are the message's.
+/// An entry of a program: what a message that calls it executes. Registers, mask and data are the
+/// message's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry(DartEntry);
 

@@ -52,8 +52,8 @@ impl model::Model for Dart {
     ];
 }
 
-/// An open DART card: what is made with it is this process' own, and goes with it. An object may use another only if both were made
-/// with the same open card, or with clones of it.
+/// An open DART card: what is made with it is this process' own, and goes with it. An object may
+/// use another only if both were made with the same open card, or with clones of it.
 pub type Card = card::Card<dyn Attachment>;
 
 /// What a card is.
@@ -86,7 +86,8 @@ impl Card {
     /// Opens `/dev/dartN`.
     ///
     /// # Errors
-    /// [`crate::Error::System`] if it cannot be opened; [`crate::Error::OtherModel`] if that is another model's card.
+    /// [`crate::Error::System`] if it cannot be opened; [`crate::Error::OtherModel`] if that is
+    /// another model's card.
     pub fn open(number: u32) -> Result<Self> {
         Ok(Self::attached(Arc::new(Node::<Dart>::open_number(number)?)))
     }
@@ -145,17 +146,18 @@ impl Card {
         Ok(DartStatistic::NAMES.into_iter().zip(statistics.values).collect())
     }
 
-    /// Opens an endpoint (section 3) over `length` bytes of new memory, zeroed, none of which is there before it is touched.
+    /// Opens an endpoint (section 3) over `length` bytes of new memory, zeroed, none of which is
+    /// there before it is touched.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] for no bytes; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is none left;
-    /// [`crate::Error::System`].
+    /// [`crate::Error::Invalid`] for no bytes; [`crate::Error::Exhausted`] or
+    /// [`crate::Error::Quota`] if there is none left; [`crate::Error::System`].
     pub fn endpoint(&self, length: usize) -> Result<Endpoint> {
         Endpoint::open(self.attachment(), length)
     }
 
-    /// Opens an endpoint over memory of the application's own, which is lent to the library until [`Endpoint::take_back`]. It begins
-    /// at a multiple of 4.
+    /// Opens an endpoint over memory of the application's own, which is lent to the library until
+    /// [`Endpoint::take_back`]. It begins at a multiple of 4.
     ///
     /// # Errors
     /// Those of [`Card::endpoint`]; [`crate::Error::Misaligned`]. The memory is given back.
@@ -163,7 +165,8 @@ impl Card {
         Endpoint::over(self.attachment(), memory)
     }
 
-    /// The same over memory whose owner promises what [`Mapping::promised`] says; it is his again when the endpoint is dropped.
+    /// The same over memory whose owner promises what [`Mapping::promised`] says; it is his again
+    /// when the endpoint is dropped.
     ///
     /// # Errors
     /// Those of [`Card::endpoint_over`].
@@ -174,8 +177,8 @@ impl Card {
     /// Opens a bank of address registers, 1 to 1,024, and entries of programs, 0 to 256.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`], [`crate::Error::Invalid`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there are none
-    /// left; [`crate::Error::System`].
+    /// [`crate::Error::OutOfRange`], [`crate::Error::Invalid`]; [`crate::Error::Exhausted`] or
+    /// [`crate::Error::Quota`] if there are none left; [`crate::Error::System`].
     pub fn bank(&self, registers: u32, entries: u32) -> Result<Bank> {
         Bank::open(self.attachment(), registers, entries)
     }
@@ -183,8 +186,8 @@ impl Card {
     /// Opens a queue with room for so many records, 16 to 65,536, a power of two.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`], [`crate::Error::Invalid`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is none
-    /// left; [`crate::Error::System`].
+    /// [`crate::Error::OutOfRange`], [`crate::Error::Invalid`]; [`crate::Error::Exhausted`] or
+    /// [`crate::Error::Quota`] if there is none left; [`crate::Error::System`].
     pub fn queue(&self, records: u32, urgency: Urgency) -> Result<Queue> {
         Queue::open(self.attachment(), records, urgency)
     }

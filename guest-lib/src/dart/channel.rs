@@ -1,8 +1,9 @@
 //! Channels by DART cards: store, indirect, postincrement (section 2).
 //!
-//! The receiver says by register 0 where the next message goes; each message moves it on by its length, or back to the ring's
-//! beginning, and makes a record in the receiver's queue. So a sender names no address, and the queue is what a receiver polls
-//! and sleeps on. Each half has a connection, whose endpoint is its area and its mirror.
+//! The receiver says by register 0 where the next message goes; each message moves it on by its
+//! length, or back to the ring's beginning, and makes a record in the receiver's queue. So a sender
+//! names no address, and the queue is what a receiver polls and sleeps on. Each half has a
+//! connection, whose endpoint is its area and its mirror.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -30,7 +31,8 @@ const RECORDS: u32 = 256;
 const NEXT: u8 = 0;
 /// Messages that may wait to leave before a sender has to wait.
 const WAITING: u32 = DART_MAX_SENDS / 2;
-/// The operand of the answer that says that all before its question was executed, and where the question lies.
+/// The operand of the answer that says that all before its question was executed, and where the
+/// question lies.
 const FENCE: u64 = 0x6665_6e63_6521;
 const SCRATCH: u64 = 512;
 /// How long to sleep at once for that answer: that the connection has broken makes no record.
@@ -112,7 +114,8 @@ impl Half {
     }
 }
 
-/// Writes up to 32 bytes, or more, where register 0 says. `is_last`: these bytes end where the ring does.
+/// Writes up to 32 bytes, or more, where register 0 says. `is_last`: these bytes end where the ring
+/// does.
 fn store(length: u64, is_last: bool) -> Operation {
     let (step, operand) = if is_last { (Step::Move, PAGE as u64) } else { (Step::Add, length) };
     let store = if length <= DART_BLOCK.into() {
@@ -124,7 +127,8 @@ fn store(length: u64, is_last: bool) -> Operation {
     store.indirect(NEXT).first(step, Source::Operand, Target::I).tell()
 }
 
-/// Returns the position behind a message, by its record. Records of other operations are words that were stored.
+/// Returns the position behind a message, by its record. Records of other operations are words that
+/// were stored.
 fn behind(record: &Record, position: u64, capacity: u64) -> u64 {
     let control = record.operation.control();
     let is = |operation: Operation| operation.control().opcode == control.opcode;
@@ -145,7 +149,8 @@ impl Remote for Half {
         &self.memory
     }
 
-    /// Of `Written` the records tell; other words are stored, and make a record that wakes the peer.
+    /// Of `Written` the records tell; other words are stored, and make a record that wakes the
+    /// peer.
     fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
         for piece in pieces {
             for at in piece.clone().step_by(DART_LONGEST as usize) {
@@ -191,8 +196,8 @@ impl Remote for Half {
         self.connection.check_executed()
     }
 
-    /// Waits until the peer's card has executed all that was posted: when this connection is closed, messages that still wait for a
-    /// page there are dropped.
+    /// Waits until the peer's card has executed all that was posted: when this connection is
+    /// closed, messages that still wait for a page there are dropped.
     fn finish(&self, limit: Option<Duration>) -> Result<()> {
         let deadline = Deadline::new(limit);
         let (question, answer) = (Operation::answer(0), Operation::registers(FENCE).tell());

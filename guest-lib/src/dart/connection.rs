@@ -25,7 +25,8 @@ use crate::error::{Error, Result, at_most, inside};
 /// Bytes of a page of the card.
 const PAGE: usize = DART_PAGE_SIZE as usize;
 
-/// What the messages of a connection may do to its endpoint. Its registers they may change whatever this is.
+/// What the messages of a connection may do to its endpoint. Its registers they may change whatever
+/// this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rights {
     /// Nothing.
@@ -49,8 +50,8 @@ impl Rights {
     }
 }
 
-/// A connection that is to be opened: with an endpoint, a bank of whose registers it has all, and none of its programs; nobody is told of
-/// anything; its messages may do all to the endpoint.
+/// A connection that is to be opened: with an endpoint, a bank of whose registers it has all, and
+/// none of its programs; nobody is told of anything; its messages may do all to the endpoint.
 #[derive(Debug, Clone)]
 #[must_use = "it does nothing until it is opened"]
 pub struct ConnectionBuilder {
@@ -96,8 +97,9 @@ impl ConnectionBuilder {
         self
     }
 
-    /// Where its exceptions are told: what is for software, and what was not executed. Without it [`Connection::wait_for_exception`]
-    /// tells of what was not executed, and software exceptions are refused.
+    /// Where its exceptions are told: what is for software, and what was not executed. Without it
+    /// [`Connection::wait_for_exception`] tells of what was not executed, and software exceptions
+    /// are refused.
     pub fn exceptions(mut self, queue: &Queue) -> Self {
         self.exceptions = Some(queue.parts().clone());
         self
@@ -109,11 +111,13 @@ impl ConnectionBuilder {
         self
     }
 
-    /// Opens it, with another host, or with this one. It takes messages at once; none leave before [`Connection::connect`].
+    /// Opens it, with another host, or with this one. It takes messages at once; none leave before
+    /// [`Connection::connect`].
     ///
     /// # Errors
-    /// [`Error::PastEnd`], [`Error::OutOfRange`] for registers or entries that the bank has not; [`Error::Invalid`] if these were made with
-    /// different open cards; [`Error::Exhausted`] or [`Error::Quota`] if there is none left; [`Error::System`].
+    /// [`Error::PastEnd`], [`Error::OutOfRange`] for registers or entries that the bank has not;
+    /// [`Error::Invalid`] if these were made with different open cards; [`Error::Exhausted`] or
+    /// [`Error::Quota`] if there is none left; [`Error::System`].
     pub fn open(&self, host: u32) -> Result<Connection> {
         let card = &self.card;
         at_most("registers of a window", self.registers.len() as u64, DART_MAX_REGISTERS.into())?;
@@ -155,8 +159,8 @@ impl ConnectionBuilder {
     }
 }
 
-/// A connection (section 3): what is sent by it is executed by its other end's card, on that one's endpoint and registers, in the order
-/// in which it was sent, each message once or not at all.
+/// A connection (section 3): what is sent by it is executed by its other end's card, on that one's
+/// endpoint and registers, in the order in which it was sent, each message once or not at all.
 #[derive(Debug)]
 pub struct Connection {
     open: Open,
@@ -203,7 +207,8 @@ impl Connection {
         self.host
     }
 
-    /// What its other end must know to be that. It is for the process that is to be the other end, and for nobody else.
+    /// What its other end must know to be that. It is for the process that is to be the other end,
+    /// and for nobody else.
     ///
     /// # Errors
     /// [`Error::LinkDown`], [`Error::System`].
@@ -217,7 +222,8 @@ impl Connection {
     /// Says what its other end is, once. Both ends do.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an address at another host than it was opened with; [`Error::System`], also if it has been said.
+    /// [`Error::Invalid`] for an address at another host than it was opened with;
+    /// [`Error::System`], also if it has been said.
     pub fn connect(&self, other: &Address) -> Result<()> {
         if other.host != self.host {
             return Err(Error::Invalid("the address is not at the host that the connection was opened with"));
@@ -226,12 +232,12 @@ impl Connection {
         self.open.card.set_peer(&mut peer)
     }
 
-    /// Sends a message with these bytes of this end's endpoint, which it may not change before the message has left
-    /// ([`Connection::wait_until_left`]). It makes no system call.
+    /// Sends a message with these bytes of this end's endpoint, which it may not change before the
+    /// message has left ([`Connection::wait_until_left`]). It makes no system call.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::OutOfRange`] for more data than the operation takes; [`Error::WouldBlock`] if as many messages wait as can;
-    /// [`Error::Broken`].
+    /// [`Error::PastEnd`]; [`Error::OutOfRange`] for more data than the operation takes;
+    /// [`Error::WouldBlock`] if as many messages wait as can; [`Error::Broken`].
     pub fn send(&self, operation: &Operation, data: Range<u64>) -> Result<()> {
         let length = self.check(operation, &data)?;
         let mut sender = self.sender();
@@ -260,11 +266,13 @@ impl Connection {
         }
     }
 
-    /// Asks: what is read, or register `i`, comes back as a message of the operation `answer` with it as its data, executed here. So an
-    /// answer may be put somewhere, or told as an event with its data, or both.
+    /// Asks: what is read, or register `i`, comes back as a message of the operation `answer` with
+    /// it as its data, executed here. So an answer may be put somewhere, or told as an event with
+    /// its data, or both.
     ///
-    /// `bytes` are read by an [`Operation::read_multiple`], whose answer is an [`Operation::write_multiple`]; others have one block. The
-    /// question takes 20 bytes of this end's endpoint from `scratch` on, until it has left.
+    /// `bytes` are read by an [`Operation::read_multiple`], whose answer is an
+    /// [`Operation::write_multiple`]; others have one block. The question takes 20 bytes of this
+    /// end's endpoint from `scratch` on, until it has left.
     ///
     /// # Errors
     /// Those of [`Connection::send`].
@@ -308,7 +316,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Stores what the Send Registers do not have already; the last one sends. Where data is that there is none of does not matter.
+    /// Stores what the Send Registers do not have already; the last one sends. Where data is that
+    /// there is none of does not matter.
     fn store(&self, sender: &mut Sender, control: DartControl, offset: u64, length: u32) {
         let offset = if length == 0 { sender.kept[2] } else { offset };
         let [i, j, k] = control.indices.map(u64::from);
@@ -363,7 +372,8 @@ impl Connection {
         slept(self.open.card.wait_until_left(&mut wait))
     }
 
-    /// Sleeps until all messages that were sent have left: their data may be changed. What becomes of them only an answer tells.
+    /// Sleeps until all messages that were sent have left: their data may be changed. What becomes
+    /// of them only an answer tells.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Broken`], [`Error::System`].
@@ -382,8 +392,9 @@ impl Connection {
         }
     }
 
-    /// Sleeps until [`Status::exceptions`] is another number than `known`; returns it. Without an exception queue that is all that the host
-    /// learns of a trap, and the sender is told of it, too.
+    /// Sleeps until [`Status::exceptions`] is another number than `known`; returns it. Without an
+    /// exception queue that is all that the host learns of a trap, and the sender is told of it,
+    /// too.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Broken`], [`Error::System`].

@@ -11,10 +11,11 @@ use crate::core::memory::Memory;
 use crate::core::place::{aligned, multiple};
 use crate::error::{Error, GivenBack, Result, inside};
 
-/// An endpoint (section 3): a region of this process' memory. Messages of the connections that name it write to it, and read it, at
-/// offsets from its first byte; what is sent comes from there.
+/// An endpoint (section 3): a region of this process' memory. Messages of the connections that name
+/// it write to it, and read it, at offsets from its first byte; what is sent comes from there.
 ///
-/// Nothing of it is pinned. A page that was never touched, or that is swapped out, is brought in when a message needs it.
+/// Nothing of it is pinned. A page that was never touched, or that is swapped out, is brought in
+/// when a message needs it.
 #[derive(Debug)]
 pub struct Endpoint {
     parts: Arc<Parts>,
@@ -107,8 +108,8 @@ impl Endpoint {
         self.parts.memory.write(offset, from)
     }
 
-    /// The 4 bytes at `offset`, a multiple of as many from the memory's start, in one piece; what a message wrote before them is seen by
-    /// what is loaded after them.
+    /// The 4 bytes at `offset`, a multiple of as many from the memory's start, in one piece; what a
+    /// message wrote before them is seen by what is loaded after them.
     ///
     /// # Errors
     /// [`Error::PastEnd`], [`Error::Misaligned`].
@@ -132,7 +133,8 @@ impl Endpoint {
         aligned::<W>("offset", offset)
     }
 
-    /// Tells the kernel that its memory, if it is not the application's own, is not needed soon: its pages may go to swap space.
+    /// Tells the kernel that its memory, if it is not the application's own, is not needed soon:
+    /// its pages may go to swap space.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -163,7 +165,8 @@ impl Endpoint {
     /// Closes it, and gives memory that was lent back.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the memory was not lent as a value of this type, or a connection names the endpoint. Then it is as before.
+    /// [`Error::Invalid`] if the memory was not lent as a value of this type, or a connection names
+    /// the endpoint. Then it is as before.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         if let Err(error) = self.parts.memory.may_take_back::<T>() {
             return Err(GivenBack::new(error, self));

@@ -136,7 +136,8 @@ pub struct Status {
     pub traps: u32,
     /// Why the last of these was not, and its opcode.
     pub trap: Option<(Trap, u32)>,
-    /// How many messages of the other end had a trap here that no exception queue took, modulo 2^32.
+    /// How many messages of the other end had a trap here that no exception queue took, modulo
+    /// 2^32.
     pub exceptions: u32,
     /// Why the last of these had one, and its opcode.
     pub exception: Option<(Trap, u32)>,

@@ -1,5 +1,5 @@
-//! The DART card: messages that carry operations on the receiver's memory and registers (Osborne, *A Hybrid Deposit Model for Low Overhead
-//! Communication in High Speed LANs*).
+//! The DART card: messages that carry operations on the receiver's memory and registers (Osborne,
+//! *A Hybrid Deposit Model for Low Overhead Communication in High Speed LANs*).
 //!
 //! | paper | section | here |
 //! |---|---|---|

@@ -2,8 +2,8 @@
 
 use hamlyn_abi::dart::control::*;
 
-/// A message's operation: the control of its first cell (Figure 3). It is made of a main operation and of what is added to it, in
-/// any order; `docs/dart.md` has the semantics of all of it.
+/// A message's operation: the control of its first cell (Figure 3). It is made of a main operation
+/// and of what is added to it, in any order; `docs/dart.md` has the semantics of all of it.
 ///
 /// ```
 /// use hamlyn::dart::{Operation, Source, Step, Target};
@@ -157,15 +157,16 @@ impl Operation {
         Self::of(DART_MAIN_CALL, entry)
     }
 
-    /// What entry `entry` of the receiver's program says, with this operand if the entry takes the caller's
-    /// ([`super::Entry::with_callers_operand`]).
+    /// What entry `entry` of the receiver's program says, with this operand if the entry takes the
+    /// caller's ([`super::Entry::with_callers_operand`]).
     #[must_use]
     pub const fn call_with(entry: u16, operand: u64) -> Self {
         let entry = (entry as u32) << DART_CALL_ENTRY_SHIFT;
         Self::of(DART_MAIN_CALL | DART_CALL_OPERAND | entry, operand)
     }
 
-    /// The call is a question, and its entry answers: see [`super::Connection::ask`]. Of what is not a call it changes nothing.
+    /// The call is a question, and its entry answers: see [`super::Connection::ask`]. Of what is
+    /// not a call it changes nothing.
     #[must_use]
     pub const fn answered(mut self) -> Self {
         if self.control.opcode & 7 == DART_MAIN_CALL {
@@ -174,8 +175,9 @@ impl Operation {
         self
     }
 
-    /// A software exception with up to 65,504 bytes: the receiver's software finds it in its exception queue. `about`, of 29 bits, and the operand are its own.
-    /// If the receiver has none, that is a trap: [`Trap::Unimplemented`](crate::dart::Trap::Unimplemented).
+    /// A software exception with up to 65,504 bytes: the receiver's software finds it in its
+    /// exception queue. `about`, of 29 bits, and the operand are its own. If the receiver has none,
+    /// that is a trap: [`Trap::Unimplemented`](crate::dart::Trap::Unimplemented).
     #[must_use]
     pub const fn exception(about: u32, operand: u64) -> Self {
         Self::of(DART_MAIN_EXCEPTION | about << DART_ADDRESSING_SHIFT, operand)
@@ -243,7 +245,8 @@ impl Operation {
         self.with(DART_COMPARE_ALWAYS, DART_COMPARE_SHIFT)
     }
 
-    /// If what [`Operation::tell_if`] says holds the message is refused: it changes nothing, and its sender is told.
+    /// If what [`Operation::tell_if`] says holds the message is refused: it changes nothing, and
+    /// its sender is told.
     #[must_use]
     pub const fn refuse_instead(mut self) -> Self {
         self.control.opcode |= DART_REFUSE;

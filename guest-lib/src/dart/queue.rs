@@ -39,7 +39,8 @@ pub struct Record {
     pub operation: Operation,
     /// The data of its first cell.
     pub data: [u8; DART_BLOCK as usize],
-    /// Bytes of data of a message of several blocks, of which `data` has the first if there are more than 32; else 0.
+    /// Bytes of data of a message of several blocks, of which `data` has the first if there are
+    /// more than 32; else 0.
     pub length: u32,
     /// The queue was too small for the data of an exception, of which `data` is all that is left.
     pub is_cut: bool,
@@ -82,12 +83,15 @@ impl What {
     }
 }
 
-/// A queue: a ring in this process' memory, to which the card writes what messages tell, of as many connections as name it. To take a
-/// record costs no system call. If it is full the messages wait, and what comes behind them on their connections: nothing is lost.
+/// A queue: a ring in this process' memory, to which the card writes what messages tell, of as many
+/// connections as name it. To take a record costs no system call. If it is full the messages wait,
+/// and what comes behind them on their connections: nothing is lost.
 ///
-/// An exception takes a place for each 60 bytes of its message's data more, so a queue for exceptions of any length has 2,048 records.
+/// An exception takes a place for each 60 bytes of its message's data more, so a queue for
+/// exceptions of any length has 2,048 records.
 ///
-/// [`AsFd`] is what `poll(2)`, `epoll(7)` and the like wait for: it is readable while a queue of the same open card is not empty.
+/// [`AsFd`] is what `poll(2)`, `epoll(7)` and the like wait for: it is readable while a queue of
+/// the same open card is not empty.
 #[derive(Debug)]
 pub struct Queue {
     parts: Arc<Parts>,
@@ -159,8 +163,9 @@ impl Queue {
         Some(Record { connection, what: What::of(kind), operation: control.into(), data, length, is_cut })
     }
 
-    /// Returns all data of the message that the record taken last is about, if that is an exception; else the data of its first cell. So software
-    /// can carry out what the card could not, whatever its length.
+    /// Returns all data of the message that the record taken last is about, if that is an
+    /// exception; else the data of its first cell. So software can carry out what the card could
+    /// not, whatever its length.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         &self.data

@@ -93,7 +93,8 @@ impl Card {
     /// Opens a mailbox whose inbox has room for so many messages, 4 to 1,024, a power of two.
     ///
     /// # Errors
-    /// [`crate::Error::System`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is none left.
+    /// [`crate::Error::System`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is
+    /// none left.
     pub fn open_mailbox(&self, records: u32) -> Result<Mailbox> {
         let node = self.0.clone();
         let mut opened = EchoMailbox { records, ..EchoMailbox::default() };
@@ -128,11 +129,13 @@ impl Mailbox {
         self.number
     }
 
-    /// Sends a message of at most 1,008 bytes. It returns when the card has taken it, which waits for a link that is full. A
-    /// message that finds no room there is lost: the other card counts it.
+    /// Sends a message of at most 1,008 bytes. It returns when the card has taken it, which waits
+    /// for a link that is full. A message that finds no room there is lost: the other card counts
+    /// it.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`] for a longer one, or a host that cannot be. [`crate::Error::System`] if the card has gone.
+    /// [`crate::Error::OutOfRange`] for a longer one, or a host that cannot be.
+    /// [`crate::Error::System`] if the card has gone.
     pub fn send(&mut self, to: Address, data: &[u8]) -> Result<()> {
         at_most("message length", data.len() as u64, ECHO_MAX_MESSAGE.into())?;
         for (word, value) in [
@@ -153,7 +156,8 @@ impl Mailbox {
         }
     }
 
-    /// Looks until the card has taken what was rung for, and from time to time whether there is a card.
+    /// Looks until the card has taken what was rung for, and from time to time whether there is a
+    /// card.
     fn wait_until_sent(&self) -> Result<()> {
         let mut looked = Instant::now();
         while self.outbox.load_u32_acquire(ECHO_OUTBOX_SENT as usize) != self.rung {

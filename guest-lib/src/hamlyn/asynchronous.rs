@@ -1,5 +1,5 @@
-//! Streams for `tokio` (feature `tokio`): [`Stream`] is an `AsyncRead` and an `AsyncWrite`, [`Hub`] watches a manager for all of
-//! its streams.
+//! Streams for `tokio` (feature `tokio`): [`Stream`] is an `AsyncRead` and an `AsyncWrite`, [`Hub`]
+//! watches a manager for all of its streams.
 //!
 //! ```no_run
 //! use hamlyn::asynchronous::{Hub, Listener};
@@ -45,8 +45,9 @@ const NAP: Duration = Duration::from_millis(1);
 
 /// Watches a manager, and wakes the task whose stream has news. One for each manager.
 ///
-/// Cheap to clone; its task ends with its last clone and the last of its streams. Nobody else may wait at the manager meanwhile
-/// ([`Manager::wait`], [`Manager::arm`]) or take its [`Manager::ready`] tokens: those are the hub's.
+/// Cheap to clone; its task ends with its last clone and the last of its streams. Nobody else may
+/// wait at the manager meanwhile ([`Manager::wait`], [`Manager::arm`]) or take its
+/// [`Manager::ready`] tokens: those are the hub's.
 #[derive(Debug, Clone)]
 pub struct Hub {
     shared: Arc<Shared>,
@@ -123,7 +124,8 @@ async fn watch_over(manager: Manager, file: AsyncFd<OwnedFd>, tasks: Arc<Tasks>)
         tasks.wake(&manager.ready());
         match manager.arm() {
             Ok(true) => ::tokio::task::yield_now().await,
-            // It has been readable for what was handed on: what comes from now on makes it readable again.
+            // It has been readable for what was handed on: what comes from now on makes it readable
+            // again.
             Ok(false) => match file.readable().await {
                 Ok(mut readable) => readable.clear_ready(),
                 Err(_) => break,
@@ -167,8 +169,9 @@ impl Drop for Place {
 
 /// Two streams, there and back, by a name ([`StreamPair`]).
 ///
-/// What is written is coalesced until a record is full or it is flushed, as behind a `BufWriter`; `tokio::io::copy` flushes by
-/// itself. To shut down closes the stream to the peer gracefully; dropped without it, the peer is told that it was abandoned.
+/// What is written is coalesced until a record is full or it is flushed, as behind a `BufWriter`;
+/// `tokio::io::copy` flushes by itself. To shut down closes the stream to the peer gracefully;
+/// dropped without it, the peer is told that it was abandoned.
 #[derive(Debug)]
 pub struct Stream {
     from: ReadHalf,
@@ -176,8 +179,9 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Takes both ends of a pair, of the hub's manager. A pair that is to be connected is connected elsewhere, for that takes
-    /// its time: by [`StreamPair::connect`] in `tokio::task::spawn_blocking`.
+    /// Takes both ends of a pair, of the hub's manager. A pair that is to be connected is connected
+    /// elsewhere, for that takes its time: by [`StreamPair::connect`] in
+    /// `tokio::task::spawn_blocking`.
     ///
     /// # Errors
     /// Those of the system, if there is no file left.
@@ -376,7 +380,8 @@ impl Listener {
     /// The next who connects.
     ///
     /// # Errors
-    /// Those of [`StreamListener::accept`]. One that cannot be let in is no reason to accept no more.
+    /// Those of [`StreamListener::accept`]. One that cannot be let in is no reason to accept no
+    /// more.
     pub async fn accept(&self) -> io::Result<Stream> {
         loop {
             match self.listener.accept(Some(Duration::ZERO)) {
@@ -385,7 +390,8 @@ impl Listener {
                 Err(error) => return Err(error.into()),
             }
             let mut readable = self.file.readable().await?;
-            // Taken back first, and looked for behind it: whoever asks from now on makes it readable again.
+            // Taken back first, and looked for behind it: whoever asks from now on makes it
+            // readable again.
             readable.clear_ready();
             match self.listener.accept(Some(Duration::ZERO)) {
                 Ok(pair) => return Stream::new(&self.hub, pair),

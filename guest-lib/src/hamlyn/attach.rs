@@ -1,7 +1,8 @@
-//! How a Hamlyn card is reached: through the driver, or straight through the card's vfio-user socket.
+//! How a Hamlyn card is reached: through the driver, or straight through the card's vfio-user
+//! socket.
 //!
-//! Both speak the driver's verbs, with the structures of `hamlyn_abi::uapi`; nothing above knows which it is.
-//! Addresses in the structures are [`Memory::card_address`].
+//! Both speak the driver's verbs, with the structures of `hamlyn_abi::uapi`; nothing above knows
+//! which it is. Addresses in the structures are [`Memory::card_address`].
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -49,16 +50,19 @@ pub struct QueueWait {
 }
 
 impl QueueWait {
-    /// Whether there is nothing to wait for: by its entry's `wrap` word, the notification is there or was overwritten.
+    /// Whether there is nothing to wait for: by its entry's `wrap` word, the notification is there
+    /// or was overwritten.
     #[must_use]
     pub fn is_over(&self, word: u32) -> bool {
         Sight::of(word, self.pass) != Sight::NotYet
     }
 }
 
-/// A Hamlyn card as the driver offers it (section 3.1): termini, queues and slots, besides what any card has.
+/// A Hamlyn card as the driver offers it (section 3.1): termini, queues and slots, besides what any
+/// card has.
 pub trait Attachment: CardAttachment {
-    /// Creates a send terminus; `weight` is its share of the link beside other busy termini, from 1.
+    /// Creates a send terminus; `weight` is its share of the link beside other busy termini, from
+    /// 1.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -70,16 +74,18 @@ pub trait Attachment: CardAttachment {
     /// [`crate::Error::System`].
     fn destroy_terminus(&self, terminus: u32) -> Result<()>;
 
-    /// Sleeps until the status words' `completed` of a terminus has reached a number. It may return early, but not much later
-    /// than the time-out: the caller looks, and calls again.
+    /// Sleeps until the status words' `completed` of a terminus has reached a number. It may return
+    /// early, but not much later than the time-out: the caller looks, and calls again.
     ///
     /// # Errors
-    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] by a driver that cannot: the caller has to look from time to time.
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] by a driver that cannot: the caller
+    /// has to look from time to time.
     fn wait_terminus(&self, _terminus: u32, _completed: u32, _timeout: Option<Duration>) -> Result<()> {
         Err(Error::Unsupported(NO_COMPLETIONS))
     }
 
-    /// Makes [`Attachment::terminus_file`] readable once `completed` has reached a number. True if it has already.
+    /// Makes [`Attachment::terminus_file`] readable once `completed` has reached a number. True if
+    /// it has already.
     ///
     /// # Errors
     /// Those of [`Attachment::wait_terminus`].
@@ -87,7 +93,8 @@ pub trait Attachment: CardAttachment {
         Err(Error::Unsupported(NO_COMPLETIONS))
     }
 
-    /// What to poll for a terminus that was armed. One file may stand for several termini, and for queues.
+    /// What to poll for a terminus that was armed. One file may stand for several termini, and for
+    /// queues.
     ///
     /// # Errors
     /// Those of [`Attachment::wait_terminus`].
@@ -119,14 +126,15 @@ pub trait Attachment: CardAttachment {
     /// [`crate::Error::System`].
     fn destroy_queue(&self, queue: u32) -> Result<()>;
 
-    /// Sleeps until the awaited notification is there, or overwritten. It may return early, but not much later than the
-    /// time-out: the caller looks, and calls again.
+    /// Sleeps until the awaited notification is there, or overwritten. It may return early, but not
+    /// much later than the time-out: the caller looks, and calls again.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()>;
 
-    /// Makes [`Attachment::queue_file`] readable once the awaited notification is there. True if it is already.
+    /// Makes [`Attachment::queue_file`] readable once the awaited notification is there. True if it
+    /// is already.
     ///
     /// # Errors
     /// [`crate::Error::System`].

@@ -51,12 +51,14 @@ pub struct CardInfo {
     pub queues: u32,
     /// Interrupt vectors.
     pub vectors: u32,
-    /// Ports of the switch: host ids are below it. None while the link is down, or if the card or driver is too old to know.
+    /// Ports of the switch: host ids are below it. None while the link is down, or if the card or
+    /// driver is too old to know.
     pub ports: Option<u32>,
 }
 
 impl Card {
-    /// Opens a card: `/dev/hamlynN` through the driver, or `vfio-user:` and the path of a card's socket, with no VM.
+    /// Opens a card: `/dev/hamlynN` through the driver, or `vfio-user:` and the path of a card's
+    /// socket, with no VM.
     ///
     /// # Errors
     /// [`Error::System`] if it cannot be reached, [`Error::Incompatible`] if it is something else.
@@ -109,11 +111,13 @@ impl Card {
         self.create_terminus_weighted(1)
     }
 
-    /// Creates a send terminus that gets `weight` times the share of one of weight 1 while both are busy: the priorities
-    /// that section 2.3 leaves open. From 1 to [`Terminus::MAX_WEIGHT`]. In a guest a weight over 1 takes `CAP_SYS_NICE`.
+    /// Creates a send terminus that gets `weight` times the share of one of weight 1 while both are
+    /// busy: the priorities that section 2.3 leaves open. From 1 to [`Terminus::MAX_WEIGHT`]. In a
+    /// guest a weight over 1 takes `CAP_SYS_NICE`.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Invalid`] for a weight of 0, [`Error::Exhausted`], [`Error::System`].
+    /// [`Error::OutOfRange`], [`Error::Invalid`] for a weight of 0, [`Error::Exhausted`],
+    /// [`Error::System`].
     pub fn create_terminus_weighted(&self, weight: u32) -> Result<Terminus> {
         if weight == 0 {
             return Err(Error::Invalid("a terminus of weight 0 would never send"));
@@ -138,21 +142,23 @@ impl Card {
         self.attachment().allocate(length).map(MessageArea::new)
     }
 
-    /// Makes a message area of memory of the caller's own: a `Vec<u8>`, a `Box<[u8]>`, another crate's mapping. Nothing is
-    /// copied, and what arrives is in that memory. It is the library's until [`MessageArea::take_back`], so nobody can look at
-    /// plain bytes that the card writes to; meanwhile there are [`MessageArea::cells`].
+    /// Makes a message area of memory of the caller's own: a `Vec<u8>`, a `Box<[u8]>`, another
+    /// crate's mapping. Nothing is copied, and what arrives is in that memory. It is the library's
+    /// until [`MessageArea::take_back`], so nobody can look at plain bytes that the card writes to;
+    /// meanwhile there are [`MessageArea::cells`].
     ///
-    /// In a guest any bytes do. A card that is attached to by its socket takes whole pages of private memory: it gets pages of a
-    /// file at the same place, until the area goes.
+    /// In a guest any bytes do. A card that is attached to by its socket takes whole pages of
+    /// private memory: it gets pages of a file at the same place, until the area goes.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Invalid`] for no bytes, [`Error::Unsupported`], [`Error::System`]; and the memory is given
-    /// back.
+    /// [`Error::OutOfRange`], [`Error::Invalid`] for no bytes, [`Error::Unsupported`],
+    /// [`Error::System`]; and the memory is given back.
     pub fn lend<T: Lendable>(&self, memory: T) -> Result<MessageArea, GivenBack<T>> {
         lend::lend(&**self.attachment(), memory).map(MessageArea::new)
     }
 
-    /// [`Card::lend`] for memory that is mapped already, for other languages ([`crate::attach::Mapping::promised`]).
+    /// [`Card::lend`] for memory that is mapped already, for other languages
+    /// ([`crate::attach::Mapping::promised`]).
     ///
     /// # Errors
     /// Those of [`Card::lend`], and the mapping is given back.

@@ -1,8 +1,9 @@
 //! A reader's place in a notification queue, and what it finds there (section 2.6).
 //!
-//! The card never waits for the reader. Positions count notifications since the queue was made, so position *p* is entry
-//! *p* mod `entries` of pass *p* / `entries`. The pass that is in an entry's `wrap` word tells a reader that is whole
-//! passes behind, for whom the wrap flag alone would look right.
+//! The card never waits for the reader. Positions count notifications since the queue was made, so
+//! position *p* is entry *p* mod `entries` of pass *p* / `entries`. The pass that is in an entry's
+//! `wrap` word tells a reader that is whole passes behind, for whom the wrap flag alone would look
+//! right.
 
 use hamlyn_abi::hamlyn::notification::{
     HAMLYN_NOTIFICATION_PASS_SHIFT, HAMLYN_NOTIFICATION_WRAP, HamlynNotification,
@@ -31,8 +32,8 @@ pub(crate) enum Sight {
 impl Sight {
     #[inline]
     pub(crate) fn of(word: u32, pass: u32) -> Self {
-        // In half passes, for an entry that is begun is half-way: how far the card is from where it begins with `pass`,
-        // modulo 2^31. Half of that or more means behind.
+        // In half passes, for an entry that is begun is half-way: how far the card is from where it
+        // begins with `pass`, modulo 2^31. Half of that or more means behind.
         let whole = (word & HAMLYN_NOTIFICATION_WRAP) ^ wrap_begun(word >> HAMLYN_NOTIFICATION_PASS_SHIFT);
         let written = (word >> HAMLYN_NOTIFICATION_PASS_SHIFT) << 1 | whole;
         match ((written.wrapping_sub(pass << 1) << 1) as i32) >> 1 {
@@ -78,7 +79,8 @@ pub(crate) enum Look {
     Lost(u64),
 }
 
-/// The position of the next notification to read, as entry and pass: nothing is divided on the data path.
+/// The position of the next notification to read, as entry and pass: nothing is divided on the data
+/// path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     index: u32,
@@ -94,9 +96,10 @@ impl Cursor {
 
     /// Takes the next notification, or skips what was overwritten.
     ///
-    /// The entry at the cursor tells how far the card was at least when it was written, and so which entries were lost
-    /// for certain; the oldest that is left is looked at next, because the card may have gone on. To chase a card that
-    /// is faster than its reader has no end, so a look gives up after one round and reports what it has found so far.
+    /// The entry at the cursor tells how far the card was at least when it was written, and so
+    /// which entries were lost for certain; the oldest that is left is looked at next, because the
+    /// card may have gone on. To chase a card that is faster than its reader has no end, so a look
+    /// gives up after one round and reports what it has found so far.
     #[inline]
     pub(crate) fn look(&mut self, queue: &impl Entries) -> Look {
         let entries = queue.entries();
@@ -116,7 +119,8 @@ impl Cursor {
                     None => 1,
                 },
             };
-            // The card is at this entry again, `passes` later: what it wrote one pass before that is lost up to here.
+            // The card is at this entry again, `passes` later: what it wrote one pass before that
+            // is lost up to here.
             self.pass += u64::from(passes - 1);
             self.advance(entries);
         }
@@ -144,7 +148,8 @@ mod tests {
 
     use super::*;
 
-    /// A card that writes as the contract says, some steps of its work between any two looks of the reader.
+    /// A card that writes as the contract says, some steps of its work between any two looks of the
+    /// reader.
     struct Model {
         words: RefCell<Vec<HamlynNotification>>,
         /// Notifications written, and steps done of the one under way (0 to 3).
@@ -239,7 +244,8 @@ mod tests {
         }
     }
 
-    /// Reads until the card has stopped and nothing is left. Gives what was read and how many were lost.
+    /// Reads until the card has stopped and nothing is left. Gives what was read and how many were
+    /// lost.
     fn drain(model: &Model) -> Result<(u64, u64), TestCaseError> {
         let mut cursor = Cursor { index: 0, pass: model.first / u64::from(model.entries()) };
         let (mut read, mut lost) = (0, 0);
@@ -272,8 +278,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
-        /// However the card's and the reader's steps interleave: each notification is read whole, once and in its order,
-        /// or counted as lost.
+        /// However the card's and the reader's steps interleave: each notification is read whole,
+        /// once and in its order, or counted as lost.
         #[test]
         fn every_notification_is_read_or_counted(
             entries in 2..9_u32, count in 0..200_u64,
@@ -287,7 +293,8 @@ mod tests {
             prop_assert!(read >= count.min(entries.into()), "the last ones are still there");
         }
 
-        /// As many whole passes behind as one likes: the flag at the cursor then looks like "not yet", or like "there".
+        /// As many whole passes behind as one likes: the flag at the cursor then looks like "not
+        /// yet", or like "there".
         #[test]
         fn who_is_whole_passes_behind_finds_the_oldest(entries in 2..70_u32, passes in 0..50_u64, more in 0..70_u64) {
             let count = passes * u64::from(entries) + more;

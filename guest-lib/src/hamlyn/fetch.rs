@@ -1,5 +1,6 @@
-//! Remote fetch-and-op: an extension. Section 5.1 credits one to the first proposal of Hamlyn; this one passes the checks
-//! that any message of 8 bytes passes (sections 2.2 and 2.7), and needs the slot's leave besides, because it reads.
+//! Remote fetch-and-op: an extension. Section 5.1 credits one to the first proposal of Hamlyn; this
+//! one passes the checks that any message of 8 bytes passes (sections 2.2 and 2.7), and needs the
+//! slot's leave besides, because it reads.
 
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use crate::hamlyn::ticket::Ticket;
 /// Size of the word, in bytes; its offset is a multiple of it.
 const WORD: u32 = size_of::<u64>() as u32;
 
-/// What becomes of the 64-bit word, in one piece as far as other fetch-and-ops and the owner's own loads can see.
+/// What becomes of the 64-bit word, in one piece as far as other fetch-and-ops and the owner's own
+/// loads can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FetchOp {
     /// The word plus this, modulo 2^64. `Add(0)` only reads.
@@ -53,15 +55,17 @@ impl FetchOp {
 }
 
 impl Terminus {
-    /// Changes the 64-bit word that lies `offset` bytes behind the start of the ticket's buffer, and fetches what it was.
-    /// The slot must have been created with [`crate::SlotBuilder::allow_fetch`]. Nobody is notified.
+    /// Changes the 64-bit word that lies `offset` bytes behind the start of the ticket's buffer,
+    /// and fetches what it was. The slot must have been created with
+    /// [`crate::SlotBuilder::allow_fetch`]. Nobody is notified.
     ///
-    /// The request stands in the work queue as a message does, and what is posted behind it waits until the answer is
-    /// there: a round trip. For several at a time, take several termini. While all work-queue entries are in use it waits.
+    /// The request stands in the work queue as a message does, and what is posted behind it waits
+    /// until the answer is there: a round trip. For several at a time, take several termini. While
+    /// all work-queue entries are in use it waits.
     ///
     /// # Errors
-    /// [`Error::Misaligned`] if the word's place in the message area is not a multiple of 8, [`Error::PastEnd`] if it does
-    /// not lie in the ticket's buffer, [`Error::OutOfRange`].
+    /// [`Error::Misaligned`] if the word's place in the message area is not a multiple of 8,
+    /// [`Error::PastEnd`] if it does not lie in the ticket's buffer, [`Error::OutOfRange`].
     pub fn fetch(&self, ticket: &Ticket, offset: u32, operation: FetchOp) -> Result<Fetch> {
         let (number, body) = operation.encode();
         let block = RequestBlock::fetch(&Message::to(ticket).offset(offset), number, &body)?;
@@ -96,14 +100,16 @@ impl Fetch {
     /// The word as it was before, if the answer is there. It stays the same however late one asks.
     ///
     /// # Errors
-    /// [`Error::Refused`], with [`crate::Statistic::RefusedByDestination`] if the destination's card refused (a wrong key,
-    /// bounds, a slot that does not allow it: that card counts which), [`crate::Statistic::RefusedUnanswered`] if it did not
-    /// answer within 10 s (then nobody knows whether the word was changed), or another reason of this card's.
+    /// [`Error::Refused`], with [`crate::Statistic::RefusedByDestination`] if the destination's
+    /// card refused (a wrong key, bounds, a slot that does not allow it: that card counts which),
+    /// [`crate::Statistic::RefusedUnanswered`] if it did not answer within 10 s (then nobody knows
+    /// whether the word was changed), or another reason of this card's.
     pub fn value(&self) -> Result<Option<u64>> {
         self.handle.fetched().transpose()
     }
 
-    /// Makes [`Terminus::file`] readable once the answer is there, as [`Handle::arm`]. True if it is already.
+    /// Makes [`Terminus::file`] readable once the answer is there, as [`Handle::arm`]. True if it
+    /// is already.
     ///
     /// # Errors
     /// Those of [`Terminus::arm_room`].

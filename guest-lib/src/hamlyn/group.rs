@@ -1,10 +1,11 @@
 //! Group receive (section 2.5): one notification for a message set from several senders.
 //!
-//! Whoever starts a group has the whole [`Share`] of a metadata entry: all of a ticket's buffer, and the counter value 2^32.
-//! It is divided among senders, who may divide theirs further, and each sends what is left to it as one message or,
-//! piece by piece, as several (scatter-gather I/O: the special case of one sender). When the last packet of the last
-//! message is in, in whatever order they come, the counter values have added up to 2^32, and the receiver is notified once.
-//! It need never know who the senders were.
+//! Whoever starts a group has the whole [`Share`] of a metadata entry: all of a ticket's buffer,
+//! and the counter value 2^32. It is divided among senders, who may divide theirs further, and each
+//! sends what is left to it as one message or, piece by piece, as several (scatter-gather I/O: the
+//! special case of one sender). When the last packet of the last message is in, in whatever order
+//! they come, the counter values have added up to 2^32, and the receiver is notified once. It need
+//! never know who the senders were.
 //!
 //! ```no_run
 //! # use hamlyn::{Share, Terminus, Ticket};
@@ -34,17 +35,19 @@ const PREFIX: &str = "hamlynshare1:";
 /// What the binary form starts with: two letters and the version.
 const MAGIC: [u8; 4] = *b"HS\x01\x00";
 
-/// A part of a group's message set: a piece of the message area, and a counter value Y that it must spend.
+/// A part of a group's message set: a piece of the message area, and a counter value Y that it must
+/// spend.
 ///
-/// It is used up by sending it ([`Share::message`]) or dividing it, and exactly once: a share that nobody sends leaves the
-/// set open for ever, one that is sent twice closes it too early. So it cannot be copied, except by handing on its text
-/// or bytes.
+/// It is used up by sending it ([`Share::message`]) or dividing it, and exactly once: a share that
+/// nobody sends leaves the set open for ever, one that is sent twice closes it too early. So it
+/// cannot be copied, except by handing on its text or bytes.
 ///
-/// Y is at least 1, and at least the number of bytes: so whatever messages it is sent as, each has a Y of its own that is
-/// not less than its packets, every packet adds something, and no sum but the last is 2^32.
+/// Y is at least 1, and at least the number of bytes: so whatever messages it is sent as, each has
+/// a Y of its own that is not less than its packets, every packet adds something, and no sum but
+/// the last is 2^32.
 ///
-/// All messages of a group share a metadata entry. What the entry says last is the metadata of the message that came last.
-/// A sender could write to the others' pieces, too: they have the same key.
+/// All messages of a group share a metadata entry. What the entry says last is the metadata of the
+/// message that came last. A sender could write to the others' pieces, too: they have the same key.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Share {
     ticket: Ticket,
@@ -92,17 +95,19 @@ impl Share {
         self.counter
     }
 
-    /// A message that uses up the share: its last, or its only one. The data may be shorter than the share.
+    /// A message that uses up the share: its last, or its only one. The data may be shorter than
+    /// the share.
     #[must_use]
     pub fn message(&self) -> Message<'_> {
         Message::to(&self.ticket).delta(self.counter as u32)
     }
 
-    /// Takes the first `length` bytes off, with as much counter value as they need, for a message that is not the last.
+    /// Takes the first `length` bytes off, with as much counter value as they need, for a message
+    /// that is not the last.
     ///
     /// # Errors
-    /// [`ShareError::Counter`] if nothing would be left for the last message (its text may be empty, but not its counter
-    /// value), [`Error::PastEnd`]. Then the share is as it was.
+    /// [`ShareError::Counter`] if nothing would be left for the last message (its text may be
+    /// empty, but not its counter value), [`Error::PastEnd`]. Then the share is as it was.
     pub fn take(&mut self, length: u32) -> Result<Self> {
         let taken = Self { ticket: self.ticket.part(0, length)?, counter: needed(length) };
         let left = self.ticket.part(length, self.len() - length)?;
@@ -117,8 +122,8 @@ impl Share {
     /// Divides it into so many parts, as equal as can be.
     ///
     /// # Errors
-    /// [`Undivided`], which gives the share back: for no parts or more than [`Share::MAX_PARTS`], or more than the
-    /// counter value can serve.
+    /// [`Undivided`], which gives the share back: for no parts or more than [`Share::MAX_PARTS`],
+    /// or more than the counter value can serve.
     pub fn split(self, parts: usize) -> Result<Vec<Self>, Undivided> {
         let (length, count) = (self.len() as usize, parts.clamp(1, Self::MAX_PARTS));
         if count != parts {
@@ -129,11 +134,12 @@ impl Share {
         self.split_sizes(&sizes)
     }
 
-    /// Divides it into parts of these sizes in bytes, which must add up to its own, in this order. What counter value they
-    /// do not need is divided equally, so that each can be divided further.
+    /// Divides it into parts of these sizes in bytes, which must add up to its own, in this order.
+    /// What counter value they do not need is divided equally, so that each can be divided further.
     ///
     /// # Errors
-    /// [`Undivided`], which gives the share back: as for [`Share::split`], or for sizes that add up to something else.
+    /// [`Undivided`], which gives the share back: as for [`Share::split`], or for sizes that add up
+    /// to something else.
     pub fn split_sizes(self, sizes: &[u32]) -> Result<Vec<Self>, Undivided> {
         match self.parts(sizes) {
             Ok(parts) => Ok(parts),
@@ -168,7 +174,8 @@ impl Share {
         Undivided { share: self, reason }
     }
 
-    /// The binary form: `HS`, version, the ticket's form, Y modulo 2^32 (little-endian), CRC-32 of all before it.
+    /// The binary form: `HS`, version, the ticket's form, Y modulo 2^32 (little-endian), CRC-32 of
+    /// all before it.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -394,7 +401,8 @@ mod tests {
         shares
     }
 
-    /// The deltas of a share's packets when it is sent as one message, as the card makes them (section 2.5).
+    /// The deltas of a share's packets when it is sent as one message, as the card makes them
+    /// (section 2.5).
     fn deltas(share: &Share, packet: u32) -> Vec<u32> {
         let packets = share.len().div_ceil(packet).max(1);
         let mut deltas = vec![1; packets as usize - 1];
@@ -403,8 +411,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the delegations, packets and order of arrival: one notification, when all is there, and every byte
-        /// belongs to exactly one share.
+        /// Whatever the delegations, packets and order of arrival: one notification, when all is
+        /// there, and every byte belongs to exactly one share.
         #[test]
         fn a_group_is_whole_exactly_once(
             length in prop_oneof![0..5_u32, 0..3000_u32], steps in steps(), packet in 1..300_u32, order in any::<u64>(),

@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicU8;
 use crate::core::memory::Memory;
 use crate::error::{GivenBack, Result};
 
-/// A contiguous region of this process' memory that slots refer to; several slots may refer to one (section 2.2).
+/// A contiguous region of this process' memory that slots refer to; several slots may refer to one
+/// (section 2.2).
 ///
 /// Cheap to clone: all clones are the same memory, which stays while a clone or a slot is left.
 #[derive(Debug, Clone)]
@@ -33,8 +34,8 @@ impl MessageArea {
 
     /// Copies received bytes out, from `offset` bytes on.
     ///
-    /// A sender that still writes there may be seen in part; nothing is, once its message has been notified and
-    /// nobody writes there again.
+    /// A sender that still writes there may be seen in part; nothing is, once its message has been
+    /// notified and nobody writes there again.
     ///
     /// # Errors
     /// [`crate::Error::PastEnd`].
@@ -50,8 +51,9 @@ impl MessageArea {
         self.memory.write(offset, from)
     }
 
-    /// Its bytes in place, `length` of them from `offset` on, without copying. The card may write to them at any time, so each is
-    /// loaded by itself; those of a message that was notified stay as they are until the receiver lets others write there.
+    /// Its bytes in place, `length` of them from `offset` on, without copying. The card may write
+    /// to them at any time, so each is loaded by itself; those of a message that was notified stay
+    /// as they are until the receiver lets others write there.
     ///
     /// # Errors
     /// [`crate::Error::PastEnd`].
@@ -59,11 +61,12 @@ impl MessageArea {
         self.memory.cells(offset, length)
     }
 
-    /// Gives back the memory that [`crate::Card::lend`] was given, with what has arrived in it: plain bytes again, for nobody
-    /// writes there any more.
+    /// Gives back the memory that [`crate::Card::lend`] was given, with what has arrived in it:
+    /// plain bytes again, for nobody writes there any more.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] and the area: while a slot, a receiver or another clone has it, or for another type.
+    /// [`crate::Error::Invalid`] and the area: while a slot, a receiver or another clone has it, or
+    /// for another type.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         let memory = Arc::try_unwrap(self.memory).map_err(|memory| {
             let error = crate::Error::Invalid("a slot, a receiver or a clone still has the message area");

@@ -1,4 +1,5 @@
-//! Metadata entries: what each expected message has in the receiver's memory (section 2.4, Table 2).
+//! Metadata entries: what each expected message has in the receiver's memory (section 2.4, Table
+//! 2).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,26 +30,31 @@ const CLOSED: u64 = u64::MAX;
 /// # The paranoid modes (section 2.7)
 ///
 /// A server with mutually suspicious clients gives each an entry with a key and bounds of its own
-/// ([`MetadataEntry::protect`]) and a ticket for it ([`crate::Slot::ticket`]). It takes a client's right away by another key
-/// ([`MetadataEntry::revoke`]), which no other entry notices. In one-shot mode it calls [`MetadataEntry::reopen`] once it
-/// has processed a message; until then nobody changes the message, and nobody sends another.
+/// ([`MetadataEntry::protect`]) and a ticket for it ([`crate::Slot::ticket`]). It takes a client's
+/// right away by another key ([`MetadataEntry::revoke`]), which no other entry notices. In one-shot
+/// mode it calls [`MetadataEntry::reopen`] once it has processed a message; until then nobody
+/// changes the message, and nobody sends another.
 ///
-/// The key and the bounds are separate words, so they change in an order in which nobody ever gets more than before or
-/// after: first the entry is closed to all, then the new high limit and key are stored, and last the new low limit, which
-/// opens it. What the entry holds can only narrow what the slot opens, whatever its owner stores.
+/// The key and the bounds are separate words, so they change in an order in which nobody ever gets
+/// more than before or after: first the entry is closed to all, then the new high limit and key are
+/// stored, and last the new low limit, which opens it. What the entry holds can only narrow what
+/// the slot opens, whatever its owner stores.
 ///
-/// A packet that the card is checking at this very moment may still be judged by the entry as it was, though never by
-/// words of before and after together: the card looks twice. So a new key is stored in four steps: the entry is closed, the card
-/// settles ([`crate::Card::settle`]), the packet count and the metadata are zeroed, the entry opens. Nothing that an earlier
-/// key's holder has written to the entry is counted to, or read with, a message of the next. The message area is the owner's to
-/// clear: bytes that the earlier holder sent stay there until others are written over them.
+/// A packet that the card is checking at this very moment may still be judged by the entry as it
+/// was, though never by words of before and after together: the card looks twice. So a new key is
+/// stored in four steps: the entry is closed, the card settles ([`crate::Card::settle`]), the
+/// packet count and the metadata are zeroed, the entry opens. Nothing that an earlier key's holder
+/// has written to the entry is counted to, or read with, a message of the next. The message area is
+/// the owner's to clear: bytes that the earlier holder sent stay there until others are written
+/// over them.
 ///
 /// # Messages that are not whole
 ///
-/// An entry whose packet count is not 0 has had some packets of a message, or of a group of them, and not all
-/// ([`MetadataEntry::is_partial`]). If a process or a host that sends ends meanwhile, its card takes back the packets that it
-/// has sent, and the count is 0 again. Where the card itself or the switch is lost, the count stays. Then no later message of
-/// several packets is counted right, until the owner resets the entry ([`MetadataEntry::revoke`], or
+/// An entry whose packet count is not 0 has had some packets of a message, or of a group of them,
+/// and not all ([`MetadataEntry::is_partial`]). If a process or a host that sends ends meanwhile,
+/// its card takes back the packets that it has sent, and the count is 0 again. Where the card
+/// itself or the switch is lost, the count stays. Then no later message of several packets is
+/// counted right, until the owner resets the entry ([`MetadataEntry::revoke`], or
 /// [`MetadataEntry::forget`] if the tickets are to stay valid).
 #[derive(Debug, Clone)]
 pub struct MetadataEntry {
@@ -85,8 +91,8 @@ impl MetadataEntry {
         self.area.memory.mapping()
     }
 
-    /// The metadata that the message's first packet carried: as many bytes as the sender gave, then zeros in one-shot mode, else what
-    /// was there.
+    /// The metadata that the message's first packet carried: as many bytes as the sender gave, then
+    /// zeros in one-shot mode, else what was there.
     #[must_use]
     pub fn user(&self) -> [u8; HAMLYN_MAX_METADATA as usize] {
         let mut user = [0; HAMLYN_MAX_METADATA as usize];
@@ -100,24 +106,26 @@ impl MetadataEntry {
         self.mapping().load_u32(self.start + ACCUMULATOR)
     }
 
-    /// Whether packets of a message have arrived, and not all of them. A message that is arriving right now is partial, too:
-    /// only one that stays so is lost.
+    /// Whether packets of a message have arrived, and not all of them. A message that is arriving
+    /// right now is partial, too: only one that stays so is lost.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         !self.is_locked() && self.accumulator() != 0
     }
 
-    /// Gives up a message that is not whole: the entry counts from 0 again. Its tickets stay valid, so a packet that its sender
-    /// still sends counts to the next message: [`MetadataEntry::revoke`] keeps it out.
+    /// Gives up a message that is not whole: the entry counts from 0 again. Its tickets stay valid,
+    /// so a packet that its sender still sends counts to the next message:
+    /// [`MetadataEntry::revoke`] keeps it out.
     ///
     /// # Errors
-    /// [`crate::Error::System`] if the card cannot be reached. In the paranoid modes the entry stays closed then, until
-    /// [`MetadataEntry::protect`].
+    /// [`crate::Error::System`] if the card cannot be reached. In the paranoid modes the entry
+    /// stays closed then, until [`MetadataEntry::protect`].
     pub fn forget(&self) -> Result<()> {
         self.protect(self.key(), self.opens())
     }
 
-    /// Sets the packet accumulator. A packet that is just arriving may be counted before or after it.
+    /// Sets the packet accumulator. A packet that is just arriving may be counted before or after
+    /// it.
     pub fn set_accumulator(&self, value: u32) {
         self.mapping().store_u32(self.start + ACCUMULATOR, value);
     }
@@ -128,9 +136,10 @@ impl MetadataEntry {
         self.mapping().load_u64(self.start + KEY)
     }
 
-    /// Gives the entry a key and the bytes of the message area that it opens, counted from the slot's start, for the
-    /// paranoid modes (section 2.7). A good key is [`crate::random_key`]. It starts with a packet count of 0. A message that
-    /// waits for [`MetadataEntry::reopen`] goes on waiting.
+    /// Gives the entry a key and the bytes of the message area that it opens, counted from the
+    /// slot's start, for the paranoid modes (section 2.7). A good key is [`crate::random_key`]. It
+    /// starts with a packet count of 0. A message that waits for [`MetadataEntry::reopen`] goes on
+    /// waiting.
     ///
     /// # Errors
     /// [`crate::Error::System`] if the card cannot be reached: then the entry stays closed.
@@ -155,17 +164,20 @@ impl MetadataEntry {
         mapping.store_u64_release(self.start + LOW, bytes.start);
     }
 
-    /// Revokes all tickets for the entry: it gets a new key, and its bounds stay. Other entries, and so other senders, do not
-    /// notice (section 2.7). When this returns no packet of an old ticket is accepted, or counted, any more.
+    /// Revokes all tickets for the entry: it gets a new key, and its bounds stay. Other entries,
+    /// and so other senders, do not notice (section 2.7). When this returns no packet of an old
+    /// ticket is accepted, or counted, any more.
     ///
     /// # Errors
-    /// [`crate::Error::System`] if the kernel has no random key to give; then the entry is as it was. [`crate::Error::System`] if
-    /// the card cannot be reached: then the entry stays closed, until [`MetadataEntry::protect`].
+    /// [`crate::Error::System`] if the kernel has no random key to give; then the entry is as it
+    /// was. [`crate::Error::System`] if the card cannot be reached: then the entry stays closed,
+    /// until [`MetadataEntry::protect`].
     pub fn revoke(&self) -> Result<()> {
         self.protect(random_key()?, self.opens())
     }
 
-    /// Closes the entry to all, whatever their key, until [`MetadataEntry::protect`]. For the paranoid modes.
+    /// Closes the entry to all, whatever their key, until [`MetadataEntry::protect`]. For the
+    /// paranoid modes.
     pub fn close(&self) {
         self.mapping().store_u64_release(self.start + LOW, CLOSED);
     }
@@ -177,26 +189,29 @@ impl MetadataEntry {
         mapping.load_u64(self.start + LOW)..mapping.load_u64(self.start + HIGH)
     }
 
-    /// The library's receive class pointer (Table 2): whom the manager calls when a message has come here
-    /// ([`crate::ReceiveClass::pointer`]). The card leaves it alone, and no sender reaches it.
+    /// The library's receive class pointer (Table 2): whom the manager calls when a message has
+    /// come here ([`crate::ReceiveClass::pointer`]). The card leaves it alone, and no sender
+    /// reaches it.
     #[must_use]
     pub fn receive_class(&self) -> u64 {
         self.mapping().load_u64(self.start + RECEIVE_CLASS)
     }
 
-    /// Sets the receive class pointer. Where no manager is, it is any number that finds the receiver again.
+    /// Sets the receive class pointer. Where no manager is, it is any number that finds the
+    /// receiver again.
     pub fn set_receive_class(&self, value: u64) {
         self.mapping().store_u64(self.start + RECEIVE_CLASS, value);
     }
 
-    /// Paranoid one-shot mode: whether the entry has had its message and waits for [`MetadataEntry::reopen`].
+    /// Paranoid one-shot mode: whether the entry has had its message and waits for
+    /// [`MetadataEntry::reopen`].
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.mapping().load_u32_acquire(self.start + ONE_SHOT) == HAMLYN_ONE_SHOT_LOCKED
     }
 
-    /// Paranoid one-shot mode: lets the entry take its next message, with metadata of zeros and a packet count of 0. Does nothing
-    /// if the entry is not locked.
+    /// Paranoid one-shot mode: lets the entry take its next message, with metadata of zeros and a
+    /// packet count of 0. Does nothing if the entry is not locked.
     pub fn reopen(&self) {
         // While it is locked the card writes nothing to it.
         if self.is_locked() {

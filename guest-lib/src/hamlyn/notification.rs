@@ -26,7 +26,8 @@ pub struct Notification {
 /// What a notification carries besides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// A message with a metadata entry, at this place: [`crate::Slot::entry_of`] turns it into an index.
+    /// A message with a metadata entry, at this place: [`crate::Slot::entry_of`] turns it into an
+    /// index.
     Metadata(u64),
     /// A fast-mode message, with its word (section 2.7).
     Fast(u32),
@@ -41,15 +42,18 @@ impl From<HamlynNotification> for Notification {
     }
 }
 
-/// A circular queue that the card alone writes and the process alone reads, with a cursor and wrap flag each.
+/// A circular queue that the card alone writes and the process alone reads, with a cursor and wrap
+/// flag each.
 ///
-/// Cheap to clone; clones share the cursor, and each notification goes to one of them. The queue is destroyed when
-/// its last clone and the last slot that names it are dropped.
+/// Cheap to clone; clones share the cursor, and each notification goes to one of them. The queue is
+/// destroyed when its last clone and the last slot that names it are dropped.
 ///
-/// A queue that is shorter than the messages that may be under way is overrun: older entries are overwritten, and lost
-/// (section 2.6). That is never silent: whatever receives from it says once how many were lost, and then goes on with the
-/// oldest that is still there. It cannot happen if the queue has an entry for every metadata entry of its slots and they
-/// are in [`crate::Mode::ParanoidOneShot`] (section 2.7), or senders keep to as many messages (section 2.8).
+/// A queue that is shorter than the messages that may be under way is overrun: older entries are
+/// overwritten, and lost (section 2.6). That is never silent: whatever receives from it says once
+/// how many were lost, and then goes on with the oldest that is still there. It cannot happen if
+/// the queue has an entry for every metadata entry of its slots and they are in
+/// [`crate::Mode::ParanoidOneShot`] (section 2.7), or senders keep to as many messages (section
+/// 2.8).
 #[derive(Debug, Clone)]
 pub struct NotificationQueue {
     inner: Arc<QueueInner>,
@@ -113,8 +117,8 @@ impl NotificationQueue {
 
     /// The next notification: the paper's `h_recv_block`. Looks at memory for a while, then sleeps.
     ///
-    /// Only a message that asks for an interrupt, by itself, its ticket or its slot, wakes a sleeper (section 2.6).
-    /// `None` waits for ever.
+    /// Only a message that asks for an interrupt, by itself, its ticket or its slot, wakes a
+    /// sleeper (section 2.6). `None` waits for ever.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
@@ -143,8 +147,8 @@ impl NotificationQueue {
         }
     }
 
-    /// The next notification, by looking at memory without ever sleeping: `polling.spins` looks, then the processor
-    /// is yielded, and again. Needs no interrupt. `None` waits for ever.
+    /// The next notification, by looking at memory without ever sleeping: `polling.spins` looks,
+    /// then the processor is yielded, and again. Needs no interrupt. `None` waits for ever.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`].
@@ -153,8 +157,8 @@ impl NotificationQueue {
         found.unwrap_or_else(|| Err(timed_out(timeout)))
     }
 
-    /// Makes [`NotificationQueue::file`] readable once the next notification is there, or was overwritten. True if it is
-    /// so already: then the file may not become readable for it.
+    /// Makes [`NotificationQueue::file`] readable once the next notification is there, or was
+    /// overwritten. True if it is so already: then the file may not become readable for it.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -162,8 +166,8 @@ impl NotificationQueue {
         self.inner.attachment.arm_queue(self.awaited())
     }
 
-    /// A file descriptor for `poll(2)` and the like. It may stand for several queues of the card: look with
-    /// [`NotificationQueue::recv`], and arm again before each wait.
+    /// A file descriptor for `poll(2)` and the like. It may stand for several queues of the card:
+    /// look with [`NotificationQueue::recv`], and arm again before each wait.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -183,15 +187,17 @@ impl NotificationQueue {
         QueueWait { queue: self.number(), cursor, pass }
     }
 
-    /// Sleeps until that notification is there or was taken, or time has run out. It may return early.
+    /// Sleeps until that notification is there or was taken, or time has run out. It may return
+    /// early.
     pub(crate) fn wait_for(&self, awaited: QueueWait, timeout: Option<Duration>) -> Result<()> {
         self.inner.attachment.wait_queue(awaited, timeout)
     }
 }
 
 impl QueueInner {
-    /// Whether there is no next notification: with the place and the entry's word together that is certain, whoever moves
-    /// the cursor meanwhile. For the awaited entry is not taken before it is there, and never looks so again.
+    /// Whether there is no next notification: with the place and the entry's word together that is
+    /// certain, whoever moves the cursor meanwhile. For the awaited entry is not taken before it is
+    /// there, and never looks so again.
     #[inline]
     fn has_nothing(&self) -> bool {
         let awaited = self.awaited.load(Ordering::Acquire);

@@ -6,10 +6,11 @@ use std::sync::atomic::AtomicU8;
 use crate::error::{Result, inside};
 use crate::hamlyn::message_area::MessageArea;
 
-/// Received bytes in the message area that they were deposited in. The receiver that lends them cannot let anybody
-/// write there before this is gone.
+/// Received bytes in the message area that they were deposited in. The receiver that lends them
+/// cannot let anybody write there before this is gone.
 ///
-/// They are read through calls, for the memory is shared with the card; nothing else in the library copies them.
+/// They are read through calls, for the memory is shared with the card; nothing else in the library
+/// copies them.
 #[derive(Debug)]
 pub(crate) struct Landed<'a> {
     area: Cow<'a, MessageArea>,
@@ -74,9 +75,10 @@ macro_rules! landed {
                 self.landed.read(offset, to)
             }
 
-            /// Its bytes in place, without copying. The card does not write to them for as long as this lives, unless it is
-            /// broken; that is why each is loaded by itself, and why they are no plain bytes. Those are what an area's
-            /// [`crate::MessageArea::take_back`] gives.
+            /// Its bytes in place, without copying. The card does not write to them for as long as
+            /// this lives, unless it is broken; that is why each is loaded by itself, and why they
+            /// are no plain bytes. Those are what an area's [`crate::MessageArea::take_back`]
+            /// gives.
             #[must_use]
             pub fn cells(&self) -> &[std::sync::atomic::AtomicU8] {
                 self.landed.cells()
@@ -88,8 +90,8 @@ macro_rules! landed {
                 self.landed.to_vec()
             }
 
-            /// Where it lies in this process' memory: the paper's start pointer. Only for languages that can make no
-            /// other use of it; what it points to may change once this is gone.
+            /// Where it lies in this process' memory: the paper's start pointer. Only for languages
+            /// that can make no other use of it; what it points to may change once this is gone.
             #[must_use]
             pub fn as_ptr(&self) -> *const u8 {
                 self.landed.as_ptr()

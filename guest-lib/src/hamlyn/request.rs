@@ -39,7 +39,8 @@ impl<'a> Message<'a> {
         Self { ticket, metadata: &[], offset: 0, delta: 0, flags: ticket.flags.bits() }
     }
 
-    /// Carries metadata, up to 60 bytes, into the ticket's metadata entry (section 2.2). Not in fast mode.
+    /// Carries metadata, up to 60 bytes, into the ticket's metadata entry (section 2.2). Not in
+    /// fast mode.
     #[must_use]
     #[inline]
     pub fn metadata(self, metadata: &'a [u8]) -> Self {
@@ -53,15 +54,17 @@ impl<'a> Message<'a> {
         Self { offset, ..self }
     }
 
-    /// Sets the packet counter's initial value Y, for group receive (section 2.5): one notification arrives when the
-    /// sum over all senders is 2^32. Each Y must be larger than the number of packets of its message.
+    /// Sets the packet counter's initial value Y, for group receive (section 2.5): one notification
+    /// arrives when the sum over all senders is 2^32. Each Y must be larger than the number of
+    /// packets of its message.
     #[must_use]
     #[inline]
     pub fn delta(self, delta: u32) -> Self {
         Self { delta, ..self }
     }
 
-    /// In fast mode: the word that the notification carries (section 2.7). It takes the packet counter's place.
+    /// In fast mode: the word that the notification carries (section 2.7). It takes the packet
+    /// counter's place.
     #[must_use]
     #[inline]
     pub fn word(self, word: u32) -> Self {
@@ -89,7 +92,8 @@ impl<'a> Message<'a> {
         BODY.saturating_sub(self.metadata.len().next_multiple_of(8))
     }
 
-    /// Checks the message against its ticket and the card, and builds the head for `length` bytes of data.
+    /// Checks the message against its ticket and the card, and builds the head for `length` bytes
+    /// of data.
     #[inline]
     pub(crate) fn head(&self, length: usize, packet_size: u32) -> Result<HamlynRequest> {
         at_most("metadata length", self.metadata.len() as u64, HAMLYN_MAX_METADATA.into())?;
@@ -159,8 +163,8 @@ impl<'a> Request<'a> {
         Ok(Self { head, metadata: message.metadata, body, body_start })
     }
 
-    /// Stores it into entry `number` of a work queue: what it uses and no more, once and in rising order. The card does
-    /// not look at the rest.
+    /// Stores it into entry `number` of a work queue: what it uses and no more, once and in rising
+    /// order. The card does not look at the rest.
     #[inline(always)]
     pub(crate) fn store(&self, window: &Window, number: u32) {
         window.fill_entry(number, 0, self.head.as_bytes());
@@ -201,7 +205,8 @@ impl RequestBlock {
     /// Direct I/O: metadata and data in the body.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] or [`Error::PastEnd`] for a length over what fits, the ticket's buffer or the card.
+    /// [`Error::OutOfRange`] or [`Error::PastEnd`] for a length over what fits, the ticket's buffer
+    /// or the card.
     pub fn direct(message: &Message<'_>, data: &[u8], packet_size: u32) -> Result<Self> {
         Request::direct(message, data, packet_size).map(|request| Self::of(&request))
     }
@@ -209,7 +214,8 @@ impl RequestBlock {
     /// DMA: the metadata and tuples that name the data, in the body.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] or [`Error::PastEnd`] for more tuples than fit, or a length over the ticket's buffer.
+    /// [`Error::OutOfRange`] or [`Error::PastEnd`] for more tuples than fit, or a length over the
+    /// ticket's buffer.
     pub fn gather(message: &Message<'_>, tuples: &[HamlynGather], packet_size: u32) -> Result<Self> {
         Request::gather(message, tuples, packet_size).map(|request| Self::of(&request))
     }

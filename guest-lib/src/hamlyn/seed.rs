@@ -14,13 +14,14 @@ const MAGIC: [u8; 4] = *b"HG\x01\x00";
 /// Size of what the checksum covers.
 const COVERED: usize = MAGIC.len() + Ticket::SIZE + 4;
 
-/// What a receiver gives to the one who is to send to it: tickets for buffers that are already there. From it a
-/// sender of the same protocol is made, on this host or another (section 3.3).
+/// What a receiver gives to the one who is to send to it: tickets for buffers that are already
+/// there. From it a sender of the same protocol is made, on this host or another (section 3.3).
 ///
 /// It is location-independent and a capability, as a [`Ticket`] is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Seed {
-    /// The ticket of the first buffer. The others follow it, in the area and among the metadata entries.
+    /// The ticket of the first buffer. The others follow it, in the area and among the metadata
+    /// entries.
     first: Ticket,
     /// How many.
     tickets: u32,
@@ -68,7 +69,8 @@ impl Seed {
         })
     }
 
-    /// The binary form: `HG`, version, the first ticket, how many there are, CRC-32 of all before it; little-endian.
+    /// The binary form: `HG`, version, the first ticket, how many there are, CRC-32 of all before
+    /// it; little-endian.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];

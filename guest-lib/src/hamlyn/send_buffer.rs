@@ -13,9 +13,10 @@ use crate::hamlyn::terminus::Terminus;
 
 /// One of a terminus' eight send buffers.
 ///
-/// It is the library's memory, or the application's own ([`Terminus::lend`]). While a request that gathers from some of its
-/// bytes is under way, those bytes cannot be changed. Dropped with such a request under way, the buffer is taken from the card:
-/// the card refuses what it had not gathered yet.
+/// It is the library's memory, or the application's own ([`Terminus::lend`]). While a request that
+/// gathers from some of its bytes is under way, those bytes cannot be changed. Dropped with such a
+/// request under way, the buffer is taken from the card: the card refuses what it had not gathered
+/// yet.
 #[derive(Debug)]
 pub struct SendBuffer {
     // The card gives the memory up before it goes.
@@ -52,7 +53,8 @@ impl SendBuffer {
     /// Gives back the memory that [`Terminus::lend`] was given.
     ///
     /// # Errors
-    /// [`Error::InFlight`] while the card may still gather from it, [`Error::Invalid`] for another type; and the buffer.
+    /// [`Error::InFlight`] while the card may still gather from it, [`Error::Invalid`] for another
+    /// type; and the buffer.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         match self.memory.may_take_back::<T>().and_then(|()| self.check_idle(0, self.len())) {
             Ok(()) => {
@@ -64,10 +66,12 @@ impl SendBuffer {
         }
     }
 
-    /// Its bytes in place, `length` of them from `offset` on, to be filled without copying: each is stored by itself.
+    /// Its bytes in place, `length` of them from `offset` on, to be filled without copying: each is
+    /// stored by itself.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::InFlight`] while the card may still gather from one of these bytes.
+    /// [`Error::PastEnd`]; [`Error::InFlight`] while the card may still gather from one of these
+    /// bytes.
     pub fn cells(&mut self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
         self.cells_of(offset, length)
     }
@@ -122,7 +126,8 @@ impl SendBuffer {
     /// Copies bytes in, from `offset` bytes on.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::InFlight`] while the card may still gather from one of these bytes.
+    /// [`Error::PastEnd`]; [`Error::InFlight`] while the card may still gather from one of these
+    /// bytes.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.store(offset, bytes)
     }
@@ -199,7 +204,8 @@ impl Piece<'_> {
     }
 }
 
-/// Which bytes of a terminus' send buffers requests under way gather from, in the order of the requests.
+/// Which bytes of a terminus' send buffers requests under way gather from, in the order of the
+/// requests.
 #[derive(Debug, Default)]
 pub(crate) struct Uses(VecDeque<Use>);
 

@@ -62,26 +62,29 @@ impl<'a> SlotBuilder<'a> {
         }
     }
 
-    /// Covers these bytes of the area instead of all: what senders' offsets count from starts with them.
+    /// Covers these bytes of the area instead of all: what senders' offsets count from starts with
+    /// them.
     #[must_use]
     pub fn range(self, range: Range<usize>) -> Self {
         Self { range, ..self }
     }
 
-    /// With a metadata area of so many entries (section 2.4). Without one only fast-mode messages come in.
+    /// With a metadata area of so many entries (section 2.4). Without one only fast-mode messages
+    /// come in.
     #[must_use]
     pub fn metadata_entries(self, entries: u32) -> Self {
         Self { metadata_entries: entries, ..self }
     }
 
-    /// With this protection mode. In the paranoid modes every entry starts with the slot's own key and all of its
-    /// bytes; [`MetadataEntry::protect`] changes that.
+    /// With this protection mode. In the paranoid modes every entry starts with the slot's own key
+    /// and all of its bytes; [`MetadataEntry::protect`] changes that.
     #[must_use]
     pub fn mode(self, mode: Mode) -> Self {
         Self { mode, ..self }
     }
 
-    /// Notifies of messages by this queue. Several slots may share one. Without one, data arrives without a word.
+    /// Notifies of messages by this queue. Several slots may share one. Without one, data arrives
+    /// without a word.
     #[must_use]
     pub fn queue(self, queue: &'a NotificationQueue) -> Self {
         Self { queue: Some(queue), ..self }
@@ -93,14 +96,16 @@ impl<'a> SlotBuilder<'a> {
         Self { notification_index: index, ..self }
     }
 
-    /// Whether every message wakes a sleeping receiver (as without this call), or only one that asks for it.
+    /// Whether every message wakes a sleeping receiver (as without this call), or only one that
+    /// asks for it.
     #[must_use]
     pub fn interrupt(self, always: bool) -> Self {
         Self { interrupt: always, ..self }
     }
 
-    /// Lets those who may write also [`crate::Terminus::fetch`] words of the area, and so read them. Words are aligned to
-    /// 8 bytes of memory: with [`SlotBuilder::range`], start it at a multiple of 8.
+    /// Lets those who may write also [`crate::Terminus::fetch`] words of the area, and so read
+    /// them. Words are aligned to 8 bytes of memory: with [`SlotBuilder::range`], start it at a
+    /// multiple of 8.
     #[must_use]
     pub fn allow_fetch(self) -> Self {
         Self { fetch: true, ..self }
@@ -109,8 +114,8 @@ impl<'a> SlotBuilder<'a> {
     /// Creates the slot.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] for a range outside of the area, [`Error::Exhausted`] if the card has no slot left, [`Error::System`]
-    /// if the driver or card refuses.
+    /// [`Error::PastEnd`] for a range outside of the area, [`Error::Exhausted`] if the card has no
+    /// slot left, [`Error::System`] if the driver or card refuses.
     pub fn create(self) -> Result<Slot> {
         let length = self.range.end.saturating_sub(self.range.start);
         inside("message area", self.range.start as u64, length as u64, self.area.len() as u64)?;
@@ -135,8 +140,8 @@ impl<'a> SlotBuilder<'a> {
         Ok(slot)
     }
 
-    /// The metadata area. In the paranoid modes its entries are closed: the slot opens before its key is known, and an
-    /// entry of zeros would admit who guesses the key 0.
+    /// The metadata area. In the paranoid modes its entries are closed: the slot opens before its
+    /// key is known, and an entry of zeros would admit who guesses the key 0.
     fn allocate_metadata(&self) -> Result<Option<Arc<MetadataArea>>> {
         if self.metadata_entries == 0 {
             return Ok(None);
@@ -173,7 +178,8 @@ impl<'a> SlotBuilder<'a> {
     }
 }
 
-/// A message area opened to who holds the key. Dropping it closes it: when that is done nothing more arrives.
+/// A message area opened to who holds the key. Dropping it closes it: when that is done nothing
+/// more arrives.
 pub struct Slot {
     attachment: Arc<dyn Attachment>,
     created: HamlynSlotCreate,
@@ -210,8 +216,9 @@ impl Slot {
         self.created.metadata_entries
     }
 
-    /// A ticket for one metadata entry. It covers all of the slot's bytes; in the paranoid modes, those that the entry opens,
-    /// and it carries the entry's own key (section 2.7). So a server gives each client a ticket for an entry of its own.
+    /// A ticket for one metadata entry. It covers all of the slot's bytes; in the paranoid modes,
+    /// those that the entry opens, and it carries the entry's own key (section 2.7). So a server
+    /// gives each client a ticket for an entry of its own.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for an entry that the slot does not have, [`Error::LinkDown`].
@@ -249,7 +256,8 @@ impl Slot {
         }
     }
 
-    /// Which metadata entry a notification is about: none if it is of another slot, or of a fast-mode message.
+    /// Which metadata entry a notification is about: none if it is of another slot, or of a
+    /// fast-mode message.
     #[must_use]
     pub fn entry_of(&self, notification: &Notification) -> Option<u32> {
         entry_of(&self.created, notification)
@@ -260,7 +268,8 @@ impl Slot {
         Some(Entries { slot: self.created, area: self.metadata.clone()? })
     }
 
-    /// Copies received bytes out, from `offset` bytes behind the slot's start: see [`MessageArea::read`].
+    /// Copies received bytes out, from `offset` bytes behind the slot's start: see
+    /// [`MessageArea::read`].
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -308,7 +317,8 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    /// The entry that a notification is about: none if it is of another slot, or there is no such entry.
+    /// The entry that a notification is about: none if it is of another slot, or there is no such
+    /// entry.
     pub(crate) fn find(&self, notification: &Notification) -> Option<(u32, MetadataEntry)> {
         let index = entry_of(&self.slot, notification)?;
         Some((index, MetadataEntry::new(self.area.clone(), index).ok()?))
@@ -351,7 +361,8 @@ impl Drop for Slot {
         // A card that is gone has no slot to close.
         let closed = self.attachment.destroy_slot(self.created.slot);
         if closed.is_err() && self.area.memory().mapping().is_lent() {
-            // Or it is not gone: the application is not to have memory back that the card may still write to.
+            // Or it is not gone: the application is not to have memory back that the card may still
+            // write to.
             std::mem::forget(self.area.clone());
         }
     }

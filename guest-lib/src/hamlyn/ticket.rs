@@ -45,10 +45,11 @@ impl BitOr for TicketFlags {
     }
 }
 
-/// Permission to write into a part of a slot's message area, location-independent: it may be sent in a message and
-/// used from any host (section 3.2).
+/// Permission to write into a part of a slot's message area, location-independent: it may be sent
+/// in a message and used from any host (section 3.2).
 ///
-/// The fields are open: a ticket is a capability by its key alone, and the card checks everything else.
+/// The fields are open: a ticket is a capability by its key alone, and the card checks everything
+/// else.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket {
     /// Destination host id, 0 to 65,535.
@@ -88,8 +89,8 @@ impl Ticket {
         Ok(Self { base: self.base.saturating_add(offset), length, ..*self })
     }
 
-    /// The binary form: little-endian; `HT`, version, flags, destination, slot, metadata index, base, length, key,
-    /// CRC-32 of all before it.
+    /// The binary form: little-endian; `HT`, version, flags, destination, slot, metadata index,
+    /// base, length, key, CRC-32 of all before it.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];

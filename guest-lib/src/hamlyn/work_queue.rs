@@ -1,6 +1,7 @@
 //! Accounting of a terminus' work queue: what is posted, finished and refused (section 2.3).
 //!
-//! The card counts modulo 2^32; positions here are 64 bits wide and start at 1, so that a handle stays valid for ever.
+//! The card counts modulo 2^32; positions here are 64 bits wide and start at 1, so that a handle
+//! stays valid for ever.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,8 @@ pub(crate) struct WorkQueue {
     completed: u64,
     /// A bit for each entry: whether somebody still holds the handle of the request that is in it.
     watched: u64,
-    /// What became of finished requests whose handles are held, by position; those that were sent and fetched 0 are left
-    /// out.
+    /// What became of finished requests whose handles are held, by position; those that were sent
+    /// and fetched 0 are left out.
     results: BTreeMap<u64, Finished>,
 }
 
@@ -49,11 +50,13 @@ impl WorkQueue {
         (self.posted, self.posted as u32)
     }
 
-    /// Takes in how many requests the card says that it has finished with, modulo 2^32, and what became of each.
-    /// Nonsense (more finished than posted, or going back) is ignored. Whether there was anything new.
+    /// Takes in how many requests the card says that it has finished with, modulo 2^32, and what
+    /// became of each. Nonsense (more finished than posted, or going back) is ignored. Whether
+    /// there was anything new.
     ///
-    /// No result can be missed: the card overwrites it only once the entry is used again, which is after this. The word
-    /// of a request that was no fetch-and-op means nothing, and nobody asks for it.
+    /// No result can be missed: the card overwrites it only once the entry is used again, which is
+    /// after this. The word of a request that was no fetch-and-op means nothing, and nobody asks
+    /// for it.
     pub(crate) fn observe(&mut self, completed: u32, result: impl Fn(u32) -> Finished) -> bool {
         let advance = u64::from(completed.wrapping_sub(self.completed as u32));
         if advance == 0 || advance > self.posted - self.completed {
@@ -97,8 +100,9 @@ impl WorkQueue {
         }
     }
 
-    /// The position of the request that who waits for room sleeps for: with it half of what is under way is finished, so that
-    /// nobody is woken for each request. `None` if nothing is under way.
+    /// The position of the request that who waits for room sleeps for: with it half of what is
+    /// under way is finished, so that nobody is woken for each request. `None` if nothing is under
+    /// way.
     pub(crate) fn half_way(&self) -> Option<u64> {
         let under_way = self.posted - self.completed;
         (under_way != 0).then(|| self.completed + under_way.div_ceil(2))
@@ -175,7 +179,8 @@ mod tests {
             }
         }
 
-        /// Against a card that refuses some: whatever is looked at, and whenever, is exact while its handle is held.
+        /// Against a card that refuses some: whatever is looked at, and whenever, is exact while
+        /// its handle is held.
         #[test]
         fn every_outcome_is_exact(
             start in start(),

@@ -48,9 +48,9 @@ impl model::Model for Shrimp {
     ];
 }
 
-/// An open SHRIMP card: what is made with it is this process' own, and goes with it. It has listeners and connections as any card
-/// has them, by which processes find each other and hand on their [`Handle`]s: [`Card::listen`], [`Card::connect`],
-/// [`Card::connect_any`].
+/// An open SHRIMP card: what is made with it is this process' own, and goes with it. It has
+/// listeners and connections as any card has them, by which processes find each other and hand on
+/// their [`Handle`]s: [`Card::listen`], [`Card::connect`], [`Card::connect_any`].
 pub type Card = card::Card<Node<Shrimp>>;
 
 /// What a card is.
@@ -67,7 +67,8 @@ pub struct CardInfo {
     pub columns: u32,
     /// Bytes of each of its FIFOs.
     pub fifo: u32,
-    /// Whether it sees this machine's stores (section 3.1); otherwise the library stores by window pages.
+    /// Whether it sees this machine's stores (section 3.1); otherwise the library stores by window
+    /// pages.
     pub snoops: bool,
     /// Ports of the switch: host ids are below it. None while the link is down.
     pub ports: Option<u32>,
@@ -77,7 +78,8 @@ impl Card {
     /// Opens `/dev/shrimpN`.
     ///
     /// # Errors
-    /// [`crate::Error::System`] if it cannot be opened; [`crate::Error::OtherModel`] if that is another model's card.
+    /// [`crate::Error::System`] if it cannot be opened; [`crate::Error::OtherModel`] if that is
+    /// another model's card.
     pub fn open(number: u32) -> Result<Self> {
         Node::open_number(number).map(Arc::new).map(Self::attached)
     }
@@ -126,37 +128,41 @@ impl Card {
         Ok(ShrimpStatistic::NAMES.into_iter().zip(statistics.values).collect())
     }
 
-    /// Makes a receive buffer of 1 byte to 16 MiB, zeroed, that processes of these hosts may map theirs to; [`Card::hosts`] has all
-    /// hosts that there can be. Its pages stay in memory (the simplest policy of section 4.4), and count against what the process
-    /// may lock.
+    /// Makes a receive buffer of 1 byte to 16 MiB, zeroed, that processes of these hosts may map
+    /// theirs to; [`Card::hosts`] has all hosts that there can be. Its pages stay in memory (the
+    /// simplest policy of section 4.4), and count against what the process may lock.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`]; [`crate::Error::Invalid`] for no bytes or no hosts; [`crate::Error::LinkDown`];
-    /// [`crate::Error::Locked`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is none left;
-    /// [`crate::Error::System`].
+    /// [`crate::Error::OutOfRange`]; [`crate::Error::Invalid`] for no bytes or no hosts;
+    /// [`crate::Error::LinkDown`]; [`crate::Error::Locked`]; [`crate::Error::Exhausted`] or
+    /// [`crate::Error::Quota`] if there is none left; [`crate::Error::System`].
     pub fn export(&self, length: usize, hosts: impl IntoIterator<Item = u32>) -> Result<ReceiveBuffer> {
         ReceiveBuffer::export(self.attachment(), length, nodes(hosts)?, SHRIMP_POLICY_PINNED)
     }
 
-    /// The same, but the machine may use the pages for something else when it is short of memory (the second policy of section 4.4):
-    /// then whoever has mapped them stores no more, their content goes to swap space if there is any, and all is undone when a
-    /// process at either end wants a page. A page that is mapped out as well, as those of [`Card::share`], stays.
+    /// The same, but the machine may use the pages for something else when it is short of memory
+    /// (the second policy of section 4.4): then whoever has mapped them stores no more, their
+    /// content goes to swap space if there is any, and all is undone when a process at either end
+    /// wants a page. A page that is mapped out as well, as those of [`Card::share`], stays.
     ///
-    /// All of it counts against what the process may lock, as all of it may be in use at once. From 2 MiB on the kernel may have it
-    /// in huge pages, which leave as a whole or not at all.
+    /// All of it counts against what the process may lock, as all of it may be in use at once. From
+    /// 2 MiB on the kernel may have it in huge pages, which leave as a whole or not at all.
     ///
     /// # Errors
-    /// Those of [`Card::export`]; [`crate::Error::System`] with `EINVAL` if the driver is of before this.
+    /// Those of [`Card::export`]; [`crate::Error::System`] with `EINVAL` if the driver is of before
+    /// this.
     pub fn export_paged(&self, length: usize, hosts: impl IntoIterator<Item = u32>) -> Result<ReceiveBuffer> {
         ReceiveBuffer::export(self.attachment(), length, nodes(hosts)?, SHRIMP_POLICY_PAGED)
     }
 
-    /// Makes a receive buffer of a range of the program's own memory, up to 16 MiB with what is before it in its page. Its bytes stay
-    /// as they are until a host stores to them. Its pages stay in memory, as those of [`Card::export`].
+    /// Makes a receive buffer of a range of the program's own memory, up to 16 MiB with what is
+    /// before it in its page. Its bytes stay as they are until a host stores to them. Its pages
+    /// stay in memory, as those of [`Card::export`].
     ///
     /// # Errors
-    /// Those of [`Card::export`]; [`crate::Error::PastEnd`] for bytes that the memory has not; [`crate::Error::Misaligned`] for a start
-    /// that is not a multiple of 4; [`crate::Error::Invalid`] for what would be a third part of a page, or is exported already.
+    /// Those of [`Card::export`]; [`crate::Error::PastEnd`] for bytes that the memory has not;
+    /// [`crate::Error::Misaligned`] for a start that is not a multiple of 4;
+    /// [`crate::Error::Invalid`] for what would be a third part of a page, or is exported already.
     pub fn export_own(
         &self,
         memory: &OwnMemory,
@@ -166,15 +172,18 @@ impl Card {
         ReceiveBuffer::over(self.attachment(), memory.span(range)?, nodes(hosts)?, SHRIMP_POLICY_PINNED)
     }
 
-    /// Makes a send buffer of a range of the program's own memory, and maps it to the bytes of a receive buffer that begin at `offset`.
-    /// Nothing but the range is mapped, so two send buffers, each to its own destination, may share a page where they touch. Its bytes
-    /// stay as they are, and are not sent before they are stored again.
+    /// Makes a send buffer of a range of the program's own memory, and maps it to the bytes of a
+    /// receive buffer that begin at `offset`. Nothing but the range is mapped, so two send buffers,
+    /// each to its own destination, may share a page where they touch. Its bytes stay as they are,
+    /// and are not sent before they are stored again.
     ///
-    /// The range begins at the same byte of a page as what it is mapped to ([`Handle::place`], section 3.2).
+    /// The range begins at the same byte of a page as what it is mapped to ([`Handle::place`],
+    /// section 3.2).
     ///
     /// # Errors
-    /// Those of [`Card::map`]; [`super::MappingError::OtherPlace`], [`super::MappingError::Occupied`]; [`crate::Error::Misaligned`]
-    /// for a start that is not a multiple of 4; [`crate::Error::Invalid`] for what would be a third part of a page.
+    /// Those of [`Card::map`]; [`super::MappingError::OtherPlace`],
+    /// [`super::MappingError::Occupied`]; [`crate::Error::Misaligned`] for a start that is not a
+    /// multiple of 4; [`crate::Error::Invalid`] for what would be a third part of a page.
     pub fn map_own(
         &self,
         memory: &OwnMemory,
@@ -186,23 +195,27 @@ impl Card {
         SendBuffer::of_span(self.attachment(), &memory.span(range)?, handle, offset, mode)
     }
 
-    /// The `map` of section 2: makes a send buffer of `length` bytes, zeroed, and maps it to those bytes of a receive buffer that
-    /// begin at `offset`. It waits for the other host's operating system. Its pages stay in memory, too. The handle says which host
-    /// that is: one that a peer passes on may name a third.
+    /// The `map` of section 2: makes a send buffer of `length` bytes, zeroed, and maps it to those
+    /// bytes of a receive buffer that begin at `offset`. It waits for the other host's operating
+    /// system. Its pages stay in memory, too. The handle says which host that is: one that a peer
+    /// passes on may name a third.
     ///
-    /// Byte 0 of it arrives at byte `offset` of the receive buffer. Where that lies in a page is the library's affair: it makes the
-    /// mapping begin where the page does, so that a page never needs a third part (section 3.2).
+    /// Byte 0 of it arrives at byte `offset` of the receive buffer. Where that lies in a page is
+    /// the library's affair: it makes the mapping begin where the page does, so that a page never
+    /// needs a third part (section 3.2).
     ///
     /// # Errors
-    /// [`super::MappingError`] if the other host refuses; [`crate::Error::PastEnd`] for bytes that the receive buffer has not;
-    /// [`crate::Error::OutOfRange`]; [`crate::Error::Invalid`] for no bytes; [`crate::Error::Locked`], [`crate::Error::Exhausted`],
-    /// [`crate::Error::Quota`], [`crate::Error::System`].
+    /// [`super::MappingError`] if the other host refuses; [`crate::Error::PastEnd`] for bytes that
+    /// the receive buffer has not; [`crate::Error::OutOfRange`]; [`crate::Error::Invalid`] for no
+    /// bytes; [`crate::Error::Locked`], [`crate::Error::Exhausted`], [`crate::Error::Quota`],
+    /// [`crate::Error::System`].
     pub fn map(&self, handle: &Handle, offset: u64, length: usize, mode: Mode) -> Result<SendBuffer> {
         SendBuffer::map(self.attachment(), handle, offset, length, mode)
     }
 
-    /// Memory that this process has together with one of another host (section 4.1): a receive buffer of this process' own, which
-    /// is mapped to the other's, as long. The other does the same with this one's handle: complementary mappings.
+    /// Memory that this process has together with one of another host (section 4.1): a receive
+    /// buffer of this process' own, which is mapped to the other's, as long. The other does the
+    /// same with this one's handle: complementary mappings.
     ///
     /// # Errors
     /// Those of [`Card::map`]; [`crate::Error::Invalid`] if the two are not of one length.

@@ -1,8 +1,9 @@
-//! Channels by SHRIMP cards: messages by deliberate update, the word that tells of them by automatic update (sections 4.1, 4.3).
+//! Channels by SHRIMP cards: messages by deliberate update, the word that tells of them by
+//! automatic update (sections 4.1, 4.3).
 //!
-//! Each half exports its area. The peer's area is mapped twice: by a buffer for deliberate updates, whose memory is the mirror,
-//! and by one for automatic updates, which short messages take, too. A sleeper asks its card to report the next arrival in
-//! the page of words.
+//! Each half exports its area. The peer's area is mapped twice: by a buffer for deliberate updates,
+//! whose memory is the mirror, and by one for automatic updates, which short messages take, too. A
+//! sleeper asks its card to report the next arrival in the page of words.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -20,7 +21,8 @@ use crate::error::{Error, Result};
 
 /// The longest message by automatic update, where each store is a packet.
 const AUTOMATIC: u64 = 256;
-/// A peer's area up to this length is mapped whole for automatic update; of a longer one the words alone.
+/// A peer's area up to this length is mapped whole for automatic update; of a longer one the words
+/// alone.
 const MAPPED: usize = 256 << 10;
 /// How long the card may take to read a message.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,4 +1,5 @@
-//! Deliberate update (section 4.3): a locked compare-and-exchange starts the card's one engine, or says why not.
+//! Deliberate update (section 4.3): a locked compare-and-exchange starts the card's one engine, or
+//! says why not.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -13,12 +14,14 @@ use crate::error::{Error, Result};
 
 /// How often whoever waits for the engine asks whether there still is a card.
 const LIFE: Duration = Duration::from_millis(100);
-/// Looks before who waits for it begins to nap: then the other host takes nothing, or others send a lot.
+/// Looks before who waits for it begins to nap: then the other host takes nothing, or others send a
+/// lot.
 const LOOKS_BEFORE_NAP: u32 = 1000;
 /// How long it naps.
 const NAP: Duration = Duration::from_micros(50);
 
-/// The transfer that was started last. All before it are done: the engine was free when it was started.
+/// The transfer that was started last. All before it are done: the engine was free when it was
+/// started.
 #[derive(Debug, Default)]
 pub(super) struct Transfer {
     /// Where, while it is not known to be done.
@@ -27,7 +30,8 @@ pub(super) struct Transfer {
     number: u64,
     /// The engine was seen to have it.
     was_seen: bool,
-    /// What was left of another's when the engine was looked at last, and how many others it was seen to have.
+    /// What was left of another's when the engine was looked at last, and how many others it was
+    /// seen to have.
     left: u32,
     others: u32,
 }
@@ -37,8 +41,9 @@ impl Transfer {
         *self = Self { base: Some(base), number: self.number + 1, ..Self::default() };
     }
 
-    /// Takes what the engine says at its place. If two processors were told at once that the engine is free, their transfers wait
-    /// for each other: so another's may be ahead of this one, or behind it. There are at most so many ahead.
+    /// Takes what the engine says at its place. If two processors were told at once that the engine
+    /// is free, their transfers wait for each other: so another's may be ahead of this one, or
+    /// behind it. There are at most so many ahead.
     pub(super) fn is_done(&mut self, answer: u32) -> bool {
         let left = answer & SHRIMP_LEFT;
         let done = if answer == 0 {
@@ -90,8 +95,8 @@ impl Outlet {
         Ok(Underway::of(self.commands.load_u32_acquire(at)))
     }
 
-    /// Starts the transfer of these bytes, page by page: while the engine has one the next is prepared. `alive` is asked from time to
-    /// time.
+    /// Starts the transfer of these bytes, page by page: while the engine has one the next is
+    /// prepared. `alive` is asked from time to time.
     pub(super) fn send(&self, offset: usize, length: usize, alive: &dyn Fn() -> Result<()>) -> Result<()> {
         let at = self.at(offset, length)?;
         multiple("offset", offset, WORD)?;
@@ -149,7 +154,8 @@ impl Patience {
         Self { looks: 0, asked: Instant::now() }
     }
 
-    /// Leaves the engine alone for as long as it may need for the words that are left (section 4.3).
+    /// Leaves the engine alone for as long as it may need for the words that are left (section
+    /// 4.3).
     pub(super) fn back_off(&mut self, answer: u32, alive: &dyn Fn() -> Result<()>) -> Result<()> {
         if self.asked.elapsed() >= LIFE {
             alive()?;

@@ -16,12 +16,14 @@ const PREFIX: &str = "shrimp2:";
 const HEAD: usize = 24;
 const EACH: usize = 12;
 
-/// The `receive-buf` and `destination` of section 2's `map`: which memory of which host. Who has it, and is one of the hosts
-/// that the owner allows, may store there: the key is a secret.
+/// The `receive-buf` and `destination` of section 2's `map`: which memory of which host. Who has
+/// it, and is one of the hosts that the owner allows, may store there: the key is a secret.
 ///
-/// It is handed on as text ([`fmt::Display`], [`FromStr`]), or as bytes in a connection's private data.
+/// It is handed on as text ([`fmt::Display`], [`FromStr`]), or as bytes in a connection's private
+/// data.
 ///
-/// The driver takes at most 4 MiB in an export. A buffer with more bytes has several exports, up to 4, which the handle names.
+/// The driver takes at most 4 MiB in an export. A buffer with more bytes has several exports, up to
+/// 4, which the handle names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Handle {
@@ -33,7 +35,8 @@ pub struct Handle {
     pub key: u64,
     /// Bytes of the buffer.
     pub length: u64,
-    /// Offset of the buffer's first byte in its page. A byte arrives at the offset that it was stored at (section 3.2).
+    /// Offset of the buffer's first byte in its page. A byte arrives at the offset that it was
+    /// stored at (section 3.2).
     pub place: u32,
     /// The other exports: number and key.
     more: [(u32, u64); PIECES - 1],
@@ -43,7 +46,8 @@ impl Handle {
     /// Size of the binary form, in bytes.
     pub const SIZE: usize = HEAD + PIECES * EACH;
 
-    /// A handle of what another program told in its own way: a buffer of one export, which begins where a page does.
+    /// A handle of what another program told in its own way: a buffer of one export, which begins
+    /// where a page does.
     #[must_use]
     pub fn new(node: u32, export: u32, key: u64, length: u64) -> Self {
         Self { node, export, key, length, place: 0, more: [(0, 0); PIECES - 1] }
@@ -84,8 +88,8 @@ impl Handle {
         })
     }
 
-    /// The binary form: little-endian; `SH`, version, CRC-32 of all with zero here, host, place, length; then number and key of each
-    /// export, zero for those that are not needed.
+    /// The binary form: little-endian; `SH`, version, CRC-32 of all with zero here, host, place,
+    /// length; then number and key of each export, zero for those that are not needed.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -137,7 +141,8 @@ impl Handle {
         Ok(Self::of_exports(word(&bytes, 8), place as usize, length, exports))
     }
 
-    /// How many bytes of the binary form are in the text form: those of the exports that the buffer needs.
+    /// How many bytes of the binary form are in the text form: those of the exports that the buffer
+    /// needs.
     fn text_size(&self) -> usize {
         let end = self.length.saturating_add(self.place.into());
         HEAD + EACH * end.div_ceil(SHRIMP_MAX_BUFFER).clamp(1, PIECES as u64) as usize
@@ -152,7 +157,8 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
-/// The text form: `shrimp2:` and the binary form in hexadecimal, without the exports that are not needed.
+/// The text form: `shrimp2:` and the binary form in hexadecimal, without the exports that are not
+/// needed.
 impl fmt::Display for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_hex(f, PREFIX, &self.to_bytes()[..self.text_size()])

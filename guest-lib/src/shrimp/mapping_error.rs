@@ -6,7 +6,8 @@ use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind};
 
-/// Why a send buffer leads nowhere: the other host would not have it mapped, or does not have the memory any more.
+/// Why a send buffer leads nowhere: the other host would not have it mapped, or does not have the
+/// memory any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MappingError {
@@ -30,7 +31,8 @@ pub enum MappingError {
         /// First byte behind what was to be mapped.
         end: u64,
     },
-    /// A byte arrives at the offset of a page that it was stored at (section 3.2), and the two buffers begin at different ones.
+    /// A byte arrives at the offset of a page that it was stored at (section 3.2), and the two
+    /// buffers begin at different ones.
     #[error("export {export} of host {node} begins at another place in a page than its handle says")]
     Place {
         /// The host.

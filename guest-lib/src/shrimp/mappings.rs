@@ -1,4 +1,5 @@
-//! What the driver has mapped for a send buffer: a mapping for each export that the buffer leads to.
+//! What the driver has mapped for a send buffer: a mapping for each export that the buffer leads
+//! to.
 
 use std::sync::Arc;
 
@@ -27,7 +28,8 @@ pub(super) struct Mappings {
 }
 
 impl Mappings {
-    /// Maps memory to the bytes of a receive buffer from `offset` on, which it has, in this `SHRIMP_MODE_*`.
+    /// Maps memory to the bytes of a receive buffer from `offset` on, which it has, in this
+    /// `SHRIMP_MODE_*`.
     pub(super) fn make(
         node: &Arc<Node<Shrimp>>,
         memory: &Span,
@@ -85,7 +87,8 @@ impl Mappings {
         self.node.map_parts(what, &parts, Access::ReadWrite)
     }
 
-    /// `SHRIMP_STATE_*` of the buffer: that of the first mapping that leads nowhere, if there is one; and its export.
+    /// `SHRIMP_STATE_*` of the buffer: that of the first mapping that leads nowhere, if there is
+    /// one; and its export.
     pub(super) fn state(&self) -> Result<(u32, u32)> {
         let mut found = (SHRIMP_STATE_MAPPED, 0);
         for made in &self.made {

@@ -1,4 +1,5 @@
-//! The SHRIMP card: what a process stores in its own memory arrives in another's (Blumrich and others, 1994).
+//! The SHRIMP card: what a process stores in its own memory arrives in another's (Blumrich and
+//! others, 1994).
 //!
 //! | paper | section | here |
 //! |---|---|---|

@@ -1,4 +1,5 @@
-//! A send buffer's faces: its memory, that memory as stores go to it, its command pages and its window pages.
+//! A send buffer's faces: its memory, that memory as stores go to it, its command pages and its
+//! window pages.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,28 +17,32 @@ use crate::core::copies;
 use crate::core::place::{PAGE, aligned};
 use crate::error::{Result, inside};
 
-/// Where a send buffer lies in this process, from its first byte on: for languages that can make no other use of it, and for those who
-/// build primitives of their own. All of it is good for as long as the buffer lives.
+/// Where a send buffer lies in this process, from its first byte on: for languages that can make no
+/// other use of it, and for those who build primitives of their own. All of it is good for as long
+/// as the buffer lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pointers {
     /// Its memory, to load from.
     pub memory: *const u8,
-    /// What is stored here is sent by automatic update: the same memory again, or the window pages where the card does not see this
-    /// machine's stores. A load from there waits for the stores before it. It changes with [`SendBuffer::set_mode`](super::SendBuffer::set_mode).
+    /// What is stored here is sent by automatic update: the same memory again, or the window pages
+    /// where the card does not see this machine's stores. A load from there waits for the stores
+    /// before it. It changes with [`SendBuffer::set_mode`](super::SendBuffer::set_mode).
     pub stores: *mut u8,
     /// A command about a byte is a store of 4 bytes at its place here (sections 4.2 and 4.3).
     pub commands: *mut u8,
 }
 
-/// What stores and commands go to. Each face but the memory begins with the page that the buffer begins in.
+/// What stores and commands go to. Each face but the memory begins with the page that the buffer
+/// begins in.
 ///
-/// All but the memory itself may be withdrawn by the driver for a while, page by page (section 4.4): who touches them then waits. So
-/// loads go to the memory itself.
+/// All but the memory itself may be withdrawn by the driver for a while, page by page (section
+/// 4.4): who touches them then waits. So loads go to the memory itself.
 #[derive(Debug)]
 pub(super) struct Outlet {
     memory: Span,
-    /// The pages of the memory again: what the card is to see is stored here. None: the memory itself serves.
+    /// The pages of the memory again: what the card is to see is stored here. None: the memory
+    /// itself serves.
     seen: Option<Arc<Mapping>>,
     pub(super) commands: Arc<Mapping>,
     window: Arc<Mapping>,
@@ -128,16 +133,16 @@ impl Outlet {
         aligned::<W>("place in the page", self.place + offset)
     }
 
-    /// Whether the card sees the stores to memory, which it says only of pages that are mapped for automatic update already. No thread
-    /// may store meanwhile.
+    /// Whether the card sees the stores to memory, which it says only of pages that are mapped for
+    /// automatic update already. No thread may store meanwhile.
     pub(super) fn set_seen(&self, is_seen: bool) {
         // What is on its way by the window must not come behind a store to memory.
         self.settle();
         self.is_seen.store(is_seen, Ordering::Release);
     }
 
-    /// Where stores must go to be noticed: those of deliberate update need not be. Of what others store there, who have asked once,
-    /// [`Outlet::settle`] does not know.
+    /// Where stores must go to be noticed: those of deliberate update need not be. Of what others
+    /// store there, who have asked once, [`Outlet::settle`] does not know.
     pub(super) fn stored_to(&self) -> Face<'_> {
         if self.mode() == SHRIMP_MODE_DELIBERATE {
             self.own()
@@ -196,8 +201,8 @@ impl Outlet {
         self.memory.read(offset, to)
     }
 
-    /// Returns when all stores of before are in memory: those by the window are on their way to the card, which carries them out, and
-    /// answers a load behind them.
+    /// Returns when all stores of before are in memory: those by the window are on their way to the
+    /// card, which carries them out, and answers a load behind them.
     pub(super) fn settle(&self) {
         let stored = self.stored.load(Ordering::Acquire);
         if self.carried_out.load(Ordering::Acquire) < stored {

@@ -10,16 +10,19 @@ use crate::core::memory::Memory;
 use crate::core::place::{PAGE, multiple};
 use crate::error::{Error, GivenBack, Result, inside};
 
-/// Data structures of the program's own (section 2), lent to the library: ranges of them become receive buffers
-/// ([`Card::export_own`](super::Card::export_own)) and send buffers ([`Card::map_own`](super::Card::map_own)), without a copy.
+/// Data structures of the program's own (section 2), lent to the library: ranges of them become
+/// receive buffers ([`Card::export_own`](super::Card::export_own)) and send buffers
+/// ([`Card::map_own`](super::Card::map_own)), without a copy.
 ///
-/// Other hosts change a receive buffer at any time, so no reference to the bytes may exist meanwhile. The library therefore takes
-/// the value that owns them, a `Vec<u8>`, a `Box<[u8]>` or another crate's memory, and gives it back when all buffers are gone
-/// ([`OwnMemory::take_back`]). The program reaches the bytes by the buffers.
+/// Other hosts change a receive buffer at any time, so no reference to the bytes may exist
+/// meanwhile. The library therefore takes the value that owns them, a `Vec<u8>`, a `Box<[u8]>` or
+/// another crate's memory, and gives it back when all buffers are gone ([`OwnMemory::take_back`]).
+/// The program reaches the bytes by the buffers.
 ///
-/// A page has at most two parts, in each direction (section 3.2). So a range that begins inside a page reaches that page's end, and
-/// two buffers that share a page touch. Only the range is exposed: the card refuses stores of other hosts to the rest of its pages,
-/// and sends nothing from there.
+/// A page has at most two parts, in each direction (section 3.2). So a range that begins inside a
+/// page reaches that page's end, and two buffers that share a page touch. Only the range is
+/// exposed: the card refuses stores of other hosts to the rest of its pages, and sends nothing from
+/// there.
 #[derive(Debug)]
 pub struct OwnMemory {
     memory: Arc<Memory>,
@@ -29,7 +32,8 @@ impl OwnMemory {
     /// Lends the bytes that a value owns, 1 byte to 1 GiB.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for no bytes, [`Error::OutOfRange`] for too many. The value is given back.
+    /// [`Error::Invalid`] for no bytes, [`Error::OutOfRange`] for too many. The value is given
+    /// back.
     pub fn new<T: Lendable>(mut value: T) -> Result<Self, GivenBack<T>> {
         match lend::check(value.as_mut().len()) {
             Ok(()) => Ok(Self::over_mapping(Mapping::over(value))),
@@ -65,8 +69,8 @@ impl OwnMemory {
     /// Gives the value back, with what its bytes are now.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it was not lent as a value of this type, or a buffer that was made of it still exists. Then it is as
-    /// before.
+    /// [`Error::Invalid`] if it was not lent as a value of this type, or a buffer that was made of
+    /// it still exists. Then it is as before.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         match Arc::try_unwrap(self.memory) {
             Ok(memory) => memory

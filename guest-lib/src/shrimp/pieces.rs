@@ -1,4 +1,5 @@
-//! Buffers of more than the driver takes at once: several exports, and mappings, one behind the other.
+//! Buffers of more than the driver takes at once: several exports, and mappings, one behind the
+//! other.
 
 use hamlyn_abi::shrimp::uapi::SHRIMP_MAX_BUFFER;
 
@@ -17,8 +18,9 @@ pub(super) struct Piece {
     pub(super) length: u64,
 }
 
-/// Cuts `length` bytes from `at` on, counted from the start of the first page, at each multiple of [`SHRIMP_MAX_BUFFER`]. So each
-/// piece but the first begins with a page. Returns where each begins, and its length.
+/// Cuts `length` bytes from `at` on, counted from the start of the first page, at each multiple of
+/// [`SHRIMP_MAX_BUFFER`]. So each piece but the first begins with a page. Returns where each
+/// begins, and its length.
 pub(super) fn cut(at: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
     let end = at + length;
     let mut next = at;

@@ -24,13 +24,16 @@ use crate::core::place::{PAGE, aligned};
 use crate::core::polling::Polling;
 use crate::error::{Error, Result, at_most, inside};
 
-/// The `receive-buf` of section 2: memory of this process that is *mapped in*, so that others store to it. What arrives is simply
-/// there: nobody is asked, and no call of this library is needed to let it in.
+/// The `receive-buf` of section 2: memory of this process that is *mapped in*, so that others store
+/// to it. What arrives is simply there: nobody is asked, and no call of this library is needed to
+/// let it in.
 ///
-/// What one host has stored arrives in the order in which it was stored (section 4.1); stores of several hosts come in any
-/// order among them. A load of a word sees all that its sender had stored before the word it finds.
+/// What one host has stored arrives in the order in which it was stored (section 4.1); stores of
+/// several hosts come in any order among them. A load of a word sees all that its sender had stored
+/// before the word it finds.
 ///
-/// When it is dropped nothing more arrives, and who had mapped it is told by [`super::SendBuffer::state`].
+/// When it is dropped nothing more arrives, and who had mapped it is told by
+/// [`super::SendBuffer::state`].
 #[derive(Debug)]
 pub struct ReceiveBuffer {
     node: Arc<Node<Shrimp>>,
@@ -115,11 +118,13 @@ impl ReceiveBuffer {
         self.memory.address()
     }
 
-    /// Tells the kernel that nobody will look at it soon, so that it may have the pages of a buffer of
-    /// [`Card::export_paged`](super::Card::export_paged) that it has asked for already. Those that others store to stay, as do all of another buffer.
+    /// Tells the kernel that nobody will look at it soon, so that it may have the pages of a buffer
+    /// of [`Card::export_paged`](super::Card::export_paged) that it has asked for already. Those
+    /// that others store to stay, as do all of another buffer.
     ///
     /// # Errors
-    /// [`Error::System`], from a kernel that cannot be told, or for a program's own memory that does not begin with a page.
+    /// [`Error::System`], from a kernel that cannot be told, or for a program's own memory that
+    /// does not begin with a page.
     pub fn page_out(&self) -> Result<()> {
         let told = self.memory.mapping().page_out();
         told.map_err(self.node.error("give pages up"))
@@ -141,14 +146,16 @@ impl ReceiveBuffer {
         self.memory.write(offset, from)
     }
 
-    /// Sleeps while the four bytes at `offset`, a multiple of 4, are `value`, and says what they are then. It looks at them for a
-    /// moment before it does. `None` waits for ever. (Section 4.2: the process asks the card by the page's command page to be
-    /// interrupted at the next arrival there, and sleeps in the driver until then.)
+    /// Sleeps while the four bytes at `offset`, a multiple of 4, are `value`, and says what they
+    /// are then. It looks at them for a moment before it does. `None` waits for ever. (Section 4.2:
+    /// the process asks the card by the page's command page to be interrupted at the next arrival
+    /// there, and sleeps in the driver until then.)
     ///
     /// That its writer is gone is nothing that arrives: keep a connection, or give a time-out.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::System`] if the card has gone.
+    /// [`Error::TimedOut`]; [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::System`] if the
+    /// card has gone.
     pub fn wait(&self, offset: usize, value: u32, timeout: Option<Duration>) -> Result<u32> {
         self.check::<u32>(offset)?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -171,7 +178,8 @@ impl ReceiveBuffer {
         Ok(found.unwrap_or(value))
     }
 
-    /// Asks the card to report the next arrival in the page of a byte, and returns the reports so far.
+    /// Asks the card to report the next arrival in the page of a byte, and returns the reports so
+    /// far.
     pub(super) fn arm(&self, offset: usize) -> u32 {
         let reports = self.export_of(offset).reports.load(Ordering::Acquire);
         self.report_next(offset);
@@ -188,7 +196,8 @@ impl ReceiveBuffer {
         &self.exports[(self.memory.place() + offset) / SHRIMP_MAX_BUFFER as usize]
     }
 
-    /// Asks the card to report the next arrival for the page of a byte (section 4.2); it has the command when this returns.
+    /// Asks the card to report the next arrival for the page of a byte (section 4.2); it has the
+    /// command when this returns.
     fn report_next(&self, offset: usize) {
         let page = (self.memory.place() + offset) / PAGE * PAGE;
         self.commands.store_u32_release(page, SHRIMP_REPORT_NEXT);

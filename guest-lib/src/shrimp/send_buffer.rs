@@ -19,7 +19,8 @@ use crate::core::device::Node;
 use crate::core::place::PAGE;
 use crate::error::{Error, Result, at_most, inside};
 
-/// How often it is asked whether the card sees a machine's stores, before it is taken for one that does not; and how far apart.
+/// How often it is asked whether the card sees a machine's stores, before it is taken for one that
+/// does not; and how far apart.
 const LOOKS: u32 = 10;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
@@ -28,7 +29,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 pub enum Mode {
     /// Automatic update, single-write (section 4.1): each store at once, as a packet of its own.
     Single,
-    /// Automatic update, blocked-write (section 4.1): stores that follow each other in place and time go as one packet.
+    /// Automatic update, blocked-write (section 4.1): stores that follow each other in place and
+    /// time go as one packet.
     Blocked,
     /// Deliberate update (section 4.3): what [`SendBuffer::send`] says, when it says so.
     Deliberate,
@@ -69,27 +71,34 @@ pub enum MappingState {
     Lost,
 }
 
-/// The `send-buf` of section 2: memory of this process that is *mapped out*, so that what is stored in it arrives in a receive buffer.
+/// The `send-buf` of section 2: memory of this process that is *mapped out*, so that what is stored
+/// in it arrives in a receive buffer.
 ///
-/// **Automatic update** ([`Mode::Single`], [`Mode::Blocked`]). There is nothing to call but the store itself. Where the card sees the
-/// processor's stores they go to memory, and cost no more than others. Where it does not
-/// ([`CardInfo::snoops`](super::CardInfo::snoops)), the library stores to a window page, and the card to memory. It asks the card ten
-/// times, a millisecond apart, when the buffer is made, as a card begins to see stores with the first mapping.
+/// **Automatic update** ([`Mode::Single`], [`Mode::Blocked`]). There is nothing to call but the
+/// store itself. Where the card sees the processor's stores they go to memory, and cost no more
+/// than others. Where it does not ([`CardInfo::snoops`](super::CardInfo::snoops)), the library
+/// stores to a window page, and the card to memory. It asks the card ten times, a millisecond
+/// apart, when the buffer is made, as a card begins to see stores with the first mapping.
 ///
-/// **When a store has arrived.** Not when the store is done: it travels while the processor goes on, and nothing says when it is
-/// there. Nothing need be flushed either. What is certain is the order: what this process has stored before is there before. So the
-/// receiver tells by a word that is stored last, and the sender knows that something was taken when the receiver stores an
+/// **When a store has arrived.** Not when the store is done: it travels while the processor goes
+/// on, and nothing says when it is there. Nothing need be flushed either. What is certain is the
+/// order: what this process has stored before is there before. So the receiver tells by a word that
+/// is stored last, and the sender knows that something was taken when the receiver stores an
 /// answer. A load from this buffer sees this process' own stores before it.
 ///
-/// **Deliberate update** ([`Mode::Deliberate`]). Stores change memory alone, [`SendBuffer::send`] has the card read and send it.
+/// **Deliberate update** ([`Mode::Deliberate`]). Stores change memory alone, [`SendBuffer::send`]
+/// has the card read and send it.
 ///
-/// **When a store waits.** If the receive buffer was made by [`Card::export_paged`](super::Card::export_paged), the other host may use a
-/// page of it for something else while nobody stores there. The next store, or [`SendBuffer::send`], then waits until that host has
-/// the page back in memory, or the mapping has ended because that host does not answer. Loads do not wait where the card sees stores; by
-/// the window a load behind a store waits for the buffer's first page. Order stays as it is.
+/// **When a store waits.** If the receive buffer was made by
+/// [`Card::export_paged`](super::Card::export_paged), the other host may use a page of it for
+/// something else while nobody stores there. The next store, or [`SendBuffer::send`], then waits
+/// until that host has the page back in memory, or the mapping has ended because that host does not
+/// answer. Loads do not wait where the card sees stores; by the window a load behind a store waits
+/// for the buffer's first page. Order stays as it is.
 ///
-/// When it is dropped, what was stored is sent and nothing after it. It may be used by several threads; the order is then that in which
-/// the card hears of their stores, which for each thread is that of its program.
+/// When it is dropped, what was stored is sent and nothing after it. It may be used by several
+/// threads; the order is then that in which the card hears of their stores, which for each thread
+/// is that of its program.
 #[derive(Debug)]
 pub struct SendBuffer {
     node: Arc<Node<Shrimp>>,
@@ -133,7 +142,8 @@ impl SendBuffer {
         Self::over(node, span, (0, span.len()), handle, offset, mode)
     }
 
-    /// Maps memory such that byte `offset` of the receive buffer is where the buffer begins: `first` bytes behind the memory's start.
+    /// Maps memory such that byte `offset` of the receive buffer is where the buffer begins:
+    /// `first` bytes behind the memory's start.
     fn over(
         node: &Arc<Node<Shrimp>>,
         mapped: &Span,
@@ -150,8 +160,9 @@ impl SendBuffer {
         Ok(buffer)
     }
 
-    /// Finds out where stores must go. A machine begins to tell of its stores when the first page is mapped for automatic update, with
-    /// its next interrupt: so it is asked after that, and more than once.
+    /// Finds out where stores must go. A machine begins to tell of its stores when the first page
+    /// is mapped for automatic update, with its next interrupt: so it is asked after that, and more
+    /// than once.
     fn look_who_sees(&self) -> Result<()> {
         if self.mode() == Mode::Deliberate {
             return Ok(());
@@ -204,10 +215,12 @@ impl SendBuffer {
         }
     }
 
-    /// Changes that, page by page and without the operating system (section 4.2). What was stored before is sent as it was to be sent
-    /// then; a deliberate update that is under way is waited for. Other threads must not store meanwhile.
+    /// Changes that, page by page and without the operating system (section 4.2). What was stored
+    /// before is sent as it was to be sent then; a deliberate update that is under way is waited
+    /// for. Other threads must not store meanwhile.
     ///
-    /// From deliberate update back it asks whether the card sees the stores, which takes up to 10 ms where it does not.
+    /// From deliberate update back it asks whether the card sees the stores, which takes up to 10
+    /// ms where it does not.
     ///
     /// # Errors
     /// [`Error::System`] if the card has gone.
@@ -222,8 +235,9 @@ impl SendBuffer {
         if was == Mode::Deliberate { self.look_who_sees() } else { Ok(()) }
     }
 
-    /// Stores bytes, in rising order and by as many as 8 at a time: who sees the last of them need not see the first unless it was
-    /// stored by another call. So a flag is a store of its own, behind this.
+    /// Stores bytes, in rising order and by as many as 8 at a time: who sees the last of them need
+    /// not see the first unless it was stored by another call. So a flag is a store of its own,
+    /// behind this.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -239,15 +253,17 @@ impl SendBuffer {
         self.outlet.read(offset, to)
     }
 
-    /// The `send` of section 2: has the card send these bytes as they are in memory. All are multiples of 4. What spans pages is sent
-    /// page by page, each by one locked instruction, and the next is tried while the one before is under way (section 4.3). It
-    /// returns when the last has begun: memory must not change before [`SendBuffer::wait_until_sent`].
+    /// The `send` of section 2: has the card send these bytes as they are in memory. All are
+    /// multiples of 4. What spans pages is sent page by page, each by one locked instruction, and
+    /// the next is tried while the one before is under way (section 4.3). It returns when the last
+    /// has begun: memory must not change before [`SendBuffer::wait_until_sent`].
     ///
-    /// What is stored or sent later, also in other buffers for the same host, arrives later only if that was waited for.
+    /// What is stored or sent later, also in other buffers for the same host, arrives later only if
+    /// that was waited for.
     ///
     /// # Errors
-    /// [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::Invalid`] if the mode is another; [`Error::System`] if the card has gone:
-    /// then some of it may be sent.
+    /// [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::Invalid`] if the mode is another;
+    /// [`Error::System`] if the card has gone: then some of it may be sent.
     pub fn send(&self, offset: usize, length: usize) -> Result<()> {
         if self.mode() != Mode::Deliberate {
             return Err(Error::Invalid(
@@ -257,14 +273,16 @@ impl SendBuffer {
         self.outlet.send(offset, length, &|| self.is_there())
     }
 
-    /// Whether the card's engine for deliberate updates has nothing to do: there is one, for all processes of the machine (section 4.3).
+    /// Whether the card's engine for deliberate updates has nothing to do: there is one, for all
+    /// processes of the machine (section 4.3).
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.outlet.is_free()
     }
 
-    /// Returns the transfer that the engine has, asked at the byte at `offset`, a multiple of 4; `None` if the engine is free. The
-    /// card reads a transfer in pieces of `update-size` bytes, so the words that are left fall in steps (section 4.3).
+    /// Returns the transfer that the engine has, asked at the byte at `offset`, a multiple of 4;
+    /// `None` if the engine is free. The card reads a transfer in pieces of `update-size` bytes, so
+    /// the words that are left fall in steps (section 4.3).
     ///
     /// # Errors
     /// [`Error::PastEnd`], [`Error::Misaligned`].
@@ -272,12 +290,12 @@ impl SendBuffer {
         self.outlet.underway(offset)
     }
 
-    /// Waits until the card has read all that [`SendBuffer::send`] was called for: then memory may be changed, and what is stored now
-    /// arrives behind it.
+    /// Waits until the card has read all that [`SendBuffer::send`] was called for: then memory may
+    /// be changed, and what is stored now arrives behind it.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`MappingError::TakenBack`] or [`MappingError::Lost`] if it was sent to nobody, or may have been;
-    /// [`Error::System`] if the card has gone.
+    /// [`Error::TimedOut`]; [`MappingError::TakenBack`] or [`MappingError::Lost`] if it was sent to
+    /// nobody, or may have been; [`Error::System`] if the card has gone.
     pub fn wait_until_sent(&self, timeout: Option<Duration>) -> Result<()> {
         self.wait_until_read(timeout)?;
         self.check()
@@ -288,8 +306,9 @@ impl SendBuffer {
         self.outlet.wait_until_sent(timeout, &|| self.is_there())
     }
 
-    /// Whether it still leads somewhere. It asks the driver, which hears of the end of a receive buffer or of a host from the other
-    /// operating systems (section 4.4): of a host's silence only after seconds.
+    /// Whether it still leads somewhere. It asks the driver, which hears of the end of a receive
+    /// buffer or of a host from the other operating systems (section 4.4): of a host's silence only
+    /// after seconds.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -382,8 +401,8 @@ struct Around {
     behind: usize,
 }
 
-/// What is mapped with a buffer of new memory: what is before it in its page, as far as the receive buffer has it. If that is not all of
-/// the page, also what is behind it there.
+/// What is mapped with a buffer of new memory: what is before it in its page, as far as the receive
+/// buffer has it. If that is not all of the page, also what is behind it there.
 fn around(handle: &Handle, offset: u64, length: usize) -> Result<Around> {
     let place = handle.place_of(offset);
     let before = place.min(usize::try_from(offset).unwrap_or(place));

@@ -10,13 +10,14 @@ use super::send_buffer::{Mode, SendBuffer};
 use crate::core::device::Node;
 use crate::error::{Error, Result};
 
-/// Complementary mappings of one piece of memory (section 4.1): each of two processes has a copy, loads from it, and what either
-/// stores is stored in both copies. That is PRAM consistency: each sees the other's stores in their order, but they need not agree on
-/// how the two orders mix.
+/// Complementary mappings of one piece of memory (section 4.1): each of two processes has a copy,
+/// loads from it, and what either stores is stored in both copies. That is PRAM consistency: each
+/// sees the other's stores in their order, but they need not agree on how the two orders mix.
 ///
-/// So let each word have one writer. Words that both store at once may stay different, and algorithms like Dekker's or Peterson's do
-/// not exclude anybody: they need a store to be seen by the other before the next load, and here it is still on its way. Hand a turn
-/// over instead, as producer and consumer do.
+/// So let each word have one writer. Words that both store at once may stay different, and
+/// algorithms like Dekker's or Peterson's do not exclude anybody: they need a store to be seen by
+/// the other before the next load, and here it is still on its way. Hand a turn over instead, as
+/// producer and consumer do.
 #[derive(Debug)]
 pub struct Shared {
     // Dropped first: nothing of it may be sent once it is somebody else's.

@@ -22,9 +22,9 @@ impl<'a, const CODE: u32, T> Opener<'a, CODE, T> {
     }
 }
 
-// SAFETY: every use below pairs a code with the structure whose size the code carries (a test of hamlyn-abi); the driver
-// reads that structure alone, which is borrowed as long as the call lasts, and answers with a descriptor that nobody
-// else has.
+// SAFETY: every use below pairs a code with the structure whose size the code carries (a test of
+// hamlyn-abi); the driver reads that structure alone, which is borrowed as long as the call lasts,
+// and answers with a descriptor that nobody else has.
 unsafe impl<const CODE: u32, T> Ioctl for Opener<'_, CODE, T> {
     type Output = OwnedFd;
     const IS_MUTATING: bool = true;
@@ -49,7 +49,8 @@ fn open<const CODE: u32, T>(file: &impl AsFd, argument: &mut T) -> io::Result<Ow
 }
 
 fn call<const CODE: u32, T>(file: &OwnedFd, argument: &mut T) -> io::Result<()> {
-    // SAFETY: as for `Opener`; the driver may write the structure, too, any bytes of which are valid.
+    // SAFETY: as for `Opener`; the driver may write the structure, too, any bytes of which are
+    // valid.
     let call = unsafe { Updater::<'_, CODE, T>::new(argument) };
     // SAFETY: as above.
     Ok(unsafe { rustix::ioctl::ioctl(file, call) }?)

@@ -1,4 +1,5 @@
-//! `/dev/hamlynN`, or another model's node: the driver's ioctls (`hamlyn_abi::uapi`), typed, and mappings of its file.
+//! `/dev/hamlynN`, or another model's node: the driver's ioctls (`hamlyn_abi::uapi`), typed, and
+//! mappings of its file.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +12,8 @@ use rustix::ioctl::Updater;
 
 use crate::mapping::{Access, Mapping};
 
-/// An open `/dev/hamlynN`, or another model's node: one protection domain. What it created goes when it is dropped.
+/// An open `/dev/hamlynN`, or another model's node: one protection domain. What it created goes
+/// when it is dropped.
 #[derive(Debug)]
 pub struct Device {
     file: OwnedFd,
@@ -27,10 +29,12 @@ impl Device {
         Ok(Self { file })
     }
 
-    /// A device that is open already: inherited, or passed by another process. `class` is what its model's nodes are called.
+    /// A device that is open already: inherited, or passed by another process. `class` is what its
+    /// model's nodes are called.
     ///
     /// # Errors
-    /// `EINVAL` for a file that is not one of the model's; those of `fstat(2)` and of looking for it in `/sys`.
+    /// `EINVAL` for a file that is not one of the model's; those of `fstat(2)` and of looking for
+    /// it in `/sys`.
     pub fn of_file(file: OwnedFd, class: &str) -> io::Result<Self> {
         let number = rustix::fs::fstat(&file)?.st_rdev;
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
@@ -85,7 +89,8 @@ impl Device {
         self.call::<HAMLYN_IOC_SLOT_CREATE, _>(argument)
     }
 
-    /// Makes a later model's own call. A code that is not one, or not one with this argument, does not compile.
+    /// Makes a later model's own call. A code that is not one, or not one with this argument, does
+    /// not compile.
     ///
     /// # Errors
     /// The driver's; `EINVAL` also for an argument that names an address outside of `memory`.
@@ -109,7 +114,8 @@ impl Device {
         self.call::<CODE, T>(argument)
     }
 
-    /// Reads the user's share with a structure of `SIZE` bytes, as a program does that is older or newer than the driver.
+    /// Reads the user's share with a structure of `SIZE` bytes, as a program does that is older or
+    /// newer than the driver.
     ///
     /// # Errors
     /// The driver's: `E2BIG` if bytes that the driver does not know are not zero.
@@ -122,9 +128,10 @@ impl Device {
     }
 
     fn call<const CODE: u32, T>(&self, argument: &mut T) -> io::Result<()> {
-        // SAFETY: private, and every use pairs a code with the structure whose size the code carries (a test of hamlyn-abi, or
-        // the compiler); the driver reads and writes that structure alone. Memory that one names to the card was
-        // checked to be a `Mapping`'s, which is reached by atomic accesses only, and is pinned by the kernel.
+        // SAFETY: private, and every use pairs a code with the structure whose size the code
+        // carries (a test of hamlyn-abi, or the compiler); the driver reads and writes that
+        // structure alone. Memory that one names to the card was checked to be a `Mapping`'s, which
+        // is reached by atomic accesses only, and is pinned by the kernel.
         let call = unsafe { Updater::<'_, CODE, T>::new(argument) };
         // SAFETY: as above.
         unsafe { rustix::ioctl::ioctl(&self.file, call)? };
@@ -132,7 +139,8 @@ impl Device {
     }
 }
 
-/// The card may write to what a structure names: it must be memory that nobody holds references into.
+/// The card may write to what a structure names: it must be memory that nobody holds references
+/// into.
 fn inside(memory: &Mapping, address: u64, length: u64) -> io::Result<()> {
     if memory.contains(address, length) { Ok(()) } else { Err(invalid()) }
 }

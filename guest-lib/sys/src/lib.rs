@@ -3,8 +3,10 @@
 //! Everything above (`hamlyn`) forbids unsafe code. What is here:
 //!
 //! * [`mapping`]: memory shared with the card, touched by atomic loads and stores alone;
-//! * [`hamlyn`]: the three mapped structures of a Hamlyn card's data path, typed: a terminus' window, its status words, a queue;
-//! * [`shrimp`]: what the message-passing primitives of a SHRIMP card need: buffers that are used in turn, marks to count instructions;
+//! * [`hamlyn`]: the three mapped structures of a Hamlyn card's data path, typed: a terminus'
+//!   window, its status words, a queue;
+//! * [`shrimp`]: what the message-passing primitives of a SHRIMP card need: buffers that are used
+//!   in turn, marks to count instructions;
 //! * [`barrier`]: memory barriers, named for what they keep apart;
 //! * [`device`]: `/dev/hamlynN`, its ioctls typed by `hamlyn_abi::uapi`;
 //! * [`connection`]: the files of listeners and connections;

@@ -1,12 +1,14 @@
 //! Memory that the card, another process or another thread may change at any time.
 //!
-//! No reference to plain bytes in it is ever given out, only to atomics ([`Mapping::cells`]). Bytes are copied in and
-//! out by relaxed atomic accesses, so a change under way gives mixed bytes and no torn words. That is what the machine
-//! does. Rust's memory model promises less: it says nothing of what another process or a card does to this memory, and
-//! it allows threads of this process to reach the same bytes at the same time by atomics of one size only. Here a copy
-//! goes by 8 bytes, and by 1 at its ragged ends, so two threads that copy to and from overlapping bytes at once, with
-//! other ends, rely on the compiler making plain loads and stores of relaxed atomics, as all do. The library does not
-//! do so by itself: what has arrived is not written again while it is lent, and what is being sent is not written to.
+//! No reference to plain bytes in it is ever given out, only to atomics ([`Mapping::cells`]). Bytes
+//! are copied in and out by relaxed atomic accesses, so a change under way gives mixed bytes and no
+//! torn words. That is what the machine does. Rust's memory model promises less: it says nothing of
+//! what another process or a card does to this memory, and it allows threads of this process to
+//! reach the same bytes at the same time by atomics of one size only. Here a copy goes by 8 bytes,
+//! and by 1 at its ragged ends, so two threads that copy to and from overlapping bytes at once,
+//! with other ends, rely on the compiler making plain loads and stores of relaxed atomics, as all
+//! do. The library does not do so by itself: what has arrived is not written again while it is
+//! lent, and what is being sent is not written to.
 
 use std::io;
 use std::ops::Deref;
@@ -54,10 +56,12 @@ impl Access {
     }
 }
 
-/// A piece of mapped memory, unmapped when dropped; or bytes that a value of the application's owns ([`Mapping::over`]).
+/// A piece of mapped memory, unmapped when dropped; or bytes that a value of the application's owns
+/// ([`Mapping::over`]).
 ///
-/// Offsets are in bytes from its start. As with slices, an access outside of it, a misaligned one, or one that
-/// [`Access`] does not allow is a mistake of the caller and panics; what depends on input is checked before.
+/// Offsets are in bytes from its start. As with slices, an access outside of it, a misaligned one,
+/// or one that [`Access`] does not allow is a mistake of the caller and panics; what depends on
+/// input is checked before.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -68,8 +72,8 @@ pub struct Mapping {
     shared: bool,
 }
 
-// SAFETY: the memory is reached through atomic accesses only, and given up once, by the last owner; a value that keeps
-// it is `Send`, and nobody looks at it.
+// SAFETY: the memory is reached through atomic accesses only, and given up once, by the last owner;
+// a value that keeps it is `Send`, and nobody looks at it.
 unsafe impl Send for Mapping {}
 // SAFETY: as above: every access through a shared reference is atomic.
 unsafe impl Sync for Mapping {}
@@ -88,15 +92,16 @@ impl Mapping {
         Self::new(start.cast(), length, access)
     }
 
-    /// Asks the kernel for huge pages for the first `length` bytes of [`Mapping::anonymous`] memory, before they are touched.
-    /// One that has none, or none left, gives small ones.
+    /// Asks the kernel for huge pages for the first `length` bytes of [`Mapping::anonymous`]
+    /// memory, before they are touched. One that has none, or none left, gives small ones.
     pub fn prefer_huge_pages(&self, length: usize) {
         let length = length.min(self.length);
         // SAFETY: inside the mapping; the advice changes no byte.
         let _ = unsafe { madvise(self.start.as_ptr().cast(), length, Advice::LinuxHugepage) };
     }
 
-    /// Tells the kernel that [`Mapping::anonymous`] memory is not needed soon: its pages may go to swap space.
+    /// Tells the kernel that [`Mapping::anonymous`] memory is not needed soon: its pages may go to
+    /// swap space.
     ///
     /// # Errors
     /// Those of `madvise(2)`.
@@ -105,7 +110,8 @@ impl Mapping {
         Ok(unsafe { madvise(self.start.as_ptr().cast(), self.length, Advice::LinuxPageOut) }?)
     }
 
-    /// Gives the pages of [`Mapping::anonymous`] memory back: those that are touched again are zero.
+    /// Gives the pages of [`Mapping::anonymous`] memory back: those that are touched again are
+    /// zero.
     ///
     /// # Errors
     /// `EINVAL` for memory that is not this mapping's own; those of `madvise(2)`.
@@ -113,7 +119,8 @@ impl Mapping {
         if !matches!(self.keeper, Keeper::Kernel) || self.shared {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        // SAFETY: the mapping itself, whose bytes are reached as atomics alone, any of which may become zero.
+        // SAFETY: the mapping itself, whose bytes are reached as atomics alone, any of which may
+        // become zero.
         Ok(unsafe { madvise(self.start.as_ptr().cast(), self.length, Advice::LinuxDontNeed) }?)
     }
 
@@ -209,7 +216,8 @@ impl Mapping {
         load_bytes(start, bytes);
         for (index, chunk) in middle.chunks_exact_mut(8).enumerate() {
             let address = start.wrapping_add(head + index * 8).cast();
-            // SAFETY: inside what was checked, aligned by `split`, and every access to it is atomic.
+            // SAFETY: inside what was checked, aligned by `split`, and every access to it is
+            // atomic.
             let word = unsafe { AtomicU64::from_ptr(address) }.load(Ordering::Relaxed);
             chunk.copy_from_slice(&word.to_ne_bytes());
         }
@@ -227,7 +235,8 @@ impl Mapping {
             let mut word = [0; 8];
             word.copy_from_slice(chunk);
             let address = start.wrapping_add(head + index * 8).cast();
-            // SAFETY: inside what was checked, aligned by `split`, and every access to it is atomic.
+            // SAFETY: inside what was checked, aligned by `split`, and every access to it is
+            // atomic.
             unsafe { AtomicU64::from_ptr(address) }.store(u64::from_ne_bytes(word), Ordering::Relaxed);
         }
         store_bytes(start.wrapping_add(head + words * 8), tail);
@@ -239,7 +248,8 @@ impl Mapping {
         // It may be both loaded and stored.
         self.check(offset, length, true);
         let start = self.check(offset, length, false);
-        // SAFETY: inside the mapping, which `&self` keeps; atomics may be changed by others, and any byte is one.
+        // SAFETY: inside the mapping, which `&self` keeps; atomics may be changed by others, and
+        // any byte is one.
         unsafe { std::slice::from_raw_parts(start.cast(), length) }
     }
 
@@ -250,7 +260,8 @@ impl Mapping {
         address >= self.address() && address.checked_add(length).is_some_and(|last| last <= end)
     }
 
-    /// The place of `count` structures at the mapping's start, if they lie inside and `access` is allowed.
+    /// The place of `count` structures at the mapping's start, if they lie inside and `access` is
+    /// allowed.
     fn first_of<T>(&self, count: usize, access: Access) -> io::Result<NonNull<T>> {
         let start: NonNull<T> = self.start.cast();
         let inside = size_of::<T>().checked_mul(count).is_some_and(|size| size <= self.length);
@@ -305,7 +316,8 @@ impl Drop for Mapping {
 /// What may be laid over mapped memory.
 ///
 /// # Safety
-/// Every field is an atomic integer, so that any bytes are a value and others may change them, and there is no padding.
+/// Every field is an atomic integer, so that any bytes are a value and others may change them, and
+/// there is no padding.
 pub(crate) unsafe trait Atomics {}
 
 // SAFETY: an atomic integer.
@@ -315,15 +327,16 @@ unsafe impl Atomics for AtomicU64 {}
 // SAFETY: elements of a slice lie side by side.
 unsafe impl<T: Atomics> Atomics for [T] {}
 
-/// A structure at a mapping's start. That it lies inside, is aligned and may be accessed is checked when it is made, so
-/// that nothing is left to check on the data path.
+/// A structure at a mapping's start. That it lies inside, is aligned and may be accessed is checked
+/// when it is made, so that nothing is left to check on the data path.
 #[derive(Debug)]
 pub(crate) struct View<T: Atomics + ?Sized> {
     start: NonNull<T>,
     _mapping: Arc<Mapping>,
 }
 
-// SAFETY: a view is a mapping and a shared reference to atomics in it, which is why `Atomics` asks for them.
+// SAFETY: a view is a mapping and a shared reference to atomics in it, which is why `Atomics` asks
+// for them.
 unsafe impl<T: Atomics + ?Sized> Send for View<T> {}
 // SAFETY: as above.
 unsafe impl<T: Atomics + ?Sized> Sync for View<T> {}
@@ -337,7 +350,8 @@ impl<T: Atomics> View<T> {
 }
 
 impl<T: Atomics> View<[T]> {
-    /// So many structures, one behind the other. `EINVAL` if the mapping is smaller, or does not allow `access`.
+    /// So many structures, one behind the other. `EINVAL` if the mapping is smaller, or does not
+    /// allow `access`.
     pub(crate) fn slice(mapping: Arc<Mapping>, count: usize, access: Access) -> io::Result<Self> {
         let start = mapping.first_of(count, access)?;
         Ok(Self { start: NonNull::slice_from_raw_parts(start, count), _mapping: mapping })
@@ -349,8 +363,8 @@ impl<T: Atomics + ?Sized> Deref for View<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: `Mapping::first_of` has checked the place, which stays mapped for as long as `self`; `Atomics` makes any
-        // bytes there a value, whoever changes them.
+        // SAFETY: `Mapping::first_of` has checked the place, which stays mapped for as long as
+        // `self`; `Atomics` makes any bytes there a value, whoever changes them.
         unsafe { self.start.as_ref() }
     }
 }
@@ -371,7 +385,8 @@ fn store_bytes(start: *mut u8, from: &[u8]) {
     }
 }
 
-/// How many single bytes come before the first aligned word at or behind `address`, and how many words follow.
+/// How many single bytes come before the first aligned word at or behind `address`, and how many
+/// words follow.
 fn split(address: usize, length: usize) -> (usize, usize) {
     let head = (address.wrapping_neg() % 8).min(length);
     (head, (length - head) / 8)

@@ -2,8 +2,9 @@
 
 use std::io;
 
-/// From now on this thread runs whenever it does not sleep, before all of the machine that are not as urgent, the kernel's own threads
-/// among them. The operating system allows it to few: to root, or by a limit (`RLIMIT_RTPRIO`).
+/// From now on this thread runs whenever it does not sleep, before all of the machine that are not
+/// as urgent, the kernel's own threads among them. The operating system allows it to few: to root,
+/// or by a limit (`RLIMIT_RTPRIO`).
 ///
 /// # Errors
 /// The operating system's.

@@ -20,8 +20,8 @@ const MODELS: [&str; 5] = ["hamlyn", "shrimp", "clan", "dart", "echo"];
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CardOption {
-    /// The card: a device of any model, or "vfio-user:" and the path of a Hamlyn card's socket [default: $HAMLYN_CARD, else
-    /// /dev/hamlyn0, else the first card of another model]
+    /// The card: a device of any model, or "vfio-user:" and the path of a Hamlyn card's socket
+    /// [default: $HAMLYN_CARD, else /dev/hamlyn0, else the first card of another model]
     #[arg(short = 'd', long, env = "HAMLYN_CARD", hide_env = true, value_name = "CARD")]
     card: Option<String>,
 }

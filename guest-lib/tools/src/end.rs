@@ -1,4 +1,5 @@
-//! One end of the exchange between two tools: what a model does for it, and what client and server agree on.
+//! One end of the exchange between two tools: what a model does for it, and what client and server
+//! agree on.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -52,8 +53,8 @@ pub(crate) trait Address: Copy + Send {
     fn room(&self) -> usize;
 }
 
-/// What a model's cards do for the tools: messages of a word and some bytes, from one end to its peer. The bytes of a message lie where
-/// those of the one before lay.
+/// What a model's cards do for the tools: messages of a word and some bytes, from one end to its
+/// peer. The bytes of a message lie where those of the one before lay.
 pub(crate) trait End: Sized + Send {
     /// How the model's cards are reached.
     type Attachment: CardAttachment + ?Sized + 'static;
@@ -67,10 +68,12 @@ pub(crate) trait End: Sized + Send {
     /// The longest message.
     const MAX_SIZE: usize;
 
-    /// An end for messages of up to `size` bytes, with a peer at this host. Who prints tickets does not know where who has them is.
+    /// An end for messages of up to `size` bytes, with a peer at this host. Who prints tickets does
+    /// not know where who has them is.
     fn create(card: &Card<Self::Attachment>, host: Option<u32>, size: usize) -> Outcome<Self>;
 
-    /// The same with who listens there under a name: the end, the peer's address, and what tells of its end.
+    /// The same with who listens there under a name: the end, the peer's address, and what tells of
+    /// its end.
     fn connect(
         card: &Card<Self::Attachment>,
         host: u32,
@@ -152,7 +155,8 @@ pub(crate) struct Hello<A> {
     pub(crate) depth: u8,
     /// Bytes of each message.
     pub(crate) size: usize,
-    /// Messages that the server is to send of its own ([`Wish::Both`]); 0: until the client's last has come.
+    /// Messages that the server is to send of its own ([`Wish::Both`]); 0: until the client's last
+    /// has come.
     pub(crate) messages: u64,
     /// Where the client receives.
     pub(crate) address: A,

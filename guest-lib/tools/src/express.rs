@@ -1,4 +1,5 @@
-//! An end of a channel over express memory (docs/express.md), between hosts with Hamlyn cards: a message is a record of the word and the bytes.
+//! An end of a channel over express memory (docs/express.md), between hosts with Hamlyn cards: a
+//! message is a record of the word and the bytes.
 
 use std::collections::VecDeque;
 use std::process::ExitCode;
@@ -14,18 +15,21 @@ use crate::serve;
 use crate::word;
 use crate::{Outcome, complain};
 
-/// Bytes of the ring to each end: of two messages of 64 KiB and what comes with them. A pair of ends takes a page more, so that one
-/// fits into an ordinary user's share of what two hosts have if nothing else was asked for.
+/// Bytes of the ring to each end: of two messages of 64 KiB and what comes with them. A pair of
+/// ends takes a page more, so that one fits into an ordinary user's share of what two hosts have if
+/// nothing else was asked for.
 const RING: usize = 35 * PAGE;
 /// Bytes of a record beside a message's: the ring's header, and the word.
 const HEAD: usize = 8 + WORD;
 const WORD: usize = 4;
-/// Records that may come while there is no room for one's own; and fewer of long ones, of which so many bytes are kept.
+/// Records that may come while there is no room for one's own; and fewer of long ones, of which so
+/// many bytes are kept.
 const EARLY: usize = 4096;
 const EARLY_BYTES: usize = 16 << 20;
 /// Looks before an end that polls asks whether the other is there.
 const LOOKS: u32 = 100_000;
-/// How long an end waits for room before it takes what has come meanwhile: the other may be waiting for room, too.
+/// How long an end waits for room before it takes what has come meanwhile: the other may be waiting
+/// for room, too.
 const ROOM: Duration = Duration::from_millis(1);
 
 /// What is said of --express at another card.

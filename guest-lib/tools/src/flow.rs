@@ -1,4 +1,5 @@
-//! Numbered messages from one end to the other, or both ways: which may be sent, which have come, and what is confirmed.
+//! Numbered messages from one end to the other, or both ways: which may be sent, which have come,
+//! and what is confirmed.
 
 use crate::word::{self, CONFIRM, LAST};
 

@@ -1,11 +1,12 @@
-//! The tools that a guest's user asks a card with: what it is, whether a peer answers, how fast it is.
+//! The tools that a guest's user asks a card with: what it is, whether a peer answers, how fast it
+//! is.
 //!
-//! They are one program, as a guest's image has little room. Started by a tool's name (by way of a link) it is that
-//! tool; started as `hamlyn-tools` it takes the tool's name as its first argument.
+//! They are one program, as a guest's image has little room. Started by a tool's name (by way of a
+//! link) it is that tool; started as `hamlyn-tools` it takes the tool's name as its first argument.
 //!
-//! A folder for each model of cards has what its cards say of themselves (`info`), and how two tools exchange messages by them
-//! (`end`, the trait of [`end::End`]); a line for each model is in `card`. `express` is such an end by
-//! channels over express memory. All else is the same for all.
+//! A folder for each model of cards has what its cards say of themselves (`info`), and how two
+//! tools exchange messages by them (`end`, the trait of [`end::End`]); a line for each model is in
+//! `card`. `express` is such an end by channels over express memory. All else is the same for all.
 
 mod card;
 mod clan;
@@ -65,10 +66,11 @@ pub fn commands() -> Vec<Command> {
     TOOLS.iter().map(Tool::command).collect()
 }
 
-/// Is the tool that the arguments name: by the first, the program's own name, or else by the second.
+/// Is the tool that the arguments name: by the first, the program's own name, or else by the
+/// second.
 ///
-/// The exit status is 0 if it did what was asked, 1 if not (a reason is on standard error), 2 if it did not understand, and 141 if
-/// its output was closed, as by SIGPIPE.
+/// The exit status is 0 if it did what was asked, 1 if not (a reason is on standard error), 2 if it
+/// did not understand, and 141 if its output was closed, as by SIGPIPE.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter().peekable();
     let found = arguments.peek().and_then(find).or_else(|| {

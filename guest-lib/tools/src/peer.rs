@@ -42,13 +42,15 @@ pub(crate) struct Meeting {
     /// As the one that answers: print a ticket for the other, instead of listening under a name
     #[arg(long, conflicts_with_all = ["peer", "name"])]
     pub(crate) ticket: bool,
-    /// By a channel over memory that the two hosts share, with no card on the way. Both sides say so
+    /// By a channel over memory that the two hosts share, with no card on the way. Both sides say
+    /// so
     #[arg(long, conflicts_with = "ticket")]
     pub(crate) express: bool,
 }
 
 impl Meeting {
-    /// The name to meet under, where that is the tool's own. What is met by a channel is met by nothing else.
+    /// The name to meet under, where that is the tool's own. What is met by a channel is met by
+    /// nothing else.
     pub(crate) fn name(&self, tools: &str) -> String {
         let own = || if self.express { format!("{tools}-express") } else { tools.to_owned() };
         self.name.clone().unwrap_or_else(own)
@@ -81,7 +83,8 @@ pub(crate) struct Session<E: End> {
 }
 
 impl<E: End> Session<E> {
-    /// Finds the server, for one pair of possibly several, and makes room for messages of up to `size` bytes.
+    /// Finds the server, for one pair of possibly several, and makes room for messages of up to
+    /// `size` bytes.
     pub(crate) fn open(
         card: &Card<E::Attachment>,
         (peer, pair, name): (&Peer, usize, &str),
@@ -123,7 +126,8 @@ impl<E: End> Session<E> {
         self.address.room()
     }
 
-    /// Tells the server what comes, and how many messages it is to send itself, and waits until it is ready.
+    /// Tells the server what comes, and how many messages it is to send itself, and waits until it
+    /// is ready.
     pub(crate) fn ask(&mut self, wish: Wish, size: usize, messages: u64) -> Outcome {
         let limit = self.room();
         if size > limit {
@@ -153,7 +157,8 @@ impl<E: End> Session<E> {
         self.end.receive(self.wait, Some(timeout))
     }
 
-    /// The next word that comes, in answer to what was sent: a reason why it was not sent is worth more than silence.
+    /// The next word that comes, in answer to what was sent: a reason why it was not sent is worth
+    /// more than silence.
     pub(crate) fn next_word(&mut self) -> Outcome<u32> {
         if let Some(word) = self.receive(self.timeout)? {
             return Ok(word);

@@ -35,8 +35,8 @@ const NAME: &str = "hamlyn-ping";
 
 /// Asks a peer to send messages back, and tells how long each took
 ///
-/// It asks until Ctrl-C, or --count times, and then sums up. Without a peer it is the one that answers, until it is stopped.
-/// The exit status is 0 if an answer came, 1 if not.
+/// It asks until Ctrl-C, or --count times, and then sums up. Without a peer it is the one that
+/// answers, until it is stopped. The exit status is 0 if an answer came, 1 if not.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {

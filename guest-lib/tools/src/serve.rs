@@ -55,7 +55,8 @@ fn serve_request<E: End>(card: &Card<E::Attachment>, request: Request) -> Outcom
     serve(&mut end, Some(&connection))
 }
 
-/// Prints so many tickets, joined by commas, and serves all who have them, for each one after the other, for ever.
+/// Prints so many tickets, joined by commas, and serves all who have them, for each one after the
+/// other, for ever.
 pub(crate) fn tickets<E: End<Address = Ticket>>(
     card: &Card<E::Attachment>,
     count: usize,
@@ -76,7 +77,8 @@ pub(crate) fn tickets<E: End<Address = Ticket>>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves until the connection ends; without one until the end knows that the other is gone, or for ever.
+/// Serves until the connection ends; without one until the end knows that the other is gone, or for
+/// ever.
 pub(crate) fn serve<E: End>(end: &mut E, connection: Option<&Connection>) -> Outcome {
     let mut next = None;
     loop {

@@ -32,10 +32,11 @@ fn programs_in_c_find_each_other_by_name_and_use_every_protocol() -> Result<()> 
         assert_eq!(received[1]["closed"], true, "{protocol}");
     }
     for card in 0..2 {
-        // A stream's receiver gives tickets back to a sender that has closed and gone: that is refused.
+        // A stream's receiver gives tickets back to a sender that has closed and gone: that is
+        // refused.
         let counters = lab.card_counters(card)?["card"].clone();
-        // The slot's number may be another's by then, whose key is another. And an operating system sends again what was not
-        // looked at in time.
+        // The slot's number may be another's by then, whose key is another. And an operating system
+        // sends again what was not looked at in time.
         let late: u64 = ["refused_closed_slot", "refused_paranoid_key", "refused_one_shot"]
             .iter()
             .filter_map(|name| counters[name].as_u64())

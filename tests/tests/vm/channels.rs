@@ -35,7 +35,8 @@ fn programs_in_c_and_in_rust_talk_by_a_channel() -> Result<()> {
     Ok(())
 }
 
-/// The pages of its user are used up when a client asks: that one is refused, and the next is served.
+/// The pages of its user are used up when a client asks: that one is refused, and the next is
+/// served.
 #[test]
 fn a_c_server_outlives_a_client_it_cannot_accept() -> Result<()> {
     let lab = express_lab();
@@ -81,7 +82,8 @@ fn programs_in_c_and_in_rust_share_pages() -> Result<()> {
     ensure!(found["waited"] == true || viewed["at_once"] == true, "{found}, {viewed}");
     ensure!(shared[1] == json!({ "given": true }), "{shared:?}");
 
-    // The same by a view of Rust's: word 0 is its number, 1 what both add to, 2 the answer, 3 that it has it.
+    // The same by a view of Rust's: word 0 is its number, 1 what both add to, 2 the answer, 3 that
+    // it has it.
     let (mut area, [number, key]) = c_area(&lab)?;
     let mut viewer = desk(&lab, 1)?;
     viewer.expect(&format!("map 0 {number} {key}"), &json!({ "pages": 1, "bytes": 4096 }))?;

@@ -1,4 +1,5 @@
-//! CLAN cards in real machines: memory of the other machine by stores, loads and DMA; Tripwires, messages, event queues.
+//! CLAN cards in real machines: memory of the other machine by stores, loads and DMA; Tripwires,
+//! messages, event queues.
 
 use std::time::Duration;
 
@@ -106,7 +107,8 @@ fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
     two.expect(&format!("store {window} 56 6"), &json!({ "stored": true }))?;
     let fault = two.ask(&format!("fault {from}"))?;
     ensure!(text(&fault, "fault").contains("refused"), "{fault}");
-    // The fault of a refused write comes after the write's completion. The refused load that follows still fails.
+    // The fault of a refused write comes after the write's completion. The refused load that
+    // follows still fails.
     for (by, out, back, window) in refused {
         two.expect(&format!("put {by} {out} {descriptor} 1"), &json!({ "done": 1 }))?;
         let fault = two.ask(&format!("fault {by}"))?;

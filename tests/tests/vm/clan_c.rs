@@ -1,4 +1,5 @@
-//! CLAN cards from C, in real machines: every call, and each program with C at either end and at both.
+//! CLAN cards from C, in real machines: every call, and each program with C at either end and at
+//! both.
 
 use anyhow::{Result, ensure};
 use hamlyn_lab::Lab;

@@ -1,4 +1,5 @@
-//! CLAN cards whose processes, machines, cards and links end in the midst of it: who is left is told, and goes on.
+//! CLAN cards whose processes, machines, cards and links end in the midst of it: who is left is
+//! told, and goes on.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -200,8 +201,8 @@ fn a_reader_whose_peer_stops_or_goes_is_told_in_time_and_goes_on() -> Result<()>
     Ok(())
 }
 
-/// Two users of the first machine, each with an endpoint: made before a card stands still, for the machine that it belongs to does
-/// not wait for it for ever.
+/// Two users of the first machine, each with an endpoint: made before a card stands still, for the
+/// machine that it belongs to does not wait for it for ever.
 struct Users([(Desk<Run>, Value); 2]);
 
 impl Users {

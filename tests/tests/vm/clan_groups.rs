@@ -1,5 +1,5 @@
-//! CLAN cards in four machines: what one writes to a group comes to the members that there are, who leave and join; and one user does not
-//! keep the others from groups.
+//! CLAN cards in four machines: what one writes to a group comes to the members that there are, who
+//! leave and join; and one user does not keep the others from groups.
 
 use anyhow::{Result, ensure};
 use hamlyn::clan::Descriptor;
@@ -40,7 +40,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// Stores another value until each of them has it: the switch hears of who has joined a little later.
+    /// Stores another value until each of them has it: the switch hears of who has joined a little
+    /// later.
     fn reaches(&mut self, members: &mut [&mut Member]) -> Result<()> {
         self.value += 1;
         let (line, value) = (format!("store {} 0 {}", self.window, self.value), self.value);
@@ -107,7 +108,8 @@ fn by_dma(writer: &mut Writer, group: &Descriptor, members: &mut [&mut Member]) 
     Ok(())
 }
 
-/// One leaves, one is killed, a machine dies: who stays gets all, and who joins anew gets what comes after that.
+/// One leaves, one is killed, a machine dies: who stays gets all, and who joins anew gets what
+/// comes after that.
 fn members_leave(lab: &Lab, writer: &mut Writer, one: Member, mut two: Member, three: Member) -> Result<()> {
     let (mut one, mut killed) = (one, three);
     one.desk.expect(&format!("close-aperture {}", one.memory), &json!({ "closed": true }))?;

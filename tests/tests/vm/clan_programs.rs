@@ -1,4 +1,5 @@
-//! The library's programs at CLAN cards, in real machines: the paper's programs between two of them, and what happens when one ends.
+//! The library's programs at CLAN cards, in real machines: the paper's programs between two of
+//! them, and what happens when one ends.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};

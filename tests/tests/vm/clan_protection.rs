@@ -1,4 +1,5 @@
-//! CLAN cards in three machines: who invents, guesses, or holds on to what is no more reaches nothing of anybody's.
+//! CLAN cards in three machines: who invents, guesses, or holds on to what is no more reaches
+//! nothing of anybody's.
 
 use std::str::FromStr;
 
@@ -71,7 +72,8 @@ fn forged(descriptor: &Descriptor, change: impl FnOnce(&mut [u8])) -> Result<Des
     Ok(Descriptor::from_bytes(&bytes)?)
 }
 
-/// Attempts a load and a store at byte `at`, and DMA of all of it; each is refused for the same reason, and told to who has attempted it.
+/// Attempts a load and a store at byte `at`, and DMA of all of it; each is refused for the same
+/// reason, and told to who has attempted it.
 fn is_refused(lab: &Lab, desk: &mut Desk<Run>, descriptor: &Descriptor, at: usize, why: usize) -> Result<()> {
     let before = refused(lab)?;
     let (own, _) = endpoint(desk, "endpoint 0")?;
@@ -149,7 +151,8 @@ fn only_what_is_allowed(lab: &Lab, victim: &mut Victim, intruder: &mut Desk<Run>
     victim.desk.expect(&format!("check {} 5", victim.memory), &json!({ "arrived": true }))
 }
 
-/// What was good is no more when its owner has closed it, whoever holds it, and whatever comes after it.
+/// What was good is no more when its owner has closed it, whoever holds it, and whatever comes
+/// after it.
 fn a_closed_one_is_nobodys(lab: &Lab, victim: &mut Victim, intruders: &mut [Desk<Run>]) -> Result<()> {
     victim.desk.expect(&format!("close-aperture {}", victim.memory), &json!({ "closed": true }))?;
     let (memory, _) = aperture(&mut victim.desk, LENGTH, "both")?;

@@ -1,4 +1,5 @@
-//! Tripwires of CLAN cards in real machines: where they are, and for what they fire; and the programs that use more than one.
+//! Tripwires of CLAN cards in real machines: where they are, and for what they fire; and the
+//! programs that use more than one.
 
 use anyhow::{Result, ensure};
 use hamlyn_lab::Run;
@@ -9,7 +10,8 @@ use crate::clan_ends::count as count_of;
 use crate::desk::Desk;
 use crate::{eventually, shared_of};
 
-/// In a burst of 16 KiB, which is one packet, the Tripwire on the first word fires before that on the last, whatever their numbers.
+/// In a burst of 16 KiB, which is one packet, the Tripwire on the first word fires before that on
+/// the last, whatever their numbers.
 fn early_word_comes_before_last(here: &mut Desk<Run>, there: &mut Desk<Run>) -> Result<()> {
     let ((own, _), (watcher, _)) = (endpoint(here, "endpoint 0")?, endpoint(there, "endpoint 0")?);
     let (memory, descriptor) = aperture(there, 16384, "write")?;
@@ -46,7 +48,8 @@ fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Re
     let (watcher, _) = endpoint(&mut there, "endpoint 0")?;
     let (own, _) = endpoint(&mut here, "endpoint 0")?;
     let window = made(&mut here, &format!("window {own} {descriptor}"), "window")?;
-    // In order: a word; a range that a single byte of an access touches; reads; either; a word, once.
+    // In order: a word; a range that a single byte of an access touches; reads; either; a word,
+    // once.
     let local = ["64 72", "95 4096", "64 72 reads", "64 72 all", "64 72 once"];
     let mut watch = |how: &str| made(&mut there, &format!("watch {watcher} {memory} {how}"), "tripwire");
     let local = local.into_iter().map(&mut watch).collect::<Result<Vec<_>>>()?;
@@ -80,7 +83,8 @@ fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Re
     here.expect(&format!("tripped {sent}"), &json!({ "fired": 2 }))?;
     let count = format!("count {}", local[4]);
     eventually(|| Ok(there.ask(&count)? == json!({ "count": 2 })), "once more")?;
-    // The paper's own action (2.5) is the number in the FIFO and an interrupt, whether anybody sleeps or not.
+    // The paper's own action (2.5) is the number in the FIFO and an interrupt, whether anybody
+    // sleeps or not.
     made(&mut there, &format!("watch {watcher} {memory} 128 136 interrupting"), "tripwire")?;
     let before = [count_of(&lab, 1, "fifo_records")?, count_of(&lab, 1, "interrupts")?];
     here.expect(&format!("store {window} 120 1"), &json!({ "stored": true }))?;

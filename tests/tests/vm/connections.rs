@@ -1,4 +1,5 @@
-//! Connections by the operating systems (sections 6.3 and 6.4): set up by name, and their ends told of.
+//! Connections by the operating systems (sections 6.3 and 6.4): set up by name, and their ends told
+//! of.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -30,7 +31,8 @@ fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
     Ok(())
 }
 
-/// Hosts are given up after six seconds, so that tests are not long; late on a busy machine is not dead.
+/// Hosts are given up after six seconds, so that tests are not long; late on a busy machine is not
+/// dead.
 fn impatient(vms: usize) -> Result<Turn> {
     let lab = lab_of(Lab::builder().vms(vms).card_args(["--handshake", "6000"]));
     for vm in 0..vms {
@@ -236,7 +238,8 @@ fn a_link_that_went_and_came_while_nobody_looked_ends_connections() -> Result<()
     connected(&lab, 0, 1).map(drop)
 }
 
-/// How many pages of programs are pinned: less than none for a moment, as the kernel counts either by itself.
+/// How many pages of programs are pinned: less than none for a moment, as the kernel counts either
+/// by itself.
 fn pinned(lab: &Lab, vm: usize) -> Result<i64> {
     let text = lab.vm(vm).read("/proc/vmstat")?;
     let count = |name: &str| {
@@ -254,7 +257,8 @@ fn pinned_now(lab: &Lab, vm: usize) -> Result<i64> {
 
 #[test]
 fn thousands_of_streams_by_name_leave_nothing_behind() -> Result<()> {
-    // Cards with a few termini and queues more than processes and drivers need: each must be given back.
+    // Cards with a few termini and queues more than processes and drivers need: each must be given
+    // back.
     let small = ["--termini", "8", "--queues", "8"];
     let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]).card_args(small));
     let streams = if_long(2000, 300);
@@ -312,7 +316,8 @@ fn thousands_of_connections_leave_nothing_behind() -> Result<()> {
     Ok(())
 }
 
-/// A program at a card's socket, whose library is its operating system, and one in a machine, whose kernel is.
+/// A program at a card's socket, whose library is its operating system, and one in a machine, whose
+/// kernel is.
 #[test]
 fn a_machine_and_a_program_at_a_socket_connect_by_name() -> Result<()> {
     let lab = lab_of(Lab::builder().vms(1).spare_cards(1));

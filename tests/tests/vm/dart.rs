@@ -1,4 +1,5 @@
-//! DART cards in real machines: deposits, registers, questions, queues, and memory that is not there yet or not any more.
+//! DART cards in real machines: deposits, registers, questions, queues, and memory that is not
+//! there yet or not any more.
 
 use anyhow::{Result, ensure};
 use hamlyn::dart::{Comparison, Operation, Source, Step, Target};
@@ -159,7 +160,8 @@ fn each_message_wakes_a_process_asleep_in_the_driver() -> Result<()> {
 fn messages_write_read_and_compute_at_the_other_machine() -> Result<()> {
     let lab = shared_of("dart")?;
     let (mut one, mut two) = pair(&lab, 0, 1, 1 << 20)?;
-    // A block, with an event behind it for a process that sleeps; and a long message, over pages that nobody has touched.
+    // A block, with an event behind it for a process that sleeps; and a long message, over pages
+    // that nobody has touched.
     one.fill(4096, 32, 3)?;
     two.desk.begin(&format!("record {}", two.queue))?;
     one.send(&Operation::write(8192).tell(), 4096, 32)?;

@@ -1,4 +1,5 @@
-//! DART cards from C, in real machines: every call, and compound operations with C at either end and at both.
+//! DART cards from C, in real machines: every call, and compound operations with C at either end
+//! and at both.
 
 use anyhow::{Result, ensure};
 use serde_json::json;

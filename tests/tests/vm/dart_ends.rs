@@ -1,5 +1,5 @@
-//! DART cards whose processes, machines, cards and links end while messages wait for pages that come and go: who is left is told, and
-//! goes on.
+//! DART cards whose processes, machines, cards and links end while messages wait for pages that
+//! come and go: who is left is told, and goes on.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, SWAP};

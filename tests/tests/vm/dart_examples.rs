@@ -1,5 +1,5 @@
-//! The examples of DART cards (`dart keep`, `dart join`), between three machines: what each operation makes of the one host's memory and
-//! registers, and how often that host is disturbed.
+//! The examples of DART cards (`dart keep`, `dart join`), between three machines: what each
+//! operation makes of the one host's memory and registers, and how often that host is disturbed.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, SELDOM_PROBES, SWAP};
@@ -12,7 +12,8 @@ use crate::shrimp_paging::shell;
 /// What the one host says, each time that it has counted, and what the others say.
 fn play(lab: &Lab, operation: &str, others: usize, count: u64) -> Result<(Vec<Value>, Vec<Value>)> {
     let (count, number) = (count.to_string(), others.to_string());
-    // By its number: a question to hosts that are not there would be waited for until they are given up, which is late here.
+    // By its number: a question to hosts that are not there would be waited for until they are
+    // given up, which is late here.
     let words = |role| ["dart", role, operation, "--count", &count, "--host", "0"];
     let mut home = lab.vm(0).run(words("keep").into_iter().chain(["--others", &number]))?;
     let listening = home.answer()?;
@@ -63,7 +64,8 @@ fn each_example_of_a_dart_card_does_what_it_says_and_disturbs_whom_it_must() -> 
     ensure!(home["rounds"] == 10 && said.iter().all(|one| one["round"] == 10), "{home} {said:?}");
     let (home, _) = once(&lab, "rpc", 3, 20)?;
     ensure!(home["answered"] == 60, "{home}");
-    // What is called is the host's: it appends at first, and writes nothing when that host has made it another.
+    // What is called is the host's: it appends at first, and writes nothing when that host has made
+    // it another.
     let (home, said) = play(&lab, "call", 2, 50)?;
     ensure!(home.len() == 2 && said.iter().all(|one| one["called"] == 100), "{home:?} {said:?}");
     for (counted, written) in home.iter().zip([100, 0]) {

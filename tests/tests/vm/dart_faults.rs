@@ -1,4 +1,5 @@
-//! Pages that DART's driver brings in for messages: with several processors and behind an IOMMU, in bounded memory, and not for ever.
+//! Pages that DART's driver brings in for messages: with several processors and behind an IOMMU, in
+//! bounded memory, and not for ever.
 
 use std::path::Path;
 
@@ -69,8 +70,8 @@ fn pages_leave_and_come_back_behind_an_iommu() -> Result<()> {
     Ok(())
 }
 
-/// Messages of two connections of one endpoint miss the same pages at a time: an answer for one replaces what the card was told for
-/// the other.
+/// Messages of two connections of one endpoint miss the same pages at a time: an answer for one
+/// replaces what the card was told for the other.
 #[test]
 fn two_connections_miss_the_same_pages_behind_an_iommu() -> Result<()> {
     let lab = translated_lab(2)?;
@@ -122,7 +123,8 @@ fn sparse_reads_take_bounded_memory() -> Result<()> {
     let mut reader = lab.vm(0).run(["dart-driver", "sparse", &GIB.to_string()])?;
     let said = reader.answer()?;
     ensure!(said["asked"] == json!(GIB * 512) && said["traps"].as_u64() > Some(0), "{said}");
-    // A page table for each page that was read would be twice as much. A debug kernel's objects are larger.
+    // A page table for each page that was read would be twice as much. A debug kernel's objects are
+    // larger.
     let (tables, slab) = (kilobytes(&lab, "PageTables")?, kilobytes(&lab, "Slab")?.saturating_sub(before));
     let most = u64::from(MIB) * 1024 / if has_debug_kernel() { 5 } else { 8 };
     ensure!(tables < most && slab < most / 4, "{tables} kB of page tables, {slab} kB more of slab");
@@ -134,7 +136,8 @@ fn sparse_reads_take_bounded_memory() -> Result<()> {
     Ok(())
 }
 
-/// Page tables are charged to the reader's memory cgroup. The OOM killer ends only the reader whose cgroup is full.
+/// Page tables are charged to the reader's memory cgroup. The OOM killer ends only the reader whose
+/// cgroup is full.
 #[test]
 fn sparse_reads_are_charged_to_reader() -> Result<()> {
     const MIB: u64 = 1 << 20;

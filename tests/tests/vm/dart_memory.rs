@@ -1,5 +1,5 @@
-//! Virtual memory under DART's messages (section 3), in machines that really page: nothing is pinned, and nothing that was
-//! there before is reached.
+//! Virtual memory under DART's messages (section 3), in machines that really page: nothing is
+//! pinned, and nothing that was there before is reached.
 
 use anyhow::{Result, ensure};
 use hamlyn::dart::Operation;
@@ -105,17 +105,19 @@ fn nothing_is_lost_while_pages_leave_and_come_back() -> Result<()> {
     Ok(())
 }
 
-/// Has a machine's kernel take memory from whom it can, as long as it runs. Most of what there is goes to a file that cannot leave, so
-/// that the rest is soon gone through. Then a file that can is made longer until 16 MiB have left, and read from end to end, again and
-/// again, which brings back what left of it in place of something else. Neither grows any more, so nobody has to be killed. They are of
-/// zeros, which take no place where they go.
+/// Has a machine's kernel take memory from whom it can, as long as it runs. Most of what there is
+/// goes to a file that cannot leave, so that the rest is soon gone through. Then a file that can is
+/// made longer until 16 MiB have left, and read from end to end, again and again, which brings back
+/// what left of it in place of something else. Neither grows any more, so nobody has to be killed.
+/// They are of zeros, which take no place where they go.
 const PRESSES: &str = r#"mkdir /tmp/kept /tmp/press && mount -t ramfs none /tmp/kept && mount -t tmpfs -o size=100% none /tmp/press
     free() { sed -n "s/^$1: *\([0-9]*\) kB/\1/p" /proc/meminfo; }
     dd if=/dev/zero of=/tmp/kept/much bs=1M count=$(($(free MemAvailable) / 1024 - 48)) && cd /tmp/press || exit
     while [ $(free SwapFree) -gt 49152 ]; do dd if=/dev/zero bs=1M count=4 >>much || exit; done
     while cat much >/dev/null; do :; done"#;
 
-/// Waits until a machine's kernel has taken at least half of an endpoint, of which nobody told it that it may.
+/// Waits until a machine's kernel has taken at least half of an endpoint, of which nobody told it
+/// that it may.
 fn is_taken(end: &mut End, pages: u64) -> Result<()> {
     let question = format!("pages {}", end.endpoint);
     let mut is_half =
@@ -164,7 +166,8 @@ fn nothing_is_lost_in_machines_that_have_not_enough_memory() -> Result<()> {
     Ok(())
 }
 
-/// Has a machine's kernel move what is in these frames elsewhere, as it does for one that begins to fail.
+/// Has a machine's kernel move what is in these frames elsewhere, as it does for one that begins to
+/// fail.
 fn move_away(lab: &Lab, vm: usize, frames: &[u64]) -> Result<Run> {
     let places: Vec<String> = frames.iter().map(|frame| (frame * 4096).to_string()).collect();
     let file = "/sys/devices/system/memory/soft_offline_page";
@@ -277,7 +280,8 @@ fn a_card_with_one_translation_does_what_one_with_many_does() -> Result<()> {
 #[test]
 fn a_card_replaces_translations_as_it_was_told() -> Result<()> {
     let model = catalogue::find("dart")?;
-    // The one that was not used for longest makes room, or each in its turn: then the first has to be asked for again.
+    // The one that was not used for longest makes room, or each in its turn: then the first has to
+    // be asked for again.
     for (policy, expected) in [("0", 3), ("1", 4)] {
         let arguments = ["--tlb", "2", "--tlb-policy", policy];
         let lab = lab_of(Lab::builder().models(&[model]).vms(1).card_args(arguments));

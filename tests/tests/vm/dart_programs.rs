@@ -1,5 +1,5 @@
-//! Compound operations of DART cards, between real machines: one whose registers and memory they are about, and two that do them at the
-//! same time; and what each of them costs.
+//! Compound operations of DART cards, between real machines: one whose registers and memory they
+//! are about, and two that do them at the same time; and what each of them costs.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run, SELDOM_PROBES};
@@ -146,7 +146,8 @@ const OPERATIONS: [Done; 9] = [
     Done { host: Some("calls 1"), ..silent("remote procedure call", "call 1", 1) },
 ];
 
-/// What the document says that it takes: messages, messages back, answers, primitives at the receiver, and interrupts of its host at most.
+/// What the document says that it takes: messages, messages back, answers, primitives at the
+/// receiver, and interrupts of its host at most.
 fn said(operation: &str) -> Result<[u64; 5]> {
     let rows = include_str!("../../../docs/dart.md").lines();
     let row = rows.filter_map(|row| row.strip_prefix(&format!("| {operation} | "))).next_back();

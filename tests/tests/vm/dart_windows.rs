@@ -1,4 +1,5 @@
-//! Windows of address registers (section 3) between two machines: they nest and overlap inside a bank, and reach no further.
+//! Windows of address registers (section 3) between two machines: they nest and overlap inside a
+//! bank, and reach no further.
 
 use anyhow::{Result, ensure};
 use hamlyn::dart::{Operation, Source, Step, Target};

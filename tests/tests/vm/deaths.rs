@@ -1,4 +1,5 @@
-//! Processes and machines that die in the middle of it: the others go on, and nothing is left behind.
+//! Processes and machines that die in the middle of it: the others go on, and nothing is left
+//! behind.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,8 @@ fn until_still(lab: &Lab, card: usize, name: &str) -> Result<()> {
     }
 }
 
-/// No object of a dead process is left in the machine's driver: the most that there can be can be made again.
+/// No object of a dead process is left in the machine's driver: the most that there can be can be
+/// made again.
 fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
     lab.vm(vm).run_as(0, ["rmmod", "hamlyn"])?.finish_text()?;
     lab.vm(vm).run_as(0, ["insmod", "/lib/hamlyn.ko"])?.finish_text()?;
@@ -82,8 +84,8 @@ fn a_machine_killed_under_fire_harms_nobody() -> Result<()> {
     all_to_all(&lab, &[0, 1, 2])
 }
 
-/// QEMU waits for the answer to an access, such as the driver's sign of life, as long as its time-out says: its processors stand
-/// still meanwhile, longer than the guest's kernel likes.
+/// QEMU waits for the answer to an access, such as the driver's sign of life, as long as its
+/// time-out says: its processors stand still meanwhile, longer than the guest's kernel likes.
 #[test]
 fn machine_recovers_when_its_stopped_card_continues() -> Result<()> {
     let lab = lab_of(Lab::builder().vms(2));

@@ -1,4 +1,5 @@
-//! The card's second function, where a doorbell costs no round trip: with it, without it, and with another card's.
+//! The card's second function, where a doorbell costs no round trip: with it, without it, and with
+//! another card's.
 
 use anyhow::Result;
 use hamlyn_lab::{Builder, Lab};

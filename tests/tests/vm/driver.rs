@@ -1,4 +1,5 @@
-//! The driver's promises: every call, every sleep, and that nothing is left of those who die or lose their card.
+//! The driver's promises: every call, every sleep, and that nothing is left of those who die or
+//! lose their card.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Exit, Lab, Run};
@@ -42,8 +43,8 @@ fn pins(lab: &Lab) -> Result<(u64, u64)> {
     Ok((count("nr_foll_pin_acquired ")?, count("nr_foll_pin_released ")?))
 }
 
-/// More pages were pinned than the `first`; nothing is pinned now, every number of the card can be had, and nobody uses the
-/// module.
+/// More pages were pinned than the `first`; nothing is pinned now, every number of the card can be
+/// had, and nobody uses the module.
 fn nothing_is_left(lab: &Lab, first: u64) -> Result<()> {
     let (pinned, _) = pins(lab)?;
     assert!(pinned > first, "nothing was pinned");
@@ -195,8 +196,8 @@ fn an_open_file_whose_card_goes_learns_it_and_a_new_one_works() -> Result<()> {
     for way in ways {
         let mut hold = lab.vm(0).run(["driver-check", "hold"])?;
         assert_eq!(hold.answer()?["holding"], Value::Bool(true));
-        // One that is in the midst of calls, too. All are different users', as what is pinned, or still mapped, counts for the
-        // user.
+        // One that is in the midst of calls, too. All are different users', as what is pinned, or
+        // still mapped, counts for the user.
         let mut stress = lab.vm(0).run_as(1002, ["driver-check", "stress", "--seconds", "600"])?;
         stress.answer()?;
         lab.vm(0).run_as(0, ["sh", "-c", &way])?.finish_text()?;

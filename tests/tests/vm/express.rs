@@ -1,4 +1,5 @@
-//! Express memory between machines (`docs/express.md`): channels of every kind, where there is none, and that nothing is left of them.
+//! Express memory between machines (`docs/express.md`): channels of every kind, where there is
+//! none, and that nothing is left of them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -26,7 +27,8 @@ pub(crate) fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
     Ok(Desk(lab.vm(vm).run(["express-desk"])?))
 }
 
-/// A channel between two processes by this name: what each calls it, and whether it goes by express memory.
+/// A channel between two processes by this name: what each calls it, and whether it goes by express
+/// memory.
 pub(crate) fn channel(
     server: (&mut Desk<Run>, usize),
     client: &mut Desk<Run>,
@@ -64,7 +66,8 @@ pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
     Ok(())
 }
 
-/// One side of the example, in machine 1, and the other in machine 0: what both say at last. `how` is for both.
+/// One side of the example, in machine 1, and the other in machine 0: what both say at last. `how`
+/// is for both.
 fn both(lab: &Lab, how: &[&str], server: &str, client: &[&str]) -> Result<[Vec<Value>; 2]> {
     let mut serving = lab.vm(1).run([&["express"], how, &[server]].concat())?;
     ensure!(serving.answer()? == json!({ "listening": "express" }));
@@ -104,7 +107,8 @@ fn every_kind_of_channel(lab: &Lab) -> Result<()> {
         let rings = counted(lab, card, "messages_received")? - before;
         ensure!(rings >= 100, "card {card} was rung at {rings} times in 200 round trips");
     }
-    // The shortest rings that there are, so that each message takes its turn, and longer ones in pieces.
+    // The shortest rings that there are, so that each message takes its turn, and longer ones in
+    // pieces.
     ping_pong(lab, &["--capacity", "4096"], 200, true).context("a page")?;
     ping_pong(lab, &["--by-messages"], 100, false).context("by messages")?;
     for how in [&[][..], &["--spins", "0", "--capacity", "4096"], &["--by-messages"]] {
@@ -155,7 +159,8 @@ fn times_asleep(lab: &Lab, vm: usize) -> Result<u64> {
     })
 }
 
-/// Two channels whose receivers sleep: nothing is sent, and who sleeps looks after the other's host once a second.
+/// Two channels whose receivers sleep: nothing is sent, and who sleeps looks after the other's host
+/// once a second.
 fn an_open_channel_that_nobody_uses_costs_nothing(lab: &Lab) -> Result<()> {
     const SECONDS: u64 = 3;
     let (mut server, mut client) = (desk(lab, 1)?, desk(lab, 0)?);
@@ -177,11 +182,13 @@ fn an_open_channel_that_nobody_uses_costs_nothing(lab: &Lab) -> Result<()> {
     std::thread::sleep(Duration::from_secs(SECONDS));
     for (vm, before) in before.into_iter().enumerate() {
         let times = times_asleep(lab, vm)? - before;
-        // To ask takes its time as well: a machine that is slow has gone to sleep less often, not more.
+        // To ask takes its time as well: a machine that is slow has gone to sleep less often, not
+        // more.
         ensure!(times <= 10 * SECONDS, "in machine {vm} it went to sleep {times} times in {SECONDS} s");
     }
     let more = sent()?;
-    // Operating systems give signs of life: a question and an answer each second, and one more of each.
+    // Operating systems give signs of life: a question and an answer each second, and one more of
+    // each.
     let most = 2 * (start.elapsed().as_secs() + 1);
     ensure!(more.iter().zip(packets).all(|(now, before)| now - before <= most), "{packets:?}, then {more:?}");
     // They were asleep, not dead.

@@ -1,4 +1,5 @@
-//! Express memory when processes, machines, cards, drivers and switches end: who is told what, and that all pages come back.
+//! Express memory when processes, machines, cards, drivers and switches end: who is told what, and
+//! that all pages come back.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,7 +24,8 @@ fn hurry(lab: &Lab) -> Result<()> {
     (0..2).try_for_each(|vm| root(lab, vm, HURRY).map(drop))
 }
 
-/// A channel from machine 0 to machine 1, by express memory: the desk of each, with its number there.
+/// A channel from machine 0 to machine 1, by express memory: the desk of each, with its number
+/// there.
 struct Pair {
     zero: Desk<Run>,
     one: Desk<Run>,
@@ -58,7 +60,8 @@ impl Pair {
     }
 }
 
-/// As many pages as a user may have are had and given back: who had lost the other host asks it to settle for them.
+/// As many pages as a user may have are had and given back: who had lost the other host asks it to
+/// settle for them.
 pub(crate) fn settle(desk: &mut Desk<Run>, host: usize) -> Result<()> {
     let made = desk.ask(&format!("make {host} {}", SHARE * 4096))?;
     let given = desk.expect(&format!("give {}", made["pages"]), &json!({ "given": true }));
@@ -228,7 +231,8 @@ fn cards_and_drivers_that_begin_anew(lab: &Lab) -> Result<()> {
     all_is_well(lab).context("after another module")
 }
 
-/// After a reset a process goes on with memory in the stead of its area and of its view: what it says in one is not heard in the other.
+/// After a reset a process goes on with memory in the stead of its area and of its view: what it
+/// says in one is not heard in the other.
 fn what_is_shown_in_its_stead_is_each_mappings_own(lab: &Lab, reset: &str) -> Result<()> {
     let (mut zero, mut one) = (desk(lab, 0)?, desk(lab, 1)?);
     let theirs = zero.ask("make 1 4096")?;

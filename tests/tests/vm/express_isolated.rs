@@ -1,4 +1,5 @@
-//! `--express isolated`: a file for each pair of hosts, which nobody else is handed, and a PCI function for each other host.
+//! `--express isolated`: a file for each pair of hosts, which nobody else is handed, and a PCI
+//! function for each other host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -110,7 +111,8 @@ fn pairs_talk_at_the_same_time(pairs: &mut [Pair]) -> Result<()> {
     pairs.iter_mut().try_for_each(Pair::end)
 }
 
-/// Without the function for a host there is no express memory with it, and with the others there is.
+/// Without the function for a host there is no express memory with it, and with the others there
+/// is.
 fn one_function_goes_and_comes(lab: &Lab) -> Result<()> {
     let driver =
         |verb: &str| root(lab, 0, &format!("echo 0000:00:10.2 > /sys/bus/pci/drivers/hamlyn-express/{verb}"));
@@ -124,7 +126,8 @@ fn one_function_goes_and_comes(lab: &Lab) -> Result<()> {
     Pair::open(lab, 0, 1)?.talk()
 }
 
-/// A card's process and its QEMU hold as many files as there are other hosts, and share one with those of each.
+/// A card's process and its QEMU hold as many files as there are other hosts, and share one with
+/// those of each.
 fn nobody_holds_the_files_of_others(lab: &Lab) -> Result<()> {
     let mut of_machines = Vec::new();
     for vm in 0..MACHINES {

@@ -1,4 +1,5 @@
-//! Who sees which pages of express memory: processes of a machine, users, and an operating system that follows no rules.
+//! Who sees which pages of express memory: processes of a machine, users, and an operating system
+//! that follows no rules.
 
 use std::thread::scope;
 
@@ -74,8 +75,9 @@ fn pages_are_their_owners_alone() -> Result<()> {
     Ok(())
 }
 
-/// A process that connects as an honest one does, and then stores what it likes: who receives is told what makes no sense, its channel
-/// ends in both directions, and the other's connection says why.
+/// A process that connects as an honest one does, and then stores what it likes: who receives is
+/// told what makes no sense, its channel ends in both directions, and the other's connection says
+/// why.
 fn nonsense_ends_a_channel(lab: &Lab) -> Result<()> {
     let (mut server, mut forger) = (desk(lab, 0)?, desk(lab, 1)?);
     server.expect("listen trap", &json!({ "listening": "trap" }))?;
@@ -145,7 +147,8 @@ fn processes_beside_them(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// A process fills all that it can get, dies, and the next one finds zeros in the same pages. So it is at the other end.
+/// A process fills all that it can get, dies, and the next one finds zeros in the same pages. So it
+/// is at the other end.
 fn nobody_sees_what_an_earlier_owner_had(lab: &Lab) -> Result<()> {
     // Pages that nobody has: all that root gets.
     let mut root = Desk(lab.vm(0).run_as(0, ["express-desk"])?);

@@ -1,4 +1,5 @@
-//! Flow control (section 2.8): back-pressure as far as the sender, no loss, and fair shares for who competes.
+//! Flow control (section 2.8): back-pressure as far as the sender, no loss, and fair shares for who
+//! competes.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};

@@ -1,4 +1,5 @@
-//! Group receive (section 2.5): one notification for the messages of several senders, and a barrier made of it.
+//! Group receive (section 2.5): one notification for the messages of several senders, and a barrier
+//! made of it.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -60,7 +61,8 @@ pub(crate) fn barrier(lab: &Lab, machines: &[usize], rounds: u32) -> Result<()> 
         }
         run.say(&text(&answers[0], "counter"))?;
     }
-    // The first has the counter by which the others know that nobody was early: it stays to the end.
+    // The first has the counter by which the others know that nobody was early: it stays to the
+    // end.
     for (index, run) in runs.iter_mut().enumerate().rev() {
         if index == 0 {
             run.close_stdin()?;

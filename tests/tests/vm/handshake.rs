@@ -19,7 +19,8 @@ fn is_enabled(lab: &Lab, card: usize) -> Result<bool> {
     Ok(lab.card_counters(card)?["enabled"] == true)
 }
 
-/// Machine 0 floods machine 1, which stops; the others must not notice. Returns the flood, still under way.
+/// Machine 0 floods machine 1, which stops; the others must not notice. Returns the flood, still
+/// under way.
 fn flood_while<T>(lab: &Lab, stop: impl FnOnce() -> Result<T>) -> Result<Run> {
     let mut sink = lab.vm(1).run(["flood", "sink"])?;
     let ticket = text(&sink.answer()?, "ticket");

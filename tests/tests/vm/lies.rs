@@ -1,5 +1,6 @@
-//! Cards that lie to their driver (`device/cli/examples/lying-card`). Programs may fail, and the driver may stop the card, but
-//! the kernel reports no error, the module can be unloaded, and the other machine and its card go on.
+//! Cards that lie to their driver (`device/cli/examples/lying-card`). Programs may fail, and the
+//! driver may stop the card, but the kernel reports no error, the module can be unloaded, and the
+//! other machine and its card go on.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_host::catalogue;
@@ -7,11 +8,12 @@ use hamlyn_lab::{Kit, Lab};
 
 use crate::{Turn, if_long, lab_of};
 
-/// Runs programs at the machine's card, one of them with the other machine. `timeout` ends a program that waits for an answer that
-/// does not come.
+/// Runs programs at the machine's card, one of them with the other machine. `timeout` ends a
+/// program that waits for an answer that does not come.
 const USE: &str = "for words in 'hamlyn-ping 1 --count 20 --timeout 3' \"$1\"; do timeout -s KILL 8 $words; done >/dev/null 2>&1
 echo used";
-/// Resets the card, as an administrator does after it was stopped. The driver gives up if the card does not obey.
+/// Resets the card, as an administrator does after it was stopped. The driver gives up if the card
+/// does not obey.
 const RESET: &str = "for card in /sys/bus/pci/drivers/hamlyn/0000:*; do timeout -s KILL 30 sh -c \"echo 1 >$card/reset\"; done 2>&1
 echo reset";
 /// Unloads the module and loads it again. Its probe may refuse the card.
@@ -43,7 +45,8 @@ fn lying_lab(model: &str, flags: &[&str]) -> Result<Turn> {
     Ok(lab_of(builder.card_program(0, program, flags.iter().copied())))
 }
 
-/// Runs `checks` at a lying card of a model (see its `--one-in`), and then the test `honest` at the other machine's card.
+/// Runs `checks` at a lying card of a model (see its `--one-in`), and then the test `honest` at the
+/// other machine's card.
 pub(crate) fn driver_survives_lies(
     model: &'static str,
     one_in: u32,
@@ -95,7 +98,8 @@ fn driver_survives_a_dart_card_that_lies() -> Result<()> {
     driver_survives_lies("dart", 3, &checks, &["dart", "self-test"])
 }
 
-/// The driver brings in no page outside the endpoint, and as many as a message may need, whatever the card asks for.
+/// The driver brings in no page outside the endpoint, and as many as a message may need, whatever
+/// the card asks for.
 #[test]
 fn pages_that_a_dart_card_lies_about_are_not_told() -> Result<()> {
     let lab = lying_lab("dart", &["--one-in", "2", "--only-misses", "1"])?;

@@ -1,4 +1,5 @@
-//! Paranoid and paranoid one-shot slots (section 2.7): clients that share a slot and trust each other in nothing.
+//! Paranoid and paranoid one-shot slots (section 2.7): clients that share a slot and trust each
+//! other in nothing.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -112,7 +113,8 @@ pub(crate) fn suspicious_clients(lab: &Lab, server: usize, clients: &[usize], on
         last.send()?;
         server.take(clients.len() - 1)?;
     }
-    // The hostile client leaves a packet count behind. With it a message of three packets would look whole after two.
+    // The hostile client leaves a packet count behind. With it a message of three packets would
+    // look whole after two.
     hostile.attack("half-and-whole", last)?;
     let held = server.ask("hold")?;
     ensure!(held["took"] == 0, "{held}");

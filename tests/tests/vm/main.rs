@@ -86,7 +86,8 @@ pub(crate) fn if_long(all: u32, part: u32) -> u32 {
     if std::env::var_os("HAMLYN_LONG").is_some() { all } else { part }
 }
 
-/// Waits until machine 0 finds a name at host 1 alone: a host that is slow to answer has it for nobody.
+/// Waits until machine 0 finds a name at host 1 alone: a host that is slow to answer has it for
+/// nobody.
 pub(crate) fn finds(lab: &Lab, name: &str) -> anyhow::Result<()> {
     let found =
         || Ok(lab.vm(0).run(["hamlyn-info", "--find", name, "--json"])?.finish()?[0]["hosts"] == json!([1]));

@@ -1,4 +1,5 @@
-//! Every mode with three and with six machines; and on a fabric whose packets overtake each other (section 6.1).
+//! Every mode with three and with six machines; and on a fabric whose packets overtake each other
+//! (section 6.1).
 
 use std::time::Duration;
 

@@ -19,7 +19,8 @@ pub(crate) fn ping_pong(lab: &Lab, from: usize, to: usize, count: u32) -> Result
     Ok(())
 }
 
-/// A transfer of `bytes` from one machine to the other, gathered from several buffers, every byte verified.
+/// A transfer of `bytes` from one machine to the other, gathered from several buffers, every byte
+/// verified.
 pub(crate) fn transfer(lab: &Lab, from: usize, to: usize, bytes: u32) -> Result<()> {
     transfer_how(lab, [from, to], bytes, &[])
 }

@@ -1,4 +1,5 @@
-//! Middleware on the library: remote procedure calls, locks and Active Messages, whose processes find each other by name.
+//! Middleware on the library: remote procedure calls, locks and Active Messages, whose processes
+//! find each other by name.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};

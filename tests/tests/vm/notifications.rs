@@ -1,4 +1,5 @@
-//! Notification (section 2.6): several slots on one queue, who is interrupted and how often, and overrun.
+//! Notification (section 2.6): several slots on one queue, who is interrupted and how often, and
+//! overrun.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Lab;
@@ -39,7 +40,8 @@ fn only_a_sleeper_is_interrupted_and_only_if_asked() -> Result<()> {
     ensure!(interrupts(&awake) == 0, "awake: {awake}");
     let nobody_asked = notified(&lab, false, &["--ask", "none"])?;
     ensure!(interrupts(&nobody_asked) == 0, "{nobody_asked}");
-    // A sleeper is woken, and not once for each message while it has enough to do: how often depends on the host.
+    // A sleeper is woken, and not once for each message while it has enough to do: how often
+    // depends on the host.
     let asleep = notified(&lab, true, &["--ask", "all"])?;
     ensure!((1..=10_000).contains(&interrupts(&asleep)), "asleep: {asleep}");
     let last = notified(&lab, true, &["--ask", "last"])?;

@@ -1,4 +1,5 @@
-//! docs/your-program.md does what it says: programs built as it shows run in machines that `hamlyn up` started.
+//! docs/your-program.md does what it says: programs built as it shows run in machines that `hamlyn
+//! up` started.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};

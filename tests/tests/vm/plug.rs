@@ -1,4 +1,5 @@
-//! Cards that are plugged into running machines: the port is what `hamlyn qemu-args --port` prints, the order that of docs/libvirt.md.
+//! Cards that are plugged into running machines: the port is what `hamlyn qemu-args --port` prints,
+//! the order that of docs/libvirt.md.
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -33,7 +34,8 @@ fn port(program: &Path, model: &Model) -> Result<Vec<String>> {
     Ok(String::from_utf8(output.stdout)?.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Plugs a card of a model into a running machine that has a card of another, and runs a test with it.
+/// Plugs a card of a model into a running machine that has a card of another, and runs a test with
+/// it.
 fn is_plugged_in(model: &'static Model, own: &'static Model, check: &[&str]) -> Result<()> {
     let program = hamlyn_lab::hamlyn()?;
     let port = port(&program, model)?;

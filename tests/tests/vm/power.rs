@@ -1,4 +1,5 @@
-//! Machines that are suspended, and buses that report errors: what files had is lost, they learn it, and the card works.
+//! Machines that are suspended, and buses that report errors: what files had is lost, they learn
+//! it, and the card works.
 
 use anyhow::{Context, Result};
 use hamlyn_lab::{Kit, Lab, Run};
@@ -8,8 +9,8 @@ use crate::driver::check;
 use crate::messages::ping_pong;
 use crate::{Turn, eventually, lab_of};
 
-/// Two machines that can be suspended to memory: a kernel that was started without its compressed shell, as in other labs,
-/// does not wake up again, with or without a card.
+/// Two machines that can be suspended to memory: a kernel that was started without its compressed
+/// shell, as in other labs, does not wake up again, with or without a card.
 fn sleepy() -> Result<Turn> {
     let mut kit = Kit::find()?;
     kit.kernel.set_file_name("vmlinuz");
@@ -25,7 +26,8 @@ fn holder(lab: &Lab, vm: usize, card: &str) -> Result<Run> {
     Ok(hold)
 }
 
-/// Runs in the machine that is suspended, and tells its console: the agent's port does not outlive a suspension.
+/// Runs in the machine that is suspended, and tells its console: the agent's port does not outlive
+/// a suspension.
 const SUSPEND: &str = "set -e; exec >/dev/console 2>&1; mkfifo /tmp/words; \
      driver-check hold </tmp/words >/tmp/held & exec 3>/tmp/words; \
      until grep -q holding /tmp/held; do sleep 0.1; done; \

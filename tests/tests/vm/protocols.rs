@@ -20,7 +20,8 @@ fn streams(lab: &Lab) -> Result<()> {
     assert_eq!((&coalesced["received"], &coalesced["verified"]), (&2_000_000.into(), &true.into()));
     // No more than 16,384 bytes in a record, and no fewer: they were coalesced.
     assert_eq!(coalesced["records"], 2_000_000_u32.div_ceil(16 * 1024));
-    // Long buffers as they are; the receiver is asleep most of the time, and the sender waits for it.
+    // Long buffers as they are; the receiver is asleep most of the time, and the sender waits for
+    // it.
     let slow = ["receive", "--record-size", "65536", "--records", "3", "--pause", "20"];
     let result = stream(lab, (1, 0), &slow, &["--bytes", "3000001", "--size", "1000000", "--buffer"])?;
     assert_eq!((&result["received"], &result["verified"]), (&3_000_001.into(), &true.into()));

@@ -103,7 +103,8 @@ fn whoever_takes_all_he_can_leaves_something_to_each_other_user() -> Result<()> 
 
     // And the operator of a card that is full can use it.
     let root = Greedy::of(&lab, 0)?;
-    // The last that he takes are slots: as many as the memory has bytes for, of which the driver has some.
+    // The last that he takes are slots: as many as the memory has bytes for, of which the driver
+    // has some.
     let memory = 512 * 1024 - 4 * (64 + 3962 + 256_u64).next_multiple_of(16) - (64 * 128 + 512 + 64);
     let slots = (memory - 512 * whole[0] - 64 * whole[2]) / 128;
     for (kind, whole) in KINDS.into_iter().zip([whole[0], slots, whole[2]]) {

@@ -193,7 +193,8 @@ fn stores_arrive(lab: &Lab) -> Result<()> {
     receiver.fails(&format!("wait {buffer} 5000 19 1"), "no other value of a word within 1s")
 }
 
-/// With a card that has no options: the engine reads a page in pieces, and a program sees it between two of them.
+/// With a card that has no options: the engine reads a page in pieces, and a program sees it
+/// between two of them.
 #[test]
 fn words_left_are_seen_while_a_page_is_sent() -> Result<()> {
     let lab = shared_of("shrimp")?;
@@ -256,7 +257,8 @@ fn who_has_mapped_a_buffer_is_told_that_it_was_taken_back() -> Result<()> {
     both_are_usable(&lab)
 }
 
-/// A command sets the entries of many pages: the card's lock is held for few commands, however large a buffer is.
+/// A command sets the entries of many pages: the card's lock is held for few commands, however
+/// large a buffer is.
 #[test]
 fn entries_of_many_pages_are_set_by_few_commands() -> Result<()> {
     const PAGES: u64 = 1024;

@@ -1,4 +1,5 @@
-//! SHRIMP cards under attack: by a process, by a host's card, and by an operating system that says what it should not.
+//! SHRIMP cards under attack: by a process, by a host's card, and by an operating system that says
+//! what it should not.
 
 use std::num::NonZeroU8;
 use std::time::{Duration, Instant};
@@ -203,7 +204,8 @@ impl Impostor {
         Ok(())
     }
 
-    /// Acknowledges what the victim says, until that holds of what was said of exports and mappings.
+    /// Acknowledges what the victim says, until that holds of what was said of exports and
+    /// mappings.
     fn listen_until(&mut self, holds: impl Fn(&[HamlynWire]) -> bool) -> Result<()> {
         let begun = Instant::now();
         while !holds(&self.heard) {
@@ -277,7 +279,8 @@ fn a_host_that_sends_packets_of_its_own_making_changes_no_memory() -> Result<()>
     let mapping = map(&mut sender, &handle, "0 8192", "single")?;
     sender.expect(&format!("fill {mapping} 0 8192 5"), &json!({ "filled": 8192 }))?;
     let mut attacker = Attacker::attach(&lab)?;
-    // Each page of the machine's memory and some that it has not: the victim's is among them, and mapped in for another host.
+    // Each page of the machine's memory and some that it has not: the victim's is among them, and
+    // mapped in for another host.
     let pages = MEMORY / PAGE;
     for page in (0..pages + 16).chain([1 << 40, SHRIMP_SYSTEM_PAGE + 1, u64::MAX / PAGE]) {
         attacker.store(0, page * PAGE + 8, b"I was here")?;
@@ -328,7 +331,8 @@ fn an_operating_system_that_says_what_it_should_not_harms_nobody() -> Result<()>
         let mut data = [0_u8; 256];
         random.fill_bytes(&mut data);
         if random.next_u32() % 2 == 0 {
-            // What is asked for, as one asks: a key, an offset, a length, the first page and the place in it.
+            // What is asked for, as one asks: a key, an offset, a length, the first page and the
+            // place in it.
             let ask =
                 [key, u64::from(plausible(&mut random)) * 4096, u64::from(plausible(&mut random)) * 4096];
             data[..24].copy_from_slice(ask.as_bytes());
@@ -438,7 +442,8 @@ fn store_does_not_wait_forever_for_a_page() -> Result<()> {
     both_are_usable(&lab)
 }
 
-/// Has a desk do something while the impostor acknowledges everything. Returns the desk, and its answer.
+/// Has a desk do something while the impostor acknowledges everything. Returns the desk, and its
+/// answer.
 fn while_it_acknowledges(
     impostor: &mut Impostor,
     mut desk: Desk<Run>,

@@ -1,4 +1,5 @@
-//! SHRIMP cards in machines that are many, that have two processors, and whose mappings come and go under traffic.
+//! SHRIMP cards in machines that are many, that have two processors, and whose mappings come and go
+//! under traffic.
 
 use std::path::Path;
 
@@ -19,7 +20,8 @@ fn builder(vms: usize) -> Result<Builder> {
     Ok(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(vms))
 }
 
-/// Four machines in a mesh of two by two: each stores to each other, by all at once, in each mode; then one of them dies.
+/// Four machines in a mesh of two by two: each stores to each other, by all at once, in each mode;
+/// then one of them dies.
 #[test]
 fn four_machines_store_to_each_other_and_one_that_dies_harms_only_its_own() -> Result<()> {
     let lab = lab_of(builder(VMS)?.card_args(["--columns", "2"]).switch_args(["--mesh", "2x2"]));
@@ -47,7 +49,8 @@ fn four_machines_store_to_each_other_and_one_that_dies_harms_only_its_own() -> R
                     (_, "deliberate") => format!("send {mapping} 0 16384"),
                     _ => continue,
                 };
-                // Each machine has several to do, one after the other; the machines do theirs side by side.
+                // Each machine has several to do, one after the other; the machines do theirs side
+                // by side.
                 desks[*from].begin(&line)?;
             }
             for (from, _, mode, _) in &mappings {
@@ -82,8 +85,8 @@ fn four_machines_store_to_each_other_and_one_that_dies_harms_only_its_own() -> R
     both_are_usable(&lab)
 }
 
-/// Two processes on two processors start transfers by CMPXCHG as fast as they can, at once and in turn: as many are started as
-/// succeeded, and what a failed compare writes back starts none.
+/// Two processes on two processors start transfers by CMPXCHG as fast as they can, at once and in
+/// turn: as many are started as succeeded, and what a failed compare writes back starts none.
 #[test]
 fn two_processors_that_start_transfers_start_those_that_they_mean() -> Result<()> {
     // By one thread, as a machine is emulated that is snooped, and by two.
@@ -127,7 +130,8 @@ fn two_processors_that_start_transfers_start_those_that_they_mean() -> Result<()
     Ok(())
 }
 
-/// A card behind an IOMMU sees other addresses than the processor's stores have: memory cannot be exported, and the reason is said.
+/// A card behind an IOMMU sees other addresses than the processor's stores have: memory cannot be
+/// exported, and the reason is said.
 #[test]
 fn memory_behind_an_iommu_is_not_exported() -> Result<()> {
     let iommu = |_: usize, _: &Path| ["-device", "intel-iommu,caching-mode=on"].map(str::to_owned).to_vec();
@@ -139,8 +143,8 @@ fn memory_behind_an_iommu_is_not_exported() -> Result<()> {
     nothing_is_left(&lab, 0)
 }
 
-/// Mappings and exports are made and ended again and again while others store as fast as they can: who stores to what is no more
-/// changes nothing, though the memory is used anew for the next.
+/// Mappings and exports are made and ended again and again while others store as fast as they can:
+/// who stores to what is no more changes nothing, though the memory is used anew for the next.
 #[test]
 fn what_is_mapped_anew_under_traffic_gets_nothing_of_what_was_there_before() -> Result<()> {
     let lab = shrimp_lab(2)?;
@@ -148,7 +152,8 @@ fn what_is_mapped_anew_under_traffic_gets_nothing_of_what_was_there_before() -> 
     let (calm, calm_handle) = export(&mut receiver, 4096)?;
     let steady = map(&mut sender, &calm_handle, "0 4096", "single")?;
     for round in 1..=8 {
-        // One process floods a buffer, which is taken back from under it and made anew, in the same memory.
+        // One process floods a buffer, which is taken back from under it and made anew, in the same
+        // memory.
         let (buffer, handle) = export(&mut receiver, 8192)?;
         let mut flooder = desk(&lab, 1)?;
         let flooding = map(&mut flooder, &handle, "0 8192", "single")?;
@@ -162,7 +167,8 @@ fn what_is_mapped_anew_under_traffic_gets_nothing_of_what_was_there_before() -> 
         for _ in 0..20 {
             receiver.expect(&format!("load {anew} 0"), &json!({ "value": 0 }))?;
         }
-        // A mapping that is ended, and made to another place: what is stored goes there, and nothing to the first.
+        // A mapping that is ended, and made to another place: what is stored goes there, and
+        // nothing to the first.
         sender.expect(&format!("unmap {mapping}"), &json!({ "unmapped": true }))?;
         let moved = map(&mut sender, &anew_handle, "4096 4096", "single")?;
         sender.expect(&format!("store {moved} 4 {}", 50 + round), &json!({ "stored": true }))?;
@@ -199,7 +205,8 @@ fn driver_is_unbound_while_a_process_has_a_mapping_mapped() -> Result<()> {
     eventually(usable, "the card is usable once it is bound again")
 }
 
-/// A machine with 5 GiB has most of its memory above 4 GiB, and its kernel gives that to processes first.
+/// A machine with 5 GiB has most of its memory above 4 GiB, and its kernel gives that to processes
+/// first.
 #[test]
 fn memory_above_4_gib_is_mapped() -> Result<()> {
     let large = |vms| Ok::<_, anyhow::Error>(builder(vms)?.memory(Memory::mib(5120)));

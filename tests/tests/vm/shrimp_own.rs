@@ -29,7 +29,8 @@ fn map_own(desk: &mut Desk<Run>, memory: &Value, part: &str, handle: &str, mode:
     Ok(made["mapping"].clone())
 }
 
-/// An array at either end that begins inside a page, in each mode; the rest of its pages stays as it is.
+/// An array at either end that begins inside a page, in each mode; the rest of its pages stays as
+/// it is.
 fn arrays_are_both_ends(lab: &Lab) -> Result<()> {
     let (mut receiver, mut sender) = (desk(lab, 0)?, desk(lab, 1)?);
     let (there, here) = (memory(&mut receiver, 12_288)?, memory(&mut sender, 12_288)?);
@@ -86,7 +87,8 @@ fn page_has_two_owners(lab: &Lab) -> Result<()> {
     arrives(&mut other, &high_buffer, 0, 55)
 }
 
-/// More than the driver takes in an export: either end has two, cut at another byte than where a page begins.
+/// More than the driver takes in an export: either end has two, cut at another byte than where a
+/// page begins.
 fn more_than_4_mib(lab: &Lab) -> Result<()> {
     const LENGTH: usize = 5_000_000;
     let (mut receiver, mut sender) = (desk(lab, 0)?, desk(lab, 1)?);
@@ -97,7 +99,8 @@ fn more_than_4_mib(lab: &Lab) -> Result<()> {
     sender.expect(&format!("send {mapping} 0 {LENGTH}"), &json!({ "sent": true }))?;
     let check = format!("check {buffer} 0 {LENGTH} 7");
     eventually(|| Ok(receiver.ask(&check)?["arrived"] == true), "all of it arrives")?;
-    // In the second export, a process sleeps until a word arrives. It sleeps for longer than the test waits: a wake-up that is lost is seen.
+    // In the second export, a process sleeps until a word arrives. It sleeps for longer than the
+    // test waits: a wake-up that is lost is seen.
     sender.expect(&format!("mode {mapping} single"), &json!({ "mode": "single" }))?;
     let place = 4_900_000;
     let mut now = receiver.ask(&format!("load {buffer} {place}"))?["value"].clone();

@@ -1,4 +1,5 @@
-//! Consistency of mappings (section 4.4), in machines that really page: pinned pages stay, others leave and come back.
+//! Consistency of mappings (section 4.4), in machines that really page: pinned pages stay, others
+//! leave and come back.
 
 use anyhow::{Context, Result, bail, ensure};
 use hamlyn_host::catalogue;
@@ -191,7 +192,8 @@ fn come_back(lab: &Lab, mode: &str) -> Result<()> {
     // Once more, and all of them.
     pair.page_out(lab)?;
     pair.fill(2, mode)?;
-    // Who waits for a word that is not in memory sees it come. By the window a load brings the first page back.
+    // Who waits for a word that is not in memory sees it come. By the window a load brings the
+    // first page back.
     let before = first_word(&mut pair.sender, &pair.mapping)?;
     pair.page_out(lab)?;
     pair.receiver.begin(&format!("wait {} 0 {before} 3600", pair.buffer))?;
@@ -225,8 +227,8 @@ fn nothing_is_lost_or_overtakes_while_pages_come_and_go_by_the_window() -> Resul
     traffic(&*paging_lab(Snoop::No)?, "single")
 }
 
-/// How many pages go while a stream runs depends on how the host shares its processors among the machines: streams are sent until
-/// enough went.
+/// How many pages go while a stream runs depends on how the host shares its processors among the
+/// machines: streams are sent until enough went.
 fn traffic(lab: &Lab, mode: &str) -> Result<()> {
     let mut given = 0;
     for _ in 0..20 {
@@ -314,7 +316,8 @@ fn system_calls_on_an_absent_page_fail_at_once() -> Result<()> {
         Ok(())
     };
     returns("write", 4)?;
-    // The exporter gives the pages up, and does not bring them back: it decides how long an access waits.
+    // The exporter gives the pages up, and does not bring them back: it decides how long an access
+    // waits.
     let swapped = json!({ "present": 0, "swapped": PAGES });
     let (page_out, pages) = (format!("page-out {}", made["export"]), format!("pages {}", made["export"]));
     eventually(

@@ -1,4 +1,5 @@
-//! The message-passing primitives of section 5.2 in real machines, in Rust and in C, and how many instructions they take.
+//! The message-passing primitives of section 5.2 in real machines, in Rust and in C, and how many
+//! instructions they take.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Exit, Lab, Snoop};

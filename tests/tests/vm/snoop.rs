@@ -1,5 +1,5 @@
-//! A stock QEMU tells of its guest's stores to ordinary memory, by our plugin: each with its address, width and value, in
-//! order. The card is a thread of this program.
+//! A stock QEMU tells of its guest's stores to ordinary memory, by our plugin: each with its
+//! address, width and value, in order. The card is a thread of this program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -174,7 +174,8 @@ impl Snooped {
         Ok(())
     }
 
-    /// Two processors: each one's stores in its order, and what both count in one word in the order of counting.
+    /// Two processors: each one's stores in its order, and what both count in one word in the order
+    /// of counting.
     fn hold_processors(&mut self) -> Result<()> {
         self.make("processors")?;
         let (own, both, byte) = ([0, 64].map(|at| self.address(at)), self.address(1024), self.address(PAGE));

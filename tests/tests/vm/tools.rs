@@ -32,7 +32,8 @@ fn the_tools_tell_what_a_card_is_and_how_fast_its_peer_is() -> Result<()> {
     latency(&lab)?;
     bandwidth(&lab)?;
     for card in 0..2 {
-        // An operating system sends again what is not acknowledged in time: if it is not looked at yet, that is refused.
+        // An operating system sends again what is not acknowledged in time: if it is not looked at
+        // yet, that is refused.
         let counters = lab.card_counters(card)?;
         let again = counters["card"]["refused_one_shot"].as_u64().unwrap_or(0);
         assert_eq!(lab.refused(card)?, again, "card {card}: {counters}");

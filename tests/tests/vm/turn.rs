@@ -1,8 +1,9 @@
 //! Whose turn it is, and with which lab.
 //!
-//! Most of the time of a short test would be two machines' boot: tests that leave all as it was share a lab. Tests that kill,
-//! restart or reset what is in it, or count from the beginning, have labs of their own. Tests take turns, because a machine
-//! without hardware virtualisation wants a core: one with the shared lab, and beside it a few with their own.
+//! Most of the time of a short test would be two machines' boot: tests that leave all as it was
+//! share a lab. Tests that kill, restart or reset what is in it, or count from the beginning, have
+//! labs of their own. Tests take turns, because a machine without hardware virtualisation wants a
+//! core: one with the shared lab, and beside it a few with their own.
 
 use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,7 +20,8 @@ use crate::eventually;
 /// The lab that tests share, as the last of them left it, and its kind. The lock is the turn.
 static SHARED: Mutex<Option<(&'static str, Lab)>> = Mutex::new(None);
 
-/// How many machines the labs of tests of their own may have at a time, in sum. Such tests wait more than they compute.
+/// How many machines the labs of tests of their own may have at a time, in sum. Such tests wait
+/// more than they compute.
 const MACHINES: usize = 4;
 
 /// How many they have.
@@ -77,9 +79,9 @@ pub(crate) fn shared_of(model: &'static str) -> Result<Turn> {
     Ok(shared_as(model, Lab::builder().models(&[catalogue::find(model)?]).vms(2)))
 }
 
-/// The shared lab of a kind, which `builder` describes. A test must have given back all that it had within a minute after it
-/// drops this; otherwise the next test gets a fresh lab. So it does if the last test had another kind: one shared lab runs at
-/// a time.
+/// The shared lab of a kind, which `builder` describes. A test must have given back all that it had
+/// within a minute after it drops this; otherwise the next test gets a fresh lab. So it does if the
+/// last test had another kind: one shared lab runs at a time.
 pub(crate) fn shared_as(kind: &'static str, builder: Builder) -> Turn {
     let mut place = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     let lab = place.take().filter(|(last, lab)| *last == kind && lab.check().is_ok());
@@ -176,13 +178,14 @@ pub(crate) fn has_debug_kernel() -> bool {
     std::env::var_os("HAMLYN_KERNEL").is_some_and(|kernel| kernel == "debug")
 }
 
-/// The kernel's log, but for what a debug kernel says wrongly: a page that two threads map at a time has one address twice, and the
-/// check of one mapping may be noted for the other, as a comment in the kernel's `debug_dma_mapping_error` says.
+/// The kernel's log, but for what a debug kernel says wrongly: a page that two threads map at a
+/// time has one address twice, and the check of one mapping may be noted for the other, as a
+/// comment in the kernel's `debug_dma_mapping_error` says.
 pub(crate) const KERNEL_LOG: &str =
     "dmesg | awk '/failed to check map error/ { skip = 1 } !skip; /end trace/ { skip = 0 }'";
 
-/// What a debug kernel has found: in its log, which comes in by standard input, and, if kmemleak is on, memory of the driver that
-/// nothing refers to. A scan takes long.
+/// What a debug kernel has found: in its log, which comes in by standard input, and, if kmemleak is
+/// on, memory of the driver that nothing refers to. A scan takes long.
 const FOUND: &str = r#"grep -E -B 3 -A 40 'BUG|WARNING|Oops|UBSAN|ODEBUG'
 echo scan 2>/dev/null > /sys/kernel/debug/kmemleak || exit 0
 awk '/^unreferenced object/ { if (leak ~ /\[hamlyn\]/) print leak; leak = "" } { leak = leak $0 "\n" }
@@ -194,7 +197,8 @@ fn kernels_are_content(lab: &Lab) {
     let command = format!("{KERNEL_LOG} | {FOUND}");
     let found = |vm: &Vm| vm.run_as(0, ["sh", "-c", &command])?.finish_text();
     for vm in lab.vms().iter().filter(|vm| vm.is_running()) {
-        // What is being freed may look like a leak once; and a machine that the test has hurt may not answer.
+        // What is being freed may look like a leak once; and a machine that the test has hurt may
+        // not answer.
         let is_content = |vm| found(vm).map_or(true, |lines| lines.is_empty());
         if !is_content(vm) && !is_content(vm) {
             panic!("{}: {}", vm.name(), found(vm).unwrap_or_default().join("\n"));
@@ -208,8 +212,9 @@ fn refusals(counters: &Value) -> u64 {
     all.filter(|(name, _)| name.starts_with("refused_")).filter_map(|(_, count)| count.as_u64()).sum()
 }
 
-/// Says what is not as in a machine that has just started: who has the card open or something of it, whose programs run, what
-/// the kernel complains of. The kernel's log is empty afterwards, so that nobody finds in it what another has done.
+/// Says what is not as in a machine that has just started: who has the card open or something of
+/// it, whose programs run, what the kernel complains of. The kernel's log is empty afterwards, so
+/// that nobody finds in it what another has done.
 const LOOK: &str = r#"
 users=$(cat /sys/module/hamlyn/refcnt)
 [ "$users" = 0 ] || echo "the card is open $users times"
@@ -233,7 +238,8 @@ fn is_as_it_was(lab: &Lab) -> Result<()> {
     eventually(|| is_still(lab), "no card sends anything")
 }
 
-/// Operating systems may still have to tell each other of ends: they say all again after 250 ms until the other has heard it.
+/// Operating systems may still have to tell each other of ends: they say all again after 250 ms
+/// until the other has heard it.
 fn is_still(lab: &Lab) -> Result<bool> {
     let sent = || -> Result<Vec<Value>> {
         let of = |card| Ok(Lab::card_counters(lab, card)?["card"]["packets_sent"].clone());

@@ -1,4 +1,5 @@
-//! How the driver maps windows: by what the card says of them (docs/hamlyn.md, "How windows are mapped").
+//! How the driver maps windows: by what the card says of them (docs/hamlyn.md, "How windows are
+//! mapped").
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Lab;
@@ -6,7 +7,8 @@ use hamlyn_lab::Lab;
 use crate::messages::ping_pong;
 use crate::{Turn, lab_of};
 
-/// A device whose BAR does not fit below 4 GiB. The firmware then puts all wide BARs above, where its MTRRs allow caches.
+/// A device whose BAR does not fit below 4 GiB. The firmware then puts all wide BARs above, where
+/// its MTRRs allow caches.
 const LARGE: [&str; 4] =
     ["-object", "memory-backend-ram,id=large,size=1G", "-device", "ivshmem-plain,memdev=large"];
 

@@ -1,12 +1,16 @@
-//! The DMA engine's requests (section 3.4): a queue for each endpoint, in memory that its owner has mapped.
+//! The DMA engine's requests (section 3.4): a queue for each endpoint, in memory that its owner has
+//! mapped.
 //!
-//! The owner writes request `n` at `n` modulo the queue's size, then the count to [`super::endpoint::CLAN_STATE_PUT`], issues a full barrier, and looks at
+//! The owner writes request `n` at `n` modulo the queue's size, then the count to
+//! [`super::endpoint::CLAN_STATE_PUT`], issues a full barrier, and looks at
 //! [`super::endpoint::CLAN_STATE_IDLE`]: if that is 1, it stores to [`super::endpoint::CLAN_ENDPOINT_GO`]. It does not ring while the queue is not
-//! empty. The engine serves the endpoints that have requests in turn, a packet for each. Requests of one endpoint are carried out in
-//! their order, and their results are written, then [`super::endpoint::CLAN_STATE_DONE`].
+//! empty. The engine serves the endpoints that have requests in turn, a packet for each. Requests
+//! of one endpoint are carried out in their order, and their results are written, then
+//! [`super::endpoint::CLAN_STATE_DONE`].
 //!
-//! A write has ended when its last packet has left; the other host has not said that it arrived. What it refuses is a fault. A read has ended when
-//! its data has come, and then all that the endpoint wrote to that host before has arrived.
+//! A write has ended when its last packet has left; the other host has not said that it arrived.
+//! What it refuses is a fault. A read has ended when its data has come, and then all that the
+//! endpoint wrote to that host before has arrived.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -26,7 +30,8 @@ pub const CLAN_DMA_READ: u32 = 2;
 
 /// The next request belongs to this one: if this fails, that is skipped.
 pub const CLAN_DMA_CHAIN: u32 = 1;
-/// When it has ended, whatever came of it, that is an event of the endpoint, and [`super::endpoint::CLAN_BIT_DMA`] is set.
+/// When it has ended, whatever came of it, that is an event of the endpoint, and
+/// [`super::endpoint::CLAN_BIT_DMA`] is set.
 pub const CLAN_DMA_NOTIFY: u32 = 2;
 
 /// Result: not ended yet.

@@ -1,9 +1,12 @@
-//! An asynchronous event queue (section 3.5): what happens to any number of endpoints, in one ring in its owner's memory.
+//! An asynchronous event queue (section 3.5): what happens to any number of endpoints, in one ring
+//! in its owner's memory.
 //!
-//! What can happen has a *source*: a Tripwire, an endpoint's DMA requests, its messages, its faults. Each source has at most one record in
-//! the queue that is not taken, however often it happens meanwhile; and a queue has a record for each source of the endpoints whose events
-//! come there, and for each that others have left, so it is never full. The owner takes a record, stores how many it has taken to
-//! [`CLAN_EVENTS_TAKEN`], issues a full barrier, and then looks what has happened.
+//! What can happen has a *source*: a Tripwire, an endpoint's DMA requests, its messages, its
+//! faults. Each source has at most one record in the queue that is not taken, however often it
+//! happens meanwhile; and a queue has a record for each source of the endpoints whose events come
+//! there, and for each that others have left, so it is never full. The owner takes a record, stores
+//! how many it has taken to [`CLAN_EVENTS_TAKEN`], issues a full barrier, and then looks what has
+//! happened.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

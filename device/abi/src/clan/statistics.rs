@@ -1,5 +1,5 @@
-//! The CLAN card's counters. They are 64 bits wide, count from the card's start or reset, and stand in the order of
-//! [`ClanStatistic`].
+//! The CLAN card's counters. They are 64 bits wide, count from the card's start or reset, and stand
+//! in the order of [`ClanStatistic`].
 
 /// How many counters there are.
 pub const CLAN_STATISTICS: u32 = 34;
@@ -21,7 +21,8 @@ macro_rules! statistics {
 statistics! {
     /// Stores to windows that were taken.
     StoresToWindow = 0, "stores_to_window";
-    /// Stores to windows that were refused: outside of the window or of any, or lost for want of room.
+    /// Stores to windows that were refused: outside of the window or of any, or lost for want of
+    /// room.
     StoresRefused = 1, "stores_refused";
     /// Stores that went into the packet of the one before.
     StoresJoined = 2, "stores_joined";
@@ -53,7 +54,8 @@ statistics! {
     BadChecksum = 15, "bad_checksum";
     /// Packets refused: they are no CLAN card's.
     Malformed = 16, "malformed";
-    /// Packets not taken: the card takes no part, or host memory is not there, or no read waits for the answer.
+    /// Packets not taken: the card takes no part, or host memory is not there, or no read waits for
+    /// the answer.
     Discarded = 17, "discarded";
     /// Packets refused: their host sends or asks more than it may.
     OverCredit = 18, "over_credit";

@@ -1,7 +1,9 @@
-//! What the drivers of two hosts say to each other about endpoints, in messages of the card's own (`HAMLYN_WIRE_CARD`): `reason` says what
-//! it is, `from` is the sender's port and `to` the receiver's.
+//! What the drivers of two hosts say to each other about endpoints, in messages of the card's own
+//! (`HAMLYN_WIRE_CARD`): `reason` says what it is, `from` is the sender's port and `to` the
+//! receiver's.
 //!
-//! All messages of operating systems lie in an aperture that each has for those of the others ([`CLAN_SYSTEM_APERTURE`]), in the sender's part, as
+//! All messages of operating systems lie in an aperture that each has for those of the others
+//! ([`CLAN_SYSTEM_APERTURE`]), in the sender's part, as
 //! [records](crate::kernel::wire::HamlynRecord); a Tripwire over it tells that there is one.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -13,7 +15,8 @@ pub const CLAN_SYSTEM_KEY: u64 = 0x4e41_4c43_5359_5354;
 
 /// A message for an endpoint. Behind it: [`ClanSaid`].
 pub const CLAN_SAY_MESSAGE: u32 = 1;
-/// There is no endpoint `to`, or it has no room, or it has ended without an answer to a request: what was said to it by `from` is lost. Behind it: [`ClanSaid`], the message.
+/// There is no endpoint `to`, or it has no room, or it has ended without an answer to a request:
+/// what was said to it by `from` is lost. Behind it: [`ClanSaid`], the message.
 pub const CLAN_SAY_UNDELIVERED: u32 = 2;
 /// Endpoint `from`, which was a peer of `to`, is no more.
 pub const CLAN_SAY_GONE: u32 = 3;

@@ -8,13 +8,16 @@ use crate::family::area::HamlynArea;
 pub const DART_COMMAND_OPEN_ENDPOINT: u32 = 1;
 /// Close an endpoint. Its connections must have been closed before: else it is refused as in use.
 pub const DART_COMMAND_CLOSE_ENDPOINT: u32 = 2;
-/// Open a connection: `index` is its number. Body: [`DartOpenConnection`]. The driver has made its state zero.
+/// Open a connection: `index` is its number. Body: [`DartOpenConnection`]. The driver has made its
+/// state zero.
 pub const DART_COMMAND_OPEN_CONNECTION: u32 = 3;
 /// Close a connection. When it is answered nothing of it reaches memory any more.
 pub const DART_COMMAND_CLOSE_CONNECTION: u32 = 4;
-/// Say which connection of the other host is at the other end. Body: [`DartConnect`]. Messages are taken before, and none leaves.
+/// Say which connection of the other host is at the other end. Body: [`DartConnect`]. Messages are
+/// taken before, and none leaves.
 pub const DART_COMMAND_CONNECT: u32 = 5;
-/// Open a queue: `index` is its number. Body: [`DartOpenQueue`]. The driver has made its memory zero.
+/// Open a queue: `index` is its number. Body: [`DartOpenQueue`]. The driver has made its memory
+/// zero.
 pub const DART_COMMAND_OPEN_QUEUE: u32 = 6;
 /// Close a queue. Connections that name it have none from then on.
 pub const DART_COMMAND_CLOSE_QUEUE: u32 = 7;
@@ -46,16 +49,18 @@ pub const DART_ENDPOINT_PINNED: u32 = 1;
 pub const DART_CONNECTION_WRITE: u32 = 1;
 /// In [`DartOpenConnection::flags`]: its messages may read from the endpoint.
 pub const DART_CONNECTION_READ: u32 = 2;
-/// In [`DartOpenConnection::flags`]: the operating system's. Its other end is that host's connection with the number of this host, and the same key.
-/// Its messages reach only the page of the endpoint that has the number of the host that they are from. It is not broken when packets are lost
-/// or the link goes, nobody pays or waits for anything, and what has been executed is told in the FIFO. A message that would have to
-/// wait, or be answered, is passed over.
+/// In [`DartOpenConnection::flags`]: the operating system's. Its other end is that host's
+/// connection with the number of this host, and the same key. Its messages reach only the page of
+/// the endpoint that has the number of the host that they are from. It is not broken when packets
+/// are lost or the link goes, nobody pays or waits for anything, and what has been executed is told
+/// in the FIFO. A message that would have to wait, or be answered, is passed over.
 pub const DART_CONNECTION_SYSTEM: u32 = 4;
 /// In [`DartOpenQueue::flags`]: each record interrupts; else those that somebody sleeps for.
 pub const DART_QUEUE_IMMEDIATE: u32 = 1;
 /// In [`DartMisses::pages`]: it is to be written to.
 pub const DART_PAGE_WRITES: u64 = 1;
-/// In [`DartEntry::flags`]: the operand is the one that the CALL has ([`super::control::DART_CALL_OPERAND`]).
+/// In [`DartEntry::flags`]: the operand is the one that the CALL has
+/// ([`super::control::DART_CALL_OPERAND`]).
 pub const DART_ENTRY_OPERAND: u32 = 1;
 /// Body of [`DART_COMMAND_OPEN_ENDPOINT`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -93,7 +98,8 @@ pub struct DartOpenConnection {
     pub program_bound: u32,
     /// The queue for what its messages tell of, or [`DART_NO_QUEUE`]: then nobody is told.
     pub events: u32,
-    /// The queue for its exceptions, or [`DART_NO_QUEUE`]: then the card counts them in the state, and interrupts.
+    /// The queue for its exceptions, or [`DART_NO_QUEUE`]: then the card counts them in the state,
+    /// and interrupts.
     pub exceptions: u32,
     /// `DART_CONNECTION_*`, any of them.
     pub flags: u32,
@@ -121,7 +127,8 @@ pub struct DartConnect {
 pub struct DartOpenQueue {
     /// Its memory: a page of [`super::queue`], then `records` of [`super::queue::DartRecord`].
     pub memory: HamlynArea,
-    /// Records, [`super::queue::DART_MIN_RECORDS`] to [`super::queue::DART_MAX_RECORDS`], a power of two.
+    /// Records, [`super::queue::DART_MIN_RECORDS`] to [`super::queue::DART_MAX_RECORDS`], a power
+    /// of two.
     pub records: u32,
     /// [`DART_QUEUE_IMMEDIATE`] or 0.
     pub flags: u32,
@@ -133,8 +140,8 @@ pub struct DartOpenQueue {
 pub struct DartOpenFifo {
     /// `records` of [`super::fifo::DartFifoRecord`], all zero.
     pub area: HamlynArea,
-    /// Records, a power of two, at least as many as there are queues and three for each connection, and at most
-    /// [`super::fifo::DART_MAX_FIFO`].
+    /// Records, a power of two, at least as many as there are queues and three for each connection,
+    /// and at most [`super::fifo::DART_MAX_FIFO`].
     pub records: u32,
     /// Zero.
     pub reserved: u32,

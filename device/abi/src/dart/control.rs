@@ -31,16 +31,18 @@ pub const DART_MAIN_READ: u32 = 3;
 pub const DART_MAIN_READ_MULTIPLE: u32 = 4;
 /// Main operation: answers with register `i`, as it was and as it is.
 pub const DART_MAIN_ANSWER: u32 = 5;
-/// Main operation: what an entry of the receiver's program says. The operand is the entry's number; or, with [`DART_CALL_OPERAND`], what an
-/// entry with [`super::command::DART_ENTRY_OPERAND`] works on. There are no other fields than `DART_CALL_*`.
+/// Main operation: what an entry of the receiver's program says. The operand is the entry's number;
+/// or, with [`DART_CALL_OPERAND`], what an entry with [`super::command::DART_ENTRY_OPERAND`] works
+/// on. There are no other fields than `DART_CALL_*`.
 pub const DART_MAIN_CALL: u32 = 6;
 /// Main operation: a software exception. The other fields are the software's.
 pub const DART_MAIN_EXCEPTION: u32 = 7;
 
-/// In a CALL: it is a question. Its data is that of a READ_MULTIPLE, and its entry answers with as many bytes as are asked for: 0 if it
-/// reads a block, or answers with a register.
+/// In a CALL: it is a question. Its data is that of a READ_MULTIPLE, and its entry answers with as
+/// many bytes as are asked for: 0 if it reads a block, or answers with a register.
 pub const DART_CALL_ASKS: u32 = 0x8;
-/// In a CALL: the entry's number is in the field [`DART_CALL_ENTRY_SHIFT`], and the operand is the sender's.
+/// In a CALL: the entry's number is in the field [`DART_CALL_ENTRY_SHIFT`], and the operand is the
+/// sender's.
 pub const DART_CALL_OPERAND: u32 = 0x10;
 /// Field of a CALL with [`DART_CALL_OPERAND`], 16 bits: the entry's number.
 pub const DART_CALL_ENTRY_SHIFT: u32 = 16;
@@ -65,7 +67,8 @@ pub const DART_ORDER_BEHIND: u32 = 2;
 /// The comparison is first, then the address, then the register operations.
 pub const DART_ORDER_COMPARED: u32 = 3;
 
-/// Field: the first register operation, of 7 bits: which it is, `DART_SOURCE_*` from bit 4, `DART_TARGET_*` in bit 6.
+/// Field: the first register operation, of 7 bits: which it is, `DART_SOURCE_*` from bit 4,
+/// `DART_TARGET_*` in bit 6.
 pub const DART_FIRST_SHIFT: u32 = 8;
 /// Field: the second register operation, as the first.
 pub const DART_SECOND_SHIFT: u32 = 16;

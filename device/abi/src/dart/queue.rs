@@ -1,10 +1,12 @@
-//! Queues of what a host is told of (sections 1 and 2): a ring in its owner's memory, of which there can be any number.
+//! Queues of what a host is told of (sections 1 and 2): a ring in its owner's memory, of which
+//! there can be any number.
 //!
-//! The record of an exception carries all of its message's data. `data` has the first 32 bytes if there are more; the rest of `length` bytes
-//! is in [`DartPart`]s, which take the places of the next records. A queue of 2,048 records has room for any message.
+//! The record of an exception carries all of its message's data. `data` has the first 32 bytes if
+//! there are more; the rest of `length` bytes is in [`DartPart`]s, which take the places of the
+//! next records. A queue of 2,048 records has room for any message.
 //!
-//! The owner takes records, and stores how many to [`DART_QUEUE_TAKEN`]. If a queue is full, messages that have something for it wait, and are
-//! looked at again within 1 ms.
+//! The owner takes records, and stores how many to [`DART_QUEUE_TAKEN`]. If a queue is full,
+//! messages that have something for it wait, and are looked at again within 1 ms.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -27,7 +29,8 @@ pub const DART_RECORD_COMPARED: u32 = 1;
 pub const DART_RECORD_EXCEPTION: u32 = 2;
 /// A message was not executed: this and a `DART_TRAP_*`.
 pub const DART_RECORD_TRAP: u32 = 16;
-/// In the kind of an exception: the queue has fewer records than the rest of the message's data takes, which is lost.
+/// In the kind of an exception: the queue has fewer records than the rest of the message's data
+/// takes, which is lost.
 pub const DART_RECORD_CUT: u32 = 0x100;
 /// Bytes of a message's data in each [`DartPart`].
 pub const DART_PART: u32 = 60;
@@ -40,7 +43,8 @@ pub struct DartRecord {
     pub control: DartControl,
     /// The data of its first cell.
     pub data: [u64; 4],
-    /// Bytes of data of a message of several blocks, of which `data` has the first if there are more than 32; else 0.
+    /// Bytes of data of a message of several blocks, of which `data` has the first if there are
+    /// more than 32; else 0.
     pub length: u32,
     /// Whose message it is.
     pub connection: u32,
@@ -61,7 +65,8 @@ pub struct DartPart {
 }
 
 impl DartPart {
-    /// Returns how many follow the record of an exception whose message has `length` bytes of data that are not a block.
+    /// Returns how many follow the record of an exception whose message has `length` bytes of data
+    /// that are not a block.
     #[must_use]
     pub const fn count(length: u32) -> u32 {
         let in_record = if length > 32 { 32 } else { 0 };

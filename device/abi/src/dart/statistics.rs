@@ -1,5 +1,5 @@
-//! The DART card's counters. They are 64 bits wide, count from the card's start or reset, and stand in the order of
-//! [`DartStatistic`].
+//! The DART card's counters. They are 64 bits wide, count from the card's start or reset, and stand
+//! in the order of [`DartStatistic`].
 
 /// How many counters there are.
 pub const DART_STATISTICS: u32 = 27;

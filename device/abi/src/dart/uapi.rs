@@ -1,6 +1,8 @@
-//! What driver and library agree on about DART cards: calls on an open `/dev/dartN`, beside those that any card has.
+//! What driver and library agree on about DART cards: calls on an open `/dev/dartN`, beside those
+//! that any card has.
 //!
-//! Errors beside those of all calls: `ENOSPC` (the card has no more of that), `EBUSY` (an object is used by another that is open).
+//! Errors beside those of all calls: `ENOSPC` (the card has no more of that), `EBUSY` (an object is
+//! used by another that is open).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -8,11 +10,13 @@ use crate::dart::command::DartEntry;
 use crate::dart::identity::DART_MODEL;
 use crate::uapi::{CardArgument, CardQuery, HamlynObject, card_call};
 
-/// Opens an endpoint (section 3): a region of the caller's virtual memory, of which nothing need be there. Argument: [`DartEndpoint`].
+/// Opens an endpoint (section 3): a region of the caller's virtual memory, of which nothing need be
+/// there. Argument: [`DartEndpoint`].
 pub const DART_IOC_ENDPOINT_OPEN: u32 = card_call::<DartEndpoint>(DART_MODEL, 0);
 /// Closes an endpoint. Argument: [`HamlynObject`]. `EBUSY` if a connection names it.
 pub const DART_IOC_ENDPOINT_CLOSE: u32 = card_call::<HamlynObject>(DART_MODEL, 1);
-/// Opens a bank: address registers and entries of programs, of which connections have windows. Argument: [`DartBank`].
+/// Opens a bank: address registers and entries of programs, of which connections have windows.
+/// Argument: [`DartBank`].
 pub const DART_IOC_BANK_OPEN: u32 = card_call::<DartBank>(DART_MODEL, 2);
 /// Closes a bank. Argument: [`HamlynObject`]. `EBUSY` if a connection has a window of it.
 pub const DART_IOC_BANK_CLOSE: u32 = card_call::<HamlynObject>(DART_MODEL, 3);
@@ -20,25 +24,33 @@ pub const DART_IOC_BANK_CLOSE: u32 = card_call::<HamlynObject>(DART_MODEL, 3);
 pub const DART_IOC_QUEUE_OPEN: u32 = card_call::<DartQueue>(DART_MODEL, 4);
 /// Closes a queue. Argument: [`HamlynObject`]. Connections that name it have none from then on.
 pub const DART_IOC_QUEUE_CLOSE: u32 = card_call::<HamlynObject>(DART_MODEL, 5);
-/// Opens a connection (section 3): one end of a path to another host, or to the same. Argument: [`DartConnection`].
+/// Opens a connection (section 3): one end of a path to another host, or to the same. Argument:
+/// [`DartConnection`].
 pub const DART_IOC_CONNECTION_OPEN: u32 = card_call::<DartConnection>(DART_MODEL, 6);
-/// Closes a connection. Argument: [`HamlynObject`]. When it returns nothing of it reaches memory any more. Its other end is told.
+/// Closes a connection. Argument: [`HamlynObject`]. When it returns nothing of it reaches memory
+/// any more. Its other end is told.
 pub const DART_IOC_CONNECTION_CLOSE: u32 = card_call::<HamlynObject>(DART_MODEL, 7);
-/// Says which connection of the other host is at the other end, once. Argument: [`DartPeer`]. Messages are taken before, and none leaves.
+/// Says which connection of the other host is at the other end, once. Argument: [`DartPeer`].
+/// Messages are taken before, and none leaves.
 pub const DART_IOC_CONNECT: u32 = card_call::<DartPeer>(DART_MODEL, 8);
 /// Sets entries of a bank's programs. Argument: [`DartSetProgram`].
 pub const DART_IOC_SET_PROGRAM: u32 = card_call::<DartSetProgram>(DART_MODEL, 9);
-/// Sleeps until a queue has more records than were taken. Argument: [`DartQueueWait`]. `ETIMEDOUT`; `EINTR` if a signal's handler has run. The
-/// file is readable when one of its queues is not empty, so that `poll(2)` and the like wait for it, too.
+/// Sleeps until a queue has more records than were taken. Argument: [`DartQueueWait`]. `ETIMEDOUT`;
+/// `EINTR` if a signal's handler has run. The file is readable when one of its queues is not empty,
+/// so that `poll(2)` and the like wait for it, too.
 pub const DART_IOC_QUEUE_WAIT: u32 = card_call::<DartQueueWait>(DART_MODEL, 10);
-/// Sleeps until more messages of a connection have left than had, or it is broken. Argument: [`DartLeftWait`]. `ETIMEDOUT`; `EINTR`.
+/// Sleeps until more messages of a connection have left than had, or it is broken. Argument:
+/// [`DartLeftWait`]. `ETIMEDOUT`; `EINTR`.
 pub const DART_IOC_LEFT_WAIT: u32 = card_call::<DartLeftWait>(DART_MODEL, 11);
-/// Sleeps until a connection has had more exceptions that no queue took, or it is broken. Argument: [`DartExceptionWait`]. `ETIMEDOUT`; `EINTR`.
+/// Sleeps until a connection has had more exceptions that no queue took, or it is broken. Argument:
+/// [`DartExceptionWait`]. `ETIMEDOUT`; `EINTR`.
 pub const DART_IOC_EXCEPTION_WAIT: u32 = card_call::<DartExceptionWait>(DART_MODEL, 12);
 
-/// Index into `HamlynShareQuery`: connections. An endpoint counts as as many as there are for each of all endpoints.
+/// Index into `HamlynShareQuery`: connections. An endpoint counts as as many as there are for each
+/// of all endpoints.
 pub const DART_SHARE_CONNECTIONS: u32 = 0;
-/// Index into `HamlynShareQuery`: address registers. Of a bank with more entries than there are for each of all registers, so many.
+/// Index into `HamlynShareQuery`: address registers. Of a bank with more entries than there are for
+/// each of all registers, so many.
 pub const DART_SHARE_REGISTERS: u32 = 1;
 /// Index into `HamlynShareQuery`: queues.
 pub const DART_SHARE_QUEUES: u32 = 2;
@@ -81,7 +93,8 @@ impl CardQuery for DartQuery {
 pub struct DartEndpoint {
     /// In: where it begins in the caller's memory, a multiple of 4.
     pub address: u64,
-    /// In: its bytes, at least 1. It is a region of addresses: what is there when a message comes is what the message is about.
+    /// In: its bytes, at least 1. It is a region of addresses: what is there when a message comes
+    /// is what the message is about.
     pub length: u64,
     /// Out: its number.
     pub endpoint: u32,
@@ -115,7 +128,8 @@ pub struct DartQueue {
     pub queue: u32,
     /// Zero.
     pub reserved: u32,
-    /// Out: where to map its memory with `mmap(2)` of the same file, readable and writable, shared: `DART_QUEUE_HEAD` bytes and those of the records.
+    /// Out: where to map its memory with `mmap(2)` of the same file, readable and writable, shared:
+    /// `DART_QUEUE_HEAD` bytes and those of the records.
     pub memory_offset: u64,
 }
 
@@ -139,9 +153,11 @@ pub struct DartConnection {
     pub first_entry: u32,
     /// In: how many are.
     pub entries: u32,
-    /// In: a queue of the caller's for what its messages tell of, or `DART_NO_QUEUE`: then nobody is told.
+    /// In: a queue of the caller's for what its messages tell of, or `DART_NO_QUEUE`: then nobody
+    /// is told.
     pub events: u32,
-    /// In: a queue of the caller's for its exceptions, or `DART_NO_QUEUE`: then the card counts them in the state, and interrupts.
+    /// In: a queue of the caller's for its exceptions, or `DART_NO_QUEUE`: then the card counts
+    /// them in the state, and interrupts.
     pub exceptions: u32,
     /// In: `DART_CONNECTION_WRITE`, `DART_CONNECTION_READ`, both or none.
     pub flags: u32,

@@ -4,7 +4,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::family::area::HamlynArea;
 
-/// Open a mailbox: `index` is its number. Body: [`EchoOpenMailbox`]. The driver has made its outbox zero.
+/// Open a mailbox: `index` is its number. Body: [`EchoOpenMailbox`]. The driver has made its outbox
+/// zero.
 pub const ECHO_COMMAND_OPEN_MAILBOX: u32 = 1;
 /// Close a mailbox. A message that still waits in it for the link is not sent.
 pub const ECHO_COMMAND_CLOSE_MAILBOX: u32 = 2;
@@ -18,7 +19,8 @@ pub const ECHO_INBOX_MAX_RECORDS: u32 = 1024;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct EchoOpenMailbox {
-    /// The inbox: `records` of [`crate::echo::inbox::EchoRecord`], all zero, and none of them in two pages.
+    /// The inbox: `records` of [`crate::echo::inbox::EchoRecord`], all zero, and none of them in
+    /// two pages.
     pub inbox: HamlynArea,
     /// Records, [`ECHO_INBOX_MIN_RECORDS`] to [`ECHO_INBOX_MAX_RECORDS`], a power of two.
     pub records: u32,

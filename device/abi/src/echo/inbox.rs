@@ -5,10 +5,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Bytes of a record.
 pub const ECHO_RECORD_SIZE: u32 = 1024;
 
-/// A message that has arrived. The `n`-th since the mailbox was opened, from 0, is in record `n` modulo the inbox's size.
+/// A message that has arrived. The `n`-th since the mailbox was opened, from 0, is in record `n`
+/// modulo the inbox's size.
 ///
-/// The card writes `number` last: a record is there when that is `n + 1`, modulo 2^32. A message for which there is no room,
-/// by the owner's word in `ECHO_OUTBOX_TAKEN`, is lost, and counted.
+/// The card writes `number` last: a record is there when that is `n + 1`, modulo 2^32. A message
+/// for which there is no room, by the owner's word in `ECHO_OUTBOX_TAKEN`, is lost, and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct EchoRecord {

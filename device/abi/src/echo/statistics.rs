@@ -1,5 +1,5 @@
-//! The echo card's counters. They are 64 bits wide, count from the card's start or reset, and stand in the order of
-//! [`EchoStatistic`].
+//! The echo card's counters. They are 64 bits wide, count from the card's start or reset, and stand
+//! in the order of [`EchoStatistic`].
 
 /// How many counters there are.
 pub const ECHO_STATISTICS: u32 = 13;
@@ -39,7 +39,8 @@ statistics! {
     RefusedRings = 8, "refused_rings";
     /// Messages not sent: the outbox made no sense.
     RefusedMessages = 9, "refused_messages";
-    /// Packets not deposited: the card takes no part, the packet is none of an echo card's, or host memory is not there.
+    /// Packets not deposited: the card takes no part, the packet is none of an echo card's, or host
+    /// memory is not there.
     Discarded = 10, "discarded";
     /// Packets not deposited: there is no such mailbox.
     NoMailbox = 11, "no_mailbox";

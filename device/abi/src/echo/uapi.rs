@@ -1,4 +1,5 @@
-//! What driver and library agree on about echo cards: calls on an open `/dev/echoN`, beside those that any card has.
+//! What driver and library agree on about echo cards: calls on an open `/dev/echoN`, beside those
+//! that any card has.
 //!
 //! Errors beside those of all calls: `ENOSPC` (all mailboxes are open).
 
@@ -11,7 +12,8 @@ use crate::uapi::{CardArgument, CardQuery, HamlynObject, card_call};
 pub const ECHO_IOC_MAILBOX_OPEN: u32 = card_call::<EchoMailbox>(ECHO_MODEL, 0);
 /// Closes a mailbox. Argument: [`HamlynObject`].
 pub const ECHO_IOC_MAILBOX_CLOSE: u32 = card_call::<HamlynObject>(ECHO_MODEL, 1);
-/// Sleeps until a message is there. Argument: [`EchoWait`]. `ETIMEDOUT`; `EINTR` if a signal's handler has run.
+/// Sleeps until a message is there. Argument: [`EchoWait`]. `ETIMEDOUT`; `EINTR` if a signal's
+/// handler has run.
 pub const ECHO_IOC_MAILBOX_WAIT: u32 = card_call::<EchoWait>(ECHO_MODEL, 2);
 
 /// Index into `HamlynShareQuery`: mailboxes.
@@ -35,7 +37,8 @@ impl CardQuery for EchoQuery {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct EchoMailbox {
-    /// In: records of the inbox, 4 to 1,024, a power of two. Its memory counts against `RLIMIT_MEMLOCK`.
+    /// In: records of the inbox, 4 to 1,024, a power of two. Its memory counts against
+    /// `RLIMIT_MEMLOCK`.
     pub records: u32,
     /// Out: the mailbox' number.
     pub mailbox: u32,

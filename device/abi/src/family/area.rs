@@ -7,9 +7,10 @@ pub const HAMLYN_MAX_AREA: u64 = 1_073_741_824;
 
 /// A piece of host memory that need not be contiguous.
 ///
-/// `directory` is the address of a 4,096-byte page of 512 addresses of list pages, each of 512 addresses of 4,096-byte
-/// pages; byte `i` of the area is byte `first + i` of the pages laid end to end. (The paper's machine had an I/O
-/// memory-management unit that did this, section 4.) The pages of the directory and lists belong to the driver.
+/// `directory` is the address of a 4,096-byte page of 512 addresses of list pages, each of 512
+/// addresses of 4,096-byte pages; byte `i` of the area is byte `first + i` of the pages laid end to
+/// end. (The paper's machine had an I/O memory-management unit that did this, section 4.) The pages
+/// of the directory and lists belong to the driver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynArea {

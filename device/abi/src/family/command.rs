@@ -1,9 +1,10 @@
 //! The command page: how the driver changes what only the operating system may change.
 //!
 //! The driver fills the command page (a [`HamlynCommand`], then the operation's own structure at
-//! [`HAMLYN_COMMAND_BODY`]) and stores to [`HAMLYN_REG_COMMAND_GO`]. The card carries the command out whole or not at
-//! all, and writes `status`, `value` and `limit` back. When the store has completed no deposit and no gather that an
-//! earlier state allowed is under way: what a closed object named may be unpinned.
+//! [`HAMLYN_COMMAND_BODY`]) and stores to [`HAMLYN_REG_COMMAND_GO`]. The card carries the command
+//! out whole or not at all, and writes `status`, `value` and `limit` back. When the store has
+//! completed no deposit and no gather that an earlier state allowed is under way: what a closed
+//! object named may be unpinned.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -19,7 +20,8 @@ pub const HAMLYN_COMMAND_PAGE_SIZE: u32 = 4096;
 /// Offset in the command page of the operation's own structure.
 pub const HAMLYN_COMMAND_BODY: u32 = 64;
 
-/// Write the card's counters, a u64 each in the model's order, to the body. All models have this operation.
+/// Write the card's counters, a u64 each in the model's order, to the body. All models have this
+/// operation.
 pub const HAMLYN_COMMAND_READ_STATISTICS: u32 = 9;
 /// Self-test of DMA. Body: [`HamlynTestDma`]. All models have this operation.
 pub const HAMLYN_COMMAND_TEST_DMA: u32 = 10;

@@ -10,10 +10,11 @@
 //! | [`control`] | taking part, reset, the handshake timer |
 //! | [`command`] | the command page |
 //!
-//! A card may have memory that it shares with other hosts' cards, in functions beside it ([`express`]).
+//! A card may have memory that it shares with other hosts' cards, in functions beside it
+//! ([`express`]).
 //!
-//! Commands name host memory by page lists ([`area`]); who sleeps says so in words of a window ([`sleep`]). All else is
-//! the model's.
+//! Commands name host memory by page lists ([`area`]); who sleeps says so in words of a window
+//! ([`sleep`]). All else is the model's.
 
 pub mod area;
 pub mod command;

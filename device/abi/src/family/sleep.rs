@@ -1,6 +1,7 @@
 //! The words by which driver and card tell each other who sleeps and which interrupts are pending.
 //!
-//! They lie in a window that the driver maps; where, each card says. Each is 4 bytes, in a cache line of its own.
+//! They lie in a window that the driver maps; where, each card says. Each is 4 bytes, in a cache
+//! line of its own.
 
 /// Distance between two vectors' pending words, in bytes.
 pub const HAMLYN_PENDING_STRIDE: u32 = 64;

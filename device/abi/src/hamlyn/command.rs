@@ -1,6 +1,7 @@
 //! The Hamlyn card's own commands (sections 2.2, 2.3, 2.6, 3.1), in the family's command page.
 //!
-//! What a closed slot, queue, terminus or buffer named may be unpinned once the command has completed.
+//! What a closed slot, queue, terminus or buffer named may be unpinned once the command has
+//! completed.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -8,11 +9,13 @@ use crate::family::area::HamlynArea;
 
 /// Open terminus `index`. Body: [`HamlynOpenTerminus`].
 pub const HAMLYN_COMMAND_OPEN_TERMINUS: u32 = 1;
-/// Close terminus `index`; requests that it still holds are abandoned, its send buffers cleared. No body.
+/// Close terminus `index`; requests that it still holds are abandoned, its send buffers cleared. No
+/// body.
 pub const HAMLYN_COMMAND_CLOSE_TERMINUS: u32 = 2;
 /// Set a send buffer of terminus `index`. Body: [`HamlynSetSendBuffer`].
 pub const HAMLYN_COMMAND_SET_SEND_BUFFER: u32 = 3;
-/// Clear a send buffer of terminus `index`. Body: [`HamlynSetSendBuffer`], of which only `tag` is read.
+/// Clear a send buffer of terminus `index`. Body: [`HamlynSetSendBuffer`], of which only `tag` is
+/// read.
 pub const HAMLYN_COMMAND_CLEAR_SEND_BUFFER: u32 = 4;
 /// Open notification queue `index`. Body: [`HamlynOpenQueue`].
 pub const HAMLYN_COMMAND_OPEN_QUEUE: u32 = 5;
@@ -27,7 +30,8 @@ pub const HAMLYN_COMMAND_CLOSE_SLOT: u32 = 8;
 pub const HAMLYN_MODE_NORMAL: u32 = 0;
 /// Slot mode: the metadata entry's key and bounds as well (section 2.7).
 pub const HAMLYN_MODE_PARANOID: u32 = 1;
-/// Slot mode: paranoid, and an entry takes one message until its owner opens it again (section 2.7).
+/// Slot mode: paranoid, and an entry takes one message until its owner opens it again (section
+/// 2.7).
 pub const HAMLYN_MODE_PARANOID_ONE_SHOT: u32 = 2;
 
 /// Slot flag: a message interrupts a sleeping receiver even if its sender did not ask.
@@ -36,7 +40,8 @@ pub const HAMLYN_SLOT_INTERRUPT: u32 = 1;
 pub const HAMLYN_SLOT_FETCH: u32 = 2;
 /// All slot flags that a process may ask for.
 pub const HAMLYN_SLOT_FLAGS: u32 = 3;
-/// Slot flag, the operating system's own: takes packets only of privileged termini of the host `source` (section 6.3).
+/// Slot flag, the operating system's own: takes packets only of privileged termini of the host
+/// `source` (section 6.3).
 pub const HAMLYN_SLOT_PRIVILEGED: u32 = 4;
 
 /// Terminus flag: it is the operating system's, and its packets say so.
@@ -55,13 +60,15 @@ pub const HAMLYN_NO_QUEUE: u32 = 0xffff_ffff;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynOpenTerminus {
-    /// Address of the page that starts with [`crate::hamlyn::window::HamlynTerminusStatus`], 4,096-byte aligned.
+    /// Address of the page that starts with [`crate::hamlyn::window::HamlynTerminusStatus`],
+    /// 4,096-byte aligned.
     pub status: u64,
     /// Its share of the link beside other busy termini: 1 to [`HAMLYN_MAX_WEIGHT`].
     pub weight: u32,
     /// `HAMLYN_TERMINUS_*` bits.
     pub flags: u32,
-    /// With [`HAMLYN_TERMINUS_WAKES`]: MSI-X vector that wakes its owner, 1 to the number of vectors less 1. Else not read.
+    /// With [`HAMLYN_TERMINUS_WAKES`]: MSI-X vector that wakes its owner, 1 to the number of
+    /// vectors less 1. Else not read.
     pub vector: u32,
     /// Not read.
     pub reserved: u32,
@@ -113,6 +120,7 @@ pub struct HamlynOpenSlot {
     pub notification_index: u32,
     /// `HAMLYN_SLOT_*` bits.
     pub flags: u32,
-    /// With [`HAMLYN_SLOT_PRIVILEGED`]: the host id of the operating system that may write, 0 to 65,535; else zero.
+    /// With [`HAMLYN_SLOT_PRIVILEGED`]: the host id of the operating system that may write, 0 to
+    /// 65,535; else zero.
     pub source: u32,
 }

@@ -7,11 +7,12 @@ pub const HAMLYN_METADATA_SIZE: u32 = 128;
 
 /// `one_shot` of a metadata entry that takes messages.
 pub const HAMLYN_ONE_SHOT_OPEN: u32 = 0;
-/// `one_shot` of a metadata entry that has had its message and waits for the application (section 2.7).
+/// `one_shot` of a metadata entry that has had its message and waits for the application (section
+/// 2.7).
 pub const HAMLYN_ONE_SHOT_LOCKED: u32 = 1;
 
-/// One entry of a slot's metadata area. The application writes all of it; the card writes `user`, `accumulator` and
-/// `one_shot`, and trusts none of it.
+/// One entry of a slot's metadata area. The application writes all of it; the card writes `user`,
+/// `accumulator` and `one_shot`, and trusts none of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynMetadataEntry {

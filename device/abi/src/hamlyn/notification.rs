@@ -1,13 +1,14 @@
-//! An entry of a notification queue (section 2.6, Table 3): 32 bytes in host memory, written by the card alone.
+//! An entry of a notification queue (section 2.6, Table 3): 32 bytes in host memory, written by the
+//! card alone.
 //!
-//! The queue starts as zeros and the card's wrap flag as 1. The card writes an entry, then stores its `wrap` word;
-//! behind the last entry it goes back to the first and toggles the flag. A reader keeps a cursor and a wrap flag of
-//! its own and has an entry when the flags match.
+//! The queue starts as zeros and the card's wrap flag as 1. The card writes an entry, then stores
+//! its `wrap` word; behind the last entry it goes back to the first and toggles the flag. A reader
+//! keeps a cursor and a wrap flag of its own and has an entry when the flags match.
 //!
-//! The card does not know how far the reader is: an entry that is not read in time is overwritten. A reader can tell,
-//! because the `wrap` word also says in which pass over the queue its entry was written. Before the card overwrites an
-//! entry it stores the word with the new pass and the old flag: who finds the word unchanged after reading an entry has
-//! read one entry, not pieces of two.
+//! The card does not know how far the reader is: an entry that is not read in time is overwritten.
+//! A reader can tell, because the `wrap` word also says in which pass over the queue its entry was
+//! written. Before the card overwrites an entry it stores the word with the new pass and the old
+//! flag: who finds the word unchanged after reading an entry has read one entry, not pieces of two.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -30,7 +31,8 @@ pub const HAMLYN_NOTIFICATION_PASS_SHIFT: u32 = 2;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynNotification {
-    /// Metadata entry pointer, in the address space that the slot's owner named; in fast mode, the word.
+    /// Metadata entry pointer, in the address space that the slot's owner named; in fast mode, the
+    /// word.
     pub metadata: u64,
     /// Slot that the message arrived in.
     pub slot: u32,

@@ -6,7 +6,8 @@ pub const HAMLYN_REG_PACKET_SIZE: u32 = 0x024;
 pub const HAMLYN_REG_SRAM_SIZE: u32 = 0x028;
 /// RO. How many send termini have a number, and a window.
 pub const HAMLYN_REG_TERMINI: u32 = 0x02c;
-/// RO. How many slots have a number: as many as the SRAM holds while no terminus and no queue is open.
+/// RO. How many slots have a number: as many as the SRAM holds while no terminus and no queue is
+/// open.
 pub const HAMLYN_REG_SLOTS: u32 = 0x030;
 /// RO. How many notification queues have a number, and control words.
 pub const HAMLYN_REG_QUEUES: u32 = 0x034;

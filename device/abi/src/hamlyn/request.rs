@@ -3,16 +3,18 @@
 //! The 64-byte [`HamlynRequest`] is followed by a body of up to [`HAMLYN_BODY_SIZE`] bytes:
 //!
 //! * direct I/O: the metadata, padded with anything to a multiple of 8 bytes, then the data;
-//! * DMA ([`HAMLYN_REQUEST_DMA`]): `gather_count` tuples ([`HamlynGather`]). The bytes they name, one after the other,
-//!   are the metadata and then the data. With [`HAMLYN_REQUEST_INLINE_METADATA`] the metadata is in the body,
-//!   padded to a multiple of 16 bytes, before the tuples, and the tuples name data alone (the redesign that
-//!   section 6.2 wishes for);
+//! * DMA ([`HAMLYN_REQUEST_DMA`]): `gather_count` tuples ([`HamlynGather`]). The bytes they name,
+//!   one after the other, are the metadata and then the data. With
+//!   [`HAMLYN_REQUEST_INLINE_METADATA`] the metadata is in the body, padded to a multiple of 16
+//!   bytes, before the tuples, and the tuples name data alone (the redesign that section 6.2 wishes
+//!   for);
 //! * fetch-and-op ([`HAMLYN_REQUEST_FETCH`]): a [`HamlynFetch`].
 //!
-//! A remote fetch-and-op is an extension; section 5.1 says that the first proposal of Hamlyn had one. The 8 bytes at
-//! `offset` in the message area are changed in one piece, after the checks that a packet of 8 bytes would pass, and if
-//! the slot allows it. Nothing is notified. The request is finished with once the answer is there: the word as it was is
-//! in the terminus' status words. Later requests of the same terminus wait for that.
+//! A remote fetch-and-op is an extension; section 5.1 says that the first proposal of Hamlyn had
+//! one. The 8 bytes at `offset` in the message area are changed in one piece, after the checks that
+//! a packet of 8 bytes would pass, and if the slot allows it. Nothing is notified. The request is
+//! finished with once the answer is there: the word as it was is in the terminus' status words.
+//! Later requests of the same terminus wait for that.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -33,8 +35,8 @@ pub const HAMLYN_REQUEST_SILENT: u32 = 2;
 pub const HAMLYN_REQUEST_INTERRUPT: u32 = 4;
 /// With [`HAMLYN_REQUEST_DMA`]: the metadata is in the body, before the tuples.
 pub const HAMLYN_REQUEST_INLINE_METADATA: u32 = 8;
-/// Remote fetch-and-op of `operation`, on its own: no other flag, no metadata, `delta` 0, `length` 16, `offset` a
-/// multiple of 8.
+/// Remote fetch-and-op of `operation`, on its own: no other flag, no metadata, `delta` 0, `length`
+/// 16, `offset` a multiple of 8.
 pub const HAMLYN_REQUEST_FETCH: u32 = 16;
 /// All bits that mean something; a request with another is refused.
 pub const HAMLYN_REQUEST_FLAGS: u32 = 31;
@@ -52,7 +54,8 @@ pub const HAMLYN_FETCH_SWAP: u32 = 5;
 /// Operation: the operand if the word is `compare`, else the word as it is.
 pub const HAMLYN_FETCH_COMPARE_SWAP: u32 = 6;
 
-/// Metadata index that asks for fast mode (section 2.7): one packet, whose `delta` carries a word for the notification.
+/// Metadata index that asks for fast mode (section 2.7): one packet, whose `delta` carries a word
+/// for the notification.
 pub const HAMLYN_FAST_MODE: u32 = 0xffff_ffff;
 
 /// The head of a work-queue entry: basically a packet header (Table 1).
@@ -73,7 +76,8 @@ pub struct HamlynRequest {
     pub offset: u32,
     /// Data bytes in the message, metadata not counted.
     pub length: u32,
-    /// Initial value Y of the packet counter (section 2.5): 0 for a message on its own. In fast mode: the word.
+    /// Initial value Y of the packet counter (section 2.5): 0 for a message on its own. In fast
+    /// mode: the word.
     pub delta: u32,
     /// Metadata bytes, 0 to [`HAMLYN_MAX_METADATA`].
     pub metadata_length: u32,

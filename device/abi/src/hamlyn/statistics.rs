@@ -1,7 +1,8 @@
 //! The card's counters, and the reasons for which it refuses.
 //!
-//! Counters are 64 bits wide, count from the card's start or reset, and stand in the order of [`Statistic`]. Those
-//! from `refused_flags` on are refusals; a refusal's reason, where a terminus is told one, is its counter's number.
+//! Counters are 64 bits wide, count from the card's start or reset, and stand in the order of
+//! [`Statistic`]. Those from `refused_flags` on are refusals; a refusal's reason, where a terminus
+//! is told one, is its counter's number.
 
 /// How many counters there are.
 pub const HAMLYN_STATISTICS: u32 = 47;
@@ -82,7 +83,8 @@ statistics! {
     RefusedFastMode = 25, "refused_fast_mode";
     /// Request: the card could not read a send buffer's memory.
     RefusedSendDma = 26, "refused_send_dma";
-    /// Request: a fetch-and-op of no known operation, of other than 16 bytes, or at an offset that is no multiple of 8.
+    /// Request: a fetch-and-op of no known operation, of other than 16 bytes, or at an offset that
+    /// is no multiple of 8.
     RefusedOperation = 27, "refused_operation";
     /// Request: the destination's card refused the fetch-and-op, and counted why.
     RefusedByDestination = 28, "refused_by_destination";
@@ -121,7 +123,8 @@ statistics! {
     RefusedFetchOverrun = 44, "refused_fetch_overrun";
     /// Packet: an answer that nobody waits for.
     RefusedAnswer = 45, "refused_answer";
-    /// Packet: into a slot between operating systems, from a process or from another host than the slot's, or silent.
+    /// Packet: into a slot between operating systems, from a process or from another host than the
+    /// slot's, or silent.
     RefusedPrivilege = 46, "refused_privilege";
 }
 

@@ -1,4 +1,5 @@
-//! What the driver and the library agree on for the Hamlyn card alone: its calls, which have numbers of the family's.
+//! What the driver and the library agree on for the Hamlyn card alone: its calls, which have
+//! numbers of the family's.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -9,38 +10,44 @@ use crate::uapi::query::CardQuery;
 
 /// Creates a send terminus. Argument: [`HamlynTerminusCreate`].
 pub const HAMLYN_IOC_TERMINUS_CREATE: u32 = iowr::<HamlynTerminusCreate>(2);
-/// Destroys a send terminus. Argument: [`HamlynObject`]. Its mappings stay, and read and write nothing that matters.
+/// Destroys a send terminus. Argument: [`HamlynObject`]. Its mappings stay, and read and write
+/// nothing that matters.
 pub const HAMLYN_IOC_TERMINUS_DESTROY: u32 = iowr::<HamlynObject>(3);
 /// Names a piece of the caller's memory as a send buffer. Argument: [`HamlynSendBuffer`].
 pub const HAMLYN_IOC_SEND_BUFFER_SET: u32 = iowr::<HamlynSendBuffer>(4);
-/// Takes a send buffer back. Argument: [`HamlynSendBuffer`] (`terminus` and `tag` are read, the rest is zero).
+/// Takes a send buffer back. Argument: [`HamlynSendBuffer`] (`terminus` and `tag` are read, the
+/// rest is zero).
 pub const HAMLYN_IOC_SEND_BUFFER_CLEAR: u32 = iowr::<HamlynSendBuffer>(5);
 /// Creates a notification queue. Argument: [`HamlynQueueCreate`].
 pub const HAMLYN_IOC_QUEUE_CREATE: u32 = iowr::<HamlynQueueCreate>(6);
 /// Destroys a notification queue (`EBUSY` while a slot names it). Argument: [`HamlynObject`].
 pub const HAMLYN_IOC_QUEUE_DESTROY: u32 = iowr::<HamlynObject>(7);
-/// Sleeps until a notification is there. Argument: [`HamlynQueueWait`]. `ETIMEDOUT`; `EINTR` if a signal's handler has
-/// run, and of a wait with a time-out also if the process was stopped or the machine suspended.
+/// Sleeps until a notification is there. Argument: [`HamlynQueueWait`]. `ETIMEDOUT`; `EINTR` if a
+/// signal's handler has run, and of a wait with a time-out also if the process was stopped or the
+/// machine suspended.
 pub const HAMLYN_IOC_QUEUE_WAIT: u32 = iowr::<HamlynQueueWait>(8);
-/// Makes `poll(2)` of the file report readable once a notification is there, at one position of each queue: whoever arms
-/// it again, from any thread or process that shares the file, moves it. Argument: [`HamlynQueueWait`].
+/// Makes `poll(2)` of the file report readable once a notification is there, at one position of
+/// each queue: whoever arms it again, from any thread or process that shares the file, moves it.
+/// Argument: [`HamlynQueueWait`].
 pub const HAMLYN_IOC_QUEUE_ARM: u32 = iowr::<HamlynQueueWait>(9);
 /// Creates a slot over pieces of the caller's memory. Argument: [`HamlynSlotCreate`].
 pub const HAMLYN_IOC_SLOT_CREATE: u32 = iowr::<HamlynSlotCreate>(10);
-/// Destroys a slot. When the call returns nothing more is deposited in its memory. Argument: [`HamlynObject`].
+/// Destroys a slot. When the call returns nothing more is deposited in its memory. Argument:
+/// [`HamlynObject`].
 pub const HAMLYN_IOC_SLOT_DESTROY: u32 = iowr::<HamlynObject>(11);
-/// Sleeps until the card has finished with requests of a terminus (section 2.3's sequence number). Argument:
-/// [`HamlynTerminusWait`]. `ETIMEDOUT`, `EINTR` as for [`HAMLYN_IOC_QUEUE_WAIT`].
+/// Sleeps until the card has finished with requests of a terminus (section 2.3's sequence number).
+/// Argument: [`HamlynTerminusWait`]. `ETIMEDOUT`, `EINTR` as for [`HAMLYN_IOC_QUEUE_WAIT`].
 pub const HAMLYN_IOC_TERMINUS_WAIT: u32 = iowr::<HamlynTerminusWait>(22);
-/// Makes `poll(2)` of the file report readable once the card has finished with requests of a terminus; one sequence number
-/// of each terminus: whoever arms it again moves it. Argument: [`HamlynTerminusWait`].
+/// Makes `poll(2)` of the file report readable once the card has finished with requests of a
+/// terminus; one sequence number of each terminus: whoever arms it again moves it. Argument:
+/// [`HamlynTerminusWait`].
 pub const HAMLYN_IOC_TERMINUS_ARM: u32 = iowr::<HamlynTerminusWait>(23);
 
 /// `HamlynQuery::capabilities`: to sleep until requests are finished.
 pub const HAMLYN_CAPABILITY_COMPLETIONS: u64 = 4;
 
-/// What a Hamlyn card says of its memory: the card's part of `HamlynQuery`. All zero if the card is older than version 2.6,
-/// or the driver is older than that.
+/// What a Hamlyn card says of its memory: the card's part of `HamlynQuery`. All zero if the card is
+/// older than version 2.6, or the driver is older than that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynSramQuery {
@@ -71,14 +78,17 @@ pub const HAMLYN_SHARE_QUEUES: u32 = 2;
 pub struct HamlynTerminusCreate {
     /// Out: its number.
     pub terminus: u32,
-    /// In: its share of the link beside other busy termini, 1 to `HAMLYN_MAX_WEIGHT`, or 0 for 1. `EPERM` for more than 1
-    /// without `CAP_SYS_NICE`.
+    /// In: its share of the link beside other busy termini, 1 to `HAMLYN_MAX_WEIGHT`, or 0 for 1.
+    /// `EPERM` for more than 1 without `CAP_SYS_NICE`.
     pub weight: u32,
-    /// Out: offset of the window, `HAMLYN_WINDOW_SIZE` bytes, to be mapped readable and writable, shared.
+    /// Out: offset of the window, `HAMLYN_WINDOW_SIZE` bytes, to be mapped readable and writable,
+    /// shared.
     pub window_offset: u64,
-    /// Out: offset of the doorbell page, `HAMLYN_DOORBELL_SIZE` bytes, to be mapped writable, shared.
+    /// Out: offset of the doorbell page, `HAMLYN_DOORBELL_SIZE` bytes, to be mapped writable,
+    /// shared.
     pub doorbell_offset: u64,
-    /// Out: offset of the page that starts with the status words, 4,096 bytes, to be mapped read-only.
+    /// Out: offset of the page that starts with the status words, 4,096 bytes, to be mapped
+    /// read-only.
     pub status_offset: u64,
     /// Zero.
     pub reserved: [u64; 4],
@@ -124,12 +134,13 @@ pub struct HamlynQueueWait {
     pub queue: u32,
     /// In: the caller's cursor: an entry's index.
     pub cursor: u32,
-    /// In: the caller's pass over the queue, from 0, modulo 2^30. The wait is over when that pass' entry is there, or was
-    /// overwritten by a later pass'.
+    /// In: the caller's pass over the queue, from 0, modulo 2^30. The wait is over when that pass'
+    /// entry is there, or was overwritten by a later pass'.
     pub pass: u32,
     /// Out, for arm: 1 if the wait is over already, 0 if the queue was armed.
     pub ready: u32,
-    /// In, for wait: nanoseconds, 0 to look only, or [`crate::uapi::HAMLYN_WAIT_FOREVER`]. For arm: zero.
+    /// In, for wait: nanoseconds, 0 to look only, or [`crate::uapi::HAMLYN_WAIT_FOREVER`]. For arm:
+    /// zero.
     pub timeout_ns: i64,
     /// Zero.
     pub reserved: u64,
@@ -147,7 +158,8 @@ pub struct HamlynTerminusWait {
     pub ready: u32,
     /// Zero.
     pub reserved0: u32,
-    /// In, for wait: nanoseconds, 0 to look only, or [`crate::uapi::HAMLYN_WAIT_FOREVER`]. For arm: zero.
+    /// In, for wait: nanoseconds, 0 to look only, or [`crate::uapi::HAMLYN_WAIT_FOREVER`]. For arm:
+    /// zero.
     pub timeout_ns: i64,
     /// Zero.
     pub reserved1: u64,

@@ -1,19 +1,25 @@
-//! What operating systems say to each other about express memory, in messages of kind `HAMLYN_WIRE_EXPRESS`: `reason` says what it
-//! is, and behind the head comes a structure of this file, as the message's private data. The protocol is in `docs/express.md`.
+//! What operating systems say to each other about express memory, in messages of kind
+//! `HAMLYN_WIRE_EXPRESS`: `reason` says what it is, and behind the head comes a structure of this
+//! file, as the message's private data. The protocol is in `docs/express.md`.
 //!
-//! Of the part that two hosts share the first half of the pages is given out by the one with the lower id, the other half by the other.
+//! Of the part that two hosts share the first half of the pages is given out by the one with the
+//! lower id, the other half by the other.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Asks for a view of area `to` of the receiver's: `from` is the sender's number for the view. Behind it: [`HamlynExpressAsk`].
+/// Asks for a view of area `to` of the receiver's: `from` is the sender's number for the view.
+/// Behind it: [`HamlynExpressAsk`].
 pub const HAMLYN_EXPRESS_SAY_MAP: u32 = 1;
-/// View `to` of the receiver's may be: area `from` has these pages. Behind it: [`HamlynExpressPages`].
+/// View `to` of the receiver's may be: area `from` has these pages. Behind it:
+/// [`HamlynExpressPages`].
 pub const HAMLYN_EXPRESS_SAY_PAGES: u32 = 2;
 /// View `to` of the receiver's may not be. Behind it: [`HamlynExpressRefused`].
 pub const HAMLYN_EXPRESS_SAY_REFUSED: u32 = 3;
-/// Area `from` of the sender's is no more: the receiver's view `to` must see it no more, and is to be confirmed gone.
+/// Area `from` of the sender's is no more: the receiver's view `to` must see it no more, and is to
+/// be confirmed gone.
 pub const HAMLYN_EXPRESS_SAY_GONE: u32 = 4;
-/// View `from` of the sender's is no more: nobody there sees pages of area `to`. It is said of each view that may have been, once.
+/// View `from` of the sender's is no more: nobody there sees pages of area `to`. It is said of each
+/// view that may have been, once.
 pub const HAMLYN_EXPRESS_SAY_UNMAP: u32 = 5;
 /// Asks a host that had been lost whether all views have gone that it had before.
 pub const HAMLYN_EXPRESS_SAY_SETTLE: u32 = 6;

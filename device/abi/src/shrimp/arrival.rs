@@ -1,8 +1,10 @@
 //! The arrival queue: pages for which something has arrived that was to be reported (section 4.2).
 //!
-//! The card writes records to a ring in the driver's memory and raises [`super::registers::SHRIMP_VECTOR_ARRIVAL`] for the first. When
-//! the driver has taken what is there it says so in [`super::registers::SHRIMP_REG_ARRIVALS_TAKEN`], and the vector is raised
-//! again if there is more by then. A page that has a record which is not taken yet gets no second one.
+//! The card writes records to a ring in the driver's memory and raises
+//! [`super::registers::SHRIMP_VECTOR_ARRIVAL`] for the first. When the driver has taken what is
+//! there it says so in [`super::registers::SHRIMP_REG_ARRIVALS_TAKEN`], and the vector is raised
+//! again if there is more by then. A page that has a record which is not taken yet gets no second
+//! one.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

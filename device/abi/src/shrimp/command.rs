@@ -4,21 +4,24 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::family::area::HamlynArea;
 
-/// Set an entry of the page table: `index` is the page. Body: [`crate::shrimp::entry::ShrimpEntry`]. When it is answered, nothing that
-/// the earlier entry alone allowed is under way in this card: transfers from a part that is mapped to another place, or not, have ended,
-/// and nothing more is deposited.
+/// Set an entry of the page table: `index` is the page. Body:
+/// [`crate::shrimp::entry::ShrimpEntry`]. When it is answered, nothing that the earlier entry alone
+/// allowed is under way in this card: transfers from a part that is mapped to another place, or
+/// not, have ended, and nothing more is deposited.
 pub const SHRIMP_COMMAND_SET_ENTRY: u32 = 1;
-/// Set the page for messages of another host's operating system: `index` is the host. Body: [`ShrimpSystemPage`].
+/// Set the page for messages of another host's operating system: `index` is the host. Body:
+/// [`ShrimpSystemPage`].
 pub const SHRIMP_COMMAND_SET_SYSTEM_PAGE: u32 = 2;
 /// Open the arrival queue. Body: [`ShrimpOpenArrivals`].
 pub const SHRIMP_COMMAND_OPEN_ARRIVALS: u32 = 3;
 /// Close the arrival queue.
 pub const SHRIMP_COMMAND_CLOSE_ARRIVALS: u32 = 4;
-/// Set several entries: `index` is the number of entries, 1 to [`SHRIMP_MAX_ENTRIES`]. Body: that many
-/// [`crate::shrimp::entry::ShrimpPageEntry`], each for another page. The card checks all entries before it sets the first one, and each
-/// entry means what it means to [`SHRIMP_COMMAND_SET_ENTRY`]. The card skips an entry that
-/// [`crate::shrimp::entry::SHRIMP_ENTRY_UNLESS_BUSY`] refuses and sets the others. It writes a u64 to the body: bit `n` is set if entry
-/// `n` was skipped.
+/// Set several entries: `index` is the number of entries, 1 to [`SHRIMP_MAX_ENTRIES`]. Body: that
+/// many [`crate::shrimp::entry::ShrimpPageEntry`], each for another page. The card checks all
+/// entries before it sets the first one, and each entry means what it means to
+/// [`SHRIMP_COMMAND_SET_ENTRY`]. The card skips an entry that
+/// [`crate::shrimp::entry::SHRIMP_ENTRY_UNLESS_BUSY`] refuses and sets the others. It writes a u64
+/// to the body: bit `n` is set if entry `n` was skipped.
 pub const SHRIMP_COMMAND_SET_ENTRIES: u32 = 5;
 
 /// The most entries of [`SHRIMP_COMMAND_SET_ENTRIES`]: as many as fit in the command page.
@@ -42,7 +45,8 @@ pub struct ShrimpSystemPage {
 pub struct ShrimpOpenArrivals {
     /// The queue: `records` of [`crate::shrimp::arrival::ShrimpArrival`], all zero.
     pub queue: HamlynArea,
-    /// Records, [`crate::shrimp::arrival::SHRIMP_MIN_ARRIVALS`] to [`crate::shrimp::arrival::SHRIMP_MAX_ARRIVALS`], a power of two.
+    /// Records, [`crate::shrimp::arrival::SHRIMP_MIN_ARRIVALS`] to
+    /// [`crate::shrimp::arrival::SHRIMP_MAX_ARRIVALS`], a power of two.
     pub records: u32,
     /// Zero.
     pub reserved: u32,

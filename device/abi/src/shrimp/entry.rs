@@ -1,7 +1,8 @@
 //! An entry of the page table, the NIPT (sections 3.1, 3.2 and 4).
 //!
-//! A page may be split between two mappings, going out as well as coming in: part 0 is what is below the split, part 1 the rest.
-//! A byte that is stored at an offset of a page arrives at the same offset of the page that its part is mapped to.
+//! A page may be split between two mappings, going out as well as coming in: part 0 is what is
+//! below the split, part 1 the rest. A byte that is stored at an offset of a page arrives at the
+//! same offset of the page that its part is mapped to.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -14,24 +15,27 @@ pub const SHRIMP_MODE_BLOCKED: u32 = 2;
 /// Deliberate update: what is sent is said by a command (section 4.3).
 pub const SHRIMP_MODE_DELIBERATE: u32 = 3;
 
-/// In [`ShrimpEntry::flags`]: a part that stays mapped out to where it is keeps its mode, which a process may have changed.
+/// In [`ShrimpEntry::flags`]: a part that stays mapped out to where it is keeps its mode, which a
+/// process may have changed.
 pub const SHRIMP_ENTRY_KEEP_MODES: u64 = 1;
-/// In [`ShrimpEntry::flags`], for part 0: it is mapped out, but nothing of it is sent until an entry without this flag is set. Its
-/// stores are watched all the while. With [`SHRIMP_ENTRY_KEEP_MODES`] it has its mode back then, wherever it is mapped to (section 4.4).
+/// In [`ShrimpEntry::flags`], for part 0: it is mapped out, but nothing of it is sent until an
+/// entry without this flag is set. Its stores are watched all the while. With
+/// [`SHRIMP_ENTRY_KEEP_MODES`] it has its mode back then, wherever it is mapped to (section 4.4).
 pub const SHRIMP_ENTRY_WITHHOLD_0: u64 = 2;
 /// The same, for part 1.
 pub const SHRIMP_ENTRY_WITHHOLD_1: u64 = 4;
-/// In [`ShrimpEntry::flags`]: while a transfer from the page is under way or waits that the entry would end, it is refused as in use.
-/// Without this the transfer ends.
+/// In [`ShrimpEntry::flags`]: while a transfer from the page is under way or waits that the entry
+/// would end, it is refused as in use. Without this the transfer ends.
 pub const SHRIMP_ENTRY_UNLESS_BUSY: u64 = 8;
 
-/// In [`ShrimpIn::flags`]: each arrival for the part is reported (section 4.2). Who wants to know of the next one only asks for it by
-/// the page's command page.
+/// In [`ShrimpIn::flags`]: each arrival for the part is reported (section 4.2). Who wants to know
+/// of the next one only asks for it by the page's command page.
 pub const SHRIMP_IN_REPORT: u32 = 1;
 /// How many hosts can store to a page: those with ids below this.
 pub const SHRIMP_IN_NODES: u32 = 64;
 
-/// In [`ShrimpOut::page`]: the page that the other host's operating system has for messages of this one's, wherever that is.
+/// In [`ShrimpOut::page`]: the page that the other host's operating system has for messages of this
+/// one's, wherever that is.
 pub const SHRIMP_SYSTEM_PAGE: u64 = 0x0008_0000_0000_0000;
 
 /// Where a part of a page is mapped out to.
@@ -50,7 +54,8 @@ pub struct ShrimpOut {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ShrimpIn {
-    /// The hosts that they may come from: bit `n` is host `n`. If there is none, the part is not mapped in.
+    /// The hosts that they may come from: bit `n` is host `n`. If there is none, the part is not
+    /// mapped in.
     pub nodes: u64,
     /// `SHRIMP_IN_REPORT` or 0.
     pub flags: u32,

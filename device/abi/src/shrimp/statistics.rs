@@ -1,5 +1,5 @@
-//! The SHRIMP card's counters. They are 64 bits wide, count from the card's start or reset, and stand in the order of
-//! [`ShrimpStatistic`].
+//! The SHRIMP card's counters. They are 64 bits wide, count from the card's start or reset, and
+//! stand in the order of [`ShrimpStatistic`].
 
 /// How many counters there are.
 pub const SHRIMP_STATISTICS: u32 = 30;
@@ -23,7 +23,8 @@ statistics! {
     StoresSeen = 0, "stores_seen";
     /// Stores to window pages that were carried out.
     StoresToWindow = 1, "stores_to_window";
-    /// Stores to window pages that are not mapped out, or that the Outgoing FIFO or host memory did not take.
+    /// Stores to window pages that are not mapped out, or that the Outgoing FIFO or host memory did
+    /// not take.
     StoresRefused = 2, "stores_refused";
     /// Stores that went into the packet of the one before.
     StoresMerged = 3, "stores_merged";
@@ -37,7 +38,8 @@ statistics! {
     TransfersDone = 7, "transfers_done";
     /// Deliberate updates ended early: the mapping has gone, or host memory.
     TransfersCut = 8, "transfers_cut";
-    /// Deliberate updates refused: the part is not mapped out for that, or does not have so many words, or too many wait.
+    /// Deliberate updates refused: the part is not mapped out for that, or does not have so many
+    /// words, or too many wait.
     TransfersRefused = 9, "transfers_refused";
     /// Stores to command pages that were a processor's of a compare that had failed.
     WritesBack = 10, "writes_back";
@@ -75,9 +77,11 @@ statistics! {
     CommandsRefused = 26, "commands_refused";
     /// How often the host failed to keep the handshake.
     HandshakeLapses = 27, "handshake_lapses";
-    /// Packets discarded, of stores and transfers: their host had kept the Outgoing FIFO at its threshold, and is cut off.
+    /// Packets discarded, of stores and transfers: their host had kept the Outgoing FIFO at its
+    /// threshold, and is cut off.
     PacketsCutOff = 28, "packets_cut_off";
-    /// Writes to [`super::registers::SHRIMP_REG_HOLD`] refused: this host has stopped the network before.
+    /// Writes to [`super::registers::SHRIMP_REG_HOLD`] refused: this host has stopped the network
+    /// before.
     HoldsRefused = 29, "holds_refused";
 }
 

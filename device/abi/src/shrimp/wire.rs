@@ -1,19 +1,25 @@
-//! What the drivers of two hosts say to each other about exports and mappings, in messages of the card's own
-//! (`HAMLYN_WIRE_CARD`): `reason` says what it is, and behind the head comes a structure of this file.
+//! What the drivers of two hosts say to each other about exports and mappings, in messages of the
+//! card's own (`HAMLYN_WIRE_CARD`): `reason` says what it is, and behind the head comes a structure
+//! of this file.
 //!
-//! A mapping is asked for piece by piece, as a message has room for the pages of one ([`SHRIMP_SAY_MAP`], [`SHRIMP_SAY_PAGES`] or
-//! [`SHRIMP_SAY_REFUSED`]). Its own end is told by [`SHRIMP_SAY_UNMAP`]; the export's by [`SHRIMP_SAY_GONE`], and
-//! answered by [`SHRIMP_SAY_UNMAP`] for each mapping of it (section 4.4): the exporter's pages are not used for anything else before that, as stores may still be on
-//! their way. Messages and stores of one host come in order, so what was stored before comes before.
+//! A mapping is asked for piece by piece, as a message has room for the pages of one
+//! ([`SHRIMP_SAY_MAP`], [`SHRIMP_SAY_PAGES`] or [`SHRIMP_SAY_REFUSED`]). Its own end is told by
+//! [`SHRIMP_SAY_UNMAP`]; the export's by [`SHRIMP_SAY_GONE`], and answered by [`SHRIMP_SAY_UNMAP`]
+//! for each mapping of it (section 4.4): the exporter's pages are not used for anything else before
+//! that, as stores may still be on their way. Messages and stores of one host come in order, so
+//! what was stored before comes before.
 //!
-//! A page of an export may leave while the export stays: its mappings are told so by [`SHRIMP_SAY_INVALIDATE`], say by
-//! [`SHRIMP_SAY_INVALIDATED`] that they store to it no more, and ask for it by [`SHRIMP_SAY_AGAIN`] before they do again.
+//! A page of an export may leave while the export stays: its mappings are told so by
+//! [`SHRIMP_SAY_INVALIDATE`], say by [`SHRIMP_SAY_INVALIDATED`] that they store to it no more, and
+//! ask for it by [`SHRIMP_SAY_AGAIN`] before they do again.
 //!
-//! Messages lie in a page that the sender has for each host ([`super::entry::SHRIMP_SYSTEM_PAGE`]), as records of this file.
+//! Messages lie in a page that the sender has for each host ([`super::entry::SHRIMP_SYSTEM_PAGE`]),
+//! as records of this file.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Asks for pages of an export: `from` is the sender's mapping, `to` the export. Behind it: [`ShrimpAsk`].
+/// Asks for pages of an export: `from` is the sender's mapping, `to` the export. Behind it:
+/// [`ShrimpAsk`].
 pub const SHRIMP_SAY_MAP: u32 = 1;
 /// Pages for mapping `to`, which are mapped in for it from now on. Behind it: [`ShrimpPages`].
 pub const SHRIMP_SAY_PAGES: u32 = 2;
@@ -24,13 +30,15 @@ pub const SHRIMP_SAY_UNMAP: u32 = 4;
 /// Export `from` is no more. [`SHRIMP_SAY_UNMAP`] is awaited for each mapping of it.
 pub const SHRIMP_SAY_GONE: u32 = 5;
 
-/// Mapping `to` must store no more to pages of export `from`, which are to be used for something else (section 4.4). Behind it:
-/// [`ShrimpPart`]. A mapping whose process cannot be kept from storing does not answer.
+/// Mapping `to` must store no more to pages of export `from`, which are to be used for something
+/// else (section 4.4). Behind it: [`ShrimpPart`]. A mapping whose process cannot be kept from
+/// storing does not answer.
 pub const SHRIMP_SAY_INVALIDATE: u32 = 6;
-/// Mapping `from` stores no more to pages of export `to`, and asks before it does again. Behind it: [`ShrimpPart`].
+/// Mapping `from` stores no more to pages of export `to`, and asks before it does again. Behind it:
+/// [`ShrimpPart`].
 pub const SHRIMP_SAY_INVALIDATED: u32 = 7;
-/// Mapping `from` wants pages of export `to` again that it had, one request at a time. Behind it: [`ShrimpPart`]. The answer is that to
-/// [`SHRIMP_SAY_MAP`].
+/// Mapping `from` wants pages of export `to` again that it had, one request at a time. Behind it:
+/// [`ShrimpPart`]. The answer is that to [`SHRIMP_SAY_MAP`].
 pub const SHRIMP_SAY_AGAIN: u32 = 8;
 
 /// There is no such export, or not for this host, or not under this key.

@@ -1,8 +1,9 @@
 //! The version of the contract, and the numbers of its calls.
 //!
-//! Numbers up to 63 are the family's, and the Hamlyn card's, which was there before there was a family. Every later model has
-//! 16 of its own from 64 on, by its number: model 2 has 64 to 79, model 3 has 80 to 95. So a model's folder says its calls
-//! ([`card_call`]), and no two models share one: a call of another model is answered `ENOTTY`.
+//! Numbers up to 63 are the family's, and the Hamlyn card's, which was there before there was a
+//! family. Every later model has 16 of its own from 64 on, by its number: model 2 has 64 to 79,
+//! model 3 has 80 to 95. So a model's folder says its calls ([`card_call`]), and no two models
+//! share one: a call of another model is answered `ENOTTY`.
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -25,8 +26,8 @@ pub(crate) const fn iowr<T>(number: u32) -> u32 {
     0xc000_0000 | (size_of::<T>() as u32) << 16 | (b'H' as u32) << 8 | number
 }
 
-/// The code of call `number`, 0 to 15, of a later model, whose argument is a `T`: for the constants of the model's own folder.
-/// A number or model out of range does not compile.
+/// The code of call `number`, 0 to 15, of a later model, whose argument is a `T`: for the constants
+/// of the model's own folder. A number or model out of range does not compile.
 #[must_use]
 pub const fn card_call<T>(model: u32, number: u32) -> u32 {
     assert!(
@@ -39,8 +40,9 @@ pub const fn card_call<T>(model: u32, number: u32) -> u32 {
 
 /// The argument of a later model's calls.
 pub trait CardArgument: FromBytes + IntoBytes {
-    /// Tells `piece` of each piece of the caller's memory that it names for the card, by address and length in bytes: a library
-    /// lets nothing be named that was not lent. A structure that forgets one lets the card write to memory of any kind.
+    /// Tells `piece` of each piece of the caller's memory that it names for the card, by address
+    /// and length in bytes: a library lets nothing be named that was not lent. A structure that
+    /// forgets one lets the card write to memory of any kind.
     fn names(&self, _piece: &mut dyn FnMut(u64, u64)) {}
 }
 

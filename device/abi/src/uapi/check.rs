@@ -27,8 +27,9 @@ pub struct HamlynStatistics {
 pub struct HamlynSelfTest {
     /// Out: register access.
     pub access: u32,
-    /// Out: DMA: 1 the card refused, 2 the bytes are wrong (is guest memory shared with the card?), 3 the memory of processes
-    /// cannot be shared with the card (are there bounce buffers, as with `swiotlb=force`?).
+    /// Out: DMA: 1 the card refused, 2 the bytes are wrong (is guest memory shared with the card?),
+    /// 3 the memory of processes cannot be shared with the card (are there bounce buffers, as with
+    /// `swiotlb=force`?).
     pub dma: u32,
     /// Out: interrupts: the first vector, plus 1, that did not arrive.
     pub interrupt: u32,

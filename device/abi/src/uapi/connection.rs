@@ -5,28 +5,35 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::call::iowr;
 use super::object::HamlynObject;
 
-/// Takes a name, under which processes of any host may connect: answers a listener, a file of its own. Argument:
-/// [`HamlynListen`]. `EADDRINUSE`; `EACCES` for a name that begins with `system/`, without `CAP_NET_BIND_SERVICE`; `EOPNOTSUPP`
-/// without [`super::query::HAMLYN_CAPABILITY_CONNECTIONS`].
+/// Takes a name, under which processes of any host may connect: answers a listener, a file of its
+/// own. Argument: [`HamlynListen`]. `EADDRINUSE`; `EACCES` for a name that begins with `system/`,
+/// without `CAP_NET_BIND_SERVICE`; `EOPNOTSUPP` without
+/// [`super::query::HAMLYN_CAPABILITY_CONNECTIONS`].
 pub const HAMLYN_IOC_LISTEN: u32 = iowr::<HamlynListen>(14);
-/// Asks for a connection: answers it, a file of its own, at once. Argument: [`HamlynConnect`]. `EHOSTUNREACH` for a host
-/// id of 64 or more, or that the switch has no port for; `EOPNOTSUPP` without [`super::query::HAMLYN_CAPABILITY_CONNECTIONS`].
+/// Asks for a connection: answers it, a file of its own, at once. Argument: [`HamlynConnect`].
+/// `EHOSTUNREACH` for a host id of 64 or more, or that the switch has no port for; `EOPNOTSUPP`
+/// without [`super::query::HAMLYN_CAPABILITY_CONNECTIONS`].
 pub const HAMLYN_IOC_CONNECT: u32 = iowr::<HamlynConnect>(15);
-/// On a listener: answers the next connection that is asked for, a file of its own. Argument: [`HamlynObject`], zero.
-/// `EAGAIN` if there is none.
+/// On a listener: answers the next connection that is asked for, a file of its own. Argument:
+/// [`HamlynObject`], zero. `EAGAIN` if there is none.
 pub const HAMLYN_IOC_NEXT_REQUEST: u32 = iowr::<HamlynObject>(16);
 /// On a connection: how it stands. Argument: [`HamlynConnectionState`].
 pub const HAMLYN_IOC_CONNECTION_QUERY: u32 = iowr::<HamlynConnectionState>(17);
-/// On a connection that was asked for: accepts it. Argument: [`HamlynPrivate`]. `ENOTCONN`: it has ended.
+/// On a connection that was asked for: accepts it. Argument: [`HamlynPrivate`]. `ENOTCONN`: it has
+/// ended.
 pub const HAMLYN_IOC_ACCEPT: u32 = iowr::<HamlynPrivate>(18);
-/// On a connection that was asked for: rejects it. Argument: [`HamlynPrivate`]. `ENOTCONN`: it has ended.
+/// On a connection that was asked for: rejects it. Argument: [`HamlynPrivate`]. `ENOTCONN`: it has
+/// ended.
 pub const HAMLYN_IOC_REJECT: u32 = iowr::<HamlynPrivate>(19);
-/// On a connection: ends it gracefully (section 6.4). Argument: [`HamlynPrivate`]. `ENOTCONN`: it has ended.
+/// On a connection: ends it gracefully (section 6.4). Argument: [`HamlynPrivate`]. `ENOTCONN`: it
+/// has ended.
 pub const HAMLYN_IOC_CLOSE: u32 = iowr::<HamlynPrivate>(20);
-/// Asks whether anybody listens under a name: answers the question at once, a file of its own, which stands and is polled as a
-/// connection's does, and ends with the answer: [`HAMLYN_END_LISTENING`], [`HAMLYN_END_NOBODY`], or why there is none
-/// ([`HAMLYN_END_NO_NAME`]: that host's driver is too old to know questions). Argument: [`HamlynConnect`] without private
-/// data. Errors as for [`HAMLYN_IOC_CONNECT`]; `ENOTTY` without [`super::query::HAMLYN_CAPABILITY_QUESTIONS`].
+/// Asks whether anybody listens under a name: answers the question at once, a file of its own,
+/// which stands and is polled as a connection's does, and ends with the answer:
+/// [`HAMLYN_END_LISTENING`], [`HAMLYN_END_NOBODY`], or why there is none ([`HAMLYN_END_NO_NAME`]:
+/// that host's driver is too old to know questions). Argument: [`HamlynConnect`] without private
+/// data. Errors as for [`HAMLYN_IOC_CONNECT`]; `ENOTTY` without
+/// [`super::query::HAMLYN_CAPABILITY_QUESTIONS`].
 pub const HAMLYN_IOC_ASK: u32 = iowr::<HamlynConnect>(24);
 
 /// The longest name of a listener, in bytes.
@@ -53,11 +60,13 @@ pub const HAMLYN_END_CLOSED: u32 = 1;
 pub const HAMLYN_END_DIED: u32 = 2;
 /// Why a connection ended: the peer's host gives no sign of life.
 pub const HAMLYN_END_HOST_LOST: u32 = 3;
-/// Why a connection ended: the peer's host, or its card, has started anew or stood still, and lost it.
+/// Why a connection ended: the peer's host, or its card, has started anew or stood still, and lost
+/// it.
 pub const HAMLYN_END_HOST_RESET: u32 = 4;
 /// Why a connection ended: this host's link went down.
 pub const HAMLYN_END_LINK_LOST: u32 = 5;
-/// Why a connection ended: this host stood still, and its card discarded what arrived (section 2.8).
+/// Why a connection ended: this host stood still, and its card discarded what arrived (section
+/// 2.8).
 pub const HAMLYN_END_LAPSED: u32 = 6;
 /// Why a connection ended: this host's card was reset, removed, or failed.
 pub const HAMLYN_END_CARD_RESET: u32 = 7;

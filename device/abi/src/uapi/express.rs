@@ -1,22 +1,27 @@
-//! Express memory (`docs/express.md`): pages that a process of this host and one of another share, and nobody else.
+//! Express memory (`docs/express.md`): pages that a process of this host and one of another share,
+//! and nobody else.
 //!
-//! Who is to receive makes an *area* for a host, and passes its number and key to a process there, by whatever way. That one maps it,
-//! once: the mapping is a *view*. Both may load and store; what they say to each other there is theirs to arrange.
+//! Who is to receive makes an *area* for a host, and passes its number and key to a process there,
+//! by whatever way. That one maps it, once: the mapping is a *view*. Both may load and store; what
+//! they say to each other there is theirs to arrange.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::call::{CardArgument, iowr};
 use super::object::HamlynObject;
 
-/// Makes an area of express memory for a host: zeros. Argument: [`HamlynExpressCreate`]. `EHOSTUNREACH`: there is no express memory with
-/// that host; `ENOSPC`: too few pages are free, `EDQUOT`: the user's share of them is; `EOPNOTSUPP` without
+/// Makes an area of express memory for a host: zeros. Argument: [`HamlynExpressCreate`].
+/// `EHOSTUNREACH`: there is no express memory with that host; `ENOSPC`: too few pages are free,
+/// `EDQUOT`: the user's share of them is; `EOPNOTSUPP` without
 /// [`super::query::HAMLYN_CAPABILITY_EXPRESS`].
 pub const HAMLYN_IOC_EXPRESS_CREATE: u32 = iowr::<HamlynExpressCreate>(25);
-/// Maps an area that a process of another host has made for this one: a view of it. Argument: [`HamlynExpressMap`]. Waits for that
-/// host's answer. `EHOSTUNREACH`: there is no express memory with that host, or it is other memory there; `EACCES`: there is no such
-/// area, or not with that key; `EBUSY`: it has a view already; `EHOSTDOWN`: the host gives no sign of life; `EINTR`.
+/// Maps an area that a process of another host has made for this one: a view of it. Argument:
+/// [`HamlynExpressMap`]. Waits for that host's answer. `EHOSTUNREACH`: there is no express memory
+/// with that host, or it is other memory there; `EACCES`: there is no such area, or not with that
+/// key; `EBUSY`: it has a view already; `EHOSTDOWN`: the host gives no sign of life; `EINTR`.
 pub const HAMLYN_IOC_EXPRESS_MAP: u32 = iowr::<HamlynExpressMap>(26);
-/// Gives an area or a view back. Its mappings stay, and show memory that nobody else sees. Argument: [`HamlynObject`].
+/// Gives an area or a view back. Its mappings stay, and show memory that nobody else sees.
+/// Argument: [`HamlynObject`].
 pub const HAMLYN_IOC_EXPRESS_DESTROY: u32 = iowr::<HamlynObject>(27);
 /// What there is of express memory with a host. Argument: [`HamlynExpressQuery`].
 pub const HAMLYN_IOC_EXPRESS_QUERY: u32 = iowr::<HamlynExpressQuery>(28);
@@ -69,13 +74,15 @@ pub struct HamlynExpressQuery {
     pub host: u32,
     /// Zero.
     pub reserved0: u32,
-    /// Out: bytes of the part with that host, of which half are this host's to give; 0: there is none.
+    /// Out: bytes of the part with that host, of which half are this host's to give; 0: there is
+    /// none.
     pub part: u64,
     /// Out: pages that are this host's to give.
     pub pages: u32,
     /// Out: of these, pages that areas have.
     pub used: u32,
-    /// Out: pages that areas had, until the other host confirms that nobody there sees them any more.
+    /// Out: pages that areas had, until the other host confirms that nobody there sees them any
+    /// more.
     pub leaving: u32,
     /// Out: pages of the other host's that views here have.
     pub viewed: u32,

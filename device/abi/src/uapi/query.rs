@@ -16,10 +16,12 @@ pub const HAMLYN_CAPABILITY_QUESTIONS: u64 = 8;
 /// `HamlynQuery::capabilities`: express memory ([`super::express`]), with some host or other.
 pub const HAMLYN_CAPABILITY_EXPRESS: u64 = 16;
 
-/// What the card is and how much of everything it has: what any card says, and a union that `model` is the tag of.
+/// What the card is and how much of everything it has: what any card says, and a union that `model`
+/// is the tag of.
 ///
-/// Of the union the Hamlyn card has five words in the middle, from before there were others, which are zero for all others. Every
-/// model has `card` for a structure of its own ([`HamlynQuery::of_card`]).
+/// Of the union the Hamlyn card has five words in the middle, from before there were others, which
+/// are zero for all others. Every model has `card` for a structure of its own
+/// ([`HamlynQuery::of_card`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynQuery {
@@ -53,14 +55,16 @@ pub struct HamlynQuery {
     pub card: [u64; 9],
 }
 
-/// What a later model answers a query with, besides what any card does: at most the 72 bytes of [`HamlynQuery::card`].
+/// What a later model answers a query with, besides what any card does: at most the 72 bytes of
+/// [`HamlynQuery::card`].
 pub trait CardQuery: FromBytes + IntoBytes + Immutable {
     /// The model whose it is.
     const MODEL: u32;
 }
 
 impl HamlynQuery {
-    /// What a card of this model says of itself; none if it is another's. A structure that does not fit does not compile.
+    /// What a card of this model says of itself; none if it is another's. A structure that does not
+    /// fit does not compile.
     #[must_use]
     pub fn of_card<T: CardQuery>(&self) -> Option<T> {
         const { assert!(size_of::<T>() <= size_of::<[u64; 9]>(), "a model has 72 bytes of the query") };

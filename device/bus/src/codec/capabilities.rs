@@ -75,7 +75,8 @@ impl Capabilities {
         serde_json::to_string(&data).unwrap_or_default()
     }
 
-    /// What this server answers to a client with these capabilities: never more than the client proposed.
+    /// What this server answers to a client with these capabilities: never more than the client
+    /// proposed.
     pub(crate) fn answer(&self, max_dma_maps: usize) -> Capabilities {
         Capabilities {
             max_msg_fds: MAX_FDS as u64,

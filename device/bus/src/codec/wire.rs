@@ -15,7 +15,8 @@ pub const MAX_WRITES: u64 = 256;
 /// The largest message that is read; a larger one is drained and refused.
 pub const MAX_MESSAGE_SIZE: usize = HEADER_SIZE + size_of::<RegionAccess>() + MAX_DATA;
 
-/// The id of the capability that lists a region's mappable areas (`VFIO_REGION_INFO_CAP_SPARSE_MMAP`).
+/// The id of the capability that lists a region's mappable areas
+/// (`VFIO_REGION_INFO_CAP_SPARSE_MMAP`).
 pub(super) const SPARSE_MMAP_CAPABILITY: u16 = 1;
 
 macro_rules! commands {
@@ -191,7 +192,8 @@ layout! {
 
     /// One region (`struct vfio_region_info`).
     pub struct RegionInfo {
-        /// Request: room for the reply's body. Reply: bytes that it takes with all its capabilities.
+        /// Request: room for the reply's body. Reply: bytes that it takes with all its
+        /// capabilities.
         argsz: u32,
         /// Bits 0 to 3: readable, writable, mappable, has capabilities.
         flags: u32,
@@ -205,7 +207,8 @@ layout! {
         offset: u64,
     }
 
-    /// What precedes the mappable areas in a region's reply (`struct vfio_region_info_cap_sparse_mmap`).
+    /// What precedes the mappable areas in a region's reply (`struct
+    /// vfio_region_info_cap_sparse_mmap`).
     pub(crate) struct SparseMmapCapability {
         /// Which capability.
         id: u16,

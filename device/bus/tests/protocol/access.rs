@@ -1,4 +1,5 @@
-//! `REGION_READ`, `REGION_WRITE`, `REGION_WRITE_MULTI`: trapped registers, mapped pages, configuration space.
+//! `REGION_READ`, `REGION_WRITE`, `REGION_WRITE_MULTI`: trapped registers, mapped pages,
+//! configuration space.
 
 use crate::harness::*;
 
@@ -25,7 +26,8 @@ fn trapped_accesses_reach_the_card() {
     assert_eq!((counters.trapped_reads, counters.trapped_writes, counters.refused), (3, 1, 0));
 }
 
-/// As on PCI: an error would make QEMU log a line for each access, and Cloud Hypervisor wait for ever.
+/// As on PCI: an error would make QEMU log a line for each access, and Cloud Hypervisor wait for
+/// ever.
 #[test]
 fn access_of_wrong_width_reads_ones() {
     let mut harness = Harness::ready();

@@ -1,4 +1,5 @@
-//! A BAR that is a part of somebody else's file: the areas are the file's bytes, and nothing else of it is to be had.
+//! A BAR that is a part of somebody else's file: the areas are the file's bytes, and nothing else
+//! of it is to be had.
 
 use crate::harness::*;
 use hamlyn_bus::{Backing, BackingError, Server, ServerError};

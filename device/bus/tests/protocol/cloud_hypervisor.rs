@@ -1,5 +1,6 @@
-//! What Cloud Hypervisor sends over the life of a machine, by its own client, the crate `vfio_user`: the accesses of `VfioCommon` and
-//! `VfioUserPciDevice` in its `pci` crate (v54), in their order.
+//! What Cloud Hypervisor sends over the life of a machine, by its own client, the crate
+//! `vfio_user`: the accesses of `VfioCommon` and `VfioUserPciDevice` in its `pci` crate (v54), in
+//! their order.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -51,7 +52,8 @@ impl Machine {
         let interrupts = (0..VECTORS).map(|_| event()).collect();
         let client = Peer::new(path).unwrap();
         let mut machine = Machine { client, memory, interrupts, express: 0, msix: 0 };
-        // The crate reads the flag the wrong way round, so Cloud Hypervisor resets only devices that cannot be reset.
+        // The crate reads the flag the wrong way round, so Cloud Hypervisor resets only devices
+        // that cannot be reset.
         assert!(!machine.client.resettable());
         machine.find_capabilities();
         assert_eq!(machine.client.get_irq_info(INTX).unwrap().count, 0);
@@ -115,7 +117,8 @@ impl Machine {
         assert_eq!(sizes, [64 << 10, 0, 1 << 20, 8192, 0]);
     }
 
-    /// The guest's driver enables the device, MSI-X first by SET_IRQS and then in configuration space.
+    /// The guest's driver enables the device, MSI-X first by SET_IRQS and then in configuration
+    /// space.
     fn start_driver(&mut self) {
         self.client.region_write(CONFIG, COMMAND, &[6, 0]).unwrap();
         let events: Vec<_> = self.interrupts.iter().map(AsRawFd::as_raw_fd).collect();
@@ -139,7 +142,8 @@ impl Machine {
         assert_eq!(self.config(COMMAND), [0; 2]);
     }
 
-    /// Cloud Hypervisor takes the device away: it unmaps memory only on hot unplug, not at the machine's end or reboot.
+    /// Cloud Hypervisor takes the device away: it unmaps memory only on hot unplug, not at the
+    /// machine's end or reboot.
     fn remove_device(mut self, unplug: bool) {
         if unplug {
             for (_, address, size) in PIECES {

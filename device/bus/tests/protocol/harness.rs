@@ -1,7 +1,8 @@
-//! A server with a small function, and a client that speaks raw bytes: its messages are put together here, by hand,
-//! so that nothing of the codec under test vouches for itself.
+//! A server with a small function, and a client that speaks raw bytes: its messages are put
+//! together here, by hand, so that nothing of the codec under test vouches for itself.
 //!
-//! Everything runs in one thread: the client writes, the server processes what is there, the client reads.
+//! Everything runs in one thread: the client writes, the server processes what is there, the client
+//! reads.
 
 use hamlyn_bus::{
     Answer, Area, Backing, Bar, BarRead, Bus, Description, Function, Msix, ReadToken, ResetCause, Server,
@@ -207,7 +208,8 @@ impl Reply {
         self.body
     }
 
-    /// The errno of a failure. The reply to an access alone has a body: see [`Reply::refused_access`].
+    /// The errno of a failure. The reply to an access alone has a body: see
+    /// [`Reply::refused_access`].
     #[track_caller]
     pub(crate) fn errno(self) -> u32 {
         assert!(self.body.is_empty() || [REGION_READ, REGION_WRITE].contains(&self.command));

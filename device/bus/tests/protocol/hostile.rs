@@ -1,5 +1,5 @@
-//! A client that makes what it handed over block whoever touches it. Here that is its porter: the thread that serves others is
-//! this test's own, and a test that hangs has failed.
+//! A client that makes what it handed over block whoever touches it. Here that is its porter: the
+//! thread that serves others is this test's own, and a test that hangs has failed.
 
 use crate::harness::*;
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -48,7 +48,8 @@ impl Drop for Watchdog {
     }
 }
 
-/// A connection whose close waits for data that nobody takes; and its other end, whose close ends that.
+/// A connection whose close waits for data that nobody takes; and its other end, whose close ends
+/// that.
 fn lingering() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

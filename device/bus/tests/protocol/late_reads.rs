@@ -46,7 +46,8 @@ fn without_an_answer_the_read_gets_ones() {
     harness.server.set_read_deadline(Duration::from_millis(20));
     let id = harness.send(REGION_READ, 0, &access(REGISTERS, LATE, 8), &[]);
     let reply = loop {
-        // The server's own descriptor wakes its owner: nothing else happens here, but for the read's coming.
+        // The server's own descriptor wakes its owner: nothing else happens here, but for the
+        // read's coming.
         let mut wait =
             [rustix::event::PollFd::from_borrowed_fd(harness.server.as_fd(), rustix::event::PollFlags::IN)];
         rustix::event::poll(&mut wait, None).unwrap();

@@ -17,7 +17,8 @@ fn busy() -> (Harness, std::os::fd::OwnedFd, std::os::fd::OwnedFd) {
     (harness, memory, event)
 }
 
-/// After a reset the driver starts anew; the memory and eventfds that it finds are the client's and still there.
+/// After a reset the driver starts anew; the memory and eventfds that it finds are the client's and
+/// still there.
 fn starts_anew(harness: &mut Harness, event: &std::os::fd::OwnedFd) {
     assert!(!harness.server.bus().bus_master());
     assert_eq!(harness.read(CONFIG, 0x10, 4).ok()[16..], [0; 4]);

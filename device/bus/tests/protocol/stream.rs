@@ -251,7 +251,8 @@ fn a_client_that_does_not_read_is_not_served_further() {
     }
     let served =
         |harness: &Harness| harness.server.counters().messages().map(|(_, count)| count).sum::<u64>() - 1;
-    // Some replies fit into the socket. Then the server takes no more messages, neither spinning nor hoarding.
+    // Some replies fit into the socket. Then the server takes no more messages, neither spinning
+    // nor hoarding.
     harness.pump();
     assert!(served(&harness) < 30, "{} replies are waiting", served(&harness));
     let mut replies = 0;
@@ -277,8 +278,8 @@ fn dropping_the_server_removes_its_socket_and_ends_the_connection() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Messages with well-formed headers and any bodies, cut anywhere: the server answers or closes, and serves the
-    /// next client.
+    /// Messages with well-formed headers and any bodies, cut anywhere: the server answers or
+    /// closes, and serves the next client.
     #[test]
     fn any_messages_leave_a_working_server(
         messages in proptest::collection::vec(

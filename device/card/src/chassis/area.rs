@@ -1,7 +1,7 @@
 //! An area of host memory in pieces: base and bound (section 2.2), over pages that lie anywhere.
 //!
-//! The paper's machine mapped a buffer's pages into one range of bus addresses (section 4); a PC has no such unit for
-//! every guest, so the card walks a two-level list of pages itself.
+//! The paper's machine mapped a buffer's pages into one range of bus addresses (section 4); a PC
+//! has no such unit for every guest, so the card walks a two-level list of pages itself.
 
 use std::cell::Cell;
 
@@ -14,21 +14,25 @@ use crate::ports::{Dma, DmaFault, Pieces, VolatileSlice, read_value};
 
 const PAGE: u64 = 4096;
 const ADDRESSES_IN_A_PAGE: u64 = PAGE / 8;
-/// Addresses that are read at once and remembered: a cache line of a list, which is 32 KiB of the area.
+/// Addresses that are read at once and remembered: a cache line of a list, which is 32 KiB of the
+/// area.
 const LINE: u64 = 8;
 /// Stands for "no line is remembered yet".
 const NO_LINE: u64 = u64::MAX;
-/// How many earlier runs are remembered. Messages that go to a few places in turn find theirs again, as in an area of a few
-/// huge pages.
+/// How many earlier runs are remembered. Messages that go to a few places in turn find theirs
+/// again, as in an area of a few huge pages.
 const EARLIER: usize = 3;
 
-/// The pieces of memory that a packet's bytes are in. As a rule a packet of 4 KiB has no more pieces than fit in place.
+/// The pieces of memory that a packet's bytes are in. As a rule a packet of 4 KiB has no more
+/// pieces than fit in place.
 pub type Gathered<'a> = SmallVec<[VolatileSlice<'a>; 6]>;
 
-/// An area that has passed [`Area::check`]: its directory is aligned, and no byte of it is beyond the directory.
+/// An area that has passed [`Area::check`]: its directory is aligned, and no byte of it is beyond
+/// the directory.
 ///
-/// The lists do not change while the area is open, so what was read of them last need not be read again. If a guest changes
-/// them nevertheless, the card goes on with the old addresses, which are in that guest's own memory.
+/// The lists do not change while the area is open, so what was read of them last need not be read
+/// again. If a guest changes them nevertheless, the card goes on with the old addresses, which are
+/// in that guest's own memory.
 #[derive(Debug)]
 pub struct Area {
     directory: u64,
@@ -96,7 +100,8 @@ impl Area {
         }
     }
 
-    /// Takes an area that holds `entries` structures of `size` bytes, a power of two, none of which straddles two pages.
+    /// Takes an area that holds `entries` structures of `size` bytes, a power of two, none of which
+    /// straddles two pages.
     pub fn table(area: &HamlynArea, entries: u32, size: u32) -> Result<Self, Refusal> {
         let checked = Self::check(area)?;
         let needed = u64::from(entries) * u64::from(size);
@@ -134,7 +139,8 @@ impl Area {
         offset.checked_add(length).is_some_and(|end| end <= self.length)
     }
 
-    /// Whether it starts on a multiple of `alignment`, so that aligned parts of it never straddle two pages.
+    /// Whether it starts on a multiple of `alignment`, so that aligned parts of it never straddle
+    /// two pages.
     #[must_use]
     pub fn is_aligned(&self, alignment: u64) -> bool {
         self.first % alignment == 0
@@ -158,8 +164,9 @@ impl Area {
         Ok((run.address + passed, most.min(run.length - passed)))
     }
 
-    /// The run that holds `byte`: one that is remembered, or else one that is read now, up to `most` bytes from `byte` on. What
-    /// is read extends the last run if it follows that, and begins another if not.
+    /// The run that holds `byte`: one that is remembered, or else one that is read now, up to
+    /// `most` bytes from `byte` on. What is read extends the last run if it follows that, and
+    /// begins another if not.
     #[cold]
     fn run_with(&self, dma: &dyn Dma, byte: u64, most: u64) -> Result<Run, DmaFault> {
         if let Some(earlier) = self.earlier.iter().find(|run| run.get().holds(byte)) {
@@ -199,7 +206,8 @@ impl Area {
         aligned(address).inspect_err(|_| self.line.set(NO_LINE))
     }
 
-    /// Deposits the next `length` bytes of `from` at `offset`. The caller has checked that they fit.
+    /// Deposits the next `length` bytes of `from` at `offset`. The caller has checked that they
+    /// fit.
     #[inline]
     pub fn write(
         &self,
@@ -230,7 +238,8 @@ impl Area {
         let end = offset + length;
         while offset < end {
             let (address, here) = self.piece(dma, offset, end - offset)?;
-            // The next piece may be memory of another kind, which cannot be lent in one slice with this one.
+            // The next piece may be memory of another kind, which cannot be lent in one slice with
+            // this one.
             let page = here.min(PAGE - address % PAGE);
             let piece = dma.lend(address, here as usize).or_else(|_| dma.lend(address, page as usize))?;
             pieces.push(piece);
@@ -257,7 +266,8 @@ mod tests {
     const DIRECTORY: u64 = PAGE;
     const LIST: u64 = 2 * PAGE;
 
-    /// Memory that remembers where it was read from as a list, and written to; at `edge` it changes its kind.
+    /// Memory that remembers where it was read from as a list, and written to; at `edge` it changes
+    /// its kind.
     struct Memory {
         region: MmapRegion,
         reads: Cell<u32>,

@@ -1,7 +1,8 @@
-//! The command page (section 3.1): where the driver says what it wants, and the card what came of it.
+//! The command page (section 3.1): where the driver says what it wants, and the card what came of
+//! it.
 //!
-//! Each command is carried out whole, or refused and changes nothing. What the operations are is the model's, but for the
-//! two that all cards have.
+//! Each command is carried out whole, or refused and changes nothing. What the operations are is
+//! the model's, but for the two that all cards have.
 
 use hamlyn_abi::family::command::*;
 use zerocopy::{FromBytes, IntoBytes};
@@ -30,7 +31,8 @@ impl CommandPage {
         self.address = address & !u64::from(HAMLYN_COMMAND_PAGE_SIZE - 1);
     }
 
-    /// The command that is to be carried out. `None`: there is no such page, and the status says so.
+    /// The command that is to be carried out. `None`: there is no such page, and the status says
+    /// so.
     pub fn take(&mut self, dma: &dyn Dma) -> Option<HamlynCommand> {
         let command = read_value(dma, self.address);
         if command.is_err() {

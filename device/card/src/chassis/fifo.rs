@@ -1,6 +1,8 @@
-//! A FIFO in the driver's memory of what it is to look after: numbers, each of which is there once at most.
+//! A FIFO in the driver's memory of what it is to look after: numbers, each of which is there once
+//! at most.
 //!
-//! A record is 8 bytes: the number, and how many were written with it, modulo 2^32, which is written last.
+//! A record is 8 bytes: the number, and how many were written with it, modulo 2^32, which is
+//! written last.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -80,8 +82,8 @@ impl Fifo {
         news
     }
 
-    /// The driver has taken so many records, modulo 2^32. A number that cannot be is for none. Says how many new ones there are, of what has
-    /// happened again.
+    /// The driver has taken so many records, modulo 2^32. A number that cannot be is for none. Says
+    /// how many new ones there are, of what has happened again.
     pub fn taken(&mut self, dma: &dyn Dma, taken: u32) -> Result<u32, DmaFault> {
         let Some(ring) = &mut self.ring else { return Ok(0) };
         ring.raised = false;

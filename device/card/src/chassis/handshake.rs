@@ -1,4 +1,5 @@
-//! The handshake timer (section 2.8): a card whose host has stopped discards what arrives, so that the fabric stays live.
+//! The handshake timer (section 2.8): a card whose host has stopped discards what arrives, so that
+//! the fabric stays live.
 
 use std::time::Duration;
 

@@ -11,7 +11,8 @@
 //! | what the driver is to look after | `fifo` |
 //! | counters | `counters` |
 //!
-//! A model has a [`Chassis`] among its fields, asks it first what a register says, and does itself what is its own.
+//! A model has a [`Chassis`] among its fields, asks it first what a register says, and does itself
+//! what is its own.
 
 pub mod area;
 pub mod command;

@@ -27,7 +27,8 @@ pub struct Plate {
     pub abi_version: u32,
     /// MSI-X vectors: the link's and at least one more.
     pub vectors: u32,
-    /// How long the host may go without restarting the handshake timer (section 2.8), in milliseconds; 0: for ever.
+    /// How long the host may go without restarting the handshake timer (section 2.8), in
+    /// milliseconds; 0: for ever.
     pub handshake_ms: u32,
 }
 
@@ -79,7 +80,8 @@ impl Chassis {
         }
     }
 
-    /// The same card, but its windows are memory of the machine's host ([`HAMLYN_FEATURE_COHERENT`]), or they are not.
+    /// The same card, but its windows are memory of the machine's host
+    /// ([`HAMLYN_FEATURE_COHERENT`]), or they are not.
     #[must_use]
     pub fn with_coherent_windows(mut self, coherent: bool) -> Self {
         self.features = if coherent { HAMLYN_FEATURE_COHERENT } else { 0 };
@@ -173,7 +175,8 @@ impl Chassis {
 
     /// The link has come up, with this place, or gone down: the driver is told.
     pub fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>) {
-        // If the link was up before as well, this is another link: packets on their way on the first are lost.
+        // If the link was up before as well, this is another link: packets on their way on the
+        // first are lost.
         if place.is_some() || self.place.is_some() {
             self.link_changes = self.link_changes.wrapping_add(1);
         }
@@ -187,7 +190,8 @@ impl Chassis {
         self.handshake.deadline()
     }
 
-    /// Discards what arrives from now on if the host has failed to restart the handshake timer: `true`.
+    /// Discards what arrives from now on if the host has failed to restart the handshake timer:
+    /// `true`.
     pub fn check_handshake(&mut self, now: Duration) -> bool {
         let has_lapsed = self.handshake.has_lapsed(now);
         if has_lapsed {

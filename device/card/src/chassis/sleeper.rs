@@ -1,8 +1,9 @@
 //! Who sleeps on an object of a card, and how the card wakes them.
 //!
-//! Driver and card share a word, `armed`, for each object. What the card has to tell is written first, then comes a full
-//! barrier, then the look at that word. The driver stores the word, then comes its barrier, then it looks once more for what
-//! it wants: at least one of them sees the other.
+//! Driver and card share a word, `armed`, for each object. What the card has to tell is written
+//! first, then comes a full barrier, then the look at that word. The driver stores the word, then
+//! comes its barrier, then it looks once more for what it wants: at least one of them sees the
+//! other.
 
 use hamlyn_abi::family::sleep::{HAMLYN_ARMED_FIRED, HAMLYN_ARMED_NO, HAMLYN_ARMED_YES};
 
@@ -28,8 +29,8 @@ pub enum Wake {
 }
 
 impl Sleeper {
-    /// Somebody who is woken by `vector`. Their `armed` word and the vector's `pending` word are at these offsets of the
-    /// window.
+    /// Somebody who is woken by `vector`. Their `armed` word and the vector's `pending` word are at
+    /// these offsets of the window.
     #[must_use]
     pub fn new(armed: u64, pending: u64, vector: u16) -> Self {
         Self { armed, pending, vector }
@@ -46,8 +47,8 @@ impl Sleeper {
         self.wake_if(window, interrupt, || true)
     }
 
-    /// Something is there: interrupts who sleeps, if it is what they wait for. What they wait for is looked at behind the
-    /// word that says that they sleep.
+    /// Something is there: interrupts who sleeps, if it is what they wait for. What they wait for
+    /// is looked at behind the word that says that they sleep.
     #[inline]
     pub fn wake_if(
         self,

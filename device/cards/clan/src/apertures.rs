@@ -1,4 +1,5 @@
-//! Apertures (section 3.2), with the protection on the receive path that the paper's card did not have.
+//! Apertures (section 3.2), with the protection on the receive path that the paper's card did not
+//! have.
 
 use std::collections::HashMap;
 
@@ -94,15 +95,17 @@ impl Apertures {
         self.table.get(index as usize)?.as_ref().filter(|aperture| aperture.owner == owner)
     }
 
-    /// Where a packet goes: which aperture, and which byte of it. Fails with the counter of the reason.
+    /// Where a packet goes: which aperture, and which byte of it. Fails with the counter of the
+    /// reason.
     pub(crate) fn place(&self, header: &Header, access: Access) -> Result<(u32, u64), ClanStatistic> {
         let (index, aperture) = self.admit(header, access)?;
         let offset = aperture.offset(header.offset.get(), access).ok_or(ClanStatistic::RefusedRange)?;
         Ok((index, offset))
     }
 
-    /// How many of its bytes are in words that the aperture has whole, of a packet that reaches beyond it. Each word is an access of its
-    /// own: what becomes of one must not depend on where the packet was cut or joined.
+    /// How many of its bytes are in words that the aperture has whole, of a packet that reaches
+    /// beyond it. Each word is an access of its own: what becomes of one must not depend on where
+    /// the packet was cut or joined.
     pub(crate) fn fitting(&self, header: &Header, access: Access) -> u64 {
         let offset = header.offset.get();
         let bound = self.admit(header, access).map_or(0, |(_, aperture)| aperture.bound(access.source));

@@ -1,11 +1,14 @@
-//! The Tripwires that watch a place: the content-addressable memory of the paper's card (section 2.5).
+//! The Tripwires that watch a place: the content-addressable memory of the paper's card (section
+//! 2.5).
 //!
-//! A range has a *level*, the smallest `n` for which 2^n words are at least its length. The words of an aperture are divided into aligned
-//! pieces of each level, so a range lies in one or two pieces of its own level, and is listed in those. An access looks at the pieces that
-//! it touches, in each level that has any.
+//! A range has a *level*, the smallest `n` for which 2^n words are at least its length. The words
+//! of an aperture are divided into aligned pieces of each level, so a range lies in one or two
+//! pieces of its own level, and is listed in those. An access looks at the pieces that it touches,
+//! in each level that has any.
 //!
-//! **Cost.** Arming and disarming take two look-ups in a sorted map, whatever the length of the range. An access takes one look-up in each
-//! level that was ever used for the aperture, 31 at most, and a comparison for each Tripwire listed there. A piece lists at most
+//! **Cost.** Arming and disarming take two look-ups in a sorted map, whatever the length of the
+//! range. An access takes one look-up in each level that was ever used for the aperture, 31 at
+//! most, and a comparison for each Tripwire listed there. A piece lists at most
 //! [`CLAN_TRIPWIRES_AT_ONCE`], so an access to one word compares at most that many in each level.
 
 use std::collections::BTreeMap;

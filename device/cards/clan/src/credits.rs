@@ -1,13 +1,15 @@
 //! Credits (section 2.2: "a new scheme combining Xon/Xoff with credits").
 //!
-//! A host may have so many words on their way to another; each counts what it has sent there, from a number that it calls an epoch. The receiver counts
-//! what has arrived, and says how far the count may go. What is lost on the way is found by a *probe*, which comes behind it and says how far the
-//! sender's count has gone: the answer says what has not arrived, and the counts agree again. So credits never leak, and no loss stays
-//! unnoticed. Xon and Xoff are the switch's stops.
+//! A host may have so many words on their way to another; each counts what it has sent there, from
+//! a number that it calls an epoch. The receiver counts what has arrived, and says how far the
+//! count may go. What is lost on the way is found by a *probe*, which comes behind it and says how
+//! far the sender's count has gone: the answer says what has not arrived, and the counts agree
+//! again. So credits never leak, and no loss stays unnoticed. Xon and Xoff are the switch's stops.
 
 use std::time::Duration;
 
-/// How long after a word has been sent it is asked for whether all has arrived, if nobody has said so.
+/// How long after a word has been sent it is asked for whether all has arrived, if nobody has said
+/// so.
 const CONFIRM: Duration = Duration::from_millis(50);
 
 /// A sender's side, for one receiver.
@@ -55,8 +57,9 @@ impl Sending {
         self.ask_at = self.ask_at.or(Some(now + CONFIRM));
     }
 
-    /// Whether a probe is due. A sender that waits for credits asks at once, and again [`CONFIRM`] later if the answer granted too few:
-    /// so a receiver that grants nothing does not make the card send probes without end.
+    /// Whether a probe is due. A sender that waits for credits asks at once, and again [`CONFIRM`]
+    /// later if the answer granted too few: so a receiver that grants nothing does not make the
+    /// card send probes without end.
     pub(crate) fn is_due(&self, now: Duration, starves: bool) -> bool {
         let begs = starves && !self.has_begged;
         self.asked.is_none() && (begs || self.ask_at.is_some_and(|at| at <= now))
@@ -84,7 +87,8 @@ impl Sending {
         self.asked.is_some_and(|(deadline, _)| deadline <= now)
     }
 
-    /// The receiver says how far the count may go; and if that answers a probe, at which count that was and how many words have been lost.
+    /// The receiver says how far the count may go; and if that answers a probe, at which count that
+    /// was and how many words have been lost.
     pub(crate) fn granted(&mut self, epoch: u16, allowed: u64, probe: Option<Answer>) -> Confirmed {
         // More than a window beyond what was sent no honest receiver says.
         if epoch != self.epoch || allowed > self.sent + self.window {

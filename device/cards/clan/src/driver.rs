@@ -1,4 +1,5 @@
-//! What the driver says: registers and commands. A command is carried out whole, or refused and changes nothing.
+//! What the driver says: registers and commands. A command is carried out whole, or refused and
+//! changes nothing.
 
 use std::time::Duration;
 

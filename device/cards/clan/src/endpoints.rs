@@ -14,7 +14,8 @@ use hamlyn_card::ports::{
 use crate::engine::Work;
 use crate::tripwires::Tripwire;
 
-/// Bits of a tag that are the endpoint's number; those above tell it from earlier ones of that number.
+/// Bits of a tag that are the endpoint's number; those above tell it from earlier ones of that
+/// number.
 const NUMBER_BITS: u32 = 14;
 
 /// The number of the endpoint that a tag names.
@@ -37,7 +38,8 @@ pub(crate) struct Endpoint {
     /// Bits for which somebody sleeps.
     pub(crate) armed: u64,
     faults: u32,
-    /// The number that its owner gave to its use, and the endpoint that hears of its faults, if it is another.
+    /// The number that its owner gave to its use, and the endpoint that hears of its faults, if it
+    /// is another.
     used_as: u32,
     pub(crate) faults_to: Option<u32>,
     /// `CLAN_INTERESTED_*`.
@@ -128,8 +130,8 @@ impl Endpoints {
         self.table.get_mut(index as usize)?.as_mut()
     }
 
-    /// Begins another use of an endpoint. Gives a new tag to it and to each endpoint whose faults are reported to it. Returns the
-    /// numbers of these endpoints with their old tags.
+    /// Begins another use of an endpoint. Gives a new tag to it and to each endpoint whose faults
+    /// are reported to it. Returns the numbers of these endpoints with their old tags.
     pub(crate) fn begin_use(&mut self, index: u32, used_as: u32) -> Vec<(u32, u32)> {
         let Some(endpoint) = self.get(index) else { return Vec::new() };
         endpoint.used_as = used_as;
@@ -180,7 +182,8 @@ impl Endpoint {
         dma.publish(self.memory.locate(dma, place.into())?, value)
     }
 
-    /// The halves of its bitmap: the card's, and the owner's. An owner that clears a bit after this look sees what was written before.
+    /// The halves of its bitmap: the card's, and the owner's. An owner that clears a bit after this
+    /// look sees what was written before.
     fn bitmap(&self, dma: &dyn Dma) -> Result<[u64; 2], DmaFault> {
         barrier_before_last_look();
         read_value(dma, self.memory.locate(dma, CLAN_STATE_BITS.into())?)
@@ -205,7 +208,8 @@ impl Endpoint {
         Ok(awaited)
     }
 
-    /// Writes what is known of a fault, between the count of those that were begun and the count of those that are complete.
+    /// Writes what is known of a fault, between the count of those that were begun and the count of
+    /// those that are complete.
     pub(crate) fn write_fault(&mut self, dma: &dyn Dma, report: FaultReport) -> Result<(), DmaFault> {
         self.faults = self.faults.wrapping_add(1);
         let at = |place: u32| self.memory.locate(dma, place.into());

@@ -41,11 +41,13 @@ struct Current {
     progress: u64,
 }
 
-/// The endpoints that the engine can do something for, in the order of their turns. One whose packet is on its way is not among them.
+/// The endpoints that the engine can do something for, in the order of their turns. One whose
+/// packet is on its way is not among them.
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     turns: VecDeque<u32>,
-    /// How many turns in a row came to nothing for want of room: when it were those of all, nothing is tried before something has changed.
+    /// How many turns in a row came to nothing for want of room: when it were those of all, nothing
+    /// is tried before something has changed.
     blocked: usize,
 }
 
@@ -102,7 +104,8 @@ impl ClanCard {
         }
     }
 
-    /// Gives endpoints their turns until one has made a packet, some at a time. Says whether there may be more to do.
+    /// Gives endpoints their turns until one has made a packet, some at a time. Says whether there
+    /// may be more to do.
     pub(super) fn run_engine(&mut self, ports: &Ports<'_>) -> bool {
         let mut worked = false;
         for _ in 0..TURNS {
@@ -244,8 +247,8 @@ impl ClanCard {
         }
     }
 
-    /// Writes the next bytes. An operating system's request does not wait for its packet to leave: its requests are for all hosts, and
-    /// must not wait for one.
+    /// Writes the next bytes. An operating system's request does not wait for its packet to leave:
+    /// its requests are for all hosts, and must not wait for one.
     fn write(&mut self, ports: &Ports<'_>, next: &Next) -> Result<Turn, DmaFault> {
         let Some(data) = self.gather(ports, next)? else { return Ok(Turn::Again) };
         let header = next.remote.addressed(next.header(WRITE));
@@ -257,8 +260,8 @@ impl ClanCard {
         Ok(Turn::Made)
     }
 
-    /// Copies the next bytes for each member of a group. It waits for members that have no room, but not for long: one that lags
-    /// behind loses its copy alone.
+    /// Copies the next bytes for each member of a group. It waits for members that have no room,
+    /// but not for long: one that lags behind loses its copy alone.
     fn write_to_group(&mut self, ports: &Ports<'_>, next: &Next, group: u32) -> Result<Turn, DmaFault> {
         let members = self.peers.members(group);
         let Some(lagging) = self.peers.group_room(&members, ports.clock.now()) else {
@@ -307,7 +310,8 @@ impl ClanCard {
         self.engine.turns.push_back(index);
     }
 
-    /// So much more of an endpoint's request is done: a packet has left, or a piece of a read has come.
+    /// So much more of an endpoint's request is done: a packet has left, or a piece of a read has
+    /// come.
     pub(super) fn advance(&mut self, ports: &Ports<'_>, tag: u32, length: u64) {
         let Some((index, endpoint)) = self.endpoints.tagged(tag) else { return };
         let Some(current) = &mut endpoint.work.current else { return };
@@ -342,7 +346,8 @@ impl ClanCard {
 
 /// The next packet of a request.
 struct Next {
-    /// The endpoint, its owner, what its packets are called, and whether it is an operating system's.
+    /// The endpoint, its owner, what its packets are called, and whether it is an operating
+    /// system's.
     index: u32,
     owner: u32,
     tag: u32,

@@ -1,7 +1,8 @@
 //! Event queues (section 3.5).
 //!
-//! A queue has a record for each source of the endpoints whose events come here, and one for each record that an endpoint has left in it
-//! which has gone elsewhere, or is no more. So there is always room: who would come and finds none is refused.
+//! A queue has a record for each source of the endpoints whose events come here, and one for each
+//! record that an endpoint has left in it which has gone elsewhere, or is no more. So there is
+//! always room: who would come and finds none is refused.
 
 use std::collections::HashMap;
 
@@ -68,7 +69,8 @@ impl Events {
         })
     }
 
-    /// An endpoint's events come here from now on. What it has left here before stands for what happens now.
+    /// An endpoint's events come here from now on. What it has left here before stands for what
+    /// happens now.
     pub(crate) fn join(&mut self, dma: &dyn Dma, endpoint: u32, tripwires: u32) -> Result<(), Refusal> {
         self.look(dma)?;
         self.members.insert(endpoint, tripwires);
@@ -122,8 +124,8 @@ impl Events {
         Ok(Told::Written)
     }
 
-    /// Looks how many the owner has taken. What is written before this is called he sees, if he has not taken a record that is found
-    /// untaken here.
+    /// Looks how many the owner has taken. What is written before this is called he sees, if he has
+    /// not taken a record that is found untaken here.
     fn look(&mut self, dma: &dyn Dma) -> Result<(), DmaFault> {
         barrier_before_last_look();
         let taken: u32 = read_value(dma, self.area.locate(dma, CLAN_EVENTS_TAKEN.into())?)?;

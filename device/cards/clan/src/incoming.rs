@@ -62,7 +62,8 @@ impl ClanCard {
                 Ok(())
             }
             (GROUPS, 0) => {
-                // Of its own groups the card knows itself, and earlier than its announcement comes back.
+                // Of its own groups the card knows itself, and earlier than its announcement comes
+                // back.
                 if self.here.is_none_or(|here| here.host != source) {
                     self.peers.announced(source, header.offset.get(), header.flags & ASKS != 0);
                 }
@@ -211,7 +212,8 @@ impl ClanCard {
         Ok(())
     }
 
-    /// Sends what was asked for, in packets that are no longer than others of this card. `false`: there is no room.
+    /// Sends what was asked for, in packets that are no longer than others of this card. `false`:
+    /// there is no room.
     fn answer(&mut self, source: u16, header: &Header, mut data: &[u8]) -> bool {
         let mut offset = header.offset.get();
         while !data.is_empty() {
@@ -279,7 +281,8 @@ impl ClanCard {
             let read = self.reads.refused(source, header.tag.get()).ok_or(ClanStatistic::Discarded)?;
             self.read_failed(ports, &read, reason);
         } else {
-            // A host that was not written to has nothing to refuse: it would end what others have with each other.
+            // A host that was not written to has nothing to refuse: it would end what others have
+            // with each other.
             if !self.peers.can_refuse(source, header.tag.get()) {
                 return Err(ClanStatistic::Discarded);
             }

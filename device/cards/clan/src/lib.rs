@@ -1,5 +1,5 @@
-//! The CLAN card (Riddoch and others, *Tripwire: a synchronisation primitive for virtual memory mapped communication*, 2000), on the chassis
-//! of the family.
+//! The CLAN card (Riddoch and others, *Tripwire: a synchronisation primitive for virtual memory
+//! mapped communication*, 2000), on the chassis of the family.
 //!
 //! | what | section | file |
 //! |---|---|---|

@@ -1,4 +1,5 @@
-//! An aperture's memory, read and written word by word: who sees a word sees those before it (section 2.1).
+//! An aperture's memory, read and written word by word: who sees a word sees those before it
+//! (section 2.1).
 
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::ordered::write_in_order;
@@ -6,7 +7,8 @@ use hamlyn_card::ports::{Dma, DmaFault, VolatileSlice};
 
 use crate::PAGE;
 
-/// Writes `bytes` at `offset`, in order: each aligned word, or part of one, in one piece. The caller has checked that the area has them.
+/// Writes `bytes` at `offset`, in order: each aligned word, or part of one, in one piece. The
+/// caller has checked that the area has them.
 pub(crate) fn write(dma: &dyn Dma, area: &Area, mut offset: u64, mut bytes: &[u8]) -> Result<(), DmaFault> {
     while !bytes.is_empty() {
         let address = area.locate(dma, offset)?;

@@ -1,12 +1,14 @@
-//! A packet on its way from card to card (section 2.2). In front of it is the fabric's own header, which has the hosts.
+//! A packet on its way from card to card (section 2.2). In front of it is the fabric's own header,
+//! which has the hosts.
 //!
 //! ```text
 //! | kind | flags | epoch | tag | key | aperture | CRC-32 | offset | data ...
 //!    1      1       2      4     8       4          4        8
 //! ```
 //!
-//! It says where its first byte goes, and not how long it is: so it may be cut between any two words, and two that follow each other may
-//! be joined, by whoever it passes. The CRC is over all of it, with 0 in its own place, and made anew by who cuts or joins.
+//! It says where its first byte goes, and not how long it is: so it may be cut between any two
+//! words, and two that follow each other may be joined, by whoever it passes. The CRC is over all
+//! of it, with 0 in its own place, and made anew by who cuts or joins.
 
 use hamlyn_card::ports::Pieces;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -23,8 +25,8 @@ pub(crate) const WRITE: u8 = 1;
 pub(crate) const READ: u8 = 2;
 /// Data that was asked for: `tag` is the asker's, `offset` and `aperture` as asked.
 pub(crate) const DATA: u8 = 3;
-/// A write or read was refused: `tag`, `aperture` and `offset` are its own; in 8 bytes of data the reason, `CLAN_FAULT_*`, and whether it was
-/// a read.
+/// A write or read was refused: `tag`, `aperture` and `offset` are its own; in 8 bytes of data the
+/// reason, `CLAN_FAULT_*`, and whether it was a read.
 pub(crate) const REFUSED: u8 = 4;
 /// How many words the receiver may have sent, in `offset`, of the count that it began with `epoch`.
 pub(crate) const CREDIT: u8 = 5;
@@ -100,8 +102,8 @@ fn parse(bytes: &[u8]) -> Option<(Header, &[u8])> {
     may_be_cut.then_some((header, data))
 }
 
-/// Cuts a packet between two words, so that the first part has at most `most` bytes in all. `None`: it is short enough, or no packet that can be
-/// cut.
+/// Cuts a packet between two words, so that the first part has at most `most` bytes in all. `None`:
+/// it is short enough, or no packet that can be cut.
 #[must_use]
 pub fn cut(bytes: &[u8], most: usize) -> Option<(Vec<u8>, Vec<u8>)> {
     if bytes.len() <= most {
@@ -117,7 +119,8 @@ pub fn cut(bytes: &[u8], most: usize) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((seal(header, first), seal(behind, second)))
 }
 
-/// Makes one packet of two, if the second follows the first between two words and the whole has at most `most` bytes.
+/// Makes one packet of two, if the second follows the first between two words and the whole has at
+/// most `most` bytes.
 #[must_use]
 pub fn join(first: &[u8], second: &[u8], most: usize) -> Option<Vec<u8>> {
     if first.len() + second.len() > most + OVERHEAD {

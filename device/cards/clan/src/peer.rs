@@ -22,7 +22,8 @@ pub(crate) const ANSWERS: usize = 512 << 10;
 const REFUSED_READS: usize = 512;
 /// How long the engine waits in a row for a member of a group that takes less than [`PACE`].
 const LAG: Duration = Duration::from_millis(250);
-/// What a member of a group has to take, in bytes for each microsecond that the engine waits for it.
+/// What a member of a group has to take, in bytes for each microsecond that the engine waits for
+/// it.
 const PACE: u64 = 1;
 
 /// What a packet was made from.
@@ -103,8 +104,8 @@ pub(crate) struct Terms {
 #[derive(Debug)]
 pub(crate) struct Peer {
     queue: VecDeque<Leaving>,
-    /// Bytes of processors' stores in the queue, by the endpoint's number. A tag would not bound them: a process can change it by
-    /// one store.
+    /// Bytes of processors' stores in the queue, by the endpoint's number. A tag would not bound
+    /// them: a process can change it by one store.
     stores: BTreeMap<u32, usize>,
     /// Packets of the engine in the queue.
     engine: usize,
@@ -170,8 +171,8 @@ impl Peer {
             && self.receiving.due(window).is_none()
     }
 
-    /// Whether the engine may put one more packet into the queue. The operating system's requests do not wait for a host, so more of
-    /// them fit.
+    /// Whether the engine may put one more packet into the queue. The operating system's requests
+    /// do not wait for a host, so more of them fit.
     pub(crate) fn has_room(&self, privileged: bool) -> bool {
         self.engine < if privileged { SYSTEM_ROOM } else { ROOM }
     }
@@ -181,8 +182,8 @@ impl Peer {
         self.stores.get(&endpoint).copied().unwrap_or(0)
     }
 
-    /// Notes that the engine waits for this member of a group. Returns whether it has waited for too long: then it waits no more
-    /// until the queue is empty.
+    /// Notes that the engine waits for this member of a group. Returns whether it has waited for
+    /// too long: then it waits no more until the queue is empty.
     pub(crate) fn awaited(&mut self, now: Duration) -> bool {
         let since = *self.awaited_since.get_or_insert(now);
         self.is_lagging |= now.saturating_sub(since) >= self.lag;
@@ -256,7 +257,8 @@ impl Peer {
         self.refusals.add(header, data);
     }
 
-    /// Something has come from the host. Who was given up is asked for its groups: it is no member of any meanwhile.
+    /// Something has come from the host. Who was given up is asked for its groups: it is no member
+    /// of any meanwhile.
     pub(crate) fn heard(&mut self) {
         if std::mem::take(&mut self.is_dead) {
             self.greets = Some(true);
@@ -272,7 +274,8 @@ impl Peer {
         self.receiving.probed(epoch, sent, window);
     }
 
-    /// The host grants credits. Returns the endpoints that have sent some of the words that were lost.
+    /// The host grants credits. Returns the endpoints that have sent some of the words that were
+    /// lost.
     pub(crate) fn granted(&mut self, header: &Header, probe: Option<(u64, u64)>) -> BTreeSet<u32> {
         match self.sending.granted(header.epoch.get(), header.offset.get(), probe) {
             Confirmed::Nothing => BTreeSet::new(),
@@ -323,13 +326,15 @@ impl Peer {
         self.sending.is_due(now, self.starved_until.is_some())
     }
 
-    /// Whether the host has taken nothing, granted nothing or answered nothing for so long that it is given up.
+    /// Whether the host has taken nothing, granted nothing or answered nothing for so long that it
+    /// is given up.
     pub(crate) fn is_overdue(&self, now: Duration) -> bool {
         let is_over = |until: Option<Duration>| until.is_some_and(|until| until <= now);
         is_over(self.blocked_until) || is_over(self.starved_until) || self.sending.is_overdue(now)
     }
 
-    /// Gives the host up: what waits for it is dropped, and it is no member of a group until it is heard of. Refusals stay.
+    /// Gives the host up: what waits for it is dropped, and it is no member of a group until it is
+    /// heard of. Refusals stay.
     pub(crate) fn give_up(&mut self, sending: Sending) -> GivenUp {
         if self.blocked_until.is_some() {
             // Its readers have their own deadlines.
@@ -380,7 +385,8 @@ impl Peer {
         sent.unwrap_or(Err(Progress::Idle))
     }
 
-    /// What waits finds no way out. For what is kept for a host that was given up already there is no deadline.
+    /// What waits finds no way out. For what is kept for a host that was given up already there is
+    /// no deadline.
     fn blocked(&mut self, terms: Terms) {
         if !self.is_dead || !self.queue.is_empty() || !self.answers.is_empty() {
             self.blocked_until.get_or_insert(terms.now + terms.patience);
@@ -399,7 +405,8 @@ impl Peer {
     /// `None`: there is nothing of the card's own to say.
     fn send_own(&mut self, host: u16, link: &mut dyn Link, terms: Terms) -> Option<Result<Left, Progress>> {
         let credits = self.receiving.due(terms.window);
-        // In turn: a host that asks for a lot, or is refused a lot, waits no longer for the answer to its probe.
+        // In turn: a host that asks for a lot, or is refused a lot, waits no longer for the answer
+        // to its probe.
         let answers_first = credits.is_none() || !self.has_answered;
         if let Some(sent) = if answers_first { self.send_answer(host, link) } else { None } {
             return Some(sent);
@@ -424,7 +431,8 @@ impl Peer {
         None
     }
 
-    /// Sends a refusal or, if there is none, an answer: what a host was refused before it asked, it hears before the answer.
+    /// Sends a refusal or, if there is none, an answer: what a host was refused before it asked, it
+    /// hears before the answer.
     fn send_answer(&mut self, host: u16, link: &mut dyn Link) -> Option<Result<Left, Progress>> {
         let is_refusal = !self.refusals.is_empty();
         let packet = if is_refusal { self.refusals.first() } else { self.answers.front_mut() }?;

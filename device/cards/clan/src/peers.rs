@@ -1,7 +1,7 @@
 //! What leaves, by the host that it is for: in order for each, in turn among them.
 //!
-//! A write to a group is copied into the queue of each member. So it keeps its order with all else that goes there, takes the
-//! member's credits, and what a member loses is told as any loss.
+//! A write to a group is copied into the queue of each member. So it keeps its order with all else
+//! that goes there, takes the member's credits, and what a member loses is told as any loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::credits::Sending;
 use crate::packet::{ASKS, DATA, Header};
 use crate::peer::{GivenUp, Leaving, Left, Peer, Terms, announce};
 
-/// Bytes of processors' stores that share one pool, for all hosts. An endpoint may have as many bytes waiting for a host as the pool has
-/// free, so the more wait, the fewer each may have.
+/// Bytes of processors' stores that share one pool, for all hosts. An endpoint may have as many
+/// bytes waiting for a host as the pool has free, so the more wait, the fewer each may have.
 const STORES: usize = 8 << 20;
-/// Bytes that each endpoint may have waiting for each host even if the pool is empty, so no other endpoint takes them. At most
-/// [`STORES`] and this for each endpoint and host wait in the card.
+/// Bytes that each endpoint may have waiting for each host even if the pool is empty, so no other
+/// endpoint takes them. At most [`STORES`] and this for each endpoint and host wait in the card.
 const SHARE: usize = 4 << 10;
 /// Bytes of an endpoint's stores that may wait for a host that was given up.
 const STORES_TO_DEAD: usize = 64 << 10;
@@ -53,7 +53,8 @@ pub(crate) struct Peers {
 pub(crate) enum Put {
     New,
     Joined,
-    /// The card discards the store: the endpoint's stores that wait for the host exceed both its share and the pool's free bytes.
+    /// The card discards the store: the endpoint's stores that wait for the host exceed both its
+    /// share and the pool's free bytes.
     Lost,
 }
 
@@ -94,7 +95,8 @@ impl Peers {
         })
     }
 
-    /// Sets the groups that this host is a member of, and has all cards told. It hears of its own as of others'.
+    /// Sets the groups that this host is a member of, and has all cards told. It hears of its own
+    /// as of others'.
     pub(crate) fn join_groups(&mut self, here: Option<u16>, groups: u64) {
         if let Some(here) = here.filter(|_| self.groups != groups) {
             self.peer(here).groups = groups;
@@ -104,7 +106,8 @@ impl Peers {
         }
     }
 
-    /// Another link begins, or the card takes part from now on: it asks all cards for their groups, and says which are its own.
+    /// Another link begins, or the card takes part from now on: it asks all cards for their groups,
+    /// and says which are its own.
     pub(crate) fn greet(&mut self, here: u16) {
         let groups = self.groups;
         self.peer(here).groups = groups;
@@ -134,8 +137,8 @@ impl Peers {
         self.peers.get(&host).is_none_or(|peer| peer.has_room(privileged))
     }
 
-    /// Whether the engine may go on with a packet for members of a group: each has room, or has kept it waiting for too long. The
-    /// latter do not get it, and are returned.
+    /// Whether the engine may go on with a packet for members of a group: each has room, or has
+    /// kept it waiting for too long. The latter do not get it, and are returned.
     pub(crate) fn group_room(&mut self, members: &[u16], now: Duration) -> Option<Vec<u16>> {
         let (mut lagging, mut waits) = (Vec::new(), false);
         for host in members {
@@ -169,7 +172,8 @@ impl Peers {
         self.active.insert(host);
     }
 
-    /// The same with a processor's store, which goes into the packet of the one before if that waits still, and it follows it.
+    /// The same with a processor's store, which goes into the packet of the one before if that
+    /// waits still, and it follows it.
     pub(crate) fn put_store(&mut self, host: u16, leaving: Leaving, join: bool) -> Put {
         let (most, free) = (self.burst, STORES.saturating_sub(self.stores));
         let peer = self.peer(host);
@@ -240,7 +244,8 @@ impl Peers {
         self.peers.values_mut().for_each(|peer| peer.forget_writer(tag));
     }
 
-    /// When something may be due that nothing else brings about: asked at every verb, so nothing is searched for it.
+    /// When something may be due that nothing else brings about: asked at every verb, so nothing is
+    /// searched for it.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.due
     }
@@ -272,14 +277,16 @@ impl Peers {
         peers.into_iter().map(|(host, peer)| (host, peer.into_given_up())).collect()
     }
 
-    /// Sends the next packet, of each host in turn. `starved`: told of a packet that has to wait for credits.
+    /// Sends the next packet, of each host in turn. `starved`: told of a packet that has to wait
+    /// for credits.
     pub(crate) fn send_next(
         &mut self,
         link: &mut dyn Link,
         (now, patience): (Duration, Duration),
         starved: &mut dyn FnMut(),
     ) -> Result<(u16, Left), Progress> {
-        // Before all else, so that a host which hears of the membership from another writes to this one.
+        // Before all else, so that a host which hears of the membership from another writes to this
+        // one.
         if let Some(asks) = self.announces {
             let flags = if asks { ASKS } else { 0 };
             if !announce(link, ALL_CARDS, self.groups, flags) {

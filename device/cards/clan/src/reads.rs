@@ -9,8 +9,8 @@ use crate::windows::Remote;
 /// Loads that wait at a time: as many as there can be processors.
 pub(crate) const LOADS: usize = 256;
 
-/// After a load has timed out, further loads from its host fail at once for this many times the read time-out. A host that answers
-/// PROBEs but no loads is not given up.
+/// After a load has timed out, further loads from its host fail at once for this many times the
+/// read time-out. A host that answers PROBEs but no loads is not given up.
 const PAUSE: u32 = 20;
 
 /// What an answer's heads may come to: of the packets that its bytes are in.
@@ -53,7 +53,8 @@ pub(crate) struct Reads {
     loads: usize,
     /// Bytes that are asked for, by host.
     bytes: BTreeMap<u16, u64>,
-    /// For each host, the number of the last load that timed out, and until when further loads fail at once.
+    /// For each host, the number of the last load that timed out, and until when further loads fail
+    /// at once.
     late: BTreeMap<u16, (u32, Duration)>,
 }
 
@@ -114,7 +115,8 @@ impl Reads {
         Some(ended)
     }
 
-    /// A piece of an answer has come. `Err`: nobody waits for that; `Ok(None)`: there is more to come.
+    /// A piece of an answer has come. `Err`: nobody waits for that; `Ok(None)`: there is more to
+    /// come.
     pub(crate) fn answered(
         &mut self,
         source: u16,

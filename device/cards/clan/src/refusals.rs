@@ -1,7 +1,8 @@
 //! Refusals of writes that wait to be told to one sender.
 //!
-//! At most one waits for each endpoint of the sender: it keeps the last fault only. So the space is bounded by the number of endpoints
-//! that a card can have, and the refusals of one endpoint take no space from those of another.
+//! At most one waits for each endpoint of the sender: it keeps the last fault only. So the space is
+//! bounded by the number of endpoints that a card can have, and the refusals of one endpoint take
+//! no space from those of another.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,7 +22,8 @@ impl Refusals {
         self.order.is_empty()
     }
 
-    /// Adds a refusal. It replaces the one of an earlier endpoint of the same number; a second one of the same endpoint is left out.
+    /// Adds a refusal. It replaces the one of an earlier endpoint of the same number; a second one
+    /// of the same endpoint is left out.
     pub(crate) fn add(&mut self, header: Header, data: &[u8]) {
         let endpoint = endpoint_of_tag(header.tag.get());
         let tag = header.tag.to_bytes();

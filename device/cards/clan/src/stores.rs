@@ -56,7 +56,8 @@ impl ClanCard {
         put
     }
 
-    /// Copies a store for each member of a group. A member for which there is no room loses its copy alone.
+    /// Copies a store for each member of a group. A member for which there is no room loses its
+    /// copy alone.
     fn store_to_group(&mut self, ports: &Ports<'_>, window: &Window, group: u32, leaving: &Leaving) {
         let offset = leaving.header.offset.get();
         for host in self.peers.members(group) {

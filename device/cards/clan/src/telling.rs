@@ -36,7 +36,8 @@ impl ClanCard {
         if wakes { self.wake(ports, index) } else { Ok(()) }
     }
 
-    /// An endpoint's owner says which events it wants. What has happened before is an event now, if it was not wanted then.
+    /// An endpoint's owner says which events it wants. What has happened before is an event now, if
+    /// it was not wanted then.
     pub(super) fn set_interest(&mut self, ports: &Ports<'_>, index: u32, interest: u32) {
         let Some(endpoint) = self.endpoints.get(index) else { return };
         let before = std::mem::replace(&mut endpoint.interest, interest);

@@ -54,7 +54,8 @@ pub(crate) struct Firing {
 /// All that is watched.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    /// By the number of an aperture of this host, found without a hash: each packet that arrives has a look.
+    /// By the number of an aperture of this host, found without a hash: each packet that arrives
+    /// has a look.
     local: Vec<Cam>,
     remote: HashMap<Watched, Cam>,
 }
@@ -163,7 +164,8 @@ impl ClanCard {
         }
     }
 
-    /// A store to a control word: the Tripwire is disabled, and perhaps enabled anew, and that is answered.
+    /// A store to a control word: the Tripwire is disabled, and perhaps enabled anew, and that is
+    /// answered.
     fn control(&mut self, ports: &Ports<'_>, wire: Wire, value: u32) {
         self.disarm(wire);
         let answer = if value & CLAN_TRIPWIRE_ENABLE != 0 { self.arm(wire, value & 0xffff) } else { Ok(()) };
@@ -238,8 +240,8 @@ impl ClanCard {
         }
     }
 
-    /// What fires when some bytes are accessed in the order of their addresses: a Tripwire with the first word that it watches of
-    /// them and, for the rest, with the last.
+    /// What fires when some bytes are accessed in the order of their addresses: a Tripwire with the
+    /// first word that it watches of them and, for the rest, with the last.
     pub(super) fn firings(&mut self, watched: Watched, bytes: &Range<u64>, writes: bool) -> Vec<Firing> {
         let mut firings = Vec::new();
         if bytes.is_empty() {

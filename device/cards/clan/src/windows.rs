@@ -48,7 +48,8 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Windows {
     open: Table<Window>,
-    /// For each page, the first one of its window: each store has a look, and a walk would be as many at memory as it has steps.
+    /// For each page, the first one of its window: each store has a look, and a walk would be as
+    /// many at memory as it has steps.
     first: Vec<u32>,
 }
 
@@ -107,7 +108,8 @@ impl Windows {
         self.open.all_open().any(|window| window.endpoint == endpoint)
     }
 
-    /// The window that has a byte of the window pages, its first page, and which byte of the window it is: perhaps one behind its last.
+    /// The window that has a byte of the window pages, its first page, and which byte of the window
+    /// it is: perhaps one behind its last.
     pub(crate) fn at(&self, byte: u64) -> Option<(u32, Window, u64)> {
         let page = usize::try_from(byte / PAGE).ok()?;
         let first = *self.first.get(page)?;

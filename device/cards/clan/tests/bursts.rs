@@ -1,4 +1,5 @@
-//! Cutting and joining packets (section 2.2): whatever is done to them on their way, the same bytes go to the same addresses, in order.
+//! Cutting and joining packets (section 2.2): whatever is done to them on their way, the same bytes
+//! go to the same addresses, in order.
 
 use hamlyn_card_clan::{PACKET_OVERHEAD, cut, join};
 use proptest::prelude::*;
@@ -34,7 +35,8 @@ fn seal(bytes: &mut [u8]) {
     bytes[CHECKSUM].copy_from_slice(&sum);
 }
 
-/// What it does at the receiver: address by address, in order. It must be whole, and its header but for the address unchanged.
+/// What it does at the receiver: address by address, in order. It must be whole, and its header but
+/// for the address unchanged.
 fn accesses(packets: &[Vec<u8>], like: &[u8]) -> Vec<(u64, u8)> {
     let of_one = |bytes: &Vec<u8>| {
         assert_eq!(bytes[CHECKSUM], checksum(bytes), "a checksum is wrong");

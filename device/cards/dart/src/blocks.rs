@@ -12,7 +12,8 @@ fn is_selected(mask: u8, at: usize) -> bool {
     mask >> (at % BLOCK / WORD) & 1 == 0
 }
 
-/// From the first selected byte of the first `length` to behind the last; empty if all are deselected.
+/// From the first selected byte of the first `length` to behind the last; empty if all are
+/// deselected.
 pub(crate) fn span(mask: u8, length: usize) -> Range<usize> {
     let mut words = (0..length).step_by(WORD).filter(|at| is_selected(mask, *at));
     let Some(first) = words.next() else { return 0..0 };

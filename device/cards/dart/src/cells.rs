@@ -1,6 +1,7 @@
 //! Messages as ATM cells (Figure 3): a control cell, and for a longer message AAL5 cells behind it.
 //!
-//! Headers and trailers are in the network's byte order, as ATM has them; the control is little-endian.
+//! Headers and trailers are in the network's byte order, as ATM has them; the control is
+//! little-endian.
 
 use crc::{CRC_8_I_432_1, CRC_32_BZIP2, Crc, Table};
 use hamlyn_abi::dart::control::{DART_BLOCK, DartControl};
@@ -15,7 +16,8 @@ const HEADER: usize = CELL - PAYLOAD;
 const CONTROL: usize = size_of::<DartControl>();
 /// Bytes of data in the control cell.
 pub const BLOCK: usize = DART_BLOCK as usize;
-/// Bytes at the end of the last cell behind it: how many bytes the control cell has of the body, 0, length, CRC-32.
+/// Bytes at the end of the last cell behind it: how many bytes the control cell has of the body, 0,
+/// length, CRC-32.
 const TRAILER: usize = 8;
 /// The most bytes of a body: whole blocks, of which the trailer's length has room for.
 pub const LONGEST: usize = (u16::MAX as usize - CONTROL) / BLOCK * BLOCK;
@@ -84,7 +86,8 @@ fn header(connection: u32, is_last: bool) -> [u8; HEADER] {
 }
 
 impl Message {
-    /// Appends it, as cells for a connection of its receiver's. A longer body than [`LONGEST`] has no cells; the caller has looked.
+    /// Appends it, as cells for a connection of its receiver's. A longer body than [`LONGEST`] has
+    /// no cells; the caller has looked.
     pub fn encode(&self, connection: u32, to: &mut Vec<u8>) {
         to.reserve(cells(self.body.len()) * CELL);
         let (first, rest) = self.body.split_at(in_first(self.body.len()));
@@ -187,7 +190,8 @@ mod tests {
     fn a_message_of_a_block_is_a_cell_as_atm_has_it() {
         let cell = encoded(&message(Vec::new()));
         assert_eq!(cell.len(), CELL);
-        // 28 bits of path and channel, a payload type that says last; HEC by another's hand: x^8 + x^2 + x + 1, then 0x55.
+        // 28 bits of path and channel, a payload type that says last; HEC by another's hand: x^8 +
+        // x^2 + x + 1, then 0x55.
         let word = [0xab, 0xcd, 0xef, 0x12];
         let divide = |rest: u8, byte: u8| {
             (0..8).fold(rest ^ byte, |rest, _| if rest & 0x80 == 0 { rest << 1 } else { rest << 1 ^ 7 })
@@ -243,7 +247,8 @@ mod tests {
         ) {
             let mut bytes = encoded(&message(body));
             let bit = bit.index(bytes.len() * 8);
-            // The control cell's payload has no check of its own, as in ATM: the links below have theirs.
+            // The control cell's payload has no check of its own, as in ATM: the links below have
+            // theirs.
             prop_assume!(!(HEADER * 8..CELL * 8).contains(&bit));
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(Message::decode(CONNECTION, &bytes).is_err());

@@ -38,7 +38,8 @@ pub(crate) struct Connection {
     pub(crate) may_read: bool,
     /// It is the operating system's: packets may be lost, and nothing of it waits.
     pub(crate) is_system: bool,
-    /// Cells that may be under way: the smallest window of any card until the other end has said its own, then the lesser of both.
+    /// Cells that may be under way: the smallest window of any card until the other end has said
+    /// its own, then the lesser of both.
     pub(crate) limit: u32,
     /// 0, or why it takes and sends nothing any more.
     pub(crate) broken: u32,
@@ -70,7 +71,8 @@ impl Send {
     }
 }
 
-/// Whether a message may have more data than a block: to be written, for the program to write, or for the software.
+/// Whether a message may have more data than a block: to be written, for the program to write, or
+/// for the software.
 fn may_be_long(opcode: u32) -> bool {
     let main = Opcode::decode(opcode).map(|opcode| opcode.main);
     let is_long =
@@ -125,7 +127,8 @@ pub(crate) struct Receiving {
     pub(crate) waiting: VecDeque<Arrived>,
     /// Cells of those that are no answers.
     pub(crate) cells: usize,
-    /// Questions that are under way, in the order in which they left, which is that of their answers.
+    /// Questions that are under way, in the order in which they left, which is that of their
+    /// answers.
     pub(crate) questions: VecDeque<Question>,
     /// Cells of messages that are done, modulo 2^32; and as the peer was told last.
     pub(crate) done: u32,
@@ -262,7 +265,8 @@ impl Connection {
         std::mem::take(&mut self.sending.sends).len() as u32
     }
 
-    /// Whether the peer is to be sent credits. It may use the smallest window until it has got a packet.
+    /// Whether the peer is to be sent credits. It may use the smallest window until it has got a
+    /// packet.
     pub(crate) fn owes(&self) -> bool {
         let used = if self.sending.number == 0 { self.limit.min(DART_SMALLEST_WINDOW) } else { self.limit };
         self.receiving.done.wrapping_sub(self.receiving.told) >= (used / 8).max(1)
@@ -274,7 +278,8 @@ impl Connection {
         (other > 0).then_some(())
     }
 
-    /// Whether there is room for a reply: without a bound, one that goes nowhere would let its peer send ever more.
+    /// Whether there is room for a reply: without a bound, one that goes nowhere would let its peer
+    /// send ever more.
     pub(crate) fn takes_replies(&self, window: u32) -> bool {
         self.sending.reply_cells < window as usize
     }
@@ -298,7 +303,8 @@ impl Connection {
         Ok(std::mem::take(&mut sending.armed))
     }
 
-    /// Somebody sleeps who knows of so many messages that have left. Says whether it is another number, or the connection is broken.
+    /// Somebody sleeps who knows of so many messages that have left. Says whether it is another
+    /// number, or the connection is broken.
     pub(crate) fn arm(&mut self, left: u32) -> bool {
         let is_news = self.sending.left != left || self.broken != 0;
         self.sending.armed |= !is_news;

@@ -1,4 +1,5 @@
-//! Endpoints, and where their bytes are (section 3): by the TLB, or in memory that stays where it is.
+//! Endpoints, and where their bytes are (section 3): by the TLB, or in memory that stays where it
+//! is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -153,7 +154,8 @@ impl Endpoint {
         }
     }
 
-    /// Where these bytes are, all of which are inside, in the order of their addresses; to be written to, or read.
+    /// Where these bytes are, all of which are inside, in the order of their addresses; to be
+    /// written to, or read.
     pub(crate) fn find(
         &self,
         dma: &dyn Dma,

@@ -1,4 +1,5 @@
-//! Messages that have arrived: executed in their order, at one moment each, or not at all (section 3).
+//! Messages that have arrived: executed in their order, at one moment each, or not at all (section
+//! 3).
 
 use std::ops::Range;
 
@@ -19,7 +20,8 @@ use crate::logic::{Executed, Trap, execute};
 use crate::opcode::{Call, Main, Opcode};
 use crate::packet::{ANSWER, TRAPPED};
 
-/// How much a card executes in one turn of its host's, in cells; what is left has another turn at once.
+/// How much a card executes in one turn of its host's, in cells; what is left has another turn at
+/// once.
 pub const TURN: usize = 2048;
 /// What a message costs beside its cells.
 const MESSAGE_COST: usize = 16;
@@ -154,7 +156,8 @@ impl DartCard {
     fn attempt(&mut self, ports: &Ports<'_>, index: u32, arrived: &Arrived) -> Result<(), Pause> {
         let task = self.task(index, arrived)?;
         if task.opcode.main == Main::Exception {
-            // A connection whose owner wants no exceptions has no software for them, and the sender hears of it.
+            // A connection whose owner wants no exceptions has no software for them, and the sender
+            // hears of it.
             if !self.takes_exceptions(index) {
                 return Err(Pause::Trap(DART_TRAP_UNIMPLEMENTED));
             }
@@ -209,7 +212,8 @@ impl DartCard {
         });
         let Some(task) = task else { return Err(unimplemented) };
         let main = task.opcode.main;
-        // The credits of an answer are paid with the question, so each answer is as long as the question says.
+        // The credits of an answer are paid with the question, so each answer is as long as the
+        // question says.
         let answer = match main {
             _ if !main.is_answered() => None,
             Main::ReadMultiple => Some(asked(message)),
@@ -262,7 +266,8 @@ impl DartCard {
         self.queue_has_room(ports, index, (queue, 0))
     }
 
-    /// Checks that a queue has room for a record and `parts` behind it, and that no other connection waits there since earlier.
+    /// Checks that a queue has room for a record and `parts` behind it, and that no other
+    /// connection waits there since earlier.
     fn queue_has_room(
         &mut self,
         ports: &Ports<'_>,
@@ -391,7 +396,8 @@ impl DartCard {
         }
     }
 
-    /// Memory in which a connection's owner is told how it fares is there, or the connection is of no use.
+    /// Memory in which a connection's owner is told how it fares is there, or the connection is of
+    /// no use.
     pub(super) fn note(&mut self, ports: &Ports<'_>, index: u32, told: Result<(), DmaFault>) {
         if told.is_err() {
             self.break_off(ports, index, DART_BROKEN_MEMORY);

@@ -1,4 +1,5 @@
-//! Packets that arrive: for a connection of that host's, in their order, and not more than it may send.
+//! Packets that arrive: for a connection of that host's, in their order, and not more than it may
+//! send.
 
 use hamlyn_abi::dart::connection::{DART_BROKEN_LOST, DART_BROKEN_PEER};
 use hamlyn_abi::dart::fifo::DART_FIFO_ARRIVED;
@@ -91,7 +92,8 @@ impl Connection {
         Some(())
     }
 
-    /// Takes a message in. `None`: it is more than the peer may send, or is not the answer to the first question that is under way.
+    /// Takes a message in. `None`: it is more than the peer may send, or is not the answer to the
+    /// first question that is under way.
     fn arrived(&mut self, message: Message, is_answer: bool, window: u32) -> Option<()> {
         let arrived = Arrived { message, is_answer };
         let cells = arrived.cells();
@@ -107,7 +109,8 @@ impl Connection {
         Some(())
     }
 
-    /// A message had a trap: if it is a question its answer will not come. `None`: it is not the first question that is under way.
+    /// A message had a trap: if it is a question its answer will not come. `None`: it is not the
+    /// first question that is under way.
     fn forgive(&mut self, message: &Message) -> Option<()> {
         let Some(question) = Question::of(message) else { return Some(()) };
         self.receiving.questions.pop_front().filter(|first| *first == question)?;

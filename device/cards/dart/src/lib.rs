@@ -1,5 +1,5 @@
-//! The DART card (Osborne, *A Hybrid Deposit Model for Low Overhead Communication in High Speed LANs*, 1994), on the chassis of the family:
-//! `docs/dart.md`.
+//! The DART card (Osborne, *A Hybrid Deposit Model for Low Overhead Communication in High Speed
+//! LANs*, 1994), on the chassis of the family: `docs/dart.md`.
 //!
 //! | what | section | file |
 //! |---|---|---|
@@ -92,7 +92,8 @@ pub struct DartCard {
     /// Those with messages to execute for which this turn was too short, and what is left of it.
     busy: VecDeque<u32>,
     turn_left: usize,
-    /// Connections with a message that waits for places in a queue or for answers to leave, and when they are tried again.
+    /// Connections with a message that waits for places in a queue or for answers to leave, and
+    /// when they are tried again.
     stuck: BTreeSet<u32>,
     waiters: Waiters,
     look: Option<Duration>,

@@ -1,4 +1,5 @@
-//! The Operation Logic (section 3, Figure 5): an address generation, two register operations and a comparison at most.
+//! The Operation Logic (section 3, Figure 5): an address generation, two register operations and a
+//! comparison at most.
 
 use hamlyn_abi::dart::control::*;
 use hamlyn_abi::dart::trap::*;

@@ -1,7 +1,7 @@
 //! What a message does to the memory of its endpoint (section 3).
 //!
-//! The bytes that a message reaches lie in one span of the endpoint, so its pages are looked up once, however many words the mask
-//! deselects among them.
+//! The bytes that a message reaches lie in one span of the endpoint, so its pages are looked up
+//! once, however many words the mask deselects among them.
 
 use std::ops::Range;
 
@@ -27,9 +27,11 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Writes the data, its last word behind all others: a process that sees that one sees all of them.
+    /// Writes the data, its last word behind all others: a process that sees that one sees all of
+    /// them.
     fn write(&self, dma: &dyn Dma, data: &[u8]) -> Result<(), DmaFault> {
-        // A frame that the driver named and that does not exist is found before the first byte is written.
+        // A frame that the driver named and that does not exist is found before the first byte is
+        // written.
         let lend = |piece: &Piece| dma.lend_to_write(piece.address, piece.length);
         let lent: Vec<_> = self.pieces.iter().map(lend).collect::<Result<_, _>>()?;
         let last = self.span.end.saturating_sub(1) / WORD * WORD;
@@ -91,7 +93,8 @@ fn write_run(
 }
 
 impl DartCard {
-    /// What a message reaches of memory, if it uses any; all checks have been done when this succeeds.
+    /// What a message reaches of memory, if it uses any; all checks have been done when this
+    /// succeeds.
     pub(super) fn place(
         &mut self,
         ports: &Ports<'_>,
@@ -175,7 +178,8 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    /// Memory that notes how often it is looked up, and in which order it is written to; it may lend.
+    /// Memory that notes how often it is looked up, and in which order it is written to; it may
+    /// lend.
     struct Noted<'a> {
         memory: VolatileSlice<'a>,
         lends: bool,

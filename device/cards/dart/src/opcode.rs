@@ -1,4 +1,5 @@
-//! What an opcode says (Figure 2): main operation, addressing, two register operations, a comparison, and their order.
+//! What an opcode says (Figure 2): main operation, addressing, two register operations, a
+//! comparison, and their order.
 
 use hamlyn_abi::dart::control::*;
 
@@ -57,7 +58,8 @@ impl Main {
 }
 
 impl Call {
-    /// The call that the fields of an opcode other than the main operation say; none: they make no sense.
+    /// The call that the fields of an opcode other than the main operation say; none: they make no
+    /// sense.
     fn decode(mut rest: u32) -> Option<Self> {
         let asks = take(&mut rest, DART_CALL_ASKS.trailing_zeros(), 1) != 0;
         let has_operand = take(&mut rest, DART_CALL_OPERAND.trailing_zeros(), 1) != 0;

@@ -1,4 +1,5 @@
-//! What leaves: answers first, then messages that were stored, as far as there are credits, then credits alone.
+//! What leaves: answers first, then messages that were stored, as far as there are credits, then
+//! credits alone.
 
 use hamlyn_abi::dart::connection::{DART_DROPPED_BROKEN, DART_DROPPED_MEMORY, DART_SEND_LENGTH};
 use hamlyn_abi::dart::connection::{

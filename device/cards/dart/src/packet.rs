@@ -16,7 +16,8 @@ pub(crate) const MESSAGE: u32 = 0;
 pub(crate) const ANSWER: u32 = 1;
 /// Credits alone.
 pub(crate) const CREDITS: u32 = 2;
-/// A message of the receiver's had a trap: this and its number. Behind it is that message's control cell.
+/// A message of the receiver's had a trap: this and its number. Behind it is that message's control
+/// cell.
 pub(crate) const TRAPPED: u32 = 16;
 
 /// Bits of a packet's kind, above which is the window.

@@ -50,7 +50,8 @@ impl Queue {
         parts < self.records
     }
 
-    /// Writes a record and behind it `data`, for which there is room. Says whether the driver is to look after the queue.
+    /// Writes a record and behind it `data`, for which there is room. Says whether the driver is to
+    /// look after the queue.
     pub(crate) fn write(&mut self, dma: &dyn Dma, record: DartRecord, data: &[u8]) -> Result<bool, DmaFault> {
         let first = self.written;
         let mut number = first.wrapping_add(1);

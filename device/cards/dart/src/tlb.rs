@@ -192,7 +192,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever it still knows is what it was told last, and it knows nothing that it was to forget.
+        /// Whatever it still knows is what it was told last, and it knows nothing that it was to
+        /// forget.
         #[test]
         fn nothing_is_stale(
             size in 1..8_u32,

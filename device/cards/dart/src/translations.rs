@@ -1,4 +1,5 @@
-//! What the driver says of pages (section 3). It does so by registers, as it has to say it where it can wait for nothing.
+//! What the driver says of pages (section 3). It does so by registers, as it has to say it where it
+//! can wait for nothing.
 
 use hamlyn_abi::dart::fifo::DART_FIFO_MISSES;
 use hamlyn_abi::dart::registers::{DART_FRAME_NONE, DART_FRAME_WRITABLE};
@@ -26,7 +27,8 @@ impl DartCard {
         if let Some(frame) = found {
             self.tlb.fill(page, frame);
         }
-        // There may be a page for reading, though none for writing: who reads is answered for himself.
+        // There may be a page for reading, though none for writing: who reads is answered for
+        // himself.
         let writers_alone = found.is_none() && writable;
         for index in self.fill_waits(page, found, writers_alone) {
             if !self.busy.contains(&index) {

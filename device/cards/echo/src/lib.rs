@@ -1,4 +1,5 @@
-//! The echo card, on the chassis of the family: the smallest card that is whole. `docs/new-card.md` builds it step by step.
+//! The echo card, on the chassis of the family: the smallest card that is whole. `docs/new-card.md`
+//! builds it step by step.
 //!
 //! | what | file |
 //! |---|---|

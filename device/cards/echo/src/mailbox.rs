@@ -1,4 +1,5 @@
-//! A mailbox: messages go out of its outbox, in the window, and come into its inbox, in host memory.
+//! A mailbox: messages go out of its outbox, in the window, and come into its inbox, in host
+//! memory.
 
 use hamlyn_abi::echo::command::{ECHO_INBOX_MAX_RECORDS, ECHO_INBOX_MIN_RECORDS, EchoOpenMailbox};
 use hamlyn_abi::echo::inbox::{ECHO_RECORD_SIZE, EchoRecord};
@@ -51,7 +52,8 @@ impl Mailbox {
         self.waiting.is_some()
     }
 
-    /// Copies the message in the outbox `from` out: each word is read once, then checked, then used.
+    /// Copies the message in the outbox `from` out: each word is read once, then checked, then
+    /// used.
     fn take(&mut self, from: u32, outbox: Outbox<'_>) -> Result<(), u32> {
         let destination = outbox.load(ECHO_OUTBOX_DESTINATION);
         let (to, length) = (outbox.load(ECHO_OUTBOX_MAILBOX), outbox.load(ECHO_OUTBOX_LENGTH));
@@ -152,7 +154,8 @@ impl EchoCard {
         progress
     }
 
-    /// Deposits a packet in the inbox that it names, and wakes its owner. Fails with the counter of the reason.
+    /// Deposits a packet in the inbox that it names, and wakes its owner. Fails with the counter of
+    /// the reason.
     pub(super) fn deliver(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) -> Result<(), EchoStatistic> {
         let (mut bytes, mut header) = (packet.bytes, EchoPacket::new_zeroed());
         bytes.take_into(header.as_mut_bytes()).ok_or(EchoStatistic::Discarded)?;
@@ -162,7 +165,8 @@ impl EchoCard {
         let index = header.to.get();
         let mailbox = self.mailboxes.opened(index).map_err(|_| EchoStatistic::NoMailbox)?;
         let taken = Outbox::of(ports, index).load(ECHO_OUTBOX_TAKEN);
-        // Whatever the owner says: the inbox is his own memory, and no more of it is written to than there is.
+        // Whatever the owner says: the inbox is his own memory, and no more of it is written to
+        // than there is.
         if mailbox.arrived.wrapping_sub(taken) >= mailbox.records {
             return Err(EchoStatistic::InboxFull);
         }

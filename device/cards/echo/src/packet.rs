@@ -1,4 +1,5 @@
-//! A message on its way from card to card. In front of it is the fabric's own header, which has the hosts.
+//! A message on its way from card to card. In front of it is the fabric's own header, which has the
+//! hosts.
 
 use hamlyn_abi::echo::window::ECHO_MAX_MESSAGE;
 use zerocopy::little_endian::U32;

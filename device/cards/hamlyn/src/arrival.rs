@@ -2,15 +2,17 @@
 //!
 //! A message concerns the receiving half alone. A fetch-and-op and its answer concern both.
 //!
-//! Remote fetch-and-op is an extension, which section 5.1 credits to the first proposal of Hamlyn. A fetch-and-op is a
-//! packet that passes the checks of any other, and needs the slot's leave besides. The card of the destination answers
-//! it. Two rules keep that from deadlock and loss (section 2.8). A card takes every packet that arrives, so it must have
-//! room for an answer to each: a terminus has one fetch-and-op under way at a time, so no host can ask for more answers
-//! at once than it has termini. And nobody waits for ever: if a card has died or discards what arrives, the wait for its
-//! answer is given up.
+//! Remote fetch-and-op is an extension, which section 5.1 credits to the first proposal of Hamlyn.
+//! A fetch-and-op is a packet that passes the checks of any other, and needs the slot's leave
+//! besides. The card of the destination answers it. Two rules keep that from deadlock and loss
+//! (section 2.8). A card takes every packet that arrives, so it must have room for an answer to
+//! each: a terminus has one fetch-and-op under way at a time, so no host can ask for more answers
+//! at once than it has termini. And nobody waits for ever: if a card has died or discards what
+//! arrives, the wait for its answer is given up.
 //!
-//! The asker is not trusted to have a right to ask, nor to take the answers. A fetch-and-op that is refused is answered
-//! too, as its asker waits; but who asks for more than a card may ask for gets no answer.
+//! The asker is not trusted to have a right to ask, nor to take the answers. A fetch-and-op that is
+//! refused is answered too, as its asker waits; but who asks for more than a card may ask for gets
+//! no answer.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_card::ports::{Packet, Ports};
@@ -53,7 +55,8 @@ impl HamlynCard {
         }
     }
 
-    /// A fetch-and-op has arrived: the receiving half carries it out or refuses it, and the sending half owes the answer.
+    /// A fetch-and-op has arrived: the receiving half carries it out or refuses it, and the sending
+    /// half owes the answer.
     #[inline(never)]
     fn fetch(
         &mut self,

@@ -1,4 +1,5 @@
-//! Commands of the driver (section 3.1): each opens, closes or changes something of one half of the card.
+//! Commands of the driver (section 3.1): each opens, closes or changes something of one half of the
+//! card.
 
 use hamlyn_abi::family::command::*;
 use hamlyn_abi::hamlyn::command::*;
@@ -27,7 +28,8 @@ impl HamlynCard {
         self.chassis.command.answer(ports.dma, command, result);
     }
 
-    /// Carries a command out. Answers where in the SRAM the object lies that it has opened, if it opens one.
+    /// Carries a command out. Answers where in the SRAM the object lies that it has opened, if it
+    /// opens one.
     fn execute(
         &mut self,
         ports: &Ports<'_>,

@@ -1,8 +1,9 @@
 //! The Hamlyn card, on the chassis of the family (`hamlyn_card::chassis`).
 //!
-//! It has two halves, each in a folder, with verbs of its own and fields that are private to it. `sending` takes requests
-//! and makes packets of them; `receiving` checks packets and deposits them. Neither knows the other: they meet in
-//! `arrival` alone. What both need is the card's: the chassis, the counters, the words about sleepers.
+//! It has two halves, each in a folder, with verbs of its own and fields that are private to it.
+//! `sending` takes requests and makes packets of them; `receiving` checks packets and deposits
+//! them. Neither knows the other: they meet in `arrival` alone. What both need is the card's: the
+//! chassis, the counters, the words about sleepers.
 //!
 //! | paper | file |
 //! |---|---|
@@ -172,7 +173,8 @@ impl Card for HamlynCard {
     }
 
     fn reset(&mut self, ports: &Ports<'_>) {
-        // A guest needed a command for each object that it opened: a reset takes no longer than those did.
+        // A guest needed a command for each object that it opened: a reset takes no longer than
+        // those did.
         self.sending.reset();
         self.receiving.reset();
         self.sram.reset();

@@ -12,10 +12,12 @@ use super::packet::HEADER_BYTES;
 /// What a person chooses about a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HamlynOptions {
-    /// The most data in a packet, in bytes: 256 to 65,536, a multiple of 8. The paper's authors settled on 1,024 for
-    /// their bandwidths and overheads (section 4.3); here a packet costs more than its bytes, so the default is 4,096.
+    /// The most data in a packet, in bytes: 256 to 65,536, a multiple of 8. The paper's authors
+    /// settled on 1,024 for their bandwidths and overheads (section 4.3); here a packet costs more
+    /// than its bytes, so the default is 4,096.
     pub packet_size: u32,
-    /// SRAM, in bytes: a multiple of 64. Termini, queues and slots share it. The prototype had 512 KiB (section 4).
+    /// SRAM, in bytes: a multiple of 64. Termini, queues and slots share it. The prototype had 512
+    /// KiB (section 4).
     pub sram_size: u32,
     /// Send termini, 1 to 1,024.
     pub termini: u32,
@@ -23,11 +25,12 @@ pub struct HamlynOptions {
     pub queues: u32,
     /// MSI-X vectors, 2 to 16: one for the link, the others for queues.
     pub vectors: u32,
-    /// How long the host may go without restarting the handshake timer (section 2.8), in milliseconds: 100 to 600,000,
-    /// or 0 for ever. Long by default: a machine that is emulated on a busy host may be late, and is not dead.
+    /// How long the host may go without restarting the handshake timer (section 2.8), in
+    /// milliseconds: 100 to 600,000, or 0 for ever. Long by default: a machine that is emulated on
+    /// a busy host may be late, and is not dead.
     pub handshake_ms: u32,
-    /// Whether the card says that its windows are memory of the machine's host, so that the driver maps them cached. They
-    /// are; a card that does not say so is what one of hardware would be.
+    /// Whether the card says that its windows are memory of the machine's host, so that the driver
+    /// maps them cached. They are; a card that does not say so is what one of hardware would be.
     pub coherent_windows: bool,
 }
 
@@ -103,7 +106,8 @@ impl HamlynOptions {
         ((self.termini + self.queues + slots) * HAMLYN_SRAM_NUMBER).next_multiple_of(HAMLYN_SRAM_UNIT)
     }
 
-    /// Checks the choice. Returns how many slots have numbers: as many as the SRAM holds if nothing else is open.
+    /// Checks the choice. Returns how many slots have numbers: as many as the SRAM holds if nothing
+    /// else is open.
     pub fn slots(&self) -> Result<u32, OptionsError> {
         for (name, value, min, max) in [
             ("packet size", self.packet_size, 256, 65536),

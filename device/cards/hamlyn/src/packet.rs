@@ -1,8 +1,8 @@
 //! The packet header (section 2.2, Table 1).
 //!
-//! Every packet of a message carries all of it, so that packets may arrive in any order. Table 1's first line, the
-//! destination host id, is in the fabric's header, which the switch routes by. The header is followed by the
-//! metadata, then by the data, without padding.
+//! Every packet of a message carries all of it, so that packets may arrive in any order. Table 1's
+//! first line, the destination host id, is in the fabric's header, which the switch routes by. The
+//! header is followed by the metadata, then by the data, without padding.
 
 use std::mem::size_of;
 
@@ -23,7 +23,8 @@ pub(crate) const PACKET_FETCH: u32 = 4;
 pub(crate) const PACKET_ANSWER: u32 = 8;
 /// It was sent by a privileged terminus: the operating system's own (section 6.3).
 pub(crate) const PACKET_PRIVILEGED: u32 = 16;
-/// A retraction, not a message: `delta` packets of a message have been sent, and the rest will not follow (section 2.5).
+/// A retraction, not a message: `delta` packets of a message have been sent, and the rest will not
+/// follow (section 2.5).
 pub(crate) const PACKET_RETRACTION: u32 = 32;
 /// In an answer's `offset`: the fetch-and-op was refused.
 pub(crate) const ANSWER_REFUSED: u32 = 1;
@@ -81,8 +82,8 @@ impl PacketHeader {
         if header.is_sound(packet.len()) { Some(header) } else { None }
     }
 
-    /// Reads the header word by word, as its sender, who may have just done so on this processor, has written it
-    /// (see the receiving half's `delivery`). `None`: the piece is too short.
+    /// Reads the header word by word, as its sender, who may have just done so on this processor,
+    /// has written it (see the receiving half's `delivery`). `None`: the piece is too short.
     #[inline]
     fn read(piece: &VolatileSlice<'_>) -> Option<Self> {
         let words = piece.get_array_ref::<u32>(0, HEADER_BYTES / 4).ok()?;
@@ -116,7 +117,8 @@ impl PacketHeader {
             && self.packet_bytes() == packet_bytes
     }
 
-    /// Whether it belongs to a message, or is a fetch-and-op or an answer, and has no other flags set.
+    /// Whether it belongs to a message, or is a fetch-and-op or an answer, and has no other flags
+    /// set.
     fn is_of_a_kind(&self) -> bool {
         match self.flags & !PACKET_PRIVILEGED {
             PACKET_FETCH => self.is_fetch(),

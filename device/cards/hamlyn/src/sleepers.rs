@@ -1,4 +1,5 @@
-//! Who sleeps: receivers until a notification is there (section 2.6), senders until their requests are finished (section 2.3).
+//! Who sleeps: receivers until a notification is there (section 2.6), senders until their requests
+//! are finished (section 2.3).
 
 use hamlyn_abi::family::command::HAMLYN_STATUS_BAD_VALUE;
 use hamlyn_abi::family::interrupts::HAMLYN_VECTOR_LINK;

@@ -1,7 +1,9 @@
-//! The card's SRAM (sections 2.6, 4, 6.6): one memory, in which slots, queue control blocks and termini lie.
+//! The card's SRAM (sections 2.6, 4, 6.6): one memory, in which slots, queue control blocks and
+//! termini lie.
 //!
-//! Slots are taken from the lowest address up, the others from the highest down, so that pieces of one size lie side by
-//! side. A [`Place`] is neither copied nor made elsewhere: what was taken is given back once.
+//! Slots are taken from the lowest address up, the others from the highest down, so that pieces of
+//! one size lie side by side. A [`Place`] is neither copied nor made elsewhere: what was taken is
+//! given back once.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +56,8 @@ pub(super) struct Sram {
 }
 
 impl Sram {
-    /// `size` bytes, of which the first `directory` are taken for good. Both are multiples of [`HAMLYN_SRAM_UNIT`].
+    /// `size` bytes, of which the first `directory` are taken for good. Both are multiples of
+    /// [`HAMLYN_SRAM_UNIT`].
     pub(super) fn new(size: u32, directory: u32) -> Self {
         let mut sram = Self { range: (directory, size), pieces: BTreeMap::new() };
         sram.reset();

@@ -103,8 +103,8 @@ impl Arrivals {
         news
     }
 
-    /// The driver has taken so many records, modulo 2^32, since the queue was opened. A number that cannot be is for none. Says how
-    /// many of those that waited have a record now.
+    /// The driver has taken so many records, modulo 2^32, since the queue was opened. A number that
+    /// cannot be is for none. Says how many of those that waited have a record now.
     pub(crate) fn taken(&mut self, ports: &Ports<'_>, taken: u32) -> u32 {
         let Some(queue) = &mut self.queue else { return 0 };
         queue.raised = false;

@@ -24,11 +24,11 @@ pub(crate) struct Incoming {
     stops: Stops,
 }
 
-/// The card ends HOLD after HOLD has stopped the network for this long in total. The senders are stopped for as long, and QEMU
-/// ends a machine whose store is not taken for 20 seconds.
+/// The card ends HOLD after HOLD has stopped the network for this long in total. The senders are
+/// stopped for as long, and QEMU ends a machine whose store is not taken for 20 seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The total starts at 0 again after this long without a stop. Until then the driver cannot set HOLD once the total has reached
-/// [`PATIENCE`].
+/// The total starts at 0 again after this long without a stop. Until then the driver cannot set
+/// HOLD once the total has reached [`PATIENCE`].
 const REST: Duration = Duration::from_secs(300);
 
 /// How long HOLD has stopped the network.
@@ -180,7 +180,8 @@ impl ShrimpCard {
         }
     }
 
-    /// Deposits a packet if the page takes it. Fails with the counter of the reason, and has changed nothing then.
+    /// Deposits a packet if the page takes it. Fails with the counter of the reason, and has
+    /// changed nothing then.
     fn deposit(
         &mut self,
         ports: &Ports<'_>,

@@ -1,5 +1,5 @@
-//! The SHRIMP card (Blumrich and others, *Virtual memory mapped network interface for the SHRIMP multicomputer*, ISCA '94), on
-//! the chassis of the family.
+//! The SHRIMP card (Blumrich and others, *Virtual memory mapped network interface for the SHRIMP
+//! multicomputer*, ISCA '94), on the chassis of the family.
 //!
 //! | what | section | file |
 //! |---|---|---|
@@ -121,9 +121,11 @@ impl ShrimpCard {
         u64::from(self.nipt.pages()) * PAGE
     }
 
-    /// The engine gives data to the Outgoing FIFO while there is room (section 4.3). Says whether it did something.
+    /// The engine gives data to the Outgoing FIFO while there is room (section 4.3). Says whether
+    /// it did something.
     fn run_engine(&mut self, ports: &Ports<'_>) -> bool {
-        // Without a place in the mesh it can make no packets: a transfer waits until there is a link again.
+        // Without a place in the mesh it can make no packets: a transfer waits until there is a
+        // link again.
         if self.here.is_none() || self.engine.is_idle() || !self.outgoing.has_room() {
             return false;
         }
@@ -148,7 +150,8 @@ impl ShrimpCard {
         true
     }
 
-    /// Where this node and another are in the mesh. `None`: it has no place yet, or no mesh is so large.
+    /// Where this node and another are in the mesh. `None`: it has no place yet, or no mesh is so
+    /// large.
     fn places(&self, node: u16) -> Option<[Coordinates; 2]> {
         Some([self.here?, Coordinates::of(node, self.columns)?])
     }
@@ -227,7 +230,8 @@ impl Card for ShrimpCard {
 
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
         let ran = self.run_engine(ports);
-        // The engine reads one piece in a turn, so that a processor sees how far a transfer is (section 4.3).
+        // The engine reads one piece in a turn, so that a processor sees how far a transfer is
+        // (section 4.3).
         let has_more = ran && !self.engine.is_idle();
         match self.outgoing.send_next(link) {
             Ok(data) => {

@@ -17,7 +17,8 @@ pub struct Options {
     pub fifo: u32,
     /// Bytes that the engine reads in a turn, and puts into a packet.
     pub packet_size: u32,
-    /// Microseconds in which a store may go into the packet of the one before; the driver may change it.
+    /// Microseconds in which a store may go into the packet of the one before; the driver may
+    /// change it.
     pub merge_us: u32,
     /// Milliseconds, 0 for ever.
     pub handshake_ms: u32,

@@ -13,7 +13,8 @@ use crate::{PAGE, Target};
 const WITHHOLD: [u64; 2] = [SHRIMP_ENTRY_WITHHOLD_0, SHRIMP_ENTRY_WITHHOLD_1];
 const FLAGS: u64 = SHRIMP_ENTRY_KEEP_MODES | WITHHOLD[0] | WITHHOLD[1] | SHRIMP_ENTRY_UNLESS_BUSY;
 
-/// The table. Only what maps something has an entry, so that a card for much memory is as small as what is mapped.
+/// The table. Only what maps something has an entry, so that a card for much memory is as small as
+/// what is mapped.
 #[derive(Debug)]
 pub(crate) struct Nipt {
     pages: u32,
@@ -78,13 +79,15 @@ impl Nipt {
         self.note(page, before.is_some_and(|before| is_automatic(&before)), is_automatic(&entry));
     }
 
-    /// Whether bytes of a page that are to be sent by deliberate update would still be, and to the same place.
+    /// Whether bytes of a page that are to be sent by deliberate update would still be, and to the
+    /// same place.
     pub(crate) fn sends_alike(&self, address: u64, length: u64, now: &ShrimpEntry) -> bool {
         let part = part_of(now, address % PAGE).filter(|part| part.is_sent(address, length));
         part.is_some_and(|part| self.part_out(address).is_some_and(|before| before.target == part.target))
     }
 
-    /// What a process has made of the modes of its parts, as far as they stay mapped to where they are.
+    /// What a process has made of the modes of its parts, as far as they stay mapped to where they
+    /// are.
     fn keep_modes(&self, page: u32, entry: &mut ShrimpEntry) {
         let Some(before) = self.entries.get(&page) else { return };
         for (part, (now, was)) in entry.out.iter_mut().zip(&before.out).enumerate() {
@@ -107,7 +110,8 @@ impl Nipt {
         self.watch.pop_front()
     }
 
-    /// The part of a page that a byte of the host's memory is in, if it is mapped out and not withheld.
+    /// The part of a page that a byte of the host's memory is in, if it is mapped out and not
+    /// withheld.
     pub(crate) fn part_out(&self, address: u64) -> Option<Part> {
         let entry = u32::try_from(address / PAGE).ok().and_then(|page| self.entries.get(&page))?;
         part_of(entry, address % PAGE)
@@ -124,7 +128,8 @@ impl Nipt {
         entry.is_some_and(is_automatic)
     }
 
-    /// Offset of the first byte behind the part of its page that a byte of the host's memory is in, mapped out or not.
+    /// Offset of the first byte behind the part of its page that a byte of the host's memory is in,
+    /// mapped out or not.
     pub(crate) fn part_end(&self, address: u64) -> u64 {
         let entry = u32::try_from(address / PAGE).ok().and_then(|page| self.entries.get(&page));
         let split = entry.map_or(0, |entry| u64::from(entry.split_out));
@@ -143,7 +148,8 @@ impl Nipt {
         Some(())
     }
 
-    /// Whether each of `length` bytes, which lie in one page, is mapped in for this host; if so, whether to report it.
+    /// Whether each of `length` bytes, which lie in one page, is mapped in for this host; if so,
+    /// whether to report it.
     pub(crate) fn takes(&self, address: u64, length: u64, node: u16) -> Option<bool> {
         let page = u32::try_from(address / PAGE).ok()?;
         let (first, last) = (address % PAGE, address % PAGE + length - 1);

@@ -1,7 +1,7 @@
 //! The Outgoing FIFO (section 4), with blocked-write's merging at its end (section 4.1).
 //!
-//! The packets of each destination keep their order. Who sends to a host that takes nothing waits; packets to the others pass, as
-//! an order between different receivers can be seen by none of them.
+//! The packets of each destination keep their order. Who sends to a host that takes nothing waits;
+//! packets to the others pass, as an order between different receivers can be seen by none of them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -43,7 +43,8 @@ struct Queue {
     packets: VecDeque<(Vec<u8>, usize)>,
     /// Bytes of the packets.
     fill: usize,
-    /// It is as old as the count of bytes that destinations take. A destination that emptied its queue since is not slow.
+    /// It is as old as the count of bytes that destinations take. A destination that emptied its
+    /// queue since is not slow.
     is_counted: bool,
     /// Bytes that the destination has taken since.
     taken: usize,
@@ -93,8 +94,8 @@ impl Outgoing {
         self.threshold = threshold.clamp(1, self.capacity);
     }
 
-    /// Whether there is room below the threshold, and for any packet: only then are stores taken from the host's bus, and data
-    /// for deliberate update.
+    /// Whether there is room below the threshold, and for any packet: only then are stores taken
+    /// from the host's bus, and data for deliberate update.
     pub(crate) fn has_room(&self) -> bool {
         self.fill < self.threshold && self.fill + LARGEST <= self.capacity
     }
@@ -104,7 +105,8 @@ impl Outgoing {
         self.fill + 2 * OVERHEAD + length <= self.capacity
     }
 
-    /// Whether the threshold has been reached since this was last asked: the processor is to be interrupted.
+    /// Whether the threshold has been reached since this was last asked: the processor is to be
+    /// interrupted.
     pub(crate) fn take_overrun(&mut self) -> bool {
         let reached = !self.has_room() && !self.is_over;
         self.is_over |= reached;
@@ -126,7 +128,8 @@ impl Outgoing {
         queue.packets.push_back((bytes, data));
     }
 
-    /// Notes whether stores are taken, after whatever may have changed that. Without a link none waits.
+    /// Notes whether stores are taken, after whatever may have changed that. Without a link none
+    /// waits.
     pub(crate) fn look(&mut self, is_linked: bool, now: &dyn Fn() -> Duration) {
         if is_linked && !self.has_room() {
             if self.slow.stopped(now()) {
@@ -148,12 +151,15 @@ impl Outgoing {
         self.slow.deadline()
     }
 
-    /// Cuts off the destinations that have stopped the processors for too long. Returns them, and how many packets are discarded.
+    /// Cuts off the destinations that have stopped the processors for too long. Returns them, and
+    /// how many packets are discarded.
     pub(crate) fn judge(&mut self, now: Duration) -> (Vec<u16>, usize) {
         let Some(time) = self.slow.look(now) else { return (Vec::new(), 0) };
-        // A destination with a smaller share does not fill the FIFO, and one with such a share there is always.
+        // A destination with a smaller share does not fill the FIFO, and one with such a share
+        // there is always.
         let fills = |queue: &Queue| queue.is_counted && queue.fill * HOSTS >= self.threshold;
-        // Destinations behind a slow link share what it carries: each must take its share of the FIFO's part.
+        // Destinations behind a slow link share what it carries: each must take its share of the
+        // FIFO's part.
         let part = slow::part(self.capacity, time);
         let is_slow = |queue: &Queue| queue.taken * self.fill < part * queue.fill;
         let slow = self.queues.iter().filter(|(_, queue)| fills(queue) && is_slow(queue));
@@ -163,8 +169,9 @@ impl Outgoing {
         (slow, discarded)
     }
 
-    /// Makes room for an access that is overdue: cuts off the destination that has the most bytes in the FIFO, unless it takes them
-    /// fast. Returns `None` if nothing waits for any; else which are cut off, and how many packets are discarded.
+    /// Makes room for an access that is overdue: cuts off the destination that has the most bytes
+    /// in the FIFO, unless it takes them fast. Returns `None` if nothing waits for any; else which
+    /// are cut off, and how many packets are discarded.
     pub(crate) fn make_room(&mut self, now: Duration) -> Option<(Vec<u16>, usize)> {
         self.close();
         let spared = self.slow.spared_above(self.capacity, now);
@@ -210,7 +217,8 @@ impl Outgoing {
         self.queue(packet);
     }
 
-    /// A store for blocked-write: into the open packet if it is consecutive, in the same page, and in time.
+    /// A store for blocked-write: into the open packet if it is consecutive, in the same page, and
+    /// in time.
     pub(crate) fn merge(
         &mut self,
         target: Target,

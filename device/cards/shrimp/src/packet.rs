@@ -1,4 +1,5 @@
-//! A packet on its way from card to card (section 3.1). In front of it is the fabric's own header, which has the hosts.
+//! A packet on its way from card to card (section 3.1). In front of it is the fabric's own header,
+//! which has the hosts.
 //!
 //! ```text
 //! | to x, y | from x, y | length | address | data ... | CRC-32 of all that |
@@ -99,7 +100,8 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    /// Takes a packet. `here`: this node's place; `from`: that of the host that the switch says it came from.
+    /// Takes a packet. `here`: this node's place; `from`: that of the host that the switch says it
+    /// came from.
     pub(crate) fn take(mut packet: Pieces<'_>, here: Coordinates, from: Coordinates) -> Result<Self, Fault> {
         if packet.len() <= OVERHEAD || packet.len() > LARGEST {
             return Err(Fault::Malformed);

@@ -1,14 +1,17 @@
-//! Destinations that take too little. The Outgoing FIFO is one, as in the paper (section 4): while it is at its threshold no store of
-//! any process is taken. Destinations that keep it there, and take too little, are cut off.
+//! Destinations that take too little. The Outgoing FIFO is one, as in the paper (section 4): while
+//! it is at its threshold no store of any process is taken. Destinations that keep it there, and
+//! take too little, are cut off.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// For how long the processors may be stopped, in sum, before the destinations that fill the FIFO are judged.
+/// For how long the processors may be stopped, in sum, before the destinations that fill the FIFO
+/// are judged.
 #[derive(Debug, Clone, Copy)]
 struct Limit {
     time: Duration,
-    /// The most that counts between two looks: a card that stood still itself blames no destination.
+    /// The most that counts between two looks: a card that stood still itself blames no
+    /// destination.
     look: Duration,
 }
 
@@ -17,9 +20,11 @@ const FIRST: Limit = Limit { time: Duration::from_secs(3), look: Duration::from_
 const AGAIN: Limit = Limit { time: Duration::from_millis(250), look: Duration::from_millis(50) };
 /// For how long after that the shorter limit holds.
 const AGAIN_FOR: Duration = Duration::from_secs(3);
-/// All destinations together must take this part of the FIFO's bytes in [`FIRST`], and in a shorter time in proportion.
+/// All destinations together must take this part of the FIFO's bytes in [`FIRST`], and in a shorter
+/// time in proportion.
 const PART: usize = 16;
-/// A destination that takes the FIFO's size in this time is fast: it is waited for a little longer if an access is overdue.
+/// A destination that takes the FIFO's size in this time is fast: it is waited for a little longer
+/// if an access is overdue.
 const FAST: Duration = Duration::from_secs(1);
 /// How much longer that is, for all destinations together.
 const SPARE: Duration = Duration::from_millis(300);
@@ -33,8 +38,9 @@ const REST: Duration = Duration::from_secs(60);
 pub(crate) struct Slow {
     /// While no store is taken, the last look.
     since: Option<Duration>,
-    /// For how long none was taken before that, and when counting began. `None`: the FIFO has not been at its threshold since it was
-    /// last down to half of that, or since a destination was cut off.
+    /// For how long none was taken before that, and when counting began. `None`: the FIFO has not
+    /// been at its threshold since it was last down to half of that, or since a destination was cut
+    /// off.
     stopped: Option<Duration>,
     began: Duration,
     /// Those that are cut off, and until when.
@@ -61,7 +67,8 @@ impl Slow {
         Self { cut: self.cut.clone(), ..Self::default() }
     }
 
-    /// No store is taken. Returns whether counting begins: bytes that destinations have taken before do not count.
+    /// No store is taken. Returns whether counting begins: bytes that destinations have taken
+    /// before do not count.
     pub(crate) fn stopped(&mut self, now: Duration) -> bool {
         self.since.get_or_insert(now);
         let begins = self.stopped.is_none();
@@ -106,7 +113,8 @@ impl Slow {
         self.since.map(next).into_iter().chain(self.cut.values().copied()).min()
     }
 
-    /// Looks at the time. Returns over which time destinations are judged now, if they are; counting begins anew then.
+    /// Looks at the time. Returns over which time destinations are judged now, if they are;
+    /// counting begins anew then.
     pub(crate) fn look(&mut self, now: Duration) -> Option<Duration> {
         self.cut.retain(|_, until| *until > now);
         let since = self.since?;
@@ -120,7 +128,8 @@ impl Slow {
         Some(limit.time)
     }
 
-    /// An access is overdue. Returns how many bytes a destination must have taken that is still waited for, or `None` if none is.
+    /// An access is overdue. Returns how many bytes a destination must have taken that is still
+    /// waited for, or `None` if none is.
     pub(crate) fn spared_above(&mut self, capacity: usize, now: Duration) -> Option<usize> {
         let first = self.overdue.filter(|first| now.saturating_sub(*first) < CALLS).unwrap_or(now);
         self.overdue = Some(first);

@@ -9,8 +9,8 @@ use super::nipt::Part;
 use super::outgoing::Put;
 
 impl ShrimpCard {
-    /// Sends what was stored, as far as it is mapped out for automatic update. A store may cross from one part of a page to the
-    /// other, and from one page to the next.
+    /// Sends what was stored, as far as it is mapped out for automatic update. A store may cross
+    /// from one part of a page to the other, and from one page to the next.
     pub(super) fn propagate(&mut self, ports: &Ports<'_>, mut address: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let here = self.run_of(address, bytes.len());
@@ -51,7 +51,8 @@ impl ShrimpCard {
         let mut bytes = value.to_le_bytes();
         let bytes = &mut bytes[..width.into()];
         let is_mapped = self.nipt.is_mapped_out(address, width.into());
-        // Nothing makes a processor wait that stores here: what the FIFO cannot hold is not carried out.
+        // Nothing makes a processor wait that stores here: what the FIFO cannot hold is not carried
+        // out.
         let fits = self.outgoing.fits(width.into()) || !self.nipt.is_automatic(address);
         if !is_mapped || !fits || ports.dma.write(address, VolatileSlice::from(&mut *bytes)).is_err() {
             self.count(ShrimpStatistic::StoresRefused);
@@ -61,7 +62,8 @@ impl ShrimpCard {
         self.propagate(ports, address, bytes);
     }
 
-    /// A load from a window page: what is in the page itself. One that is not mapped out reads as zero.
+    /// A load from a window page: what is in the page itself. One that is not mapped out reads as
+    /// zero.
     pub(super) fn load(&self, ports: &Ports<'_>, address: u64, width: u8) -> u64 {
         let mut bytes = [0; 8];
         if self.nipt.is_mapped_out(address, width.into()) {

@@ -1,15 +1,17 @@
-//! A card that lies to its host, for tests of the driver. Now and then it changes the value of a register read, a
-//! word that it writes to host memory, or the vector of an interrupt. It changes nothing that it sends to the switch.
+//! A card that lies to its host, for tests of the driver. Now and then it changes the value of a
+//! register read, a word that it writes to host memory, or the vector of an interrupt. It changes
+//! nothing that it sends to the switch.
 //!
 //! ```text
 //! lying-card card --socket PATH --model NAME --switch PATH --one-in N [--only-misses 1] [--seed N] [--SETTING VALUE]
 //! ```
 //!
-//! One of `--one-in` words in memory is changed. Each reset multiplies this number by 1, 4, 16 or 64, chosen at random:
-//! the driver soon stops a card that lies often, and programs get far with one that lies seldom. Register reads are
-//! changed a tenth as often. `--only-misses 1`: nothing is changed but the pages that a message waits for (DART), one in N
-//! answers, and the card counts what the driver does of it. The first argument and the other flags are those of `hamlyn card`, so that a lab can
-//! start this program instead.
+//! One of `--one-in` words in memory is changed. Each reset multiplies this number by 1, 4, 16 or
+//! 64, chosen at random: the driver soon stops a card that lies often, and programs get far with
+//! one that lies seldom. Register reads are changed a tenth as often. `--only-misses 1`: nothing is
+//! changed but the pages that a message waits for (DART), one in N answers, and the card counts
+//! what the driver does of it. The first argument and the other flags are those of `hamlyn card`,
+//! so that a lab can start this program instead.
 
 mod misses;
 
@@ -62,7 +64,8 @@ impl Lies {
         due
     }
 
-    /// Returns the changed value of a word of `bytes` bytes: 0, all ones, one more or less, one bit flipped, or a random value.
+    /// Returns the changed value of a word of `bytes` bytes: 0, all ones, one more or less, one bit
+    /// flipped, or a random value.
     fn instead_of(&self, value: u64, bytes: usize) -> u64 {
         let random = self.random();
         let lie = match random % 6 {

@@ -1,4 +1,5 @@
-//! What a DART card tells its driver of the pages that a message waits for, changed; and what the driver does of it.
+//! What a DART card tells its driver of the pages that a message waits for, changed; and what the
+//! driver does of it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -47,7 +48,8 @@ impl Misses {
         self.command.get().0 == DART_COMMAND_READ_MISSES && is_body(address)
     }
 
-    /// Changes the number of pages, or a page: to one beside the endpoint, or to what `lie` makes of it.
+    /// Changes the number of pages, or a page: to one beside the endpoint, or to what `lie` makes
+    /// of it.
     pub(crate) fn change(&self, bytes: &mut [u8], random: u64, lie: impl Fn(u64, usize) -> u64) {
         let Ok(misses) = DartMisses::mut_from_bytes(bytes) else { return };
         let page = &mut misses.pages[random as usize / 8 % 4];

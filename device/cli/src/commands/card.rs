@@ -28,15 +28,15 @@ The card stays when its machine or its switch goes, and serves the next.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct CardArgs {
-    /// Where QEMU, or a program without a machine, connects; QEMU also to PATH.doorbell, PATH.express
-    /// or PATH.peer0 and so on, and PATH.snoop
+    /// Where QEMU, or a program without a machine, connects; QEMU also to PATH.doorbell,
+    /// PATH.express or PATH.peer0 and so on, and PATH.snoop
     #[arg(long, value_name = "PATH", value_parser = card_path)]
     socket: PathBuf,
     /// Where the switch listens
     #[arg(long, value_name = "PATH", value_parser = socket_path)]
     switch: PathBuf,
-    /// A user whose switch the card trusts with its packets, by name or number; may be given more than once [default: the
-    /// card's own user and root]
+    /// A user whose switch the card trusts with its packets, by name or number; may be given more
+    /// than once [default: the card's own user and root]
     #[arg(long, value_name = "USER", value_parser = users::parse)]
     switch_user: Vec<u32>,
     /// Host id to ask the switch for: a number of one of its ports [default: the first free one]
@@ -44,7 +44,8 @@ pub(super) struct CardArgs {
     host: Option<u16>,
     #[command(flatten)]
     card: CardFlags,
-    /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its own
+    /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its
+    /// own
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
 }

@@ -22,10 +22,12 @@ const LOOK_UP: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Attach this terminal to the console of a machine that hamlyn up started
 ///
-/// Ctrl-] leaves the console; the machine goes on. One terminal at a time can be attached to a machine.
+/// Ctrl-] leaves the console; the machine goes on. One terminal at a time can be attached to a
+/// machine.
 ///
-/// What the machine sends reaches the terminal as it is, as with ssh or virsh console: its programs draw on the screen with it.
-/// So can a machine that you do not trust; --plain shows what is not printable as \x1b, as logs and messages do.
+/// What the machine sends reaches the terminal as it is, as with ssh or virsh console: its programs
+/// draw on the screen with it. So can a machine that you do not trust; --plain shows what is not
+/// printable as \x1b, as logs and messages do.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

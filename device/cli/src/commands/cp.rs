@@ -17,8 +17,9 @@ use super::tell;
 use hamlyn_lab::plain::plain;
 use hamlyn_lab::{Exit, Input, Needs, Program, Remote, What};
 
-/// In the machine: opens a file as cp does, and copies standard input into it. What was there keeps its inode and its mode.
-/// A new file gets the mode of the source, less the umask. Says on standard error if what the file needs to run is missing.
+/// In the machine: opens a file as cp does, and copies standard input into it. What was there keeps
+/// its inode and its mode. A new file gets the mode of the source, less the umask. Says on standard
+/// error if what the file needs to run is missing.
 const TAKE: &str = r#"
 if [ "$4" ] && [ ! -e "$4" ]; then echo missing >&2; fi
 to=$1
@@ -32,7 +33,8 @@ exec >"$to" || exit
 if [ "$new" ]; then chmod "$new" /proc/self/fd/1 || exit; fi
 exec cat"#;
 
-/// In the machine: a line with the mode of a file, and what is in it. Without the line the file could not be opened.
+/// In the machine: a line with the mode of a file, and what is in it. Without the line the file
+/// could not be opened.
 const GIVE: &str = r#"
 if [ -d "$1" ]; then echo "$1 is a directory: copy it with tar" >&2; exit 1; fi
 exec <"$1" || exit
@@ -49,13 +51,14 @@ const COMPLAINT: usize = 4096;
 
 /// Copy a file into a machine that hamlyn up started, or out of it
 ///
-/// One of the two names a machine, a colon and a path there: vm0:/tmp/data. A path that does not begin with a slash is below
-/// the user's home; without one that is the home itself. A file of this machine whose name has a colon is written ./a:b, one
-/// that begins with a dash ./-a.
+/// One of the two names a machine, a colon and a path there: vm0:/tmp/data. A path that does not
+/// begin with a slash is below the user's home; without one that is the home itself. A file of this
+/// machine whose name has a colon is written ./a:b, one that begins with a dash ./-a.
 ///
-/// Like cp, it writes into what is there: a link is followed, a device or FIFO is written to, and a file keeps its inode, its
-/// owner and its mode. A new file gets the mode of the source, less the umask. In a directory the copy keeps the source's name.
-/// A copy that fails or is interrupted leaves what has been written by then.
+/// Like cp, it writes into what is there: a link is followed, a device or FIFO is written to, and a
+/// file keeps its inode, its owner and its mode. A new file gets the mode of the source, less the
+/// umask. In a directory the copy keeps the source's name. A copy that fails or is interrupted
+/// leaves what has been written by then.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -84,13 +87,15 @@ pub(super) fn run(args: CpArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The machine and the path there, unless it is a file here: that has no colon, or a slash before it.
+/// The machine and the path there, unless it is a file here: that has no colon, or a slash before
+/// it.
 fn there(name: &OsStr) -> Option<(&str, &OsStr)> {
     let colon = name.as_bytes().iter().position(|byte| *byte == b':')?;
     let (machine, path) = name.as_bytes().split_at(colon);
     // The names of machines are text.
     let machine = std::str::from_utf8(machine).ok()?;
-    // A lab's name may stand before the machine's; a folder of this machine begins with a dot or a slash.
+    // A lab's name may stand before the machine's; a folder of this machine begins with a dot or a
+    // slash.
     let here = machine.is_empty() || machine.starts_with(['.', '/']);
     (!here).then_some((machine, OsStr::from_bytes(&path[1..])))
 }
@@ -214,7 +219,8 @@ fn start(name: &str, words: &[&OsStr], stdin: bool, uid: u32) -> anyhow::Result<
     Remote::start(&machine.lab, &machine.name, program)
 }
 
-/// Hears a program out, which must succeed; `take` has what it says. Returns what it said on standard error.
+/// Hears a program out, which must succeed; `take` has what it says. Returns what it said on
+/// standard error.
 fn hear(remote: &mut Remote, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<Vec<u8>> {
     let mut complaint = Vec::new();
     loop {

@@ -23,11 +23,12 @@ const ENOUGH: usize = 3;
 
 /// Run a program in a machine that hamlyn up started
 ///
-/// It starts in the home of its user, and has this command's standard input, standard output and standard error. They are
-/// bytes as they are, unless one of the outputs is a terminal: then what is not printable is shown as \x1b, so that a
-/// machine cannot play with the terminal. The program gets the signals that this command gets (SIGINT by Ctrl-C, SIGTERM, SIGHUP,
-/// SIGQUIT). The third signal kills it and ends this command at once. If an output is closed, this command ends as by SIGPIPE
-/// (status 141), and the program with it.
+/// It starts in the home of its user, and has this command's standard input, standard output and
+/// standard error. They are bytes as they are, unless one of the outputs is a terminal: then what
+/// is not printable is shown as \x1b, so that a machine cannot play with the terminal. The program
+/// gets the signals that this command gets (SIGINT by Ctrl-C, SIGTERM, SIGHUP, SIGQUIT). The third
+/// signal kills it and ends this command at once. If an output is closed, this command ends as by
+/// SIGPIPE (status 141), and the program with it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -104,8 +105,9 @@ fn execute(args: ExecArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// Passes signals on to the program. The last one ends this process, which needs neither the program nor its machine for that:
-/// the program may be in a call that no signal ends. The lab kills the program when this process is gone.
+/// Passes signals on to the program. The last one ends this process, which needs neither the
+/// program nor its machine for that: the program may be in a call that no signal ends. The lab
+/// kills the program when this process is gone.
 fn pass_on(mut signals: Signals, kill: impl Fn(i32) + Send + 'static) {
     let (tell, told) = channel();
     // A machine that reads nothing makes this thread wait.

@@ -37,16 +37,17 @@ pub(super) struct FabricArgs {
     routing: RoutingArgs,
     #[command(flatten)]
     express: ExpressArgs,
-    /// The cores that the machines are pinned to, the first card's first; again from the first for more cards. A machine's
-    /// messages come to a thread of their own, pinned to the same core
+    /// The cores that the machines are pinned to, the first card's first; again from the first for
+    /// more cards. A machine's messages come to a thread of their own, pinned to the same core
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "spin")]
     #[arg(value_parser = value_parser!(u16).range(..MOST_CORES))]
     cores: Vec<u16>,
-    /// Take guest memory that is not sealed against shrinking, such as Cloud Hypervisor's. A machine that cuts its memory short
-    /// ends this process, and with it the cards of all others
+    /// Take guest memory that is not sealed against shrinking, such as Cloud Hypervisor's. A
+    /// machine that cuts its memory short ends this process, and with it the cards of all others
     #[arg(long)]
     trust_memory: bool,
-    /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its own
+    /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its
+    /// own
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
 }

@@ -10,11 +10,13 @@ use hamlyn_lab::{Builder, cores};
 /// What a person says of the layout.
 #[derive(Debug, Clone, Args)]
 pub(super) struct LayoutArgs {
-    /// Run each card, and the switch, as a process of its own: they can fail, be limited and be killed one by one (`up`
-    /// restarts the switch), and a message wakes three of them on its way. Otherwise they are one process, and with a core for each machine pinned to these
+    /// Run each card, and the switch, as a process of its own: they can fail, be limited and be
+    /// killed one by one (`up` restarts the switch), and a message wakes three of them on its way.
+    /// Otherwise they are one process, and with a core for each machine pinned to these
     #[arg(long, conflicts_with = "cores")]
     isolate: bool,
-    /// Pin each machine to a core of this list, with the thread that hears it; again from the first for more machines
+    /// Pin each machine to a core of this list, with the thread that hears it; again from the first
+    /// for more machines
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u16).range(..MOST_CORES))]
     cores: Vec<u16>,
@@ -44,7 +46,8 @@ impl LayoutArgs {
     }
 }
 
-/// One process; pinned, if each of several machines can have a core. One alone talks with nobody, and may be anywhere.
+/// One process; pinned, if each of several machines can have a core. One alone talks with nobody,
+/// and may be anywhere.
 fn fastest(machines: usize, cores: Vec<u16>) -> Layout {
     if machines > 1 && cores.len() == machines { Layout::Pinned(cores) } else { Layout::One }
 }

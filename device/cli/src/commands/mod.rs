@@ -46,8 +46,9 @@ HAMLYN_LOG sets how much is logged: error, warn, info, debug, trace.";
 
 /// A virtual user-level network card: stock QEMU loads it over vfio-user.
 ///
-/// Each virtual machine has a card, a process that speaks vfio-user with QEMU. A switch links the cards. Programs in
-/// the machines exchange messages by writing into their own mapped piece of the card, with no system call on the way.
+/// Each virtual machine has a card, a process that speaks vfio-user with QEMU. A switch links the
+/// cards. Programs in the machines exchange messages by writing into their own mapped piece of the
+/// card, with no system call on the way.
 #[derive(Debug, Parser)]
 #[command(name = "hamlyn", version, after_help = EXAMPLES)]
 pub struct Cli {
@@ -172,7 +173,8 @@ impl MachineArgs {
         let lab =
             Lab::builder().models(&self.model.models).vms(machines).accel(self.accel).memory(self.memory);
         let card = self.routing.columns(&self.model.models, card).into_iter().chain(card.iter().cloned());
-        // A machine would have a function for each port that nobody is at. One process has as many ports as cards.
+        // A machine would have a function for each port that nobody is at. One process has as many
+        // ports as cards.
         let ports = (self.express.is_isolated() && *layout == Layout::Isolated)
             .then(|| format!("--ports={machines}"));
         let switch = self.routing.args().into_iter().chain(self.express.args()).chain(ports);

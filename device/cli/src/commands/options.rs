@@ -19,7 +19,8 @@ pub(super) struct ModelFlag {
 /// The flag that chooses one model for all cards, or one for each.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ModelsFlag {
-    /// Which card: one NAME for all, or one for each, the first card's first. All must speak one protocol
+    /// Which card: one NAME for all, or one for each, the first card's first. All must speak one
+    /// protocol
     #[arg(long = "model", value_name = "NAME", value_parser = model_parser(), value_delimiter = ',')]
     #[arg(default_value = catalogue::default().name, overrides_with = "models")]
     pub(super) models: Vec<&'static Model>,

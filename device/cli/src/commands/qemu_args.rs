@@ -17,20 +17,23 @@ use hamlyn_lab::{
 
 /// Print the arguments that give your own QEMU the card
 ///
-/// They replace your own -m, and add to your own -machine: the memory must be shared, since the card reads and writes
-/// it directly. QEMU must be 10.1 or newer. Start the card first.
+/// They replace your own -m, and add to your own -machine: the memory must be shared, since the
+/// card reads and writes it directly. QEMU must be 10.1 or newer. Start the card first.
 ///
-/// The card is up to three PCI functions in one slot, each with a socket of its own. The second has the doorbells, which cost
-/// the guest a tenth there; without it all works, too. The third has express memory, if the card that listens has any. If that
-/// is isolated, there is such a function for each other port of the switch; those that have no room in the slot are in the slots
-/// behind it. An emulated machine with express memory needs -smp 1,maxcpus=2 or more: where there can be but one processor, QEMU
-/// makes a load and a store of fetch-and-op, which is then no such thing for other machines.
+/// The card is up to three PCI functions in one slot, each with a socket of its own. The second has
+/// the doorbells, which cost the guest a tenth there; without it all works, too. The third has
+/// express memory, if the card that listens has any. If that is isolated, there is such a function
+/// for each other port of the switch; those that have no room in the slot are in the slots behind
+/// it. An emulated machine with express memory needs -smp 1,maxcpus=2 or more: where there can be
+/// but one processor, QEMU makes a load and a store of fetch-and-op, which is then no such thing
+/// for other machines.
 ///
-/// To plug the card into a running machine, start the machine with a port that reserves address space for its BARs: --port prints the
-/// arguments for it. Without that port the kernel finds no space for the largest BAR.
+/// To plug the card into a running machine, start the machine with a port that reserves address
+/// space for its BARs: --port prints the arguments for it. Without that port the kernel finds no
+/// space for the largest BAR.
 ///
-/// A card that wants to see the machine's stores to memory is told of them by a plugin, if QEMU emulates: then these arguments
-/// say so, and replace your own -accel.
+/// A card that wants to see the machine's stores to memory is told of them by a plugin, if QEMU
+/// emulates: then these arguments say so, and replace your own -accel.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -45,15 +48,15 @@ pub(super) struct QemuArgs {
     /// The card's socket
     #[arg(long, value_name = "PATH", value_parser = rundir::card_path, required_unless_present = "port")]
     socket: Option<PathBuf>,
-    /// Print the arguments of a port of this name instead, into which a card of the model can be plugged while the machine runs. The
-    /// machine's memory must be shared, as with --socket
+    /// Print the arguments of a port of this name instead, into which a card of the model can be
+    /// plugged while the machine runs. The machine's memory must be shared, as with --socket
     #[arg(long, value_name = "NAME", conflicts_with = "socket", value_parser = port_name)]
     port: Option<String>,
     /// The machine's memory
     #[arg(long, value_name = "SIZE", default_value_t = Memory::mib(512))]
     memory: Memory,
-    /// Slot of the machine's PCI bus that no other device of yours has, nor those behind it that a card of more than eight functions
-    /// takes: 1 to 30. A second card needs another
+    /// Slot of the machine's PCI bus that no other device of yours has, nor those behind it that a
+    /// card of more than eight functions takes: 1 to 30. A second card needs another
     #[arg(long, value_name = "N", default_value_t = CARD_SLOT, value_parser = clap::value_parser!(u8).range(1..=30))]
     slot: u8,
     /// What runs the machine, as far as that matters to the card

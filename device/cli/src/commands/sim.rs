@@ -1,5 +1,6 @@
-//! `hamlyn sim`: the flags and their help. What they ask for is done by another program, `hamlyn-sim`, which lies beside this
-//! one: it needs the guest's library, which nothing else here does.
+//! `hamlyn sim`: the flags and their help. What they ask for is done by another program,
+//! `hamlyn-sim`, which lies beside this one: it needs the guest's library, which nothing else here
+//! does.
 
 use std::env;
 use std::io::ErrorKind;
@@ -15,11 +16,12 @@ use super::options::ModelFlag;
 
 /// Simulate whole fabrics, each in one thread and decided by a seed
 ///
-/// Real cards, links and library, a real switch; honest and hostile processes; streams, and connections that operating
-/// systems set up and watch; packets that change places, ports that go down, processes that die, hosts that stop.
-/// Everything is checked after every step. What went wrong is said in the order of the seeds, however many run at a time.
-/// Ends with a line of totals; Ctrl-C ends it sooner, and it says how far it was. The exit status is 1 if something was
-/// wrong, or if it was stopped.
+/// Real cards, links and library, a real switch; honest and hostile processes; streams, and
+/// connections that operating systems set up and watch; packets that change places, ports that go
+/// down, processes that die, hosts that stop. Everything is checked after every step. What went
+/// wrong is said in the order of the seeds, however many run at a time. Ends with a line of totals;
+/// Ctrl-C ends it sooner, and it says how far it was. The exit status is 1 if something was wrong,
+/// or if it was stopped.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -16,8 +16,8 @@ use crate::users;
 
 /// Run a switch, which links cards
 ///
-/// It forwards packets between cards by their host ids, which are the numbers of its ports, and drops none but those
-/// for a port with no card.
+/// It forwards packets between cards by their host ids, which are the numbers of its ports, and
+/// drops none but those for a port with no card.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -32,20 +32,24 @@ pub(super) struct SwitchArgs {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     ports: Option<u16>,
-    /// How long to look for packets before sleeping, in microseconds. More than 0 wants a core of its own
+    /// How long to look for packets before sleeping, in microseconds. More than 0 wants a core of
+    /// its own
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
-    /// How long a card may take nothing while others wait for it, in seconds, before it is detached; it may come again. 0: for
-    /// ever. With --mesh 4 at most, because such a card blocks others there, and a card must take a 64th of its ring (16 KiB)
+    /// How long a card may take nothing while others wait for it, in seconds, before it is
+    /// detached; it may come again. 0: for ever. With --mesh 4 at most, because such a card blocks
+    /// others there, and a card must take a 64th of its ring (16 KiB)
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     stall_timeout: u64,
-    /// A user who may attach cards, besides the switch's own and root, by name or number; may be given more than once
+    /// A user who may attach cards, besides the switch's own and root, by name or number; may be
+    /// given more than once
     #[arg(long, value_name = "USER", value_parser = users::parse)]
     allow_user: Vec<u32>,
     /// How many ports each user may have, those included that are kept for it [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     user_ports: Option<u16>,
-    /// How long a host id is kept for its user when the card has left, in seconds [default: as long as the switch runs]
+    /// How long a host id is kept for its user when the card has left, in seconds [default: as long
+    /// as the switch runs]
     ///
     /// No other user gets it meanwhile: others trust a host by its id.
     #[arg(long, value_name = "SECONDS")]
@@ -68,18 +72,20 @@ impl SwitchArgs {
 /// How packets find their way.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct RoutingArgs {
-    /// The switch's paths to each card: with more than one, packets of a message overtake each other
+    /// The switch's paths to each card: with more than one, packets of a message overtake each
+    /// other
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PATHS)))]
     pub(super) paths: u16,
-    /// Packets come through a mesh of routers with so many nodes, as in 4x4, each link one packet at a time; cards have its nodes
-    /// by their host ids, row by row
+    /// Packets come through a mesh of routers with so many nodes, as in 4x4, each link one packet
+    /// at a time; cards have its nodes by their host ids, row by row
     ///
-    /// Wormhole routing, first along the row, then along the column. Who takes nothing then holds up those who share its way.
+    /// Wormhole routing, first along the row, then along the column. Who takes nothing then holds
+    /// up those who share its way.
     #[arg(long, value_name = "COLUMNSxROWS", conflicts_with = "paths")]
     pub(super) mesh: Option<Shape>,
-    /// While packets of several cards wait for one, those that are longer and can be cut go in parts of so many bytes; what waits alone
-    /// is joined again. 0: never
+    /// While packets of several cards wait for one, those that are longer and can be cut go in
+    /// parts of so many bytes; what waits alone is joined again. 0: never
     #[arg(long, value_name = "BYTES", default_value_t = bursts::QUANTUM)]
     quantum: u32,
 }
@@ -99,7 +105,8 @@ impl RoutingArgs {
         bursts::Policy::Quantum(self.quantum as usize)
     }
 
-    /// The mesh's columns for cards that have their coordinates by them, unless these arguments of theirs say otherwise.
+    /// The mesh's columns for cards that have their coordinates by them, unless these arguments of
+    /// theirs say otherwise.
     pub(super) fn columns(self, models: &[&'static Model], card: &[String]) -> Vec<String> {
         let have = |model: &&'static Model| Choice::of(model).get("columns").is_ok();
         let is_said = card.iter().any(|word| word == "--columns" || word.starts_with("--columns="));
@@ -111,7 +118,8 @@ impl RoutingArgs {
 /// What machines share beside messages.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct ExpressArgs {
-    /// Memory that each pair of hosts shares, and nobody else: channels of two programs by loads and stores alone. For at most 64 ports
+    /// Memory that each pair of hosts shares, and nobody else: channels of two programs by loads
+    /// and stores alone. For at most 64 ports
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Express::None)]
     express: Express,
     /// How much of it each pair has: 64K to 256M, a power of two
@@ -124,8 +132,8 @@ pub(super) struct ExpressArgs {
 enum Express {
     /// One file, which each machine's QEMU holds; machines have no more than their own parts of it
     Shared,
-    /// A file for each pair, which only the QEMUs of these two machines hold; a machine has a PCI function for each other port, so
-    /// there should be no more ports than are needed
+    /// A file for each pair, which only the QEMUs of these two machines hold; a machine has a PCI
+    /// function for each other port, so there should be no more ports than are needed
     Isolated,
     /// There is none
     None,

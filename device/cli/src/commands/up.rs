@@ -38,13 +38,16 @@ pub(super) struct UpArgs {
     count: u16,
     #[command(flatten)]
     machine: MachineArgs,
-    /// Put a program into the machines, as /bin/NAME; it must be linked statically (docs/your-program.md). May be repeated
+    /// Put a program into the machines, as /bin/NAME; it must be linked statically
+    /// (docs/your-program.md). May be repeated
     #[arg(long, value_name = "FILE[:NAME]")]
     add: Vec<Added>,
-    /// Give two machines also a network of their own, by virtio-net: vm0 is 192.0.2.1 there, vm1 192.0.2.2
+    /// Give two machines also a network of their own, by virtio-net: vm0 is 192.0.2.1 there, vm1
+    /// 192.0.2.2
     #[arg(long)]
     net: bool,
-    /// A word more for each machine's QEMU. May be repeated: --qemu-arg=-device --qemu-arg=virtio-rng-pci
+    /// A word more for each machine's QEMU. May be repeated: --qemu-arg=-device
+    /// --qemu-arg=virtio-rng-pci
     #[arg(long = "qemu-arg", value_name = "WORD", allow_hyphen_values = true)]
     qemu_args: Vec<String>,
     /// Another kernel than the prepared one
@@ -87,8 +90,9 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
 /// `up` does not restart a switch that ends within this time of its last restart.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Waits until all machines are off or `stop` is set. Returns the number of machines that failed, or whose card did: the others go
-/// on. Restarts a switch that has a process of its own. Fails if any other switch fails.
+/// Waits until all machines are off or `stop` is set. Returns the number of machines that failed,
+/// or whose card did: the others go on. Restarts a switch that has a process of its own. Fails if
+/// any other switch fails.
 fn watch(lab: &Lab, layout: &Layout, stop: &AtomicBool) -> anyhow::Result<usize> {
     let mut started: Option<Instant> = None;
     let mut failed = BTreeSet::new();

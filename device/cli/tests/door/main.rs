@@ -1,4 +1,5 @@
-//! `hamlyn exec` and `hamlyn cp` with a machine's agent that runs on this host: no virtual machines here.
+//! `hamlyn exec` and `hamlyn cp` with a machine's agent that runs on this host: no virtual machines
+//! here.
 
 mod copies;
 mod programs;

@@ -65,13 +65,15 @@ fn an_error_with_standard_error_closed_is_no_panic() {
     }
 }
 
-/// As of a program in a call that no signal ends: something holds the output and is not killed with the program.
+/// As of a program in a call that no signal ends: something holds the output and is not killed with
+/// the program.
 #[test]
 fn the_third_signal_ends_it() {
     let lab = Lab::open();
     let held = lab.path("held");
     mknodat(CWD, &held, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-    // It is ready in a session of its own: before, it would end with the program, and the last line would wait for ever.
+    // It is ready in a session of its own: before, it would end with the program, and the last line
+    // would wait for ever.
     let script =
         format!("trap '' INT TERM HUP; setsid sh -c 'echo ready; exec cat {}' & wait", held.display());
     let mut running = exec(&lab, &script).stdout(Stdio::piped()).spawn().unwrap();

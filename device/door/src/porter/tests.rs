@@ -68,7 +68,8 @@ fn what_is_kept_is_dropped_by_the_porter() {
     drop(porter.keep(Tells(tell.clone())));
     let first = told.recv_timeout(LONG).unwrap();
     assert_ne!(first, thread::current().id());
-    // Also what lies in another thing, is made of another thing, or outlives its porter's last handle.
+    // Also what lies in another thing, is made of another thing, or outlives its porter's last
+    // handle.
     drop(porter.keep((1, porter.keep(Tells(tell.clone())))));
     drop(porter.keep(2).map(|_| Tells(tell.clone())));
     let last = porter.keep(Tells(tell));
@@ -88,7 +89,8 @@ fn descriptors_are_closed() {
     assert_eq!(rustix::io::read(&reader, &mut byte), Ok(0));
 }
 
-/// A connection with data that nobody takes, whose close waits for that for a minute; and its other end.
+/// A connection with data that nobody takes, whose close waits for that for a minute; and its other
+/// end.
 fn lingering() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,10 +1,12 @@
-//! Threads that hear the machines' messages, each for a socket of a machine, on the core that the machine is pinned to.
+//! Threads that hear the machines' messages, each for a socket of a machine, on the core that the
+//! machine is pinned to.
 //!
-//! A thread that is woken by a program of its own core runs there at once, in the program's place. Where one thread hears
-//! several machines, all but one of them have to interrupt another core, which takes longer than all else that is done for
-//! a message (docs/performance.md).
+//! A thread that is woken by a program of its own core runs there at once, in the program's place.
+//! Where one thread hears several machines, all but one of them have to interrupt another core,
+//! which takes longer than all else that is done for a message (docs/performance.md).
 //!
-//! The ensemble itself is not divided: a thread that is woken has it alone, until there is nothing more to do.
+//! The ensemble itself is not divided: a thread that is woken has it alone, until there is nothing
+//! more to do.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +23,8 @@ use crate::station::Socket;
 
 /// The ensemble, for several threads.
 pub(super) struct Shared {
-    /// Held by the one that is next: who has just had the ensemble, and wants it again, comes behind those that wait.
+    /// Held by the one that is next: who has just had the ensemble, and wants it again, comes
+    /// behind those that wait.
     next: Mutex<()>,
     hall: Mutex<Hall>,
     /// Wakes the main thread.
@@ -57,8 +60,8 @@ impl Shared {
         Ok(act(&mut self.enter()?.ensemble))
     }
 
-    /// Works, for a thread that will be back in time for the next tick: says how long it may wait, in milliseconds. Fails if an
-    /// ear has failed.
+    /// Works, for a thread that will be back in time for the next tick: says how long it may wait,
+    /// in milliseconds. Fails if an ear has failed.
     pub(super) fn work_and_tick(&self) -> anyhow::Result<i32> {
         let mut hall = self.enter()?;
         hall.failure.take().map_or(Ok(()), Err)?;
@@ -68,8 +71,8 @@ impl Shared {
         Ok(if done { hall.ensemble.wait() } else { 0 })
     }
 
-    /// Handles a machine's messages and all that follows from them, or a part of it: `false`. None: there is no such machine
-    /// any more.
+    /// Handles a machine's messages and all that follows from them, or a part of it: `false`. None:
+    /// there is no such machine any more.
     fn hear(&self, station: usize, socket: Socket) -> anyhow::Result<Option<bool>> {
         let mut hall = self.enter()?;
         if !hall.ensemble.serve(station, socket) {
@@ -99,7 +102,8 @@ struct Ear {
     core: usize,
 }
 
-/// Starts a thread for each socket. The cores are those of the first stations, and again of those behind them.
+/// Starts a thread for each socket. The cores are those of the first stations, and again of those
+/// behind them.
 pub(super) fn listen(shared: &Arc<Shared>, cores: &[u16]) -> anyhow::Result<()> {
     let allowed = sched_getaffinity(None).context("cannot find out which cores there are")?;
     for core in cores {
@@ -148,7 +152,8 @@ impl Ear {
 }
 
 impl Drop for Ear {
-    /// A process that is deaf on one ear must end, also when that panicked: the main thread looks what is the matter.
+    /// A process that is deaf on one ear must end, also when that panicked: the main thread looks
+    /// what is the matter.
     fn drop(&mut self) {
         self.shared.bell.ring();
     }

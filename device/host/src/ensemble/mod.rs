@@ -2,10 +2,10 @@
 //!
 //! To the code they are an ensemble: a fabric is what carries packets, here and between processes.
 //!
-//! A message takes one wake-up on its way, that of one thread here, where separate processes take three. What is given up
-//! is that a card's process can fail, be limited or be killed alone; and that machines may lend any memory: here only what
-//! they cannot take away. Guests and their processes are as protected from each other as before: the cards make the same
-//! checks.
+//! A message takes one wake-up on its way, that of one thread here, where separate processes take
+//! three. What is given up is that a card's process can fail, be limited or be killed alone; and
+//! that machines may lend any memory: here only what they cannot take away. Guests and their
+//! processes are as protected from each other as before: the cards make the same checks.
 //!
 //! * `round`: the cards and the switch, and what is done in a round
 //! * `roster`: which of the cards are looked at
@@ -40,14 +40,17 @@ pub struct Options {
     pub paths: u16,
     /// A mesh for packets to come through, in place of paths.
     pub mesh: Option<Shape>,
-    /// What each pair of cards' machines shares by express memory, and in which files. None: nothing.
+    /// What each pair of cards' machines shares by express memory, and in which files. None:
+    /// nothing.
     pub express: Option<(Form, Part)>,
     /// When packets are cut and joined that can be.
     pub cutting: bursts::Policy,
-    /// The cores that the machines are pinned to, the first card's first; none if they are anywhere.
+    /// The cores that the machines are pinned to, the first card's first; none if they are
+    /// anywhere.
     pub cores: Vec<u16>,
     /// How long to look for work before sleeping.
     pub spin: Duration,
-    /// Whether guest memory need not be sealed. A machine that cuts its own short ends the process then.
+    /// Whether guest memory need not be sealed. A machine that cuts its own short ends the process
+    /// then.
     pub trust_memory: bool,
 }

@@ -1,8 +1,9 @@
 //! The event loop of `hamlyn fabric`.
 //!
-//! Only the machines' messages, and signals, come from outside. All come to one thread; with `--cores` the machines' come to
-//! threads of their own ([`ears`]), and the main thread has the rest: signals, who asks for the counters, the cards' timers, and the
-//! machines' messages for functions with express memory, which may be many and say little.
+//! Only the machines' messages, and signals, come from outside. All come to one thread; with
+//! `--cores` the machines' come to threads of their own ([`ears`]), and the main thread has the
+//! rest: signals, who asks for the counters, the cards' timers, and the machines' messages for
+//! functions with express memory, which may be many and say little.
 //!
 //! [`ears`]: super::ears
 

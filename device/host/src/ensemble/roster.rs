@@ -1,6 +1,7 @@
 //! Which stations may have something to do, and which ticks are due.
 //!
-//! What nobody uses costs nobody anything: whoever is woken looks at this, and not at the stations one by one.
+//! What nobody uses costs nobody anything: whoever is woken looks at this, and not at the stations
+//! one by one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -51,7 +52,8 @@ impl Set {
     }
 }
 
-/// When stations want their next ticks. A station's is asked for only when something may have changed it.
+/// When stations want their next ticks. A station's is asked for only when something may have
+/// changed it.
 #[derive(Debug, Default)]
 pub(super) struct Ticks {
     of: Vec<Option<Duration>>,

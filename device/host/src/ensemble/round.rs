@@ -1,9 +1,10 @@
 //! The cards and the switch between them, and what is done in a round.
 //!
-//! They are looked at in turn until none has anything to do. So a card waits for the switch, or the switch for room in a
-//! ring, but no bell of theirs has to be heard: whoever waits is looked at again in the next round. A card that sleeps is not
-//! looked at, nor is its ring, nor its clock. One that has something to send and no room sleeps as well when nothing moves: room is
-//! made by the switch alone, and when that has moved a packet everybody is looked at again.
+//! They are looked at in turn until none has anything to do. So a card waits for the switch, or the
+//! switch for room in a ring, but no bell of theirs has to be heard: whoever waits is looked at
+//! again in the next round. A card that sleeps is not looked at, nor is its ring, nor its clock.
+//! One that has something to send and no room sleeps as well when nothing moves: room is made by
+//! the switch alone, and when that has moved a packet everybody is looked at again.
 
 use std::time::{Duration, Instant};
 
@@ -45,8 +46,8 @@ pub(super) struct Ensemble {
     spin: Duration,
     /// When there was last something to do.
     busy: Instant,
-    /// The stations for which a turn may not be in vain. The others sleep, and neither their machine nor a neighbour nor the
-    /// time has come since.
+    /// The stations for which a turn may not be in vain. The others sleep, and neither their
+    /// machine nor a neighbour nor the time has come since.
     awake: Set,
     /// Those that had something to send, and no room, when they were last looked at.
     full: Set,
@@ -92,7 +93,8 @@ impl Ensemble {
             let memory = if options.trust_memory {
                 GuestMemory::Trusted { limit }
             } else {
-                // A machine that takes away what it lent ends the process, and with it the cards of others.
+                // A machine that takes away what it lent ends the process, and with it the cards of
+                // others.
                 GuestMemory::Sealed { limit }
             };
             let mut station = Station::start(card, socket, memory, uplink)?;
@@ -126,7 +128,8 @@ impl Ensemble {
         true
     }
 
-    /// Ticks where it is time, after the machine's messages, among which may be the one that the card would miss.
+    /// Ticks where it is time, after the machine's messages, among which may be the one that the
+    /// card would miss.
     pub(super) fn tick(&mut self) {
         self.settle();
         for station in self.ticks.due(SystemClock.now()) {
@@ -252,12 +255,13 @@ struct Others<'a> {
 }
 
 impl Neighbours for Others<'_> {
-    /// Nothing lies between the memory of the one machine and that of the other: the receiving card deposits from where
-    /// the sender's data is.
+    /// Nothing lies between the memory of the one machine and that of the other: the receiving card
+    /// deposits from where the sender's data is.
     fn hand_over(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
         let station = match destination.checked_sub(self.host) {
             None => self.before.get_mut(usize::from(destination)),
-            // To itself a card sends by the ring: it is in the middle of a call. To a group, too, which is no station's number.
+            // To itself a card sends by the ring: it is in the middle of a call. To a group, too,
+            // which is no station's number.
             Some(0) => None,
             Some(behind) => self.after.get_mut(usize::from(behind) - 1),
         };

@@ -37,8 +37,8 @@ pub fn read(socket: &Path) -> anyhow::Result<Report> {
         .with_context(|| format!("{} does not speak as a stat socket", socket.display()))
 }
 
-/// Removes a socket on which no process listens: it was killed before it could do so itself. The kernel refuses the connection
-/// then, whatever PID namespace the process was in.
+/// Removes a socket on which no process listens: it was killed before it could do so itself. The
+/// kernel refuses the connection then, whatever PID namespace the process was in.
 fn remove_if_orphaned(socket: &Path) {
     let modified = fs::symlink_metadata(socket).and_then(|found| found.modified());
     let is_old = modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > STARTING));
@@ -48,7 +48,8 @@ fn remove_if_orphaned(socket: &Path) {
     }
 }
 
-/// Reads the reports of this user's cards and switches, switches first. A socket whose process is gone is passed over.
+/// Reads the reports of this user's cards and switches, switches first. A socket whose process is
+/// gone is passed over.
 pub fn all() -> anyhow::Result<Vec<Report>> {
     let mut reports = Vec::new();
     for dir in rundir::all()? {

@@ -1,7 +1,8 @@
 //! Counters that a person can read while cards and switches run.
 //!
-//! Each process listens on a socket of its own in the [run directory](crate::rundir). Whoever connects receives one
-//! JSON object, a [`Report`], and the end of the stream: `hamlyn stat` does, and so can `socat`.
+//! Each process listens on a socket of its own in the [run directory](crate::rundir). Whoever
+//! connects receives one JSON object, a [`Report`], and the end of the stream: `hamlyn stat` does,
+//! and so can `socat`.
 
 mod client;
 mod server;
@@ -32,8 +33,8 @@ pub struct Report {
 /// The ending of stat sockets' names.
 const ENDING: &str = ".stat";
 
-/// Where the process with this id in this PID namespace listens. Containers that share the run directory have process ids of their
-/// own, so the namespace is a part of the name.
+/// Where the process with this id in this PID namespace listens. Containers that share the run
+/// directory have process ids of their own, so the namespace is a part of the name.
 pub fn socket(dir: &Path, kind: &str, pid: u32) -> PathBuf {
     let namespace = *NAMESPACE;
     dir.join(format!("{kind}-{namespace}-{pid}{ENDING}"))

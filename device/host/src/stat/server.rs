@@ -28,7 +28,8 @@ const PAUSE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 static DEAF: Limited = Limited::new();
 
-/// A process's stat socket. It never blocks: watch its descriptor for input, then call [`StatServer::answer`].
+/// A process's stat socket. It never blocks: watch its descriptor for input, then call
+/// [`StatServer::answer`].
 #[derive(Debug)]
 pub struct StatServer {
     /// Has the listener, and the end of a pause.
@@ -66,7 +67,8 @@ impl StatServer {
 
     /// Answers those who wait. `counters` is called only if somebody does.
     ///
-    /// A reader that goes away or does not read its answer is no concern of the process that counts.
+    /// A reader that goes away or does not read its answer is no concern of the process that
+    /// counts.
     pub fn answer<C: Serialize>(&self, mut counters: impl FnMut() -> C) {
         if rustix::io::read(&self.timer, &mut [0u8; 8][..]).is_ok() {
             self.listen(EventFlags::IN, Timespec { tv_sec: 0, tv_nsec: 0 });

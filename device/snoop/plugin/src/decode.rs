@@ -1,5 +1,6 @@
-//! The instructions of x86 after which a virtual address may mean another page: those that the architecture says
-//! invalidate what processors remember of page tables, and those that a system may switch tasks or modes with.
+//! The instructions of x86 after which a virtual address may mean another page: those that the
+//! architecture says invalidate what processors remember of page tables, and those that a system
+//! may switch tasks or modes with.
 
 /// Bytes of the longest instruction.
 pub(crate) const LONGEST: usize = 15;
@@ -18,8 +19,8 @@ pub(crate) enum Effect {
 /// Looks at an instruction. May say of others, too, that they change something.
 pub(crate) fn effect(instruction: &[u8]) -> Effect {
     let is_prefix = |byte: &u8| {
-        // Segments, sizes, lock, repeat; and in 64-bit code the extensions of registers. In other code those are
-        // instructions of one byte, with nothing behind them.
+        // Segments, sizes, lock, repeat; and in 64-bit code the extensions of registers. In other
+        // code those are instructions of one byte, with nothing behind them.
         matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3 | 0x40..=0x4f)
     };
     let start = instruction.iter().take_while(|byte| is_prefix(byte)).count();
@@ -41,7 +42,8 @@ pub(crate) fn effect(instruction: &[u8]) -> Effect {
 /// Whether an instruction that begins with 0x0f changes anything: its second byte, and the next.
 fn second_opcode(opcode: u8, third: u8) -> bool {
     match opcode {
-        // LMSW; INVLPG, which has a memory operand; what virtualises. Not SWAPGS and its like, which are in each system call.
+        // LMSW; INVLPG, which has a memory operand; what virtualises. Not SWAPGS and its like,
+        // which are in each system call.
         0x01 => match third >> 3 & 7 {
             6 => true,
             7 => third < 0xc0,

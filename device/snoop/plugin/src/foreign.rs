@@ -1,8 +1,10 @@
-//! QEMU's interface for plugins, written from its public documentation, and what QEMU calls of ours.
+//! QEMU's interface for plugins, written from its public documentation, and what QEMU calls of
+//! ours.
 //!
-//! Its versions 5 and 6 differ from 7 in the shapes of callbacks and in what registers them: 7 hands each a pointer of our
-//! own, of which we have no use, in place of the plugin's number. A plugin names the version that it is made for before it
-//! is called the first time, so [`CHOOSE`] looks at load time which QEMU this is.
+//! Its versions 5 and 6 differ from 7 in the shapes of callbacks and in what registers them: 7
+//! hands each a pointer of our own, of which we have no use, in place of the plugin's number. A
+//! plugin names the version that it is made for before it is called the first time, so [`CHOOSE`]
+//! looks at load time which QEMU this is.
 
 #![allow(unsafe_code)]
 
@@ -75,7 +77,8 @@ extern "C" fn qemu_plugin_install(
     // SAFETY: QEMU hands over its own description of itself, which lives as long as this call.
     let Some(info) = (unsafe { info.as_ref() }) else { return fail("QEMU says nothing of itself") };
     let words = (0..usize::try_from(count).unwrap_or(0)).map(|at| {
-        // SAFETY: QEMU hands over so many pointers to texts that end in a zero byte, and keeps them.
+        // SAFETY: QEMU hands over so many pointers to texts that end in a zero byte, and keeps
+        // them.
         unsafe { CStr::from_ptr(*arguments.add(at)) }.to_bytes()
     });
     let installed = match prepare(plugin, info, words) {
@@ -196,7 +199,8 @@ extern "C" fn code_is_gone_7(_: *mut c_void) {
     code_is_gone();
 }
 
-/// A block of code is translated: its stores are to call us, and what changes the meaning of addresses.
+/// A block of code is translated: its stores are to call us, and what changes the meaning of
+/// addresses.
 fn translated(block: *const Block) {
     let Some(Installed { api, snooper, .. }) = INSTALLED.get() else { return };
     snooper.translated();

@@ -1,13 +1,15 @@
-//! Pages that are known not to be watched, by their virtual address: to ask QEMU for a physical one takes several times as
-//! long as to look here.
+//! Pages that are known not to be watched, by their virtual address: to ask QEMU for a physical one
+//! takes several times as long as to look here.
 //!
-//! This is a translation look-aside buffer of its own, of which the processor's own rule holds: what a virtual address means
-//! changes only if the page tables do, and software must then invalidate what processors remember of them, on each of
-//! them. Until it does, a real processor may use either page. So all is forgotten at the instructions that invalidate any
-//! of it (`decode`) and at interrupts and exceptions; and whenever the card changes what it watches. Only pages that a
-//! store has reached are remembered: that is a present, writable one, and no other may take its place without an
-//! invalidation. A guest that breaks the rule has stores of its own left out, and harms nobody else. A processor that has
-//! ever run a machine within the machine remembers nothing: leaving that changes all, and is told to no plugin.
+//! This is a translation look-aside buffer of its own, of which the processor's own rule holds:
+//! what a virtual address means changes only if the page tables do, and software must then
+//! invalidate what processors remember of them, on each of them. Until it does, a real processor
+//! may use either page. So all is forgotten at the instructions that invalidate any of it
+//! (`decode`) and at interrupts and exceptions; and whenever the card changes what it watches. Only
+//! pages that a store has reached are remembered: that is a present, writable one, and no other may
+//! take its place without an invalidation. A guest that breaks the rule has stores of its own left
+//! out, and harms nobody else. A processor that has ever run a machine within the machine remembers
+//! nothing: leaving that changes all, and is told to no plugin.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -135,7 +137,8 @@ mod tests {
                         (0..times).for_each(|_| known.forget());
                         learnt.clear();
                     }
-                    // What the card says is a count of its changes, among others: it never says the same again.
+                    // What the card says is a count of its changes, among others: it never says the
+                    // same again.
                     Step::Watch => {
                         watch += 1;
                         learnt.clear();

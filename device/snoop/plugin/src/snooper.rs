@@ -7,8 +7,8 @@ use hamlyn_snoop::Machine;
 use crate::decode::Effect;
 use crate::known::{Known, PAGE};
 
-/// After so many interrupts with nothing watched code is bare again: about a second of a busy system. To translate all
-/// again takes a while, and who stops to watch may soon begin again.
+/// After so many interrupts with nothing watched code is bare again: about a second of a busy
+/// system. To translate all again takes a while, and who stops to watch may soon begin again.
 const QUIET: u32 = 256;
 
 /// How code is translated.
@@ -74,8 +74,9 @@ impl Snooper {
         }
     }
 
-    /// Which processor called. If several take turns on one thread QEMU translates code once for all of them, and says in a
-    /// call from code who was the first to run it. So they are told apart by what stands for the one that runs.
+    /// Which processor called. If several take turns on one thread QEMU translates code once for
+    /// all of them, and says in a call from code who was the first to run it. So they are told
+    /// apart by what stands for the one that runs.
     #[inline]
     fn caller(&self, said: u32, running: impl Fn() -> usize) -> u32 {
         if self.processors.len() == 1 {
@@ -93,7 +94,8 @@ impl Snooper {
         self.processors.get(processor as usize).map(|processor| &processor.known)
     }
 
-    /// A store to a virtual address was made: by which processor, as QEMU says, and what stands for the one that runs.
+    /// A store to a virtual address was made: by which processor, as QEMU says, and what stands for
+    /// the one that runs.
     #[inline]
     pub(crate) fn store(&self, said: u32, running: impl Fn() -> usize, address: u64, access: &impl Access) {
         let watch = self.machine.watch();
@@ -135,15 +137,16 @@ impl Snooper {
         }
     }
 
-    /// A processor was interrupted: that is where code can be translated anew. True: ask QEMU for it, and call
-    /// [`Snooper::code_is_gone`] then.
+    /// A processor was interrupted: that is where code can be translated anew. True: ask QEMU for
+    /// it, and call [`Snooper::code_is_gone`] then.
     pub(crate) fn interrupted(&self, processor: u32, running: usize) -> bool {
         self.left(processor, running, self.is_whole.load(Ordering::Relaxed))
     }
 
-    /// The same, by an exception. Code may have been fetched in vain, so that a block is translated in part. What QEMU has noted for that
-    /// block's calls stays with the next one, which it does not tidy if no code is to call any more: so code stays as it is until a block
-    /// has come to its end.
+    /// The same, by an exception. Code may have been fetched in vain, so that a block is translated
+    /// in part. What QEMU has noted for that block's calls stays with the next one, which it does
+    /// not tidy if no code is to call any more: so code stays as it is until a block has come to
+    /// its end.
     pub(crate) fn excepted(&self, processor: u32, running: usize) -> bool {
         self.is_whole.store(false, Ordering::Relaxed);
         self.left(processor, running, false)

@@ -69,7 +69,8 @@ impl Link {
         false
     }
 
-    /// Queues the rest of a worm that was cut. It comes before all later worms of its source, so that none overtakes it.
+    /// Queues the rest of a worm that was cut. It comes before all later worms of its source, so
+    /// that none overtakes it.
     pub(super) fn queue_rest(&mut self, rest: Claim) {
         let later = self.waiting.iter().position(|claim| claim.source == rest.source);
         self.waiting.insert(later.unwrap_or(self.waiting.len()), rest);

@@ -1,20 +1,24 @@
-//! A two-dimensional mesh of routers, as the backplane of the SHRIMP multicomputer (section 3 of that paper): wormhole
-//! routing, oblivious and in order of dimensions.
+//! A two-dimensional mesh of routers, as the backplane of the SHRIMP multicomputer (section 3 of
+//! that paper): wormhole routing, oblivious and in order of dimensions.
 //!
-//! A packet is a worm of flits, each of which is in the buffer of one link. Its head asks for the next link of its route; while it has
-//! to wait the worm stands where it is, and keeps its links. All packets from one node to another take the same route
-//! ([`route`]), and a link goes to those who want it in the order in which they came to ask, so nothing overtakes anything
-//! between two nodes. A head waits only for links that come later in one order of all links, so worms never wait in a
-//! circle: there is no deadlock, as long as nodes take what arrives.
+//! A packet is a worm of flits, each of which is in the buffer of one link. Its head asks for the
+//! next link of its route; while it has to wait the worm stands where it is, and keeps its links.
+//! All packets from one node to another take the same route ([`route`]), and a link goes to those
+//! who want it in the order in which they came to ask, so nothing overtakes anything between two
+//! nodes. A head waits only for links that come later in one order of all links, so worms never
+//! wait in a circle: there is no deadlock, as long as nodes take what arrives.
 //!
-//! **Cutting and joining** ([`splitting`]). A worm that is about to move may be cut if worms of other sources wait for its links: the first
-//! part moves on, and the rest waits for its turn behind the others. A worm that waits, and whose tail is still to come into the
-//! mesh, may be joined with the next packet of its source.
+//! **Cutting and joining** ([`splitting`]). A worm that is about to move may be cut if worms of
+//! other sources wait for its links: the first part moves on, and the rest waits for its turn
+//! behind the others. A worm that waits, and whose tail is still to come into the mesh, may be
+//! joined with the next packet of its source.
 //!
-//! Who takes nothing therefore stops those whose routes share a link with the packets for it, and in the end whoever sends: that is
-//! the paper's flow control, and not what the crossbar does without a mesh.
+//! Who takes nothing therefore stops those whose routes share a link with the packets for it, and
+//! in the end whoever sends: that is the paper's flow control, and not what the crossbar does
+//! without a mesh.
 //!
-//! Time is counted in cycles, and has nothing to do with seconds: a worm that is not held up advances by one link in each.
+//! Time is counted in cycles, and has nothing to do with seconds: a worm that is not held up
+//! advances by one link in each.
 
 mod link;
 mod route;
@@ -171,11 +175,13 @@ impl Mesh {
         }
     }
 
-    /// Moves what can move, cycle by cycle, until nothing can or for a while. Returns how many packets have arrived.
+    /// Moves what can move, cycle by cycle, until nothing can or for a while. Returns how many
+    /// packets have arrived.
     ///
-    /// `cut` is asked about each worm that is about to move into a link or into its node, and whether worms of other sources wait for
-    /// its links. It returns the two parts of the packet, or `None` to leave the packet whole. As soon as the link of a node in `next`
-    /// into the mesh is free, this returns, so that the node's next packet meets those that are on their way.
+    /// `cut` is asked about each worm that is about to move into a link or into its node, and
+    /// whether worms of other sources wait for its links. It returns the two parts of the packet,
+    /// or `None` to leave the packet whole. As soon as the link of a node in `next` into the mesh
+    /// is free, this returns, so that the node's next packet meets those that are on their way.
     pub(crate) fn run(
         &mut self,
         next: &[HostId],

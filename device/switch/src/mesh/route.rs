@@ -1,4 +1,5 @@
-//! Where links are, and which of them a packet takes: along its row to the column of its destination, then along that column.
+//! Where links are, and which of them a packet takes: along its row to the column of its
+//! destination, then along that column.
 
 use std::fmt;
 

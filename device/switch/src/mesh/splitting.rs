@@ -26,8 +26,8 @@ impl Mesh {
         self.latest(source).is_some_and(|at| self.worms[at].may_be_joined(&self.links))
     }
 
-    /// Makes one packet of that packet and the next of its source, if `join` does. It is told whether worms of other sources wait for the
-    /// same links. Returns whether it did.
+    /// Makes one packet of that packet and the next of its source, if `join` does. It is told
+    /// whether worms of other sources wait for the same links. Returns whether it did.
     pub(crate) fn extend(
         &mut self,
         next: &Packet,
@@ -58,7 +58,8 @@ impl Worm {
         self.route.link(self.head.min(self.route.len() - 1))
     }
 
-    /// Whether worms of other sources wait for its links, or for its next one; `None`: it does not move now, or its node has it.
+    /// Whether worms of other sources wait for its links, or for its next one; `None`: it does not
+    /// move now, or its node has it.
     fn may_be_cut(&self, links: &[Link]) -> Option<bool> {
         let next = &links[self.next_link()];
         let moves = if self.head < self.route.len() { next.is_next(self.number) } else { !self.arrived };
@@ -81,7 +82,8 @@ impl Worm {
         waits && self.behind > 0
     }
 
-    /// Keeps the first part, with the links nearest to the head, and returns a worm with the rest, which needs the link behind those next.
+    /// Keeps the first part, with the links nearest to the head, and returns a worm with the rest,
+    /// which needs the link behind those next.
     fn split(&mut self, links: &mut [Link], (first, rest): (Vec<u8>, Vec<u8>), number: u64) -> Worm {
         let header = self.packet.header;
         let (all, behind) = (flits(first.len()), flits(rest.len()));

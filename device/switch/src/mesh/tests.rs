@@ -72,8 +72,8 @@ fn a_shape_is_columns_and_rows() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..Default::default() })]
-    /// Whoever sends whatever to whom, and however nodes have room: nothing is lost, nothing overtakes, and nothing stands for
-    /// ever.
+    /// Whoever sends whatever to whom, and however nodes have room: nothing is lost, nothing
+    /// overtakes, and nothing stands for ever.
     #[test]
     fn all_arrive_in_order_for_each_pair(
         sides in (1..6_u16, 1..6_u16),

@@ -1,4 +1,5 @@
-//! Clients and cards that want to stop others, or to be others. Those who want neither are served meanwhile.
+//! Clients and cards that want to stop others, or to be others. Those who want neither are served
+//! meanwhile.
 
 use std::fs;
 use std::io::{IoSlice, Write};
@@ -23,7 +24,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const HELLO: &[u8] = b"HMLN\x06\x00\xff\xff\x01\x00\x00\x00";
 const RING: &[u8] = b"!";
 
-/// A socket that, when it is closed, waits for hours for what nobody reads; and the one who does not read.
+/// A socket that, when it is closed, waits for hours for what nobody reads; and the one who does
+/// not read.
 fn lingering() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -40,11 +42,13 @@ fn pass(socket: &OwnedFd, message: &[u8], passed: OwnedFd) {
     let fds = [passed.as_fd()];
     assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
     sendmsg(socket, &[IoSlice::new(message)], &mut ancillary, SendFlags::empty()).unwrap();
-    // The other side may have let go of it by now, if this thread had to wait for a processor: then this is the last, and slow.
+    // The other side may have let go of it by now, if this thread had to wait for a processor: then
+    // this is the last, and slow.
     std::thread::spawn(move || drop(passed));
 }
 
-/// Two cards that exchange packets, and a third that comes, on a thread: a switch that stands still is noticed.
+/// Two cards that exchange packets, and a third that comes, on a thread: a switch that stands still
+/// is noticed.
 fn is_served(running: &Running) {
     let path = running.path().to_owned();
     let (done, wait) = mpsc::channel();
@@ -135,7 +139,8 @@ fn a_user_has_so_many_ports() {
 
 const NOBODY: u32 = 65534;
 
-/// Runs only as a child of the next test, as another user: asks for ports, and says what it is told.
+/// Runs only as a child of the next test, as another user: asks for ports, and says what it is
+/// told.
 #[test]
 fn child_of_another_user() {
     let Ok(path) = std::env::var("HAMLYN_TEST_STRANGER") else { return };
@@ -155,8 +160,8 @@ fn ask_as_another_user(running: &Running) -> String {
     let folder = running.path().parent().unwrap();
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("test");
-    // By another process: whom another thread starts meanwhile inherits what this one has open to be written, for a moment,
-    // and a file that anybody may write to runs for nobody.
+    // By another process: whom another thread starts meanwhile inherits what this one has open to
+    // be written, for a moment, and a file that anybody may write to runs for nobody.
     let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap();
     assert!(copied.success());
     let mut command = Command::new(&program);

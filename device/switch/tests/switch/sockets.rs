@@ -1,4 +1,5 @@
-//! The switch through its socket: cards on other threads and in other processes, good ones and bad ones.
+//! The switch through its socket: cards on other threads and in other processes, good ones and bad
+//! ones.
 
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
@@ -30,7 +31,8 @@ fn all_to_all(paths: u16) -> SwitchCounters {
     const PORTS: usize = 64;
     const ROUNDS: u64 = 6;
     let running = Running::start(Options { ports: PORTS as u16, paths, ..crate::kit::small() });
-    // Eight threads with eight cards each, and nobody sends before all are there: it would be dropped.
+    // Eight threads with eight cards each, and nobody sends before all are there: it would be
+    // dropped.
     let mills: Vec<_> = (1..=8)
         .map(|seed| {
             let cards = (0..8).map(|_| Card::attach(&running, None)).collect();
@@ -292,7 +294,8 @@ fn a_card_that_scribbles_or_speaks_out_of_turn_loses_its_own_port_only() {
 fn a_switch_takes_the_place_of_one_that_died_and_not_of_one_that_lives() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("switch");
-    // A socket that nobody listens to any more, whoever was started meanwhile and has inherited it for a moment.
+    // A socket that nobody listens to any more, whoever was started meanwhile and has inherited it
+    // for a moment.
     let dead = std::os::unix::net::UnixListener::bind(&path).unwrap();
     rustix::net::shutdown(&dead, rustix::net::Shutdown::Both).unwrap();
     drop(dead);

@@ -1,4 +1,5 @@
-//! What a kernel can do to the driver: memory that is not there, files of a dead card, several systems at a time.
+//! What a kernel can do to the driver: memory that is not there, files of a dead card, several
+//! systems at a time.
 
 use hamlyn_abi::kernel::wire::HAMLYN_WIRE_REQUEST;
 

@@ -259,7 +259,8 @@ fn a_late_word_of_a_system_that_was_started_again_is_told_to_both() {
     assert_eq!([two.reason(0, asked), two.reason(1, taken)], [0; 2]);
 }
 
-/// A request of host 0 that host 1 took, and neither an acknowledgement nor an answer of it came back; its numbers.
+/// A request of host 0 that host 1 took, and neither an acknowledgement nor an answer of it came
+/// back; its numbers.
 fn taken_unheard(two: &mut Two, listener: u32, private: &[u8]) -> [u32; 2] {
     let asked = two.sides[0].request(1, b"name", private).unwrap();
     two.collect();

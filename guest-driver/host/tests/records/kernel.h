@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What core/records.c needs of a kernel and of hamlyn_core.h, beside guest-driver/host/shim. The compiler is told of
- * this file before all others, and that hamlyn_core.h is there already.
+ * What core/records.c needs of a kernel and of hamlyn_core.h, beside guest-driver/host/shim. The
+ * compiler is told of this file before all others, and that hamlyn_core.h is there already.
  */
 #include <assert.h>
 #include <linux/types.h>

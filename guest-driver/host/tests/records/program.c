@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A driver that takes records of operating systems: what has come to its pages is said line by line, and what
- * it takes is printed. core/records.c is compiled as it is.
+ * A driver that takes records of operating systems: what has come to its pages is said line by
+ * line, and what it takes is printed. core/records.c is compiled as it is.
  *
  *   put HOST PLACE REASON   a record of a host is written to its place
  *   tear HOST PLACE         half of one is, with the rest of another

@@ -10,8 +10,8 @@ use super::card::clan_card;
 use super::endpoint::{builder, clan_endpoint, clan_endpoint_options};
 use crate::call::{call, free, given, store};
 
-/// Endpoints and their memory, kept to be used again (section 3.1), as to open them takes system calls and has pages pinned. One thread
-/// at a time may use it.
+/// Endpoints and their memory, kept to be used again (section 3.1), as to open them takes system
+/// calls and has pages pinned. One thread at a time may use it.
 pub struct clan_cache(EndpointCache);
 
 /// How a cache has done.
@@ -28,7 +28,8 @@ pub struct clan_cache_info {
     pub reserved: [u32; 3],
 }
 
-/// Makes a cache that keeps at most so many endpoints of these options, each with an aperture of `length` bytes.
+/// Makes a cache that keeps at most so many endpoints of these options, each with an aperture of
+/// `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_cache_create(
     card: Option<&clan_card>,
@@ -52,9 +53,9 @@ pub unsafe extern "C" fn clan_cache_destroy(cache: Option<Box<clan_cache>>) {
     free(cache);
 }
 
-/// Gives an endpoint and an aperture for this peer, whatever the number says of it: its host, if all of a host is trusted alike. The
-/// aperture may be one that was given back for the same peer, with what that left there; never another's, who may still have its
-/// descriptor.
+/// Gives an endpoint and an aperture for this peer, whatever the number says of it: its host, if
+/// all of a host is trusted alike. The aperture may be one that was given back for the same peer,
+/// with what that left there; never another's, who may still have its descriptor.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_cache_take(
     cache: Option<&mut clan_cache>,
@@ -70,8 +71,8 @@ pub unsafe extern "C" fn clan_cache_take(
     })
 }
 
-/// Keeps an endpoint and its aperture for the next connection with this peer, or closes them if a window, Tripwire, connection or DMA
-/// request still uses them. Both are gone, even if this fails.
+/// Keeps an endpoint and its aperture for the next connection with this peer, or closes them if a
+/// window, Tripwire, connection or DMA request still uses them. Both are gone, even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_cache_give(
     cache: Option<&mut clan_cache>,

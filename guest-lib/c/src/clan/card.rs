@@ -12,8 +12,8 @@ use crate::card::HAMLYN_NO_LINK;
 use crate::memory::{items_mut, text};
 use crate::ticket::print;
 
-/// An open CLAN card. What is made with it is this process' own; objects that work together are made with the same open card. Any
-/// number of threads may use it at once.
+/// An open CLAN card. What is made with it is this process' own; objects that work together are
+/// made with the same open card. Any number of threads may use it at once.
 pub struct clan_card(pub(crate) Card);
 
 /// What a card is.
@@ -42,8 +42,8 @@ pub struct clan_card_info {
     pub reserved: [u32; 7],
 }
 
-/// Opens a card, "/dev/clanN". NULL is the card that the environment variable CLAN_CARD names, else /dev/clan0. -EPROTO for a card of
-/// another model.
+/// Opens a card, "/dev/clanN". NULL is the card that the environment variable CLAN_CARD names, else
+/// /dev/clan0. -EPROTO for a card of another model.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_open(
     name: *const c_char,
@@ -103,7 +103,8 @@ pub unsafe extern "C" fn clan_statistics(card: Option<&clan_card>, values: *mut 
     })
 }
 
-/// Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes;
+/// HAMLYN_TEXT_SIZE are enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_statistic_name(number: u32, text: *mut c_char, size: usize) -> c_int {
     call(|| {

@@ -9,7 +9,8 @@ use super::endpoint::{clan_address, clan_endpoint};
 use crate::call::{at_once, call, count, free, given, store, timeout};
 use crate::memory::bytes;
 
-/// Bytes that each side tells the other with a request, its answer, a message of the connection's, and the end: a descriptor fits.
+/// Bytes that each side tells the other with a request, its answer, a message of the connection's,
+/// and the end: a descriptor fits.
 pub const CLAN_TOLD_SIZE: usize = 32;
 
 /// The peer closed the connection.
@@ -20,8 +21,8 @@ pub const CLAN_END_GONE: u32 = 2;
 /// Somebody who asks for a connection. One thread at a time may use it.
 pub struct clan_request(pub(crate) Request);
 
-/// A connection of two endpoints (section 3.1), each of which hears when the other ends. It takes its endpoint's messages. Any number
-/// of threads may use it at once.
+/// A connection of two endpoints (section 3.1), each of which hears when the other ends. It takes
+/// its endpoint's messages. Any number of threads may use it at once.
 pub struct clan_connection(Connection);
 
 /// Who is at the other side, and what he has told when the connection was asked for, or answered.
@@ -58,8 +59,9 @@ impl From<PeerEnd> for clan_peer_end {
     }
 }
 
-/// Asks for a connection, tells up to CLAN_TOLD_SIZE bytes, and waits for the answer. The endpoint has no other connection meanwhile.
-/// -ECONNREFUSED if it was refused, or nobody has that port; -EHOSTDOWN if there is no such host.
+/// Asks for a connection, tells up to CLAN_TOLD_SIZE bytes, and waits for the answer. The endpoint
+/// has no other connection meanwhile. -ECONNREFUSED if it was refused, or nobody has that port;
+/// -EHOSTDOWN if there is no such host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connect(
     endpoint: Option<&clan_endpoint>,
@@ -78,7 +80,8 @@ pub unsafe extern "C" fn clan_connect(
     })
 }
 
-/// Gives the next who asks for a connection. Other messages are passed over: this endpoint is for requests.
+/// Gives the next who asks for a connection. Other messages are passed over: this endpoint is for
+/// requests.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receive_request(
     endpoint: Option<&clan_endpoint>,
@@ -105,8 +108,8 @@ pub unsafe extern "C" fn clan_request_peer(
     })
 }
 
-/// Accepts, and tells up to CLAN_TOLD_SIZE bytes. The connection is that of `endpoint`, which has no other. The request is gone, even if
-/// this fails.
+/// Accepts, and tells up to CLAN_TOLD_SIZE bytes. The connection is that of `endpoint`, which has
+/// no other. The request is gone, even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_accept(
     request: Option<Box<clan_request>>,
@@ -152,7 +155,8 @@ pub unsafe extern "C" fn clan_connection_peer(
     })
 }
 
-/// Sends the peer up to CLAN_TOLD_SIZE bytes, out of band. -EAGAIN if there is no room for them now.
+/// Sends the peer up to CLAN_TOLD_SIZE bytes, out of band. -EAGAIN if there is no room for them
+/// now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connection_send(
     connection: Option<&clan_connection>,
@@ -162,7 +166,8 @@ pub unsafe extern "C" fn clan_connection_send(
     call(|| Ok(given(connection, "connection")?.0.send(bytes(data, length, "data")?).map(|()| 0)?))
 }
 
-/// Takes the next message of the peer's: its bytes, and zeros. Behind the last, -ECONNRESET if the peer has ended.
+/// Takes the next message of the peer's: its bytes, and zeros. Behind the last, -ECONNRESET if the
+/// peer has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connection_receive(
     connection: Option<&clan_connection>,
@@ -194,8 +199,9 @@ pub unsafe extern "C" fn clan_connection_end(
     })
 }
 
-/// Closes a connection, and tells the peer up to CLAN_TOLD_SIZE bytes, behind all that was stored by the endpoint's windows. The endpoint
-/// may have another connection then. The connection is gone, even if this fails.
+/// Closes a connection, and tells the peer up to CLAN_TOLD_SIZE bytes, behind all that was stored
+/// by the endpoint's windows. The endpoint may have another connection then. The connection is
+/// gone, even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connection_close(
     connection: Option<Box<clan_connection>>,
@@ -209,7 +215,8 @@ pub unsafe extern "C" fn clan_connection_close(
     })
 }
 
-/// Lets a connection go without closing: the peer hears of it when the endpoint is closed. NULL is nothing.
+/// Lets a connection go without closing: the peer hears of it when the endpoint is closed. NULL is
+/// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connection_destroy(connection: Option<Box<clan_connection>>) {
     free(connection);

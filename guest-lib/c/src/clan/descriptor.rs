@@ -14,9 +14,10 @@ use crate::ticket::print;
 /// Bytes of a descriptor.
 pub const CLAN_DESCRIPTOR_SIZE: usize = 32;
 
-/// What names an aperture to those who may reach it, the paper's opaque descriptor (section 3.2). It may be copied, handed on as text, or
-/// be sent in a message. Who has it reaches the memory, as far as that allows; the bytes hold a secret key. They carry a checksum,
-/// which is checked when a descriptor is used.
+/// What names an aperture to those who may reach it, the paper's opaque descriptor (section 3.2).
+/// It may be copied, handed on as text, or be sent in a message. Who has it reaches the memory, as
+/// far as that allows; the bytes hold a secret key. They carry a checksum, which is checked when a
+/// descriptor is used.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_descriptor {
@@ -63,7 +64,8 @@ pub unsafe extern "C" fn clan_descriptor_parse(
     })
 }
 
-/// Writes a descriptor's text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes a descriptor's text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are
+/// enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_descriptor_print(
     descriptor: Option<&clan_descriptor>,
@@ -93,8 +95,8 @@ pub unsafe extern "C" fn clan_descriptor_get_info(
     })
 }
 
-/// The descriptor of a group (multicast, section 2.5), 0 to 63, whose members agree on key and length. It is written to, and never
-/// read.
+/// The descriptor of a group (multicast, section 2.5), 0 to 63, whose members agree on key and
+/// length. It is written to, and never read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_descriptor_of_group(
     group: u32,

@@ -13,14 +13,16 @@ use crate::memory::items;
 
 /// A transfer from the other host's memory to this process', and not the other way.
 pub const CLAN_TRANSFER_READ: u32 = 1;
-/// Nobody is told of its end, by an event or otherwise: for one of many, whose last one is waited for.
+/// Nobody is told of its end, by an event or otherwise: for one of many, whose last one is waited
+/// for.
 pub const CLAN_TRANSFER_QUIET: u32 = 2;
 
 /// A transfer between an aperture of this process and one of any host (section 3.4).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_transfer {
-    /// Memory of this process, whatever that allows others. It may be destroyed before the transfer is done.
+    /// Memory of this process, whatever that allows others. It may be destroyed before the transfer
+    /// is done.
     pub local: *const clan_aperture,
     /// The other's.
     pub remote: clan_descriptor,
@@ -55,10 +57,11 @@ impl clan_transfer {
     }
 }
 
-/// Puts `count` requests, at least one, that belong together into an endpoint's queue; if one fails those behind it are skipped. That is
-/// no system call if there is room. `request` is the number of the last. Requests of an endpoint are carried out in their order. A write
-/// is done when all of it has left; that the other host refused it is a fault of the endpoint. A read is done when its bytes have come.
-/// Stores by a window may overtake what is not done yet.
+/// Puts `count` requests, at least one, that belong together into an endpoint's queue; if one fails
+/// those behind it are skipped. That is no system call if there is room. `request` is the number of
+/// the last. Requests of an endpoint are carried out in their order. A write is done when all of it
+/// has left; that the other host refused it is a fault of the endpoint. A read is done when its
+/// bytes have come. Stores by a window may overtake what is not done yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_put(
     endpoint: Option<&clan_endpoint>,
@@ -78,8 +81,8 @@ pub unsafe extern "C" fn clan_dma_put(
     })
 }
 
-/// Returns 1 if a request is done, else 0; fails if it has failed: -EPERM if the other host refuses a read, -EHOSTDOWN if it does not
-/// answer in time. No system call.
+/// Returns 1 if a request is done, else 0; fails if it has failed: -EPERM if the other host refuses
+/// a read, -EHOSTDOWN if it does not answer in time. No system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_is_done(endpoint: Option<&clan_endpoint>, request: u64) -> c_int {
     call(|| Ok(given(endpoint, "endpoint")?.0.dma().is_done(Requested(request))?.into()))

@@ -13,10 +13,12 @@ use crate::call::{Failure, at_once, call, free, given, store, timeout, unused};
 pub const CLAN_NO_TRIPWIRES: u32 = 0xffff_ffff;
 /// For polling_us: who waits sleeps at once.
 pub const CLAN_NO_POLLING: u32 = 0xffff_ffff;
-/// The driver programs the DMA engine, as with the paper's card (section 3.4), and not this process: for comparison.
+/// The driver programs the DMA engine, as with the paper's card (section 3.4), and not this
+/// process: for comparison.
 pub const CLAN_ENDPOINT_DRIVERS_DMA: u32 = 1;
 
-/// There is no such aperture there, or not under this key, or it does not allow that, or the byte is outside.
+/// There is no such aperture there, or not under this key, or it does not allow that, or the byte
+/// is outside.
 pub const CLAN_FAULT_REFUSED: u32 = 1;
 /// The other host has not answered in time, or there is no link.
 pub const CLAN_FAULT_TIMEOUT: u32 = 2;
@@ -27,8 +29,9 @@ pub const CLAN_FAULT_WINDOW: u32 = 4;
 /// A store was lost, as the link is down or the other host takes nothing for so long.
 pub const CLAN_FAULT_LOST: u32 = 5;
 
-/// A host and a port: a process' Tripwires, its queue of DMA requests and its queue of messages (section 3.1). Any number of threads may
-/// use it at once. It is closed when its windows, Tripwires, connections and programs are destroyed, too.
+/// A host and a port: a process' Tripwires, its queue of DMA requests and its queue of messages
+/// (section 3.1). Any number of threads may use it at once. It is closed when its windows,
+/// Tripwires, connections and programs are destroyed, too.
 pub struct clan_endpoint(pub(crate) Endpoint);
 
 /// Where messages go to and come from.
@@ -51,7 +54,8 @@ pub struct clan_endpoint_options {
     pub tripwires: u32,
     /// How many DMA requests its queue has room for, 16 to 1024, a power of two; 0 is 64.
     pub requests: u32,
-    /// Microseconds for which who waits at it looks before he sleeps (section 4.3); 0 is 15. CLAN_NO_POLLING is none.
+    /// Microseconds for which who waits at it looks before he sleeps (section 4.3); 0 is 15.
+    /// CLAN_NO_POLLING is none.
     pub polling_us: u32,
     /// CLAN_ENDPOINT_DRIVERS_DMA.
     pub flags: u32,
@@ -59,7 +63,8 @@ pub struct clan_endpoint_options {
     pub reserved: [u32; 3],
 }
 
-/// A load, store or DMA write of an endpoint's owner that came to nothing. A store is posted, so its fault is told a little later.
+/// A load, store or DMA write of an endpoint's owner that came to nothing. A store is posted, so
+/// its fault is told a little later.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_fault {
@@ -149,7 +154,8 @@ pub unsafe extern "C" fn clan_endpoint_address(
     })
 }
 
-/// For how many microseconds who waits looks before he sleeps, from now on; CLAN_NO_POLLING and 0 are none.
+/// For how many microseconds who waits looks before he sleeps, from now on; CLAN_NO_POLLING and 0
+/// are none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_endpoint_set_polling(
     endpoint: Option<&clan_endpoint>,

@@ -28,9 +28,10 @@ pub const CLAN_INTEREST_MESSAGES: u32 = 2;
 /// Faults are.
 pub const CLAN_INTEREST_FAULTS: u32 = 4;
 
-/// What happens to any number of endpoints, in one queue of this process' memory (section 3.5): the card writes it, and to take an
-/// event is no system call. A source has at most one event in it that is not taken, however often it happens; so who takes one
-/// then looks at all there is. One thread at a time may use it.
+/// What happens to any number of endpoints, in one queue of this process' memory (section 3.5): the
+/// card writes it, and to take an event is no system call. A source has at most one event in it
+/// that is not taken, however often it happens; so who takes one then looks at all there is. One
+/// thread at a time may use it.
 pub struct clan_events(pub(crate) EventQueue);
 
 /// Something that has happened, once or more often.
@@ -59,8 +60,8 @@ impl From<Event> for clan_event {
     }
 }
 
-/// Opens an event queue with room for so many records, 16 to 65536, a power of two: one for each source, which are three for each
-/// endpoint and one for each Tripwire that it was opened with.
+/// Opens an event queue with room for so many records, 16 to 65536, a power of two: one for each
+/// source, which are three for each endpoint and one for each Tripwire that it was opened with.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_create(
     card: Option<&clan_card>,
@@ -79,16 +80,16 @@ pub unsafe extern "C" fn clan_events_destroy(events: Option<Box<clan_events>>) {
     free(events);
 }
 
-/// A file descriptor for poll(2) and the like, which stays the library's: readable while a queue of the same open card is not empty.
-/// Take events until there are none before you wait.
+/// A file descriptor for poll(2) and the like, which stays the library's: readable while a queue of
+/// the same open card is not empty. Take events until there are none before you wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_fd(events: Option<&clan_events>) -> c_int {
     call(|| Ok(given(events, "events")?.0.as_raw_fd()))
 }
 
-/// Has an endpoint's events come here from now on, with this token, and those of before as far as they are not looked at yet: of
-/// CLAN_INTEREST_DMA, CLAN_INTEREST_MESSAGES and CLAN_INTEREST_FAULTS. What it was registered for before, apart from Tripwires, is
-/// forgotten.
+/// Has an endpoint's events come here from now on, with this token, and those of before as far as
+/// they are not looked at yet: of CLAN_INTEREST_DMA, CLAN_INTEREST_MESSAGES and
+/// CLAN_INTEREST_FAULTS. What it was registered for before, apart from Tripwires, is forgotten.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_register(
     events: Option<&mut clan_events>,
@@ -111,8 +112,9 @@ pub unsafe extern "C" fn clan_events_register(
     })
 }
 
-/// Has a Tripwire's firing come here as an event from now on, with this token. The Tripwire is enabled, and its endpoint's events come
-/// here, too; those that nobody registered for are passed over.
+/// Has a Tripwire's firing come here as an event from now on, with this token. The Tripwire is
+/// enabled, and its endpoint's events come here, too; those that nobody registered for are passed
+/// over.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_register_tripwire(
     events: Option<&mut clan_events>,
@@ -162,7 +164,8 @@ pub unsafe extern "C" fn clan_events_next(
     })
 }
 
-/// Takes the next event; looks for it for as many microseconds (section 5.3: up to 15) and does not sleep. -EAGAIN if there is none.
+/// Takes the next event; looks for it for as many microseconds (section 5.3: up to 15) and does not
+/// sleep. -EAGAIN if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_poll(
     events: Option<&mut clan_events>,
@@ -176,8 +179,8 @@ pub unsafe extern "C" fn clan_events_poll(
     })
 }
 
-/// Makes sure that clan_events_fd tells of the next event, to who is told only of changes (EPOLLET). Returns 1 if there is one already:
-/// then take it instead of waiting; else 0.
+/// Makes sure that clan_events_fd tells of the next event, to who is told only of changes
+/// (EPOLLET). Returns 1 if there is one already: then take it instead of waiting; else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_arm(events: Option<&mut clan_events>) -> c_int {
     call(|| Ok(given(events, "events")?.0.arm()?.into()))

@@ -22,8 +22,8 @@ pub const CLAN_MESSAGE_REFUSE: u32 = 3;
 pub const CLAN_MESSAGE_CLOSE: u32 = 4;
 /// Whatever else the two ends agree on.
 pub const CLAN_MESSAGE_DATA: u32 = 5;
-/// From the driver: a message to that address has not been delivered, as there is no such endpoint or it had no room. The bytes are that
-/// message's.
+/// From the driver: a message to that address has not been delivered, as there is no such endpoint
+/// or it had no room. The bytes are that message's.
 pub const CLAN_MESSAGE_UNDELIVERED: u32 = 6;
 /// From the driver: the peer at that address is no more, or its host is lost.
 pub const CLAN_MESSAGE_GONE: u32 = 7;
@@ -42,8 +42,9 @@ pub struct clan_message {
     pub data: [u8; CLAN_MESSAGE_SIZE],
 }
 
-/// Sends a message of up to CLAN_MESSAGE_SIZE bytes, of CLAN_MESSAGE_DATA; what is missing is zeros. That it is not delivered is told by
-/// a message of the driver's. -EAGAIN if there is no room for it now, -EHOSTDOWN if there is no such host.
+/// Sends a message of up to CLAN_MESSAGE_SIZE bytes, of CLAN_MESSAGE_DATA; what is missing is
+/// zeros. That it is not delivered is told by a message of the driver's. -EAGAIN if there is no
+/// room for it now, -EHOSTDOWN if there is no such host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_send_message(
     endpoint: Option<&clan_endpoint>,
@@ -58,7 +59,8 @@ pub unsafe extern "C" fn clan_send_message(
     })
 }
 
-/// Takes the next message. If one is there that is no system call. An endpoint that has a connection gives its messages to that.
+/// Takes the next message. If one is there that is no system call. An endpoint that has a
+/// connection gives its messages to that.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receive_message(
     endpoint: Option<&clan_endpoint>,

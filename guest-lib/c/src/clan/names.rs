@@ -1,4 +1,5 @@
-//! Processes that find each other by name. (clan_connect and clan_accept are for endpoints, which have ports.)
+//! Processes that find each other by name. (clan_connect and clan_accept are for endpoints, which
+//! have ports.)
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -8,8 +9,9 @@ use crate::call::{call, given};
 use crate::connection::{hamlyn_connecting, hamlyn_connection, hamlyn_listener};
 use crate::names::{self, hamlyn_found};
 
-/// Takes a name, as hamlyn_listen does: the listener, who asks there and the connections are those of any card. The operating systems
-/// watch such a connection, where clan_connect makes one of two endpoints, whose port is known.
+/// Takes a name, as hamlyn_listen does: the listener, who asks there and the connections are those
+/// of any card. The operating systems watch such a connection, where clan_connect makes one of two
+/// endpoints, whose port is known.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_name_listen(
     card: Option<&clan_card>,
@@ -20,7 +22,8 @@ pub unsafe extern "C" fn clan_name_listen(
     call(|| names::listen(&given(card, "card")?.0, name, backlog, listener))
 }
 
-/// Connects to a name on a host, as hamlyn_connect does. A descriptor, or an endpoint's address, may be passed, here or with the answer.
+/// Connects to a name on a host, as hamlyn_connect does. A descriptor, or an endpoint's address,
+/// may be passed, here or with the answer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_name_connect(
     card: Option<&clan_card>,
@@ -46,8 +49,8 @@ pub unsafe extern "C" fn clan_name_connect_begin(
     call(|| names::begin_connect(&given(card, "card")?.0, host, name, (data, length), connecting))
 }
 
-/// Connects to a name on whichever of these hosts accepts first, as hamlyn_connect_any does: bit h of the word stands for host h, and 0
-/// for all hosts.
+/// Connects to a name on whichever of these hosts accepts first, as hamlyn_connect_any does: bit h
+/// of the word stands for host h, and 0 for all hosts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_name_connect_any(
     card: Option<&clan_card>,

@@ -9,12 +9,13 @@ use super::tripwire::clan_tripwire;
 use crate::call::{Failure, at_once, call, free, given, store, timeout};
 use crate::memory::boxes;
 
-/// Several Tripwires of one endpoint, any of which ends a wait (section 3.3). One thread at a time may use it.
+/// Several Tripwires of one endpoint, any of which ends a wait (section 3.3). One thread at a time
+/// may use it.
 pub struct clan_tripset(Tripset);
 
-/// Makes a Tripset of `count` Tripwires of one endpoint, which are the set's from now on, even if this fails, and go with it: they are
-/// named by their positions, and what points to them is set to NULL. Only if a pointer is NULL, or stands there twice, all
-/// stay as they were.
+/// Makes a Tripset of `count` Tripwires of one endpoint, which are the set's from now on, even if
+/// this fails, and go with it: they are named by their positions, and what points to them is set to
+/// NULL. Only if a pointer is NULL, or stands there twice, all stay as they were.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripset_create(
     tripwires: *mut *mut clan_tripwire,
@@ -34,8 +35,8 @@ pub unsafe extern "C" fn clan_tripset_destroy(tripset: Option<Box<clan_tripset>>
     free(tripset);
 }
 
-/// Waits until one of them has fired since it was last cleared, and tells which have: bit p of the word stands for the Tripwire at
-/// position p. They are cleared.
+/// Waits until one of them has fired since it was last cleared, and tells which have: bit p of the
+/// word stands for the Tripwire at position p. They are cleared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripset_wait(
     tripset: Option<&mut clan_tripset>,

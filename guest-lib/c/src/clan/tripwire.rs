@@ -17,11 +17,13 @@ pub const CLAN_WATCH_WRITES: u32 = 1;
 pub const CLAN_WATCH_READS: u32 = 2;
 /// It is disabled when it fires (section 3.3); clan_tripwire_enable enables it again.
 pub const CLAN_WATCH_ONCE: u32 = 4;
-/// It interrupts whenever it fires, whether anybody sleeps or not, as with the paper's card: for comparison.
+/// It interrupts whenever it fires, whether anybody sleeps or not, as with the paper's card: for
+/// comparison.
 pub const CLAN_WATCH_INTERRUPTING: u32 = 8;
 
-/// Something that watches bytes of an aperture, and fires when they are touched (sections 2.5 and 3.3). The card counts how often, so
-/// what fires before a wait ends it. One thread at a time may use it.
+/// Something that watches bytes of an aperture, and fires when they are touched (sections 2.5 and
+/// 3.3). The card counts how often, so what fires before a wait ends it. One thread at a time may
+/// use it.
 pub struct clan_tripwire(pub(crate) Tripwire);
 
 /// What a Tripwire watches.
@@ -69,8 +71,8 @@ impl clan_watch {
     }
 }
 
-/// Sets a Tripwire over bytes of an aperture of this process' own, for what other hosts do there, and enables it. -ENOSPC if all of the
-/// endpoint's are in use.
+/// Sets a Tripwire over bytes of an aperture of this process' own, for what other hosts do there,
+/// and enables it. -ENOSPC if all of the endpoint's are in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_create(
     endpoint: Option<&clan_endpoint>,
@@ -85,8 +87,8 @@ pub unsafe extern "C" fn clan_tripwire_create(
     })
 }
 
-/// The same over bytes of an aperture of another host, for what this process' windows and DMA requests do there: the completion of a
-/// transfer, say.
+/// The same over bytes of an aperture of another host, for what this process' windows and DMA
+/// requests do there: the completion of a transfer, say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_create_remote(
     endpoint: Option<&clan_endpoint>,
@@ -107,7 +109,8 @@ pub unsafe extern "C" fn clan_tripwire_destroy(tripwire: Option<Box<clan_tripwir
     free(tripwire);
 }
 
-/// Has a Tripwire watch other bytes from now on, of an aperture of this process' own, and enables it. What fired before stays counted.
+/// Has a Tripwire watch other bytes from now on, of an aperture of this process' own, and enables
+/// it. What fired before stays counted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_watch(
     tripwire: Option<&mut clan_tripwire>,
@@ -153,14 +156,15 @@ pub unsafe extern "C" fn clan_tripwire_test(tripwire: Option<&clan_tripwire>) ->
     call(|| Ok(count(given(tripwire, "tripwire")?.0.test() as usize)))
 }
 
-/// Clears it, and returns how often it had fired. Clear it before you look at what it watches: then what is written behind the look
-/// fires again, and no wait misses it.
+/// Clears it, and returns how often it had fired. Clear it before you look at what it watches: then
+/// what is written behind the look fires again, and no wait misses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_clear(tripwire: Option<&mut clan_tripwire>) -> c_int {
     call(|| Ok(count(given(tripwire, "tripwire")?.0.clear() as usize)))
 }
 
-/// Waits until it has fired since it was last cleared, clears it, and returns how often. It looks for a moment before it sleeps.
+/// Waits until it has fired since it was last cleared, clears it, and returns how often. It looks
+/// for a moment before it sleeps.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_wait(
     tripwire: Option<&mut clan_tripwire>,

@@ -12,8 +12,9 @@ use crate::ticket::print;
 /// Bytes of an address.
 pub const DART_ADDRESS_SIZE: usize = 24;
 
-/// What names a connection to whom may be its other end: its host, its number there, and its key. It may be copied, handed on as text, or
-/// be passed by a name; the bytes hold the key, which is a secret. They carry a checksum, which is checked when an address is used.
+/// What names a connection to whom may be its other end: its host, its number there, and its key.
+/// It may be copied, handed on as text, or be passed by a name; the bytes hold the key, which is a
+/// secret. They carry a checksum, which is checked when an address is used.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_address {

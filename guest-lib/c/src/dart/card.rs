@@ -12,8 +12,8 @@ use crate::card::HAMLYN_NO_LINK;
 use crate::memory::{items_mut, text};
 use crate::ticket::print;
 
-/// An open DART card. What is made with it is this process' own; objects that work together are made with the same open card. Any
-/// number of threads may use it at once.
+/// An open DART card. What is made with it is this process' own; objects that work together are
+/// made with the same open card. Any number of threads may use it at once.
 pub struct dart_card(pub(crate) Card);
 
 /// What a card is.
@@ -44,8 +44,8 @@ pub struct dart_card_info {
     pub reserved: [u32; 6],
 }
 
-/// Opens a card, "/dev/dartN". NULL is the card that the environment variable DART_CARD names, else /dev/dart0. -EPROTO for a card of
-/// another model.
+/// Opens a card, "/dev/dartN". NULL is the card that the environment variable DART_CARD names, else
+/// /dev/dart0. -EPROTO for a card of another model.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_open(
     name: *const c_char,
@@ -106,7 +106,8 @@ pub unsafe extern "C" fn dart_statistics(card: Option<&dart_card>, values: *mut 
     })
 }
 
-/// Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes;
+/// HAMLYN_TEXT_SIZE are enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_statistic_name(number: u32, text: *mut c_char, size: usize) -> c_int {
     call(|| {

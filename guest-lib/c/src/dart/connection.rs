@@ -31,8 +31,9 @@ pub const DART_NO_REGISTERS: u32 = 0xffff_ffff;
 /// The most registers of a window.
 const WINDOW: u32 = 256;
 
-/// One end of a path to another host, or to this one (section 3): what is sent by it is executed by the other end's card, on that one's
-/// endpoint and registers, in the order in which it was sent, each message once or not at all. Any number of threads may use it at once.
+/// One end of a path to another host, or to this one (section 3): what is sent by it is executed by
+/// the other end's card, on that one's endpoint and registers, in the order in which it was sent,
+/// each message once or not at all. Any number of threads may use it at once.
 pub struct dart_connection(pub(crate) Arc<Connection>);
 
 /// What a connection is made of. All of it may be destroyed before the connection is.
@@ -45,7 +46,8 @@ pub struct dart_connection_options {
     pub bank: *const dart_bank,
     /// Where its messages' events are told; NULL is nowhere.
     pub events: *const dart_queue,
-    /// Where its exceptions are told: what is for software, and what was not executed; NULL is nowhere.
+    /// Where its exceptions are told: what is for software, and what was not executed; NULL is
+    /// nowhere.
     pub exceptions: *const dart_queue,
     /// The window's first register.
     pub first_register: u32,
@@ -55,8 +57,8 @@ pub struct dart_connection_options {
     pub first_entry: u32,
     /// How many it has; 0 is none.
     pub entries: u32,
-    /// What the other end's messages may do to the endpoint: DART_RIGHT_READ, DART_RIGHT_WRITE, both, or 0. They may change the window's
-    /// registers whatever this is.
+    /// What the other end's messages may do to the endpoint: DART_RIGHT_READ, DART_RIGHT_WRITE,
+    /// both, or 0. They may change the window's registers whatever this is.
     pub rights: u32,
     /// Must be 0.
     pub reserved: [u32; 5],
@@ -107,7 +109,8 @@ fn rights_of(number: u32) -> Result<Rights, Failure> {
     })
 }
 
-/// Opens a connection with another host, or with this one. It takes messages at once; none leave before dart_connect.
+/// Opens a connection with another host, or with this one. It takes messages at once; none leave
+/// before dart_connect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_connection_create(
     card: Option<&dart_card>,
@@ -122,7 +125,8 @@ pub unsafe extern "C" fn dart_connection_create(
     })
 }
 
-/// Lets a connection go; it is closed when what was made with it is destroyed, too. The other end is told. NULL is nothing.
+/// Lets a connection go; it is closed when what was made with it is destroyed, too. The other end
+/// is told. NULL is nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_connection_destroy(connection: Option<Box<dart_connection>>) {
     free(connection);
@@ -140,8 +144,8 @@ pub unsafe extern "C" fn dart_connection_host(connection: Option<&dart_connectio
     call(|| Ok(given(connection, "connection")?.0.host() as c_int))
 }
 
-/// What its other end must know to be that: for the process that is to be the other end, and for nobody else. -ENETDOWN while the card's
-/// link is down.
+/// What its other end must know to be that: for the process that is to be the other end, and for
+/// nobody else. -ENETDOWN while the card's link is down.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_connection_address(
     connection: Option<&dart_connection>,
@@ -165,8 +169,9 @@ pub unsafe extern "C" fn dart_connect(
     })
 }
 
-/// Sends a message with these bytes of this end's endpoint, which must not be changed before it has left (dart_wait_until_left). No
-/// system call, unless it waits for room: DART_MAX_SENDS can wait to leave. -ECONNRESET or -ENETDOWN if the connection is broken.
+/// Sends a message with these bytes of this end's endpoint, which must not be changed before it has
+/// left (dart_wait_until_left). No system call, unless it waits for room: DART_MAX_SENDS can wait
+/// to leave. -ECONNRESET or -ENETDOWN if the connection is broken.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_send(
     connection: Option<&dart_connection>,
@@ -185,11 +190,13 @@ pub unsafe extern "C" fn dart_send(
     })
 }
 
-/// Asks: what is read, or register i, comes back as a message of the operation `answer` with it as its data, which is executed here. So
-/// it may be put somewhere, or told as an event with its data, or both.
+/// Asks: what is read, or register i, comes back as a message of the operation `answer` with it as
+/// its data, which is executed here. So it may be put somewhere, or told as an event with its data,
+/// or both.
 ///
-/// `bytes` are read by a DART_READ_MULTIPLE, or by a DART_CALL of one, whose answer is a DART_WRITE_MULTIPLE; others have one block. The question takes 20 bytes
-/// of this end's endpoint from `scratch` on, until it has left. -EAGAIN if as many messages wait to leave as can.
+/// `bytes` are read by a DART_READ_MULTIPLE, or by a DART_CALL of one, whose answer is a
+/// DART_WRITE_MULTIPLE; others have one block. The question takes 20 bytes of this end's endpoint
+/// from `scratch` on, until it has left. -EAGAIN if as many messages wait to leave as can.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_ask(
     connection: Option<&dart_connection>,
@@ -205,7 +212,8 @@ pub unsafe extern "C" fn dart_ask(
     })
 }
 
-/// Waits until all messages that were sent have left: their data may be changed. What becomes of them only an answer tells.
+/// Waits until all messages that were sent have left: their data may be changed. What becomes of
+/// them only an answer tells.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_wait_until_left(
     connection: Option<&dart_connection>,

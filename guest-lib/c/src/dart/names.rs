@@ -11,8 +11,9 @@ use crate::connection::{hamlyn_connecting, hamlyn_connection, hamlyn_listener, h
 use crate::memory::text;
 use crate::names::{self, hamlyn_found};
 
-/// Takes a name, as hamlyn_listen does: the listener, who asks there and the connections that the operating systems watch are those of any
-/// card. dart_admit makes a connection of the card's with who has asked.
+/// Takes a name, as hamlyn_listen does: the listener, who asks there and the connections that the
+/// operating systems watch are those of any card. dart_admit makes a connection of the card's with
+/// who has asked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_name_listen(
     card: Option<&dart_card>,
@@ -23,7 +24,8 @@ pub unsafe extern "C" fn dart_name_listen(
     call(|| names::listen(&given(card, "card")?.0, name, backlog, listener))
 }
 
-/// Connects to a name on a host, as hamlyn_connect does. An address may be passed, here or with the answer; dart_reach does that.
+/// Connects to a name on a host, as hamlyn_connect does. An address may be passed, here or with the
+/// answer; dart_reach does that.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_name_connect(
     card: Option<&dart_card>,
@@ -49,8 +51,8 @@ pub unsafe extern "C" fn dart_name_connect_begin(
     call(|| names::begin_connect(&given(card, "card")?.0, host, name, (data, length), connecting))
 }
 
-/// Connects to a name on whichever of these hosts accepts first, as hamlyn_connect_any does: bit h of the word stands for host h, and 0
-/// for all hosts.
+/// Connects to a name on whichever of these hosts accepts first, as hamlyn_connect_any does: bit h
+/// of the word stands for host h, and 0 for all hosts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_name_connect_any(
     card: Option<&dart_card>,
@@ -75,9 +77,10 @@ pub unsafe extern "C" fn dart_name_find(
     call(|| names::find(&given(card, "card")?.0, name, found, timeout_ms))
 }
 
-/// Opens a connection with whoever listens under a name at a host, and connects both ends. `known` is the connection of the two processes
-/// that the operating systems watch, and tells of the other's end. It fails as dart_connection_create and hamlyn_connect do, and with
-/// -EINVAL if who listens answers otherwise than dart_admit does.
+/// Opens a connection with whoever listens under a name at a host, and connects both ends. `known`
+/// is the connection of the two processes that the operating systems watch, and tells of the
+/// other's end. It fails as dart_connection_create and hamlyn_connect do, and with -EINVAL if who
+/// listens answers otherwise than dart_admit does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_reach(
     card: Option<&dart_card>,
@@ -97,8 +100,8 @@ pub unsafe extern "C" fn dart_reach(
     })
 }
 
-/// Opens a connection with who has asked for it by dart_reach, and connects both ends. The request is gone, even if this fails: who has
-/// asked is told that there is none.
+/// Opens a connection with who has asked for it by dart_reach, and connects both ends. The request
+/// is gone, even if this fails: who has asked is told that there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_admit(
     card: Option<&dart_card>,

@@ -19,15 +19,17 @@ pub const DART_READ: u32 = 3;
 pub const DART_READ_MULTIPLE: u32 = 4;
 /// Main operation: answers with register i as it was and as it is (dart_ask).
 pub const DART_ANSWER: u32 = 5;
-/// Main operation: what the entry `operand` of the receiver's program says. There is nothing else but indices, mask and data.
+/// Main operation: what the entry `operand` of the receiver's program says. There is nothing else
+/// but indices, mask and data.
 pub const DART_CALL: u32 = 6;
-/// Main operation: a software exception, which the receiver's software finds in its exception queue. `about`, of 29 bits, and the
-/// operand are its own.
+/// Main operation: a software exception, which the receiver's software finds in its exception
+/// queue. `about`, of 29 bits, and the operand are its own.
 pub const DART_EXCEPTION: u32 = 7;
-/// Main operation: the opcode is `about`, as it travels. One that the receiver's card does not know is its software's.
+/// Main operation: the opcode is `about`, as it travels. One that the receiver's card does not know
+/// is its software's.
 pub const DART_OPCODE: u32 = 8;
-/// Main operation: what the entry `about` of the receiver's program says, 0 to 65535. If that entry takes its caller's operand, it takes
-/// `operand`.
+/// Main operation: what the entry `about` of the receiver's program says, 0 to 65535. If that entry
+/// takes its caller's operand, it takes `operand`.
 pub const DART_CALL_WITH: u32 = 9;
 
 /// The address is the operand.
@@ -132,13 +134,15 @@ pub struct dart_condition {
     pub left: u32,
     /// DART_SOURCE_J or another.
     pub right: u32,
-    /// 1: if it holds the message is refused instead; it changes nothing, and its sender is told. Else 0.
+    /// 1: if it holds the message is refused instead; it changes nothing, and its sender is told.
+    /// Else 0.
     pub refuse: u32,
 }
 
-/// What a message does at its receiver (Figures 2 and 5); docs/dart.md has the semantics. What is not said is zeros, which are nothing:
-/// .main = DART_WRITE, .operand = 4096, .addressing = DART_INDEXED, .first = { DART_STEP_ADD, DART_SOURCE_J, DART_TARGET_I },
-/// .indices = { 0, 1 } writes to where register 0 says, from byte 4096 on; then register 0 moves on by register 1.
+/// What a message does at its receiver (Figures 2 and 5); docs/dart.md has the semantics. What is
+/// not said is zeros, which are nothing: .main = DART_WRITE, .operand = 4096, .addressing =
+/// DART_INDEXED, .first = { DART_STEP_ADD, DART_SOURCE_J, DART_TARGET_I }, .indices = { 0, 1 }
+/// writes to where register 0 says, from byte 4096 on; then register 0 moves on by register 1.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_operation {
@@ -162,7 +166,8 @@ pub struct dart_operation {
     pub indices: [u8; 3],
     /// Bit w deselects word w, of 4 bytes, in each block of 32.
     pub mask: u8,
-    /// For dart_bank_set_program, 1: the entry takes the operand of its caller, a message of DART_CALL_WITH, and `operand` is 0. Else 0.
+    /// For dart_bank_set_program, 1: the entry takes the operand of its caller, a message of
+    /// DART_CALL_WITH, and `operand` is 0. Else 0.
     pub callers_operand: u32,
     /// Must be 0.
     pub reserved: [u32; 3],

@@ -14,8 +14,8 @@ use crate::call::{Failure, at_once, call, free, given, store, timeout};
 /// Numbers of 8 bytes in a block, which is what a message has in its first cell.
 pub const DART_WORDS: usize = 4;
 
-/// For dart_queue_create: each record interrupts, for exceptions, and what must not wait. Without it records are taken when it suits, and
-/// there is an interrupt only if somebody sleeps.
+/// For dart_queue_create: each record interrupts, for exceptions, and what must not wait. Without
+/// it records are taken when it suits, and there is an interrupt only if somebody sleeps.
 pub const DART_QUEUE_IMMEDIATE: u32 = 1;
 
 /// The message's comparison held; it has been executed.
@@ -25,9 +25,10 @@ pub const DART_RECORD_EXCEPTION: u32 = 2;
 /// The message was not executed, as `trap` says.
 pub const DART_RECORD_TRAP: u32 = 16;
 
-/// Records of what messages tell, in memory of this process, of as many connections as name the queue (section 1). If it is full the
-/// messages wait, and what comes behind them on their connections: nothing is lost. An exception takes a place for each 60 bytes of its
-/// message's data more, so a queue for exceptions of any length has 2048 records. One thread at a time may use it.
+/// Records of what messages tell, in memory of this process, of as many connections as name the
+/// queue (section 1). If it is full the messages wait, and what comes behind them on their
+/// connections: nothing is lost. An exception takes a place for each 60 bytes of its message's data
+/// more, so a queue for exceptions of any length has 2048 records. One thread at a time may use it.
 pub struct dart_queue(pub(crate) Queue);
 
 /// What a message has told.
@@ -44,7 +45,8 @@ pub struct dart_record {
     pub what: u32,
     /// Of DART_RECORD_TRAP, DART_TRAP_BOUNDS or another; else 0.
     pub trap: u32,
-    /// The message's opcode: see dart_operation_opcode. Of an exception, what it is about is in bits 3 to 31.
+    /// The message's opcode: see dart_operation_opcode. Of an exception, what it is about is in
+    /// bits 3 to 31.
     pub opcode: u32,
     /// Registers i, j and k of the window.
     pub indices: [u8; 3],
@@ -52,7 +54,8 @@ pub struct dart_record {
     pub mask: u8,
     /// Bytes of data of a message of several blocks; else 0.
     pub length: u32,
-    /// 1: the queue was too small for the data of an exception, of which `words` are all that is left. Else 0.
+    /// 1: the queue was too small for the data of an exception, of which `words` are all that is
+    /// left. Else 0.
     pub cut: u32,
     /// For what may come: zeros.
     pub reserved: [u32; 3],
@@ -83,7 +86,8 @@ impl From<Record> for dart_record {
     }
 }
 
-/// Opens a queue with room for so many records, 16 to 65536, a power of two. `flags` is DART_QUEUE_IMMEDIATE or 0.
+/// Opens a queue with room for so many records, 16 to 65536, a power of two. `flags` is
+/// DART_QUEUE_IMMEDIATE or 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_queue_create(
     card: Option<&dart_card>,
@@ -102,21 +106,23 @@ pub unsafe extern "C" fn dart_queue_create(
     })
 }
 
-/// Lets a queue go; it is closed when the connections that name it are destroyed, too. NULL is nothing.
+/// Lets a queue go; it is closed when the connections that name it are destroyed, too. NULL is
+/// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_queue_destroy(queue: Option<Box<dart_queue>>) {
     free(queue);
 }
 
-/// A file descriptor for poll(2) and the like, which stays the library's: readable while a queue of the same open card is not empty.
-/// Take records until there are none before you wait.
+/// A file descriptor for poll(2) and the like, which stays the library's: readable while a queue of
+/// the same open card is not empty. Take records until there are none before you wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_queue_fd(queue: Option<&dart_queue>) -> c_int {
     call(|| Ok(given(queue, "queue")?.0.as_raw_fd()))
 }
 
-/// Returns all data of the message that the record taken last is about, if that is an exception, else the data of its first cell, and stores its
-/// length to `length`. It is valid until the next record is taken. NULL if there is no queue.
+/// Returns all data of the message that the record taken last is about, if that is an exception,
+/// else the data of its first cell, and stores its length to `length`. It is valid until the next
+/// record is taken. NULL if there is no queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_queue_data(
     queue: Option<&dart_queue>,
@@ -142,7 +148,8 @@ pub unsafe extern "C" fn dart_queue_next(
     })
 }
 
-/// Takes the next record; looks for it for as many microseconds, and does not sleep. -EAGAIN if there is none.
+/// Takes the next record; looks for it for as many microseconds, and does not sleep. -EAGAIN if
+/// there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_queue_poll(
     queue: Option<&mut dart_queue>,

@@ -61,7 +61,8 @@ pub struct dart_status {
     pub trap_opcode: u32,
     /// Why it takes and sends nothing any more, DART_BROKEN_GONE or another; 0 if it does.
     pub broken: u32,
-    /// How many messages of the other end had a trap here that no exception queue took, modulo 2^32.
+    /// How many messages of the other end had a trap here that no exception queue took, modulo
+    /// 2^32.
     pub exceptions: u32,
     /// Why the last of these had one, DART_TRAP_BOUNDS or another; 0 if there is none.
     pub exception: u32,

@@ -68,8 +68,9 @@ pub unsafe extern "C" fn hamlyn_express_get_info(
     })
 }
 
-/// Makes pages for a process of another host: `length` bytes, a multiple of 4096, of zeros. -EHOSTUNREACH if there is no express memory with
-/// that host, -ENOSPC if too few pages are free, -EDQUOT if too few of the user's share.
+/// Makes pages for a process of another host: `length` bytes, a multiple of 4096, of zeros.
+/// -EHOSTUNREACH if there is no express memory with that host, -ENOSPC if too few pages are free,
+/// -EDQUOT if too few of the user's share.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_express_area_create(
     card: Option<&hamlyn_card>,
@@ -84,7 +85,8 @@ pub unsafe extern "C" fn hamlyn_express_area_create(
     })
 }
 
-/// Takes the pages out of both processes. Nobody gets them before the other host has confirmed that. NULL is nothing.
+/// Takes the pages out of both processes. Nobody gets them before the other host has confirmed
+/// that. NULL is nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_express_area_destroy(area: Option<Box<hamlyn_express_area>>) {
     free(area);
@@ -105,8 +107,8 @@ pub unsafe extern "C" fn hamlyn_express_area_name(
     })
 }
 
-/// Where an area's memory is, until it is destroyed, and how many bytes. The other process may change any of them at any moment: load a word
-/// once, check it, and then use it.
+/// Where an area's memory is, until it is destroyed, and how many bytes. The other process may
+/// change any of them at any moment: load a word once, check it, and then use it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_express_area_memory(
     area: Option<&hamlyn_express_area>,
@@ -121,8 +123,9 @@ pub unsafe extern "C" fn hamlyn_express_area_memory(
     })
 }
 
-/// Maps pages that a process of another host has made, once. Waits for that host's answer. -EACCES if there are none of that number, or not
-/// with that key, -EBUSY if somebody has mapped them, -EHOSTUNREACH if there is no express memory with that host.
+/// Maps pages that a process of another host has made, once. Waits for that host's answer. -EACCES
+/// if there are none of that number, or not with that key, -EBUSY if somebody has mapped them,
+/// -EHOSTUNREACH if there is no express memory with that host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_express_view_map(
     card: Option<&hamlyn_card>,
@@ -144,7 +147,8 @@ pub unsafe extern "C" fn hamlyn_express_view_destroy(view: Option<Box<hamlyn_exp
     free(view);
 }
 
-/// Where a view's memory is, until it is destroyed, and how many bytes. When the other end is gone it shows memory that nobody else sees.
+/// Where a view's memory is, until it is destroyed, and how many bytes. When the other end is gone
+/// it shows memory that nobody else sees.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_express_view_memory(
     view: Option<&hamlyn_express_view>,
@@ -159,8 +163,8 @@ pub unsafe extern "C" fn hamlyn_express_view_memory(
     })
 }
 
-/// Keeps stores before it before loads behind it, for the other machine as well: an emulated processor makes too little of C's
-/// atomic_thread_fence().
+/// Keeps stores before it before loads behind it, for the other machine as well: an emulated
+/// processor makes too little of C's atomic_thread_fence().
 #[unsafe(no_mangle)]
 pub extern "C" fn hamlyn_express_barrier() {
     Pages::barrier();

@@ -12,7 +12,8 @@ use crate::express::{hamlyn_channel_receiver, hamlyn_channel_sender};
 use crate::manager::{HAMLYN_NO_LOOKS, hamlyn_manager};
 use crate::memory::text;
 
-/// A name under which others open channels to this process. Any number of threads may use it at once.
+/// A name under which others open channels to this process. Any number of threads may use it at
+/// once.
 pub struct hamlyn_channel_listener {
     listener: ChannelListener,
     looks: u32,
@@ -22,10 +23,11 @@ pub struct hamlyn_channel_listener {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_channel_options {
-    /// Bytes of the ring that this end receives in, in whole pages: 61440 by default. The longest message to it has 8 less. One page more is
-    /// taken of what the two hosts share.
+    /// Bytes of the ring that this end receives in, in whole pages: 61440 by default. The longest
+    /// message to it has 8 less. One page more is taken of what the two hosts share.
     pub capacity: u64,
-    /// How often a call that waits looks at memory before it sleeps: 200 by default. HAMLYN_NO_LOOKS is none.
+    /// How often a call that waits looks at memory before it sleeps: 200 by default.
+    /// HAMLYN_NO_LOOKS is none.
     pub looks: u32,
     /// HAMLYN_CHANNEL_BY_MESSAGES, or 0.
     pub flags: u32,
@@ -36,8 +38,8 @@ pub struct hamlyn_channel_options {
 /// For hamlyn_channel_options.flags: by messages of cards, even if there is express memory.
 pub const HAMLYN_CHANNEL_BY_MESSAGES: u32 = 1;
 
-/// Takes a name, of 1 to 64 bytes, under which processes of other hosts open channels to this one. The options, which may be NULL, are for
-/// the ends of this side.
+/// Takes a name, of 1 to 64 bytes, under which processes of other hosts open channels to this one.
+/// The options, which may be NULL, are for the ends of this side.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_listen(
     manager: Option<&hamlyn_manager>,
@@ -66,9 +68,10 @@ pub unsafe extern "C" fn hamlyn_channel_listener_fd(listener: Option<&hamlyn_cha
     call(|| Ok(given(listener, "listener")?.listener.as_fd().as_raw_fd()))
 }
 
-/// Gives both ends of a channel to the next who connects. They may go to different threads. If the other side dies their calls fail, behind
-/// all that had come: with -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the way there). A failure for want of pages
-/// (-ENOSPC, -EDQUOT) is told to who asked, and is no reason to accept no more.
+/// Gives both ends of a channel to the next who connects. They may go to different threads. If the
+/// other side dies their calls fail, behind all that had come: with -ECONNRESET (its process),
+/// -EHOSTDOWN (its host) or -ENETDOWN (the way there). A failure for want of pages (-ENOSPC,
+/// -EDQUOT) is told to who asked, and is no reason to accept no more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_accept(
     listener: Option<&hamlyn_channel_listener>,
@@ -84,9 +87,10 @@ pub unsafe extern "C" fn hamlyn_channel_accept(
     })
 }
 
-/// Connects to a name on a host, and gives both ends, as hamlyn_channel_accept does: -ECONNREFUSED if nobody listens there,
-/// -EHOSTUNREACH if there is no such host. Where the two hosts have no express memory it goes by messages of cards, and
-/// hamlyn_channel_is_express says so. The options may be NULL.
+/// Connects to a name on a host, and gives both ends, as hamlyn_channel_accept does: -ECONNREFUSED
+/// if nobody listens there, -EHOSTUNREACH if there is no such host. Where the two hosts have no
+/// express memory it goes by messages of cards, and hamlyn_channel_is_express says so. The options
+/// may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_connect(
     manager: Option<&hamlyn_manager>,

@@ -19,7 +19,8 @@ pub struct hamlyn_channel_receiver(pub(crate) ChannelReceiver);
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_channel_message {
-    /// Its bytes. The other side may change them for as long as they are there: copy what is to be believed, and look at the copy.
+    /// Its bytes. The other side may change them for as long as they are there: copy what is to be
+    /// believed, and look at the copy.
     pub data: *const c_void,
     /// How many.
     pub length: usize,
@@ -33,9 +34,10 @@ pub unsafe extern "C" fn hamlyn_channel_receiver_destroy(receiver: Option<Box<ha
     free(receiver);
 }
 
-/// Gives the next message, without copying; it stays until it is released, or the next is received. Returns 1, or 0 if the other side has
-/// closed and all was received. -EBADMSG if it stored what makes no sense, which ends the channel. What hamlyn_channel_release says of the
-/// message before is said here, if it is still there.
+/// Gives the next message, without copying; it stays until it is released, or the next is received.
+/// Returns 1, or 0 if the other side has closed and all was received. -EBADMSG if it stored what
+/// makes no sense, which ends the channel. What hamlyn_channel_release says of the message before
+/// is said here, if it is still there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_receive(
     receiver: Option<&mut hamlyn_channel_receiver>,
@@ -53,8 +55,9 @@ pub unsafe extern "C" fn hamlyn_channel_receive(
     })
 }
 
-/// Releases the message that was received last: the other side has its room again. Nothing happens if there is none. An error says that it
-/// was gone before, as after a reset of the card: what was seen of it is of no worth.
+/// Releases the message that was received last: the other side has its room again. Nothing happens
+/// if there is none. An error says that it was gone before, as after a reset of the card: what was
+/// seen of it is of no worth.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_release(receiver: Option<&mut hamlyn_channel_receiver>) -> c_int {
     call(|| {
@@ -63,8 +66,9 @@ pub unsafe extern "C" fn hamlyn_channel_release(receiver: Option<&mut hamlyn_cha
     })
 }
 
-/// Copies bytes of a stream that have come, where it means nothing in which messages they came: waits for the first, and takes what is
-/// there. Returns how many; 0 if the other side has closed. Not beside hamlyn_channel_receive: one or the other.
+/// Copies bytes of a stream that have come, where it means nothing in which messages they came:
+/// waits for the first, and takes what is there. Returns how many; 0 if the other side has closed.
+/// Not beside hamlyn_channel_receive: one or the other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_read(
     receiver: Option<&mut hamlyn_channel_receiver>,
@@ -83,8 +87,9 @@ pub unsafe extern "C" fn hamlyn_channel_read(
     })
 }
 
-/// From now on hamlyn_manager_wait and hamlyn_manager_fd tell of it once a message may have come. Returns 1 if one has, or the end: try
-/// again. Call hamlyn_manager_arm as well, and both before each wait.
+/// From now on hamlyn_manager_wait and hamlyn_manager_fd tell of it once a message may have come.
+/// Returns 1 if one has, or the end: try again. Call hamlyn_manager_arm as well, and both before
+/// each wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_arm(receiver: Option<&mut hamlyn_channel_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.arm()?.into()))
@@ -102,7 +107,8 @@ pub unsafe extern "C" fn hamlyn_channel_receiver_set_token(
     })
 }
 
-/// A file descriptor, which stays the library's: readable once the other side has ended. Then call hamlyn_channel_peer_ended.
+/// A file descriptor, which stays the library's: readable once the other side has ended. Then call
+/// hamlyn_channel_peer_ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_peer_fd(receiver: Option<&hamlyn_channel_receiver>) -> c_int {
     call(|| {
@@ -111,7 +117,8 @@ pub unsafe extern "C" fn hamlyn_channel_peer_fd(receiver: Option<&hamlyn_channel
     })
 }
 
-/// Returns after how many milliseconds at the latest hamlyn_channel_receive says that the other side has ended; -EAGAIN if it has not.
+/// Returns after how many milliseconds at the latest hamlyn_channel_receive says that the other
+/// side has ended; -EAGAIN if it has not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_peer_ended(receiver: Option<&hamlyn_channel_receiver>) -> c_int {
     call(|| {

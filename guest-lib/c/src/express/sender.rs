@@ -16,7 +16,8 @@ pub(crate) fn waits(timeout_ms: c_int) -> Option<Option<std::time::Duration>> {
     (timeout_ms != 0).then(|| timeout(timeout_ms))
 }
 
-/// Lets a sender go without closing: the receiver is told so, behind all that was sent. NULL is nothing.
+/// Lets a sender go without closing: the receiver is told so, behind all that was sent. NULL is
+/// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_sender_destroy(sender: Option<Box<hamlyn_channel_sender>>) {
     free(sender);
@@ -34,7 +35,8 @@ pub unsafe extern "C" fn hamlyn_channel_longest(sender: Option<&hamlyn_channel_s
     call(|| Ok(count(given(sender, "sender")?.0.longest())))
 }
 
-/// Sends a message, which is copied once, to where the other side reads it. Waits while there is no room for it.
+/// Sends a message, which is copied once, to where the other side reads it. Waits while there is no
+/// room for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_send(
     sender: Option<&mut hamlyn_channel_sender>,
@@ -53,9 +55,10 @@ pub unsafe extern "C" fn hamlyn_channel_send(
     })
 }
 
-/// Gives room for a message of so many bytes where the other side will read it, to be built there and sent by hamlyn_channel_commit. The
-/// other side may look at it and change it at any moment. Any other message that is sent first takes its place. The room is valid
-/// until the next call with this sender.
+/// Gives room for a message of so many bytes where the other side will read it, to be built there
+/// and sent by hamlyn_channel_commit. The other side may look at it and change it at any moment.
+/// Any other message that is sent first takes its place. The room is valid until the next call with
+/// this sender.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_reserve(
     sender: Option<&mut hamlyn_channel_sender>,
@@ -76,8 +79,8 @@ pub unsafe extern "C" fn hamlyn_channel_commit(sender: Option<&mut hamlyn_channe
     call(|| Ok(given(sender, "sender")?.0.finish().map(|()| 0)?))
 }
 
-/// Sends bytes of a stream, where it means nothing in which messages they go: as many as go in one piece, a quarter of
-/// hamlyn_channel_longest at most. Returns how many.
+/// Sends bytes of a stream, where it means nothing in which messages they go: as many as go in one
+/// piece, a quarter of hamlyn_channel_longest at most. Returns how many.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_write(
     sender: Option<&mut hamlyn_channel_sender>,
@@ -92,8 +95,9 @@ pub unsafe extern "C" fn hamlyn_channel_write(
     })
 }
 
-/// From now on hamlyn_manager_wait and hamlyn_manager_fd tell of it once there may be room for a message of so many bytes. Returns 1 if there
-/// is: try again. Call hamlyn_manager_arm as well, and both before each wait.
+/// From now on hamlyn_manager_wait and hamlyn_manager_fd tell of it once there may be room for a
+/// message of so many bytes. Returns 1 if there is: try again. Call hamlyn_manager_arm as well, and
+/// both before each wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_arm_room(
     sender: Option<&mut hamlyn_channel_sender>,
@@ -114,8 +118,8 @@ pub unsafe extern "C" fn hamlyn_channel_sender_set_token(
     })
 }
 
-/// Waits until all that was sent is on its way, and whoever sleeps for it has been woken. With a time-out of 0 it sends on what it can, and does
-/// not ask whether he has been.
+/// Waits until all that was sent is on its way, and whoever sleeps for it has been woken. With a
+/// time-out of 0 it sends on what it can, and does not ask whether he has been.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_flush(
     sender: Option<&mut hamlyn_channel_sender>,
@@ -131,8 +135,8 @@ pub unsafe extern "C" fn hamlyn_channel_flush(
     })
 }
 
-/// Closes it: the other side receives all that was sent, and then that there is no more. The sender is gone even if this fails
-/// (hamlyn_channel_try_close does not wait).
+/// Closes it: the other side receives all that was sent, and then that there is no more. The sender
+/// is gone even if this fails (hamlyn_channel_try_close does not wait).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_close(
     sender: Option<Box<hamlyn_channel_sender>>,
@@ -141,8 +145,8 @@ pub unsafe extern "C" fn hamlyn_channel_close(
     call(|| at_once(timeout_ms, given(sender, "sender")?.0.close(timeout(timeout_ms)).map(|()| 0)))
 }
 
-/// Closes it without waiting, and the sender stays. -EAGAIN until all is on its way: call it again then. Once it has returned 0 comes
-/// hamlyn_channel_sender_destroy.
+/// Closes it without waiting, and the sender stays. -EAGAIN until all is on its way: call it again
+/// then. Once it has returned 0 comes hamlyn_channel_sender_destroy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_try_close(sender: Option<&mut hamlyn_channel_sender>) -> c_int {
     call(|| Ok(given(sender, "sender")?.0.try_close().map(|()| 0)?))

@@ -31,7 +31,8 @@ pub struct shrimp_card_info {
     pub columns: u32,
     /// Bytes of each of its FIFOs.
     pub fifo: u32,
-    /// 1 if it sees this machine's stores now. 0: stores have to go to window pages, as shrimp_store and shrimp_memory know.
+    /// 1 if it sees this machine's stores now. 0: stores have to go to window pages, as
+    /// shrimp_store and shrimp_memory know.
     pub snoops: u32,
     /// Ports of the switch, which host ids are below; 0 while the link is down.
     pub ports: u32,
@@ -39,8 +40,8 @@ pub struct shrimp_card_info {
     pub reserved: [u32; 9],
 }
 
-/// Opens a card, "/dev/shrimpN". NULL is the card that the environment variable SHRIMP_CARD names, else /dev/shrimp0. -EPROTO
-/// for a card of another model.
+/// Opens a card, "/dev/shrimpN". NULL is the card that the environment variable SHRIMP_CARD names,
+/// else /dev/shrimp0. -EPROTO for a card of another model.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_open(
     name: *const c_char,
@@ -102,7 +103,8 @@ pub unsafe extern "C" fn shrimp_statistics(
     })
 }
 
-/// Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes;
+/// HAMLYN_TEXT_SIZE are enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_statistic_name(number: u32, text: *mut c_char, size: usize) -> c_int {
     call(|| {

@@ -5,9 +5,10 @@ use std::ffi::c_int;
 use super::send_buffer::shrimp_send_buffer;
 use crate::call::{at_once, call, given, timeout};
 
-/// Has the card send these bytes as they are in memory: offset and length are multiples of 4, and the mode is SHRIMP_MODE_DELIBERATE. It
-/// returns when the card has begun with the last page: memory must not change before shrimp_wait_until_sent, and what is stored or sent
-/// later arrives later only if that was waited for.
+/// Has the card send these bytes as they are in memory: offset and length are multiples of 4, and
+/// the mode is SHRIMP_MODE_DELIBERATE. It returns when the card has begun with the last page:
+/// memory must not change before shrimp_wait_until_sent, and what is stored or sent later arrives
+/// later only if that was waited for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_send(
     buffer: Option<&shrimp_send_buffer>,
@@ -17,8 +18,8 @@ pub unsafe extern "C" fn shrimp_send(
     call(|| Ok(given(buffer, "buffer")?.mapping().send(offset, length).map(|()| 0)?))
 }
 
-/// Waits until the card has read all that shrimp_send was called for. -ECONNRESET or -EHOSTDOWN if it was sent to nobody, or may have
-/// been: the receive buffer was taken back, or its host is lost.
+/// Waits until the card has read all that shrimp_send was called for. -ECONNRESET or -EHOSTDOWN if
+/// it was sent to nobody, or may have been: the receive buffer was taken back, or its host is lost.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_wait_until_sent(
     buffer: Option<&shrimp_send_buffer>,
@@ -30,7 +31,8 @@ pub unsafe extern "C" fn shrimp_wait_until_sent(
     })
 }
 
-/// 1 if the card's engine for deliberate updates has nothing to do, else 0: there is one for all processes of the machine.
+/// 1 if the card's engine for deliberate updates has nothing to do, else 0: there is one for all
+/// processes of the machine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_is_free(buffer: Option<&shrimp_send_buffer>) -> c_int {
     call(|| Ok(given(buffer, "buffer")?.mapping().is_free().into()))

@@ -12,9 +12,9 @@ use crate::ticket::print;
 /// Bytes of a handle.
 pub const SHRIMP_HANDLE_SIZE: usize = 72;
 
-/// What names a receive buffer to those who may map theirs to it. It may be copied, handed on as text, or passed when a connection
-/// begins. Who has it, and is on a host that the owner allows, may store there. The bytes carry a checksum, which is checked when a
-/// handle is used.
+/// What names a receive buffer to those who may map theirs to it. It may be copied, handed on as
+/// text, or passed when a connection begins. Who has it, and is on a host that the owner allows,
+/// may store there. The bytes carry a checksum, which is checked when a handle is used.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct shrimp_handle {
@@ -32,7 +32,8 @@ pub struct shrimp_handle_info {
     pub host: u32,
     /// Its number there.
     pub number: u32,
-    /// Offset of its first byte in that byte's page: a byte arrives at the offset that it was stored at.
+    /// Offset of its first byte in that byte's page: a byte arrives at the offset that it was
+    /// stored at.
     pub place: u32,
     /// For what may come: zeros.
     pub reserved: [u32; 3],

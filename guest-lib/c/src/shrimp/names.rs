@@ -8,7 +8,8 @@ use crate::call::{call, given};
 use crate::connection::{hamlyn_connecting, hamlyn_connection, hamlyn_listener};
 use crate::names::{self, hamlyn_found};
 
-/// Takes a name, as hamlyn_listen does: the listener, who asks there and the connections are those of any card.
+/// Takes a name, as hamlyn_listen does: the listener, who asks there and the connections are those
+/// of any card.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_listen(
     card: Option<&shrimp_card>,
@@ -19,7 +20,8 @@ pub unsafe extern "C" fn shrimp_listen(
     call(|| names::listen(&given(card, "card")?.0, name, backlog, listener))
 }
 
-/// Connects to a name on a host, as hamlyn_connect does. A handle may be passed, here or with the answer.
+/// Connects to a name on a host, as hamlyn_connect does. A handle may be passed, here or with the
+/// answer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_connect(
     card: Option<&shrimp_card>,
@@ -45,8 +47,8 @@ pub unsafe extern "C" fn shrimp_connect_begin(
     call(|| names::begin_connect(&given(card, "card")?.0, host, name, (data, length), connecting))
 }
 
-/// Connects to a name on whichever of these hosts accepts first, as hamlyn_connect_any does: bit h of the word stands for host h, and 0
-/// for all hosts.
+/// Connects to a name on whichever of these hosts accepts first, as hamlyn_connect_any does: bit h
+/// of the word stands for host h, and 0 for all hosts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_connect_any(
     card: Option<&shrimp_card>,

@@ -13,7 +13,8 @@ use crate::memory::{bytes, bytes_mut, lent};
 
 /// Automatic update, single-write: each store is sent at once, as a packet of its own.
 pub const SHRIMP_MODE_SINGLE: u32 = 1;
-/// Automatic update, blocked-write: stores that follow each other in place and time go as one packet.
+/// Automatic update, blocked-write: stores that follow each other in place and time go as one
+/// packet.
 pub const SHRIMP_MODE_BLOCKED: u32 = 2;
 /// Deliberate update: what shrimp_send says is sent, when it says so.
 pub const SHRIMP_MODE_DELIBERATE: u32 = 3;
@@ -25,8 +26,9 @@ pub const SHRIMP_STATE_TAKEN_BACK: u32 = 2;
 /// The other host is lost, or has begun anew: what is stored goes nowhere.
 pub const SHRIMP_STATE_LOST: u32 = 3;
 
-/// Memory of this process that is mapped to a receive buffer of another host: what is stored in it arrives there, in the order in which
-/// it was stored, and nothing says when. Any number of threads may use it at once.
+/// Memory of this process that is mapped to a receive buffer of another host: what is stored in it
+/// arrives there, in the order in which it was stored, and nothing says when. Any number of threads
+/// may use it at once.
 pub struct shrimp_send_buffer(Kind);
 
 enum Kind {
@@ -44,17 +46,20 @@ impl shrimp_send_buffer {
     }
 }
 
-/// Where a send buffer lies in this process, for those who build primitives of their own. It is good until the buffer is destroyed.
+/// Where a send buffer lies in this process, for those who build primitives of their own. It is
+/// good until the buffer is destroyed.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct shrimp_memory {
     /// Its bytes, to load from.
     pub loads: *const c_void,
-    /// Where stores must go to be sent by automatic update: the same memory once more, if the card sees this machine's stores; else
-    /// window pages, and what was stored there is in memory a little later. A load from here waits for the stores before it. Stores of
-    /// 1, 2, 4 or 8 bytes, each at a multiple of as many.
+    /// Where stores must go to be sent by automatic update: the same memory once more, if the card
+    /// sees this machine's stores; else window pages, and what was stored there is in memory a
+    /// little later. A load from here waits for the stores before it. Stores of 1, 2, 4 or 8 bytes,
+    /// each at a multiple of as many.
     pub stores: *mut c_void,
-    /// The command pages: a command about a byte of the buffer is a store of 4 bytes at its place here.
+    /// The command pages: a command about a byte of the buffer is a store of 4 bytes at its place
+    /// here.
     pub commands: *mut c_void,
     /// How many bytes it has.
     pub length: usize,
@@ -64,8 +69,9 @@ pub struct shrimp_memory {
     pub reserved: [u32; 7],
 }
 
-/// Makes a send buffer of `length` bytes, zeroed, and maps it to those bytes of a receive buffer that begin at `offset`. It waits for
-/// the other host's operating system: -EACCES if that refuses, -EHOSTUNREACH if there is no such host.
+/// Makes a send buffer of `length` bytes, zeroed, and maps it to those bytes of a receive buffer
+/// that begin at `offset`. It waits for the other host's operating system: -EACCES if that refuses,
+/// -EHOSTUNREACH if there is no such host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_map(
     card: Option<&shrimp_card>,
@@ -83,14 +89,16 @@ pub unsafe extern "C" fn shrimp_map(
     })
 }
 
-/// Makes a send buffer of `length` bytes of the program's own memory, and maps it to those bytes of a receive buffer that begin at
-/// `offset`. Its bytes stay as they are, and are not sent before they are stored again: by shrimp_store, shrimp_write, or where
-/// shrimp_get_memory says. The memory stays where it is until the buffer is destroyed, and who stores to it by its own address sends that only
-/// where the card sees the machine's stores (`snoops` of shrimp_info).
+/// Makes a send buffer of `length` bytes of the program's own memory, and maps it to those bytes of
+/// a receive buffer that begin at `offset`. Its bytes stay as they are, and are not sent before
+/// they are stored again: by shrimp_store, shrimp_write, or where shrimp_get_memory says. The
+/// memory stays where it is until the buffer is destroyed, and who stores to it by its own address
+/// sends that only where the card sees the machine's stores (`snoops` of shrimp_info).
 ///
-/// The memory begins at the same byte of a page as what it is mapped to (shrimp_handle_info's `place`, and `offset`). Only these bytes
-/// are mapped, so two send buffers, each to its own destination, may share a page where they touch. Memory that begins inside a page
-/// begins at a multiple of 4 and reaches that page's end. If not: -EINVAL.
+/// The memory begins at the same byte of a page as what it is mapped to (shrimp_handle_info's
+/// `place`, and `offset`). Only these bytes are mapped, so two send buffers, each to its own
+/// destination, may share a page where they touch. Memory that begins inside a page begins at a
+/// multiple of 4 and reaches that page's end. If not: -EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_map_memory(
     card: Option<&shrimp_card>,
@@ -110,10 +118,11 @@ pub unsafe extern "C" fn shrimp_map_memory(
     })
 }
 
-/// Shares memory with a process of another host: a receive buffer of this process' own is mapped to the other's, of the same length, and
-/// the other does the same. What either stores is stored in both. Let each word have one writer: there is no order between the stores of
-/// the two, and algorithms for one memory, as Dekker's and Peterson's, exclude nobody here.
-/// The receive buffer is gone, even if this fails: its memory is the send buffer's now.
+/// Shares memory with a process of another host: a receive buffer of this process' own is mapped to
+/// the other's, of the same length, and the other does the same. What either stores is stored in
+/// both. Let each word have one writer: there is no order between the stores of the two, and
+/// algorithms for one memory, as Dekker's and Peterson's, exclude nobody here. The receive buffer
+/// is gone, even if this fails: its memory is the send buffer's now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_share(
     card: Option<&shrimp_card>,
@@ -130,14 +139,15 @@ pub unsafe extern "C" fn shrimp_share(
     })
 }
 
-/// Lets a send buffer go: what was stored is sent, and nothing after it. Its memory is gone, if it is not the program's own. NULL is
-/// nothing.
+/// Lets a send buffer go: what was stored is sent, and nothing after it. Its memory is gone, if it
+/// is not the program's own. NULL is nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_send_buffer_destroy(buffer: Option<Box<shrimp_send_buffer>>) {
     free(buffer);
 }
 
-/// Stores the lower `width` bytes of `value` (1, 2, 4 or 8) at `offset`, a multiple of as many: a store that arrives in one piece.
+/// Stores the lower `width` bytes of `value` (1, 2, 4 or 8) at `offset`, a multiple of as many: a
+/// store that arrives in one piece.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_store(
     buffer: Option<&shrimp_send_buffer>,
@@ -158,7 +168,8 @@ pub unsafe extern "C" fn shrimp_store(
     })
 }
 
-/// Loads `width` bytes (1, 2, 4 or 8) at `offset`, a multiple of as many, from this process' own memory, behind all its stores.
+/// Loads `width` bytes (1, 2, 4 or 8) at `offset`, a multiple of as many, from this process' own
+/// memory, behind all its stores.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_load(
     buffer: Option<&shrimp_send_buffer>,
@@ -179,8 +190,9 @@ pub unsafe extern "C" fn shrimp_load(
     })
 }
 
-/// Stores bytes, in rising order and by as many as 8 at a time: who sees the last of them need not see the first, unless it was stored
-/// by another call. So a flag is a store of its own, behind this.
+/// Stores bytes, in rising order and by as many as 8 at a time: who sees the last of them need not
+/// see the first, unless it was stored by another call. So a flag is a store of its own, behind
+/// this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_write(
     buffer: Option<&shrimp_send_buffer>,
@@ -208,7 +220,8 @@ pub unsafe extern "C" fn shrimp_read(
     })
 }
 
-/// Sleeps while 4 bytes of shared memory are `value`, as shrimp_wait does. Only for what shrimp_share has made.
+/// Sleeps while 4 bytes of shared memory are `value`, as shrimp_wait does. Only for what
+/// shrimp_share has made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_wait_shared(
     buffer: Option<&shrimp_send_buffer>,
@@ -251,8 +264,8 @@ pub unsafe extern "C" fn shrimp_get_memory(
     })
 }
 
-/// Changes when what is stored is sent. What was stored before is sent as it was to be sent then; a deliberate update that is under way
-/// is waited for. Other threads must not store meanwhile.
+/// Changes when what is stored is sent. What was stored before is sent as it was to be sent then; a
+/// deliberate update that is under way is waited for. Other threads must not store meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_set_mode(buffer: Option<&shrimp_send_buffer>, mode: u32) -> c_int {
     call(|| {

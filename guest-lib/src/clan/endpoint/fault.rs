@@ -6,8 +6,8 @@ use hamlyn_abi::clan::endpoint::*;
 
 use crate::error::ErrorKind;
 
-/// A fault of an endpoint: a load, store or DMA write of its owner's that came to nothing. A store is posted, so its fault is told
-/// a little later.
+/// A fault of an endpoint: a load, store or DMA write of its owner's that came to nothing. A store
+/// is posted, so its fault is told a little later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("byte {offset} of aperture {aperture} of host {host}: {reason}")]
 #[non_exhaustive]
@@ -26,7 +26,8 @@ pub struct Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultReason {
-    /// There is no such aperture there, or not under this key, or it does not allow that, or the byte is outside.
+    /// There is no such aperture there, or not under this key, or it does not allow that, or the
+    /// byte is outside.
     Refused,
     /// The other host has not answered in time, or there is no link.
     Timeout,

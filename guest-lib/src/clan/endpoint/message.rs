@@ -22,8 +22,8 @@ pub enum MessageKind {
     Close,
     /// Whatever else the two ends agree on.
     Data,
-    /// From the driver: a message to that address has not been delivered, as there is no such endpoint or it had no room. The bytes
-    /// are that message's.
+    /// From the driver: a message to that address has not been delivered, as there is no such
+    /// endpoint or it had no room. The bytes are that message's.
     Undelivered,
     /// From the driver: the peer at that address is no more, or its host is lost.
     Gone,

@@ -1,4 +1,5 @@
-//! Endpoints (section 3.1): Tripwires, a queue of DMA requests and a queue of messages, under a host and a port.
+//! Endpoints (section 3.1): Tripwires, a queue of DMA requests and a queue of messages, under a
+//! host and a port.
 
 mod fault;
 mod message;
@@ -37,7 +38,8 @@ use crate::error::{Error, Result, at_most};
 
 /// DMA requests that a queue has room for, if nothing is said.
 const REQUESTS: u32 = 64;
-/// How long somebody who waits looks before he sleeps, if nothing is said: about what a sleep costs (section 5.3: up to 15 us).
+/// How long somebody who waits looks before he sleeps, if nothing is said: about what a sleep costs
+/// (section 5.3: up to 15 us).
 const POLLING: Duration = Duration::from_micros(15);
 
 /// Where messages go to and come from.
@@ -88,7 +90,8 @@ impl EndpointBuilder {
         Self { card: card.clone(), argument, polling: POLLING }
     }
 
-    /// Its port; 0, which it is if nothing is said, is any that is free. Ports below 1,024 take `CAP_NET_BIND_SERVICE`.
+    /// Its port; 0, which it is if nothing is said, is any that is free. Ports below 1,024 take
+    /// `CAP_NET_BIND_SERVICE`.
     pub fn port(mut self, port: u32) -> Self {
         self.argument.port = port;
         self
@@ -100,19 +103,22 @@ impl EndpointBuilder {
         self
     }
 
-    /// How many DMA requests its queue has room for, 16 to 1,024, a power of two; 64 if nothing is said.
+    /// How many DMA requests its queue has room for, 16 to 1,024, a power of two; 64 if nothing is
+    /// said.
     pub fn requests(mut self, requests: u32) -> Self {
         self.argument.requests = requests;
         self
     }
 
-    /// Has the driver program the DMA engine, as with the paper's card (section 3.4), and not this process. For comparison.
+    /// Has the driver program the DMA engine, as with the paper's card (section 3.4), and not this
+    /// process. For comparison.
     pub fn drivers_dma(mut self, drivers: bool) -> Self {
         self.argument.flags = if drivers { CLAN_DRIVERS_DMA } else { 0 };
         self
     }
 
-    /// How long somebody who waits at it looks before he sleeps; 15 us if nothing is said (section 4.3).
+    /// How long somebody who waits at it looks before he sleeps; 15 us if nothing is said (section
+    /// 4.3).
     pub fn polling(mut self, polling: Duration) -> Self {
         self.polling = polling;
         self
@@ -121,8 +127,8 @@ impl EndpointBuilder {
     /// Opens it.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Invalid`]; [`Error::Exhausted`] or [`Error::Quota`] if there is none left;
-    /// [`Error::System`], also if the port is taken (`EBUSY`).
+    /// [`Error::OutOfRange`], [`Error::Invalid`]; [`Error::Exhausted`] or [`Error::Quota`] if there
+    /// is none left; [`Error::System`], also if the port is taken (`EBUSY`).
     pub fn open(&self) -> Result<Endpoint> {
         let mut opened = self.argument;
         at_most("port", opened.port.into(), 0xffff)?;
@@ -151,15 +157,16 @@ impl EndpointBuilder {
     }
 }
 
-/// An open endpoint. Its clones are the same endpoint; it is closed when they and all its windows and Tripwires are dropped, and its
-/// peer is told then.
+/// An open endpoint. Its clones are the same endpoint; it is closed when they and all its windows
+/// and Tripwires are dropped, and its peer is told then.
 #[derive(Debug, Clone)]
 pub struct Endpoint(Arc<Core>);
 
 /// What an endpoint's windows, Tripwires and DMA requests have of it.
 #[derive(Debug)]
 pub(super) struct Core {
-    // Dropped first: nothing is written to the memory, and no request uses an aperture, once the card is told.
+    // Dropped first: nothing is written to the memory, and no request uses an aperture, once the
+    // card is told.
     open: Open,
     port: u32,
     state: State,
@@ -215,8 +222,8 @@ impl Core {
         Duration::from_nanos(self.polling.load(Ordering::Relaxed))
     }
 
-    /// Why a load gave all ones, if there was a fault since there had been `before`. That may be of something else: only the last is known,
-    /// and the load's may have been before it.
+    /// Why a load gave all ones, if there was a fault since there had been `before`. That may be of
+    /// something else: only the last is known, and the load's may have been before it.
     pub(super) fn fault_since(&self, before: u32) -> Option<Fault> {
         let (count, fault) = self.last_fault();
         fault.filter(|_| count != before)
@@ -227,7 +234,8 @@ impl Core {
         self.state.fault(self.used_as.load(Ordering::Acquire))
     }
 
-    /// Begins another use of the endpoint: what was sent before has no faults any more, however late they come.
+    /// Begins another use of the endpoint: what was sent before has no faults any more, however
+    /// late they come.
     pub(super) fn begin_use(&self) {
         let number = self.used_as.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         self.state.begin_use(number);
@@ -314,12 +322,14 @@ impl Endpoint {
         self.0.polling.store(polling.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Maps those bytes of an aperture that begin at `offset`, a multiple of 8: 1 byte to 8 MiB. Whether there is such an aperture
-    /// is not asked: the first load or store tells, by a fault of this endpoint.
+    /// Maps those bytes of an aperture that begin at `offset`, a multiple of 8: 1 byte to 8 MiB.
+    /// Whether there is such an aperture is not asked: the first load or store tells, by a fault of
+    /// this endpoint.
     ///
     /// # Errors
-    /// [`Error::PastEnd`], [`Error::Misaligned`], [`Error::OutOfRange`]; [`Error::Invalid`] for no bytes; [`Error::Exhausted`] or
-    /// [`Error::Quota`] if there are no window pages left; [`Error::System`].
+    /// [`Error::PastEnd`], [`Error::Misaligned`], [`Error::OutOfRange`]; [`Error::Invalid`] for no
+    /// bytes; [`Error::Exhausted`] or [`Error::Quota`] if there are no window pages left;
+    /// [`Error::System`].
     pub fn map(&self, descriptor: &Descriptor, offset: u64, length: usize) -> Result<Window> {
         Window::open(&self.0, descriptor, offset, length)
     }
@@ -327,7 +337,8 @@ impl Endpoint {
     /// Sets a Tripwire, and enables it.
     ///
     /// # Errors
-    /// [`Error::Exhausted`] if all of the endpoint's are in use; [`Error::Tripwire`] if the card refuses.
+    /// [`Error::Exhausted`] if all of the endpoint's are in use; [`Error::Tripwire`] if the card
+    /// refuses.
     pub fn tripwire(&self, watch: &Watch) -> Result<Tripwire> {
         Tripwire::set(&self.0, watch)
     }
@@ -338,11 +349,12 @@ impl Endpoint {
         Dma::new(self.0.clone())
     }
 
-    /// Sends a message of up to 40 bytes; what is missing is zeros. That it is not delivered is told by a message of the driver's.
+    /// Sends a message of up to 40 bytes; what is missing is zeros. That it is not delivered is
+    /// told by a message of the driver's.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]; [`Error::PeerLost`] if there is no such host; an error that [`Error::is_would_block`] if there is no room
-    /// for it now; [`Error::System`].
+    /// [`Error::OutOfRange`]; [`Error::PeerLost`] if there is no such host; an error that
+    /// [`Error::is_would_block`] if there is no room for it now; [`Error::System`].
     pub fn send_message(&self, to: Address, kind: MessageKind, bytes: &[u8]) -> Result<()> {
         at_most("message length", bytes.len() as u64, MESSAGE_SIZE as u64)?;
         let mut data = [0; MESSAGE_SIZE];

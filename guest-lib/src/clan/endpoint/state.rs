@@ -1,4 +1,5 @@
-//! An endpoint's words: those that its owner and the card have in memory, and those that he tells the card by.
+//! An endpoint's words: those that its owner and the card have in memory, and those that he tells
+//! the card by.
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ pub(in super::super) fn bits_of(memory: &Mapping) -> u64 {
     words(CLAN_STATE_BITS) ^ words(CLAN_STATE_CLEARED)
 }
 
-/// The memory that an endpoint shares with the card, and its page of the card. All that is read here is read once.
+/// The memory that an endpoint shares with the card, and its page of the card. All that is read
+/// here is read once.
 #[derive(Debug)]
 pub(in super::super) struct State {
     memory: Arc<Mapping>,
@@ -35,7 +37,8 @@ impl State {
         Self { memory, page, requests }
     }
 
-    /// Clears bits, and lets no later load be made before. Who then looks at what they stand for, and sleeps on them, misses nothing.
+    /// Clears bits, and lets no later load be made before. Who then looks at what they stand for,
+    /// and sleeps on them, misses nothing.
     pub(in super::super) fn clear(&self, bits: u64) {
         for (word, bits) in [(0, bits as u32), (4, (bits >> 32) as u32)] {
             self.clear_word(word, bits);
@@ -69,8 +72,8 @@ impl State {
         self.page.store_u32_release(CLAN_ENDPOINT_INTEREST as usize, interest);
     }
 
-    /// How many faults there were, and the last of them, if it is of this use of the endpoint. One whose words change whenever they are
-    /// read is of an unknown reason.
+    /// How many faults there were, and the last of them, if it is of this use of the endpoint. One
+    /// whose words change whenever they are read is of an unknown reason.
     pub(in super::super) fn fault(&self, used_as: u32) -> (u32, Option<Fault>) {
         let word = |at: u32| self.memory.load_u32_acquire(at as usize);
         let mut count = word(CLAN_STATE_FAULTS);

@@ -9,8 +9,9 @@ use crate::core::waiting::{Deadline, poll_for, slept, slice};
 use crate::error::Result;
 
 impl Core {
-    /// Calls `look` until it finds something: for a while at once, and then whenever one of `bits` has been set. Bits are cleared
-    /// before it looks, never behind: what happens after the look sets them again, and nobody sleeps over it.
+    /// Calls `look` until it finds something: for a while at once, and then whenever one of `bits`
+    /// has been set. Bits are cleared before it looks, never behind: what happens after the look
+    /// sets them again, and nobody sleeps over it.
     pub(in super::super) fn wait_until<T>(
         &self,
         bits: u64,

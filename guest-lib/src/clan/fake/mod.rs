@@ -1,5 +1,6 @@
-//! A net of CLAN cards and their drivers without either, for tests: a thread does what cards do. It finds by comparison what was
-//! written, so a Tripwire of its fires for changes of memory alone, those of its owner's too.
+//! A net of CLAN cards and their drivers without either, for tests: a thread does what cards do. It
+//! finds by comparison what was written, so a Tripwire of its fires for changes of memory alone,
+//! those of its owner's too.
 
 mod card;
 mod endpoint;

@@ -15,8 +15,8 @@ use crate::error::{Error, Result, at_most, inside};
 /// Bytes of the other's memory that are mapped for anybody who asks.
 const MAPPED: usize = 64 << 10;
 
-/// One end: memory of this process that the other stores to, a window to the other's memory, and the connection by which each hears
-/// of the other's end. Programs share it.
+/// One end: memory of this process that the other stores to, a window to the other's memory, and
+/// the connection by which each hears of the other's end. Programs share it.
 #[derive(Debug)]
 pub struct End {
     // Dropped first: nothing is sent once the other cannot answer any more.
@@ -27,12 +27,13 @@ pub struct End {
 }
 
 impl End {
-    /// Asks for a connection, tells the other of `own`, which it may write to, and maps what it tells of. Who waits longer than `timeout`
-    /// for the other, now or later, is told so; `None` waits for as long as that is there.
+    /// Asks for a connection, tells the other of `own`, which it may write to, and maps what it
+    /// tells of. Who waits longer than `timeout` for the other, now or later, is told so; `None`
+    /// waits for as long as that is there.
     ///
     /// # Errors
-    /// Those of [`Endpoint::connect`] and [`Endpoint::map`]; [`Error::Descriptor`] or [`Error::Malformed`] if the other tells nonsense;
-    /// [`Error::OutOfRange`] over 8 MiB.
+    /// Those of [`Endpoint::connect`] and [`Endpoint::map`]; [`Error::Descriptor`] or
+    /// [`Error::Malformed`] if the other tells nonsense; [`Error::OutOfRange`] over 8 MiB.
     pub fn connect(
         endpoint: &Endpoint,
         own: Aperture,
@@ -44,13 +45,15 @@ impl End {
         Self::new(connection, own, out, timeout)
     }
 
-    /// Accepts a connection that was asked for by [`End::connect`]; the end is that of `endpoint`. What the other has may be as large as
-    /// `own`, or 64 KiB: window pages are a user's share, and who asks must not take them all. [`End::accept_up_to`] allows more. Whoever
-    /// cannot be accepted is refused.
+    /// Accepts a connection that was asked for by [`End::connect`]; the end is that of `endpoint`.
+    /// What the other has may be as large as `own`, or 64 KiB: window pages are a user's share, and
+    /// who asks must not take them all. [`End::accept_up_to`] allows more. Whoever cannot be
+    /// accepted is refused.
     ///
     /// # Errors
-    /// Those of [`Request::accept`] and [`Endpoint::map`]; [`Error::Descriptor`] or [`Error::Malformed`] if the other tells nonsense;
-    /// [`Error::OutOfRange`] if it has more memory than that.
+    /// Those of [`Request::accept`] and [`Endpoint::map`]; [`Error::Descriptor`] or
+    /// [`Error::Malformed`] if the other tells nonsense; [`Error::OutOfRange`] if it has more
+    /// memory than that.
     pub fn accept(
         request: Request,
         endpoint: &Endpoint,
@@ -120,8 +123,8 @@ impl End {
         &self.connection
     }
 
-    /// Closes the connection, behind all that was stored. Gives back what another connection may use
-    /// ([`super::super::EndpointCache`]). The programs on it must be dropped before.
+    /// Closes the connection, behind all that was stored. Gives back what another connection may
+    /// use ([`super::super::EndpointCache`]). The programs on it must be dropped before.
     ///
     /// # Errors
     /// [`Error::Invalid`] if a program is on it; [`Error::System`].
@@ -138,7 +141,8 @@ impl End {
         self.connection.endpoint().tripwire(&Watch::local(&self.own, word..word + 8)?)
     }
 
-    /// Waits until `look` finds something in this end's memory: it looks again when one of the bits is set, and when the other ends.
+    /// Waits until `look` finds something in this end's memory: it looks again when one of the bits
+    /// is set, and when the other ends.
     pub(super) fn wait_until<T>(
         &self,
         bits: u64,

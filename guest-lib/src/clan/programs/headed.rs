@@ -1,5 +1,5 @@
-//! Header and body apart (section 4.3): a flag and a Tripwire for each, so that the receiver works on the header while the body is
-//! on its way.
+//! Header and body apart (section 4.3): a flag and a Tripwire for each, so that the receiver works
+//! on the header while the body is on its way.
 //!
 //! The header has as many bytes as both ends say. What follows it is as in [`super::transfer`].
 
@@ -48,8 +48,9 @@ impl Sender {
     /// Waits until the buffer is free, and sends a header. The body is to follow.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a header of another length, or if the body before is still to follow; [`Error::TimedOut`]; if the
-    /// receiver is gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::Invalid`] for a header of another length, or if the body before is still to follow;
+    /// [`Error::TimedOut`]; if the receiver is gone, [`Error::PeerLost`] or [`Error::Ended`];
+    /// [`Error::Fault`].
     pub fn send_header(&mut self, header: &[u8]) -> Result<Body<'_>> {
         if header.len() != self.header {
             return Err(Error::Invalid("all headers are as long as the program has said"));
@@ -68,10 +69,12 @@ impl Sender {
         Ok(Body { sender: self })
     }
 
-    /// Sends the body of the header that was sent last, if that was dropped without: for who makes the body elsewhere.
+    /// Sends the body of the header that was sent last, if that was dropped without: for who makes
+    /// the body elsewhere.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if it is too long; [`Error::Invalid`] if there is no header that it follows.
+    /// [`Error::OutOfRange`] if it is too long; [`Error::Invalid`] if there is no header that it
+    /// follows.
     pub fn send_body(&mut self, body: &[u8]) -> Result<()> {
         if !self.owed {
             return Err(Error::Invalid("a body follows a header"));
@@ -94,7 +97,8 @@ impl Sender {
     }
 }
 
-/// A body that is still to be sent: its receiver waits for it. Dropped, it waits for [`Sender::send_body`].
+/// A body that is still to be sent: its receiver waits for it. Dropped, it waits for
+/// [`Sender::send_body`].
 #[derive(Debug)]
 #[must_use]
 pub struct Body<'a> {
@@ -135,8 +139,8 @@ impl Receiver {
     /// Waits for a header, and copies it. The body may be on its way.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] if `to` is shorter; [`Error::TimedOut`]; if the sender is gone, [`Error::PeerLost`] or [`Error::Ended`];
-    /// [`Error::Fault`].
+    /// [`Error::PastEnd`] if `to` is shorter; [`Error::TimedOut`]; if the sender is gone,
+    /// [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
     pub fn header(&mut self, to: &mut [u8]) -> Result<Coming<'_>> {
         inside("buffer for a header", 0, self.header as u64, to.len() as u64)?;
         let own = self.end.own();
@@ -167,8 +171,8 @@ impl Coming<'_> {
     /// Waits for the body, copies it, and gives the buffer back; how many bytes it has.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] if it does not fit; then the message stays. [`Error::OutOfRange`] if the sender says that it is longer than
-    /// there is memory; otherwise as for the header.
+    /// [`Error::PastEnd`] if it does not fit; then the message stays. [`Error::OutOfRange`] if the
+    /// sender says that it is longer than there is memory; otherwise as for the header.
     pub fn body(self, to: &mut [u8]) -> Result<usize> {
         let Receiver { rx_ready, end, body: (place, room), .. } = self.receiver;
         let length = end.wait_until(rx_ready.bit(), "rx_ready", || end.rx_ready(*room))?;

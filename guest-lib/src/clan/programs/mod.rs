@@ -10,12 +10,13 @@
 //! | Tripwires for header and body | 4.3 | [`headed`] | a header that says what to do with the body that follows |
 //! | polling for a while before blocking | 4.3 | [`super::Endpoint::set_polling`] | always; how long is the program's affair |
 //!
-//! All of them stand on an [`End`]: memory of this process that the other stores to, and a window to the other's. All accesses across
-//! the network are writes: each side keeps what it has to look at in its own memory, and Tripwires there wake who sleeps. They work
-//! without Tripwires as well, which is what they do for as long as they poll.
+//! All of them stand on an [`End`]: memory of this process that the other stores to, and a window
+//! to the other's. All accesses across the network are writes: each side keeps what it has to look
+//! at in its own memory, and Tripwires there wake who sleeps. They work without Tripwires as well,
+//! which is what they do for as long as they poll.
 //!
-//! Whoever is at the other end is not trusted: what he stores as a length or an index is loaded once, and checked. What he can spoil
-//! is what he is told, and his own memory.
+//! Whoever is at the other end is not trusted: what he stores as a length or an index is loaded
+//! once, and checked. What he can spoil is what he is told, and his own memory.
 //!
 //! Both memories begin with the control words:
 //!

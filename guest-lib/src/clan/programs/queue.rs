@@ -1,11 +1,14 @@
-//! A distributed queue (section 4.2, Example 2): elements of a fixed size in a ring in the receiver's memory.
+//! A distributed queue (section 4.2, Example 2): elements of a fixed size in a ring in the
+//! receiver's memory.
 //!
-//! The sender has `write_i`, and a copy of the receiver's `read_i` that may be out of date, `lazy_read_i`; the receiver has `read_i` and
-//! `lazy_write_i`. Each stores its own counter into the other's copy. An old copy does no harm: then the queue looks fuller to the
-//! sender, or emptier to the receiver, than it is.
+//! The sender has `write_i`, and a copy of the receiver's `read_i` that may be out of date,
+//! `lazy_read_i`; the receiver has `read_i` and `lazy_write_i`. Each stores its own counter into
+//! the other's copy. An old copy does no harm: then the queue looks fuller to the sender, or
+//! emptier to the receiver, than it is.
 //!
-//! An element begins with 16 bytes: how long it is (4 bytes), whether more of the same message follows (4 bytes), and 8 bytes of
-//! metadata. So a message may have several parts, each an element or several.
+//! An element begins with 16 bytes: how long it is (4 bytes), whether more of the same message
+//! follows (4 bytes), and 8 bytes of metadata. So a message may have several parts, each an element
+//! or several.
 
 use std::sync::Arc;
 
@@ -23,8 +26,9 @@ const HEAD: usize = 16;
 /// In an element's second word: more of the message follows.
 const MORE: u64 = 1 << 32;
 
-/// Bytes that the consumer's aperture needs for a queue of `count` elements of at most `element` bytes: the control words, and 16 bytes
-/// more than the element for each, of which there is one more than the queue holds. `usize::MAX` if no aperture is large enough.
+/// Bytes that the consumer's aperture needs for a queue of `count` elements of at most `element`
+/// bytes: the control words, and 16 bytes more than the element for each, of which there is one
+/// more than the queue holds. `usize::MAX` if no aperture is large enough.
 ///
 /// ```
 /// # use hamlyn::clan::programs::queue::aperture_size;
@@ -64,11 +68,12 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// On this end, for elements of at most so many bytes; the other end has a [`Consumer`] for as many. The places are in the aperture
-    /// of the other end, which has [`aperture_size`] bytes.
+    /// On this end, for elements of at most so many bytes; the other end has a [`Consumer`] for as
+    /// many. The places are in the aperture of the other end, which has [`aperture_size`] bytes.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] or [`Error::Invalid`] if there is no room for two; those of [`super::super::Endpoint::tripwire`].
+    /// [`Error::OutOfRange`] or [`Error::Invalid`] if there is no room for two; those of
+    /// [`super::super::Endpoint::tripwire`].
     pub fn new(end: &Arc<End>, element: usize) -> Result<Self> {
         let (ring, stride) = places(OF_PEER, element, end.out_room())?;
         let tripwire = end.tripwire(LAZY_READ_I)?;
@@ -84,8 +89,9 @@ impl Producer {
     /// Waits for room, and puts a message of one element.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if it is too long, or the consumer has stored an index that there is not; [`Error::TimedOut`]; if the
-    /// consumer is gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::OutOfRange`] if it is too long, or the consumer has stored an index that there is
+    /// not; [`Error::TimedOut`]; if the consumer is gone, [`Error::PeerLost`] or [`Error::Ended`];
+    /// [`Error::Fault`].
     pub fn put(&mut self, bytes: &[u8], metadata: u64) -> Result<()> {
         at_most("element length", bytes.len() as u64, self.element as u64)?;
         self.put_element(bytes, metadata, false)
@@ -112,11 +118,12 @@ impl Producer {
         Ok(self.ring.free(read_i, self.write_i) != 0)
     }
 
-    /// Puts a message of several parts, each of any length: an element or several, all with this metadata.
+    /// Puts a message of several parts, each of any length: an element or several, all with this
+    /// metadata.
     ///
     /// # Errors
-    /// Those of [`Producer::put`]; [`Error::Invalid`] for no parts, or elements of no bytes. What fails on the way leaves the message
-    /// unfinished: the consumer waits for the rest.
+    /// Those of [`Producer::put`]; [`Error::Invalid`] for no parts, or elements of no bytes. What
+    /// fails on the way leaves the message unfinished: the consumer waits for the rest.
     pub fn put_parts(&mut self, parts: &[&[u8]], metadata: u64) -> Result<()> {
         if self.element == 0 || parts.is_empty() {
             return Err(Error::Invalid("a message has a part, and its elements have bytes"));
@@ -162,8 +169,8 @@ fn head(length: usize, more: bool) -> u64 {
     length as u64 | if more { MORE } else { 0 }
 }
 
-/// Who puts by DMA, so that messages follow each other without waiting for one to arrive (section 5.3.2, curve b): each is three requests
-/// of one chain, its bytes, its head, and the counter.
+/// Who puts by DMA, so that messages follow each other without waiting for one to arrive (section
+/// 5.3.2, curve b): each is three requests of one chain, its bytes, its head, and the counter.
 #[derive(Debug)]
 pub struct DmaProducer {
     producer: Producer,
@@ -193,18 +200,20 @@ impl DmaProducer {
         self.producer.capacity()
     }
 
-    /// Waits for room, and puts a message of one element: `length` bytes, at least one, of memory of this process. That may be changed
-    /// when the request is done.
+    /// Waits for room, and puts a message of one element: `length` bytes, at least one, of memory
+    /// of this process. That may be changed when the request is done.
     ///
     /// # Errors
-    /// Those of [`Producer::put`]; [`Error::PastEnd`]; [`Error::Invalid`] for no bytes; [`Error::System`].
+    /// Those of [`Producer::put`]; [`Error::PastEnd`]; [`Error::Invalid`] for no bytes;
+    /// [`Error::System`].
     pub fn put(&mut self, from: &Aperture, offset: usize, length: usize, metadata: u64) -> Result<Requested> {
         at_most("element length", length as u64, self.producer.element as u64)?;
         self.producer.wait_for_room()?;
         self.request(from, offset, length, metadata)
     }
 
-    /// The same, if there is room for the element: it does not wait for that. `None`: there is none.
+    /// The same, if there is room for the element: it does not wait for that. `None`: there is
+    /// none.
     ///
     /// # Errors
     /// Those of [`DmaProducer::put`] but for [`Error::TimedOut`].
@@ -259,7 +268,8 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// On this end, for elements of at most so many bytes. The places are in the aperture of this end, which has [`aperture_size`] bytes.
+    /// On this end, for elements of at most so many bytes. The places are in the aperture of this
+    /// end, which has [`aperture_size`] bytes.
     ///
     /// # Errors
     /// Those of [`Producer::new`].
@@ -289,18 +299,19 @@ impl Consumer {
     /// Waits for the next element.
     ///
     /// # Errors
-    /// Those of [`Consumer::try_get`]; [`Error::TimedOut`]; if the producer is gone, [`Error::PeerLost`] or [`Error::Ended`];
-    /// [`Error::Fault`].
+    /// Those of [`Consumer::try_get`]; [`Error::TimedOut`]; if the producer is gone,
+    /// [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
     pub fn get(&mut self) -> Result<Element<'_>> {
         self.end.wait_until(self.tripwire.bit(), "lazy_write_i", || self.is_there())?;
         self.element()
     }
 
-    /// Waits for a whole message, copies all its parts behind what `to` has, and gives its metadata. Each part may take as long as the end's
-    /// time-out says.
+    /// Waits for a whole message, copies all its parts behind what `to` has, and gives its
+    /// metadata. Each part may take as long as the end's time-out says.
     ///
     /// # Errors
-    /// Those of [`Consumer::get`]; [`Error::OutOfRange`] for a message of more than `limit` bytes, of which some is taken then.
+    /// Those of [`Consumer::get`]; [`Error::OutOfRange`] for a message of more than `limit` bytes,
+    /// of which some is taken then.
     pub fn get_message(&mut self, to: &mut Vec<u8>, limit: usize) -> Result<u64> {
         let begin = to.len();
         loop {

@@ -1,4 +1,5 @@
-//! The arithmetic of a distributed queue (section 4.2): empty when the counters are equal, full when one place is left.
+//! The arithmetic of a distributed queue (section 4.2): empty when the counters are equal, full
+//! when one place is left.
 
 use crate::error::{Error, Result, at_most};
 

@@ -1,5 +1,6 @@
-//! Remote procedure calls on message transfer (section 4.1): the client writes a request into the server's memory, and the server
-//! writes the reply into the client's. The order of messages says which buffer is free, so two flags and two Tripwires are enough.
+//! Remote procedure calls on message transfer (section 4.1): the client writes a request into the
+//! server's memory, and the server writes the reply into the client's. The order of messages says
+//! which buffer is free, so two flags and two Tripwires are enough.
 
 use std::sync::Arc;
 
@@ -46,9 +47,10 @@ impl Client {
     /// Calls: sends a request, waits for the reply, and copies it. How many bytes that has.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a request that is too long, or if the server says that the reply is longer than there is memory;
-    /// [`Error::PastEnd`] for one that does not fit, which is lost; [`Error::TimedOut`]: then the reply may still come, and the next
-    /// call waits for it first. If the server is gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::OutOfRange`] for a request that is too long, or if the server says that the reply
+    /// is longer than there is memory; [`Error::PastEnd`] for one that does not fit, which is lost;
+    /// [`Error::TimedOut`]: then the reply may still come, and the next call waits for it first. If
+    /// the server is gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
     pub fn call(&mut self, request: &[u8], reply: &mut [u8]) -> Result<usize> {
         if self.owed {
             self.reply(&mut [])?;
@@ -62,7 +64,8 @@ impl Client {
     /// Sends a request, and does not wait.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for one that is too long; [`Error::Invalid`] if there is one that is not answered.
+    /// [`Error::OutOfRange`] for one that is too long; [`Error::Invalid`] if there is one that is
+    /// not answered.
     pub fn begin(&mut self, request: &[u8]) -> Result<()> {
         if self.owed {
             return Err(Error::Invalid("the request before is not answered yet"));
@@ -84,7 +87,8 @@ impl Client {
         }
     }
 
-    /// Waits for the reply to a request that was sent by [`Client::begin`]: as many bytes of it as fit, and how many it has.
+    /// Waits for the reply to a request that was sent by [`Client::begin`]: as many bytes of it as
+    /// fit, and how many it has.
     ///
     /// # Errors
     /// Those of [`Client::call`]; [`Error::Invalid`] if no reply is to come.
@@ -151,8 +155,8 @@ impl Server {
     /// Waits for the next call.
     ///
     /// # Errors
-    /// Those of [`Server::try_wait`]; [`Error::TimedOut`]; if the client is gone, [`Error::PeerLost`] or [`Error::Ended`];
-    /// [`Error::Fault`].
+    /// Those of [`Server::try_wait`]; [`Error::TimedOut`]; if the client is gone,
+    /// [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
     pub fn wait(&mut self) -> Result<Call<'_>> {
         let (end, room) = (&self.end, self.end.own_room());
         let length = end.wait_until(self.tripwire.bit(), "call", || end.rx_ready(room))?;
@@ -166,10 +170,12 @@ impl Server {
         Ok(Call { server: self, length })
     }
 
-    /// Answers the call that was taken last, if it was dropped without an answer: for who makes the reply elsewhere.
+    /// Answers the call that was taken last, if it was dropped without an answer: for who makes the
+    /// reply elsewhere.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a reply that is too long; [`Error::Invalid`] if there is no call to answer.
+    /// [`Error::OutOfRange`] for a reply that is too long; [`Error::Invalid`] if there is no call
+    /// to answer.
     pub fn reply(&mut self, reply: &[u8]) -> Result<()> {
         if !self.asked {
             return Err(Error::Invalid("there is no call to answer"));

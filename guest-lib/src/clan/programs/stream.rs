@@ -1,5 +1,5 @@
-//! Bytes in order, by a distributed queue whose elements are bytes (section 4.3): [`Writer`] is a [`std::io::Write`], [`Reader`] a
-//! [`std::io::Read`].
+//! Bytes in order, by a distributed queue whose elements are bytes (section 4.3): [`Writer`] is a
+//! [`std::io::Write`], [`Reader`] a [`std::io::Read`].
 
 use std::io;
 use std::sync::Arc;
@@ -41,11 +41,12 @@ impl Writer {
         self.put(bytes, free)
     }
 
-    /// Waits until there is room for at least one byte, and writes as many as there is room for. How many.
+    /// Waits until there is room for at least one byte, and writes as many as there is room for.
+    /// How many.
     ///
     /// # Errors
-    /// Those of [`Writer::try_write`]; [`Error::TimedOut`]; if the reader is gone, [`Error::PeerLost`] or [`Error::Ended`];
-    /// [`Error::Fault`].
+    /// Those of [`Writer::try_write`]; [`Error::TimedOut`]; if the reader is gone,
+    /// [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         if bytes.is_empty() {
             return Ok(0);
@@ -120,11 +121,12 @@ impl Reader {
         self.get(to, used)
     }
 
-    /// Waits until there is at least one byte, and reads as many as there are and fit. How many; 0 if the writer has closed the
-    /// connection, and all has been read.
+    /// Waits until there is at least one byte, and reads as many as there are and fit. How many; 0
+    /// if the writer has closed the connection, and all has been read.
     ///
     /// # Errors
-    /// Those of [`Reader::try_read`]; [`Error::TimedOut`]; [`Error::PeerLost`] if the writer is gone; [`Error::Fault`].
+    /// Those of [`Reader::try_read`]; [`Error::TimedOut`]; [`Error::PeerLost`] if the writer is
+    /// gone; [`Error::Fault`].
     pub fn read(&mut self, to: &mut [u8]) -> Result<usize> {
         if to.is_empty() {
             return Ok(0);

@@ -1,8 +1,9 @@
-//! Simple message transfer (section 4.1, Example 1): one buffer, in the receiver's memory, and two flags.
+//! Simple message transfer (section 4.1, Example 1): one buffer, in the receiver's memory, and two
+//! flags.
 //!
-//! The sender waits until `tx_ready` is true, writes the message into the other's memory, and sets its `rx_ready`. The receiver waits
-//! for that, uses the message in place or copies it, clears `rx_ready`, and sets the sender's `tx_ready`. Here `rx_ready` says how long
-//! the message is, too.
+//! The sender waits until `tx_ready` is true, writes the message into the other's memory, and sets
+//! its `rx_ready`. The receiver waits for that, uses the message in place or copies it, clears
+//! `rx_ready`, and sets the sender's `tx_ready`. Here `rx_ready` says how long the message is, too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +53,8 @@ impl Sender {
     /// Waits until the buffer is free, for a message that is to be made in place.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; if the receiver is gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::TimedOut`]; if the receiver is gone, [`Error::PeerLost`] or [`Error::Ended`];
+    /// [`Error::Fault`].
     pub fn wait(&mut self) -> Result<Free<'_>> {
         let own = self.end.own();
         self.end.wait_until(self.tripwire.bit(), "tx_ready", || {
@@ -72,7 +74,8 @@ impl Sender {
         free.send(message.len())
     }
 
-    /// The same by DMA, from `offset` of memory of this process; it returns when that may be used again.
+    /// The same by DMA, from `offset` of memory of this process; it returns when that may be used
+    /// again.
     ///
     /// # Errors
     /// Those of [`Sender::send`]; [`Error::PastEnd`]; [`Error::Dma`].
@@ -91,7 +94,8 @@ impl Sender {
     }
 }
 
-/// A buffer that is free: the next message is written there, and then sent. If it is not sent the buffer stays free.
+/// A buffer that is free: the next message is written there, and then sent. If it is not sent the
+/// buffer stays free.
 #[derive(Debug)]
 pub struct Free<'a> {
     sender: &'a mut Sender,
@@ -136,8 +140,8 @@ impl Receiver {
         Ok(Self { tripwire: end.tripwire(RX_READY)?, early: None, end: end.clone() })
     }
 
-    /// Is woken when the first bytes of a message arrive, and not only when all of it has: to wake up takes its time, which passes while
-    /// the rest is on its way (section 4.3).
+    /// Is woken when the first bytes of a message arrive, and not only when all of it has: to wake
+    /// up takes its time, which passes while the rest is on its way (section 4.3).
     ///
     /// # Errors
     /// Those of [`super::super::Endpoint::tripwire`].
@@ -176,8 +180,8 @@ impl Receiver {
     /// Waits for a message.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::OutOfRange`] if the sender says that it is longer than the buffer; if it is gone,
-    /// [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::TimedOut`]; [`Error::OutOfRange`] if the sender says that it is longer than the
+    /// buffer; if it is gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
     pub fn wait(&mut self) -> Result<Message<'_>> {
         let (end, capacity) = (&self.end, self.capacity());
         let early = self.early.as_mut();
@@ -187,7 +191,8 @@ impl Receiver {
         Ok(Message { receiver: self, length })
     }
 
-    /// Waits for a message, copies it, and gives the buffer back; how many bytes it has. One that does not fit stays there.
+    /// Waits for a message, copies it, and gives the buffer back; how many bytes it has. One that
+    /// does not fit stays there.
     ///
     /// # Errors
     /// Those of [`Receiver::wait`]; [`Error::PastEnd`] if the message does not fit.

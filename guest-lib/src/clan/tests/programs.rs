@@ -90,7 +90,8 @@ fn lengths_and_indexes_that_cannot_be_are_refused() {
     assert_eq!(client.call(b"", &mut []).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// What an asker tells of its memory may be anything: it takes no window pages, and does not end the server.
+/// What an asker tells of its memory may be anything: it takes no window pages, and does not end
+/// the server.
 #[test]
 fn asker_with_bad_memory_is_refused() {
     let (net, [one, two]) = cards();

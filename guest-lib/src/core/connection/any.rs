@@ -11,14 +11,16 @@ use crate::core::card::Card;
 use crate::error::{Error, Result};
 
 impl<A: CardAttachment + ?Sized> Card<A> {
-    /// Connects to the listener `name` on whichever of these hosts accepts first; [`Card::hosts`] has all there are. They are asked
-    /// at once whether they have the name ([`Card::ask`]), and those that do for a connection. What was asked of the others is given
-    /// up, which a listener that had accepted notices as the end of a connection. A host that is absent costs no time while
-    /// another has the name, and [`FIND_TIMEOUT`] for all together if none has. `None` waits for ever for a listener to accept.
+    /// Connects to the listener `name` on whichever of these hosts accepts first; [`Card::hosts`]
+    /// has all there are. They are asked at once whether they have the name ([`Card::ask`]), and
+    /// those that do for a connection. What was asked of the others is given up, which a listener
+    /// that had accepted notices as the end of a connection. A host that is absent costs no time
+    /// while another has the name, and [`FIND_TIMEOUT`] for all together if none has. `None` waits
+    /// for ever for a listener to accept.
     ///
     /// # Errors
-    /// If none accepts, why not: [`Error::Ended`], or why they could not be asked. [`Error::TimedOut`]; [`Error::Invalid`] for no
-    /// hosts; those of [`Card::begin_connect`].
+    /// If none accepts, why not: [`Error::Ended`], or why they could not be asked.
+    /// [`Error::TimedOut`]; [`Error::Invalid`] for no hosts; those of [`Card::begin_connect`].
     pub fn connect_any(
         &self,
         hosts: impl IntoIterator<Item = u32>,

@@ -35,7 +35,8 @@ impl Connecting {
     /// Waits until it is accepted. If that takes too long it is given up.
     ///
     /// # Errors
-    /// [`Error::Ended`] if it was refused or the host is not there, [`Error::TimedOut`], [`Error::System`].
+    /// [`Error::Ended`] if it was refused or the host is not there, [`Error::TimedOut`],
+    /// [`Error::System`].
     pub fn finish(self, timeout: Option<Duration>) -> Result<Connection> {
         let parts = &self.parts;
         let decided = (parts.file(), PollFlags::IN | PollFlags::OUT);

@@ -17,7 +17,8 @@ pub enum EndReason {
     Died,
     /// The peer's host gives no sign of life: it has died, was paused, or cannot be reached.
     HostLost,
-    /// The peer's host, or its card, has started anew or stood still for long, and does not know it any more.
+    /// The peer's host, or its card, has started anew or stood still for long, and does not know it
+    /// any more.
     HostReset,
     /// This host's link went down.
     LinkLost,

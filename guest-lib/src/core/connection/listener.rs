@@ -13,8 +13,8 @@ use crate::core::attach::{ConnectionParts, ListenerParts};
 use crate::core::waiting::Turn;
 use crate::error::{Error, Result};
 
-/// A name that processes of any host may connect to. It is free again when this is dropped; requests that wait are
-/// refused then, connections stay.
+/// A name that processes of any host may connect to. It is free again when this is dropped;
+/// requests that wait are refused then, connections stay.
 ///
 /// Its descriptor ([`AsFd`]) is readable while a request waits.
 #[derive(Debug)]
@@ -111,7 +111,8 @@ impl Request {
         }
     }
 
-    /// Rejects it, and passes the asker up to [`super::MAX_PRIVATE`] bytes. It is no error if it is gone already.
+    /// Rejects it, and passes the asker up to [`super::MAX_PRIVATE`] bytes. It is no error if it is
+    /// gone already.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::System`].

@@ -1,9 +1,11 @@
-//! Connections (sections 6.3 and 6.4), set up and watched by the operating systems: nothing is typed by hand.
+//! Connections (sections 6.3 and 6.4), set up and watched by the operating systems: nothing is
+//! typed by hand.
 //!
-//! A connection carries no data. When it is set up each side passes the other up to [`MAX_PRIVATE`] bytes, tickets or
-//! seeds perhaps; from then on each is told of the other's end, once and with a reason: that it was closed, that the
-//! peer's process died, that its host did, or that the way there was lost. It frees nothing: whoever loses a peer drops
-//! the slots that were for it, or takes the keys of its entries away ([`crate::MetadataEntry`]).
+//! A connection carries no data. When it is set up each side passes the other up to [`MAX_PRIVATE`]
+//! bytes, tickets or seeds perhaps; from then on each is told of the other's end, once and with a
+//! reason: that it was closed, that the peer's process died, that its host did, or that the way
+//! there was lost. It frees nothing: whoever loses a peer drops the slots that were for it, or
+//! takes the keys of its entries away ([`crate::MetadataEntry`]).
 //!
 //! ```no_run
 //! # let card = hamlyn::Card::open_default()?;
@@ -51,18 +53,19 @@ use self::wait::wait_for;
 pub const MAX_NAME: usize = HAMLYN_MAX_NAME as usize;
 /// The most private data that a request, its answer or a close carries, in bytes.
 pub const MAX_PRIVATE: usize = HAMLYN_MAX_PRIVATE as usize;
-/// How long [`Card::connect`] waits for a listener that does not answer. A host that gives no sign of life is given up
-/// sooner.
+/// How long [`Card::connect`] waits for a listener that does not answer. A host that gives no sign
+/// of life is given up sooner.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many requests may wait for a listener of [`Card::listen`].
 const BACKLOG: u32 = 64;
 
 impl<A: CardAttachment + ?Sized> Card<A> {
-    /// Takes a name of 1 to [`MAX_NAME`] bytes, under which processes of any host may connect to this one.
+    /// Takes a name of 1 to [`MAX_NAME`] bytes, under which processes of any host may connect to
+    /// this one.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]; [`Error::System`], also if the name is taken (`EADDRINUSE`); [`Error::Unsupported`] on a
-    /// card that has no room for it.
+    /// [`Error::OutOfRange`]; [`Error::System`], also if the name is taken (`EADDRINUSE`);
+    /// [`Error::Unsupported`] on a card that has no room for it.
     pub fn listen(&self, name: &str) -> Result<Listener> {
         self.listen_backlog(name, BACKLOG)
     }
@@ -78,12 +81,13 @@ impl<A: CardAttachment + ?Sized> Card<A> {
         Listener::open(self.attachment().listen(name, backlog)?, name, backlog)
     }
 
-    /// Connects to the listener `name` on a host, passes it up to [`MAX_PRIVATE`] bytes, and waits until it has accepted,
-    /// up to [`CONNECT_TIMEOUT`].
+    /// Connects to the listener `name` on a host, passes it up to [`MAX_PRIVATE`] bytes, and waits
+    /// until it has accepted, up to [`CONNECT_TIMEOUT`].
     ///
     /// # Errors
-    /// [`Error::Ended`] if it was refused or the host is not there, [`Error::TimedOut`], [`Error::OutOfRange`],
-    /// [`Error::System`]; [`Error::Unsupported`] on a card that has no room for it.
+    /// [`Error::Ended`] if it was refused or the host is not there, [`Error::TimedOut`],
+    /// [`Error::OutOfRange`], [`Error::System`]; [`Error::Unsupported`] on a card that has no room
+    /// for it.
     pub fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Connection> {
         self.begin_connect(host, name, private)?.finish(Some(CONNECT_TIMEOUT))
     }
@@ -120,9 +124,11 @@ fn private_of(state: &HamlynConnectionState) -> Vec<u8> {
     state.data[..state.private_length.min(HAMLYN_MAX_PRIVATE) as usize].to_vec()
 }
 
-/// An accepted connection. If it is dropped without [`Connection::close`] the peer is told that its process died.
+/// An accepted connection. If it is dropped without [`Connection::close`] the peer is told that its
+/// process died.
 ///
-/// It may be shared among threads. Its descriptor ([`AsFd`]) is readable once the connection has ended.
+/// It may be shared among threads. Its descriptor ([`AsFd`]) is readable once the connection has
+/// ended.
 #[derive(Debug)]
 pub struct Connection {
     parts: Box<dyn ConnectionParts>,
@@ -142,8 +148,8 @@ impl Connection {
         self.host
     }
 
-    /// The peer's user id, as the operating system of its host says. `None` if the peer has no operating system, as at a card's
-    /// socket, or one that is too old to say.
+    /// The peer's user id, as the operating system of its host says. `None` if the peer has no
+    /// operating system, as at a card's socket, or one that is too old to say.
     #[must_use]
     pub fn user(&self) -> Option<u32> {
         self.user
@@ -171,9 +177,10 @@ impl Connection {
         wait_for("end of the connection", (self.parts.file(), PollFlags::IN), timeout, || self.end())
     }
 
-    /// Closes it gracefully, and passes the peer up to [`MAX_PRIVATE`] bytes. (Section 6.4: a sender's affair. What it has
-    /// sent may still be on its way, so it waits for its handles first, and may say here how much there is to come.) It
-    /// is no error if it has ended meanwhile.
+    /// Closes it gracefully, and passes the peer up to [`MAX_PRIVATE`] bytes. (Section 6.4: a
+    /// sender's affair. What it has sent may still be on its way, so it waits for its handles
+    /// first, and may say here how much there is to come.) It is no error if it has ended
+    /// meanwhile.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::System`].

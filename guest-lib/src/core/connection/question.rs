@@ -15,7 +15,8 @@ use crate::core::attach::{CardAttachment, ConnectionParts};
 use crate::core::card::Card;
 use crate::error::{Error, Result};
 
-/// How long [`Card::connect_any`] waits for hosts that say nothing while no other has the name, and what is a good time-out for
+/// How long [`Card::connect_any`] waits for hosts that say nothing while no other has the name, and
+/// what is a good time-out for
 /// [`Card::find`]: one that is there answers within a message there and back, so this allows for a busy one.
 pub const FIND_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -27,9 +28,11 @@ pub enum Answer {
     Listening,
     /// Nobody did.
     Nobody,
-    /// The host is there, but its operating system's part is older than such questions: only who connects will know.
+    /// The host is there, but its operating system's part is older than such questions: only who
+    /// connects will know.
     TooOld,
-    /// Nothing: there is no such host, or it is dead, paused, cannot be reached, or has just started anew.
+    /// Nothing: there is no such host, or it is dead, paused, cannot be reached, or has just
+    /// started anew.
     Silent,
 }
 
@@ -89,7 +92,8 @@ impl AsFd for Question {
 pub struct Found {
     /// Hosts on which somebody listened under it when they were asked.
     pub hosts: Vec<u32>,
-    /// Hosts that cannot say, as their operating systems' parts are too old: only who connects will know.
+    /// Hosts that cannot say, as their operating systems' parts are too old: only who connects will
+    /// know.
     pub too_old: Vec<u32>,
     /// Hosts that have said nothing in time: most are not there.
     pub silent: Vec<u32>,
@@ -113,7 +117,8 @@ impl Found {
 }
 
 impl<A: CardAttachment + ?Sized> Card<A> {
-    /// The hosts on which there can be names: those of the switch, as many as it has ports, this one included, and no more than 64.
+    /// The hosts on which there can be names: those of the switch, as many as it has ports, this
+    /// one included, and no more than 64.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -126,15 +131,17 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     /// Asks a host whether anybody there listens under a name, and does not wait.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Invalid`], [`Error::System`], [`Error::Unsupported`], also by a driver that is too old for it.
+    /// [`Error::OutOfRange`], [`Error::Invalid`], [`Error::System`], [`Error::Unsupported`], also
+    /// by a driver that is too old for it.
     pub fn ask(&self, host: u32, name: &str) -> Result<Question> {
         check_name(name)?;
         Ok(Question { host, parts: self.attachment().ask(host, name)? })
     }
 
-    /// Which hosts have a listener `name`. All of [`Card::hosts`] are asked at once: it is done once each has answered, or with the
-    /// time-out, which is no error; see [`FIND_TIMEOUT`]. A host that is not there never answers. Without a time-out it is waited for
-    /// until the operating system gives it up, after 8 s.
+    /// Which hosts have a listener `name`. All of [`Card::hosts`] are asked at once: it is done
+    /// once each has answered, or with the time-out, which is no error; see [`FIND_TIMEOUT`]. A
+    /// host that is not there never answers. Without a time-out it is waited for until the
+    /// operating system gives it up, after 8 s.
     ///
     /// # Errors
     /// Those of [`Card::ask`] and [`Question::answer`].

@@ -44,8 +44,8 @@ impl<M: Model> Node<M> {
     /// Opens the node at `path`.
     ///
     /// # Errors
-    /// [`Error::System`] if it cannot be opened, [`Error::Incompatible`] if its driver is of another major version,
-    /// [`Error::OtherModel`] if its card is of another model.
+    /// [`Error::System`] if it cannot be opened, [`Error::Incompatible`] if its driver is of
+    /// another major version, [`Error::OtherModel`] if its card is of another model.
     pub fn open(path: &Path) -> Result<Self> {
         let node = Self::unchecked(path)?;
         check::<M>(&node.path, &node.query()?)?;
@@ -66,11 +66,12 @@ impl<M: Model> Node<M> {
         Self::open(Path::new(&format!("/dev/{}{number}", M::NAME)))
     }
 
-    /// Makes a call of the model's own (`hamlyn_abi::uapi::card_call`). What the argument names of the caller's memory must lie in
-    /// `memory`.
+    /// Makes a call of the model's own (`hamlyn_abi::uapi::card_call`). What the argument names of
+    /// the caller's memory must lie in `memory`.
     ///
     /// # Errors
-    /// [`Error::System`] with the action, [`Error::Unsupported`] by a driver that does not know the call.
+    /// [`Error::System`] with the action, [`Error::Unsupported`] by a driver that does not know the
+    /// call.
     pub fn call<const CODE: u32, T: CardArgument>(
         &self,
         action: &str,
@@ -117,7 +118,8 @@ impl<M: Model> Node<M> {
         Ok(Arc::new(mapping))
     }
 
-    /// Maps parts at offsets that the driver gave out, an offset and a length each, one behind the other.
+    /// Maps parts at offsets that the driver gave out, an offset and a length each, one behind the
+    /// other.
     ///
     /// # Errors
     /// [`Error::System`] with what was to be mapped.
@@ -140,7 +142,8 @@ impl<M: Model> Node<M> {
         Error::system(format!("{action} of {}", self.path.display()))
     }
 
-    /// Names what there is none left of, on the card or for its user (`HAMLYN_SHARE_*`), or what else failed.
+    /// Names what there is none left of, on the card or for its user (`HAMLYN_SHARE_*`), or what
+    /// else failed.
     pub(crate) fn create_error(&self, action: impl Display, kind: u32) -> impl FnOnce(io::Error) -> Error {
         move |error| match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::DQUOT) => self.quota(kind, error, &action),

@@ -1,5 +1,6 @@
-//! The ring with nothing around it, over memory that is shared by whatever means, for the benchmark: what a channel is compared with has the
-//! same ring. Nobody is waited for, and nobody sleeps.
+//! The ring with nothing around it, over memory that is shared by whatever means, for the
+//! benchmark: what a channel is compared with has the same ring. Nobody is waited for, and nobody
+//! sleeps.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
@@ -29,7 +30,8 @@ impl BareSender {
         Ok(Self { ring: Writer::new(memory, capacity) })
     }
 
-    /// Has a message of so many bytes built, and sends it. False: there is no room yet. It is no longer than the ring without 8 bytes.
+    /// Has a message of so many bytes built, and sends it. False: there is no room yet. It is no
+    /// longer than the ring without 8 bytes.
     ///
     /// # Errors
     /// What the other end says that cannot be.

@@ -9,7 +9,8 @@ use hamlyn_sys::{HeldWords, Mapping};
 use super::pages::{PAGE, Pages};
 use super::ring::{HEADER, LOAD, STORE, Shared, Span, TAKE, Word};
 
-/// Where a word lies. What an end polls is on one cache line, with nothing that the other writes for another reason.
+/// Where a word lies. What an end polls is on one cache line, with nothing that the other writes
+/// for another reason.
 #[inline(always)]
 pub(crate) fn place(word: Word) -> usize {
     match word {
@@ -24,8 +25,9 @@ pub(crate) fn place(word: Word) -> usize {
 
 /// Bytes of a word.
 const WORD: usize = size_of::<AtomicU64>();
-/// Where a word lies that says whether the area is there: its maker writes it, and the page that is shown in the stead of all of an area's has
-/// zeros, until whoever has mapped it stores there: it is a hint.
+/// Where a word lies that says whether the area is there: its maker writes it, and the page that is
+/// shown in the stead of all of an area's has zeros, until whoever has mapped it stores there: it
+/// is a hint.
 const MADE: usize = 256;
 /// What it is: "express" and the layout's version.
 const MADE_HERE: u64 = u64::from_le_bytes(*b"express\x01");
@@ -68,7 +70,8 @@ impl RingMemory {
         self.at(MADE).store(MADE_HERE, Release);
     }
 
-    /// Whether it is there. Whatever was loaded before was the area's then, and not what is shown in its stead.
+    /// Whether it is there. Whatever was loaded before was the area's then, and not what is shown
+    /// in its stead.
     pub(crate) fn is_made(&self) -> bool {
         fence(Acquire);
         self.at(MADE).load(Relaxed) == MADE_HERE

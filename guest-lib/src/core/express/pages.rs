@@ -28,12 +28,13 @@ pub struct ExpressParts {
     pub memory: Arc<Mapping>,
 }
 
-/// Pages that a process of another host shares, and nobody else. That process may change any byte at any moment: load a word once,
-/// check it, and then use it.
+/// Pages that a process of another host shares, and nobody else. That process may change any byte
+/// at any moment: load a word once, check it, and then use it.
 ///
-/// Words are changed by ordinary atomics, fetch-and-op as well; but an emulated machine that can have one processor only makes a load and a
-/// store of that (`docs/express.md`). What is behind a barrier of both ends takes a full one
-/// ([`Pages::barrier`]): an emulated machine's compiler makes too little of `fence(SeqCst)` for another machine to notice.
+/// Words are changed by ordinary atomics, fetch-and-op as well; but an emulated machine that can
+/// have one processor only makes a load and a store of that (`docs/express.md`). What is behind a
+/// barrier of both ends takes a full one ([`Pages::barrier`]): an emulated machine's compiler makes
+/// too little of `fence(SeqCst)` for another machine to notice.
 #[derive(Debug, Clone)]
 pub struct Pages {
     memory: Arc<Mapping>,
@@ -52,8 +53,8 @@ impl Pages {
         self.len() == 0
     }
 
-    /// `count` words of 8 bytes from byte `offset` on. Fetch-and-op is atomic for both ends; in an emulated machine if that could have more
-    /// than one processor (`docs/express.md`).
+    /// `count` words of 8 bytes from byte `offset` on. Fetch-and-op is atomic for both ends; in an
+    /// emulated machine if that could have more than one processor (`docs/express.md`).
     ///
     /// # Errors
     /// [`Error::PastEnd`], [`Error::Misaligned`].
@@ -136,8 +137,9 @@ impl<A: CardAttachment + ?Sized> Drop for Held<A> {
     }
 }
 
-/// Pages that this process has made for another host ([`Card::create_express_area`]). A process there that knows number and key may
-/// map them, once. When this is dropped they are taken out of that process; clones of its [`Pages`] show memory that nobody else sees.
+/// Pages that this process has made for another host ([`Card::create_express_area`]). A process
+/// there that knows number and key may map them, once. When this is dropped they are taken out of
+/// that process; clones of its [`Pages`] show memory that nobody else sees.
 #[derive(Debug)]
 pub struct ExpressArea<A: CardAttachment + ?Sized> {
     held: Held<A>,
@@ -167,8 +169,8 @@ impl<A: CardAttachment + ?Sized> Deref for ExpressArea<A> {
     }
 }
 
-/// Another host's area, as this process has it mapped ([`Card::map_express_area`]). When the other end is gone it shows memory that
-/// nobody else sees, of zeros at first.
+/// Another host's area, as this process has it mapped ([`Card::map_express_area`]). When the other
+/// end is gone it shows memory that nobody else sees, of zeros at first.
 #[derive(Debug)]
 pub struct ExpressView<A: CardAttachment + ?Sized> {
     _held: Held<A>,
@@ -184,13 +186,14 @@ impl<A: CardAttachment + ?Sized> Deref for ExpressView<A> {
 }
 
 impl<A: CardAttachment + ?Sized> Card<A> {
-    /// Makes pages for a process of another host: `length` bytes, a multiple of [`PAGE`] and at most half of what the two hosts
-    /// share. They are zeros.
+    /// Makes pages for a process of another host: `length` bytes, a multiple of [`PAGE`] and at
+    /// most half of what the two hosts share. They are zeros.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without express memory, [`Error::System`]: `EHOSTUNREACH` if there is none with that host, `ENOSPC` if too few
-    /// pages are free, or they lie in more than 30 runs, `EDQUOT` if too few of the user's share, `EHOSTDOWN` if some are still a lost
-    /// host's that does not settle, `ENOBUFS` if it cannot be asked.
+    /// [`Error::Unsupported`] without express memory, [`Error::System`]: `EHOSTUNREACH` if there is
+    /// none with that host, `ENOSPC` if too few pages are free, or they lie in more than 30 runs,
+    /// `EDQUOT` if too few of the user's share, `EHOSTDOWN` if some are still a lost host's that
+    /// does not settle, `ENOBUFS` if it cannot be asked.
     pub fn create_express_area(&self, host: u32, length: usize) -> Result<ExpressArea<A>> {
         if length == 0 || length % PAGE != 0 {
             let object = "length of express memory";
@@ -200,11 +203,13 @@ impl<A: CardAttachment + ?Sized> Card<A> {
         Ok(ExpressArea { held: self.held(number), key, pages: Pages { memory } })
     }
 
-    /// Maps pages that a process of another host has made for this one. Waits for that host's answer.
+    /// Maps pages that a process of another host has made for this one. Waits for that host's
+    /// answer.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without express memory, [`Error::System`]: `EHOSTUNREACH` if there is none with that host, or it has another
-    /// switch's; `EACCES` if there is no such area, or not with that key; `EBUSY` if somebody has mapped it; `EHOSTDOWN`.
+    /// [`Error::Unsupported`] without express memory, [`Error::System`]: `EHOSTUNREACH` if there is
+    /// none with that host, or it has another switch's; `EACCES` if there is no such area, or not
+    /// with that key; `EBUSY` if somebody has mapped it; `EHOSTDOWN`.
     pub fn map_express_area(&self, host: u32, area: u32, key: u64) -> Result<ExpressView<A>> {
         let ExpressParts { number, memory, .. } = self.attachment().map_express(host, area, key)?;
         Ok(ExpressView { _held: self.held(number), pages: Pages { memory } })
@@ -223,7 +228,8 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     }
 }
 
-/// Whether it says that there is no express memory with that host, rather than that something is wrong.
+/// Whether it says that there is no express memory with that host, rather than that something is
+/// wrong.
 pub(crate) fn is_absent(error: &Error) -> bool {
     match error {
         Error::Unsupported(_) => true,

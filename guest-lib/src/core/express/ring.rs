@@ -1,20 +1,25 @@
-//! One direction of a channel: records that one end writes where the other reads them, in memory that both share.
+//! One direction of a channel: records that one end writes where the other reads them, in memory
+//! that both share.
 //!
-//! **Records** lie one behind the other, at multiples of 8 bytes: a header of 8 bytes, with the length and the kind, and the data. A
-//! record is in one piece. A message that does not fit before the ring's end is preceded by a *skip* of all that is left there; once the
-//! reader has passed that, the whole ring is free, so that any message fits that is no longer than the ring without a header.
+//! **Records** lie one behind the other, at multiples of 8 bytes: a header of 8 bytes, with the
+//! length and the kind, and the data. A record is in one piece. A message that does not fit before
+//! the ring's end is preceded by a *skip* of all that is left there; once the reader has passed
+//! that, the whole ring is free, so that any message fits that is no longer than the ring without a
+//! header.
 //!
-//! **Positions** count bytes, records and skips alike, and never wrap; the place in the ring is the position modulo its capacity.
-//! Each end has its own position to itself and tells it by a shared word. It keeps a copy of the other's, which it refreshes when
-//! the copy says "nothing to do". A reader tells what it has released when that is a quarter of the ring, or when it
-//! finds nothing more.
+//! **Positions** count bytes, records and skips alike, and never wrap; the place in the ring is the
+//! position modulo its capacity. Each end has its own position to itself and tells it by a shared
+//! word. It keeps a copy of the other's, which it refreshes when the copy says "nothing to do". A
+//! reader tells what it has released when that is a quarter of the ring, or when it finds nothing
+//! more.
 //!
-//! **Sleeping.** Who finds nothing says so by a word and then looks once more; who moves its position then looks at that word.
-//! A full barrier lies between the two on either side, so one of them sees the other. The waker takes the word back, and rings:
-//! once, or seldom once too often.
+//! **Sleeping.** Who finds nothing says so by a word and then looks once more; who moves its
+//! position then looks at that word. A full barrier lies between the two on either side, so one of
+//! them sees the other. The waker takes the word back, and rings: once, or seldom once too often.
 //!
-//! **Trust.** Whatever the other end stores at whatever moment: a word is loaded once, checked, and then used, and nothing outside of
-//! the ring's data is named. What makes no sense is [`Nonsense`], for good.
+//! **Trust.** Whatever the other end stores at whatever moment: a word is loaded once, checked, and
+//! then used, and nothing outside of the ring's data is named. What makes no sense is [`Nonsense`],
+//! for good.
 //!
 //! Memory is reached through [`Shared`], so that the same code runs under loom.
 
@@ -44,7 +49,8 @@ pub(crate) enum Word {
     WriterSleeps,
 }
 
-/// The order of a load of a word, of a store and of a take, in memory as under loom, which misses either of the first two if it is weaker.
+/// The order of a load of a word, of a store and of a take, in memory as under loom, which misses
+/// either of the first two if it is weaker.
 pub(crate) const LOAD: Ordering = Ordering::Acquire;
 pub(crate) const STORE: Ordering = Ordering::Release;
 pub(crate) const TAKE: Ordering = Ordering::AcqRel;
@@ -55,7 +61,8 @@ pub(crate) trait Shared {
     fn load(&self, word: Word) -> u64;
     /// Stores a word; who sees it sees all that was stored before it.
     fn store(&self, word: Word, value: u64);
-    /// Makes a word 0, by an exchange: what the other end stored before what is taken is seen by loads after this.
+    /// Makes a word 0, by an exchange: what the other end stored before what is taken is seen by
+    /// loads after this.
     fn take(&self, word: Word);
     /// Keeps our earlier stores before our later loads, for everybody.
     fn barrier(&self);
@@ -147,9 +154,10 @@ fn check(value: u64, last: u64, limit: u64) -> Option<u64> {
     ((last..=limit).contains(&value) && value % HEADER == 0).then_some(value)
 }
 
-/// Takes the other end's word that it sleeps back, behind a store of our position. Whether to ring: also if the other was quicker to take it
-/// back. It may have said so anew since, and then that is what is taken: where an exchange is a load and a store, by a processor that is
-/// emulated, this end cannot tell. One ring too many is none lost.
+/// Takes the other end's word that it sleeps back, behind a store of our position. Whether to ring:
+/// also if the other was quicker to take it back. It may have said so anew since, and then that is
+/// what is taken: where an exchange is a load and a store, by a processor that is emulated, this
+/// end cannot tell. One ring too many is none lost.
 #[inline]
 fn must_ring(shared: &impl Shared, sleeper: Word) -> bool {
     shared.barrier();
@@ -168,8 +176,8 @@ pub(crate) struct Writer<S> {
     /// Up to here records are in place, of which the reader has been told up to `told`.
     written: u64,
     told: u64,
-    /// The place of `written` in the ring, and how much is free from there on in one piece, no more than the truth: what most messages
-    /// need not look further than.
+    /// The place of `written` in the ring, and how much is free from there on in one piece, no more
+    /// than the truth: what most messages need not look further than.
     place: u64,
     free: u64,
     /// No later than the truth.
@@ -208,8 +216,8 @@ impl<S: Shared> Writer<S> {
         (size <= self.free).then(|| Span { at: self.place + HEADER, length, end: self.written + size })
     }
 
-    /// Room for a message of so many bytes, at most [`Writer::longest`]; none for now, or what is put there is sent by
-    /// [`Writer::commit`]. Whoever does not call that has sent nothing.
+    /// Room for a message of so many bytes, at most [`Writer::longest`]; none for now, or what is
+    /// put there is sent by [`Writer::commit`]. Whoever does not call that has sent nothing.
     #[inline]
     pub(crate) fn reserve(&mut self, length: u64) -> Result<Option<Span>, Nonsense> {
         debug_assert!(length <= self.longest());
@@ -226,7 +234,8 @@ impl<S: Shared> Writer<S> {
         self.tell();
     }
 
-    /// Puts what was reserved last in place. The reader is told by [`Writer::flush`], or with the next message that is sent.
+    /// Puts what was reserved last in place. The reader is told by [`Writer::flush`], or with the
+    /// next message that is sent.
     #[inline(always)]
     pub(crate) fn put(&mut self, span: Span) {
         self.shared.set_header(span.at - HEADER, MESSAGE << 32 | span.length);
@@ -264,7 +273,8 @@ impl<S: Shared> Writer<S> {
         self.left
     }
 
-    /// Says that it sleeps until there is room for so many bytes. False: there is, or the reader has left; do not sleep.
+    /// Says that it sleeps until there is room for so many bytes. False: there is, or the reader
+    /// has left; do not sleep.
     pub(crate) fn sleep(&mut self, length: u64) -> Result<bool, Nonsense> {
         self.shared.store(Word::WriterSleeps, 1);
         self.shared.barrier();
@@ -319,7 +329,8 @@ impl<S: Shared> Writer<S> {
             let all = self.capacity - (self.written - self.released);
             self.free = all.min(self.capacity - self.place);
         } else if self.written != self.told {
-            // A skip that waits for a message which was given up: nobody passes what he was not told of.
+            // A skip that waits for a message which was given up: nobody passes what he was not
+            // told of.
             self.tell();
         }
         Ok(found)
@@ -354,8 +365,8 @@ impl<S: Shared> Writer<S> {
 pub(crate) struct Reader<S> {
     shared: S,
     capacity: u64,
-    /// The next record, its place in the ring, and how much was written from there on in one piece, no more than is known: nothing, for who
-    /// finds that all is over while it looks at a message.
+    /// The next record, its place in the ring, and how much was written from there on in one piece,
+    /// no more than is known: nothing, for who finds that all is over while it looks at a message.
     next: u64,
     place: u64,
     there: AtomicU64,
@@ -364,7 +375,8 @@ pub(crate) struct Reader<S> {
     told: u64,
     /// No later than the truth.
     written: u64,
-    /// A skip that was passed, and what lies before it was not released then: where it starts, and its end.
+    /// A skip that was passed, and what lies before it was not released then: where it starts, and
+    /// its end.
     skip: Option<(u64, u64)>,
     bell: bool,
     broken: Option<Nonsense>,
@@ -393,9 +405,9 @@ impl<S: Shared> Reader<S> {
         }
     }
 
-    /// Returns a reader that returns credit only when a quarter of the ring is free again: where each return is a packet.
-    /// The writer then always has room for three quarters of the ring once all was received, so no message may be longer
-    /// than half of it ([`half_of`]).
+    /// Returns a reader that returns credit only when a quarter of the ring is free again: where
+    /// each return is a packet. The writer then always has room for three quarters of the ring once
+    /// all was received, so no message may be longer than half of it ([`half_of`]).
     pub(crate) fn by_quarters(shared: S, capacity: u64) -> Self {
         Self { by_quarters: true, ..Self::new(shared, capacity) }
     }
@@ -466,7 +478,8 @@ impl<S: Shared> Reader<S> {
         self.bell |= must_ring(&self.shared, Word::WriterSleeps);
     }
 
-    /// Whether the writer says something that [`Reader::receive`], which found nothing, or [`Reader::ended`] has not told of.
+    /// Whether the writer says something that [`Reader::receive`], which found nothing, or
+    /// [`Reader::ended`] has not told of.
     #[inline(always)]
     pub(crate) fn has_news(&self) -> bool {
         self.shared.load(Word::Written) != self.written || self.may_have_ended()
@@ -485,7 +498,8 @@ impl<S: Shared> Reader<S> {
         Ok((how != 0 && *self.there.get_mut() == 0 && !self.look()?).then_some(how))
     }
 
-    /// Says that it sleeps until a message comes. False: there is one, or the writer has ended; do not sleep.
+    /// Says that it sleeps until a message comes. False: there is one, or the writer has ended; do
+    /// not sleep.
     pub(crate) fn sleep(&mut self) -> Result<bool, Nonsense> {
         loop {
             self.shared.store(Word::ReaderSleeps, 1);
@@ -493,7 +507,8 @@ impl<S: Shared> Reader<S> {
             if *self.there.get_mut() == 0 && !self.look()? {
                 break;
             }
-            // A skip that comes ahead of its message is none, and who told of it has taken the word back.
+            // A skip that comes ahead of its message is none, and who told of it has taken the word
+            // back.
             let header = self.shared.header(self.place);
             if self.message(header).is_some() {
                 self.shared.store(Word::ReaderSleeps, 0);

@@ -1,6 +1,7 @@
-//! The ring under loom, which tries the interleavings of two threads and the reorderings that the memory model allows. A lost
-//! wake-up is a deadlock, which loom reports. Headers and data are plain cells, of which it reports what is not ordered: a record that may be
-//! seen before its data, and room that may be reused before it was read.
+//! The ring under loom, which tries the interleavings of two threads and the reorderings that the
+//! memory model allows. A lost wake-up is a deadlock, which loom reports. Headers and data are
+//! plain cells, of which it reports what is not ordered: a record that may be seen before its data,
+//! and room that may be reused before it was read.
 
 // All of loom's threads take turns on one.
 use std::rc::Rc;
@@ -26,8 +27,9 @@ struct Case {
     held: u64,
     writer_has_barriers: bool,
     reader_has_barriers: bool,
-    /// To take a word back is one step: not so by a processor that is emulated. Then the card's work orders what is before a ring that is
-    /// refused with what is behind the reopening, or the waker's 0 might come behind what was said anew, which none rings at.
+    /// To take a word back is one step: not so by a processor that is emulated. Then the card's
+    /// work orders what is before a ring that is refused with what is behind the reopening, or the
+    /// waker's 0 might come behind what was said anew, which none rings at.
     takes_at_once: bool,
     /// A slot is reopened before memory is looked at.
     reopens_first: bool,
@@ -43,8 +45,8 @@ const WHOLE: Case = Case {
     reopens_first: true,
 };
 
-/// By turns less than the quarter of the ring that is told of at once, and all of the ring: which waits for what a reader tells that finds
-/// nothing, or sleeps.
+/// By turns less than the quarter of the ring that is told of at once, and all of the ring: which
+/// waits for what a reader tells that finds nothing, or sleeps.
 const UNEVEN: Case =
     Case { words: |value| vec![value; if value % 2 == 1 { 0 } else { CAPACITY as usize / 8 - 1 }], ..WHOLE };
 
@@ -114,8 +116,9 @@ impl Shared for End {
     }
 }
 
-/// A slot that wakes: what arrives locks it, what arrives at a locked one is refused and lost, and who was woken unlocks it. Its lock is a
-/// plain word, so that a refusal orders nothing, unless it is told to.
+/// A slot that wakes: what arrives locks it, what arrives at a locked one is refused and lost, and
+/// who was woken unlocks it. Its lock is a plain word, so that a refusal orders nothing, unless it
+/// is told to.
 struct Slot {
     locked: AtomicBool,
     queue: Mutex<u32>,
@@ -268,7 +271,8 @@ fn one_way(case: Case) {
     thread.join().unwrap();
 }
 
-/// Both ways at once, where each end has one slot for its two halves: what rings for the one is not taken from the other.
+/// Both ways at once, where each end has one slot for its two halves: what rings for the one is not
+/// taken from the other.
 fn both_ways(values: u64) {
     let rings = [(); 2].map(|()| End::new(true));
     let [one, other] = [(); 2].map(|()| Slot::new(WHOLE));

@@ -1,4 +1,5 @@
-//! The ring in one thread: what an honest peer sends, also one that dies, and whatever another stores.
+//! The ring in one thread: what an honest peer sends, also one that dies, and whatever another
+//! stores.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,7 +11,8 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::*;
 
-/// Shared memory, and somebody who stores anything anywhere just before a load, as often as told (of 256).
+/// Shared memory, and somebody who stores anything anywhere just before a load, as often as told
+/// (of 256).
 struct Memory {
     words: [Cell<u64>; 6],
     data: Vec<Cell<u64>>,
@@ -337,7 +339,8 @@ fn who_is_woken_by_a_skip_alone_sleeps_again() {
     assert_eq!(reader.receive(), Ok(Some(span)));
 }
 
-/// Sends messages through a small ring until its writer is done, or dead behind so many stores. Whether it was done.
+/// Sends messages through a small ring until its writer is done, or dead behind so many stores.
+/// Whether it was done.
 fn die_behind(stores: u32, between: u64) -> bool {
     let both = Both::new(64, 0, 0);
     let (mut writer, mut reader) = (

@@ -17,7 +17,8 @@ fn pages(address: u64, length: u64) -> u64 {
     (address % PAGE + length).div_ceil(PAGE)
 }
 
-/// The bytes of directory and lists, which themselves lie at `lists`, for memory that is contiguous for the card.
+/// The bytes of directory and lists, which themselves lie at `lists`, for memory that is contiguous
+/// for the card.
 pub(crate) fn page_lists(address: u64, length: u64, lists: u64) -> (HamlynArea, Vec<u8>) {
     let first = address - address % PAGE;
     let list_count = list_pages(address, length) as u64 - 1;

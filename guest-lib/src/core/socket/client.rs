@@ -1,7 +1,7 @@
 //! A vfio-user client: one request at a time, each with its reply.
 //!
-//! Why not the crate `vfio_user`: its client takes no notice of the error in a reply, waits for data that a refused
-//! read does not bring, and stops the process at a reply of unexpected size.
+//! Why not the crate `vfio_user`: its client takes no notice of the error in a reply, waits for
+//! data that a refused read does not bring, and stops the process at a reply of unexpected size.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;

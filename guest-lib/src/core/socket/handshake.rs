@@ -1,7 +1,7 @@
 //! The periodic handshake that the host must keep (section 2.8), as the driver does in a guest.
 //!
-//! A host that stops (here: a process that is stopped) fails to, and its card turns to discarding, so that the fabric
-//! stays live. A host that goes on finds that out and enables its card again.
+//! A host that stops (here: a process that is stopped) fails to, and its card turns to discarding,
+//! so that the fabric stays live. A host that goes on finds that out and enables its card again.
 
 use std::io;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// Enables the card, and keeps its handshake if it wants one. Counts in `lapses` how often that was too late.
+    /// Enables the card, and keeps its handshake if it wants one. Counts in `lapses` how often that
+    /// was too late.
     pub(crate) fn start(client: &Arc<Client>, lapses: Arc<AtomicU32>) -> io::Result<Self> {
         let period = client.read_u32(REGION_BAR0, HAMLYN_REG_HANDSHAKE_TIMEOUT)?;
         let begun = Instant::now();
@@ -89,7 +90,8 @@ mod tests {
     use super::super::message::*;
     use super::*;
 
-    /// A card that answers every read of a register with `value`, and what it tells of each write until its client has gone.
+    /// A card that answers every read of a register with `value`, and what it tells of each write
+    /// until its client has gone.
     fn registers(value: u32) -> (Arc<Client>, Receiver<(u64, u32)>) {
         let (client, mut card) = UnixStream::pair().unwrap();
         let (tell, written) = channel();
@@ -120,7 +122,8 @@ mod tests {
     const BEAT: (u64, u32) = (HAMLYN_REG_HANDSHAKE as u64, 1);
     const ENABLED: (u64, u32) = (HAMLYN_REG_CONTROL as u64, HAMLYN_CONTROL_ENABLE);
 
-    /// What is written by two beats, the first of which comes `late` after the one before, if CONTROL reads as `control`.
+    /// What is written by two beats, the first of which comes `late` after the one before, if
+    /// CONTROL reads as `control`.
     fn two_beats(late: Duration, control: u32) -> Vec<(u64, u32)> {
         let (client, written) = registers(control);
         let last = Instant::now().checked_sub(late).unwrap();

@@ -1,4 +1,5 @@
-//! Interrupts by eventfd, and the driver's interrupt handler as a thread: it clears `pending` before it looks who is to be woken.
+//! Interrupts by eventfd, and the driver's interrupt handler as a thread: it clears `pending`
+//! before it looks who is to be woken.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -169,10 +170,12 @@ impl Drop for Interrupts {
     }
 }
 
-/// Sleeps until one of the files is readable or the card's process has ended. Returns whether it has ended.
+/// Sleeps until one of the files is readable or the card's process has ended. Returns whether it
+/// has ended.
 fn readable(files: &[OwnedFd], card: &OwnedFd) -> io::Result<bool> {
     let mut polled: Vec<_> = files.iter().map(|file| PollFd::new(file, PollFlags::IN)).collect();
-    // `poll` always reports a hang-up. Replies on this socket are for the thread that sent the request.
+    // `poll` always reports a hang-up. Replies on this socket are for the thread that sent the
+    // request.
     polled.push(PollFd::new(card, PollFlags::empty()));
     loop {
         match poll(&mut polled, None) {

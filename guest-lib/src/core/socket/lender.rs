@@ -20,12 +20,13 @@ use crate::error::{Error, GivenBack, Result, at_most};
 /// Where the addresses begin that the card knows our memory by: nothing of a PC lies there.
 const FIRST_ADDRESS: u64 = 1 << 32;
 
-/// Bytes of the first file that pieces are parts of; each further one is twice as long, up to the most.
+/// Bytes of the first file that pieces are parts of; each further one is twice as long, up to the
+/// most.
 const FIRST_FILE: usize = 1 << 20;
 const LONGEST_FILE: usize = 64 << 20;
 
-/// Lends memory to the card, each piece at addresses of its own. Short pieces are parts of files that they share, for a card
-/// takes a few files only: a virtual machine has one or two.
+/// Lends memory to the card, each piece at addresses of its own. Short pieces are parts of files
+/// that they share, for a card takes a few files only: a virtual machine has one or two.
 #[derive(Debug)]
 pub(crate) struct Lender {
     client: Arc<Client>,
@@ -93,7 +94,8 @@ impl Lender {
         file.take(size).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Memory of the application's own: its pages become a file's, at the same place, until it is taken back.
+    /// Memory of the application's own: its pages become a file's, at the same place, until it is
+    /// taken back.
     pub(crate) fn lend_own(&self, mut mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
         let length = mapping.length();
         if mapping.address() % PAGE as u64 != 0 || length % PAGE != 0 {
@@ -140,7 +142,8 @@ impl SharedFile {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // Its pages go back to the system, so that who takes it next finds zeros. If they cannot, nobody takes it.
+        // Its pages go back to the system, so that who takes it next finds zeros. If they cannot,
+        // nobody takes it.
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if fallocate(&self.of.file, hole, self.start as u64, self.size as u64).is_ok() {
             self.of.free().give(self.start, self.size);

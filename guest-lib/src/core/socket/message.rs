@@ -1,4 +1,5 @@
-//! The vfio-user messages that a driver's part needs, laid out. Little-endian, as the protocol's specification.
+//! The vfio-user messages that a driver's part needs, laid out. Little-endian, as the protocol's
+//! specification.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -1,5 +1,5 @@
-//! Straight to a card's vfio-user socket from a host process, with no VM: the library plays VMM and driver. This is what it
-//! does so for any card; a card's module adds what its own driver does.
+//! Straight to a card's vfio-user socket from a host process, with no VM: the library plays VMM and
+//! driver. This is what it does so for any card; a card's module adds what its own driver does.
 //!
 //! Memory is lent to the card by memfd. One process has the card to itself.
 
@@ -73,7 +73,8 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// Serves the interrupts of a card that was reached, enables it and keeps its handshake (section 2.8).
+    /// Serves the interrupts of a card that was reached, enables it and keeps its handshake
+    /// (section 2.8).
     pub(crate) fn take(client: Arc<Client>, control: Control, vectors: u32) -> Result<Self> {
         let failed = || Error::system("serve a card");
         let interrupts = Interrupts::start(&client, control, vectors).map_err(failed())?;
@@ -93,8 +94,8 @@ impl Seat {
         Ok(HamlynQuery { host, ports, ..description })
     }
 
-    /// Describes `length` bytes at `address`, which must be `memory`'s, for the card. The page lists are to be kept
-    /// for as long as the card may use them.
+    /// Describes `length` bytes at `address`, which must be `memory`'s, for the card. The page
+    /// lists are to be kept for as long as the card may use them.
     pub(crate) fn area(&self, memory: &Memory, address: u64, length: u64) -> Result<(HamlynArea, Memory)> {
         let offset = address.wrapping_sub(memory.card_address());
         inside("memory", offset, length, memory.len() as u64)?;
@@ -146,7 +147,8 @@ impl Seat {
         Ok(if copy == pattern { 0 } else { 2 })
     }
 
-    /// Resets the card, before the memory goes that it may still write to. A card that is gone needs no reset.
+    /// Resets the card, before the memory goes that it may still write to. A card that is gone
+    /// needs no reset.
     pub(crate) fn reset(&self) {
         let _ = self.client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_RESET);
     }

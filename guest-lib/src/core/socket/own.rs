@@ -2,8 +2,9 @@
 
 use std::io;
 
-/// Whether all of these bytes are private memory of this process that may be written. Pages of a file that others see could
-/// not be replaced by those that the card sees: the file would miss what is written to them.
+/// Whether all of these bytes are private memory of this process that may be written. Pages of a
+/// file that others see could not be replaced by those that the card sees: the file would miss what
+/// is written to them.
 pub(super) fn is_private(address: u64, length: u64) -> io::Result<bool> {
     Ok(covers(&std::fs::read_to_string("/proc/self/maps")?, address, address + length))
 }

@@ -1,9 +1,9 @@
-//! How to sleep on an object of a card: who sleeps says so in its `armed` word, looks once more, and is woken by the handler of the
-//! interrupt.
+//! How to sleep on an object of a card: who sleeps says so in its `armed` word, looks once more,
+//! and is woken by the handler of the interrupt.
 //!
-//! A word may have several sleepers. If the card keeps a count for the object, as for the requests of a terminus, there is another
-//! word beside it for the number that is waited for: the least that any sleeper wants. When the card has fired all of them look
-//! again, and arm anew.
+//! A word may have several sleepers. If the card keeps a count for the object, as for the requests
+//! of a terminus, there is another word beside it for the number that is waited for: the least that
+//! any sleeper wants. When the card has fired all of them look again, and arm anew.
 
 use std::fmt::Debug;
 use std::io;
@@ -68,7 +68,8 @@ pub(crate) struct Sleeper {
     count: Option<Arc<dyn Count>>,
     /// Readable once the card has fired for who armed it.
     file: Arc<OwnedFd>,
-    /// Guards the words against others of this process: the card alone changes YES, and nothing else.
+    /// Guards the words against others of this process: the card alone changes YES, and nothing
+    /// else.
     state: Mutex<State>,
     fired: Condvar,
 }
@@ -107,8 +108,8 @@ impl Sleeper {
         self.file.clone()
     }
 
-    /// Makes the file readable once the card has fired; true if `look` finds that there is no need. `wanted` is the count
-    /// that `look` looks for, if it does.
+    /// Makes the file readable once the card has fired; true if `look` finds that there is no need.
+    /// `wanted` is the count that `look` looks for, if it does.
     pub(crate) fn arm(&self, wanted: Option<u32>, look: impl Fn() -> bool) -> io::Result<bool> {
         let mut state = self.lock();
         drain(&self.file)?;
@@ -132,7 +133,8 @@ impl Sleeper {
         Ok(ready)
     }
 
-    /// Sleeps until `look` finds something or the time-out has passed. Fails with `ENODEV` once the card's process has ended.
+    /// Sleeps until `look` finds something or the time-out has passed. Fails with `ENODEV` once the
+    /// card's process has ended.
     pub(crate) fn wait(
         &self,
         wanted: Option<u32>,
@@ -209,7 +211,8 @@ impl Sleeper {
         barrier::before_sleep_check();
     }
 
-    /// Wakes everybody: each looks, and arms anew. So the file, which is readable for nobody else's number.
+    /// Wakes everybody: each looks, and arms anew. So the file, which is readable for nobody else's
+    /// number.
     fn wake(&self, state: &mut State) {
         self.disarm(state);
         self.fired.notify_all();
@@ -314,7 +317,8 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| sleeper.wait(None, patience, || arrived.load(Ordering::Acquire) == 1).unwrap());
             until_armed(&control, words);
-            // Another thread gives up; a third finds what was meant for it between arming and sleeping.
+            // Another thread gives up; a third finds what was meant for it between arming and
+            // sleeping.
             sleeper.wait(None, Some(Duration::ZERO), || false).unwrap();
             until_armed(&control, words);
             let looks = AtomicU32::new(0);
@@ -348,7 +352,8 @@ mod tests {
         let sleeper = Sleeper::new(words, control.clone(), None).unwrap();
         assert!(!sleeper.arm(None, || false).unwrap());
         assert!(!drain(&sleeper.file()).unwrap(), "nobody has fired");
-        // The card fires for this sleeper; before the handler runs, another one arms for something else.
+        // The card fires for this sleeper; before the handler runs, another one arms for something
+        // else.
         control.mapping.store_u32(words.armed, HAMLYN_ARMED_FIRED);
         assert!(!sleeper.arm(None, || false).unwrap());
         assert!(drain(&sleeper.file()).unwrap(), "who slept looks again");

@@ -6,8 +6,8 @@ use crate::core::place::multiple;
 use crate::dart::{Comparison, Connection, Operation, Source, Step, Target};
 use crate::error::{Error, Result, at_most};
 
-/// A log in an endpoint: entries of one length behind each other, to which many append. Its owner has set three registers of the window,
-/// which all of them have ([`Log::set`]).
+/// A log in an endpoint: entries of one length behind each other, to which many append. Its owner
+/// has set three registers of the window, which all of them have ([`Log::set`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Log {
     /// The register that says where the next entry goes.
@@ -19,8 +19,9 @@ pub struct Log {
 }
 
 impl Log {
-    /// Sets the registers for `entries` entries of `length` bytes, a multiple of 4 up to 32, from byte `start` of the endpoint on: by its
-    /// owner, with any connection that has them in its window, before anybody appends.
+    /// Sets the registers for `entries` entries of `length` bytes, a multiple of 4 up to 32, from
+    /// byte `start` of the endpoint on: by its owner, with any connection that has them in its
+    /// window, before anybody appends.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::Misaligned`].
@@ -44,8 +45,8 @@ impl Log {
     }
 }
 
-/// Who appends to a log: a message for each entry, executed at one moment, so that no two have the same place. The log's host has
-/// nothing to do with it.
+/// Who appends to a log: a message for each entry, executed at one moment, so that no two have the
+/// same place. The log's host has nothing to do with it.
 #[derive(Debug, Clone)]
 pub struct Appender {
     connection: Arc<Connection>,
@@ -71,11 +72,13 @@ impl Appender {
         Self { connection, operation, length: length.into() }
     }
 
-    /// Appends the entry that is at byte `from` of this end's endpoint. If the log is full it is not appended, which the connection's
-    /// [`crate::dart::Status`] tells, and a question that is asked behind it.
+    /// Appends the entry that is at byte `from` of this end's endpoint. If the log is full it is
+    /// not appended, which the connection's [`crate::dart::Status`] tells, and a question that is
+    /// asked behind it.
     ///
     /// # Errors
-    /// [`Error::Misaligned`] for a length that no log's entries have; those of [`Connection::send`].
+    /// [`Error::Misaligned`] for a length that no log's entries have; those of
+    /// [`Connection::send`].
     pub fn append(&self, from: u64) -> Result<()> {
         multiple("length of an entry", self.length as usize, 4)?;
         self.connection.send(&self.operation, from..from + self.length)

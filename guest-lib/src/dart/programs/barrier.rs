@@ -8,8 +8,9 @@ use crate::core::waiting::Deadline;
 use crate::dart::{Comparison, Connection, Operation, Queue, Source, Step, Target, What};
 use crate::error::{Error, Result};
 
-/// Who looks after a barrier: one register of its host's card counts those that have still to come, and the next one is how many members
-/// there are, to which the last arrival sets the first again. Its software is told of that arrival, and releases all.
+/// Who looks after a barrier: one register of its host's card counts those that have still to come,
+/// and the next one is how many members there are, to which the last arrival sets the first again.
+/// Its software is told of that arrival, and releases all.
 #[derive(Debug)]
 pub struct Barrier {
     members: Vec<Arc<Connection>>,
@@ -18,11 +19,12 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// A barrier of as many members as there are connections, all of whose windows have the register under this number and the next, and
-    /// whose events go to `complete`.
+    /// A barrier of as many members as there are connections, all of whose windows have the
+    /// register under this number and the next, and whose events go to `complete`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for no members; [`Error::OutOfRange`] for a register that they do not have.
+    /// [`Error::Invalid`] for no members; [`Error::OutOfRange`] for a register that they do not
+    /// have.
     pub fn new(members: Vec<Arc<Connection>>, complete: Queue, register: u8) -> Result<Self> {
         let first = members.first().ok_or(Error::Invalid("a barrier has at least one member"))?;
         for register in [u32::from(register) + 1, register.into()] {
@@ -49,8 +51,8 @@ impl Barrier {
     }
 }
 
-/// A member of a barrier. It has the queue that its connection's events go to for itself, and nobody else sends by the connection while it
-/// waits.
+/// A member of a barrier. It has the queue that its connection's events go to for itself, and
+/// nobody else sends by the connection while it waits.
 #[derive(Debug)]
 pub struct Member {
     connection: Arc<Connection>,
@@ -67,7 +69,8 @@ impl Member {
         Self { connection, released, register, arrival: None }
     }
 
-    /// Comes to the barrier, and waits until all have; the round. After a time-out it has come already, and waits alone.
+    /// Comes to the barrier, and waits until all have; the round. After a time-out it has come
+    /// already, and waits alone.
     ///
     /// # Errors
     /// Those of [`Connection::send`]; [`Error::Broken`], [`Error::Trap`]; [`Error::TimedOut`].
@@ -83,7 +86,8 @@ impl Member {
     }
 
     fn arrive(&self) -> Result<Awaited> {
-        // The last arrival finds 0, and sets the register to the number of members, which no other arrival leaves there.
+        // The last arrival finds 0, and sets the register to the number of members, which no other
+        // arrival leaves there.
         let arrive = Operation::registers(0)
             .first(Step::Decrement, Source::Operand, Target::I)
             .second(Step::ReplaceIfEqual, Source::K, Target::I)

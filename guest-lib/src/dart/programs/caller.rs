@@ -14,10 +14,12 @@ const PLACES: u64 = 32;
 /// The most bytes of an answer that comes with the record that tells of it.
 const BLOCK: u32 = 32;
 
-/// Asks the card at a connection's other end, and waits for its answers. That host's software has nothing to do with it.
+/// Asks the card at a connection's other end, and waits for its answers. That host's software has
+/// nothing to do with it.
 ///
-/// It has the queue that its connection's events go to for itself, and [`Caller::SCRATCH`] bytes of the connection's endpoint. What is sent
-/// by the connection besides is sent before a question or after its answer: not by another thread meanwhile.
+/// It has the queue that its connection's events go to for itself, and [`Caller::SCRATCH`] bytes of
+/// the connection's endpoint. What is sent by the connection besides is sent before a question or
+/// after its answer: not by another thread meanwhile.
 #[derive(Debug)]
 pub struct Caller {
     connection: Arc<Connection>,
@@ -44,8 +46,8 @@ impl Caller {
     /// Bytes of the connection's endpoint that questions are sent from.
     pub const SCRATCH: u64 = QUESTION * PLACES;
 
-    /// A caller by this connection, whose events go to `answers`, with questions in its endpoint from byte `scratch` on. It waits for an
-    /// answer for ever.
+    /// A caller by this connection, whose events go to `answers`, with questions in its endpoint
+    /// from byte `scratch` on. It waits for an answer for ever.
     #[must_use]
     pub fn new(connection: Arc<Connection>, answers: Queue, scratch: u64) -> Self {
         Self { connection, answers, scratch, next: 0, place: 0, timeout: None }
@@ -63,8 +65,9 @@ impl Caller {
         &self.connection
     }
 
-    /// Sends a question. Returns the operation of its answer, which carries the question's number in its indices: no step of an answer
-    /// uses them. Answers come in the order of their questions, so 24 bits tell those under way apart.
+    /// Sends a question. Returns the operation of its answer, which carries the question's number
+    /// in its indices: no step of an answer uses them. Answers come in the order of their
+    /// questions, so 24 bits tell those under way apart.
     fn send(&mut self, question: &Operation, answer: Operation, bytes: u32) -> Result<Operation> {
         // The card still reads the question from its place until it has left.
         self.connection.wait_for_room(PLACES as u32, self.timeout)?;
@@ -77,7 +80,8 @@ impl Caller {
         Ok(answer)
     }
 
-    /// Waits for the event of this answer. Answers to questions that were given up come first, and are discarded.
+    /// Waits for the event of this answer. Answers to questions that were given up come first, and
+    /// are discarded.
     fn receive(&mut self, awaited: &Awaited, answer: Operation) -> Result<Record> {
         receive(&mut self.answers, &self.connection, awaited, self.timeout, |record| {
             record.operation == answer
@@ -87,8 +91,9 @@ impl Caller {
     /// Asks, and waits for the answer: the four words of its first block.
     ///
     /// # Errors
-    /// Those of [`Connection::ask`]; [`crate::Error::Trap`] if the other end refuses it; [`crate::Error::TimedOut`]: if it is refused later, that
-    /// is told of the next question of the same operation.
+    /// Those of [`Connection::ask`]; [`crate::Error::Trap`] if the other end refuses it;
+    /// [`crate::Error::TimedOut`]: if it is refused later, that is told of the next question of the
+    /// same operation.
     pub fn ask(&mut self, question: &Operation) -> Result<[u64; 4]> {
         let awaited = Awaited::new(&self.connection, question);
         let answer = self.send(question, Operation::registers(0), 0)?;
@@ -96,7 +101,8 @@ impl Caller {
         Ok([0, 1, 2, 3].map(|n| record.word(n).unwrap_or_default()))
     }
 
-    /// Does one operation on a register of the other end's window, with this operand; what it was, and what it is.
+    /// Does one operation on a register of the other end's window, with this operand; what it was,
+    /// and what it is.
     ///
     /// # Errors
     /// Those of [`Caller::ask`].
@@ -106,8 +112,8 @@ impl Caller {
         Ok((before, now))
     }
 
-    /// A register of the other end's window becomes `new` if it is `expected`; what it was. Register `own` of the window is for this
-    /// caller alone.
+    /// A register of the other end's window becomes `new` if it is `expected`; what it was.
+    /// Register `own` of the window is for this caller alone.
     ///
     /// # Errors
     /// Those of [`Caller::ask`].
@@ -133,11 +139,12 @@ impl Caller {
         Ok(())
     }
 
-    /// Reads bytes into this end's endpoint, from as many places as there are; the questions do not wait for each other.
+    /// Reads bytes into this end's endpoint, from as many places as there are; the questions do not
+    /// wait for each other.
     ///
     /// # Errors
-    /// Those of [`Caller::ask`]. Then some bytes may have been read, and others may still arrive: their places are this caller's
-    /// until a later question of its has been answered.
+    /// Those of [`Caller::ask`]. Then some bytes may have been read, and others may still arrive:
+    /// their places are this caller's until a later question of its has been answered.
     pub fn gather(&mut self, pieces: &[Piece]) -> Result<()> {
         let awaited = Awaited::new(&self.connection, &Operation::read_multiple(0));
         // The queue and the window have room for the answers of a chunk.

@@ -18,8 +18,8 @@ pub struct LockRegisters {
     pub turn: u8,
 }
 
-/// A lock: who wants it draws a ticket, and has it when it is his turn, so that it comes to all in order. The host whose registers these
-/// are has nothing to do with it.
+/// A lock: who wants it draws a ticket, and has it when it is his turn, so that it comes to all in
+/// order. The host whose registers these are has nothing to do with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lock {
     registers: LockRegisters,
@@ -58,7 +58,8 @@ impl Lock {
         Ok(found == turn)
     }
 
-    /// Gives it back: the next has it. What its owner did at that host before is done when he has it.
+    /// Gives it back: the next has it. What its owner did at that host before is done when he has
+    /// it.
     ///
     /// # Errors
     /// Those of [`crate::dart::Connection::send`].

@@ -1,5 +1,5 @@
-//! Compound operations, of messages as they are: what several hosts do with one host's registers and memory, while that one's software
-//! has nothing to do with it.
+//! Compound operations, of messages as they are: what several hosts do with one host's registers
+//! and memory, while that one's software has nothing to do with it.
 //!
 //! | | messages | at the receiver |
 //! |---|---|---|

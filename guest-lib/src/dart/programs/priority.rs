@@ -1,4 +1,5 @@
-//! Priority queueing (section 2): who is disturbed only by what is more urgent than all that he has.
+//! Priority queueing (section 2): who is disturbed only by what is more urgent than all that he
+//! has.
 
 use std::sync::Arc;
 
@@ -21,8 +22,9 @@ pub struct PriorityRegisters {
     pub step: u8,
 }
 
-/// The receiver's side: entries in an endpoint, in the order in which they came, and an event when one is more urgent than all before
-/// it. They go on to the endpoint's end, where they are refused; so a backlog is begun anew before, when nobody puts any.
+/// The receiver's side: entries in an endpoint, in the order in which they came, and an event when
+/// one is more urgent than all before it. They go on to the endpoint's end, where they are refused;
+/// so a backlog is begun anew before, when nobody puts any.
 #[derive(Debug)]
 pub struct Backlog {
     connection: Arc<Connection>,
@@ -43,10 +45,12 @@ impl Backlog {
         Ok(Self { connection, registers, next: start })
     }
 
-    /// Takes what has come since, each with its priority, the most urgent first. From then on anything is more urgent than nothing.
+    /// Takes what has come since, each with its priority, the most urgent first. From then on
+    /// anything is more urgent than nothing.
     ///
     /// # Errors
-    /// [`crate::Error::PastEnd`] if the queue's registers were given what they cannot be. Then nothing is taken.
+    /// [`crate::Error::PastEnd`] if the queue's registers were given what they cannot be. Then
+    /// nothing is taken.
     pub fn take(&mut self, endpoint: &Endpoint) -> Result<Vec<(u64, [u8; DATA as usize])>> {
         // First, so that what comes from now on is told.
         self.connection.set_register(self.registers.most.into(), 0)?;
@@ -82,7 +86,8 @@ impl Urgent {
         Self { connection, registers }
     }
 
-    /// Puts an entry: 24 bytes of this end's endpoint from byte `from` on, behind which it writes the priority, more than 0.
+    /// Puts an entry: 24 bytes of this end's endpoint from byte `from` on, behind which it writes
+    /// the priority, more than 0.
     ///
     /// # Errors
     /// [`Error::Invalid`] for priority 0; those of [`Endpoint::write`] and [`Connection::send`].

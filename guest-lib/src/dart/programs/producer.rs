@@ -6,10 +6,12 @@ use std::time::Duration;
 use crate::dart::{Connection, Operation};
 use crate::error::Result;
 
-/// Who puts items of up to 32 bytes into the queue that its connection's other end has for events, as any number of others do. If the
-/// queue is full they wait, in order, first in the cards and then in [`Producer::put`]: nothing is lost, and nobody else waits.
+/// Who puts items of up to 32 bytes into the queue that its connection's other end has for events,
+/// as any number of others do. If the queue is full they wait, in order, first in the cards and
+/// then in [`Producer::put`]: nothing is lost, and nobody else waits.
 ///
-/// The consumer takes them as they come ([`crate::dart::Queue::next`]): an item is the record's data, its tag the record's operand.
+/// The consumer takes them as they come ([`crate::dart::Queue::next`]): an item is the record's
+/// data, its tag the record's operand.
 #[derive(Debug, Clone)]
 pub struct Producer {
     connection: Arc<Connection>,

@@ -1,4 +1,5 @@
-//! Remote procedure calls: arguments that are deposited where the server wants them, and a result in the same way.
+//! Remote procedure calls: arguments that are deposited where the server wants them, and a result
+//! in the same way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +9,11 @@ use crate::core::waiting::Deadline;
 use crate::dart::{Connection, Endpoint, Operation, Queue, Record, What};
 use crate::error::{Error, Result, at_most};
 
-/// Who calls. Arguments go to a place of the server's endpoint that is this client's, and results come to the first bytes of this end's.
+/// Who calls. Arguments go to a place of the server's endpoint that is this client's, and results
+/// come to the first bytes of this end's.
 ///
-/// It has the queue that its connection's events go to for itself, and nobody else sends by the connection while it waits.
+/// It has the queue that its connection's events go to for itself, and nobody else sends by the
+/// connection while it waits.
 #[derive(Debug)]
 pub struct Client {
     connection: Arc<Connection>,
@@ -23,8 +26,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client with a place of `size` bytes from byte `place` of the server's endpoint on. Of this end's endpoint the first `size` bytes are
-    /// for results, and as many behind them for arguments.
+    /// A client with a place of `size` bytes from byte `place` of the server's endpoint on. Of this
+    /// end's endpoint the first `size` bytes are for results, and as many behind them for
+    /// arguments.
     #[must_use]
     pub fn new(
         connection: Arc<Connection>,
@@ -39,8 +43,9 @@ impl Client {
     /// Calls, and waits for the result.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for arguments that are longer than the place; those of [`Connection::send`]; [`Error::Trap`]; [`Error::TimedOut`]: then this client is
-    /// of no more use, as the result may still come; [`Error::Invalid`] for a call of such a client.
+    /// [`Error::OutOfRange`] for arguments that are longer than the place; those of
+    /// [`Connection::send`]; [`Error::Trap`]; [`Error::TimedOut`]: then this client is of no more
+    /// use, as the result may still come; [`Error::Invalid`] for a call of such a client.
     pub fn call(&mut self, arguments: &[u8], timeout: Option<Duration>) -> Result<Vec<u8>> {
         if self.is_owed {
             return Err(Error::Invalid("an earlier call ended without its result, which may still come"));
@@ -78,8 +83,9 @@ pub struct Call {
 }
 
 impl Server {
-    /// A server with a place of `size` bytes for each client, in their order, in the first bytes of the endpoint that all these connections
-    /// have, and as many behind all of them for results. Their events go to `calls`.
+    /// A server with a place of `size` bytes for each client, in their order, in the first bytes of
+    /// the endpoint that all these connections have, and as many behind all of them for results.
+    /// Their events go to `calls`.
     #[must_use]
     pub fn new(endpoint: Arc<Endpoint>, clients: Vec<Arc<Connection>>, calls: Queue, size: u64) -> Self {
         Self { endpoint, clients, calls, size }
@@ -102,7 +108,8 @@ impl Server {
         }
     }
 
-    /// What a client says that keeps to its place. An exception is no call: its message was not executed.
+    /// What a client says that keeps to its place. An exception is no call: its message was not
+    /// executed.
     fn call_of(&self, record: &Record) -> Result<Option<Call>> {
         if record.what != What::Compared {
             return Ok(None);
@@ -121,7 +128,8 @@ impl Server {
     /// Answers a call.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a result that is longer than a place; those of [`Connection::send`].
+    /// [`Error::OutOfRange`] for a result that is longer than a place; those of
+    /// [`Connection::send`].
     pub fn answer(&self, call: &Call, result: &[u8]) -> Result<()> {
         at_most("length of the result", result.len() as u64, self.size)?;
         let client = self.clients.get(call.client).ok_or(Error::Invalid("the call is another server's"))?;

@@ -8,14 +8,16 @@ use crate::error::{Error, Result};
 
 /// How long a record is looked for before it is slept for.
 const POLLING: Duration = Duration::from_micros(50);
-/// How long is slept before it is looked whether nothing will come any more, which wakes nobody who waits at a queue.
+/// How long is slept before it is looked whether nothing will come any more, which wakes nobody who
+/// waits at a queue.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A message that something is to come of. No other is sent by its connection until it has come.
 ///
-/// Of messages that were not executed a connection tells how many there are, and the last one's operation. What was sent before is done
-/// before: so if the last one had this operation it is this one, and if not it is one that is no concern of who waits now. Only one of the
-/// same operation, for which nobody waits any more, is taken for this one.
+/// Of messages that were not executed a connection tells how many there are, and the last one's
+/// operation. What was sent before is done before: so if the last one had this operation it is this
+/// one, and if not it is one that is no concern of who waits now. Only one of the same operation,
+/// for which nobody waits any more, is taken for this one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Awaited {
     opcode: u32,
@@ -41,8 +43,8 @@ impl Awaited {
     }
 }
 
-/// Waits for the event that is meant; others are passed over, and so are exceptions. Nothing will come if the connection is broken, or the
-/// message that it is to come of was not executed.
+/// Waits for the event that is meant; others are passed over, and so are exceptions. Nothing will
+/// come if the connection is broken, or the message that it is to come of was not executed.
 pub(super) fn receive(
     queue: &mut Queue,
     connection: &Connection,

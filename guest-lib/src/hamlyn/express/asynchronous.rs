@@ -1,4 +1,5 @@
-//! Channels for `tokio`, of messages or as streams of bytes: a manager's [`Hub`] wakes the task whose channel has news.
+//! Channels for `tokio`, of messages or as streams of bytes: a manager's [`Hub`] wakes the task
+//! whose channel has news.
 
 use std::future::poll_fn;
 use std::io;
@@ -25,10 +26,11 @@ pub struct ReadHalf {
     grace: Option<Pin<Box<Sleep>>>,
 }
 
-/// What goes to the peer: messages by [`WriteHalf::send`] and [`WriteHalf::reserve`], or a stream of bytes by [`AsyncWrite`].
+/// What goes to the peer: messages by [`WriteHalf::send`] and [`WriteHalf::reserve`], or a stream
+/// of bytes by [`AsyncWrite`].
 ///
-/// To shut down closes it gracefully: the peer receives all that was sent, and then that there is no more. Dropped without it, the peer is
-/// told that it was abandoned.
+/// To shut down closes it gracefully: the peer receives all that was sent, and then that there is
+/// no more. Dropped without it, the peer is told that it was abandoned.
 #[derive(Debug)]
 pub struct WriteHalf {
     sender: ChannelSender,
@@ -37,7 +39,8 @@ pub struct WriteHalf {
 }
 
 impl Channel {
-    /// Both ends for `tokio`, of messages or as streams of bytes, for the same task or two. The hub is of the channel's manager.
+    /// Both ends for `tokio`, of messages or as streams of bytes, for the same task or two. The hub
+    /// is of the channel's manager.
     ///
     /// # Errors
     /// Those of the system, if there is no file left.
@@ -56,13 +59,15 @@ impl Channel {
 }
 
 impl ReadHalf {
-    /// The next message, in place; `None` if the peer has closed and all was received. It is released when it is dropped. Not beside
-    /// reading as bytes: one or the other.
+    /// The next message, in place; `None` if the peer has closed and all was received. It is
+    /// released when it is dropped. Not beside reading as bytes: one or the other.
     ///
-    /// Dropped before it is done, this has taken nothing: the next call has the message, also one of which a part had come.
+    /// Dropped before it is done, this has taken nothing: the next call has the message, also one
+    /// of which a part had come.
     ///
     /// # Errors
-    /// Those of [`ChannelReceiver::recv_block`], but for the time; [`Error::System`] also if the hub watches no more, for the card is gone.
+    /// Those of [`ChannelReceiver::recv_block`], but for the time; [`Error::System`] also if the
+    /// hub watches no more, for the card is gone.
     pub async fn recv(&mut self) -> Result<Option<Received<'_>>> {
         let next = poll_fn(|context| self.attempt(context, ChannelReceiver::try_next)).await?;
         // Nothing is awaited from here on: what was taken is not lost with the future.
@@ -117,7 +122,8 @@ impl ReadHalf {
 /// How soon to look again whether what was on its way has come behind its sender's end.
 const NAP: Duration = Duration::from_millis(1);
 
-/// How often a task looks again, where the peer has always sent something and never a byte, before others have their turns.
+/// How often a task looks again, where the peer has always sent something and never a byte, before
+/// others have their turns.
 const TURNS: u32 = 8;
 
 /// Nobody wakes who waits. The kind stays that of the hub's error.
@@ -146,11 +152,13 @@ impl WriteHalf {
 
     /// Sends a message, and waits while there is no room for it. It goes without another call.
     ///
-    /// Dropped before it is done, it has sent the message whole or not at all. By messages it may have accepted it: then the rest goes with
-    /// the next call, be it to shut down. Who has to know which takes [`WriteHalf::reserve`].
+    /// Dropped before it is done, it has sent the message whole or not at all. By messages it may
+    /// have accepted it: then the rest goes with the next call, be it to shut down. Who has to know
+    /// which takes [`WriteHalf::reserve`].
     ///
     /// # Errors
-    /// Those of [`ChannelSender::send`], but for the time; [`Error::System`] also if the hub watches no more, for the card is gone.
+    /// Those of [`ChannelSender::send`], but for the time; [`Error::System`] also if the hub
+    /// watches no more, for the card is gone.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<()> {
         let mut accepted = false;
         let mut send = |sender: &mut ChannelSender| {
@@ -163,8 +171,9 @@ impl WriteHalf {
         poll_fn(|context| self.attempt(context, bytes.len(), &mut send)).await
     }
 
-    /// Room for a message of so many bytes where the peer will read it, to be built there and sent by [`Reserved::commit`]. Waits for it.
-    /// By messages the rest of what was committed may go with a later call: flush behind it, if none follows.
+    /// Room for a message of so many bytes where the peer will read it, to be built there and sent
+    /// by [`Reserved::commit`]. Waits for it. By messages the rest of what was committed may go
+    /// with a later call: flush behind it, if none follows.
     ///
     /// Dropped before it is done, this has sent nothing.
     ///

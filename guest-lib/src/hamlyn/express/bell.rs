@@ -39,7 +39,8 @@ impl Ear {
     }
 
     fn tell(&self, ready: &mut Ready) {
-        // A ring that is refused before this is for what whoever is told here finds: a barrier comes before his look.
+        // A ring that is refused before this is for what whoever is told here finds: a barrier
+        // comes before his look.
         self.place.reopen(0);
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         tokens.iter().for_each(|token| ready.add(*token));

@@ -18,13 +18,15 @@ use crate::hamlyn::manager::{Look, Manager, Pause};
 /// How often who sleeps asks the operating system whether the peer is there.
 const LIMIT: Duration = Duration::from_secs(1);
 const PAUSE: Pause = Pause { limit: Some(LIMIT), for_card: false };
-/// How often a change that brings no message, as a skip's, is looked behind before the time is asked for: a peer may make as many as it likes.
+/// How often a change that brings no message, as a skip's, is looked behind before the time is
+/// asked for: a peer may make as many as it likes.
 const FALSE_ALARMS: u32 = 4;
 /// How a sender ends.
 const CLOSED: u64 = 1;
 const ABANDONED: u64 = 2;
 
-/// What both ends of a channel stand on. Dropped in this order: the peer hears that the connection has ended before its pages go.
+/// What both ends of a channel stand on. Dropped in this order: the peer hears that the connection
+/// has ended before its pages go.
 #[derive(Debug)]
 pub(super) struct Ground {
     pub(super) watch: Watch,
@@ -39,8 +41,9 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// Fails if the connection has ended, as far as is known; `asks` the operating system. Who does not still sees that the peer's memory is
-    /// gone, and asks then: that is most ends, and takes no system call of everybody who falls asleep.
+    /// Fails if the connection has ended, as far as is known; `asks` the operating system. Who does
+    /// not still sees that the peer's memory is gone, and asks then: that is most ends, and takes
+    /// no system call of everybody who falls asleep.
     fn check(&self, asks: bool) -> Result<()> {
         self.is_whole()?;
         self.loss(asks || !self.there.is_made()).map_or(Ok(()), |loss| Err(Error::PeerLost(loss)))
@@ -58,8 +61,9 @@ impl Ground {
         self.broken.get().map_or(Ok(()), |nonsense| Err((*nonsense).into()))
     }
 
-    /// Why a ring makes no sense. The peer's area may be gone, and the page that is shown in its stead makes none; one's own goes behind the
-    /// connection alone. Else the connection ends with this, and the peer is told why.
+    /// Why a ring makes no sense. The peer's area may be gone, and the page that is shown in its
+    /// stead makes none; one's own goes behind the connection alone. Else the connection ends with
+    /// this, and the peer is told why.
     #[cold]
     fn why(&self, is_own: bool, nonsense: Nonsense) -> Error {
         match self.check(true) {
@@ -130,7 +134,8 @@ impl Sender {
         }
     }
 
-    /// Why nobody reads: what says so may be the page that is shown in the stead of an area that is gone, where this end has stored that.
+    /// Why nobody reads: what says so may be the page that is shown in the stead of an area that is
+    /// gone, where this end has stored that.
     #[cold]
     fn left(&self) -> Error {
         let loss = if self.ground.there.is_made() { None } else { self.ground.loss(true) };
@@ -275,7 +280,8 @@ pub(super) struct Receiver {
     ring: Reader<RingMemory>,
     bell: Bell,
     polling: Polling,
-    /// How the peer has ended, once that was told: nothing comes behind it, whatever the peer says later.
+    /// How the peer has ended, once that was told: nothing comes behind it, whatever the peer says
+    /// later.
     end: OnceLock<End>,
     ground: Arc<Ground>,
 }
@@ -349,7 +355,8 @@ impl Receiver {
         if self.with(Reader::sleep)? { Err(self.tell(lost)) } else { Ok(true) }
     }
 
-    /// The next message behind a look that has found none, for who does not wait: if the peer is lost by now, what came before goes first.
+    /// The next message behind a look that has found none, for who does not wait: if the peer is
+    /// lost by now, what came before goes first.
     pub(super) fn next_or_loss(&mut self) -> Found<Option<Span>> {
         let Err(lost) = self.ground.check(false) else { return Ok(None) };
         match self.next()? {
@@ -367,13 +374,15 @@ impl Receiver {
         error
     }
 
-    /// Whether what was loaded until now was the area's, and not what is shown in its stead after a reset of the card.
+    /// Whether what was loaded until now was the area's, and not what is shown in its stead after a
+    /// reset of the card.
     #[inline(always)]
     pub(super) fn confirm(&self) -> Result<()> {
         if self.ring.shared().is_made() { Ok(()) } else { self.doubt() }
     }
 
-    /// An area goes behind the connection: if that is there, it is the peer who says that the area is not.
+    /// An area goes behind the connection: if that is there, it is the peer who says that the area
+    /// is not.
     #[cold]
     fn doubt(&self) -> Result<()> {
         let Some(loss) = self.ground.loss(true) else { return Ok(()) };

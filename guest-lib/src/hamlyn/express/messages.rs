@@ -1,4 +1,5 @@
-//! The two ends where there is no express memory: the same messages, one behind the other in a stream, each with its length before it.
+//! The two ends where there is no express memory: the same messages, one behind the other in a
+//! stream, each with its length before it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
@@ -69,7 +70,8 @@ impl Sender {
         self.room(length)
     }
 
-    /// Room for a message in memory that grows with what is sent, whatever length the other end says it takes.
+    /// Room for a message in memory that grows with what is sent, whatever length the other end
+    /// says it takes.
     fn room(&mut self, length: u64) -> Result<Span> {
         if length > self.memory.length() as u64 {
             self.memory = memory(length.next_power_of_two())?;
@@ -81,7 +83,8 @@ impl Sender {
         data(&self.memory, span)
     }
 
-    /// Sends what was reserved, or as much as there is room for: a later call goes on with the rest.
+    /// Sends what was reserved, or as much as there is room for: a later call goes on with the
+    /// rest.
     pub(super) fn commit(&mut self, span: Span) -> Result<()> {
         self.pending.resize(HEADER as usize + span.length as usize, 0);
         self.pending[..HEADER as usize].copy_from_slice(&span.length.to_le_bytes());

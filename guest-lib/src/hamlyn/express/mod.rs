@@ -1,11 +1,15 @@
-//! Express memory (`docs/express.md`): channels between processes of two hosts that say everything by loads and stores.
+//! Express memory (`docs/express.md`): channels between processes of two hosts that say everything
+//! by loads and stores.
 //!
-//! A [`Channel`] has a ring of records in each direction, in pages that the two processes share and nobody else: no card, no switch and
-//! no operating system is on the way of a message. Cards wake who sleeps. It is opened by host and name, and tells of the peer's end, as
-//! [`crate::protocol::stream::StreamPair`]s do. Where there is no express memory between the two hosts the same calls go by messages.
+//! A [`Channel`] has a ring of records in each direction, in pages that the two processes share and
+//! nobody else: no card, no switch and no operating system is on the way of a message. Cards wake
+//! who sleeps. It is opened by host and name, and tells of the peer's end, as
+//! [`crate::protocol::stream::StreamPair`]s do. Where there is no express memory between the two
+//! hosts the same calls go by messages.
 //!
-//! [`Card::create_express_area`](crate::Card::create_express_area) and [`Card::map_express_area`](crate::Card::map_express_area) give the
-//! pages alone ([`Pages`]), for who lays something else in them.
+//! [`Card::create_express_area`](crate::Card::create_express_area) and
+//! [`Card::map_express_area`](crate::Card::map_express_area) give the pages alone ([`Pages`]), for
+//! who lays something else in them.
 //!
 //! ```no_run
 //! use hamlyn::express::{Channel, ChannelListener, ChannelOptions};
@@ -59,8 +63,9 @@ pub use crate::core::express::ring::Nonsense;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChannelOptions {
-    /// Bytes of the ring that this end receives in, in whole pages: the longest message has 8 less. One page more is taken. All of them are
-    /// of this host's half of what the two hosts share, 512 KiB unless it was set up otherwise.
+    /// Bytes of the ring that this end receives in, in whole pages: the longest message has 8 less.
+    /// One page more is taken. All of them are of this host's half of what the two hosts share, 512
+    /// KiB unless it was set up otherwise.
     pub capacity: u64,
     /// By messages, even if there is express memory.
     pub by_messages: bool,
@@ -86,11 +91,13 @@ fn ring_for(capacity: u64) -> u64 {
     capacity_for(capacity.max(2 * HEADER) - HEADER)
 }
 
-/// A channel: both directions, and the connection that set it up. Its ends may go to different threads.
+/// A channel: both directions, and the connection that set it up. Its ends may go to different
+/// threads.
 ///
-/// Messages arrive once, in order, whole. When the peer's process or host dies, or the peer stores what makes no sense, the receiver
-/// is told so behind all that came before. The connection is closed gracefully once both ends are dropped, if the sender had been closed and
-/// the receiver had received all.
+/// Messages arrive once, in order, whole. When the peer's process or host dies, or the peer stores
+/// what makes no sense, the receiver is told so behind all that came before. The connection is
+/// closed gracefully once both ends are dropped, if the sender had been closed and the receiver had
+/// received all.
 #[derive(Debug)]
 pub struct Channel {
     /// To the peer.

@@ -1,4 +1,5 @@
-//! Channels by name: a connection (sections 6.3 and 6.4) carries what the two ends need of each other, and tells of the end.
+//! Channels by name: a connection (sections 6.3 and 6.4) carries what the two ends need of each
+//! other, and tells of the end.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock};
@@ -29,9 +30,10 @@ impl Channel {
     /// Opens a channel to a [`ChannelListener`] of that name on a host. `None` waits for ever.
     ///
     /// # Errors
-    /// Those of [`crate::Card::begin_connect`] and [`crate::Connecting::finish`]; those of [`crate::Card::create_express_area`] and
-    /// [`crate::Card::map_express_area`], but that there is no express memory, for then it goes by messages; [`Error::Malformed`] if the
-    /// listener is none of channels.
+    /// Those of [`crate::Card::begin_connect`] and [`crate::Connecting::finish`]; those of
+    /// [`crate::Card::create_express_area`] and [`crate::Card::map_express_area`], but that there
+    /// is no express memory, for then it goes by messages; [`Error::Malformed`] if the listener is
+    /// none of channels.
     pub fn connect(
         manager: &Manager,
         host: u32,
@@ -82,11 +84,12 @@ impl ChannelListener {
         Ok(Self { listener: manager.card().listen(name)?, manager: manager.clone(), options })
     }
 
-    /// Waits for the next peer, and accepts it; who is none of channels is rejected meanwhile. A time-out of zero only looks.
+    /// Waits for the next peer, and accepts it; who is none of channels is rejected meanwhile. A
+    /// time-out of zero only looks.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; those of [`crate::Card::create_express_area`] and the like: the peer is rejected then, and told why. It is no reason
-    /// to accept no more.
+    /// [`Error::TimedOut`]; those of [`crate::Card::create_express_area`] and the like: the peer is
+    /// rejected then, and told why. It is no reason to accept no more.
     pub fn accept(&self, timeout: Option<Duration>) -> Result<Channel> {
         let mut turn = self.listener.turn(timeout);
         loop {
@@ -144,7 +147,8 @@ fn reject(request: Request, why: &[u8]) -> Result<Option<Channel>> {
     request.reject(why).map(|()| None)
 }
 
-/// The other side is told why: perhaps it knows what to do, or whom to tell. It may have gone meanwhile.
+/// The other side is told why: perhaps it knows what to do, or whom to tell. It may have gone
+/// meanwhile.
 fn fail(request: Request, error: Error) -> Result<Option<Channel>> {
     let _ = request.reject(cut(&error.to_string()));
     Err(error)
@@ -169,9 +173,11 @@ fn connect_by_memory(
     own.join(&offer, connection)
 }
 
-/// An end of a channel by express memory that has no other yet: for who connects, and passes offers, by a way of their own.
+/// An end of a channel by express memory that has no other yet: for who connects, and passes
+/// offers, by a way of their own.
 ///
-/// Each of two processes makes one for the other's host, passes its offer, and joins what it has got to a connection between the two.
+/// Each of two processes makes one for the other's host, passes its offer, and joins what it has
+/// got to a connection between the two.
 #[derive(Debug)]
 pub struct ChannelEnd {
     manager: Manager,
@@ -193,7 +199,8 @@ impl ChannelEnd {
         Ok(Self { manager: manager.clone(), area, ring, ear: Ear::open(manager)? })
     }
 
-    /// What the other end needs of this one, to be passed on by any way: whoever knows it can take this end's place there.
+    /// What the other end needs of this one, to be passed on by any way: whoever knows it can take
+    /// this end's place there.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -201,10 +208,12 @@ impl ChannelEnd {
         Ok(self.own_offer()?.to_bytes().to_vec())
     }
 
-    /// The whole channel, by what the other end has offered, and a connection with its process, by which either is told when the other ends.
+    /// The whole channel, by what the other end has offered, and a connection with its process, by
+    /// which either is told when the other ends.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the offer is none, or of another host than the connection; those of [`crate::Card::map_express_area`].
+    /// [`Error::Malformed`] if the offer is none, or of another host than the connection; those of
+    /// [`crate::Card::map_express_area`].
     pub fn join(self, offer: &[u8], connection: Connection) -> Result<Channel> {
         let host = connection.host();
         let peer = Offer::from_bytes(offer, host)?;

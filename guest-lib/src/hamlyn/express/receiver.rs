@@ -17,10 +17,11 @@ const EMPTY: u32 = 64;
 
 /// The receiving end of a [`super::Channel`]. It may go to another thread.
 ///
-/// The peer has room again for what was received once that is released: it is told when that is a quarter of the ring, or when the
-/// receiver is asked again and has nothing more.
+/// The peer has room again for what was received once that is released: it is told when that is a
+/// quarter of the ring, or when the receiver is asked again and has nothing more.
 ///
-/// Dropped before the end, it tells the peer's sender, which gets [`crate::PeerLoss::Abandoned`] once there is no room.
+/// Dropped before the end, it tells the peer's sender, which gets [`crate::PeerLoss::Abandoned`]
+/// once there is no room.
 #[derive(Debug)]
 pub struct ChannelReceiver {
     pub(super) way: Way,
@@ -55,7 +56,8 @@ impl ChannelReceiver {
         }
     }
 
-    /// From now on [`crate::Manager::ready`] names this token when a message may have come, or the channel has ended.
+    /// From now on [`crate::Manager::ready`] names this token when a message may have come, or the
+    /// channel has ended.
     pub fn set_token(&mut self, token: u64) {
         match &mut self.way {
             Way::Memory(receiver) => receiver.set_token(token),
@@ -63,8 +65,8 @@ impl ChannelReceiver {
         }
     }
 
-    /// The next message, in place; `None` if the peer has closed and all was received. Waits for it for ever: looks for a while, then
-    /// sleeps.
+    /// The next message, in place; `None` if the peer has closed and all was received. Waits for it
+    /// for ever: looks for a while, then sleeps.
     ///
     /// # Errors
     /// Those of [`ChannelReceiver::recv_block`], but for the time.
@@ -76,8 +78,8 @@ impl ChannelReceiver {
     /// Like [`ChannelReceiver::recv`], for no longer than this. `None` waits for ever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::PeerLost`], behind all that came before; [`Error::Nonsense`] if the peer stores what makes no sense,
-    /// which ends the channel; [`Error::System`].
+    /// [`Error::TimedOut`]; [`Error::PeerLost`], behind all that came before; [`Error::Nonsense`]
+    /// if the peer stores what makes no sense, which ends the channel; [`Error::System`].
     #[inline(always)]
     pub fn recv_block(&mut self, timeout: Option<Duration>) -> Result<Option<Received<'_>>> {
         let next = match self.known() {
@@ -87,7 +89,8 @@ impl ChannelReceiver {
         Ok(next.map(|span| Received { receiver: self, span }))
     }
 
-    /// The next message, in place, if it is there; `None` if the peer has closed and all was received.
+    /// The next message, in place, if it is there; `None` if the peer has closed and all was
+    /// received.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] if there is none yet; those of [`ChannelReceiver::recv_block`].
@@ -97,7 +100,8 @@ impl ChannelReceiver {
         Ok(next.map(|span| Received { receiver: self, span }))
     }
 
-    /// Like [`ChannelReceiver::try_recv`], for who makes a [`Received`] of it at once: nobody else releases it.
+    /// Like [`ChannelReceiver::try_recv`], for who makes a [`Received`] of it at once: nobody else
+    /// releases it.
     #[inline(always)]
     pub(super) fn try_next(&mut self) -> Result<Option<Span>> {
         match self.known() {
@@ -106,8 +110,9 @@ impl ChannelReceiver {
         }
     }
 
-    /// For a loop of one's own that has nothing to do until a message comes: the manager's file becomes readable once one may have.
-    /// True: one has, or the end, so try again. [`crate::Manager::arm`] is called as well, and before each wait.
+    /// For a loop of one's own that has nothing to do until a message comes: the manager's file
+    /// becomes readable once one may have. True: one has, or the end, so try again.
+    /// [`crate::Manager::arm`] is called as well, and before each wait.
     ///
     /// # Errors
     /// Those of [`ChannelReceiver::recv_block`].
@@ -118,7 +123,8 @@ impl ChannelReceiver {
         }
     }
 
-    /// What is readable once the connection has ended, for `poll(2)`, `mio`, `tokio` and the like, beside the manager's file.
+    /// What is readable once the connection has ended, for `poll(2)`, `mio`, `tokio` and the like,
+    /// beside the manager's file.
     #[must_use]
     pub fn peer_file(&self) -> Option<BorrowedFd<'_>> {
         match &self.way {
@@ -127,7 +133,8 @@ impl ChannelReceiver {
         }
     }
 
-    /// Whether the connection has ended, and how long it takes at most until [`ChannelReceiver::try_recv`] says so.
+    /// Whether the connection has ended, and how long it takes at most until
+    /// [`ChannelReceiver::try_recv`] says so.
     #[must_use]
     pub fn peer_ended(&self) -> Option<Duration> {
         match &self.way {
@@ -136,8 +143,8 @@ impl ChannelReceiver {
         }
     }
 
-    /// Copies bytes that have come, of as many messages as `to` has room for; 0 if the peer has closed. Not beside
-    /// [`ChannelReceiver::recv`] and its like: one or the other.
+    /// Copies bytes that have come, of as many messages as `to` has room for; 0 if the peer has
+    /// closed. Not beside [`ChannelReceiver::recv`] and its like: one or the other.
     ///
     /// # Errors
     /// Those of [`ChannelReceiver::try_recv`].
@@ -153,8 +160,9 @@ impl ChannelReceiver {
         self.read_with(to, Some(timeout))
     }
 
-    /// The next message as by [`ChannelReceiver::recv_block`], for who cannot keep a borrow: C. `wait` is none for who does not wait, else for
-    /// how long. It is released by [`ChannelReceiver::give_back`], or when the next is taken.
+    /// The next message as by [`ChannelReceiver::recv_block`], for who cannot keep a borrow: C.
+    /// `wait` is none for who does not wait, else for how long. It is released by
+    /// [`ChannelReceiver::give_back`], or when the next is taken.
     #[doc(hidden)]
     pub fn take(&mut self, wait: Option<Option<Duration>>) -> Result<Option<&[AtomicU8]>> {
         self.give_back()?;
@@ -162,7 +170,8 @@ impl ChannelReceiver {
         Ok(self.taken.map(|span| self.data(span)))
     }
 
-    /// Releases the message that was taken, if it is still there. An error says that it may have gone before.
+    /// Releases the message that was taken, if it is still there. An error says that it may have
+    /// gone before.
     #[doc(hidden)]
     pub fn give_back(&mut self) -> Result<()> {
         let Some(span) = self.taken.take() else { return Ok(()) };
@@ -216,8 +225,8 @@ impl ChannelReceiver {
         }
     }
 
-    /// The next message of a stream. A peer may send any number of empty ones: who does not wait takes so many of them in one call, and
-    /// who waits does so no longer for them.
+    /// The next message of a stream. A peer may send any number of empty ones: who does not wait
+    /// takes so many of them in one call, and who waits does so no longer for them.
     fn next_of_stream(&mut self, deadline: Option<&Deadline>, empty: &mut u32) -> Result<Option<Span>> {
         loop {
             match self.next_or_wait(deadline.map(Deadline::left))? {
@@ -293,7 +302,8 @@ impl ChannelReceiver {
 
 /// A message that has come, where the peer put it. It is released when this is dropped.
 ///
-/// The peer may change it for as long as it is there: what is to be believed is copied first, and then looked at.
+/// The peer may change it for as long as it is there: what is to be believed is copied first, and
+/// then looked at.
 #[derive(Debug)]
 pub struct Received<'a> {
     pub(super) receiver: &'a mut ChannelReceiver,
@@ -317,7 +327,8 @@ impl Received<'_> {
     /// Copies bytes out, from its byte `offset` on.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::PeerLost`]: it is gone with its memory, as after a reset of the card, and `to` has nothing of worth.
+    /// [`Error::PastEnd`]; [`Error::PeerLost`]: it is gone with its memory, as after a reset of the
+    /// card, and `to` has nothing of worth.
     #[inline(always)]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("message", offset as u64, to.len() as u64, self.span.length)?;
@@ -325,8 +336,8 @@ impl Received<'_> {
         self.receiver.confirm()
     }
 
-    /// Its bytes in place. If the card is reset meanwhile they are zeros, or what this process has stored there: who must know that they
-    /// are the peer's copies them by [`Received::read`].
+    /// Its bytes in place. If the card is reset meanwhile they are zeros, or what this process has
+    /// stored there: who must know that they are the peer's copies them by [`Received::read`].
     #[must_use]
     #[inline(always)]
     pub fn cells(&self) -> &[AtomicU8] {

@@ -12,7 +12,8 @@ use crate::error::{Error, Result, at_most, inside};
 
 /// The sending end of a [`super::Channel`]. It may go to another thread.
 ///
-/// Dropped without [`ChannelSender::close`], the peer's receiver gets [`crate::PeerLoss::Abandoned`] behind all that was sent.
+/// Dropped without [`ChannelSender::close`], the peer's receiver gets
+/// [`crate::PeerLoss::Abandoned`] behind all that was sent.
 #[derive(Debug)]
 pub struct ChannelSender {
     pub(super) way: Way,
@@ -54,7 +55,8 @@ impl ChannelSender {
         }
     }
 
-    /// From now on [`crate::Manager::ready`] names this token when there may be room, or the channel has ended.
+    /// From now on [`crate::Manager::ready`] names this token when there may be room, or the
+    /// channel has ended.
     pub fn set_token(&mut self, token: u64) {
         match &mut self.way {
             Way::Memory(sender) => sender.set_token(token),
@@ -62,11 +64,13 @@ impl ChannelSender {
         }
     }
 
-    /// Sends a message, and waits while there is no room for it: looks for a while, then sleeps. `None` waits for ever.
+    /// Sends a message, and waits while there is no room for it: looks for a while, then sleeps.
+    /// `None` waits for ever.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for one that is longer than [`ChannelSender::longest`]; [`Error::TimedOut`], [`Error::PeerLost`],
-    /// [`Error::Nonsense`], [`Error::System`]. It has not been sent then.
+    /// [`Error::OutOfRange`] for one that is longer than [`ChannelSender::longest`];
+    /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::Nonsense`], [`Error::System`]. It has not
+    /// been sent then.
     #[inline(always)]
     pub fn send(&mut self, bytes: &[u8], timeout: Option<Duration>) -> Result<()> {
         let mut room = self.reserve(bytes.len(), timeout)?;
@@ -76,8 +80,8 @@ impl ChannelSender {
         Ok(())
     }
 
-    /// Like [`ChannelSender::send`], but does not wait. By messages it has been accepted when this returns, and the rest of it may go
-    /// with a later call or [`ChannelSender::flush`].
+    /// Like [`ChannelSender::send`], but does not wait. By messages it has been accepted when this
+    /// returns, and the rest of it may go with a later call or [`ChannelSender::flush`].
     ///
     /// # Errors
     /// [`Error::WouldBlock`], and those of [`ChannelSender::send`].
@@ -88,8 +92,8 @@ impl ChannelSender {
         room.commit()
     }
 
-    /// Room for a message of so many bytes where the peer will read it, to be built there and sent by [`Reserved::commit`]. Waits for
-    /// it; `None` waits for ever.
+    /// Room for a message of so many bytes where the peer will read it, to be built there and sent
+    /// by [`Reserved::commit`]. Waits for it; `None` waits for ever.
     ///
     /// # Errors
     /// Those of [`ChannelSender::send`].
@@ -145,8 +149,9 @@ impl ChannelSender {
         Ok(Reserved { sender: self, span })
     }
 
-    /// Room as by [`ChannelSender::reserve`], for who cannot keep a borrow: C. `wait` is none for who does not wait, else for how long. It
-    /// is sent by [`ChannelSender::finish`]; any other message is sent in its stead.
+    /// Room as by [`ChannelSender::reserve`], for who cannot keep a borrow: C. `wait` is none for
+    /// who does not wait, else for how long. It is sent by [`ChannelSender::finish`]; any other
+    /// message is sent in its stead.
     #[doc(hidden)]
     pub fn begin(&mut self, length: usize, wait: Option<Option<Duration>>) -> Result<&[AtomicU8]> {
         let span = match wait {
@@ -164,7 +169,8 @@ impl ChannelSender {
         Reserved { sender: self, span }.commit()
     }
 
-    /// Sends bytes of a stream, as many as go in one piece, and waits while there is no room for them. How many.
+    /// Sends bytes of a stream, as many as go in one piece, and waits while there is no room for
+    /// them. How many.
     ///
     /// # Errors
     /// Those of [`ChannelSender::send`].
@@ -176,8 +182,9 @@ impl ChannelSender {
         Ok(length)
     }
 
-    /// For a loop of one's own that has nothing to do until a message of so many bytes can go: the manager's file becomes readable
-    /// once it may. True: it can, so try again. [`crate::Manager::arm`] is called as well, and before each wait.
+    /// For a loop of one's own that has nothing to do until a message of so many bytes can go: the
+    /// manager's file becomes readable once it may. True: it can, so try again.
+    /// [`crate::Manager::arm`] is called as well, and before each wait.
     ///
     /// # Errors
     /// Those of [`ChannelSender::send`].
@@ -191,7 +198,8 @@ impl ChannelSender {
         }
     }
 
-    /// Who waits anyway waits until the peer has been woken, too; the message has been sent, whatever comes of that.
+    /// Who waits anyway waits until the peer has been woken, too; the message has been sent,
+    /// whatever comes of that.
     #[inline(always)]
     fn see_to_bell(&mut self, timeout: Option<Duration>) {
         if let Way::Memory(sender) = &mut self.way {
@@ -215,7 +223,8 @@ impl ChannelSender {
         }
     }
 
-    /// Returns the bytes that were sent, with 8 for each message, and were not received; by messages, in whole records.
+    /// Returns the bytes that were sent, with 8 for each message, and were not received; by
+    /// messages, in whole records.
     pub(crate) fn behind(&mut self) -> Result<u64> {
         match &mut self.way {
             Way::Memory(sender) => sender.behind(),
@@ -245,7 +254,8 @@ impl ChannelSender {
         }
     }
 
-    /// Like [`ChannelSender::close`], but does not wait; to be called until it succeeds, and nothing more can be sent.
+    /// Like [`ChannelSender::close`], but does not wait; to be called until it succeeds, and
+    /// nothing more can be sent.
     pub fn try_close(&mut self) -> Result<()> {
         // Nothing goes behind the end.
         self.begun = None;
@@ -258,7 +268,8 @@ impl ChannelSender {
         }
     }
 
-    /// Bytes of a stream that go as a message at once: a part of the ring, so that both ends are at work.
+    /// Bytes of a stream that go as a message at once: a part of the ring, so that both ends are at
+    /// work.
     pub(super) fn piece(&self) -> usize {
         (self.longest() / 4).max(1)
     }
@@ -319,7 +330,8 @@ impl Reserved<'_> {
         Ok(())
     }
 
-    /// The message in place; what was there before is anything. The peer may look at it and change it at any moment.
+    /// The message in place; what was there before is anything. The peer may look at it and change
+    /// it at any moment.
     #[must_use]
     #[inline(always)]
     pub fn cells(&self) -> &[AtomicU8] {

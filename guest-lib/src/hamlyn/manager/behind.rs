@@ -1,5 +1,5 @@
-//! Who waits for the card: for room in the work queue, mostly. No notification tells of that, but the card wakes who sleeps until
-//! it has finished with requests.
+//! Who waits for the card: for room in the work queue, mostly. No notification tells of that, but
+//! the card wakes who sleeps until it has finished with requests.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,8 @@ use crate::hamlyn::request::Message;
 use crate::hamlyn::terminus::Source;
 use crate::hamlyn::ticket::Ticket;
 
-/// How soon to look again where nobody wakes who waits for the card: with an older driver, or in a simulation.
+/// How soon to look again where nobody wakes who waits for the card: with an older driver, or in a
+/// simulation.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Those whose `try_` calls found no room.
@@ -23,7 +24,8 @@ pub(super) struct Behind {
     news: AtomicBool,
     /// The loop has armed what there was to arm, and may sleep.
     loop_sleeps: AtomicBool,
-    /// Whether the terminus' file is, or may become, readable for this manager. Held while that is changed.
+    /// Whether the terminus' file is, or may become, readable for this manager. Held while that is
+    /// changed.
     armed: Mutex<bool>,
     /// Who is still to be woken, each once.
     bells: Mutex<Vec<Ticket>>,
@@ -68,8 +70,8 @@ impl Behind {
 }
 
 impl Manager {
-    /// If the error says that there is no room, whoever has this token waits until the card has finished with requests:
-    /// [`Manager::ready`] names it then.
+    /// If the error says that there is no room, whoever has this token waits until the card has
+    /// finished with requests: [`Manager::ready`] names it then.
     pub(crate) fn fell_behind(&self, token: Option<u64>, error: &Error) {
         if error.is_would_block() {
             self.inner.behind.tokens().waiting.extend(token);
@@ -87,8 +89,8 @@ impl Manager {
         }
     }
 
-    /// Wakes who sleeps at a slot, by a message without data. False: there is no room, and whoever calls the manager once there is some
-    /// does it ([`Manager::owes`]): all do before they sleep.
+    /// Wakes who sleeps at a slot, by a message without data. False: there is no room, and whoever
+    /// calls the manager once there is some does it ([`Manager::owes`]): all do before they sleep.
     pub(crate) fn ring(&self, sleeper: &Ticket) -> bool {
         let rung = self.try_ring(sleeper);
         if !rung {
@@ -99,8 +101,9 @@ impl Manager {
             self.inner.behind.has_bells.store(true, Ordering::Release);
             drop(bells);
             self.wait_for_room();
-            // Who sleeps in a waiting call by the manager's file has not armed for it either; in the driver he looks soon enough. Whoever calls this may
-            // have the lock under which sleepers look, so whether there are any is not asked.
+            // Who sleeps in a waiting call by the manager's file has not armed for it either; in
+            // the driver he looks soon enough. Whoever calls this may have the lock under which
+            // sleepers look, so whether there are any is not asked.
             self.inner.sleepers.ring();
         }
         rung
@@ -144,7 +147,8 @@ impl Manager {
         }
     }
 
-    /// If somebody found no room, makes the file readable once there is some. Whether there is already.
+    /// If somebody found no room, makes the file readable once there is some. Whether there is
+    /// already.
     pub(super) fn arm_room(&self) -> Result<bool> {
         let there = match self.arm_or_disarm() {
             Err(Error::Unsupported(_)) => {
@@ -160,7 +164,8 @@ impl Manager {
         Ok(there)
     }
 
-    /// The watch has risen: what it was woken by is to wake nobody else, unless others wait for the same.
+    /// The watch has risen: what it was woken by is to wake nobody else, unless others wait for the
+    /// same.
     pub(super) fn quiet_room(&self) {
         // Who cannot has a card that is gone, and is told by whatever is called next.
         if let Ok(true) = self.arm_or_disarm() {
@@ -168,8 +173,8 @@ impl Manager {
         }
     }
 
-    /// Makes the file readable for who sleeps by it until the card has finished with more. Whether there is no need to sleep, and
-    /// how long to sleep at most.
+    /// Makes the file readable for who sleeps by it until the card has finished with more. Whether
+    /// there is no need to sleep, and how long to sleep at most.
     pub(super) fn arm_for_card(&self) -> Result<(bool, Duration)> {
         let terminus = &self.inner.terminus.inner;
         let mut armed = self.inner.behind.armed();

@@ -1,4 +1,5 @@
-//! Memory to send from: pieces of a terminus' send buffers, handed out and taken back (sections 2.3 and 6.2).
+//! Memory to send from: pieces of a terminus' send buffers, handed out and taken back (sections 2.3
+//! and 6.2).
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -25,7 +26,8 @@ const FIRST: usize = 64 * 1024;
 pub(super) struct Pool {
     terminus: Terminus,
     arenas: Mutex<Vec<Arena>>,
-    /// The application's own memory that was dropped while the card still gathers from it, with the last request that does.
+    /// The application's own memory that was dropped while the card still gathers from it, with the
+    /// last request that does.
     leaving: Mutex<Vec<(u64, Arc<SendBuffer>)>>,
 }
 
@@ -134,12 +136,13 @@ impl Arena {
     }
 }
 
-/// Memory to send from: a [`crate::Manager`]'s ([`crate::Manager::allocate`]), or the application's own
-/// ([`crate::Manager::lend`]).
+/// Memory to send from: a [`crate::Manager`]'s ([`crate::Manager::allocate`]), or the application's
+/// own ([`crate::Manager::lend`]).
 ///
-/// A call that sends all of it takes it, and what it gives returns it ([`Sent`]). Calls that send a part (`send_from`) borrow it:
-/// so a buffer goes to several peers, and may be in an [`Arc`]. Nothing that is under way changes: what the card may still gather
-/// from cannot be written to ([`crate::Error::InFlight`]).
+/// A call that sends all of it takes it, and what it gives returns it ([`Sent`]). Calls that send a
+/// part (`send_from`) borrow it: so a buffer goes to several peers, and may be in an [`Arc`].
+/// Nothing that is under way changes: what the card may still gather from cannot be written to
+/// ([`crate::Error::InFlight`]).
 #[derive(Debug)]
 pub struct Buffer {
     pool: Arc<Pool>,
@@ -182,10 +185,12 @@ impl Buffer {
         self.memory.read(self.start + offset, bytes)
     }
 
-    /// Its bytes in place, `length` of them from `offset` on, to be filled without copying: each is stored by itself.
+    /// Its bytes in place, `length` of them from `offset` on, to be filled without copying: each is
+    /// stored by itself.
     ///
     /// # Errors
-    /// [`crate::Error::PastEnd`]; [`crate::Error::InFlight`] while the card may still gather from one of these bytes.
+    /// [`crate::Error::PastEnd`]; [`crate::Error::InFlight`] while the card may still gather from
+    /// one of these bytes.
     pub fn cells(&mut self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
         inside("buffer", offset as u64, length as u64, self.length as u64)?;
         self.memory.cells_of(self.start + offset, length)
@@ -205,8 +210,8 @@ impl Buffer {
         self.memory.as_ptr().wrapping_add(self.start)
     }
 
-    /// Lets it go at once, if it is the application's own memory: the card gathers from it no more when this returns, and
-    /// refuses what it had not gathered yet.
+    /// Lets it go at once, if it is the application's own memory: the card gathers from it no more
+    /// when this returns, and refuses what it had not gathered yet.
     pub fn abandon(self) {
         if self.memory.is_lent() {
             self.last.store(0, Ordering::Relaxed);
@@ -216,8 +221,8 @@ impl Buffer {
     /// Gives back the memory that [`crate::Manager::lend`] was given.
     ///
     /// # Errors
-    /// [`crate::Error::InFlight`] while the card may still gather from it, [`crate::Error::Invalid`] for another type, or memory
-    /// that is the manager's; and the buffer.
+    /// [`crate::Error::InFlight`] while the card may still gather from it,
+    /// [`crate::Error::Invalid`] for another type, or memory that is the manager's; and the buffer.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         if !self.memory.is_over::<T>() {
             return Err(GivenBack::new(
@@ -229,7 +234,8 @@ impl Buffer {
             return Err(GivenBack::new(error, self));
         }
         let (pool, memory) = (self.pool.clone(), self.memory.clone());
-        // Nothing of it is under way, so nothing else is left that has the memory. What went by direct I/O does not count.
+        // Nothing of it is under way, so nothing else is left that has the memory. What went by
+        // direct I/O does not count.
         self.last.store(0, Ordering::Relaxed);
         drop(self);
         let length = memory.len();
@@ -277,8 +283,8 @@ impl Drop for Buffer {
     }
 }
 
-/// A buffer on its way (section 6.2): the card gathers from it. Dropped, it goes out all the same, and its memory
-/// returns to the manager when the card has finished with it.
+/// A buffer on its way (section 6.2): the card gathers from it. Dropped, it goes out all the same,
+/// and its memory returns to the manager when the card has finished with it.
 #[derive(Debug)]
 #[must_use = "the buffer may be had back from it"]
 pub struct Sent {

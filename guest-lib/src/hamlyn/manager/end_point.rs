@@ -8,9 +8,9 @@ use crate::hamlyn::message_area::MessageArea;
 use crate::hamlyn::slot::Slot;
 use crate::hamlyn::ticket::Ticket;
 
-/// What a receiver class of the application's own is made on (section 3.3): a slot in [`crate::Mode::ParanoidOneShot`] with
-/// memory, whose metadata entries each open a part of it and take one message until [`EndPoint::reopen`]. The library's own
-/// protocols are made on the same.
+/// What a receiver class of the application's own is made on (section 3.3): a slot in
+/// [`crate::Mode::ParanoidOneShot`] with memory, whose metadata entries each open a part of it and
+/// take one message until [`EndPoint::reopen`]. The library's own protocols are made on the same.
 ///
 /// ```no_run
 /// # use std::sync::Mutex;
@@ -50,17 +50,19 @@ pub struct EndPoint {
 }
 
 impl EndPoint {
-    /// Makes an end point of so many metadata entries, each with `length` bytes of message area; 0 for metadata alone.
+    /// Makes an end point of so many metadata entries, each with `length` bytes of message area; 0
+    /// for metadata alone.
     ///
     /// # Errors
-    /// Those of [`crate::Card::create_area`], [`crate::SlotBuilder::create`] and, if the manager takes another notification queue
-    /// for it, [`crate::Card::create_queue`].
+    /// Those of [`crate::Card::create_area`], [`crate::SlotBuilder::create`] and, if the manager
+    /// takes another notification queue for it, [`crate::Card::create_queue`].
     pub fn create(manager: &Manager, entries: u32, length: usize) -> Result<Self> {
         check(entries)?;
         Ok(Self { place: Place::create(manager, entries, length)? })
     }
 
-    /// The same in an area of the caller's ([`crate::Card::lend`], or a [`crate::Card::create_area`]'s).
+    /// The same in an area of the caller's ([`crate::Card::lend`], or a
+    /// [`crate::Card::create_area`]'s).
     ///
     /// # Errors
     /// Those of [`EndPoint::create`]; [`Error::PastEnd`] for an area that is too short.
@@ -71,7 +73,8 @@ impl EndPoint {
         Ok(Self { place: Place::create_in(manager, area, entries, length)? })
     }
 
-    /// Makes the receiver that has this end point. From now on all its metadata entries name it, and it is told of what arrives.
+    /// Makes the receiver that has this end point. From now on all its metadata entries name it,
+    /// and it is told of what arrives.
     pub fn open<R: ReceiverClass + 'static>(mut self, make: impl FnOnce(Self) -> R) -> Arc<R> {
         Arc::new_cyclic(|receiver: &Weak<R>| {
             self.place.open_for(receiver.clone());
@@ -79,7 +82,8 @@ impl EndPoint {
         })
     }
 
-    /// The ticket for an entry and its part. Hand none out before [`EndPoint::open`]: nobody is told of what comes before it.
+    /// The ticket for an entry and its part. Hand none out before [`EndPoint::open`]: nobody is
+    /// told of what comes before it.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::LinkDown`], [`Error::System`].
@@ -116,7 +120,8 @@ impl EndPoint {
         self.place.area()
     }
 
-    /// Its slot, with the metadata entries: one may name another receiver ([`crate::MetadataEntry::set_receive_class`]).
+    /// Its slot, with the metadata entries: one may name another receiver
+    /// ([`crate::MetadataEntry::set_receive_class`]).
     #[must_use]
     pub fn slot(&self) -> &Slot {
         self.place.slot()

@@ -37,8 +37,8 @@ use sleepers::{Sleeper, Sleepers};
 
 /// Entries of a manager's first notification queue, if nothing is said.
 const ENTRIES: u32 = 1024;
-/// How long a thread sleeps in the driver: then it looks whether it has to sleep in another way now, for the manager has got
-/// its first waker, or another queue.
+/// How long a thread sleeps in the driver: then it looks whether it has to sleep in another way
+/// now, for the manager has got its first waker, or another queue.
 const IN_DRIVER: Duration = Duration::from_secs(1);
 
 /// What a waiter's look gave: what it waited for, or how it may sleep before it must look again.
@@ -49,38 +49,43 @@ pub(crate) type Look<T> = ControlFlow<T, Pause>;
 pub(crate) struct Pause {
     /// No longer than this.
     pub(crate) limit: Option<Duration>,
-    /// Until the card has finished with requests: it is room in the work queue that is missing, or the like.
+    /// Until the card has finished with requests: it is room in the work queue that is missing, or
+    /// the like.
     pub(crate) for_card: bool,
 }
 
-/// The manager of a send terminus: it owns the terminus, the notification queue of all receivers that are registered
-/// with it, and the memory that is sent from (section 3.3).
+/// The manager of a send terminus: it owns the terminus, the notification queue of all receivers
+/// that are registered with it, and the memory that is sent from (section 3.3).
 ///
-/// Cheap to clone; it goes when its last clone and the last of its receivers, senders and buffers are dropped.
+/// Cheap to clone; it goes when its last clone and the last of its receivers, senders and buffers
+/// are dropped.
 ///
 /// # Arrivals
-/// Whoever waits for a message takes the next notification off the queue, whoever it is for, and hands it to its
-/// receiver, which records the arrival; then it looks whether its own has come. So it does not matter which receiver
-/// a process waits at, and [`Manager::poll`] serves all.
+/// Whoever waits for a message takes the next notification off the queue, whoever it is for, and
+/// hands it to its receiver, which records the arrival; then it looks whether its own has come. So
+/// it does not matter which receiver a process waits at, and [`Manager::poll`] serves all.
 ///
-/// Receivers are slots in [`crate::Mode::ParanoidOneShot`], whose metadata entries are counted against the queue:
-/// nobody who sends, however rude, makes it overrun (section 2.7). When the queue has no entry left for the next receiver, the
-/// manager opens another of twice the length, beside it. So it has as many receivers as the card has slots; to sleep takes a
-/// system call for each queue.
+/// Receivers are slots in [`crate::Mode::ParanoidOneShot`], whose metadata entries are counted
+/// against the queue: nobody who sends, however rude, makes it overrun (section 2.7). When the
+/// queue has no entry left for the next receiver, the manager opens another of twice the length,
+/// beside it. So it has as many receivers as the card has slots; to sleep takes a system call for
+/// each queue.
 ///
 /// # Threads
-/// The paper's upper layer is not thread-safe, and to make it so "remains a research topic". This one is: a lock
-/// around taking a notification and recording its arrival makes the two one step, so a thread that is about to sleep
-/// has either seen what another recorded for it, or sleeps for a notification that has not been taken. Every sleeping
-/// thread is woken by the next notification, whoever it is for; one of them hands it on. A message costs two
-/// uncontended locks, and threads that should not wait for each other have a manager each, as processes would.
-/// [`Manager::waker`] ends a sleep without a message.
+/// The paper's upper layer is not thread-safe, and to make it so "remains a research topic". This
+/// one is: a lock around taking a notification and recording its arrival makes the two one step, so
+/// a thread that is about to sleep has either seen what another recorded for it, or sleeps for a
+/// notification that has not been taken. Every sleeping thread is woken by the next notification,
+/// whoever it is for; one of them hands it on. A message costs two uncontended locks, and threads
+/// that should not wait for each other have a manager each, as processes would. [`Manager::waker`]
+/// ends a sleep without a message.
 ///
 /// # Loops of one's own
-/// Its file ([`AsFd`]) is for `poll(2)`, `mio`, `tokio` and the like: readable once something has come that
-/// [`Manager::arm`] was called for, there is room for a sender that had none, or a waker was used. It stays the same for as long
-/// as the manager lives. It may become readable for other managers of the card, too. Whoever is woken calls
-/// [`Manager::poll_all`], asks its receivers by their `try_` calls, and arms again before it waits.
+/// Its file ([`AsFd`]) is for `poll(2)`, `mio`, `tokio` and the like: readable once something has
+/// come that [`Manager::arm`] was called for, there is room for a sender that had none, or a waker
+/// was used. It stays the same for as long as the manager lives. It may become readable for other
+/// managers of the card, too. Whoever is woken calls [`Manager::poll_all`], asks its receivers by
+/// their `try_` calls, and arms again before it waits.
 #[derive(Debug, Clone)]
 pub struct Manager {
     inner: Arc<Inner>,
@@ -105,8 +110,8 @@ struct Inner {
     dispatch: Mutex<Dispatch>,
     /// How many notifications have been handed on.
     handed_on: AtomicU64,
-    /// How many the loop of [`Manager::wait`] or [`Manager::arm`] knows of: what a receiver's `try_` call handed to another
-    /// is news for it.
+    /// How many the loop of [`Manager::wait`] or [`Manager::arm`] knows of: what a receiver's
+    /// `try_` call handed to another is news for it.
     told: AtomicU64,
     behind: Behind,
     sleepers: Arc<Sleepers>,
@@ -125,11 +130,13 @@ impl Manager {
         Self::create_with(card, ENTRIES, Polling::default())
     }
 
-    /// Creates a manager whose first queue has so many entries, 2 to 65,536, and whose waiters look as often as told before
-    /// they sleep. As many metadata entries as all its receivers have can do with that queue.
+    /// Creates a manager whose first queue has so many entries, 2 to 65,536, and whose waiters look
+    /// as often as told before they sleep. As many metadata entries as all its receivers have can
+    /// do with that queue.
     ///
     /// # Errors
-    /// Those of [`Card::create_terminus`] and [`Card::create_queue`]; [`Error::System`] if the process has no file left.
+    /// Those of [`Card::create_terminus`] and [`Card::create_queue`]; [`Error::System`] if the
+    /// process has no file left.
     pub fn create_with(card: &Card, entries: u32, polling: Polling) -> Result<Self> {
         let sleepers = Sleepers::new()?;
         let (terminus, queue) = (card.create_terminus()?, card.create_queue(entries)?);
@@ -163,12 +170,14 @@ impl Manager {
         &self.inner.terminus
     }
 
-    /// Hands the next notification to its receiver: the paper's `poll_nowait`. Whether there was one.
+    /// Hands the next notification to its receiver: the paper's `poll_nowait`. Whether there was
+    /// one.
     ///
     /// # Errors
     /// [`Error::Overrun`]: every receiver has been told, and says so, too.
     pub fn poll(&self) -> Result<bool> {
-        // Dropped behind the lock: they may be the last of their receivers, which then take the lock to leave.
+        // Dropped behind the lock: they may be the last of their receivers, which then take the
+        // lock to leave.
         let (receiver, receivers);
         let mut one_step = self.dispatch();
         let Dispatch { turn, ready, unclaimed } = &mut *one_step;
@@ -196,26 +205,28 @@ impl Manager {
         }
     }
 
-    /// Has a receiver found by a pointer of its own in metadata entries ([`crate::MetadataEntry::set_receive_class`]), for as
-    /// long as what this gives lives. [`EndPoint::open`] does it for an end point's entries.
+    /// Has a receiver found by a pointer of its own in metadata entries
+    /// ([`crate::MetadataEntry::set_receive_class`]), for as long as what this gives lives.
+    /// [`EndPoint::open`] does it for an end point's entries.
     #[must_use]
     pub fn register(&self, receiver: Weak<dyn ReceiverClass>) -> ReceiveClass {
         self.inner.registry.register(receiver)
     }
 
-    /// How many notifications led to no receiver: it had gone before, or somebody has changed a metadata entry's receive class
-    /// pointer to one that there is not.
+    /// How many notifications led to no receiver: it had gone before, or somebody has changed a
+    /// metadata entry's receive class pointer to one that there is not.
     #[must_use]
     pub fn unclaimed(&self) -> u64 {
         self.dispatch().unclaimed
     }
 
-    /// Waits for what a receiver of one's own has recorded: takes notifications and hands them on until `look` gives something,
-    /// as the library's receivers do (section 3.3). It looks at memory for a while, then sleeps; `None` waits for ever. `what` is
-    /// what the error names.
+    /// Waits for what a receiver of one's own has recorded: takes notifications and hands them on
+    /// until `look` gives something, as the library's receivers do (section 3.3). It looks at
+    /// memory for a while, then sleeps; `None` waits for ever. `what` is what the error names.
     ///
     /// # Errors
-    /// Those of `look`; [`Error::TimedOut`], [`Error::Woken`], [`Error::Overrun`], [`Error::System`].
+    /// Those of `look`; [`Error::TimedOut`], [`Error::Woken`], [`Error::Overrun`],
+    /// [`Error::System`].
     pub fn receive<T>(
         &self,
         what: &'static str,
@@ -239,12 +250,14 @@ impl Manager {
         Ok(count)
     }
 
-    /// Waits until a notification is handed on, by this thread or another: looks at memory for a while, then sleeps.
-    /// `None` waits for ever. Returns at once if one was handed on since the last call, perhaps by one receiver's `try_`
-    /// call to another that had been asked before, if there is room again in the work queue for a sender whose `try_` call found
-    /// none, or if a [`Waker`] was used: ask all once more.
+    /// Waits until a notification is handed on, by this thread or another: looks at memory for a
+    /// while, then sleeps. `None` waits for ever. Returns at once if one was handed on since the
+    /// last call, perhaps by one receiver's `try_` call to another that had been asked before, if
+    /// there is room again in the work queue for a sender whose `try_` call found none, or if a
+    /// [`Waker`] was used: ask all once more.
     ///
-    /// One loop for each manager, by this or by [`Manager::arm`]: what it knows of is remembered once.
+    /// One loop for each manager, by this or by [`Manager::arm`]: what it knows of is remembered
+    /// once.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
@@ -259,9 +272,10 @@ impl Manager {
         })
     }
 
-    /// Makes the manager's file readable once the next notification is there, or, if a sender's `try_` call found the work queue
-    /// full, once there is room in it. True if it is so already, or if a notification was handed on since the last call, or a
-    /// [`Waker`] was used: a receiver may have something that it had not when it was asked, so ask all once more. It looks as
+    /// Makes the manager's file readable once the next notification is there, or, if a sender's
+    /// `try_` call found the work queue full, once there is room in it. True if it is so already,
+    /// or if a notification was handed on since the last call, or a [`Waker`] was used: a receiver
+    /// may have something that it had not when it was asked, so ask all once more. It looks as
     /// often as [`Polling`] says before it arms, so a loop needs no looking of its own.
     ///
     /// One loop for each manager, as for [`Manager::wait`].
@@ -287,10 +301,11 @@ impl Manager {
         Ok(there)
     }
 
-    /// The tokens of those to whom something was handed on since the last call, and of senders that found the work queue full and
-    /// may find room now, in rising order: a loop that serves many asks these, and not all. Who has a token
-    /// ([`crate::hamlyn::protocol::stream::StreamReceiver::set_token`] and its like) and something to give is named once; it may be asked
-    /// in vain, and is to be asked until it has no more.
+    /// The tokens of those to whom something was handed on since the last call, and of senders that
+    /// found the work queue full and may find room now, in rising order: a loop that serves many
+    /// asks these, and not all. Who has a token
+    /// ([`crate::hamlyn::protocol::stream::StreamReceiver::set_token`] and its like) and something
+    /// to give is named once; it may be asked in vain, and is to be asked until it has no more.
     #[must_use]
     pub fn ready(&self) -> Vec<u64> {
         self.inner.behind.loop_sleeps(false);
@@ -300,8 +315,8 @@ impl Manager {
         ready.into_iter().collect()
     }
 
-    /// What ends a sleep at this manager, from any thread. Make it before somebody sleeps: a sleep that had begun before the
-    /// manager's first waker was made notices within a second.
+    /// What ends a sleep at this manager, from any thread. Make it before somebody sleeps: a sleep
+    /// that had begun before the manager's first waker was made notices within a second.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.inner.sleepers.waker()
@@ -310,15 +325,17 @@ impl Manager {
     /// Memory to send from without copying, `length` bytes, whose contents are of no meaning yet.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if it would take more than the terminus' eight send buffers, and the card still gathers from memory
-    /// that was given back; [`Error::Exhausted`] if it does not; [`Error::System`].
+    /// [`Error::WouldBlock`] if it would take more than the terminus' eight send buffers, and the
+    /// card still gathers from memory that was given back; [`Error::Exhausted`] if it does not;
+    /// [`Error::System`].
     pub fn allocate(&self, length: usize) -> Result<Buffer> {
         self.inner.buffers.allocate(length)
     }
 
-    /// Memory of the caller's own to send from without copying: a `Vec<u8>`, a `Box<[u8]>`, another crate's mapping. It is the
-    /// library's until [`Buffer::take_back`]. It is one of the terminus' eight send buffers: who has many messages lends one
-    /// piece of memory, and sends parts of it (`send_from`).
+    /// Memory of the caller's own to send from without copying: a `Vec<u8>`, a `Box<[u8]>`, another
+    /// crate's mapping. It is the library's until [`Buffer::take_back`]. It is one of the terminus'
+    /// eight send buffers: who has many messages lends one piece of memory, and sends parts of it
+    /// (`send_from`).
     ///
     /// # Errors
     /// Those of [`Terminus::lend`], and the memory is given back.
@@ -326,7 +343,8 @@ impl Manager {
         self.inner.buffers.lend(memory)
     }
 
-    /// [`Manager::lend`] for memory that is mapped already, for other languages ([`crate::attach::Mapping::promised`]).
+    /// [`Manager::lend`] for memory that is mapped already, for other languages
+    /// ([`crate::attach::Mapping::promised`]).
     ///
     /// # Errors
     /// Those of [`Manager::lend`].
@@ -334,8 +352,8 @@ impl Manager {
         self.inner.buffers.lend_mapping(mapping)
     }
 
-    /// Waits until `look` gives something. `None` waits for ever. `look` is told whether this is about to sleep: what
-    /// takes long is looked at then only.
+    /// Waits until `look` gives something. `None` waits for ever. `look` is told whether this is
+    /// about to sleep: what takes long is looked at then only.
     pub(crate) fn wait_for<T>(
         &self,
         what: &'static str,
@@ -356,7 +374,8 @@ impl Manager {
         loop {
             let by_file = for_card || self.inner.queues.several() || self.inner.sleepers.has_waker();
             let sleeper = by_file.then(|| self.inner.sleepers.lie_down());
-            // What is recorded after this has its notification behind `awaited`, so the sleep is over at once.
+            // What is recorded after this has its notification behind `awaited`, so the sleep is
+            // over at once.
             let awaited = {
                 let _one_step = self.dispatch();
                 self.inner.queues.awaited()
@@ -380,7 +399,8 @@ impl Manager {
                 None if for_card => {}
                 None => self.inner.queues.first().wait_for(awaited.first, limit.chain([IN_DRIVER]).min())?,
             }
-            // Who finds it in memory need not know what woke him before he goes on: the next wait begins with that.
+            // Who finds it in memory need not know what woke him before he goes on: the next wait
+            // begins with that.
             if let Look::Break(found) = look(false)? {
                 return Ok(found);
             }
@@ -406,7 +426,8 @@ impl Manager {
         sleeper.sleep(limit, || self.arm_for(awaited), || self.quiet_room())
     }
 
-    /// Arms the queues for what comes next in each. Whether it is there in any; then some may not be armed.
+    /// Arms the queues for what comes next in each. Whether it is there in any; then some may not
+    /// be armed.
     fn arm_queues(&self) -> Result<bool> {
         self.arm_for(&self.inner.queues.awaited())
     }
@@ -427,8 +448,8 @@ impl Manager {
         self.inner.sleepers.look_again();
     }
 
-    /// Has those who sleep look again, for what they wait for is known by other means than a message. So has who has this
-    /// token.
+    /// Has those who sleep look again, for what they wait for is known by other means than a
+    /// message. So has who has this token.
     pub(crate) fn look_again(&self, token: Option<u64>) {
         if token.is_some() {
             self.dispatch().ready.add(token);
@@ -439,7 +460,8 @@ impl Manager {
         }
     }
 
-    /// Room for the notifications of a receiver with so many metadata entries, in one more queue if there is no other.
+    /// Room for the notifications of a receiver with so many metadata entries, in one more queue if
+    /// there is no other.
     fn enter(&self, entries: u32) -> Result<Room> {
         self.inner.registry.enter(entries, |number, length| {
             let queue = self.inner.card.create_queue(length)?;
@@ -449,7 +471,8 @@ impl Manager {
         })
     }
 
-    /// Whether something was handed on that the loop has not been told of, or there is room. Now it has.
+    /// Whether something was handed on that the loop has not been told of, or there is room. Now it
+    /// has.
     fn has_news(&self) -> bool {
         self.look_for_room();
         let room = self.inner.behind.take_news();
@@ -476,7 +499,8 @@ impl AsFd for Manager {
     }
 }
 
-/// The manager's file is to stand for this one, too. Where there are no files (a simulation) nobody sleeps.
+/// The manager's file is to stand for this one, too. Where there are no files (a simulation) nobody
+/// sleeps.
 fn watch(sleepers: &Sleepers, file: Result<impl AsFd>) -> Result<()> {
     match file {
         Ok(file) => sleepers.add(file.as_fd()),

@@ -9,7 +9,8 @@ use crate::hamlyn::message_area::MessageArea;
 use crate::hamlyn::slot::{Entries, Mode, Slot};
 use crate::hamlyn::ticket::Ticket;
 
-/// A slot in paranoid one-shot mode, with memory of its own. Each metadata entry opens a part of the same length.
+/// A slot in paranoid one-shot mode, with memory of its own. Each metadata entry opens a part of
+/// the same length.
 #[derive(Debug)]
 pub(crate) struct Place {
     // The slot is closed before its notifications are done with.
@@ -20,7 +21,8 @@ pub(crate) struct Place {
     length: usize,
 }
 
-/// Where a place stands in its manager's registry. Left once no notification of the slot is in the queue any more.
+/// Where a place stands in its manager's registry. Left once no notification of the slot is in the
+/// queue any more.
 #[derive(Debug)]
 struct Registration {
     manager: Manager,
@@ -30,8 +32,8 @@ struct Registration {
 }
 
 impl Place {
-    /// Creates a place of so many entries, each with `length` bytes of message area, zeroed. No entry has bytes if
-    /// that is 0.
+    /// Creates a place of so many entries, each with `length` bytes of message area, zeroed. No
+    /// entry has bytes if that is 0.
     pub(crate) fn create(manager: &Manager, entries: u32, length: usize) -> Result<Self> {
         let area = manager.card().create_area((entries as usize).saturating_mul(length).max(1))?;
         Self::create_in(manager, &area, entries, length)
@@ -63,7 +65,8 @@ impl Place {
         Ok(Self { slot, registration, class: None, length })
     }
 
-    /// From now on all entries name this receiver, and it gets what arrives. Before it, nobody may have a ticket.
+    /// From now on all entries name this receiver, and it gets what arrives. Before it, nobody may
+    /// have a ticket.
     pub(crate) fn open_for(&mut self, receiver: Weak<dyn ReceiverClass>) {
         self.registration.used = true;
         let registry = self.registration.manager.registry();
@@ -145,8 +148,8 @@ impl Place {
 impl Drop for Registration {
     fn drop(&mut self) {
         if self.used {
-            // Notifications of the slot that has just been closed still count against the queue. Who loses some is
-            // told.
+            // Notifications of the slot that has just been closed still count against the queue.
+            // Who loses some is told.
             let _ = self.manager.poll_all();
         }
         self.manager.registry().leave(self.room);

@@ -1,4 +1,5 @@
-//! The notification queues of a manager: one, until its receivers need more entries than that has (section 2.6).
+//! The notification queues of a manager: one, until its receivers need more entries than that has
+//! (section 2.6).
 
 use std::sync::OnceLock;
 
@@ -8,7 +9,8 @@ use crate::error::Result;
 use crate::hamlyn::attach::QueueWait;
 use crate::hamlyn::notification::{Notification, NotificationQueue};
 
-/// The most queues. Each is twice as long as the one before, up to 65,536 entries, so that is enough for any card.
+/// The most queues. Each is twice as long as the one before, up to 65,536 entries, so that is
+/// enough for any card.
 pub(super) const MOST: usize = 64;
 
 /// Queues that are only ever added to, so that who takes notifications needs no lock to find them.
@@ -18,7 +20,8 @@ pub(super) struct Queues {
     others: [OnceLock<NotificationQueue>; MOST - 1],
 }
 
-/// What comes next in each queue. To say so of the first takes no memory, as that is the only one mostly.
+/// What comes next in each queue. To say so of the first takes no memory, as that is the only one
+/// mostly.
 #[derive(Debug)]
 pub(super) struct Awaited {
     pub(super) first: QueueWait,
@@ -68,7 +71,8 @@ impl Queues {
         self.others[0].get().is_some()
     }
 
-    /// The next notification, and the number of its queue. The queues take turns: `turn` is whose it is.
+    /// The next notification, and the number of its queue. The queues take turns: `turn` is whose
+    /// it is.
     #[inline]
     pub(super) fn recv(&self, turn: &mut usize) -> (usize, Result<Option<Notification>>) {
         if self.several() { self.recv_in_turn(turn) } else { (0, self.first.recv()) }

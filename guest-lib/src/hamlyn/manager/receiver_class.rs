@@ -6,16 +6,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::registry::Ready;
 use crate::hamlyn::metadata::MetadataEntry;
 
-/// An end point that messages arrive at, of the library's protocols or the application's own: the paper's receiver class.
+/// An end point that messages arrive at, of the library's protocols or the application's own: the
+/// paper's receiver class.
 ///
-/// The manager takes a notification off its queue, follows it to the metadata entry, and that entry's receive class pointer to
-/// the receiver, and calls it. It holds a lock meanwhile: a receiver records what has come and returns, and calls nothing of its
-/// manager's that takes notifications, or it waits for itself.
+/// The manager takes a notification off its queue, follows it to the metadata entry, and that
+/// entry's receive class pointer to the receiver, and calls it. It holds a lock meanwhile: a
+/// receiver records what has come and returns, and calls nothing of its manager's that takes
+/// notifications, or it waits for itself.
 pub trait ReceiverClass: Debug + Send + Sync {
     /// Records the arrival of a message.
     fn process_arrival(&self, arrival: &Arrived<'_>, ready: &mut Ready);
 
-    /// Notes that notifications were lost, perhaps this receiver's: it looks at its metadata entries, or gives up.
+    /// Notes that notifications were lost, perhaps this receiver's: it looks at its metadata
+    /// entries, or gives up.
     fn arrivals_lost(&self, ready: &mut Ready);
 }
 
@@ -27,11 +30,13 @@ pub struct Arrived<'a> {
     pub slot: u32,
     /// Which of its metadata entries.
     pub entry: u32,
-    /// The entry itself, with what the message brought ([`MetadataEntry::user`]). Its sender has written that: check it.
+    /// The entry itself, with what the message brought ([`MetadataEntry::user`]). Its sender has
+    /// written that: check it.
     pub metadata: &'a MetadataEntry,
 }
 
-/// A receiver's place among its manager's receivers, for as long as it lives ([`crate::Manager::register`]).
+/// A receiver's place among its manager's receivers, for as long as it lives
+/// ([`crate::Manager::register`]).
 #[derive(Debug)]
 pub struct ReceiveClass {
     classes: Arc<Classes>,
@@ -39,8 +44,9 @@ pub struct ReceiveClass {
 }
 
 impl ReceiveClass {
-    /// What a metadata entry names it by ([`MetadataEntry::set_receive_class`]). It is no address but a number that the manager
-    /// looks up, so one that is wrong, or of a receiver that is gone, finds nobody.
+    /// What a metadata entry names it by ([`MetadataEntry::set_receive_class`]). It is no address
+    /// but a number that the manager looks up, so one that is wrong, or of a receiver that is gone,
+    /// finds nobody.
     #[must_use]
     pub fn pointer(&self) -> u64 {
         self.pointer
@@ -53,7 +59,8 @@ impl Drop for ReceiveClass {
     }
 }
 
-/// The receivers of a manager by their pointers: a place in the table, and above it how often the place was taken, from 1.
+/// The receivers of a manager by their pointers: a place in the table, and above it how often the
+/// place was taken, from 1.
 #[derive(Debug, Default)]
 pub(super) struct Classes(Mutex<Table>);
 

@@ -12,7 +12,8 @@ use crate::hamlyn::metadata::MetadataEntry;
 use crate::hamlyn::notification::Notification;
 use crate::hamlyn::slot::Entries;
 
-/// The tokens of those who have news ([`crate::Manager::ready`]). It grows no longer than there are tokens.
+/// The tokens of those who have news ([`crate::Manager::ready`]). It grows no longer than there are
+/// tokens.
 #[derive(Debug, Default)]
 pub struct Ready(BTreeSet<u64>);
 
@@ -48,7 +49,8 @@ pub(super) struct Registry {
 
 #[derive(Debug)]
 struct Members {
-    /// For each notification queue, how many entries it has, and the metadata entries of all that name it.
+    /// For each notification queue, how many entries it has, and the metadata entries of all that
+    /// name it.
     queues: Vec<(u32, u32)>,
     last: u32,
     receivers: BTreeMap<u32, Member>,
@@ -68,8 +70,8 @@ impl Registry {
         Self { members: Mutex::new(members), classes: Arc::default() }
     }
 
-    /// Makes room for the notifications of so many metadata entries. If no queue has it, `open` is to open the one of
-    /// that number and length.
+    /// Makes room for the notifications of so many metadata entries. If no queue has it, `open` is
+    /// to open the one of that number and length.
     pub(super) fn enter(&self, entries: u32, open: impl FnOnce(usize, u32) -> Result<()>) -> Result<Room> {
         at_most("metadata entries of a receiver", entries.into(), HAMLYN_QUEUE_MAX_ENTRIES.into())?;
         let mut members = self.members();
@@ -106,7 +108,8 @@ impl Registry {
         members.queues[room.queue].1 -= room.entries;
     }
 
-    /// From a queue's entry to the metadata entry, and to the receiver that this one names (section 3.3).
+    /// From a queue's entry to the metadata entry, and to the receiver that this one names (section
+    /// 3.3).
     pub(super) fn find(
         &self,
         notification: &Notification,

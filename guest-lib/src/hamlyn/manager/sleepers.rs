@@ -13,9 +13,10 @@ use crate::error::{Error, Result};
 
 /// Those who sleep at a manager.
 ///
-/// While it has one queue and nobody has a [`Waker`], each sleeps on its own, in the driver. Otherwise one of them, the
-/// watch, sleeps on a file that stands for all that may happen, and the others until the watch has risen: so nobody takes back
-/// a signal that another has not seen. A thread that hands on what another sleeps for rings the bell.
+/// While it has one queue and nobody has a [`Waker`], each sleeps on its own, in the driver.
+/// Otherwise one of them, the watch, sleeps on a file that stands for all that may happen, and the
+/// others until the watch has risen: so nobody takes back a signal that another has not seen. A
+/// thread that hands on what another sleeps for rings the bell.
 #[derive(Debug)]
 pub(super) struct Sleepers {
     /// Readable when a queue's file or the bell is.
@@ -47,9 +48,10 @@ struct Watch {
 pub struct Waker(Arc<Sleepers>);
 
 impl Waker {
-    /// One of the calls that wait at the manager ends: [`crate::Manager::wait`] as if something had come, a receiver's or
-    /// sender's with [`Error::Woken`]. If none waits, the next one that would does; and [`crate::Manager::arm`] says so, and
-    /// the manager's file is readable. Several wake-ups that nobody has noticed yet are one.
+    /// One of the calls that wait at the manager ends: [`crate::Manager::wait`] as if something had
+    /// come, a receiver's or sender's with [`Error::Woken`]. If none waits, the next one that would
+    /// does; and [`crate::Manager::arm`] says so, and the manager's file is readable. Several
+    /// wake-ups that nobody has noticed yet are one.
     ///
     /// Who has several threads that wait lets the one that was woken wake the next.
     pub fn wake(&self) {
@@ -107,7 +109,8 @@ impl Sleepers {
         self.woken.load(Ordering::Relaxed) && self.woken.swap(false, Ordering::Acquire)
     }
 
-    /// Wakes those who sleep on the file, so that they look again. Under the lock that sleepers look under.
+    /// Wakes those who sleep on the file, so that they look again. Under the lock that sleepers
+    /// look under.
     #[inline]
     pub(super) fn look_again(&self) {
         if self.asleep.load(Ordering::Relaxed) != 0 {
@@ -147,7 +150,8 @@ impl AsFd for Sleepers {
 }
 
 impl Sleeper<'_> {
-    /// Sleeps, if `arm` finds no reason not to. It may return early. Who was the watch calls `disarm` before it has risen.
+    /// Sleeps, if `arm` finds no reason not to. It may return early. Who was the watch calls
+    /// `disarm` before it has risen.
     pub(super) fn sleep(
         self,
         timeout: Option<Duration>,

@@ -1,17 +1,22 @@
-//! A distributed barrier: nobody leaves a round before all have entered it. Built on group receive, as section 2.5 suggests.
+//! A distributed barrier: nobody leaves a round before all have entered it. Built on group receive,
+//! as section 2.5 suggests.
 //!
-//! Each participant has a slot of no more than metadata. To enter a round it sends every other an empty message that spends
-//! that sender's share of the counter ([`Share`]); when all others have done so, the accumulator has come round and the
-//! participant gets *one* notification, however many there are.
+//! Each participant has a slot of no more than metadata. To enter a round it sends every other an
+//! empty message that spends that sender's share of the counter ([`Share`]); when all others have
+//! done so, the accumulator has come round and the participant gets *one* notification, however
+//! many there are.
 //!
-//! Two metadata entries take turns. Somebody may be a round ahead, for it may leave a round before others have noticed
-//! that they may, but never two: to leave the next round it needs a message from each, and those come from participants
-//! that have left this one. So when an entry is used again, two rounds later, all its messages have been counted. A fabric
-//! that reorders may complete the next round's entry before this round's; both are kept apart by their entry. For the same
-//! reason no more than two notifications wait at any time, and a queue of two entries is not overrun.
+//! Two metadata entries take turns. Somebody may be a round ahead, for it may leave a round before
+//! others have noticed that they may, but never two: to leave the next round it needs a message
+//! from each, and those come from participants that have left this one. So when an entry is used
+//! again, two rounds later, all its messages have been counted. A fabric that reorders may complete
+//! the next round's entry before this round's; both are kept apart by their entry. For the same
+//! reason no more than two notifications wait at any time, and a queue of two entries is not
+//! overrun.
 //!
-//! A round of *n* costs each participant *n* - 1 requests of 64 bytes, *n* - 1 packets in each direction, one notification
-//! and at most one interrupt. It takes the time of one message one way from the last that enters.
+//! A round of *n* costs each participant *n* - 1 requests of 64 bytes, *n* - 1 packets in each
+//! direction, one notification and at most one interrupt. It takes the time of one message one way
+//! from the last that enters.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +32,8 @@ use crate::hamlyn::ticket::Ticket;
 /// Metadata entries, and rounds that may be under way.
 const ROUNDS: u32 = 2;
 
-/// A place at a barrier whose other participants are not known yet. How their tickets travel is the caller's affair.
+/// A place at a barrier whose other participants are not known yet. How their tickets travel is the
+/// caller's affair.
 #[derive(Debug)]
 pub struct Entrance {
     slot: Slot,
@@ -55,8 +61,8 @@ impl Entrance {
         self.slot.ticket(0)?.part(0, 0)
     }
 
-    /// Joins the barrier of those whose tickets these are, in an order on which all agree; this participant's own is number
-    /// `index`. Its messages go out by `terminus`.
+    /// Joins the barrier of those whose tickets these are, in an order on which all agree; this
+    /// participant's own is number `index`. Its messages go out by `terminus`.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if there is no such number, or more tickets than a group can have.
@@ -128,14 +134,14 @@ impl Barrier {
         self.round
     }
 
-    /// Enters the next round, and leaves it when all others have entered it: looks at memory for a while, then sleeps.
-    /// `None` waits for ever.
+    /// Enters the next round, and leaves it when all others have entered it: looks at memory for a
+    /// while, then sleeps. `None` waits for ever.
     ///
     /// # Errors
     /// [`Error::TimedOut`]: the round stays entered and the barrier usable; call again to wait on. A participant that died
     /// never comes, and then the barrier is of no more use. Other errors of [`Terminus::send`] and
-    /// [`NotificationQueue::recv_block`] may be met by another call, too, except [`Error::Overrun`]: somebody sent what no
-    /// participant would.
+    /// [`NotificationQueue::recv_block`] may be met by another call, too, except
+    /// [`Error::Overrun`]: somebody sent what no participant would.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
         let entry = (self.round % u64::from(ROUNDS)) as usize;
         if self.messages[entry].is_empty() {
@@ -156,7 +162,8 @@ impl Barrier {
                 *whole = true;
             }
         }
-        // Not to leave with messages in the work queue: they would be abandoned if the terminus went now.
+        // Not to leave with messages in the work queue: they would be abandoned if the terminus
+        // went now.
         if let Some(handle) = &self.last {
             handle.wait(left()).map_err(timed_out(timeout))?;
         }

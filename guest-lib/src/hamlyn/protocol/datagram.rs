@@ -1,17 +1,20 @@
-//! Simple datagram (section 3.3): the card's own semantics, with an offset, a length and perhaps a reply ticket told.
+//! Simple datagram (section 3.3): the card's own semantics, with an offset, a length and perhaps a
+//! reply ticket told.
 //!
-//! A receiver is *ready* for one message at a time, or not: there is no queue, and no flow control. A message to a
-//! receiver that is not ready is refused by the receiver's card, which counts it (`refused_one_shot`), and nobody
-//! else notices. So who sends must know by other means that the receiver is ready: as a reply to a request is known
-//! to be expected.
+//! A receiver is *ready* for one message at a time, or not: there is no queue, and no flow control.
+//! A message to a receiver that is not ready is refused by the receiver's card, which counts it
+//! (`refused_one_shot`), and nobody else notices. So who sends must know by other means that the
+//! receiver is ready: as a reply to a request is known to be expected.
 //!
-//! Sent means that the sender's card has put the message on the link. A message whose sender ends half-way is taken back by
-//! its card. If that card or the switch itself is lost, the receiver has some packets, and no later message of several packets
-//! completes. [`DatagramReceiver::receive`] then fails with [`Error::Incomplete`]; [`DatagramReceiver::revoke`] or
+//! Sent means that the sender's card has put the message on the link. A message whose sender ends
+//! half-way is taken back by its card. If that card or the switch itself is lost, the receiver has
+//! some packets, and no later message of several packets completes. [`DatagramReceiver::receive`]
+//! then fails with [`Error::Incomplete`]; [`DatagramReceiver::revoke`] or
 //! [`DatagramReceiver::forget`] makes the receiver ready again.
 //!
-//! What arrives was deposited in the receiver's memory and stays as it is until [`DatagramReceiver::rearm`]; the
-//! borrow checker sees to it that nobody holds a [`Datagram`] then.
+//! What arrives was deposited in the receiver's memory and stays as it is until
+//! [`DatagramReceiver::rearm`]; the borrow checker sees to it that nobody holds a [`Datagram`]
+//! then.
 //!
 //! ```no_run
 //! use hamlyn::Manager;
@@ -62,7 +65,8 @@ pub struct DatagramSender {
 }
 
 impl DatagramSender {
-    /// The most bytes that are sent from the caller's memory, by direct I/O. Longer ones lie in a [`Buffer`].
+    /// The most bytes that are sent from the caller's memory, by direct I/O. Longer ones lie in a
+    /// [`Buffer`].
     pub const MAX_DIRECT: usize = 392;
 
     /// Sends from the manager's terminus.
@@ -71,8 +75,8 @@ impl DatagramSender {
         Self { manager: manager.clone() }
     }
 
-    /// Writes a message `offset` bytes into the ticket's buffer, and tells its receiver where it is, and how to
-    /// reply. While all work-queue entries are in use it waits.
+    /// Writes a message `offset` bytes into the ticket's buffer, and tells its receiver where it
+    /// is, and how to reply. While all work-queue entries are in use it waits.
     ///
     /// # Errors
     /// Those of [`crate::Terminus::send`]; [`Error::Invalid`] for a fast-mode ticket.
@@ -121,7 +125,8 @@ impl DatagramSender {
     /// Like [`DatagramSender::send_buffer`], but does not wait.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`], and those of [`DatagramSender::send_buffer`], and the buffer is given back.
+    /// [`Error::WouldBlock`], and those of [`DatagramSender::send_buffer`], and the buffer is given
+    /// back.
     pub fn try_send_buffer(
         &self,
         to: &Ticket,
@@ -134,8 +139,9 @@ impl DatagramSender {
 }
 
 impl DatagramSender {
-    /// Like [`DatagramSender::send`], for a part of a buffer, which is lent only: the card gathers from these bytes until the
-    /// handle says that it has finished, and they cannot be written to before. So one buffer goes to several peers.
+    /// Like [`DatagramSender::send`], for a part of a buffer, which is lent only: the card gathers
+    /// from these bytes until the handle says that it has finished, and they cannot be written to
+    /// before. So one buffer goes to several peers.
     ///
     /// # Errors
     /// Those of [`DatagramSender::send`], [`Error::PastEnd`] for the part.
@@ -231,12 +237,12 @@ impl DatagramReceiver {
         })
     }
 
-    /// Creates `count` receivers that share a slot; each has an entry, a key and `capacity` bytes of its own. All are
-    /// ready.
+    /// Creates `count` receivers that share a slot; each has an entry, a key and `capacity` bytes
+    /// of its own. All are ready.
     ///
     /// # Errors
-    /// Those of [`crate::Card::create_area`], [`crate::SlotBuilder::create`] and, if the manager takes another notification
-    /// queue for them, [`crate::Card::create_queue`].
+    /// Those of [`crate::Card::create_area`], [`crate::SlotBuilder::create`] and, if the manager
+    /// takes another notification queue for them, [`crate::Card::create_queue`].
     pub fn create_group(manager: &Manager, count: u32, capacity: usize) -> Result<Vec<Self>> {
         at_most("receivers", count.into(), MAX_GROUP.into())?;
         if count == 0 {
@@ -245,13 +251,13 @@ impl DatagramReceiver {
         Self::group_in(manager, Place::create(manager, count, capacity)?)
     }
 
-    /// Like [`DatagramReceiver::create_group`], in an area of the caller's ([`crate::Card::lend`], or a
-    /// [`crate::Card::create_area`]'s): each gets as many of its bytes, in their order. What is left at its end is nobody's. Once
-    /// all are dropped, the area can be taken back.
+    /// Like [`DatagramReceiver::create_group`], in an area of the caller's ([`crate::Card::lend`],
+    /// or a [`crate::Card::create_area`]'s): each gets as many of its bytes, in their order. What
+    /// is left at its end is nobody's. Once all are dropped, the area can be taken back.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an area with fewer bytes than receivers; those of [`crate::SlotBuilder::create`] and
-    /// [`crate::Card::create_queue`].
+    /// [`Error::Invalid`] for an area with fewer bytes than receivers; those of
+    /// [`crate::SlotBuilder::create`] and [`crate::Card::create_queue`].
     pub fn create_in(manager: &Manager, area: &MessageArea, count: u32) -> Result<Vec<Self>> {
         at_most("receivers", count.into(), MAX_GROUP.into())?;
         if count == 0 {
@@ -295,12 +301,14 @@ impl DatagramReceiver {
         self.group.place.ticket(self.entry)
     }
 
-    /// How long packets of a message may stand alone before [`Error::Incomplete`]: 10 s if this is not called.
+    /// How long packets of a message may stand alone before [`Error::Incomplete`]: 10 s if this is
+    /// not called.
     pub fn set_stall_timeout(&mut self, timeout: Duration) {
         self.stall_timeout = timeout;
     }
 
-    /// Whether packets of a message have arrived, and not all of them. A message that is arriving right now is partial, too.
+    /// Whether packets of a message have arrived, and not all of them. A message that is arriving
+    /// right now is partial, too.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         self.group.place.partial(self.entry) != 0
@@ -320,8 +328,8 @@ impl DatagramReceiver {
     /// The message, if it has come: the same one until [`DatagramReceiver::rearm`].
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if none has; [`Error::Malformed`] if it is no datagram; [`Error::Overrun`]; [`Error::Incomplete`],
-    /// as [`DatagramReceiver::receive`].
+    /// [`Error::WouldBlock`] if none has; [`Error::Malformed`] if it is no datagram;
+    /// [`Error::Overrun`]; [`Error::Incomplete`], as [`DatagramReceiver::receive`].
     pub fn try_receive(&self) -> Result<Datagram<'_>> {
         if self.group.arrived()[self.entry as usize].is_none() {
             self.manager.poll_all()?;
@@ -335,9 +343,10 @@ impl DatagramReceiver {
     /// The message; waits for it: looks at memory for a while, then sleeps. `None` waits for ever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Malformed`], [`Error::Overrun`], [`Error::System`]. [`Error::Incomplete`] if packets of a
-    /// message have arrived, and no other for 10 s ([`DatagramReceiver::set_stall_timeout`]): call
-    /// [`DatagramReceiver::revoke`] or [`DatagramReceiver::forget`], or wait on if the sender is slow.
+    /// [`Error::TimedOut`], [`Error::Malformed`], [`Error::Overrun`], [`Error::System`].
+    /// [`Error::Incomplete`] if packets of a message have arrived, and no other for 10 s
+    /// ([`DatagramReceiver::set_stall_timeout`]): call [`DatagramReceiver::revoke`] or
+    /// [`DatagramReceiver::forget`], or wait on if the sender is slow.
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Datagram<'_>> {
         self.manager.wait_for("datagram", timeout, |sleeps| self.arrived(sleeps))
     }
@@ -356,24 +365,27 @@ impl DatagramReceiver {
         self.group.place.reopen(self.entry);
     }
 
-    /// Gives up a message that is not whole. The receiver is ready again, and its tickets stay valid: packets that the sender of
-    /// that message still sends count to the next one. [`DatagramReceiver::revoke`] keeps them out.
+    /// Gives up a message that is not whole. The receiver is ready again, and its tickets stay
+    /// valid: packets that the sender of that message still sends count to the next one.
+    /// [`DatagramReceiver::revoke`] keeps them out.
     ///
     /// # Errors
-    /// [`Error::System`] if the card cannot be reached: then the receiver takes nothing. Call it again.
+    /// [`Error::System`] if the card cannot be reached: then the receiver takes nothing. Call it
+    /// again.
     pub fn forget(&mut self) -> Result<()> {
         let key = self.group.place.slot().metadata(self.entry)?.key();
         self.group.place.protect(self.entry, key)
     }
 
-    /// Gives it a new key: tickets that were handed out are void, and nobody else's are (section 2.7). A message that
-    /// has come stays until [`DatagramReceiver::rearm`]; one that came silently, so that nobody was told, is
-    /// forgotten, and so is one that is not whole. Then the buffer is zeroed: no message by a new ticket has bytes of an
-    /// earlier ticket's holder.
+    /// Gives it a new key: tickets that were handed out are void, and nobody else's are (section
+    /// 2.7). A message that has come stays until [`DatagramReceiver::rearm`]; one that came
+    /// silently, so that nobody was told, is forgotten, and so is one that is not whole. Then the
+    /// buffer is zeroed: no message by a new ticket has bytes of an earlier ticket's holder.
     ///
     /// # Errors
-    /// [`Error::System`] if the kernel has no random key to give: then nothing changes. [`Error::System`] or [`Error::Overrun`]
-    /// behind that: the old tickets are void, but the place may not be ready. Call it again.
+    /// [`Error::System`] if the kernel has no random key to give: then nothing changes.
+    /// [`Error::System`] or [`Error::Overrun`] behind that: the old tickets are void, but the place
+    /// may not be ready. Call it again.
     pub fn revoke(&mut self) -> Result<()> {
         let key = random_key()?;
         self.stale = true;
@@ -388,7 +400,8 @@ impl DatagramReceiver {
         Ok(())
     }
 
-    /// The message, or how long to wait for it. `thorough`: also looks whether one is lost half-way.
+    /// The message, or how long to wait for it. `thorough`: also looks whether one is lost
+    /// half-way.
     fn arrived(&self, thorough: bool) -> Result<Look<Datagram<'_>>> {
         match self.group.arrived()[self.entry as usize] {
             Some(bytes) => self.read(&bytes).map(Look::Break),
@@ -440,7 +453,8 @@ impl DatagramReceiver {
 
 impl Drop for DatagramReceiver {
     fn drop(&mut self) {
-        // The slot stays while others of the group do. A packet that was judged before may still be written.
+        // The slot stays while others of the group do. A packet that was judged before may still be
+        // written.
         if let Ok(metadata) = self.group.place.slot().metadata(self.entry) {
             metadata.close();
             let _ = self.manager.card().settle();
@@ -462,7 +476,8 @@ impl ReceiverClass for Group {
     fn process_arrival(&self, arrival: &Arrived<'_>, ready: &mut Ready) {
         let mut arrived = self.arrived();
         if let Some((entry, metadata)) = self.place.arrived(arrival) {
-            // One that is ready has had none: this message was found without its notification, and dealt with.
+            // One that is ready has had none: this message was found without its notification, and
+            // dealt with.
             if self.place.is_locked(entry) {
                 arrived[entry as usize] = Some(metadata);
                 ready.add(self.tokens()[entry as usize]);

@@ -1,9 +1,11 @@
-//! Tagged remote write (section 3.3): data goes to an offset of the receiver's buffer, and a tag tells of it.
+//! Tagged remote write (section 3.3): data goes to an offset of the receiver's buffer, and a tag
+//! tells of it.
 //!
 //! It uses fast mode, so a message fits in a single packet. In-order delivery is not guaranteed.
 //!
-//! Nothing holds a sender by fast mode to a number of messages (section 2.7 is about metadata entries). So a receiver has
-//! a notification queue of its own, not a [`crate::Manager`]'s: who sends too much overruns nobody else.
+//! Nothing holds a sender by fast mode to a number of messages (section 2.7 is about metadata
+//! entries). So a receiver has a notification queue of its own, not a [`crate::Manager`]'s: who
+//! sends too much overruns nobody else.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -36,14 +38,15 @@ impl TagSender {
         Self { terminus }
     }
 
-    /// Writes data `offset` bytes into the ticket's buffer and enqueues the tag at the receiver. While all work-queue
-    /// entries are in use it waits.
+    /// Writes data `offset` bytes into the ticket's buffer and enqueues the tag at the receiver.
+    /// While all work-queue entries are in use it waits.
     ///
     /// Bytes go by direct I/O (up to 448); a piece of a send buffer may be as long as a packet.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for more than a packet or, of bytes, more than direct I/O takes; [`Error::Invalid`]
-    /// for a ticket that is not a [`TagReceiver`]'s; else those of [`Terminus::send`].
+    /// [`Error::OutOfRange`] for more than a packet or, of bytes, more than direct I/O takes;
+    /// [`Error::Invalid`] for a ticket that is not a [`TagReceiver`]'s; else those of
+    /// [`Terminus::send`].
     pub fn send<'a>(
         &self,
         ticket: &Ticket,
@@ -68,11 +71,13 @@ impl TagSender {
         self.terminus.try_send(&message(ticket, offset, tag)?, data)
     }
 
-    /// Like [`TagSender::send`], for a part of a buffer of the manager whose terminus this is. It is lent only: the card gathers
-    /// from these bytes until the handle says that it has finished, and they cannot be written to before.
+    /// Like [`TagSender::send`], for a part of a buffer of the manager whose terminus this is. It
+    /// is lent only: the card gathers from these bytes until the handle says that it has finished,
+    /// and they cannot be written to before.
     ///
     /// # Errors
-    /// Those of [`TagSender::send`]; [`Error::PastEnd`] for the part, [`Error::ForeignBuffer`] for another manager's.
+    /// Those of [`TagSender::send`]; [`Error::PastEnd`] for the part, [`Error::ForeignBuffer`] for
+    /// another manager's.
     pub fn send_from(
         &self,
         ticket: &Ticket,
@@ -126,8 +131,8 @@ pub struct TagReceiver {
 }
 
 impl TagReceiver {
-    /// Creates a buffer of `length` bytes, and a queue for up to `tags` tags that have arrived and were not taken. As many again
-    /// may stand aside while a specific tag is looked for.
+    /// Creates a buffer of `length` bytes, and a queue for up to `tags` tags that have arrived and
+    /// were not taken. As many again may stand aside while a specific tag is looked for.
     ///
     /// # Errors
     /// Those of [`Card::create_area`], [`Card::create_queue`] and [`crate::SlotBuilder::create`].
@@ -135,8 +140,8 @@ impl TagReceiver {
         Self::create_in(card, &card.create_area(length)?, tags)
     }
 
-    /// Creates a receiver in an area of the caller's ([`Card::lend`], or a [`Card::create_area`]'s). Once it is dropped, the area
-    /// can be taken back.
+    /// Creates a receiver in an area of the caller's ([`Card::lend`], or a
+    /// [`Card::create_area`]'s). Once it is dropped, the area can be taken back.
     ///
     /// # Errors
     /// Those of [`Card::create_queue`] and [`crate::SlotBuilder::create`].
@@ -163,7 +168,8 @@ impl TagReceiver {
     /// The next tag, if one has arrived.
     ///
     /// # Errors
-    /// [`Error::Overrun`], once, if tags were lost because more arrived than the receiver was created for.
+    /// [`Error::Overrun`], once, if tags were lost because more arrived than the receiver was
+    /// created for.
     pub fn get_tag(&mut self) -> Result<Option<u32>> {
         match self.waiting.pop_front() {
             Some(tag) => Ok(Some(tag)),
@@ -174,8 +180,8 @@ impl TagReceiver {
     /// This very tag, if it has arrived. Others stay for later, in their order.
     ///
     /// # Errors
-    /// [`Error::Overrun`], as [`TagReceiver::get_tag`]. [`Error::Exhausted`] if as many others stand aside as the receiver was created
-    /// for: take some by [`TagReceiver::get_tag`].
+    /// [`Error::Overrun`], as [`TagReceiver::get_tag`]. [`Error::Exhausted`] if as many others
+    /// stand aside as the receiver was created for: take some by [`TagReceiver::get_tag`].
     pub fn get_specific_tag(&mut self, tag: u32) -> Result<Option<u32>> {
         if let Some(position) = self.waiting.iter().position(|waiting| *waiting == tag) {
             return Ok(self.waiting.remove(position));
@@ -219,7 +225,8 @@ impl TagReceiver {
         self.block(timeout, Some(tag))
     }
 
-    /// The next tag, by polling without ever sleeping; the processor is yielded in between. `None` waits for ever.
+    /// The next tag, by polling without ever sleeping; the processor is yielded in between. `None`
+    /// waits for ever.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`].
@@ -229,8 +236,9 @@ impl TagReceiver {
         found.unwrap_or_else(|| Err(timed_out(timeout)))
     }
 
-    /// Makes [`TagReceiver::file`] readable once a tag has arrived. True if there is one that was not taken: then the file may
-    /// not become readable for it. It looks as often as [`Polling`] says before it arms.
+    /// Makes [`TagReceiver::file`] readable once a tag has arrived. True if there is one that was
+    /// not taken: then the file may not become readable for it. It looks as often as [`Polling`]
+    /// says before it arms.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -239,8 +247,9 @@ impl TagReceiver {
         Ok(self.polling.look(there).is_some() || self.queue.arm()?)
     }
 
-    /// A file descriptor for `poll(2)` and the like. Take tags by [`TagReceiver::get_tag`] until there is none, and arm again
-    /// before each wait. It may become readable for others of the card, too.
+    /// A file descriptor for `poll(2)` and the like. Take tags by [`TagReceiver::get_tag`] until
+    /// there is none, and arm again before each wait. It may become readable for others of the
+    /// card, too.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -256,8 +265,8 @@ impl TagReceiver {
         self.slot.read(offset, to)
     }
 
-    /// Received bytes in place, `length` of them from `offset` bytes behind the buffer's start, without copying. Whoever has a
-    /// ticket may write to them at any time.
+    /// Received bytes in place, `length` of them from `offset` bytes behind the buffer's start,
+    /// without copying. Whoever has a ticket may write to them at any time.
     ///
     /// # Errors
     /// [`Error::PastEnd`].

@@ -14,7 +14,8 @@ use crate::core::socket::sleeper::{Control, Count, Words};
 /// The first version of the card's ABI with a terminus control area.
 const WAKES_SENDERS: u32 = 0x0002_0003;
 
-/// The queue control area, behind the last window, and behind it that of the termini, if the card has one.
+/// The queue control area, behind the last window, and behind it that of the termini, if the card
+/// has one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     /// Bytes of the queue control area.

@@ -1,4 +1,5 @@
-//! Straight to a Hamlyn card's vfio-user socket from a host process, with no VM: what the driver does for this card alone.
+//! Straight to a Hamlyn card's vfio-user socket from a host process, with no VM: what the driver
+//! does for this card alone.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -58,10 +59,12 @@ pub struct SocketAttachment {
 }
 
 impl SocketAttachment {
-    /// Connects to a card's socket, resets the card, enables it and keeps its handshake (section 2.8).
+    /// Connects to a card's socket, resets the card, enables it and keeps its handshake (section
+    /// 2.8).
     ///
     /// # Errors
-    /// [`Error::System`] if there is no card to talk to, [`Error::Incompatible`] or [`Error::OtherModel`] if it is another.
+    /// [`Error::System`] if there is no card to talk to, [`Error::Incompatible`] or
+    /// [`Error::OtherModel`] if it is another.
     pub fn connect(path: &Path) -> Result<Self> {
         let failed = || Error::system(format!("attach to {}", path.display()));
         let client = reach::<Hamlyn>(path)?;

@@ -1,5 +1,5 @@
-//! Well-known slots (section 6.3) of a card that is attached to by its socket: a terminus, a queue and slots that are the operating
-//! system's part alone, as the driver has them.
+//! Well-known slots (section 6.3) of a card that is attached to by its socket: a terminus, a queue
+//! and slots that are the operating system's part alone, as the driver has them.
 
 use hamlyn_abi::family::area::HamlynArea;
 use hamlyn_abi::hamlyn::command::*;
@@ -29,7 +29,8 @@ use crate::hamlyn::cursor::{Cursor, Look};
 const LIST_PAGES: usize = 2;
 const HOSTS: usize = HAMLYN_WELL_KNOWN_SLOTS as usize;
 
-/// Whether the card's memory has room for the operating system's part, and for one of each kind for the program.
+/// Whether the card's memory has room for the operating system's part, and for one of each kind for
+/// the program.
 fn has_memory(card: &HamlynQuery) -> bool {
     let HamlynSramQuery { room, .. } = card.of_card().unwrap_or_default();
     // Cards older than version 2.6 have a table for each kind.
@@ -38,8 +39,8 @@ fn has_memory(card: &HamlynQuery) -> bool {
     room == 0 || room >= least
 }
 
-/// Whether the card has room for these and for at least one of each kind for the program; and whether a message fits into one
-/// packet, so that it cannot be lost in part.
+/// Whether the card has room for these and for at least one of each kind for the program; and
+/// whether a message fits into one packet, so that it cannot be lost in part.
 pub(super) fn has_room(card: &HamlynQuery) -> bool {
     card.termini > 1
         && card.queues > 1
@@ -131,7 +132,8 @@ impl Transport for WellKnown {
             let notification = match self.cursor.look(&self.queue.entries) {
                 Look::Notification(notification) => notification,
                 Look::Nothing => return None,
-                // The queue has more entries than messages can be there; and what is lost is sent again.
+                // The queue has more entries than messages can be there; and what is lost is sent
+                // again.
                 Look::Lost(_) => continue,
             };
             let (host, entry) = (notification.slot, notification.metadata / u64::from(HAMLYN_METADATA_SIZE));

@@ -1,4 +1,5 @@
-//! How to learn that the card has finished with requests: handles, room in the work queue, and how to sleep until then.
+//! How to learn that the card has finished with requests: handles, room in the work queue, and how
+//! to sleep until then.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -15,8 +16,9 @@ pub(super) const ROOM: &str = "room in the work queue";
 const FAR: u64 = 1 << 30;
 
 impl Terminus {
-    /// Waits until the card has finished with every request that was posted: before a process ends, for example, whose
-    /// messages would be abandoned. Looks at memory for a while, then sleeps. `None` waits for ever.
+    /// Waits until the card has finished with every request that was posted: before a process ends,
+    /// for example, whose messages would be abandoned. Looks at memory for a while, then sleeps.
+    /// `None` waits for ever.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::System`]. Which requests were refused, their handles say.
@@ -26,8 +28,9 @@ impl Terminus {
         self.inner.wait_for("completion of all requests", timeout, last, idle)
     }
 
-    /// Waits until the card has finished with the request at a position ([`Handle::request`], [`Error::InFlight`]), and so with
-    /// those before it. Looks at memory for a while, then sleeps. `None` waits for ever.
+    /// Waits until the card has finished with the request at a position ([`Handle::request`],
+    /// [`Error::InFlight`]), and so with those before it. Looks at memory for a while, then sleeps.
+    /// `None` waits for ever.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::System`].
@@ -36,8 +39,9 @@ impl Terminus {
         self.inner.wait_for("completion of what was sent", timeout, |_| Some(request), done)
     }
 
-    /// Waits until the card has finished with half of what is under way, as who has found no room for a request does
-    /// ([`Error::WouldBlock`], [`Error::InFlight`]). Returns at once if nothing is.
+    /// Waits until the card has finished with half of what is under way, as who has found no room
+    /// for a request does ([`Error::WouldBlock`], [`Error::InFlight`]). Returns at once if nothing
+    /// is.
     ///
     /// # Errors
     /// Those of [`Terminus::wait_completed`].
@@ -45,8 +49,9 @@ impl Terminus {
         self.inner.half_way().map_or(Ok(()), |request| self.wait_completed(request, timeout))
     }
 
-    /// Makes [`Terminus::file`] readable once there is room in the work queue. True if there is room already: then the file may
-    /// not become readable for it. Who was without room is told when half of the work queue is free, not for each request.
+    /// Makes [`Terminus::file`] readable once there is room in the work queue. True if there is
+    /// room already: then the file may not become readable for it. Who was without room is told
+    /// when half of the work queue is free, not for each request.
     ///
     /// ```no_run
     /// # fn example(terminus: hamlyn::Terminus, ticket: hamlyn::Ticket) -> Result<(), Box<dyn std::error::Error>> {
@@ -79,9 +84,10 @@ impl Terminus {
         wanted.map_or(Ok(true), |wanted| self.inner.arm(wanted))
     }
 
-    /// A file descriptor for `poll(2)` and the like: readable once what [`Terminus::arm_room`] or [`Handle::arm`] was called for
-    /// is there. A terminus is armed for one thing: who arms it again means that from then on, and a [`crate::Manager`] arms its
-    /// own terminus. The file may stand for several termini and queues of the card: look, and arm again before each wait.
+    /// A file descriptor for `poll(2)` and the like: readable once what [`Terminus::arm_room`] or
+    /// [`Handle::arm`] was called for is there. A terminus is armed for one thing: who arms it
+    /// again means that from then on, and a [`crate::Manager`] arms its own terminus. The file may
+    /// stand for several termini and queues of the card: look, and arm again before each wait.
     ///
     /// # Errors
     /// Those of [`Terminus::arm_room`].
@@ -91,8 +97,9 @@ impl Terminus {
 }
 
 impl TerminusInner {
-    /// Waits until `look` gives something: looks for a while, and then sleeps until the card has finished with the request that
-    /// `wanted` says. `None` by it says that there is nothing to wait for.
+    /// Waits until `look` gives something: looks for a while, and then sleeps until the card has
+    /// finished with the request that `wanted` says. `None` by it says that there is nothing to
+    /// wait for.
     pub(crate) fn wait_for<T>(
         &self,
         what: &'static str,
@@ -129,7 +136,8 @@ impl TerminusInner {
         self.attachment.wait_terminus(self.parts.terminus, request as u32, timeout)
     }
 
-    /// Makes the file readable once the card has finished with the request at a position. True if it has.
+    /// Makes the file readable once the card has finished with the request at a position. True if
+    /// it has.
     pub(crate) fn arm(&self, request: u64) -> Result<bool> {
         self.attachment.arm_terminus(self.parts.terminus, request as u32)
     }
@@ -140,7 +148,8 @@ impl TerminusInner {
         self.arm(last + FAR).map(drop)
     }
 
-    /// Notes that somebody found no room, or nothing else that the card gives back when it has finished with requests.
+    /// Notes that somebody found no room, or nothing else that the card gives back when it has
+    /// finished with requests.
     pub(crate) fn note_behind(&self) {
         let mut state = self.observe();
         self.fall_behind(&mut state);
@@ -165,7 +174,8 @@ impl TerminusInner {
         state.behind.map(|_| state.queue.half_way().unwrap_or(state.queue.completed()))
     }
 
-    /// Whether the card has finished with requests since somebody found no room. Who asks is told, and nobody else.
+    /// Whether the card has finished with requests since somebody found no room. Who asks is told,
+    /// and nobody else.
     pub(crate) fn take_room(&self) -> bool {
         if !self.behind.load(Ordering::Acquire) {
             return false;
@@ -180,9 +190,11 @@ impl TerminusInner {
     }
 }
 
-/// A request on its way: tells when its work-queue entry and buffers may be used again (sections 2.3 and 3.2).
+/// A request on its way: tells when its work-queue entry and buffers may be used again (sections
+/// 2.3 and 3.2).
 ///
-/// It may be dropped: the message goes out all the same. A refusal is remembered for as long as its handle lives.
+/// It may be dropped: the message goes out all the same. A refusal is remembered for as long as its
+/// handle lives.
 #[derive(Debug)]
 pub struct Handle {
     terminus: Terminus,
@@ -200,7 +212,8 @@ impl Handle {
         self.request
     }
 
-    /// Whether the card has finished with the request: it is sent, and its buffers may be used again.
+    /// Whether the card has finished with the request: it is sent, and its buffers may be used
+    /// again.
     ///
     /// # Errors
     /// [`Error::Refused`] if the card has finished with it by refusing it.
@@ -208,8 +221,8 @@ impl Handle {
         self.outcome().map_or(Ok(false), |outcome| outcome.map(|()| true))
     }
 
-    /// Waits until the card has finished with the request, for ever if there is no time-out: looks at memory for a while, then
-    /// sleeps.
+    /// Waits until the card has finished with the request, for ever if there is no time-out: looks
+    /// at memory for a while, then sleeps.
     ///
     /// # Errors
     /// Those of [`Handle::is_complete`]; [`Error::TimedOut`], [`Error::System`].
@@ -217,8 +230,8 @@ impl Handle {
         self.wait_for("completion of a request", timeout, Self::outcome)
     }
 
-    /// Makes [`Terminus::file`] readable once the card has finished with the request. True if it has already: then the file may
-    /// not become readable for it.
+    /// Makes [`Terminus::file`] readable once the card has finished with the request. True if it
+    /// has already: then the file may not become readable for it.
     ///
     /// ```no_run
     /// # fn example(terminus: hamlyn::Terminus, handle: hamlyn::Handle) -> Result<(), Box<dyn std::error::Error>> {

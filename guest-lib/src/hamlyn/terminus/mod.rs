@@ -23,11 +23,12 @@ mod completion;
 pub use completion::Handle;
 use completion::ROOM;
 
-/// A private send terminus: requests are stored into its mapped window; no system call on the way (section 2.3).
+/// A private send terminus: requests are stored into its mapped window; no system call on the way
+/// (section 2.3).
 ///
-/// Cheap to clone, and shared between threads: requests go out in the order in which they were posted. It is
-/// destroyed when its last clone, handle and send buffer are dropped; what is still in its work queue then is
-/// abandoned, so wait for the last [`Handle`] of what matters.
+/// Cheap to clone, and shared between threads: requests go out in the order in which they were
+/// posted. It is destroyed when its last clone, handle and send buffer are dropped; what is still
+/// in its work queue then is abandoned, so wait for the last [`Handle`] of what matters.
 #[derive(Debug, Clone)]
 pub struct Terminus {
     pub(crate) inner: Arc<TerminusInner>,
@@ -139,16 +140,18 @@ impl Terminus {
         self.inner.observe().queue.completed()
     }
 
-    /// Sends a message: the paper's `h_send_msg` (section 3.2). While all 63 work-queue entries are in use it waits: looks at
-    /// memory for a while, then sleeps.
+    /// Sends a message: the paper's `h_send_msg` (section 3.2). While all 63 work-queue entries are
+    /// in use it waits: looks at memory for a while, then sleeps.
     ///
-    /// Bytes go by direct I/O; a piece of a send buffer by direct I/O if small, else by DMA. The handle says when
-    /// the send buffer may be used again, and whether the card refused the request.
+    /// Bytes go by direct I/O; a piece of a send buffer by direct I/O if small, else by DMA. The
+    /// handle says when the send buffer may be used again, and whether the card refused the
+    /// request.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] and [`Error::PastEnd`] for what the ticket, the card or direct I/O cannot take,
-    /// [`Error::ForeignBuffer`], [`Error::Invalid`] for metadata in fast mode. [`Error::System`] if the card
-    /// cannot be woken: it is gone then, and the message, which lies in its work queue, with it.
+    /// [`Error::OutOfRange`] and [`Error::PastEnd`] for what the ticket, the card or direct I/O
+    /// cannot take, [`Error::ForeignBuffer`], [`Error::Invalid`] for metadata in fast mode.
+    /// [`Error::System`] if the card cannot be woken: it is gone then, and the message, which lies
+    /// in its work queue, with it.
     pub fn send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
         self.post_source(message, source.into(), true)
     }
@@ -156,7 +159,8 @@ impl Terminus {
     /// Like [`Terminus::send`], but does not wait.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if all work-queue entries are in use; else those of [`Terminus::send`].
+    /// [`Error::WouldBlock`] if all work-queue entries are in use; else those of
+    /// [`Terminus::send`].
     pub fn try_send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
         self.post_source(message, source.into(), false)
     }
@@ -177,7 +181,8 @@ impl Terminus {
         self.send(message, Source::Gather(pieces))
     }
 
-    /// Posts a request as it is, unchecked by the library: the card checks it. For tests of exactly that.
+    /// Posts a request as it is, unchecked by the library: the card checks it. For tests of exactly
+    /// that.
     ///
     /// # Errors
     /// [`Error::System`] if the card cannot be woken, as by [`Terminus::send`].
@@ -188,7 +193,8 @@ impl Terminus {
     /// Creates a send buffer of `length` bytes, zeroed, with the lowest free tag (section 2.3).
     ///
     /// # Errors
-    /// [`Error::Exhausted`] if all 8 tags are in use, [`Error::System`] if memory cannot be had or pinned.
+    /// [`Error::Exhausted`] if all 8 tags are in use, [`Error::System`] if memory cannot be had or
+    /// pinned.
     pub fn create_send_buffer(&self, length: usize) -> Result<SendBuffer> {
         let tag = self.inner.take_tag()?;
         match self.inner.attachment.allocate(length) {
@@ -200,18 +206,20 @@ impl Terminus {
         }
     }
 
-    /// Makes a send buffer of memory of the caller's own, with the lowest free tag, as [`crate::Card::lend`] makes an area. It is
-    /// the library's until [`SendBuffer::take_back`].
+    /// Makes a send buffer of memory of the caller's own, with the lowest free tag, as
+    /// [`crate::Card::lend`] makes an area. It is the library's until [`SendBuffer::take_back`].
     ///
     /// # Errors
-    /// Those of [`crate::Card::lend`], and [`Error::Exhausted`] if all 8 tags are in use; and the memory is given back.
+    /// Those of [`crate::Card::lend`], and [`Error::Exhausted`] if all 8 tags are in use; and the
+    /// memory is given back.
     pub fn lend<T: Lendable>(&self, memory: T) -> Result<SendBuffer, GivenBack<T>> {
         let memory = lend::lend(&*self.inner.attachment, memory)?;
         self.send_buffer_of(memory)
             .map_err(|failed| GivenBack::new(failed.error, lend::returned(failed.back)))
     }
 
-    /// [`Terminus::lend`] for memory that is mapped already, for other languages ([`crate::attach::Mapping::promised`]).
+    /// [`Terminus::lend`] for memory that is mapped already, for other languages
+    /// ([`crate::attach::Mapping::promised`]).
     ///
     /// # Errors
     /// Those of [`Terminus::lend`].

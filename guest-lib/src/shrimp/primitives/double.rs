@@ -1,13 +1,13 @@
-//! Double buffering (section 5.2, Figure 6): two buffers, one for odd iterations of a loop and one for even ones, so that a message
-//! travels while the one before is worked on.
+//! Double buffering (section 5.2, Figure 6): two buffers, one for odd iterations of a loop and one
+//! for even ones, so that a message travels while the one before is worked on.
 //!
 //! | bytes of either memory, for each half | what |
 //! |---|---|
 //! | 0 to 3 | a flag: not 0 while the half has a message |
 //! | 64 and up | the message, in the receiver's memory |
 //!
-//! All messages are as long as the program says, so a flag says only that there is one. What has to be done depends on what the loop
-//! does apart from that:
+//! All messages are as long as the program says, so a flag says only that there is one. What has to
+//! be done depends on what the loop does apart from that:
 //!
 //! | case | the loop | sender | receiver |
 //! |---|---|---|---|
@@ -59,8 +59,8 @@ pub struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// On this end, for messages of so many bytes; the other end has a [`Receiver`] for as many. Either memory has room for both
-    /// halves: twice the next power of two above `bytes` + 64.
+    /// On this end, for messages of so many bytes; the other end has a [`Receiver`] for as many.
+    /// Either memory has room for both halves: twice the next power of two above `bytes` + 64.
     ///
     /// # Errors
     /// [`Error::PastEnd`] if there is no room; [`Error::OutOfRange`].
@@ -72,7 +72,8 @@ impl<'a> Sender<'a> {
         Ok(Self { halves: halves(ways, bytes)?, ways })
     }
 
-    /// The half in place: what is stored in it travels. Loads may be slow, where stores take another way.
+    /// The half in place: what is stored in it travels. Loads may be slow, where stores take
+    /// another way.
     #[must_use]
     #[inline]
     pub fn words(&self) -> &'a [AtomicU64] {
@@ -177,7 +178,8 @@ impl<'a> Receiver<'a> {
         self.ways.idle.wait(self.halves.at(), 0)
     }
 
-    /// Case 2: is done with the message, which a barrier tells the sender, and goes on with the other half.
+    /// Case 2: is done with the message, which a barrier tells the sender, and goes on with the
+    /// other half.
     #[inline]
     pub fn take(&mut self) {
         self.halves.own_flag().store(0, Ordering::Relaxed);

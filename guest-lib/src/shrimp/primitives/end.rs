@@ -13,10 +13,11 @@ const LIFE: Duration = Duration::from_millis(100);
 /// How long who has several others looks at the memory of one of them.
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// One end of a channel: memory that the other process stores to, and memory whose stores go to the other's.
+/// One end of a channel: memory that the other process stores to, and memory whose stores go to the
+/// other's.
 ///
-/// Each of the two makes a receive buffer, hands its handle to the other, and maps a buffer to the other's in a mode of automatic
-/// update. Both buffers begin at the other's byte 0.
+/// Each of the two makes a receive buffer, hands its handle to the other, and maps a buffer to the
+/// other's in a mode of automatic update. Both buffers begin at the other's byte 0.
 #[derive(Debug)]
 pub struct End {
     // Dropped first: nothing may be sent once the other cannot answer any more.
@@ -26,12 +27,13 @@ pub struct End {
 }
 
 impl End {
-    /// Of the two buffers. Who waits longer than `timeout` for the other end is told so; `None` waits for as long as that is there. Of a message of
-    /// [`nx`](super::nx) that is longer than a buffer, each piece may take so long.
+    /// Of the two buffers. Who waits longer than `timeout` for the other end is told so; `None`
+    /// waits for as long as that is there. Of a message of [`nx`](super::nx) that is longer than a
+    /// buffer, each piece may take so long.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the buffer is mapped for deliberate update, or one of the two does not begin where a page and its memory
-    /// do.
+    /// [`Error::Invalid`] if the buffer is mapped for deliberate update, or one of the two does not
+    /// begin where a page and its memory do.
     pub fn new(own: ReceiveBuffer, out: SendBuffer, timeout: Option<Duration>) -> Result<Self> {
         if out.mode() == Mode::Deliberate {
             return Err(Error::Invalid("an end's stores travel by themselves: map it for automatic update"));
@@ -50,7 +52,8 @@ impl End {
         self.out.check()
     }
 
-    /// What primitives load from and store to. What they store is not known to the buffer, so nobody else may use that.
+    /// What primitives load from and store to. What they store is not known to the buffer, so
+    /// nobody else may use that.
     pub(super) fn ways(&self) -> Ways<'_> {
         Ways {
             own: self.own.span().mapping(),
@@ -103,7 +106,8 @@ impl End {
     }
 }
 
-/// Of who is gone: he may have stored something after the last look, and it is here before he is known to be gone.
+/// Of who is gone: he may have stored something after the last look, and it is here before he is
+/// known to be gone.
 fn there_or_changed(is_there: Result<()>, has_changed: impl FnOnce() -> Result<bool>) -> Result<bool> {
     match is_there {
         Ok(()) => Ok(false),

@@ -8,16 +8,19 @@
 //! | deliberate-update transfer | [`update`] | data that is made in place and sent when it is complete, a lot of it |
 //! | `csend` and `crecv` | [`nx`] | messages of any length, told apart by types |
 //!
-//! All but deliberate update stand on an [`End`]: memory of this process that the other stores to, and memory of this process whose
-//! stores go to the other's. To which address stores go is decided once, when an end is made. From there on a primitive is plain loads
-//! and stores, and no call into this library: only who has to wait makes one, and sleeps after a while.
+//! All but deliberate update stand on an [`End`]: memory of this process that the other stores to,
+//! and memory of this process whose stores go to the other's. To which address stores go is decided
+//! once, when an end is made. From there on a primitive is plain loads and stores, and no call into
+//! this library: only who has to wait makes one, and sleeps after a while.
 //!
-//! The paper maps a flag for both ways, and each side stores to its own copy. Here each side has two words for it: one that the other
-//! stores to, and one that it stores to itself. Where the card does not see a machine's stores, a store takes its way through the
-//! card to the process' own memory, too, and who looks too early would find an old flag. So each side stores what it says in its own
-//! word, and sends it.
+//! The paper maps a flag for both ways, and each side stores to its own copy. Here each side has
+//! two words for it: one that the other stores to, and one that it stores to itself. Where the card
+//! does not see a machine's stores, a store takes its way through the card to the process' own
+//! memory, too, and who looks too early would find an old flag. So each side stores what it says in
+//! its own word, and sends it.
 //!
-//! Whoever is at the other end is not trusted: what he stores in a flag or as a length is loaded once, and checked.
+//! Whoever is at the other end is not trusted: what he stores in a flag or as a length is loaded
+//! once, and checked.
 //!
 //! ```no_run
 //! use hamlyn::shrimp::primitives::{End, single};

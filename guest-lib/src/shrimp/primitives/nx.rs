@@ -1,4 +1,5 @@
-//! NX/2's `csend` and `crecv` (section 5.2): messages of any length, told apart by types of 16 bits, and in order for each type.
+//! NX/2's `csend` and `crecv` (section 5.2): messages of any length, told apart by types of 16
+//! bits, and in order for each type.
 //!
 //! Each node has memory of [`LENGTH`] bytes for each other:
 //!
@@ -8,15 +9,18 @@
 //! | 128 to 191 | a word for each buffer of the other's: 0 if it is free |
 //! | 4096 and up | 16 buffers of 2,048 bytes |
 //!
-//! A place has the bytes that are left of the message, with this piece, in its lowest 32 bits; above them the type in 16 and the
-//! buffer's number in 4 bits; and its highest bit is set. Who has taken what is there stores 0.
+//! A place has the bytes that are left of the message, with this piece, in its lowest 32 bits;
+//! above them the type in 16 and the buffer's number in 4 bits; and its highest bit is set. Who has
+//! taken what is there stores 0.
 //!
-//! Buffers are the sender's to manage, without the operating system: he looks for a free one and fills it. A message that is longer
-//! than a buffer travels in pieces, one behind the other. The receiver copies a message out when he asks for its type, and tells the
-//! sender then that its buffers are free. What has come of other types stays in its buffers until it is asked for.
+//! Buffers are the sender's to manage, without the operating system: he looks for a free one and
+//! fills it. A message that is longer than a buffer travels in pieces, one behind the other. The
+//! receiver copies a message out when he asks for its type, and tells the sender then that its
+//! buffers are free. What has come of other types stays in its buffers until it is asked for.
 //!
-//! So who sends waits when all 16 buffers hold messages that nobody asks for. Two nodes that both send more than fits, and receive only
-//! behind that, wait for each other for ever, as on any machine whose system has buffers.
+//! So who sends waits when all 16 buffers hold messages that nobody asks for. Two nodes that both
+//! send more than fits, and receive only behind that, wait for each other for ever, as on any
+//! machine whose system has buffers.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
@@ -175,8 +179,9 @@ pub struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// With an end for each other node; nodes are known by their place among these. Both buffers of an end have at least [`LENGTH`]
-    /// bytes, and no more than one node is made of an end: it remembers which place is next.
+    /// With an end for each other node; nodes are known by their place among these. Both buffers of
+    /// an end have at least [`LENGTH`] bytes, and no more than one node is made of an end: it
+    /// remembers which place is next.
     ///
     /// # Errors
     /// [`Error::PastEnd`] for smaller buffers; [`Error::Invalid`] for no other node.
@@ -193,12 +198,13 @@ impl<'a> Node<'a> {
         Ok(Self { peers, pending })
     }
 
-    /// Sends a message of this type to a node. It returns when the bytes may be changed, which may be before anybody has asked for
-    /// them.
+    /// Sends a message of this type to a node. It returns when the bytes may be changed, which may
+    /// be before anybody has asked for them.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if there is no such node, or for 4 GiB; [`Error::TimedOut`]; those of [`End::check`] if the node is gone:
-    /// then it may have a part of the message, and nothing more can be sent to it.
+    /// [`Error::OutOfRange`] if there is no such node, or for 4 GiB; [`Error::TimedOut`]; those of
+    /// [`End::check`] if the node is gone: then it may have a part of the message, and nothing more
+    /// can be sent to it.
     #[inline]
     pub fn csend(&mut self, kind: u16, bytes: &[u8], node: usize) -> Result<()> {
         let nodes = self.peers.len();
@@ -209,12 +215,13 @@ impl<'a> Node<'a> {
         peer.send(kind, bytes, bytes.len() as u32)
     }
 
-    /// Waits for a message of this type, and copies it; how many bytes it has. Messages of one type come in the order in which they
-    /// were sent. One that does not fit stays.
+    /// Waits for a message of this type, and copies it; how many bytes it has. Messages of one type
+    /// come in the order in which they were sent. One that does not fit stays.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if it does not fit; [`Error::TimedOut`]; [`Error::Malformed`] if a node has stored nonsense; those of
-    /// [`End::check`] if a node is gone while this one waits, when no other is left that could send, or the time is over.
+    /// [`Error::OutOfRange`] if it does not fit; [`Error::TimedOut`]; [`Error::Malformed`] if a
+    /// node has stored nonsense; those of [`End::check`] if a node is gone while this one waits,
+    /// when no other is left that could send, or the time is over.
     #[inline]
     pub fn crecv(&mut self, kind: u16, to: &mut [u8]) -> Result<usize> {
         let piece = self.next(kind, None)?;
@@ -282,7 +289,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Waits a moment for the next piece of all nodes, or of one. Says why one is gone, and fails if nobody is left.
+    /// Waits a moment for the next piece of all nodes, or of one. Says why one is gone, and fails
+    /// if nobody is left.
     fn glance(&self, node: Option<usize>) -> Result<Option<Error>> {
         let asked = node.map_or(&self.peers[..], |node| &self.peers[node..=node]);
         let gone: Vec<Error> = asked.iter().filter_map(|peer| peer.glance().err()).collect();

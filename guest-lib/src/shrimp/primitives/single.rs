@@ -1,15 +1,16 @@
-//! Single buffering (section 5.2, Figure 5): one buffer, and one flag that tells both how long a message is and that the buffer is
-//! free.
+//! Single buffering (section 5.2, Figure 5): one buffer, and one flag that tells both how long a
+//! message is and that the buffer is free.
 //!
 //! | bytes of either memory | what |
 //! |---|---|
 //! | 0 to 3 | `nbytes`: the message's length; `0x80000000` while the buffer is free |
 //! | 64 and up | the message, in the receiver's memory |
 //!
-//! The sender waits until the buffer is free, puts the message there in place, and stores its length. The receiver waits until there
-//! is a length, reads the message in place or copies it, and stores that the buffer is free. In the paper a free buffer is told by 0.
-//! Here it is a length that there cannot be, so that one comparison tells the receiver both that there is no message and that there
-//! is one which cannot be true.
+//! The sender waits until the buffer is free, puts the message there in place, and stores its
+//! length. The receiver waits until there is a length, reads the message in place or copies it, and
+//! stores that the buffer is free. In the paper a free buffer is told by 0. Here it is a length
+//! that there cannot be, so that one comparison tells the receiver both that there is no message
+//! and that there is one which cannot be true.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
@@ -26,8 +27,8 @@ const FREE: u32 = 0x8000_0000;
 /// The longest buffer.
 const MOST: usize = 1 << 30;
 
-/// How long a message is: 1 to as many bytes as a buffer has. It is checked when it is made ([`Sender::length`]), so that a loop
-/// whose messages are alike need not.
+/// How long a message is: 1 to as many bytes as a buffer has. It is checked when it is made
+/// ([`Sender::length`]), so that a loop whose messages are alike need not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Length(u32);
 
@@ -41,7 +42,8 @@ struct Flag<'a> {
 }
 
 impl<'a> Flag<'a> {
-    /// Memory is all zeros at first, which is no length: then the buffer is free. What the other may have sent already stays.
+    /// Memory is all zeros at first, which is no length: then the buffer is free. What the other
+    /// may have sent already stays.
     fn new(ways: Ways<'a>, room: usize) -> Result<Self> {
         ways.have(DATA, DATA)?;
         let flag = Self {
@@ -101,7 +103,8 @@ pub struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// On this end; the other end has a [`Receiver`]. Its buffer is as long as what is mapped to the other's memory, less 64 bytes.
+    /// On this end; the other end has a [`Receiver`]. Its buffer is as long as what is mapped to
+    /// the other's memory, less 64 bytes.
     ///
     /// # Errors
     /// [`Error::PastEnd`] if there are not even so many.
@@ -134,7 +137,8 @@ impl<'a> Sender<'a> {
     /// Waits until the receiver is done with the message before.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::OutOfRange`] if the receiver has stored nonsense; those of [`End::check`] if it is gone.
+    /// [`Error::TimedOut`]; [`Error::OutOfRange`] if the receiver has stored nonsense; those of
+    /// [`End::check`] if it is gone.
     #[inline]
     pub fn wait(&mut self) -> Result<Free<'_, 'a>> {
         if look(self.flag.own) != FREE {
@@ -144,11 +148,13 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// A buffer that is free: the next message is stored there, and then sent. If it is not sent the buffer stays free.
+/// A buffer that is free: the next message is stored there, and then sent. If it is not sent the
+/// buffer stays free.
 pub struct Free<'s, 'a>(&'s mut Sender<'a>);
 
 impl<'a> Free<'_, 'a> {
-    /// The buffer in place: what is stored in it travels. Loads may be slow, where stores take another way.
+    /// The buffer in place: what is stored in it travels. Loads may be slow, where stores take
+    /// another way.
     #[must_use]
     pub fn words(&self) -> &'a [AtomicU64] {
         self.0.ways.out.long_words(DATA, self.0.capacity() / 8)
@@ -179,7 +185,8 @@ pub struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// On this end; the other end has a [`Sender`]. Its buffer is as long as this process' memory, less 64 bytes.
+    /// On this end; the other end has a [`Sender`]. Its buffer is as long as this process' memory,
+    /// less 64 bytes.
     ///
     /// # Errors
     /// [`Error::PastEnd`] if there are not even so many.
@@ -201,8 +208,8 @@ impl<'a> Receiver<'a> {
     /// Waits for a message.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::OutOfRange`] if the sender says that it is longer than the buffer; those of [`End::check`] if it
-    /// is gone.
+    /// [`Error::TimedOut`]; [`Error::OutOfRange`] if the sender says that it is longer than the
+    /// buffer; those of [`End::check`] if it is gone.
     #[inline]
     pub fn wait(&mut self) -> Result<Message<'_, 'a>> {
         let mut length = look(self.flag.own) as usize;
@@ -214,8 +221,8 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Single buffering with copy: waits for a message, copies it, and gives the buffer back; how many bytes it has. One that does not
-    /// fit stays there.
+    /// Single buffering with copy: waits for a message, copies it, and gives the buffer back; how
+    /// many bytes it has. One that does not fit stays there.
     ///
     /// # Errors
     /// Those of [`Receiver::wait`]; [`Error::PastEnd`] if the message does not fit.
@@ -255,7 +262,8 @@ impl<'a> Message<'_, 'a> {
         self.bytes.is_empty()
     }
 
-    /// The whole buffer in place. A sender that is as it should be does not change it before it is released.
+    /// The whole buffer in place. A sender that is as it should be does not change it before it is
+    /// released.
     #[must_use]
     pub fn words(&self) -> &'a [AtomicU64] {
         self.receiver.ways.own.long_words(DATA, self.receiver.capacity() / 8)
@@ -381,7 +389,8 @@ mod tests {
         assert_eq!(receiver.receive(&mut [0; 5]).unwrap(), 5);
     }
 
-    /// Woken again and again, and there is nothing: by a sender that stores a length and takes it back at once.
+    /// Woken again and again, and there is nothing: by a sender that stores a length and takes it
+    /// back at once.
     #[derive(Default)]
     struct Restless(AtomicU32);
 

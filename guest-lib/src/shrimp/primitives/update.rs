@@ -1,8 +1,9 @@
-//! Deliberate-update transfer (sections 4.3 and 5.2): a block of memory is sent when it is complete, by one locked instruction for
-//! each page that it touches.
+//! Deliberate-update transfer (sections 4.3 and 5.2): a block of memory is sent when it is
+//! complete, by one locked instruction for each page that it touches.
 //!
-//! What lies in one page is sent at once, if the engine is free. What crosses pages is sent page by page: while the engine has one the
-//! next is prepared. So this is [`SendBuffer::send`], with as few instructions as can be, for one that has the buffer to itself.
+//! What lies in one page is sent at once, if the engine is free. What crosses pages is sent page by
+//! page: while the engine has one the next is prepared. So this is [`SendBuffer::send`], with as
+//! few instructions as can be, for one that has the buffer to itself.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -61,7 +62,8 @@ impl<'a> Sender<'a> {
         self.buffer.write(offset, from)
     }
 
-    /// Sends a block of `words` words of 4 bytes, of which `first` is the first. It returns when the last page's transfer has begun.
+    /// Sends a block of `words` words of 4 bytes, of which `first` is the first. It returns when
+    /// the last page's transfer has begun.
     ///
     /// # Errors
     /// [`Error::PastEnd`]; [`Error::System`] if the card has gone: then some of it may be sent.
@@ -77,14 +79,16 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Whether the card has read what was sent last. False says only that its engine is busy, which may be with another's.
+    /// Whether the card has read what was sent last. False says only that its engine is busy, which
+    /// may be with another's.
     #[must_use]
     #[inline]
     pub fn is_done(&self) -> bool {
         look(self.last) == 0
     }
 
-    /// Waits until the card has read all that was sent: then memory may be changed, and what is stored now arrives behind it.
+    /// Waits until the card has read all that was sent: then memory may be changed, and what is
+    /// stored now arrives behind it.
     ///
     /// # Errors
     /// Those of [`SendBuffer::wait_until_sent`].
@@ -105,7 +109,8 @@ fn commands(outlet: &Outlet) -> Result<Commands<'_>> {
     Commands::new(&outlet.commands, outlet.len() / WORD).map_err(Error::system("lay out command pages"))
 }
 
-/// Starts a transfer for each page of a block, while the engine has the one before. The command of the last.
+/// Starts a transfer for each page of a block, while the engine has the one before. The command of
+/// the last.
 fn start_each<'a>(outlet: &'a Outlet, first: usize, words: u32, alive: Alive<'_>) -> Result<&'a AtomicU32> {
     let (bytes, length) = (u64::from(words) * WORD as u64, outlet.len() as u64);
     inside("send buffer", (first as u64).saturating_mul(WORD as u64), bytes, length)?;

@@ -1,4 +1,5 @@
-//! The mapped structures of the data path: what `hamlyn_abi::hamlyn::{window, notification}` lay out.
+//! The mapped structures of the data path: what `hamlyn_abi::hamlyn::{window, notification}` lay
+//! out.
 
 use std::io;
 use std::mem::offset_of;
@@ -57,9 +58,9 @@ impl Window {
         View::new(mapping, Access::ReadWrite).map(Self)
     }
 
-    /// Fills work-queue entry `number % 64` with `bytes`, from word `word` of the entry on (8 bytes each) and in rising
-    /// order; the last word is filled up with zeros. The rest of the entry stays as it is, and what lies behind its end
-    /// is left out.
+    /// Fills work-queue entry `number % 64` with `bytes`, from word `word` of the entry on (8 bytes
+    /// each) and in rising order; the last word is filled up with zeros. The rest of the entry
+    /// stays as it is, and what lies behind its end is left out.
     #[inline]
     pub fn fill_entry(&self, number: u32, word: usize, bytes: &[u8]) {
         let entry = &self.0.work_queue[number as usize % ENTRIES];
@@ -76,7 +77,8 @@ impl Window {
         }
     }
 
-    /// Publishes the entries below `tail`. True if the card is asleep, so that its doorbell must be rung.
+    /// Publishes the entries below `tail`. True if the card is asleep, so that its doorbell must be
+    /// rung.
     #[must_use]
     #[inline]
     pub fn publish_request(&self, tail: u32) -> bool {
@@ -115,7 +117,8 @@ const _: () = assert!(
 // SAFETY: atomics alone, and as long as its fields together.
 unsafe impl Atomics for Status {}
 
-/// The words by which the card says how far a terminus is, and what became of each request (section 2.3).
+/// The words by which the card says how far a terminus is, and what became of each request (section
+/// 2.3).
 #[derive(Debug)]
 pub struct StatusWords(View<Status>);
 
@@ -135,17 +138,19 @@ impl StatusWords {
         self.0.completed.load(Ordering::Acquire)
     }
 
-    /// What became of the request that was last in entry `number % 64`: `HAMLYN_REASON_SENT` or a refusal's number.
+    /// What became of the request that was last in entry `number % 64`: `HAMLYN_REASON_SENT` or a
+    /// refusal's number.
     ///
-    /// It is that of request `number` once [`StatusWords::completed`] has passed it and until the entry is used again.
+    /// It is that of request `number` once [`StatusWords::completed`] has passed it and until the
+    /// entry is used again.
     #[must_use]
     #[inline]
     pub fn reason(&self, number: u32) -> u32 {
         self.0.reasons[number as usize % ENTRIES].load(Ordering::Relaxed)
     }
 
-    /// The word that a fetch-and-op found, for the request that was last in entry `number % 64`; see
-    /// [`StatusWords::reason`].
+    /// The word that a fetch-and-op found, for the request that was last in entry `number % 64`;
+    /// see [`StatusWords::reason`].
     #[must_use]
     #[inline]
     pub fn fetched(&self, number: u32) -> u64 {
@@ -198,15 +203,17 @@ impl QueueEntries {
         self.0.len() as u32
     }
 
-    /// The `wrap` word of entry `cursor % entries`; what the card wrote before it is seen by loads after this one.
+    /// The `wrap` word of entry `cursor % entries`; what the card wrote before it is seen by loads
+    /// after this one.
     #[must_use]
     #[inline]
     pub fn word(&self, cursor: u32) -> u32 {
         self.at(cursor).wrap.load(Ordering::Acquire)
     }
 
-    /// Entry `cursor % entries`, unless its `wrap` word is no longer `word`, as [`QueueEntries::word`] gave it: then
-    /// the card overwrites it at this moment, and what was read may be pieces of two.
+    /// Entry `cursor % entries`, unless its `wrap` word is no longer `word`, as
+    /// [`QueueEntries::word`] gave it: then the card overwrites it at this moment, and what was
+    /// read may be pieces of two.
     #[must_use]
     #[inline]
     pub fn entry(&self, cursor: u32, word: u32) -> Option<HamlynNotification> {

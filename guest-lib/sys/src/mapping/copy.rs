@@ -8,8 +8,8 @@ use rustix::pipe::pipe;
 
 use super::Mapping;
 
-/// A child process that has a copy of this one's memory as it was when the child was made: the kernel copies a page when either of both
-/// changes it. It ends when this is dropped.
+/// A child process that has a copy of this one's memory as it was when the child was made: the
+/// kernel copies a page when either of both changes it. It ends when this is dropped.
 #[derive(Debug)]
 pub struct KeptCopy {
     child: libc::pid_t,
@@ -25,7 +25,8 @@ impl Mapping {
     pub fn keep_copy(&self) -> io::Result<KeptCopy> {
         let (wait, go) = pipe()?;
         let (bytes, out) = pipe()?;
-        // SAFETY: the child calls nothing but read(2), write(2) and _exit(2), which a fork of any process may.
+        // SAFETY: the child calls nothing but read(2), write(2) and _exit(2), which a fork of any
+        // process may.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {

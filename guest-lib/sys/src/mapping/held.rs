@@ -1,4 +1,5 @@
-//! A mapping's words at hand: each access is checked against their number, and against nothing else.
+//! A mapping's words at hand: each access is checked against their number, and against nothing
+//! else.
 
 use std::io;
 use std::ptr::NonNull;
@@ -9,8 +10,8 @@ use super::{Access, Mapping};
 
 /// All words of 8 bytes of a mapping that may be loaded and stored, which is kept.
 ///
-/// What [`Mapping`] asks each time - what it is, and what it allows - was asked once: of those who exchange a word at a time it is a good part of
-/// what they do.
+/// What [`Mapping`] asks each time - what it is, and what it allows - was asked once: of those who
+/// exchange a word at a time it is a good part of what they do.
 #[derive(Debug, Clone)]
 pub struct HeldWords {
     start: NonNull<AtomicU64>,
@@ -38,7 +39,8 @@ impl HeldWords {
     #[must_use]
     #[inline(always)]
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `new` has checked that so many lie there, aligned; the mapping is kept, and atomics may be changed by others.
+        // SAFETY: `new` has checked that so many lie there, aligned; the mapping is kept, and
+        // atomics may be changed by others.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
 

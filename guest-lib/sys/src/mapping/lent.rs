@@ -23,7 +23,8 @@ pub(super) enum Keeper {
     Promised,
 }
 
-/// A value that owns the bytes. It stays in its box, and nobody looks at it while the bytes are lent.
+/// A value that owns the bytes. It stays in its box, and nobody looks at it while the bytes are
+/// lent.
 pub(super) struct Lent {
     owner: *mut (),
     drop: unsafe fn(*mut ()),
@@ -42,7 +43,8 @@ impl fmt::Debug for Keeper {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // SAFETY: `owner` came from a box of the type that `drop` was made for, and is given up once.
+        // SAFETY: `owner` came from a box of the type that `drop` was made for, and is given up
+        // once.
         unsafe { (self.drop)(self.owner) };
     }
 }
@@ -57,13 +59,15 @@ unsafe fn drop_box<T>(owner: *mut ()) {
 }
 
 impl Mapping {
-    /// The bytes that a value owns, without copying them: a `Vec<u8>`, a `Box<[u8]>`, another crate's mapping. The value is
-    /// put away until [`Mapping::take_back`], so that safe code reaches the bytes through this alone.
+    /// The bytes that a value owns, without copying them: a `Vec<u8>`, a `Box<[u8]>`, another
+    /// crate's mapping. The value is put away until [`Mapping::take_back`], so that safe code
+    /// reaches the bytes through this alone.
     #[must_use]
     pub fn over<T: AsMut<[u8]> + Send + 'static>(owner: T) -> Self {
         let owner = Box::into_raw(Box::new(owner));
-        // SAFETY: just made, and nobody else has it. The borrow lasts until the value is taken back or dropped: nobody
-        // touches the value meanwhile, so whatever it is, the bytes stay where they are and are nobody else's.
+        // SAFETY: just made, and nobody else has it. The borrow lasts until the value is taken back
+        // or dropped: nobody touches the value meanwhile, so whatever it is, the bytes stay where
+        // they are and are nobody else's.
         let bytes = unsafe { &mut *owner }.as_mut();
         let (start, length) = (NonNull::from(&mut *bytes).cast(), bytes.len());
         let keeper = Keeper::Lent(Lent { owner: owner.cast(), drop: drop_box::<T>, kind: TypeId::of::<T>() });
@@ -73,8 +77,9 @@ impl Mapping {
     /// Bytes of the caller's, at an address.
     ///
     /// # Safety
-    /// They are initialised and stay so, mapped and writable, until this is dropped and everything that was made of it; while it
-    /// lives nobody changes them but through it, nor reads those that are being changed.
+    /// They are initialised and stay so, mapped and writable, until this is dropped and everything
+    /// that was made of it; while it lives nobody changes them but through it, nor reads those that
+    /// are being changed.
     #[must_use]
     pub unsafe fn promised(start: NonNull<u8>, length: usize) -> Self {
         Self { start, length, access: Access::ReadWrite, keeper: Keeper::Promised, shared: false }
@@ -105,15 +110,17 @@ impl Mapping {
             Keeper::Lent(lent) => {
                 let owner = lent.owner.cast::<T>();
                 std::mem::forget(lent);
-                // SAFETY: of this type, as was asked, and out of the keeper, so that nobody else gives it up.
+                // SAFETY: of this type, as was asked, and out of the keeper, so that nobody else
+                // gives it up.
                 Ok(*unsafe { Box::from_raw(owner) })
             }
             _ => Err(self),
         }
     }
 
-    /// Has the same bytes at the same addresses, but in a file's pages: what another process that maps the file writes is here
-    /// too. When this goes, the bytes as they are then are in private memory again.
+    /// Has the same bytes at the same addresses, but in a file's pages: what another process that
+    /// maps the file writes is here too. When this goes, the bytes as they are then are in private
+    /// memory again.
     ///
     /// Only for whole pages of the application's own private memory ([`Mapping::is_lent`]).
     ///
@@ -132,7 +139,8 @@ impl Mapping {
         Ok(())
     }
 
-    /// Undoes [`Mapping::share`]. If memory cannot be had for that, the file's pages stay, which nobody else writes to any more.
+    /// Undoes [`Mapping::share`]. If memory cannot be had for that, the file's pages stay, which
+    /// nobody else writes to any more.
     fn end_sharing(&mut self) {
         if std::mem::take(&mut self.shared) {
             let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
@@ -152,8 +160,8 @@ impl Mapping {
             new.write(offset, &bytes[..part]);
         }
         let to = self.start.as_ptr();
-        // SAFETY: whole pages of the application's, which nobody but this mapping touches (`over`, `promised`), are
-        // replaced by others that hold the same bytes.
+        // SAFETY: whole pages of the application's, which nobody but this mapping touches (`over`,
+        // `promised`), are replaced by others that hold the same bytes.
         unsafe { mremap_fixed(from.cast(), self.length, self.length, MremapFlags::MAYMOVE, to.cast())? };
         // There is nothing left at the address that it was made at.
         std::mem::forget(new);
@@ -164,7 +172,8 @@ impl Mapping {
     pub(super) fn give_up(&mut self) {
         self.end_sharing();
         if let Keeper::Kernel = self.keeper {
-            // SAFETY: `start` and `length` are what mmap gave; no reference into the mapping outlives it.
+            // SAFETY: `start` and `length` are what mmap gave; no reference into the mapping
+            // outlives it.
             let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
         }
     }

@@ -8,7 +8,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use super::{Access, Mapping};
 
 impl Mapping {
-    /// Maps parts of `file`, an offset and a length in whole pages each, one behind the other in the order given.
+    /// Maps parts of `file`, an offset and a length in whole pages each, one behind the other in
+    /// the order given.
     ///
     /// # Errors
     /// Those of `mmap(2)`; `EINVAL` for parts of no bytes.

@@ -1,6 +1,7 @@
-//! Copies by the processor's general registers, of 8 bytes each: for memory that processors alone look at, where bytes count and
-//! not instructions. An emulated processor makes a step for each word of a string instruction, and a wide register goes through
-//! memory of its own: of 64 KiB it copies 4.4 GB/s like this, 2.8 by `rep movsq`, 1.5 by registers of 16 bytes, and 0.47 by the C
+//! Copies by the processor's general registers, of 8 bytes each: for memory that processors alone
+//! look at, where bytes count and not instructions. An emulated processor makes a step for each
+//! word of a string instruction, and a wide register goes through memory of its own: of 64 KiB it
+//! copies 4.4 GB/s like this, 2.8 by `rep movsq`, 1.5 by registers of 16 bytes, and 0.47 by the C
 //! library's `memcpy`, which takes `rep movsb` for so much.
 //!
 //! The last bytes may be stored twice, the same ones.
@@ -14,7 +15,8 @@ use std::sync::atomic::AtomicU8;
 #[inline]
 pub fn register_copy_in(to: &[AtomicU8], from: &[u8]) {
     assert!(from.len() <= to.len(), "{} bytes do not fit in {}", from.len(), to.len());
-    // SAFETY: so many can be loaded here and stored there, and the two do not overlap: no atomic lies in a slice of bytes.
+    // SAFETY: so many can be loaded here and stored there, and the two do not overlap: no atomic
+    // lies in a slice of bytes.
     unsafe { copy(to.as_ptr() as *mut u8, from.as_ptr(), from.len()) };
 }
 
@@ -25,7 +27,8 @@ pub fn register_copy_in(to: &[AtomicU8], from: &[u8]) {
 #[inline]
 pub fn register_copy_out(from: &[AtomicU8], to: &mut [u8]) {
     assert!(to.len() <= from.len(), "there are {} bytes, not {}", from.len(), to.len());
-    // SAFETY: so many can be loaded here and stored there, and the two do not overlap: no atomic lies in a slice of bytes.
+    // SAFETY: so many can be loaded here and stored there, and the two do not overlap: no atomic
+    // lies in a slice of bytes.
     unsafe { copy(to.as_mut_ptr(), from.as_ptr().cast(), to.len()) };
 }
 
@@ -35,7 +38,8 @@ pub fn register_copy_out(from: &[AtomicU8], to: &mut [u8]) {
 /// `length` bytes can be loaded at `from` and stored at `to`, and the two do not overlap.
 #[inline]
 unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
-    // SAFETY: what the caller promises; no step goes beyond `length`, and the last of 8 or 4 bytes ends there.
+    // SAFETY: what the caller promises; no step goes beyond `length`, and the last of 8 or 4 bytes
+    // ends there.
     unsafe {
         let mut done = 0;
         while length - done >= 64 {

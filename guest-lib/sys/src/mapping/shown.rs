@@ -11,11 +11,13 @@ use super::{Keeper, Mapping};
 const PAGE: usize = 4096;
 
 impl Mapping {
-    /// Shows `length` bytes of `file` from byte `from` on, shared with everybody who maps them, in the stead of what was at `offset`: whole
-    /// pages, of memory that is the mapping's own. So a mapping can show scattered pages side by side.
+    /// Shows `length` bytes of `file` from byte `from` on, shared with everybody who maps them, in
+    /// the stead of what was at `offset`: whole pages, of memory that is the mapping's own. So a
+    /// mapping can show scattered pages side by side.
     ///
     /// # Errors
-    /// `EINVAL` for less than whole pages, for some that are not inside, and for memory that is the application's; those of `mmap(2)`.
+    /// `EINVAL` for less than whole pages, for some that are not inside, and for memory that is the
+    /// application's; those of `mmap(2)`.
     pub fn show(&self, offset: usize, file: impl AsFd, from: u64, length: usize) -> io::Result<()> {
         let inside = offset.checked_add(length).is_some_and(|end| end <= self.length);
         let whole = offset % PAGE == 0 && length % PAGE == 0 && from % PAGE as u64 == 0;
@@ -24,7 +26,8 @@ impl Mapping {
         }
         let at = self.start.as_ptr().wrapping_add(offset).cast();
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: pages of the mapping itself, whose bytes are reached as atomics alone, any of which may become anything.
+        // SAFETY: pages of the mapping itself, whose bytes are reached as atomics alone, any of
+        // which may become anything.
         unsafe { mmap(at, length, self.access.protection(), flags, file.as_fd(), from)? };
         Ok(())
     }

@@ -1,5 +1,6 @@
-//! Copies by the processor's own string instructions: a handful of instructions for as many bytes as there are, where what a message
-//! costs is counted in instructions (section 5.2 of the SHRIMP paper).
+//! Copies by the processor's own string instructions: a handful of instructions for as many bytes
+//! as there are, where what a message costs is counted in instructions (section 5.2 of the SHRIMP
+//! paper).
 //!
 //! They go by 8 bytes in rising order, and by 1 for what is left.
 
@@ -12,7 +13,8 @@ use std::sync::atomic::AtomicU8;
 #[inline]
 pub fn copy_in(to: &[AtomicU8], from: &[u8]) {
     assert!(from.len() <= to.len(), "{} bytes do not fit in {}", from.len(), to.len());
-    // SAFETY: so many can be loaded here and stored there, and the two do not overlap: no atomic lies in a slice of bytes.
+    // SAFETY: so many can be loaded here and stored there, and the two do not overlap: no atomic
+    // lies in a slice of bytes.
     unsafe { copy(to.as_ptr() as *mut u8, from.as_ptr(), from.len()) };
 }
 
@@ -23,7 +25,8 @@ pub fn copy_in(to: &[AtomicU8], from: &[u8]) {
 #[inline]
 pub fn copy_out(from: &[AtomicU8], to: &mut [u8]) {
     assert!(to.len() <= from.len(), "there are {} bytes, not {}", from.len(), to.len());
-    // SAFETY: so many can be loaded here and stored there, and the two do not overlap: no atomic lies in a slice of bytes.
+    // SAFETY: so many can be loaded here and stored there, and the two do not overlap: no atomic
+    // lies in a slice of bytes.
     unsafe { copy(to.as_mut_ptr(), from.as_ptr().cast(), to.len()) };
 }
 

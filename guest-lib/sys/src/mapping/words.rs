@@ -1,4 +1,5 @@
-//! Words of any width that a processor stores in one piece, in the order of the program; and its locked instruction.
+//! Words of any width that a processor stores in one piece, in the order of the program; and its
+//! locked instruction.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
@@ -48,14 +49,16 @@ words! {
     u64, AtomicU64;
 }
 
-/// The word; what its writer, another process or a device, stored before it is seen by loads after this one. Where a plain load does
-/// that it is one, so that a comparison with a number is a single instruction: compilers make two of an atomic load.
+/// The word; what its writer, another process or a device, stored before it is seen by loads after
+/// this one. Where a plain load does that it is one, so that a comparison with a number is a single
+/// instruction: compilers make two of an atomic load.
 #[must_use]
 #[inline(always)]
 pub fn look(word: &AtomicU32) -> u32 {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: a reference leads to memory that can be loaded; whoever else stores there does so in one piece.
+        // SAFETY: a reference leads to memory that can be loaded; whoever else stores there does so
+        // in one piece.
         let value = unsafe { word.as_ptr().read_volatile() };
         compiler_fence(Ordering::Acquire);
         value
@@ -100,13 +103,14 @@ impl Mapping {
         self.check(offset, length, true);
         let start = self.check(offset, length, false);
         assert!(start as usize % size_of::<T>() == 0, "words at {offset} are misaligned");
-        // SAFETY: inside the mapping, which `&self` keeps, and aligned; atomics may be changed by others, and any bytes are one.
+        // SAFETY: inside the mapping, which `&self` keeps, and aligned; atomics may be changed by
+        // others, and any bytes are one.
         unsafe { std::slice::from_raw_parts(start.cast(), count) }
     }
 
-    /// Compares the u32 at `offset` with `current` and, if it is that, stores `new`, in one locked instruction. `Err`: what it
-    /// is. Where the bus has no locks, as for a device, it is a load and a store, the latter of what was loaded if that was
-    /// something else.
+    /// Compares the u32 at `offset` with `current` and, if it is that, stores `new`, in one locked
+    /// instruction. `Err`: what it is. Where the bus has no locks, as for a device, it is a load
+    /// and a store, the latter of what was loaded if that was something else.
     ///
     /// # Errors
     /// The word, if it is another than `current`.

@@ -10,7 +10,8 @@ use crate::mapping::Mapping;
 /// Words of a page.
 const PAGE: usize = 1024;
 
-/// Commands by their word. Where a block of words lies in one page, and in the buffer, is found in a handful of instructions.
+/// Commands by their word. Where a block of words lies in one page, and in the buffer, is found in
+/// a handful of instructions.
 #[derive(Debug, Clone, Copy)]
 pub struct Commands<'a> {
     start: NonNull<AtomicU32>,
@@ -37,8 +38,8 @@ impl<'a> Commands<'a> {
         Ok(Self { start, words, mapping: PhantomData })
     }
 
-    /// The command for a block of `words` words, at least one, of which `first` is the first; none if it does not lie in one page, or
-    /// not in the buffer.
+    /// The command for a block of `words` words, at least one, of which `first` is the first; none
+    /// if it does not lie in one page, or not in the buffer.
     #[must_use]
     #[inline]
     pub fn of_block(&self, first: usize, words: u32) -> Option<&'a AtomicU32> {
@@ -46,8 +47,9 @@ impl<'a> Commands<'a> {
         if last >= self.words || first ^ last >= PAGE {
             return None;
         }
-        // SAFETY: `last` is a word of the mapping, which has whole pages, and `first` one of the same page; both are aligned, for
-        // as long as the mapping is borrowed. Atomics may be changed by others, and any bytes are one.
+        // SAFETY: `last` is a word of the mapping, which has whole pages, and `first` one of the
+        // same page; both are aligned, for as long as the mapping is borrowed. Atomics may be
+        // changed by others, and any bytes are one.
         Some(unsafe { self.start.add(first).as_ref() })
     }
 }

@@ -1,5 +1,5 @@
-//! Two buffers that are used in turn (section 5.2, double buffering), in memory that others store to and in memory whose stores
-//! go to others.
+//! Two buffers that are used in turn (section 5.2, double buffering), in memory that others store
+//! to and in memory whose stores go to others.
 
 use std::io;
 use std::marker::PhantomData;
@@ -11,8 +11,8 @@ use crate::mapping::Mapping;
 /// Bytes before a half's data: its flag, in a cache line of its own.
 pub const HEAD: usize = 64;
 
-/// A half of two mappings, and which: bounds are checked when it is made, so that nothing but one instruction is left to do when the
-/// other half is to be used.
+/// A half of two mappings, and which: bounds are checked when it is made, so that nothing but one
+/// instruction is left to do when the other half is to be used.
 #[derive(Debug)]
 pub struct Halves<'a> {
     own: NonNull<u8>,
@@ -59,8 +59,8 @@ impl<'a> Halves<'a> {
     #[must_use]
     #[inline]
     pub fn own_flag(&self) -> &'a AtomicU32 {
-        // SAFETY: `new` has looked that both halves are mapped and aligned, for as long as the mapping is borrowed; atomics may be
-        // changed by others, and any bytes are one.
+        // SAFETY: `new` has looked that both halves are mapped and aligned, for as long as the
+        // mapping is borrowed; atomics may be changed by others, and any bytes are one.
         unsafe { self.own.add(self.at).cast().as_ref() }
     }
 

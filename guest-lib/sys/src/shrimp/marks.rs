@@ -1,9 +1,11 @@
-//! Marks around code whose instructions are to be counted: breakpoints, for who steps through a program (`c-count`).
+//! Marks around code whose instructions are to be counted: breakpoints, for who steps through a
+//! program (`c-count`).
 //!
-//! A program that nobody traces ends at one. So they are for programs that are made to be counted, and nothing is left of them in
-//! others.
+//! A program that nobody traces ends at one. So they are for programs that are made to be counted,
+//! and nothing is left of them in others.
 
-/// Behind the breakpoint: an instruction that does nothing, whose displacement says what the mark is.
+/// Behind the breakpoint: an instruction that does nothing, whose displacement says what the mark
+/// is.
 macro_rules! mark {
     ($kind:literal, $number:ident) => {{
         #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,7 @@
 //! An end at a CLAN card: an aperture that the peer writes to, and a window onto the peer's.
 //!
-//! Both are laid out as [`crate::ring`] has it. Words and short messages go by stores to the window, longer ones by DMA, with the word that tells of them behind them in the same chain. Who
+//! Both are laid out as [`crate::ring`] has it. Words and short messages go by stores to the
+//! window, longer ones by DMA, with the word that tells of them behind them in the same chain. Who
 //! sleeps has a Tripwire over the ring.
 
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! An end at a DART card: a connection, an endpoint that the peer's messages write to and that messages are sent from, and the queue that they tell of themselves in.
+//! An end at a DART card: a connection, an endpoint that the peer's messages write to and that
+//! messages are sent from, and the queue that they tell of themselves in.
 //!
 //! | bytes of the endpoint | what |
 //! |---|---|
@@ -6,7 +7,8 @@
 //! | 2,048 | what this end says that it wants |
 //! | 4,096 | the bytes of a message, at the multiple of 4,096 behind them those that are sent |
 //!
-//! Where a message's bytes go the receiver says, by register 0; so the operand is the message's word, which the event has.
+//! Where a message's bytes go the receiver says, by register 0; so the operand is the message's
+//! word, which the event has.
 
 use std::time::Duration;
 

@@ -40,9 +40,10 @@ const MAX_PAIRS: u16 = 64;
 
 /// Measures latency or bandwidth to a peer, as RDMA's perftest does
 ///
-/// Without a peer it is the one that is measured against, until it is stopped; it needs no options then.
-/// Latency is half of a round trip. A MB is 2^20 bytes and a Gb 10^9 bits, as in perftest; the peak of the bandwidth is that
-/// between any two moments. Letters mean what they mean in perftest; those that it has and this tool does not are refused.
+/// Without a peer it is the one that is measured against, until it is stopped; it needs no options
+/// then. Latency is half of a round trip. A MB is 2^20 bytes and a Gb 10^9 bits, as in perftest;
+/// the peak of the bandwidth is that between any two moments. Letters mean what they mean in
+/// perftest; those that it has and this tool does not are refused.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -50,16 +51,17 @@ pub(crate) struct Options {
     meeting: Meeting,
     #[command(flatten)]
     card: CardOption,
-    /// Bandwidth, as ib_send_bw measures it, instead of latency, as ib_send_lat does. At SHRIMP cards by deliberate update; latency is
-    /// that of automatic update. At CLAN cards up to 256 bytes by stores, and more by DMA. At DART cards by deposits, each of which is told of
-    /// in a queue. With --express by records of up to 143348 bytes
+    /// Bandwidth, as ib_send_bw measures it, instead of latency, as ib_send_lat does. At SHRIMP
+    /// cards by deliberate update; latency is that of automatic update. At CLAN cards up to 256
+    /// bytes by stores, and more by DMA. At DART cards by deposits, each of which is told of in a
+    /// queue. With --express by records of up to 143348 bytes
     #[arg(long = "bw")]
     bandwidth: bool,
     /// Both ends send at once; what is shown is the sum
     #[arg(short, long, requires = "bandwidth")]
     bidirectional: bool,
-    /// Queue pairs: as many termini and slots at each end, each pair with a thread of its own. The one that is measured
-    /// against needs it too, if it prints a ticket
+    /// Queue pairs: as many termini and slots at each end, each pair with a thread of its own. The
+    /// one that is measured against needs it too, if it prints a ticket
     #[arg(short, long = "qp", value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PAIRS)))]
     qps: u16,
@@ -82,7 +84,8 @@ pub(crate) struct Options {
     /// Messages of each size
     #[arg(short = 'n', long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iters: u64,
-    /// Every power of two from 2 to 8388608 as size, as far as the card's model sends messages of it
+    /// Every power of two from 2 to 8388608 as size, as far as the card's model sends messages of
+    /// it
     #[arg(short, long, conflicts_with = "size")]
     all: bool,
     /// As many messages as go in so many seconds, of each size

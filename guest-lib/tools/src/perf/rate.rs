@@ -17,7 +17,8 @@ pub(super) struct Rate {
     with_peak: bool,
     /// Messages of the chunks that were begun.
     begun: u64,
-    /// Messages sent of which it is known that they have arrived, and messages that have come from the peer.
+    /// Messages sent of which it is known that they have arrived, and messages that have come from
+    /// the peer.
     confirmed: u64,
     came: u64,
     end: Instant,
@@ -52,8 +53,9 @@ impl Rate {
     pub(super) fn confirms(&mut self, messages: u64) {
         self.confirmed += messages;
         self.end = Instant::now();
-        // As perftest's peak: from the sending of any message to the arrival of any later one. Of what was confirmed, no
-        // more than a mark's sum can have been sent before the mark, whichever pair did it.
+        // As perftest's peak: from the sending of any message to the arrival of any later one. Of
+        // what was confirmed, no more than a mark's sum can have been sent before the mark,
+        // whichever pair did it.
         for mark in self.marks.iter().filter(|mark| mark.begun < self.confirmed) {
             let messages = self.confirmed - mark.begun + self.came - mark.came;
             self.peak = self.peak.max(per_second(messages, self.end - mark.at));

@@ -16,7 +16,8 @@ pub(crate) trait Row {
     fn object(&self) -> Value;
 }
 
-/// A row's numbers, each below its column's name and as wide: those of one blank are part of a name.
+/// A row's numbers, each below its column's name and as wide: those of one blank are part of a
+/// name.
 pub(crate) fn align(header: &str, cells: &[String]) -> String {
     let columns = header.split("  ").map(str::trim).filter(|name| !name.is_empty());
     let cells = columns.zip(cells).map(|(name, cell)| format!("{cell:<width$}", width = name.len()));

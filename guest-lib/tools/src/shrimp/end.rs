@@ -1,7 +1,9 @@
-//! An end at a SHRIMP card: memory that the peer stores to, and memory that is mapped to the peer's.
+//! An end at a SHRIMP card: memory that the peer stores to, and memory that is mapped to the
+//! peer's.
 //!
-//! Both are laid out as [`crate::ring`] has it. The ring is stored to by automatic update. So are a message's bytes when latency is asked for, and sent by deliberate update when it
-//! is bandwidth: either way they arrive before the word that tells of them.
+//! Both are laid out as [`crate::ring`] has it. The ring is stored to by automatic update. So are a
+//! message's bytes when latency is asked for, and sent by deliberate update when it is bandwidth:
+//! either way they arrive before the word that tells of them.
 
 use std::time::Duration;
 
@@ -14,7 +16,8 @@ use crate::end::{Address, End, Hello, Wait, Wish};
 use crate::ring::{DATA, Entry, RING, poll};
 use crate::word;
 
-/// The longest message by automatic update: each store is a packet, and where stores are not seen each is trapped.
+/// The longest message by automatic update: each store is a packet, and where stores are not seen
+/// each is trapped.
 const MAX_AUTOMATIC: usize = 65536;
 /// How long the card may take to read a message.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -168,7 +168,8 @@ fn forged(packet: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Another host knows how endpoints are called, and would have one believe that its peer refuses what it writes.
+/// Another host knows how endpoints are called, and would have one believe that its peer refuses
+/// what it writes.
 #[test]
 fn only_who_was_written_to_refuses() {
     let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
@@ -186,8 +187,8 @@ fn only_who_was_written_to_refuses() {
     assert_eq!(one.counter("discarded"), 2);
 }
 
-/// Credits of a hostile receiver: for another count, for nobody, of more than a window. None of them lets more be sent than one window
-/// beyond what was, or holds up what is for others.
+/// Credits of a hostile receiver: for another count, for nobody, of more than a window. None of
+/// them lets more be sent than one window beyond what was, or holds up what is for others.
 #[test]
 fn credits_that_cannot_be_are_believed_by_nobody() {
     let (mut one, mut other, ..) = pair(CLAN_APERTURE_WRITE);
@@ -348,7 +349,8 @@ fn who_is_refused_a_lot_hears_of_its_credits_no_later() {
     assert!(said[..2].iter().any(|(_, packet)| packet[0] == CREDIT), "in turn with the refusals");
 }
 
-/// The server's reply to a client that has died is refused, but the endpoint is another connection's by then.
+/// The server's reply to a client that has died is refused, but the endpoint is another
+/// connection's by then.
 #[test]
 fn late_fault_is_not_of_the_next_use() {
     let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
@@ -398,7 +400,8 @@ fn words_of_a_fault_are_between_two_counts() {
     }
 }
 
-/// Opens an endpoint whose faults another one is told of, as the driver does for a process. Returns the address of its memory.
+/// Opens an endpoint whose faults another one is told of, as the driver does for a process. Returns
+/// the address of its memory.
 fn drivers_endpoint(one: &mut Host) -> u64 {
     let (memory, own) = one.area(u64::from(CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE), 0);
     let body = ClanOpenEndpoint {

@@ -12,7 +12,8 @@ use crate::support::*;
 
 const BOTH: u32 = CLAN_APERTURE_READ | CLAN_APERTURE_WRITE;
 
-/// The pair, whose first host has local aperture 1 as well: the hosts, that one's memory, the other's, and the endpoint's.
+/// The pair, whose first host has local aperture 1 as well: the hosts, that one's memory, the
+/// other's, and the endpoint's.
 fn transfers() -> (Host, Host, u64, u64, u64) {
     let (mut one, other, remote, endpoint) = pair(BOTH);
     let local = one.aperture(1, PAGE, 0);

@@ -14,7 +14,8 @@ use crate::support::*;
 
 const ALL: u32 = CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | ACTIONS;
 
-/// The pair, and at the second an endpoint whose events go to a queue: the hosts, and where the endpoint's and the queue's memory is.
+/// The pair, and at the second an endpoint whose events go to a queue: the hosts, and where the
+/// endpoint's and the queue's memory is.
 fn queued() -> (Host, Host, u64, u64) {
     let (one, mut other, ..) = pair(CLAN_APERTURE_WRITE);
     let queue = other.events(4);
@@ -115,7 +116,8 @@ fn who_comes_back_to_a_queue_has_no_second_record_there() {
 #[test]
 fn records_that_were_left_count_until_they_are_taken() {
     let (_, mut other, memory, queue) = queued();
-    // Six of its records stay when it goes: of sixteen ten are left, and the other endpoint has eleven sources.
+    // Six of its records stay when it goes: of sixteen ten are left, and the other endpoint has
+    // eleven sources.
     for number in 0..6 {
         other.set((1, number), (0, 8), 3, ALL, memory);
     }

@@ -1,4 +1,5 @@
-//! Groups: a copy for each member, in order with all else that goes there, and nobody waits for a member that takes nothing.
+//! Groups: a copy for each member, in order with all else that goes there, and nobody waits for a
+//! member that takes nothing.
 
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
@@ -12,8 +13,8 @@ use crate::support::*;
 
 const GROUP: u32 = 3;
 
-/// A host with a window onto host 1 and one onto a group of hosts 1 and 2; where the aperture of host 1 is, the members' memory, and
-/// the endpoint's.
+/// A host with a window onto host 1 and one onto a group of hosts 1 and 2; where the aperture of
+/// host 1 is, the members' memory, and the endpoint's.
 fn trio() -> ([Host; 3], u64, [u64; 2], u64) {
     let (mut one, mut other, aperture, endpoint) = pair(CLAN_APERTURE_WRITE);
     let mut third = Host::new(2);
@@ -98,7 +99,8 @@ fn member_that_is_heard_of_again_is_a_member_again() {
     assert_eq!(third.word(member), 3);
 }
 
-/// A member takes a packet now and then: a request to the group waits for it for a while, and goes on.
+/// A member takes a packet now and then: a request to the group waits for it for a while, and goes
+/// on.
 #[test]
 fn request_to_group_goes_on_without_a_slow_member() {
     let ([mut one, mut other, _], _, [member, _], endpoint) = trio();

@@ -1,4 +1,5 @@
-//! Packets that are cut and joined anywhere say the same: the same bytes at the same addresses, and the same Tripwires, as often and in the same order.
+//! Packets that are cut and joined anywhere say the same: the same bytes at the same addresses, and
+//! the same Tripwires, as often and in the same order.
 
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::CLAN_NO_EVENTS;

@@ -54,7 +54,8 @@ fn the_bound_is_in_bytes() {
     assert_eq!(other.counter("refused_range"), 1);
 }
 
-/// Words within an aperture arrive, and those behind its end do not, wherever the packet that has both is cut.
+/// Words within an aperture arrive, and those behind its end do not, wherever the packet that has
+/// both is cut.
 #[test]
 fn words_behind_the_end_do_not_take_others_with_them() {
     for room in [PACKET_OVERHEAD + 8, PACKET_OVERHEAD + 16, PACKET_OVERHEAD + 24, usize::MAX] {

@@ -310,8 +310,8 @@ impl Host {
     }
 }
 
-/// Two hosts: the first has a window of a page onto an aperture of the second, and an endpoint. Where the aperture's memory is, and the
-/// endpoint's.
+/// Two hosts: the first has a window of a page onto an aperture of the second, and an endpoint.
+/// Where the aperture's memory is, and the endpoint's.
 pub(crate) fn pair(flags: u32) -> (Host, Host, u64, u64) {
     let (mut one, mut other) = (Host::new(0), Host::new(1));
     let aperture = other.aperture(3, PAGE, flags);

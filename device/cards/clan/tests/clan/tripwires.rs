@@ -341,7 +341,8 @@ fn written_by(host: &mut Host, source: u16, packet: &mut [u8]) -> Vec<u64> {
     })
 }
 
-/// A packet of 16 KiB, with Tripwires on its last word, its first, and one in the middle, set in this order.
+/// A packet of 16 KiB, with Tripwires on its last word, its first, and one in the middle, set in
+/// this order.
 #[test]
 fn tripwires_fire_in_the_order_of_the_bytes() {
     const LENGTH: u64 = 16 << 10;

@@ -159,7 +159,8 @@ fn full_pool_leaves_each_endpoint_a_share() {
     one.store(31 * PAGE, 8, 7);
     exchange(&mut one, &mut other);
     assert_eq!((other.word(aperture), one.faults(late).0), (7, 0));
-    // Its share for the stopped host is 4 KiB of packets of 40 bytes. Another use of the endpoint does not get a second share.
+    // Its share for the stopped host is 4 KiB of packets of 40 bytes. Another use of the endpoint
+    // does not get a second share.
     assert_eq!(fill(&mut one, 32 * PAGE), 4096 / 40);
     one.tell(30, CLAN_ENDPOINT_USE, 4, 1);
     assert_eq!(fill(&mut one, 32 * PAGE), 0);

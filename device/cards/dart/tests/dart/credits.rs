@@ -97,7 +97,8 @@ fn news_of_traps_that_do_not_leave_hold_up_who_has_them_and_nobody_else() {
     assert_eq!((other.register(2, 0), other.counter("broken")), (1, 0));
 }
 
-/// A connection that dropped messages had one more turn for each of them, for as long as it had something to send.
+/// A connection that dropped messages had one more turn for each of them, for as long as it had
+/// something to send.
 #[test]
 fn who_has_dropped_messages_has_no_more_turns_than_others() {
     let (mut one, _, _) = pair(PAGE, END);

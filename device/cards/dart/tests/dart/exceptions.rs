@@ -1,4 +1,5 @@
-//! Exceptions reach the host with all that its software needs to carry the operation out (section 3).
+//! Exceptions reach the host with all that its software needs to carry the operation out (section
+//! 3).
 
 use hamlyn_abi::dart::command::{
     DART_COMMAND_BREAK, DART_COMMAND_CLOSE_CONNECTION, DART_NO_QUEUE, DartBreak,

@@ -95,7 +95,8 @@ fn more_than_the_window_breaks_the_connection() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever arrives, memory and registers are as before, unless it is a packet that the other host has sent.
+    /// Whatever arrives, memory and registers are as before, unless it is a packet that the other
+    /// host has sent.
     #[test]
     fn nothing_comes_of_packets_that_are_not_sound(
         at in any::<prop::sample::Index>(),

@@ -153,7 +153,8 @@ fn call_that_does_not_fit_its_entry_is_unimplemented() {
     other.run(DART_COMMAND_SET_PROGRAM, 0, &body).unwrap();
     let call = |entry: u32| DART_MAIN_CALL | DART_CALL_OPERAND | entry << DART_CALL_ENTRY_SHIFT;
     let cases = [
-        // It has paid for no answer, for a longer one, or for one that does not come; it has no operand.
+        // It has paid for no answer, for a longer one, or for one that does not come; it has no
+        // operand.
         (call(0), 0, 0),
         (call(0) | DART_CALL_ASKS, 0, 100),
         (call(1) | DART_CALL_ASKS, 0, 0),

@@ -1,4 +1,5 @@
-//! What `docs/dart.md` says that a whole message does, plainly: to registers by the interpreter, to memory here.
+//! What `docs/dart.md` says that a whole message does, plainly: to registers by the interpreter, to
+//! memory here.
 
 use crate::calling::{Entry, called, is_question};
 use crate::interpreter::{self, Trap, interpret, is_implemented};

@@ -1,5 +1,6 @@
-//! Whole messages, from the Send Registers to what they have made, are what `docs/dart.md` says: whatever their words, the registers, the
-//! program and the rights are, wherever pages are, and whatever becomes of these while a message waits.
+//! Whole messages, from the Send Registers to what they have made, are what `docs/dart.md` says:
+//! whatever their words, the registers, the program and the rights are, wherever pages are, and
+//! whatever becomes of these while a message waits.
 
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::*;
@@ -211,7 +212,8 @@ impl Stage {
         self.compare(control, &message, &outcome)
     }
 
-    /// A page that is waited for is found; or one moves, if it is there, and what was in its frame is not looked at.
+    /// A page that is waited for is found; or one moves, if it is there, and what was in its frame
+    /// is not looked at.
     fn shift(&mut self, is_found: bool, number: u64) {
         if is_found {
             let misses = self.other.misses(1);
@@ -262,7 +264,8 @@ impl Stage {
         }
         prop_assert_eq!(word(DART_STATE_TRAPS), self.traps);
         let mut answered = match outcome {
-            // The answer to a call that asks for no bytes is a block, of nothing if that reads none.
+            // The answer to a call that asks for no bytes is a block, of nothing if that reads
+            // none.
             Outcome::Done { answer: Some(answer), .. }
                 if answer.is_empty() && control.opcode & 7 == DART_MAIN_CALL =>
             {

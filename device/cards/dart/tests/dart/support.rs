@@ -111,7 +111,8 @@ impl Host {
         (list_pages(length, 0, || self.host.pages(1), page, |at, bytes| self.put(at, bytes)), start)
     }
 
-    /// Opens an endpoint of so many bytes of virtual memory from [`BASE`] on, all of which is there.
+    /// Opens an endpoint of so many bytes of virtual memory from [`BASE`] on, all of which is
+    /// there.
     pub(crate) fn endpoint(&mut self, index: u32, length: u64) {
         for page in BASE / PAGE..=(BASE + length - 1) / PAGE {
             let frame = self.host.pages(1);
@@ -167,7 +168,8 @@ impl Host {
         self.take_exceptions(queue, 16).into_iter().map(|(record, _)| record).collect()
     }
 
-    /// The records of a queue of `records` that are not taken, with the data behind each; all are taken.
+    /// The records of a queue of `records` that are not taken, with the data behind each; all are
+    /// taken.
     pub(crate) fn take_exceptions(&self, queue: u64, records: u32) -> Vec<(DartRecord, Vec<u8>)> {
         let mut taken = self.word(queue + u64::from(DART_QUEUE_TAKEN));
         let place = |n: u32| queue + u64::from(DART_QUEUE_HEAD + n % records * DART_RECORD_SIZE);
@@ -340,7 +342,8 @@ impl Host {
     }
 }
 
-/// Two hosts with an endpoint of so many bytes and a connection 1 each, and where these say how they fare.
+/// Two hosts with an endpoint of so many bytes and a connection 1 each, and where these say how
+/// they fare.
 pub(crate) fn pair(length: u64, end: End) -> (Host, Host, [u64; 2]) {
     let (mut one, mut other) = (Host::new(0), Host::new(1));
     let states = [(&mut one, 1), (&mut other, 0)].map(|(host, peer)| {
@@ -355,7 +358,8 @@ pub(crate) fn pair(length: u64, end: End) -> (Host, Host, [u64; 2]) {
     (one, other, states)
 }
 
-/// Carries what each has to send to the other, until neither has anything, and no driver anything to do. How many packets.
+/// Carries what each has to send to the other, until neither has anything, and no driver anything
+/// to do. How many packets.
 pub(crate) fn exchange(one: &mut Host, other: &mut Host) -> usize {
     let mut carried = 0;
     loop {

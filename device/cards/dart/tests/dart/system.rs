@@ -15,8 +15,8 @@ use crate::support::*;
 const COUNT: u32 = DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT;
 const FLAGS: u32 = DART_CONNECTION_SYSTEM | DART_CONNECTION_WRITE | DART_CONNECTION_READ;
 
-/// Hosts 0 and 1, each with the other's operating system's connection, and an endpoint of two pages that stays where it is: where those
-/// are; and where the connections' states are.
+/// Hosts 0 and 1, each with the other's operating system's connection, and an endpoint of two pages
+/// that stays where it is: where those are; and where the connections' states are.
 fn systems(end: End) -> (Host, Host, [u64; 2], [u64; 2]) {
     let (mut one, mut other) = (Host::new(0), Host::new(1));
     let opened = [(&mut one, 1), (&mut other, 0)].map(|(host, peer)| {

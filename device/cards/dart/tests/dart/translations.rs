@@ -7,7 +7,8 @@ use crate::support::*;
 
 const FIRST: u64 = BASE / PAGE;
 
-/// One that sends to another whose driver answers nothing, and whose card knows so many pages of its endpoint.
+/// One that sends to another whose driver answers nothing, and whose card knows so many pages of
+/// its endpoint.
 fn known(pages: u64) -> (Host, Host) {
     let (one, mut other, _) = pair(4 * PAGE, END);
     one.write_virtual(0, &pattern(32));

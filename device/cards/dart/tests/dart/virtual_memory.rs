@@ -115,7 +115,8 @@ fn who_reads_a_page_is_served_though_who_writes_to_it_is_not() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Pages move, come and go while messages append: each is executed once, in its order, where the page is then.
+    /// Pages move, come and go while messages append: each is executed once, in its order, where
+    /// the page is then.
     #[test]
     fn appended_messages_arrive_once_wherever_pages_are(
         steps in proptest::collection::vec((0..6_u8, 0..3_u64), 1..80),

@@ -8,7 +8,8 @@ use super::drawing::{CALL, index, number, opcode};
 use super::interpreter::{Message, interpret, is_implemented};
 
 const CASES: u32 = 20_000;
-/// A message with this opcode, and a window; the operand is often in one of the window's registers, too.
+/// A message with this opcode, and a window; the operand is often in one of the window's registers,
+/// too.
 fn with_window(opcode: fn(u32) -> u32) -> impl Strategy<Value = (Message, Vec<u64>)> {
     (any::<u32>(), any::<[u8; 3]>(), any::<u64>(), 0..12_usize, any::<[u64; 8]>(), 0..=8_usize).prop_map(
         move |(word, indices, operand, known, registers, size)| {
@@ -19,7 +20,8 @@ fn with_window(opcode: fn(u32) -> u32) -> impl Strategy<Value = (Message, Vec<u6
     )
 }
 
-/// What is wrong, if card and interpreter differ. A CALL is another message, and of an EXCEPTION nothing is executed.
+/// What is wrong, if card and interpreter differ. A CALL is another message, and of an EXCEPTION
+/// nothing is executed.
 fn difference(message: Message, window: &[u64]) -> Option<String> {
     let decoded = Opcode::decode(message.opcode).is_some();
     if decoded != is_implemented(message.opcode) {

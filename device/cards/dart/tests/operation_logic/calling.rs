@@ -11,7 +11,8 @@ pub(crate) struct Entry {
     pub(crate) operand: u64,
 }
 
-/// What is executed for a CALL: opcode and operand of an entry. None: the program has no such entry, or the caller no operand for it.
+/// What is executed for a CALL: opcode and operand of an entry. None: the program has no such
+/// entry, or the caller no operand for it.
 pub(crate) fn called(call: Message, program: &[Entry]) -> Option<(u32, u64)> {
     let has_operand = bits(call.opcode, 4, 4) == 1;
     let number = if has_operand { bits(call.opcode, 16, 31).into() } else { call.operand };

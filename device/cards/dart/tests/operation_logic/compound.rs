@@ -102,7 +102,8 @@ fn last_arrival_at_a_barrier_is_told_and_begins_anew() {
 
 #[test]
 fn a_priority_queue_tells_of_what_is_more_urgent_than_all_before() {
-    // The operand is the priority, `i` the queue of that priority, `j` the highest of all, `k` the length of an entry.
+    // The operand is the priority, `i` the queue of that priority, `j` the highest of all, `k` the
+    // length of an entry.
     let append = WRITE
         | INDIRECT
         | COMPARED_FIRST

@@ -6,7 +6,8 @@ pub(crate) const BLOCK: usize = 32;
 pub(crate) struct Endpoint(pub(crate) Vec<u8>);
 
 impl Endpoint {
-    /// Of a block from an address on: each selected byte's place in the block and in memory. `None` is a trap.
+    /// Of a block from an address on: each selected byte's place in the block and in memory. `None`
+    /// is a trap.
     fn selected(&self, address: u64, mask: u8) -> Option<Vec<(usize, usize)>> {
         if address % 4 != 0 {
             return None;

@@ -1,7 +1,9 @@
-//! What `docs/dart.md` says that a message does to registers, word for word. Bits are taken from its table of opcode fields.
+//! What `docs/dart.md` says that a message does to registers, word for word. Bits are taken from
+//! its table of opcode fields.
 //!
-//! The author of this interpreter also wrote `docs/dart.md`, the card, the tests' reference and the simulation. All of them share one reading
-//! of the paper's Figure 2. So agreement between them finds slips of the code, but not a wrong reading of the paper.
+//! The author of this interpreter also wrote `docs/dart.md`, the card, the tests' reference and the
+//! simulation. All of them share one reading of the paper's Figure 2. So agreement between them
+//! finds slips of the code, but not a wrong reading of the paper.
 
 const READS_AND_WRITES: std::ops::RangeInclusive<u32> = 1..=4;
 const ANSWER: u32 = 5;
@@ -199,7 +201,8 @@ impl Latches {
     }
 }
 
-/// A message that is no CALL, which is another message, and no EXCEPTION, of which nothing is executed.
+/// A message that is no CALL, which is another message, and no EXCEPTION, of which nothing is
+/// executed.
 pub(crate) fn interpret(message: Message, registers: &[u64]) -> Result<Made, Trap> {
     let opcode = message.opcode;
     if !is_implemented(opcode) {

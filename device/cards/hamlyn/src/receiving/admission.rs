@@ -1,4 +1,5 @@
-//! Who may write where (sections 2.2 and 2.7): every check that a packet has to pass, and none that changes anything.
+//! Who may write where (sections 2.2 and 2.7): every check that a packet has to pass, and none that
+//! changes anything.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_card::ports::Dma;
@@ -27,7 +28,8 @@ pub(super) fn admit<'a>(
     if slot.privileged.is_some_and(|host| host != source || !header.has(PACKET_PRIVILEGED)) {
         return Err(Statistic::RefusedPrivilege);
     }
-    // A silent message would lock its entry for good: the operating system would not hear of it and not open it again.
+    // A silent message would lock its entry for good: the operating system would not hear of it and
+    // not open it again.
     if slot.privileged.is_some() && header.has(PACKET_SILENT) {
         return Err(Statistic::RefusedPrivilege);
     }
@@ -38,7 +40,8 @@ pub(super) fn admit<'a>(
         return Err(Statistic::RefusedBounds);
     }
     if header.is_fast_mode() {
-        // The paranoid modes' key and bounds are in a metadata entry, and a fast-mode packet names none.
+        // The paranoid modes' key and bounds are in a metadata entry, and a fast-mode packet names
+        // none.
         let paranoid = slot.mode != Mode::Normal;
         return if paranoid {
             Err(Statistic::RefusedFastParanoid)

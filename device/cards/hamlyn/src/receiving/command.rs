@@ -1,4 +1,5 @@
-//! What the driver's commands do to slots and queues: each is carried out whole, or refused and changes nothing.
+//! What the driver's commands do to slots and queues: each is carried out whole, or refused and
+//! changes nothing.
 
 use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_IN_USE};
 use hamlyn_abi::hamlyn::command::{

@@ -1,11 +1,13 @@
-//! Delivery (sections 2.2, 2.4 to 2.7; Figure 2): a packet's checks, its deposit, its count, its notification.
+//! Delivery (sections 2.2, 2.4 to 2.7; Figure 2): a packet's checks, its deposit, its count, its
+//! notification.
 //!
-//! All checks ([`admission`](super::admission)) come before the first byte is written. A packet that fails one changes
-//! nothing but a counter.
+//! All checks ([`admission`](super::admission)) come before the first byte is written. A packet
+//! that fails one changes nothing but a counter.
 //!
-//! What one check finds out is handed to the next in registers, hence `inline(always)` here, in `admission` and in
-//! `metadata`. In memory it would be written in parts and read as a whole. A processor can do that only after its earlier
-//! stores are in the cache, and waiting for those takes longer than all checks together.
+//! What one check finds out is handed to the next in registers, hence `inline(always)` here, in
+//! `admission` and in `metadata`. In memory it would be written in parts and read as a whole. A
+//! processor can do that only after its earlier stores are in the cache, and waiting for those
+//! takes longer than all checks together.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_card::ports::{Dma, DmaFault, Packet, Pieces, Ports};
@@ -56,7 +58,8 @@ impl Receiving {
     }
 }
 
-/// All packets of a message are there: locks its entry if the mode asks for it, and notifies the receiver.
+/// All packets of a message are there: locks its entry if the mode asks for it, and notifies the
+/// receiver.
 #[inline(always)]
 fn complete(
     queues: &mut [Option<Nqcb>],

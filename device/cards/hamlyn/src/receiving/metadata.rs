@@ -21,7 +21,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The entry that a packet names. An entry never straddles two pages: areas start on a multiple of its size.
+    /// The entry that a packet names. An entry never straddles two pages: areas start on a multiple
+    /// of its size.
     #[inline(always)]
     pub(super) fn find(dma: &dyn Dma, slot: &Slot, index: u32) -> Result<Self, Statistic> {
         let (area, entries) = slot.metadata.as_ref().ok_or(Statistic::RefusedMetadataIndex)?;
@@ -33,10 +34,12 @@ impl Entry {
         Ok(Self { address, pointer: slot.metadata_pointer.wrapping_add(offset) })
     }
 
-    /// The paranoid modes' tests: the entry's own key and bounds, after the slot's bounds have been tested.
+    /// The paranoid modes' tests: the entry's own key and bounds, after the slot's bounds have been
+    /// tested.
     ///
-    /// They are made twice. An owner that changes an entry closes it first, by its low limit, and opens it again last. A packet
-    /// that saw a mixture of old and new values the first time finds the entry closed, or the new key, the second time.
+    /// They are made twice. An owner that changes an entry closes it first, by its low limit, and
+    /// opens it again last. A packet that saw a mixture of old and new values the first time finds
+    /// the entry closed, or the new key, the second time.
     pub(super) fn admits(&self, dma: &dyn Dma, mode: Mode, packet: &PacketHeader) -> Result<(), Statistic> {
         self.admits_now(dma, mode, packet)?;
         barrier_between_looks();
@@ -83,8 +86,8 @@ impl Entry {
         Ok(self.accumulate(dma, |sum| sum.wrapping_add(delta))? == 0)
     }
 
-    /// Takes the counts of packets back whose message will not be whole. The accumulator may hold less: then its owner has
-    /// zeroed it since, and they are gone already.
+    /// Takes the counts of packets back whose message will not be whole. The accumulator may hold
+    /// less: then its owner has zeroed it since, and they are gone already.
     pub(super) fn retract(&self, dma: &dyn Dma, packets: u32) -> Result<(), DmaFault> {
         self.accumulate(dma, |sum| sum.checked_sub(packets).unwrap_or(sum)).map(drop)
     }

@@ -1,6 +1,8 @@
-//! The half of the card that receives: slots, notification queues, and what is done with a packet for them.
+//! The half of the card that receives: slots, notification queues, and what is done with a packet
+//! for them.
 //!
-//! It knows nothing of termini. Counters, the words that are shared with the driver, and the ports are handed in.
+//! It knows nothing of termini. Counters, the words that are shared with the driver, and the ports
+//! are handed in.
 
 mod admission;
 mod command;

@@ -27,7 +27,8 @@ pub(super) struct Nqcb {
     entries: u32,
     /// The entry that is written next.
     cursor: u32,
-    /// How often the queue has been gone through. The first pass writes wrap flags of 1, the next of 0.
+    /// How often the queue has been gone through. The first pass writes wrap flags of 1, the next
+    /// of 0.
     pass: u32,
     /// Who sleeps until there is more in it.
     pub(super) sleeper: Sleeper,
@@ -74,8 +75,9 @@ impl Nqcb {
         let offset = u64::from(self.cursor) * u64::from(HAMLYN_NOTIFICATION_SIZE);
         // Entries are 32-byte aligned, so one never straddles two pages.
         let address = self.area.locate(dma, offset)?;
-        // The wrap word keeps its old flag until the rest is written. Its pass is changed first, so that a reader that is
-        // still at this entry, a pass behind, learns that it is being overwritten.
+        // The wrap word keeps its old flag until the rest is written. Its pass is changed first, so
+        // that a reader that is still at this entry, a pass behind, learns that it is being
+        // overwritten.
         let overwritten = (self.pass != 0).then_some(stale);
         let mut entry =
             HamlynNotification { metadata, slot, notification_index, wrap: stale, ..Default::default() };
@@ -90,8 +92,8 @@ impl Nqcb {
     }
 }
 
-/// Replaces an entry that somebody polls by `entry`: its wrap word says `stale`, if that is something, before anything else
-/// changes, and `fresh` after all else has.
+/// Replaces an entry that somebody polls by `entry`: its wrap word says `stale`, if that is
+/// something, before anything else changes, and `fresh` after all else has.
 #[inline]
 fn publish(
     dma: &dyn Dma,

@@ -1,14 +1,16 @@
 //! What a terminus may send before it is another's turn: surplus round robin, by bytes.
 //!
-//! In each round a terminus may send as many bytes as the largest packet has, times its weight. If its last packet goes
-//! beyond that, as packets are not cut to fit, the rest is taken off its next round. So however long the messages, busy
-//! termini of equal weight get equal bandwidth, and others in proportion.
+//! In each round a terminus may send as many bytes as the largest packet has, times its weight. If
+//! its last packet goes beyond that, as packets are not cut to fit, the rest is taken off its next
+//! round. So however long the messages, busy termini of equal weight get equal bandwidth, and
+//! others in proportion.
 
 /// What a terminus may still send in this round.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowance {
     weight: i64,
-    /// Bytes left in this round, less what it overdrew in the last; `None` if it was idle and has sent nothing since.
+    /// Bytes left in this round, less what it overdrew in the last; `None` if it was idle and has
+    /// sent nothing since.
     credit: Option<i64>,
     /// How many looks in a row have found nothing.
     idle_looks: u32,
@@ -19,7 +21,8 @@ impl Allowance {
         Self { weight: weight.into(), credit: None, idle_looks: 0 }
     }
 
-    /// A packet of so many bytes was sent. `false`: its turn is over. `quantum` is what weight 1 gets in a round.
+    /// A packet of so many bytes was sent. `false`: its turn is over. `quantum` is what weight 1
+    /// gets in a round.
     pub(super) fn spend(&mut self, bytes: usize, quantum: usize) -> bool {
         self.idle_looks = 0;
         let round = self.weight * quantum as i64;
@@ -29,7 +32,8 @@ impl Allowance {
         goes_on
     }
 
-    /// There was nothing to send. What is left of the round is not saved up. Returns how often in a row there was nothing.
+    /// There was nothing to send. What is left of the round is not saved up. Returns how often in a
+    /// row there was nothing.
     pub(super) fn idle(&mut self) -> u32 {
         self.credit = None;
         self.idle_looks = self.idle_looks.saturating_add(1);
@@ -43,7 +47,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Termini that never run dry, each with packets of its own size: bytes in proportion to weights.
+        /// Termini that never run dry, each with packets of its own size: bytes in proportion to
+        /// weights.
         #[test]
         fn busy_termini_get_bytes_in_proportion(
             termini in prop::collection::vec((1..=64_u32, prop_oneof![40..=4196_usize, Just(4196)]), 2..6),

@@ -1,8 +1,8 @@
 //! The answers that this card owes to other hosts' fetch-and-ops.
 //!
-//! Who asks is not trusted to take the answers. Each asking host has a queue of its own for them, of bounded length. The
-//! queues are served in turn, and all of them together take turns with the termini. A host that takes nothing is
-//! [set aside](super::aside), and costs nobody else anything.
+//! Who asks is not trusted to take the answers. Each asking host has a queue of its own for them,
+//! of bounded length. The queues are served in turn, and all of them together take turns with the
+//! termini. A host that takes nothing is [set aside](super::aside), and costs nobody else anything.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,14 +1,16 @@
 //! Who waits for a host that takes nothing (section 2.8: back-pressure), while the others go on.
 //!
-//! A terminus whose message goes to a host for which the switch wants no more packets is set aside, and so are the answers
-//! that are owed to that host. They have no turns until the switch wants packets to it again; then they have theirs as
-//! before. So a card with nothing else to do sleeps. When that changes the switch rings the link's bell, and the process
-//! that hosts the card lets it transmit. No handshake is needed, because that process silences the bell before the card
-//! looks here.
+//! A terminus whose message goes to a host for which the switch wants no more packets is set aside,
+//! and so are the answers that are owed to that host. They have no turns until the switch wants
+//! packets to it again; then they have theirs as before. So a card with nothing else to do sleeps.
+//! When that changes the switch rings the link's bell, and the process that hosts the card lets it
+//! transmit. No handshake is needed, because that process silences the bell before the card looks
+//! here.
 //!
-//! The operating system's own messages are not set aside. They are few and small, and go to all hosts by one terminus. If one
-//! host could hold up that terminus, the others would take this host for dead. The crossbar's queues have room for these
-//! messages beyond what a stop lets through. A mesh has no stops, and its links are held up for all messages alike.
+//! The operating system's own messages are not set aside. They are few and small, and go to all
+//! hosts by one terminus. If one host could hold up that terminus, the others would take this host
+//! for dead. The crossbar's queues have room for these messages beyond what a stop lets through. A
+//! mesh has no stops, and its links are held up for all messages alike.
 
 use std::collections::BTreeMap;
 

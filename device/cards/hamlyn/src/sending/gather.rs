@@ -21,7 +21,8 @@ pub(super) struct GatherList {
 const TUPLE: usize = size_of::<HamlynGather>();
 
 impl GatherList {
-    /// Takes the tuples from `body[at..]`. Each must lie in a send buffer; together they must have `total` bytes.
+    /// Takes the tuples from `body[at..]`. Each must lie in a send buffer; together they must have
+    /// `total` bytes.
     pub(super) fn check(
         body: &[u8],
         at: usize,
@@ -40,8 +41,8 @@ impl GatherList {
         if sum == total { Ok(Self { at, used: 0 }) } else { Err(Statistic::RefusedLength) }
     }
 
-    /// Appends the next `length` bytes to `pieces`; the list that is left goes on behind them. The buffers are looked up
-    /// again: one may have been cleared since.
+    /// Appends the next `length` bytes to `pieces`; the list that is left goes on behind them. The
+    /// buffers are looked up again: one may have been cleared since.
     pub(super) fn take<'a>(
         mut self,
         dma: &'a dyn Dma,

@@ -1,6 +1,7 @@
 //! The half of the card that sends: termini with their requests, and what other hosts are owed.
 //!
-//! It knows nothing of slots and queues. Counters, the words that are shared with the driver, and the ports are handed in.
+//! It knows nothing of slots and queues. Counters, the words that are shared with the driver, and
+//! the ports are handed in.
 
 mod allowance;
 mod answers;
@@ -55,7 +56,8 @@ impl Sending {
     pub(super) fn new(options: &HamlynOptions) -> Self {
         Self {
             packet_size: options.packet_size,
-            // At least as much as the largest packet takes, or else what a terminus owes could grow from round to round.
+            // At least as much as the largest packet takes, or else what a terminus owes could grow
+            // from round to round.
             quantum: options.largest_packet(),
             termini: Table::new(options.termini),
             awake: VecDeque::new(),
@@ -66,7 +68,8 @@ impl Sending {
         }
     }
 
-    /// Closes everything. Receivers still hold the counts of messages that were half sent: their retractions stay.
+    /// Closes everything. Receivers still hold the counts of messages that were half sent: their
+    /// retractions stay.
     pub(super) fn reset(&mut self) {
         self.retractions.add(self.termini.all_open().filter_map(Terminus::retraction));
         self.retractions.add(self.aside.take_retractions());

@@ -1,4 +1,5 @@
-//! Taking a transmission request from a work queue (section 2.3): copied out once, checked whole, then sent.
+//! Taking a transmission request from a work queue (section 2.3): copied out once, checked whole,
+//! then sent.
 
 use hamlyn_abi::hamlyn::request::{
     HAMLYN_BODY_SIZE, HAMLYN_FAST_MODE, HAMLYN_FETCH_ADD, HAMLYN_FETCH_COMPARE_SWAP, HAMLYN_MAX_METADATA,
@@ -137,7 +138,8 @@ impl Source {
         Ok(Source::Gather { list: GatherList::check(body, start, buffers, total)?, inline_metadata })
     }
 
-    /// Appends `metadata` bytes of metadata and the next `data` bytes of data to `packet`. Returns what is left.
+    /// Appends `metadata` bytes of metadata and the next `data` bytes of data to `packet`. Returns
+    /// what is left.
     fn gather<'a>(
         self,
         dma: &'a dyn Dma,

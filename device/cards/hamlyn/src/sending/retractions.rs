@@ -1,11 +1,13 @@
 //! Retractions: what the card sends for a message that it began and cannot finish (section 2.5).
 //!
-//! Its terminus was closed or reset, or its memory is gone. The receiver's packet accumulator holds a count for each packet
-//! that was sent. If it kept them, the place would never again see a message of several packets as whole. So the card sends
-//! one more packet, without data, that takes the counts back.
+//! Its terminus was closed or reset, or its memory is gone. The receiver's packet accumulator holds
+//! a count for each packet that was sent. If it kept them, the place would never again see a
+//! message of several packets as whole. So the card sends one more packet, without data, that takes
+//! the counts back.
 //!
-//! There are never more retractions for a host than termini. Each belongs to a message that was half sent, a terminus has
-//! one such message at a time, and while retractions wait the termini send nothing to that host.
+//! There are never more retractions for a host than termini. Each belongs to a message that was
+//! half sent, a terminus has one such message at a time, and while retractions wait the termini
+//! send nothing to that host.
 
 use std::collections::VecDeque;
 

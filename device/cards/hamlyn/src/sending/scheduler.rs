@@ -1,7 +1,8 @@
 //! Whose turn it is to send (section 2.3), and when the card stops looking.
 //!
-//! The card looks only at termini that are *awake*: those whose owner rang and which have had work since. They take
-//! turns of as many bytes as their weights say ([`Allowance`](super::allowance::Allowance)).
+//! The card looks only at termini that are *awake*: those whose owner rang and which have had work
+//! since. They take turns of as many bytes as their weights say
+//! ([`Allowance`](super::allowance::Allowance)).
 
 use hamlyn_abi::hamlyn::window::HAMLYN_WINDOW_AWAKE;
 use hamlyn_card::card::Progress;
@@ -13,9 +14,9 @@ use crate::WINDOWS;
 use crate::packet::HEADER_BYTES;
 use crate::statistics::Counters;
 
-/// How often the card looks at an idle terminus, while others are busy, before its owner must ring again. There is a limit,
-/// so that a busy terminus does not pay for all that were ever used. It is high, as a doorbell costs more than thousands of
-/// looks.
+/// How often the card looks at an idle terminus, while others are busy, before its owner must ring
+/// again. There is a limit, so that a busy terminus does not pay for all that were ever used. It is
+/// high, as a doorbell costs more than thousands of looks.
 const IDLE_LOOKS: u32 = 1 << 14;
 
 /// Tells the owner whether the card looks at its work queue unasked.
@@ -23,7 +24,8 @@ pub(super) fn set_awake(window: Mapped<'_>, terminus: u32, awake: bool) {
     window.store(window_of(terminus) + u64::from(HAMLYN_WINDOW_AWAKE), awake.into());
 }
 
-/// An owner whose work queue was empty for long is to ring again; then the card looks once more. `true`: it need not ring.
+/// An owner whose work queue was empty for long is to ring again; then the card looks once more.
+/// `true`: it need not ring.
 fn has_late_work(window: Mapped<'_>, index: u32, terminus: &Terminus) -> bool {
     set_awake(window, index, false);
     barrier_before_last_look();
@@ -97,8 +99,8 @@ impl Sending {
         Progress::Idle
     }
 
-    /// Tells the owners of awake termini to ring again, then looks once more. Who is set aside need not ring: the card
-    /// looks there again by itself.
+    /// Tells the owners of awake termini to ring again, then looks once more. Who is set aside need
+    /// not ring: the card looks there again by itself.
     pub(crate) fn fall_asleep(&mut self, ports: &Ports<'_>) -> bool {
         for terminus in &self.awake {
             set_awake(ports.window(WINDOWS), *terminus, false);

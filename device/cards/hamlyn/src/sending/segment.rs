@@ -1,6 +1,7 @@
 //! Segmentation (sections 2.3 and 2.5): how a message becomes packets.
 //!
-//! The header is replicated in each packet but for the offset, which is moved on, and the delta, which counts.
+//! The header is replicated in each packet but for the offset, which is moved on, and the delta,
+//! which counts.
 
 /// What is left to send of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +56,8 @@ impl Segmenter {
     /// The packet of [`Segmenter::next`] has been sent: goes on to the next, if there is one.
     pub(super) fn advance(&mut self) -> bool {
         let Segment { length, last, .. } = self.next();
-        // A message that ends with the last byte of 4 GiB moves its offset to 2^32, which is never used.
+        // A message that ends with the last byte of 4 GiB moves its offset to 2^32, which is never
+        // used.
         self.offset = self.offset.wrapping_add(length);
         self.remaining -= length;
         self.counter = self.counter.wrapping_sub(1);

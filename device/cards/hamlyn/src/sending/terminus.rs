@@ -35,7 +35,8 @@ pub(super) struct Terminus {
     /// Requests finished with, modulo 2^32.
     completed: u32,
     refused: u32,
-    /// What the status words say of each work-queue entry. Requests are many, so a word is written only if it changes.
+    /// What the status words say of each work-queue entry. Requests are many, so a word is written
+    /// only if it changes.
     reasons: [u32; HAMLYN_WORK_QUEUE_ENTRIES as usize],
     pub(super) buffers: SendBuffers,
     /// The message that is being sent.
@@ -77,7 +78,8 @@ pub(super) fn window_of(terminus: u32) -> u64 {
 }
 
 impl Terminus {
-    /// Opens a terminus: its window is cleared of what an earlier owner left there. On a fault gives back its place.
+    /// Opens a terminus: its window is cleared of what an earlier owner left there. On a fault
+    /// gives back its place.
     pub(super) fn open(
         ports: &Ports<'_>,
         index: u32,
@@ -115,7 +117,8 @@ impl Terminus {
         self.place
     }
 
-    /// Whether a message is half sent or a request is posted. A terminus that waits for an answer has nothing to do meanwhile.
+    /// Whether a message is half sent or a request is posted. A terminus that waits for an answer
+    /// has nothing to do meanwhile.
     pub(super) fn has_work(&self, window: Mapped<'_>) -> bool {
         !self.waiting && (self.outgoing.is_some() || self.backlog(window) != 0)
     }

@@ -24,8 +24,9 @@ pub(super) struct Tickets {
 }
 
 impl Tickets {
-    /// Numbers fetch-and-ops, beginning with the time of the reset. So an answer to one from before the reset fits nobody.
-    /// Enabling the card again is no reset: those that wait for answers go on waiting.
+    /// Numbers fetch-and-ops, beginning with the time of the reset. So an answer to one from before
+    /// the reset fits nobody. Enabling the card again is no reset: those that wait for answers go
+    /// on waiting.
     pub(super) fn number_from(&mut self, now: Duration) {
         if self.waiting.is_empty() {
             self.last = now.as_micros() as u32;
@@ -43,8 +44,8 @@ impl Tickets {
         self.waiting.push_back(Waiting { ticket, terminus, destination, deadline: now + ANSWER_TIMEOUT });
     }
 
-    /// An answer has come: the terminus that waits for it, and waits no more. The switch says truly where a packet comes
-    /// from: nobody can answer for another host.
+    /// An answer has come: the terminus that waits for it, and waits no more. The switch says truly
+    /// where a packet comes from: nobody can answer for another host.
     pub(super) fn answered(&mut self, ticket: u32, source: u16) -> Option<u32> {
         let asked = |waiting: &Waiting| waiting.ticket == ticket && waiting.destination == source;
         let place = self.waiting.iter().position(asked)?;

@@ -1,4 +1,5 @@
-//! A sender may sleep until its requests are finished: the extension of section 2.3's sequence number.
+//! A sender may sleep until its requests are finished: the extension of section 2.3's sequence
+//! number.
 
 use crate::support::{Host, request};
 use hamlyn_abi::family::command::HAMLYN_STATUS_BAD_VALUE;

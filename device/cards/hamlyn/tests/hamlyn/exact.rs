@@ -83,7 +83,8 @@ fn nothing_that_was_open_outlives_a_reset() {
     assert!(two.receiver.memory_image() == before);
 }
 
-/// Section 2.7: an owner changes an entry without the operating system, and without the card waiting for it.
+/// Section 2.7: an owner changes an entry without the operating system, and without the card
+/// waiting for it.
 #[test]
 fn an_entry_that_changes_meanwhile_never_admits_the_old_key_to_the_new_bounds() {
     const OLD: u64 = 7;
@@ -91,7 +92,8 @@ fn an_entry_that_changes_meanwhile_never_admits_the_old_key_to_the_new_bounds() 
     let entry = HamlynMetadataEntry { key: OLD, low: 0, high: 64, ..zerocopy::FromZeros::new_zeroed() };
     for mode in [HAMLYN_MODE_PARANOID, HAMLYN_MODE_PARANOID_ONE_SHOT] {
         let mut two = two(mode);
-        // What a reader sees who read the key just before it was changed, and the limits just after.
+        // What a reader sees who read the key just before it was changed, and the limits just
+        // after.
         two.set_entry(0, entry);
         let key = key_of(&two);
         two.receiver.memory.after_read.set(Some((key - 0x40, key, OLD + 1)));

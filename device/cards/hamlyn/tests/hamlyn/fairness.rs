@@ -1,4 +1,5 @@
-//! How busy termini share the link: equally, or as their weights say; by bytes, however long their messages.
+//! How busy termini share the link: equally, or as their weights say; by bytes, however long their
+//! messages.
 
 use crate::support::{AREA, Host, request};
 use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_DMA, HamlynGather, HamlynRequest};

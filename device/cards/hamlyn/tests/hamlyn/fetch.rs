@@ -1,4 +1,5 @@
-//! Remote fetch-and-op: the checks of any packet, and the rules that keep it from deadlock and loss.
+//! Remote fetch-and-op: the checks of any packet, and the rules that keep it from deadlock and
+//! loss.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A driver, a process and a peer that do anything at all: the card neither panics nor leaves its memory and window
-//! (the hosts of `support` would panic), and a reset makes it as new.
+//! A driver, a process and a peer that do anything at all: the card neither panics nor leaves its
+//! memory and window (the hosts of `support` would panic), and a reset makes it as new.
 
 use crate::support::Host;
 use hamlyn_abi::family::area::HamlynArea;
@@ -27,7 +27,8 @@ const OPTIONS: HamlynOptions = HamlynOptions {
     coherent_windows: true,
 };
 
-/// Something that card and driver would both take for an area: its directory, which names one list page.
+/// Something that card and driver would both take for an area: its directory, which names one list
+/// page.
 const DIRECTORY: u64 = 0x10_0000;
 const KEY: u64 = 5;
 

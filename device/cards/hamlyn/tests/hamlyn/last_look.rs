@@ -1,4 +1,5 @@
-//! No request is forgotten: one that is posted in the moment in which the card stops looking (section 2.3).
+//! No request is forgotten: one that is posted in the moment in which the card stops looking
+//! (section 2.3).
 
 use std::cell::Cell;
 
@@ -13,7 +14,8 @@ use hamlyn_test_host::{Pages, Wire};
 const AWAKE: u64 = HAMLYN_WINDOW_AWAKE as u64;
 const TAIL: u64 = HAMLYN_WINDOW_TAIL as u64;
 
-/// Terminus 0's owner posts once, just before the card says that it sleeps: so it sees no reason to ring.
+/// Terminus 0's owner posts once, just before the card says that it sleeps: so it sees no reason to
+/// ring.
 struct Racing<'a> {
     pages: &'a Pages,
     posted: &'a Cell<bool>,

@@ -55,7 +55,8 @@ fn fast_mode_carries_a_word_in_place_of_a_metadata_entry() {
     assert_eq!((notification.metadata, notification.wrap), (4711, 1 | HAMLYN_NOTIFICATION_FAST));
 }
 
-/// A sender with two send buffers of a known pattern, and the tuples that gather `length` bytes from both in turn.
+/// A sender with two send buffers of a known pattern, and the tuples that gather `length` bytes
+/// from both in turn.
 fn gathered(two: &mut Two, length: usize) -> (Vec<u8>, Vec<u8>) {
     let bytes = pattern(length);
     let mut tuples = Vec::new();
@@ -114,7 +115,8 @@ fn silent_messages_move_data_without_a_word() {
 
 #[test]
 fn a_group_of_senders_makes_one_notification() {
-    // Section 2.5: Y1 + Y2 + Y3 = 2^32. Values this large cannot be used up by the packets of one message.
+    // Section 2.5: Y1 + Y2 + Y3 = 2^32. Values this large cannot be used up by the packets of one
+    // message.
     let mut two = two();
     for (y, offset) in [(1_u32 << 30, 0), (1 << 30, 4), (1 << 31, 8)] {
         assert_eq!(two.receiver.receive(0), None);
@@ -180,7 +182,8 @@ fn termini_with_work_take_turns() {
     host.transmit_all();
     let slots: Vec<u8> = host.wire.sent.iter().map(|(_, bytes)| bytes[0]).collect();
     assert_eq!(slots.len(), 30);
-    // A packet without metadata is a little less than a turn is worth: now and then one is two packets.
+    // A packet without metadata is a little less than a turn is worth: now and then one is two
+    // packets.
     let mut sent = [0_i32; 3];
     for slot in slots {
         sent[usize::from(slot)] += 1;
@@ -371,8 +374,8 @@ fn a_buffer_cleared_half_way_ends_its_message() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Reassembly (section 2.5): whatever order the packets of several messages arrive in, every byte is in its
-    /// place and each message is notified once, with its last packet.
+    /// Reassembly (section 2.5): whatever order the packets of several messages arrive in, every
+    /// byte is in its place and each message is notified once, with its last packet.
     #[test]
     fn messages_are_whole_in_any_order_of_packets(
         lengths in proptest::collection::vec(0..5000_usize, 1..4),

@@ -1,5 +1,6 @@
-//! In what order a notification becomes visible (section 2.6): its wrap flag last; and, from the second pass over the
-//! queue on, first of all a word that tells a slow reader that its entry is being overwritten.
+//! In what order a notification becomes visible (section 2.6): its wrap flag last; and, from the
+//! second pass over the queue on, first of all a word that tells a slow reader that its entry is
+//! being overwritten.
 
 use std::cell::RefCell;
 use std::mem::offset_of;

@@ -1,4 +1,5 @@
-//! Notification queue overrun: what it does (section 2.6), and the discipline that makes it impossible (section 2.7).
+//! Notification queue overrun: what it does (section 2.6), and the discipline that makes it
+//! impossible (section 2.7).
 
 use crate::support::{Host, SLOT, TestArea, Two, request};
 use hamlyn_abi::hamlyn::command::*;
@@ -63,7 +64,8 @@ proptest! {
     // Each case makes two hosts.
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Section 2.7: with more queue entries than metadata entries a one-shot slot's queue cannot be overrun.
+    /// Section 2.7: with more queue entries than metadata entries a one-shot slot's queue cannot be
+    /// overrun.
     #[test]
     fn one_shot_slots_bound_what_is_unread(steps in prop::collection::vec(step(), 1..80)) {
         let mut two = Two::new(HamlynOptions::default(), HAMLYN_MODE_NORMAL);

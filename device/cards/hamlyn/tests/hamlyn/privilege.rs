@@ -1,4 +1,5 @@
-//! Slots between operating systems (section 6.3): only a privileged terminus of the one host may write to them.
+//! Slots between operating systems (section 6.3): only a privileged terminus of the one host may
+//! write to them.
 
 use crate::support::{KEY, Two, request};
 use hamlyn_abi::hamlyn::command::*;

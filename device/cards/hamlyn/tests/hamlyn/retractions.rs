@@ -1,4 +1,5 @@
-//! Messages that end half-way: their counts are taken back, so the place goes on counting right (section 2.5).
+//! Messages that end half-way: their counts are taken back, so the place goes on counting right
+//! (section 2.5).
 
 use crate::support::{Two, request};
 use hamlyn_abi::hamlyn::command::*;

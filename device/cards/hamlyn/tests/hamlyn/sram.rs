@@ -1,4 +1,5 @@
-//! The card's memory (sections 2.6, 6.6): what is open has its bytes, and what finds none is refused.
+//! The card's memory (sections 2.6, 6.6): what is open has its bytes, and what finds none is
+//! refused.
 
 use crate::support::Host;
 use hamlyn_abi::family::command::{

@@ -1,4 +1,5 @@
-//! Hosts that take nothing, for which the switch wants no more packets: who sends to others goes on.
+//! Hosts that take nothing, for which the switch wants no more packets: who sends to others goes
+//! on.
 
 use crate::support::{Host, SLOT, request};
 use hamlyn_abi::hamlyn::command::{

@@ -11,7 +11,8 @@ use hamlyn_test_host::Commands;
 
 use crate::support::*;
 
-/// What a processor does: one locked compare with 0 and exchange, as reads and writes of the bus. The value that it read.
+/// What a processor does: one locked compare with 0 and exchange, as reads and writes of the bus.
+/// The value that it read.
 fn exchange(host: &mut Host, address: u64, words: u32) -> u32 {
     let found = host.load_memory(address, 4) as u32;
     let written = if found == 0 { words } else { found };
@@ -113,7 +114,8 @@ fn what_a_failed_compare_writes_back_starts_nothing() {
     let mut host = sender();
     assert_eq!(exchange(&mut host, 10 * PAGE, 1024), 0);
     let mut refused = 0;
-    // Others ask meanwhile, here and there; also one who finds that it is free between his read and his write.
+    // Others ask meanwhile, here and there; also one who finds that it is free between his read and
+    // his write.
     let late = host.load_memory(11 * PAGE, 4);
     while host.load_memory(10 * PAGE, 4) != 0 {
         assert_ne!(exchange(&mut host, 11 * PAGE, 1024), 0);
@@ -162,7 +164,8 @@ fn a_page_has_one_transfer_that_waits_and_all_have_a_limit() {
             host.store_memory(page * PAGE, 4, 1024);
         }
     }
-    // The first is under way and one of its page waits; the third of that page, and two of each other page are refused.
+    // The first is under way and one of its page waits; the third of that page, and two of each
+    // other page are refused.
     let waiting = u64::from(SHRIMP_MAX_WAITING);
     assert_eq!(
         (host.counter("transfers_started"), host.counter("transfers_refused")),

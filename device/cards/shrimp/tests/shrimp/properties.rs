@@ -1,5 +1,5 @@
-//! Whatever is stored, wherever pages are split and whatever is merged: the mapped parts arrive as they were stored, in order, and
-//! nothing else does.
+//! Whatever is stored, wherever pages are split and whatever is merged: the mapped parts arrive as
+//! they were stored, in order, and nothing else does.
 
 use hamlyn_abi::shrimp::entry::*;
 use proptest::prelude::*;
@@ -55,7 +55,8 @@ proptest! {
         for (page, entry) in PAGES_OUT.into_iter().zip(entries) {
             host.set_entry(page, entry);
         }
-        // What each receiver's memory must be, byte by byte, and the bytes in the order in which they were stored.
+        // What each receiver's memory must be, byte by byte, and the bytes in the order in which
+        // they were stored.
         let mut expected: Vec<(u16, u64, u8)> = Vec::new();
         let mut arrived: Vec<(u16, u64, u8)> = Vec::new();
         let mut collect = |packets: Vec<(u16, u64, Vec<u8>)>| {

@@ -1,4 +1,5 @@
-//! Commands of the operating system that make no sense: refused with value and limit, and nothing is changed.
+//! Commands of the operating system that make no sense: refused with value and limit, and nothing
+//! is changed.
 
 use hamlyn_abi::family::command::*;
 use hamlyn_abi::shrimp::arrival::SHRIMP_MAX_ARRIVALS;

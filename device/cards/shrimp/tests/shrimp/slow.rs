@@ -7,7 +7,8 @@ use hamlyn_test_host::Commands;
 
 use crate::support::*;
 
-/// A host that maps a page to each of hosts 1 and 2, and stores for them as long as stores are taken.
+/// A host that maps a page to each of hosts 1 and 2, and stores for them as long as stores are
+/// taken.
 fn flooding() -> Host {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_SINGLE);
@@ -240,8 +241,8 @@ fn room_is_made_by_cutting_off_the_fullest() {
     assert!(!host.with(|card, ports, _| card.make_room(ports)), "nothing waits");
 }
 
-/// Asks the card to make room each 10 ms, as the bus does for an overdue access, while destinations take so many packets in
-/// each. Returns the number of calls until a destination is cut off.
+/// Asks the card to make room each 10 ms, as the bus does for an overdue access, while destinations
+/// take so many packets in each. Returns the number of calls until a destination is cut off.
 fn calls_until_cut(host: &mut Host, packets: usize) -> usize {
     let before = host.load_cut_off();
     for call in 1..100 {

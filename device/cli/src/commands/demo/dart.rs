@@ -1,4 +1,5 @@
-//! What is shown of the DART card: what it does by itself, and for what little it disturbs the host.
+//! What is shown of the DART card: what it does by itself, and for what little it disturbs the
+//! host.
 
 use std::io::{Write, stdout};
 
@@ -24,7 +25,8 @@ pub(super) static SHOW: Show = Show {
     },
 };
 
-/// Something that processes of vm1 do with memory and registers of vm0, as the program `dart` calls it.
+/// Something that processes of vm1 do with memory and registers of vm0, as the program `dart` calls
+/// it.
 struct Scene {
     title: &'static str,
     operation: &'static str,

@@ -19,9 +19,10 @@ use stage::Stage;
 
 /// Show two machines that exchange messages: round trips, transfers, and intruders that are refused
 ///
-/// Starts a switch, two cards and two machines, runs programs of ordinary users in them, and ends with a table. Unless
-/// --isolate is given, the round trips are made once more with a process for each card, to compare. The exit status is 0 only if
-/// every byte arrived and every intruder was refused.
+/// Starts a switch, two cards and two machines, runs programs of ordinary users in them, and ends
+/// with a table. Unless --isolate is given, the round trips are made once more with a process for
+/// each card, to compare. The exit status is 0 only if every byte arrived and every intruder was
+/// refused.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -50,7 +51,8 @@ fn start(stage: &Stage, args: &DemoArgs, layout: &Layout) -> anyhow::Result<Lab>
     Ok(lab)
 }
 
-/// Checks that every machine's kernel has loaded the module, and that this has found the card: its node is there.
+/// Checks that every machine's kernel has loaded the module, and that this has found the card: its
+/// node is there.
 fn find_drivers(lab: &Lab, model: &str) -> anyhow::Result<()> {
     for vm in lab.vms() {
         let found =

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::table;
 
-/// Prints one table for each process; with the reports of `ago` seconds before, also the change per second.
+/// Prints one table for each process; with the reports of `ago` seconds before, also the change per
+/// second.
 ///
 /// Counters that are zero are left out, unless `zeros` are wanted.
 pub(super) fn print(
@@ -38,7 +39,8 @@ pub(super) fn print(
     Ok(())
 }
 
-/// The leaves of nested objects and arrays, named by their path: `card.refused_key`, `ports.0.packets`.
+/// The leaves of nested objects and arrays, named by their path: `card.refused_key`,
+/// `ports.0.packets`.
 fn flatten(value: &Value) -> Vec<(String, Value)> {
     let mut leaves = Vec::new();
     walk("", value, &mut leaves);

@@ -1,5 +1,5 @@
-//! QEMU's functions, found in the running program: so no version of QEMU has to have those that we can do without, and
-//! tests need none.
+//! QEMU's functions, found in the running program: so no version of QEMU has to have those that we
+//! can do without, and tests need none.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::transmute_copy;
@@ -96,8 +96,8 @@ fn address(name: &CStr) -> *mut c_void {
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
-/// QEMU's word for the processor that this thread runs. It is no part of the interface for plugins, but there for modules of
-/// QEMU's own; none in a QEMU that has it elsewhere.
+/// QEMU's word for the processor that this thread runs. It is no part of the interface for plugins,
+/// but there for modules of QEMU's own; none in a QEMU that has it elsewhere.
 pub(super) fn running_processor() -> *mut *mut c_void {
     address(c"current_cpu").cast()
 }
@@ -188,7 +188,8 @@ impl Shapes {
 impl Api {
     /// Each processor's thread is to call us when it begins.
     pub(super) fn on_processor(&self, plugin: u64) {
-        // SAFETY: QEMU's function, with our number and a callback of the shape that this version calls.
+        // SAFETY: QEMU's function, with our number and a callback of the shape that this version
+        // calls.
         unsafe {
             match &self.shapes {
                 Shapes::Five { processor, .. } => processor(plugin, processor_began_5),
@@ -227,7 +228,8 @@ impl Api {
         true
     }
 
-    /// All code is to be thrown away, and all that we have registered. Called on a processor's thread.
+    /// All code is to be thrown away, and all that we have registered. Called on a processor's
+    /// thread.
     pub(super) fn reset(&self, plugin: u64) {
         // SAFETY: as above.
         unsafe {
@@ -239,7 +241,8 @@ impl Api {
     }
 }
 
-/// Translating. A block and its instructions are QEMU's, and live as long as the callback that was handed them.
+/// Translating. A block and its instructions are QEMU's, and live as long as the callback that was
+/// handed them.
 impl Api {
     pub(super) fn instructions(&self, block: *const Block) -> usize {
         // SAFETY: see above.

@@ -13,8 +13,9 @@ use crate::clan::connection::{clan_peer, clan_peer_end, clan_request};
 use crate::clan::endpoint::{clan_address, clan_endpoint};
 use crate::clan::events::clan_events;
 
-/// Memory of this process that the other stores to, a window to the other's, and the connection by which each hears of the other's end.
-/// An end has one program for each direction, of those below. Any number of threads may use it at once.
+/// Memory of this process that the other stores to, a window to the other's, and the connection by
+/// which each hears of the other's end. An end has one program for each direction, of those below.
+/// Any number of threads may use it at once.
 pub struct clan_end(Arc<End>);
 
 impl clan_end {
@@ -23,9 +24,11 @@ impl clan_end {
     }
 }
 
-/// Asks for a connection, tells the other of `own`, which it must be allowed to write to, and maps what it tells of. Who waits longer
-/// than timeout_ms for the other, now or in any program on the end, gets -ETIMEDOUT; negative: nobody does. The aperture is the
-/// end's from now on, and gone even if this fails; it fails as clan_connect does, and with -EBADMSG or -EINVAL if the other tells nonsense.
+/// Asks for a connection, tells the other of `own`, which it must be allowed to write to, and maps
+/// what it tells of. Who waits longer than timeout_ms for the other, now or in any program on the
+/// end, gets -ETIMEDOUT; negative: nobody does. The aperture is the end's from now on, and gone
+/// even if this fails; it fails as clan_connect does, and with -EBADMSG or -EINVAL if the other
+/// tells nonsense.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_connect(
     endpoint: Option<&clan_endpoint>,
@@ -43,9 +46,10 @@ pub unsafe extern "C" fn clan_end_connect(
     })
 }
 
-/// Accepts a connection that was asked for by clan_end_connect; the end is that of `endpoint`. Request and aperture are gone, even if this
-/// fails; whoever asked is refused then. It fails with -EINVAL or -EBADMSG if the other tells nonsense, and with -EDOM if its memory is
-/// larger than `own` and than 64 KiB: clan_end_accept_up_to allows more.
+/// Accepts a connection that was asked for by clan_end_connect; the end is that of `endpoint`.
+/// Request and aperture are gone, even if this fails; whoever asked is refused then. It fails with
+/// -EINVAL or -EBADMSG if the other tells nonsense, and with -EDOM if its memory is larger than
+/// `own` and than 64 KiB: clan_end_accept_up_to allows more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_accept(
     request: Option<Box<clan_request>>,
@@ -106,8 +110,9 @@ pub unsafe extern "C" fn clan_end_wait(
     })
 }
 
-/// Closes the connection, behind all that was stored, and gives the memory back, which another connection may use (clan_cache_give); with
-/// NULL it is closed. The end is gone, even if this fails: -EINVAL if a program on it was not destroyed before.
+/// Closes the connection, behind all that was stored, and gives the memory back, which another
+/// connection may use (clan_cache_give); with NULL it is closed. The end is gone, even if this
+/// fails: -EINVAL if a program on it was not destroyed before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_close(
     end: Option<Box<clan_end>>,
@@ -122,7 +127,8 @@ pub unsafe extern "C" fn clan_end_close(
     })
 }
 
-/// Lets an end go without closing: the other hears of it when the endpoint is closed. NULL is nothing.
+/// Lets an end go without closing: the other hears of it when the endpoint is closed. NULL is
+/// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_destroy(end: Option<Box<clan_end>>) {
     free(end);

@@ -9,17 +9,19 @@ use super::end::clan_end;
 use crate::call::{call, count, free, given, store};
 use crate::memory::{bytes, bytes_mut};
 
-/// Who sends messages whose header goes before the body, with a flag and a Tripwire for each (section 4.3). One thread at a time may
-/// use it.
+/// Who sends messages whose header goes before the body, with a flag and a Tripwire for each
+/// (section 4.3). One thread at a time may use it.
 pub struct clan_headed_sender(Sender);
 
-/// Who receives them: he works on the header while the body is on its way. One thread at a time may use it.
+/// Who receives them: he works on the header while the body is on its way. One thread at a time may
+/// use it.
 pub struct clan_headed_receiver {
     receiver: Receiver,
     header: Vec<u8>,
 }
 
-/// Makes a sender on this end, for headers of so many bytes; the other end has a receiver for as many.
+/// Makes a sender on this end, for headers of so many bytes; the other end has a receiver for as
+/// many.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_headed_sender_create(
     end: Option<&clan_end>,
@@ -38,7 +40,8 @@ pub unsafe extern "C" fn clan_headed_sender_destroy(sender: Option<Box<clan_head
     free(sender);
 }
 
-/// Waits until the buffer is free, and sends a header, of exactly so many bytes. The body is to follow.
+/// Waits until the buffer is free, and sends a header, of exactly so many bytes. The body is to
+/// follow.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_headed_sender_send_header(
     sender: Option<&mut clan_headed_sender>,
@@ -86,7 +89,8 @@ pub unsafe extern "C" fn clan_headed_receiver_destroy(receiver: Option<Box<clan_
     free(receiver);
 }
 
-/// Waits for a header, and copies it. The body may be on its way. -EINVAL if there is less room than for a header.
+/// Waits for a header, and copies it. The body may be on its way. -EINVAL if there is less room
+/// than for a header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_headed_receiver_header(
     receiver: Option<&mut clan_headed_receiver>,
@@ -100,8 +104,8 @@ pub unsafe extern "C" fn clan_headed_receiver_header(
     })
 }
 
-/// Waits for a header, if none is there, and for its body, copies that, and gives the buffer back; returns how many bytes the body has.
-/// -EINVAL if it does not fit: then the message stays.
+/// Waits for a header, if none is there, and for its body, copies that, and gives the buffer back;
+/// returns how many bytes the body has. -EINVAL if it does not fit: then the message stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_headed_receiver_body(
     receiver: Option<&mut clan_headed_receiver>,

@@ -12,8 +12,8 @@ use crate::clan::card::clan_card;
 use crate::clan::events::clan_events;
 use crate::memory::{bytes, bytes_mut, items};
 
-/// Who puts into a ring in the other's memory (section 4.2, Example 2): messages do not wait for each other. One thread at a time may use
-/// it.
+/// Who puts into a ring in the other's memory (section 4.2, Example 2): messages do not wait for
+/// each other. One thread at a time may use it.
 pub struct clan_producer(Producer);
 
 /// Who puts by DMA. One thread at a time may use it.
@@ -44,15 +44,17 @@ pub struct clan_element {
     pub reserved: [u32; 5],
 }
 
-/// Returns how many bytes the consumer's aperture needs for a queue of `count` elements of at most `element` bytes: the control words, and
-/// 16 bytes more than the element for each, of which there is one more than the queue holds. SIZE_MAX if no aperture is large enough.
+/// Returns how many bytes the consumer's aperture needs for a queue of `count` elements of at most
+/// `element` bytes: the control words, and 16 bytes more than the element for each, of which there
+/// is one more than the queue holds. SIZE_MAX if no aperture is large enough.
 #[unsafe(no_mangle)]
 pub extern "C" fn clan_queue_aperture_size(element: usize, count: usize) -> usize {
     aperture_size(element, count)
 }
 
-/// Makes a producer on this end, of elements of at most so many bytes; the other end has a consumer for as many. The places are in the
-/// aperture of the other end, which has clan_queue_aperture_size bytes; -EDOM if there are not two.
+/// Makes a producer on this end, of elements of at most so many bytes; the other end has a consumer
+/// for as many. The places are in the aperture of the other end, which has clan_queue_aperture_size
+/// bytes; -EDOM if there are not two.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_producer_create(
     end: Option<&clan_end>,
@@ -106,8 +108,8 @@ pub unsafe extern "C" fn clan_producer_try_put(
     })
 }
 
-/// Puts a message of several parts, each of any length: an element or several, all with this metadata. What fails on the way leaves the
-/// message unfinished: the consumer waits for the rest.
+/// Puts a message of several parts, each of any length: an element or several, all with this
+/// metadata. What fails on the way leaves the message unfinished: the consumer waits for the rest.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_producer_put_parts(
     producer: Option<&mut clan_producer>,
@@ -150,8 +152,9 @@ pub unsafe extern "C" fn clan_dma_producer_capacity(producer: Option<&clan_dma_p
     call(|| Ok(count(given(producer, "producer")?.0.capacity() as usize)))
 }
 
-/// Waits for room, and puts a message of one element: `length` bytes, at least one, of memory of this process. That may be changed when
-/// the request is done (clan_dma_wait, at the end's endpoint).
+/// Waits for room, and puts a message of one element: `length` bytes, at least one, of memory of
+/// this process. That may be changed when the request is done (clan_dma_wait, at the end's
+/// endpoint).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_producer_put(
     producer: Option<&mut clan_dma_producer>,
@@ -167,7 +170,8 @@ pub unsafe extern "C" fn clan_dma_producer_put(
     })
 }
 
-/// Puts a message as clan_dma_producer_put() does, if there is room for it: else -EAGAIN. It does not wait for room.
+/// Puts a message as clan_dma_producer_put() does, if there is room for it: else -EAGAIN. It does
+/// not wait for room.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_producer_try_put(
     producer: Option<&mut clan_dma_producer>,
@@ -213,7 +217,8 @@ pub unsafe extern "C" fn clan_consumer_register(
     register(events, given(consumer, "consumer").map(|consumer| consumer.0.tripwire()), token)
 }
 
-/// Waits for the next element, copies it, and returns how many bytes it has. -EINVAL if it does not fit: then it stays.
+/// Waits for the next element, copies it, and returns how many bytes it has. -EINVAL if it does not
+/// fit: then it stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_consumer_get(
     consumer: Option<&mut clan_consumer>,
@@ -242,8 +247,8 @@ pub unsafe extern "C" fn clan_consumer_try_get(
     })
 }
 
-/// Waits for a whole message, copies all its parts, and returns how many bytes it has. -EINVAL for one of more than `size` bytes, of which
-/// some is taken then.
+/// Waits for a whole message, copies all its parts, and returns how many bytes it has. -EINVAL for
+/// one of more than `size` bytes, of which some is taken then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_consumer_get_message(
     consumer: Option<&mut clan_consumer>,

@@ -50,8 +50,9 @@ pub unsafe extern "C" fn clan_client_register(
     register(events, given(client, "client").map(|client| client.0.tripwire()), token)
 }
 
-/// Calls: sends a request, waits for the reply, copies it, and returns how many bytes it has. -EINVAL for a reply that does not fit, which
-/// is lost. With -ETIMEDOUT the reply may still come, and the next call waits for it first.
+/// Calls: sends a request, waits for the reply, copies it, and returns how many bytes it has.
+/// -EINVAL for a reply that does not fit, which is lost. With -ETIMEDOUT the reply may still come,
+/// and the next call waits for it first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_client_call(
     client: Option<&mut clan_client>,
@@ -80,7 +81,8 @@ pub unsafe extern "C" fn clan_client_begin(
     })
 }
 
-/// Takes the reply, as many bytes of it as fit, and returns how many it has. -EAGAIN if it is not there. No system call.
+/// Takes the reply, as many bytes of it as fit, and returns how many it has. -EAGAIN if it is not
+/// there. No system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_client_try_reply(
     client: Option<&mut clan_client>,
@@ -122,7 +124,8 @@ pub unsafe extern "C" fn clan_server_register(
     register(events, given(server, "server").map(|server| server.0.tripwire()), token)
 }
 
-/// Waits for the next call, copies as many bytes of the request as fit, and returns how many it has. clan_server_reply answers it.
+/// Waits for the next call, copies as many bytes of the request as fit, and returns how many it
+/// has. clan_server_reply answers it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_server_wait(
     server: Option<&mut clan_server>,

@@ -10,7 +10,8 @@ use crate::call::{Failure, call, count, free, given, store};
 use crate::clan::events::clan_events;
 use crate::memory::{bytes, bytes_mut};
 
-/// Who writes bytes, by a distributed queue whose elements are bytes (section 4.3). One thread at a time may use it.
+/// Who writes bytes, by a distributed queue whose elements are bytes (section 4.3). One thread at a
+/// time may use it.
 pub struct clan_writer(Writer);
 
 /// Who reads them. One thread at a time may use it.
@@ -34,7 +35,8 @@ pub unsafe extern "C" fn clan_writer_destroy(writer: Option<Box<clan_writer>>) {
     free(writer);
 }
 
-/// Waits until there is room for at least one byte, writes as many as there is room for, and returns how many.
+/// Waits until there is room for at least one byte, writes as many as there is room for, and
+/// returns how many.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_writer_write(
     writer: Option<&mut clan_writer>,
@@ -91,8 +93,8 @@ pub unsafe extern "C" fn clan_reader_register(
     register(events, given(reader, "reader").map(|reader| reader.0.tripwire()), token)
 }
 
-/// Waits until there is at least one byte, reads as many as there are and fit, and returns how many: 0 if the writer has closed the
-/// connection, and all has been read.
+/// Waits until there is at least one byte, reads as many as there are and fit, and returns how
+/// many: 0 if the writer has closed the connection, and all has been read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_reader_read(
     reader: Option<&mut clan_reader>,
@@ -105,7 +107,8 @@ pub unsafe extern "C" fn clan_reader_read(
     })
 }
 
-/// The same without waiting, and without a system call if there is something: -EAGAIN if there is nothing yet.
+/// The same without waiting, and without a system call if there is something: -EAGAIN if there is
+/// nothing yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_reader_try_read(
     reader: Option<&mut clan_reader>,

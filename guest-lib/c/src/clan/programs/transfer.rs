@@ -11,7 +11,8 @@ use crate::clan::aperture::clan_aperture;
 use crate::clan::events::clan_events;
 use crate::memory::{bytes, bytes_mut};
 
-/// Who sends messages, one at a time, into one buffer in the other's memory (section 4.1, Example 1). One thread at a time may use it.
+/// Who sends messages, one at a time, into one buffer in the other's memory (section 4.1, Example
+/// 1). One thread at a time may use it.
 pub struct clan_sender(Sender);
 
 /// Who receives them, in place or copied. One thread at a time may use it.
@@ -60,7 +61,8 @@ pub unsafe extern "C" fn clan_sender_send(
     })
 }
 
-/// The same by DMA, from `offset` of memory of this process; it returns when that may be used again.
+/// The same by DMA, from `offset` of memory of this process; it returns when that may be used
+/// again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_sender_send_from(
     sender: Option<&mut clan_sender>,
@@ -74,7 +76,8 @@ pub unsafe extern "C" fn clan_sender_send_from(
     })
 }
 
-/// Waits until the buffer is free, and writes bytes of the next message there; clan_sender_finish sends it.
+/// Waits until the buffer is free, and writes bytes of the next message there; clan_sender_finish
+/// sends it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_sender_write(
     sender: Option<&mut clan_sender>,
@@ -118,8 +121,8 @@ pub unsafe extern "C" fn clan_receiver_capacity(receiver: Option<&clan_receiver>
     call(|| Ok(count(given(receiver, "receiver")?.0.capacity())))
 }
 
-/// Is woken by the first bytes of a message from now on, and not only by the last: to wake up takes its time, which passes while the rest
-/// is on its way (section 4.3).
+/// Is woken by the first bytes of a message from now on, and not only by the last: to wake up takes
+/// its time, which passes while the rest is on its way (section 4.3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receiver_set_early(receiver: Option<&mut clan_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.set_early().map(|()| 0)?))
@@ -135,7 +138,8 @@ pub unsafe extern "C" fn clan_receiver_register(
     register(events, given(receiver, "receiver").map(|receiver| receiver.0.tripwire()), token)
 }
 
-/// Waits for a message, and returns how many bytes it has. It stays in the buffer, for clan_receiver_read, until clan_receiver_release.
+/// Waits for a message, and returns how many bytes it has. It stays in the buffer, for
+/// clan_receiver_read, until clan_receiver_release.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receiver_wait(receiver: Option<&mut clan_receiver>) -> c_int {
     call(|| Ok(kept(given(receiver, "receiver")?.0.wait()?)))
@@ -172,7 +176,8 @@ pub unsafe extern "C" fn clan_receiver_release(receiver: Option<&mut clan_receiv
     })
 }
 
-/// Waits for a message, copies it, and gives the buffer back; returns how many bytes it has. -EINVAL if it does not fit: then it stays.
+/// Waits for a message, copies it, and gives the buffer back; returns how many bytes it has.
+/// -EINVAL if it does not fit: then it stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receiver_receive(
     receiver: Option<&mut clan_receiver>,

@@ -13,14 +13,16 @@ use crate::dart::connection::dart_connection;
 use crate::dart::queue::dart_queue;
 use crate::memory::items;
 
-/// Who looks after a barrier: one register of his counts those that have still to come. One thread at a time may use it.
+/// Who looks after a barrier: one register of his counts those that have still to come. One thread
+/// at a time may use it.
 pub struct dart_barrier(Barrier);
 
 /// A member of a barrier. One thread at a time may use it.
 pub struct dart_member(Member);
 
-/// Makes a barrier of as many members as there are connections, at least one, all of whose windows have the register under this number, and
-/// whose events go to `complete`. The queue is the barrier's from now on, even if this fails, and goes with it.
+/// Makes a barrier of as many members as there are connections, at least one, all of whose windows
+/// have the register under this number, and whose events go to `complete`. The queue is the
+/// barrier's from now on, even if this fails, and goes with it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_barrier_create(
     members: *const *const dart_connection,
@@ -42,7 +44,8 @@ pub unsafe extern "C" fn dart_barrier_destroy(barrier: Option<Box<dart_barrier>>
     free(barrier);
 }
 
-/// Waits until all have come, and releases them. `round`, which may be NULL, is how often that has been.
+/// Waits until all have come, and releases them. `round`, which may be NULL, is how often that has
+/// been.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_barrier_release(
     barrier: Option<&mut dart_barrier>,
@@ -55,8 +58,9 @@ pub unsafe extern "C" fn dart_barrier_release(
     })
 }
 
-/// Makes a member of the barrier whose register is that of the other end's window under this number; the connection's events go to
-/// `released`. The queue is the member's from now on, even if this fails, and goes with it.
+/// Makes a member of the barrier whose register is that of the other end's window under this
+/// number; the connection's events go to `released`. The queue is the member's from now on, even if
+/// this fails, and goes with it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_member_create(
     connection: Option<&dart_connection>,
@@ -77,8 +81,8 @@ pub unsafe extern "C" fn dart_member_destroy(member: Option<Box<dart_member>>) {
     free(member);
 }
 
-/// Comes to the barrier, and waits until all have. `round`, which may be NULL, is the barrier's. Who did not wait to the end has come all
-/// the same: the next call only waits.
+/// Comes to the barrier, and waits until all have. `round`, which may be NULL, is the barrier's.
+/// Who did not wait to the end has come all the same: the next call only waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_member_wait(
     member: Option<&mut dart_member>,

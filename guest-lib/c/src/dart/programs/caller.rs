@@ -14,8 +14,8 @@ use crate::memory::{bytes_mut, items};
 /// Bytes of a connection's endpoint that a caller's questions are sent from.
 pub const DART_CALLER_SCRATCH: u64 = 1024;
 
-/// Who asks the card at a connection's other end, whose software has nothing to do with it, and waits for its answers. One thread at a
-/// time may use it.
+/// Who asks the card at a connection's other end, whose software has nothing to do with it, and
+/// waits for its answers. One thread at a time may use it.
 pub struct dart_caller(pub(crate) Caller);
 
 /// Bytes that are read: from byte `from` of the other end's endpoint to byte `to` of this end's.
@@ -39,9 +39,10 @@ impl dart_piece {
     }
 }
 
-/// Makes a caller by this connection, whose events go to `answers`, with questions in DART_CALLER_SCRATCH bytes of its endpoint from
-/// `scratch` on. Who waits longer than timeout_ms for an answer gets -ETIMEDOUT; negative: nobody does. The queue is the caller's from now
-/// on, even if this fails, and goes with it.
+/// Makes a caller by this connection, whose events go to `answers`, with questions in
+/// DART_CALLER_SCRATCH bytes of its endpoint from `scratch` on. Who waits longer than timeout_ms
+/// for an answer gets -ETIMEDOUT; negative: nobody does. The queue is the caller's from now on,
+/// even if this fails, and goes with it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_caller_create(
     connection: Option<&dart_connection>,
@@ -64,7 +65,8 @@ pub unsafe extern "C" fn dart_caller_destroy(caller: Option<Box<dart_caller>>) {
     free(caller);
 }
 
-/// Asks, and waits for the answer: its first block. -EPERM if the other end does not execute it; dart_connection_status says why.
+/// Asks, and waits for the answer: its first block. -EPERM if the other end does not execute it;
+/// dart_connection_status says why.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_caller_ask(
     caller: Option<&mut dart_caller>,
@@ -77,8 +79,9 @@ pub unsafe extern "C" fn dart_caller_ask(
     })
 }
 
-/// Does one register operation, DART_STEP_ADD or another, on a register of the other end's window with this operand: fetch and
-/// increment, for example. `before` is what it was, and `after` what it is, of which either may be NULL. It fails as dart_caller_ask does.
+/// Does one register operation, DART_STEP_ADD or another, on a register of the other end's window
+/// with this operand: fetch and increment, for example. `before` is what it was, and `after` what
+/// it is, of which either may be NULL. It fails as dart_caller_ask does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_fetch(
     caller: Option<&mut dart_caller>,
@@ -100,8 +103,8 @@ pub unsafe extern "C" fn dart_fetch(
     })
 }
 
-/// Has a register of the other end's window become `value` if it is `expected`; `found` is what it was. Register `own` of that window is
-/// for this caller alone. It fails as dart_caller_ask does.
+/// Has a register of the other end's window become `value` if it is `expected`; `found` is what it
+/// was. Register `own` of that window is for this caller alone. It fails as dart_caller_ask does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_compare_and_swap(
     caller: Option<&mut dart_caller>,
@@ -117,7 +120,8 @@ pub unsafe extern "C" fn dart_compare_and_swap(
     })
 }
 
-/// Reads up to 32 bytes from byte `from` of the other end's endpoint on, a multiple of 4. It fails as dart_caller_ask does.
+/// Reads up to 32 bytes from byte `from` of the other end's endpoint on, a multiple of 4. It fails
+/// as dart_caller_ask does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_read(
     caller: Option<&mut dart_caller>,
@@ -131,8 +135,8 @@ pub unsafe extern "C" fn dart_read(
     })
 }
 
-/// Reads scattered bytes into this end's endpoint, from as many places as there are; the questions do not wait for each other. It fails
-/// as dart_caller_ask does, and then some may have been read.
+/// Reads scattered bytes into this end's endpoint, from as many places as there are; the questions
+/// do not wait for each other. It fails as dart_caller_ask does, and then some may have been read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_gather(
     caller: Option<&mut dart_caller>,

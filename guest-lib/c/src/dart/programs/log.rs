@@ -8,7 +8,8 @@ use hamlyn::dart::programs::{Appender, Log};
 use crate::call::{Failure, call, given, store};
 use crate::dart::connection::dart_connection;
 
-/// A log in an endpoint, entries of one length behind each other, to which many append: which registers of the window it is.
+/// A log in an endpoint, entries of one length behind each other, to which many append: which
+/// registers of the window it is.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_log {
@@ -25,8 +26,9 @@ fn read(log: Option<&dart_log>) -> Result<Log, Failure> {
     Ok(Log { tail, step, end })
 }
 
-/// Sets a log's registers for `entries` entries of `length` bytes, a multiple of 4 up to 32, from byte `start` of the endpoint on: by its
-/// owner, with any connection that has them in its window, before anybody appends.
+/// Sets a log's registers for `entries` entries of `length` bytes, a multiple of 4 up to 32, from
+/// byte `start` of the endpoint on: by its owner, with any connection that has them in its window,
+/// before anybody appends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_log_set(
     connection: Option<&dart_connection>,
@@ -41,7 +43,8 @@ pub unsafe extern "C" fn dart_log_set(
     })
 }
 
-/// How many bytes of entries a log has that begins at byte `start`: what is there of them has been written.
+/// How many bytes of entries a log has that begins at byte `start`: what is there of them has been
+/// written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_log_written(
     connection: Option<&dart_connection>,
@@ -55,9 +58,11 @@ pub unsafe extern "C" fn dart_log_written(
     })
 }
 
-/// Appends an entry of `length` bytes, that of dart_log_set, to a log at the connection's other end: the bytes of this end's endpoint
-/// from byte `from` on. It is one message, executed at one moment, so that no two entries have the same place. If the log is full it is
-/// refused, which dart_connection_status tells, and any question that is asked behind it. It fails as dart_send does, without waiting.
+/// Appends an entry of `length` bytes, that of dart_log_set, to a log at the connection's other
+/// end: the bytes of this end's endpoint from byte `from` on. It is one message, executed at one
+/// moment, so that no two entries have the same place. If the log is full it is refused, which
+/// dart_connection_status tells, and any question that is asked behind it. It fails as dart_send
+/// does, without waiting.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_append(
     connection: Option<&dart_connection>,

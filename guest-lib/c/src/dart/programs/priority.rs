@@ -36,8 +36,9 @@ pub struct dart_urgent {
     pub data: [u8; DART_URGENT_SIZE],
 }
 
-/// The receiver's side: entries in an endpoint, and an event when one is more urgent than all before it. They go on to the endpoint's
-/// end, where they are refused; so a backlog is begun anew before, when nobody puts any. One thread at a time may use it.
+/// The receiver's side: entries in an endpoint, and an event when one is more urgent than all
+/// before it. They go on to the endpoint's end, where they are refused; so a backlog is begun anew
+/// before, when nobody puts any. One thread at a time may use it.
 pub struct dart_backlog {
     backlog: Backlog,
     /// Taken, and not given out yet: the most urgent first.
@@ -49,7 +50,8 @@ fn read(registers: Option<&dart_priority_registers>) -> Result<PriorityRegisters
     Ok(PriorityRegisters { tail, most, step })
 }
 
-/// Begins anew, with no entries, from byte `start` of the endpoint on; `connection` is any that has the registers in its window.
+/// Begins anew, with no entries, from byte `start` of the endpoint on; `connection` is any that has
+/// the registers in its window.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_backlog_create(
     connection: Option<&dart_connection>,
@@ -70,8 +72,9 @@ pub unsafe extern "C" fn dart_backlog_destroy(backlog: Option<Box<dart_backlog>>
     free(backlog);
 }
 
-/// Takes up to `size` entries of those that have come, the most urgent first, and returns how many; the others stay for the next time.
-/// From then on anything that comes is more urgent than nothing, and an event. `endpoint` is the one that they are in.
+/// Takes up to `size` entries of those that have come, the most urgent first, and returns how many;
+/// the others stay for the next time. From then on anything that comes is more urgent than nothing,
+/// and an event. `endpoint` is the one that they are in.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_backlog_take(
     backlog: Option<&mut dart_backlog>,
@@ -94,8 +97,9 @@ pub unsafe extern "C" fn dart_backlog_take(
     })
 }
 
-/// Puts an entry into the priority queue at the connection's other end: DART_URGENT_SIZE bytes of this end's endpoint from byte `from`
-/// on, behind which 8 bytes become the priority, more than 0. It is one message. It fails as dart_send does, without waiting.
+/// Puts an entry into the priority queue at the connection's other end: DART_URGENT_SIZE bytes of
+/// this end's endpoint from byte `from` on, behind which 8 bytes become the priority, more than 0.
+/// It is one message. It fails as dart_send does, without waiting.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_put_urgent(
     connection: Option<&dart_connection>,

@@ -12,18 +12,21 @@ use crate::dart::endpoint::dart_endpoint;
 use crate::dart::queue::dart_queue;
 use crate::memory::{bytes, bytes_mut};
 
-/// Who calls. Arguments go to a place of the server's endpoint that is this client's. One thread at a time may use it.
+/// Who calls. Arguments go to a place of the server's endpoint that is this client's. One thread at
+/// a time may use it.
 pub struct dart_client(Client);
 
-/// Who is called, by any number of clients, one call of each at a time. One thread at a time may use it.
+/// Who is called, by any number of clients, one call of each at a time. One thread at a time may
+/// use it.
 pub struct dart_server(Server);
 
 /// A call that was taken and is to be answered. One thread at a time may use it.
 pub struct dart_call(Call);
 
-/// Makes a client with a place of `size` bytes from byte `place` of the server's endpoint on. `endpoint` is the connection's: its first
-/// `size` bytes are for results, and as many behind them for arguments. The connection's events go to `results`, which is the client's from
-/// now on, even if this fails, and goes with it.
+/// Makes a client with a place of `size` bytes from byte `place` of the server's endpoint on.
+/// `endpoint` is the connection's: its first `size` bytes are for results, and as many behind them
+/// for arguments. The connection's events go to `results`, which is the client's from now on, even
+/// if this fails, and goes with it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_client_create(
     connection: Option<&dart_connection>,
@@ -47,8 +50,9 @@ pub unsafe extern "C" fn dart_client_destroy(client: Option<Box<dart_client>>) {
     free(client);
 }
 
-/// Calls, waits for the result, copies as many bytes of it as fit, and returns how many it has. -EINVAL for more arguments than the place
-/// has bytes. After -EAGAIN or -ETIMEDOUT the client is of no more use, as the result may still come: each call is -EINVAL then.
+/// Calls, waits for the result, copies as many bytes of it as fit, and returns how many it has.
+/// -EINVAL for more arguments than the place has bytes. After -EAGAIN or -ETIMEDOUT the client is
+/// of no more use, as the result may still come: each call is -EINVAL then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_client_call(
     client: Option<&mut dart_client>,
@@ -67,9 +71,10 @@ pub unsafe extern "C" fn dart_client_call(
     })
 }
 
-/// Makes a server with a place of `size` bytes for each client, in the order of their connections, in the first bytes of the endpoint that all
-/// of these have, and as many behind all of them for results. Their events go to `calls`, which is the server's from now on, even if
-/// this fails, and goes with it.
+/// Makes a server with a place of `size` bytes for each client, in the order of their connections,
+/// in the first bytes of the endpoint that all of these have, and as many behind all of them for
+/// results. Their events go to `calls`, which is the server's from now on, even if this fails, and
+/// goes with it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_server_create(
     endpoint: Option<&dart_endpoint>,
@@ -93,8 +98,8 @@ pub unsafe extern "C" fn dart_server_destroy(server: Option<Box<dart_server>>) {
     free(server);
 }
 
-/// Takes the next call, copies as many bytes of its arguments as fit, and returns how many it has. What a client says that does not keep
-/// to its place is passed over.
+/// Takes the next call, copies as many bytes of its arguments as fit, and returns how many it has.
+/// What a client says that does not keep to its place is passed over.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_server_next(
     server: Option<&mut dart_server>,

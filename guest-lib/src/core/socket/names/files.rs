@@ -21,7 +21,8 @@ pub(super) struct Files {
     /// None once the connection has ended.
     connections: BTreeMap<u32, Option<OwnedFd>>,
     listeners: BTreeMap<u32, Arc<OwnedFd>>,
-    /// Listeners whose files are readable. Who has asked may be gone without a word, which wakes nobody.
+    /// Listeners whose files are readable. Who has asked may be gone without a word, which wakes
+    /// nobody.
     readable: BTreeSet<u32>,
 }
 
@@ -60,7 +61,8 @@ impl Files {
     }
 }
 
-/// A connection's file, and its other end. It is neither readable nor writable: what it can hold is full.
+/// A connection's file, and its other end. It is neither readable nor writable: what it can hold is
+/// full.
 fn connection_file() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (file, end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

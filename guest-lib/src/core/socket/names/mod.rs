@@ -1,8 +1,9 @@
-//! Names and connections (sections 6.3 and 6.4) for a program that attaches to a card's socket: what the driver does for the
-//! processes of a guest, done by a thread of the program's own.
+//! Names and connections (sections 6.3 and 6.4) for a program that attaches to a card's socket:
+//! what the driver does for the processes of a guest, done by a thread of the program's own.
 //!
-//! The protocol is `hamlyn_driver_host`'s: the driver's own code, which is bound to the card here. A program that dies takes its operating system's part
-//! with it, so its peers learn of that by its silence, or from who attaches next.
+//! The protocol is `hamlyn_driver_host`'s: the driver's own code, which is bound to the card here.
+//! A program that dies takes its operating system's part with it, so its peers learn of that by its
+//! silence, or from who attaches next.
 
 use std::fmt::Debug;
 use std::io;
@@ -30,7 +31,8 @@ use crate::error::{Error, Result};
 
 mod files;
 
-/// How the model takes messages from one operating system to another, so that none but they can send them.
+/// How the model takes messages from one operating system to another, so that none but they can
+/// send them.
 pub(crate) trait Transport: Debug + Send {
     /// This host's id, as long as the link stays.
     fn host_is(&mut self, host: u32);
@@ -41,7 +43,8 @@ pub(crate) trait Transport: Debug + Send {
     /// How many messages the card has not finished with.
     fn unfinished(&self) -> u32;
 
-    /// The next message that has arrived: whose it is, and its entry, which stays as it is until it is opened again.
+    /// The next message that has arrived: whose it is, and its entry, which stays as it is until it
+    /// is opened again.
     fn take(&mut self) -> Option<(u32, u32)>;
 
     /// Reads a message: its head, and name and private data into `place`.
@@ -57,13 +60,15 @@ pub(crate) trait Transport: Debug + Send {
     fn file(&self) -> Arc<OwnedFd>;
 }
 
-/// Milliseconds without a sign of life after which a host is given up: the driver's, unless that is told another.
+/// Milliseconds without a sign of life after which a host is given up: the driver's, unless that is
+/// told another.
 const PEER_TIMEOUT: u32 = 8000;
 /// How long a program that ends waits until its peers have heard of it.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How often it looks meanwhile.
 const GLANCE: Duration = Duration::from_millis(1);
-/// Kinds of work that the operating system's part has: what has arrived, and the time. The program wants a turn, too.
+/// Kinds of work that the operating system's part has: what has arrived, and the time. The program
+/// wants a turn, too.
 const KINDS_OF_WORK: usize = 2;
 
 /// The operating system's part. It ends, and tells its peers, when it is stopped.
@@ -147,7 +152,8 @@ impl Names {
         looked.map_err(Error::system("ask for the link"))
     }
 
-    /// Ends everything, and waits a while until the peers have heard of it. The card is to be reset before this is dropped.
+    /// Ends everything, and waits a while until the peers have heard of it. The card is to be reset
+    /// before this is dropped.
     pub(crate) fn stop(&mut self) {
         self.shared.call(|system, _, ports| system.leave(ports));
         let end = Instant::now() + FAREWELL;
@@ -225,7 +231,8 @@ impl Shared {
         }
     }
 
-    /// Takes what has arrived, and does what is due. How long there is nothing to do then; none: the card is gone.
+    /// Takes what has arrived, and does what is due. How long there is nothing to do then; none:
+    /// the card is gone.
     fn turn(&self, gone: bool, linked: bool) -> Option<Option<Duration>> {
         let mut state = self.lock();
         state.transport.as_ref()?;
@@ -255,7 +262,8 @@ impl State {
         result
     }
 
-    /// Does what is due: takes what has arrived, tells those who sent it, and looks after other hosts.
+    /// Does what is due: takes what has arrived, tells those who sent it, and looks after other
+    /// hosts.
     fn work(&mut self) {
         for _ in 0..KINDS_OF_WORK {
             self.call(|system, _, ports| system.work(ports));

@@ -1,4 +1,5 @@
-//! Streams by name: a connection (sections 6.3 and 6.4) carries the seeds, and watches over both directions.
+//! Streams by name: a connection (sections 6.3 and 6.4) carries the seeds, and watches over both
+//! directions.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -14,11 +15,12 @@ use crate::hamlyn::seed::Seed;
 
 /// Two streams, there and back, and the connection that set them up.
 ///
-/// When the peer's process or host dies both ends get [`crate::Error::PeerLost`] with a reason: the receiver within two
-/// seconds of the operating system's word (section 6.3), behind all that has come. The manager's file says nothing of it: a
-/// loop of one's own also waits for [`StreamReceiver::peer_file`]. The connection is closed gracefully once
-/// both ends are dropped, if the sender had been closed and the receiver had received all; else the peer learns that
-/// this one has gone.
+/// When the peer's process or host dies both ends get [`crate::Error::PeerLost`] with a reason: the
+/// receiver within two seconds of the operating system's word (section 6.3), behind all that has
+/// come. The manager's file says nothing of it: a loop of one's own also waits for
+/// [`StreamReceiver::peer_file`]. The connection is closed gracefully once both ends are dropped,
+/// if the sender had been closed and the receiver had received all; else the peer learns that this
+/// one has gone.
 #[derive(Debug)]
 pub struct StreamPair {
     /// To the peer.
@@ -31,8 +33,9 @@ impl StreamPair {
     /// Connects to a [`StreamListener`] of that name on a host. `None` waits for ever.
     ///
     /// # Errors
-    /// Those of [`crate::Card::begin_connect`] and [`crate::Connecting::finish`]; [`crate::Error::Seed`] if the listener is
-    /// none of streams; those of [`StreamReceiver::create`] and [`StreamSender::from_seed`].
+    /// Those of [`crate::Card::begin_connect`] and [`crate::Connecting::finish`];
+    /// [`crate::Error::Seed`] if the listener is none of streams; those of
+    /// [`StreamReceiver::create`] and [`StreamSender::from_seed`].
     pub fn connect(manager: &Manager, host: u32, name: &str, timeout: Option<Duration>) -> Result<Self> {
         Self::connect_with(manager, host, name, StreamOptions::default(), timeout)
     }
@@ -56,14 +59,17 @@ impl StreamPair {
         Ok(Self::watched(sender, receiver, connection))
     }
 
-    /// Connects to a [`StreamListener`] of that name on one of these hosts; [`crate::Card::hosts`] has all hosts that there can be. Looks
-    /// for the name by [`crate::Card::find`], for [`FIND_TIMEOUT`] at most. Then it connects to one host after the other, in the order
-    /// given, until a listener accepts. (Not to all at once, as [`crate::Card::connect_any`] does: each listener that accepts can send to
-    /// this side.) `None` waits for ever for a listener to answer.
+    /// Connects to a [`StreamListener`] of that name on one of these hosts; [`crate::Card::hosts`]
+    /// has all hosts that there can be. Looks for the name by [`crate::Card::find`], for
+    /// [`FIND_TIMEOUT`] at most. Then it connects to one host after the other, in the order given,
+    /// until a listener accepts. (Not to all at once, as [`crate::Card::connect_any`] does: each
+    /// listener that accepts can send to this side.) `None` waits for ever for a listener to
+    /// answer.
     ///
     /// # Errors
-    /// [`crate::Error::Ended`] with [`EndReason::NoName`] if none of these hosts has the name. If no listener accepts, the error of the
-    /// last one. [`crate::Error::TimedOut`]. Those of [`crate::Card::find`].
+    /// [`crate::Error::Ended`] with [`EndReason::NoName`] if none of these hosts has the name. If
+    /// no listener accepts, the error of the last one. [`crate::Error::TimedOut`]. Those of
+    /// [`crate::Card::find`].
     pub fn connect_any(
         manager: &Manager,
         hosts: impl IntoIterator<Item = u32>,
@@ -143,8 +149,8 @@ impl StreamListener {
         }
     }
 
-    /// Waits for the next peer, and leaves it to the caller whether it is accepted. Requests that bring no seed are rejected
-    /// meanwhile. A time-out of zero only looks.
+    /// Waits for the next peer, and leaves it to the caller whether it is accepted. Requests that
+    /// bring no seed are rejected meanwhile. A time-out of zero only looks.
     ///
     /// # Errors
     /// Those of [`Listener::request`].
@@ -167,7 +173,8 @@ impl StreamListener {
     }
 }
 
-/// A peer that asks for a [`StreamPair`]. If it is dropped, it is rejected. It may outlive its listener.
+/// A peer that asks for a [`StreamPair`]. If it is dropped, it is rejected. It may outlive its
+/// listener.
 #[derive(Debug)]
 pub struct StreamRequest {
     request: Request,
@@ -186,13 +193,14 @@ impl StreamRequest {
     /// Makes the streams.
     ///
     /// # Errors
-    /// Those of [`StreamReceiver::create_with`] and [`StreamSender::from_seed`]: the peer is rejected then, and told why. Those
-    /// of [`Request::accept`].
+    /// Those of [`StreamReceiver::create_with`] and [`StreamSender::from_seed`]: the peer is
+    /// rejected then, and told why. Those of [`Request::accept`].
     pub fn accept(self) -> Result<StreamPair> {
         let (sender, receiver, own) = match self.make_ends() {
             Ok(ends) => ends,
             Err(error) => {
-                // The other side is told why: perhaps it knows what to do, or whom to tell. It may have gone meanwhile.
+                // The other side is told why: perhaps it knows what to do, or whom to tell. It may
+                // have gone meanwhile.
                 let _ = self.request.reject(cut(&error.to_string()));
                 return Err(error);
             }
@@ -208,8 +216,8 @@ impl StreamRequest {
         Ok((sender, receiver, own))
     }
 
-    /// Rejects it, for a reason that the asker's error shows: as much of it as [`MAX_PRIVATE`] bytes hold. It is no error if the
-    /// asker is gone already.
+    /// Rejects it, for a reason that the asker's error shows: as much of it as [`MAX_PRIVATE`]
+    /// bytes hold. It is no error if the asker is gone already.
     ///
     /// # Errors
     /// [`Error::System`].

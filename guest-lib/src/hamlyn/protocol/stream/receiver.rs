@@ -41,7 +41,8 @@ impl StreamOptions {
 
 /// The receiving end. It may go to another thread; within one, records are borrowed from it.
 ///
-/// Dropped before the sender has closed, it tells the sender, which then gets [`PeerLoss::Abandoned`].
+/// Dropped before the sender has closed, it tells the sender, which then gets
+/// [`PeerLoss::Abandoned`].
 #[derive(Debug)]
 pub struct StreamReceiver {
     shared: Arc<Shared>,
@@ -68,17 +69,19 @@ impl StreamReceiver {
     /// Makes the receiving end.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] and [`Error::Invalid`] for the options; those of [`crate::Card::create_area`],
-    /// [`crate::SlotBuilder::create`] and, if the manager takes another notification queue for it, [`crate::Card::create_queue`].
+    /// [`Error::OutOfRange`] and [`Error::Invalid`] for the options; those of
+    /// [`crate::Card::create_area`], [`crate::SlotBuilder::create`] and, if the manager takes
+    /// another notification queue for it, [`crate::Card::create_queue`].
     pub fn create_with(manager: &Manager, options: StreamOptions) -> Result<Self> {
         options.check()?;
         let place = Place::create(manager, options.records, options.record_size as usize)?;
         Ok(Self::over(manager, options, place))
     }
 
-    /// Makes the receiving end in an area of the caller's ([`crate::Card::lend`], or a [`crate::Card::create_area`]'s), of
-    /// `record_size` bytes for each of `records` at least: records arrive there. It makes no more buffers by itself unless
-    /// `max_records` is larger. Once the receiver is dropped, the area can be taken back, when no [`Record`] is left.
+    /// Makes the receiving end in an area of the caller's ([`crate::Card::lend`], or a
+    /// [`crate::Card::create_area`]'s), of `record_size` bytes for each of `records` at least:
+    /// records arrive there. It makes no more buffers by itself unless `max_records` is larger.
+    /// Once the receiver is dropped, the area can be taken back, when no [`Record`] is left.
     ///
     /// # Errors
     /// Those of [`StreamReceiver::create_with`]; [`Error::PastEnd`] for an area that is too short.
@@ -99,8 +102,8 @@ impl StreamReceiver {
         Self { shared, manager: manager.clone(), options, watch: None, read: 0 }
     }
 
-    /// What the one sender is made from. Two that grow from it are in each other's way, and the stream ends with
-    /// [`PeerLoss::Violation`] or stalls.
+    /// What the one sender is made from. Two that grow from it are in each other's way, and the
+    /// stream ends with [`PeerLoss::Violation`] or stalls.
     ///
     /// # Errors
     /// [`Error::LinkDown`], [`Error::System`].
@@ -112,8 +115,8 @@ impl StreamReceiver {
     /// The next record, if it has come. `None`: the sender has closed, and all was received.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if nothing has come; [`Error::PeerLost`], once, behind all that came in order, and
-    /// `None` from then on; [`Error::Overrun`].
+    /// [`Error::WouldBlock`] if nothing has come; [`Error::PeerLost`], once, behind all that came
+    /// in order, and `None` from then on; [`Error::Overrun`].
     pub fn try_receive(&self) -> Result<Option<Record<'_>>> {
         if let Some(next) = self.shared.lock().next()? {
             return Ok(next);
@@ -127,7 +130,8 @@ impl StreamReceiver {
         }
     }
 
-    /// The next record; waits for it: looks at memory for a while, then sleeps. A time-out of `None` waits for ever.
+    /// The next record; waits for it: looks at memory for a while, then sleeps. A time-out of
+    /// `None` waits for ever.
     ///
     /// # Errors
     /// [`Error::TimedOut`], and those of [`StreamReceiver::try_receive`] but [`Error::WouldBlock`].
@@ -142,12 +146,12 @@ impl StreamReceiver {
         if number < state.received { state.record(number) } else { None }
     }
 
-    /// Frees all records up to and including `up_to`, and so lets the sender go on. Who holds a [`Record`] cannot
-    /// call this.
+    /// Frees all records up to and including `up_to`, and so lets the sender go on. Who holds a
+    /// [`Record`] cannot call this.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a record that was not received; [`Error::System`] if the card cannot be woken: the records are
-    /// released all the same.
+    /// [`Error::OutOfRange`] for a record that was not received; [`Error::System`] if the card
+    /// cannot be woken: the records are released all the same.
     pub fn release(&mut self, up_to: u64) -> Result<()> {
         let mut state = self.shared.lock();
         if up_to >= state.received {
@@ -161,11 +165,12 @@ impl StreamReceiver {
         state.return_tickets(&self.manager).map(drop)
     }
 
-    /// Ends the stream for a reason that somebody else has learned of, for example the operating system (section
-    /// 6.3). What has come in order is still received; then [`Error::PeerLost`]. Nothing changes if the stream has
-    /// already ended, or the sender's last record has come.
+    /// Ends the stream for a reason that somebody else has learned of, for example the operating
+    /// system (section 6.3). What has come in order is still received; then [`Error::PeerLost`].
+    /// Nothing changes if the stream has already ended, or the sender's last record has come.
     ///
-    /// Who sleeps in [`StreamReceiver::receive`] finds out within a second; at once, if the manager has a [`crate::Waker`].
+    /// Who sleeps in [`StreamReceiver::receive`] finds out within a second; at once, if the manager
+    /// has a [`crate::Waker`].
     pub fn peer_lost(&self, loss: PeerLoss) {
         let token = {
             let mut state = self.shared.lock();
@@ -175,28 +180,30 @@ impl StreamReceiver {
         self.manager.look_again(token);
     }
 
-    /// From now on [`Manager::ready`] names this token when a record has come, or the stream has ended.
+    /// From now on [`Manager::ready`] names this token when a record has come, or the stream has
+    /// ended.
     pub fn set_token(&mut self, token: u64) {
         self.shared.lock().token = Some(token);
     }
 
-    /// Of a [`super::StreamPair`]: what is readable once the connection has ended, for `poll(2)`, `mio`, `tokio` and the like,
-    /// beside the manager's file. Whoever is woken by it calls [`StreamReceiver::peer_ended`].
+    /// Of a [`super::StreamPair`]: what is readable once the connection has ended, for `poll(2)`,
+    /// `mio`, `tokio` and the like, beside the manager's file. Whoever is woken by it calls
+    /// [`StreamReceiver::peer_ended`].
     #[must_use]
     pub fn peer_file(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref()?.file()
     }
 
-    /// Of a [`super::StreamPair`]: whether the connection has ended, and how long it takes at most until
-    /// [`StreamReceiver::try_receive`] says so, for what the peer has sent may come behind the operating system's word. A
-    /// loop calls that again then; the sender says so at once.
+    /// Of a [`super::StreamPair`]: whether the connection has ended, and how long it takes at most
+    /// until [`StreamReceiver::try_receive`] says so, for what the peer has sent may come behind
+    /// the operating system's word. A loop calls that again then; the sender says so at once.
     #[must_use]
     pub fn peer_ended(&self) -> Option<Duration> {
         self.watch.as_ref()?.grace()
     }
 
-    /// What there is for who waits. If there is nothing, sees to it that the sender can send, and, if there is time
-    /// for it, that it is alive.
+    /// What there is for who waits. If there is nothing, sees to it that the sender can send, and,
+    /// if there is time for it, that it is alive.
     fn look(&self, about_to_sleep: bool) -> Result<Look<Option<Record<'_>>>> {
         let mut state = self.shared.lock();
         if let Some(next) = state.next()? {
@@ -228,7 +235,8 @@ impl StreamReceiver {
             return;
         }
         let Ok(mut place) = Place::create(&self.manager, more, self.options.record_size as usize) else {
-            // The manager or the card has no more; the stream goes on when the application releases some.
+            // The manager or the card has no more; the stream goes on when the application releases
+            // some.
             return;
         };
         let Ok(first) = place.ticket(0) else { return };
@@ -241,8 +249,9 @@ impl StreamReceiver {
 }
 
 impl StreamReceiver {
-    /// Copies bytes that have come, as many as there are and `to` has room for, and releases what was read whole. How many; 0
-    /// if the sender has closed, and all was read. Not beside [`StreamReceiver::receive`]: one or the other.
+    /// Copies bytes that have come, as many as there are and `to` has room for, and releases what
+    /// was read whole. How many; 0 if the sender has closed, and all was read. Not beside
+    /// [`StreamReceiver::receive`]: one or the other.
     ///
     /// # Errors
     /// Those of [`StreamReceiver::try_receive`] and [`StreamReceiver::release`].
@@ -250,12 +259,12 @@ impl StreamReceiver {
         self.read_with(to, Self::try_receive)
     }
 
-    /// Fills `to`, as [`StreamReceiver::try_read`] does, and waits for what is missing. How much: less only if the sender has
-    /// closed. A time-out of `None` waits for ever.
+    /// Fills `to`, as [`StreamReceiver::try_read`] does, and waits for what is missing. How much:
+    /// less only if the sender has closed. A time-out of `None` waits for ever.
     ///
     /// # Errors
-    /// Those of [`StreamReceiver::receive`] and [`StreamReceiver::release`], if nothing was read; else they come with the next
-    /// call.
+    /// Those of [`StreamReceiver::receive`] and [`StreamReceiver::release`], if nothing was read;
+    /// else they come with the next call.
     pub fn read_exact_or_end(&mut self, to: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
         let start = Instant::now();
         let mut filled = 0;

@@ -174,8 +174,8 @@ impl Records {
         self.end.is_none() && self.lost.is_none() && (enough || !self.grants.is_empty())
     }
 
-    /// Tells the sender what was released and made, if it is worth a message. Whether the work queue has no room for
-    /// it.
+    /// Tells the sender what was released and made, if it is worth a message. Whether the work
+    /// queue has no room for it.
     pub(super) fn return_tickets(&mut self, manager: &Manager) -> Result<bool> {
         // One entry of the way back is kept to say that the receiver has gone.
         while self.owes_tickets() && self.returns - self.taken_in + 1 < u64::from(WAY_BACK) {
@@ -222,8 +222,8 @@ impl Records {
     }
 }
 
-/// A record that was received, where it was deposited. It goes before the records are released: the borrow checker
-/// sees to it.
+/// A record that was received, where it was deposited. It goes before the records are released: the
+/// borrow checker sees to it.
 ///
 /// ```compile_fail,E0502
 /// # fn example(mut stream: hamlyn::protocol::stream::StreamReceiver) -> hamlyn::Result<()> {

@@ -19,15 +19,16 @@ use crate::hamlyn::send_buffer::Piece;
 use crate::hamlyn::terminus::{Handle, Source};
 use crate::hamlyn::ticket::Ticket;
 
-/// The longest record that is coalesced, in bytes: what a seed says is not to decide how much memory that takes.
+/// The longest record that is coalesced, in bytes: what a seed says is not to decide how much
+/// memory that takes.
 const MAX_COALESCED: usize = 64 * 1024;
 /// What a sender is out of when only its receiver can help.
 const TICKETS: &str = "tickets of the stream";
 
 /// The sending end. It may go to another thread.
 ///
-/// Dropped without [`StreamSender::close`], it tells the receiver, which then gets [`PeerLoss::Abandoned`]; what was
-/// not flushed is lost.
+/// Dropped without [`StreamSender::close`], it tells the receiver, which then gets
+/// [`PeerLoss::Abandoned`]; what was not flushed is lost.
 #[derive(Debug)]
 pub struct StreamSender {
     shared: Arc<Shared>,
@@ -57,8 +58,8 @@ impl StreamSender {
     /// Makes the sending end from a receiver's seed.
     ///
     /// # Errors
-    /// Those of [`crate::SlotBuilder::create`] and, if the manager takes another notification queue for it,
-    /// [`crate::Card::create_queue`]; [`Error::LinkDown`].
+    /// Those of [`crate::SlotBuilder::create`] and, if the manager takes another notification queue
+    /// for it, [`crate::Card::create_queue`]; [`Error::LinkDown`].
     pub fn from_seed(manager: &Manager, seed: &Seed) -> Result<Self> {
         let mut way_back = Place::create(manager, WAY_BACK, 0)?;
         let ticket = way_back.ticket(0)?;
@@ -86,13 +87,15 @@ impl StreamSender {
         self.watch = Some(watch);
     }
 
-    /// From now on [`Manager::ready`] names this token when the receiver or the card has made room, or the stream has ended.
+    /// From now on [`Manager::ready`] names this token when the receiver or the card has made room,
+    /// or the stream has ended.
     pub fn set_token(&mut self, token: u64) {
         self.shared.lock().token = Some(token);
     }
 
-    /// Whether an error of a `try_` call says that only the receiver can make room. If not, the card has more to do than there is
-    /// room for: this host or the network is busy, or a receiver's card is. [`Manager::ready`] tells of either.
+    /// Whether an error of a `try_` call says that only the receiver can make room. If not, the
+    /// card has more to do than there is room for: this host or the network is busy, or a
+    /// receiver's card is. [`Manager::ready`] tells of either.
     #[must_use]
     pub fn waits_for_receiver(error: &Error) -> bool {
         matches!(error, Error::WouldBlock { object: TICKETS, .. })
@@ -103,8 +106,8 @@ impl StreamSender {
         self.timeout = timeout;
     }
 
-    /// Returns the bytes of the records that the receiver has not released, as far as is known; a record that is not full counts
-    /// as one.
+    /// Returns the bytes of the records that the receiver has not released, as far as is known; a
+    /// record that is not full counts as one.
     pub(crate) fn unreleased(&self) -> u64 {
         self.shared.lock().used.len() as u64 * self.record_size as u64
     }
@@ -115,12 +118,12 @@ impl StreamSender {
         self.accepted
     }
 
-    /// Sends bytes: copies them to where records are coalesced. Full records go at once, the rest with a later call.
-    /// While the receiver has no room, it waits.
+    /// Sends bytes: copies them to where records are coalesced. Full records go at once, the rest
+    /// with a later call. While the receiver has no room, it waits.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], and [`StreamSender::accepted`] says how far it got; [`Error::PeerLost`];
-    /// [`Error::Refused`].
+    /// [`Error::TimedOut`], and [`StreamSender::accepted`] says how far it got;
+    /// [`Error::PeerLost`]; [`Error::Refused`].
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
         let mut sent = 0;
         self.block(|stream| {
@@ -131,7 +134,8 @@ impl StreamSender {
         })
     }
 
-    /// Like [`StreamSender::send`], but accepts only as many bytes as there is room for now. How many.
+    /// Like [`StreamSender::send`], but accepts only as many bytes as there is room for now. How
+    /// many.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] if there is room for none; [`Error::PeerLost`], [`Error::Refused`].
@@ -147,12 +151,13 @@ impl StreamSender {
         Ok(accepted)
     }
 
-    /// Sends a buffer as it is: the card gathers from it, in as many records as it takes. What was coalesced goes
-    /// first.
+    /// Sends a buffer as it is: the card gathers from it, in as many records as it takes. What was
+    /// coalesced goes first.
     ///
     /// # Errors
-    /// Those of [`StreamSender::send`], and the buffer is given back. Some of its bytes may have been sent, as
-    /// [`StreamSender::accepted`] says: those cannot be changed while the card gathers from them ([`Error::InFlight`]).
+    /// Those of [`StreamSender::send`], and the buffer is given back. Some of its bytes may have
+    /// been sent, as [`StreamSender::accepted`] says: those cannot be changed while the card
+    /// gathers from them ([`Error::InFlight`]).
     pub fn send_buffer(&mut self, buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
         let (mut offset, mut last) = (0, None);
         let end = buffer.len();
@@ -172,10 +177,11 @@ impl StreamSender {
     /// Like [`StreamSender::send_buffer`], but does not wait.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if there is no room for all of it: nothing of it is sent then (unless other threads take the room at
-    /// this moment, when [`StreamSender::accepted`] says how much). [`Error::OutOfRange`] for a buffer that takes more records
-    /// than a work queue has entries; one that takes more than the receiver has finds room by [`StreamSender::send_buffer`]
-    /// alone. [`Error::PeerLost`], [`Error::Refused`]. The buffer is given back.
+    /// [`Error::WouldBlock`] if there is no room for all of it: nothing of it is sent then (unless
+    /// other threads take the room at this moment, when [`StreamSender::accepted`] says how much).
+    /// [`Error::OutOfRange`] for a buffer that takes more records than a work queue has entries;
+    /// one that takes more than the receiver has finds room by [`StreamSender::send_buffer`] alone.
+    /// [`Error::PeerLost`], [`Error::Refused`]. The buffer is given back.
     pub fn try_send_buffer(&mut self, buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
         let (mut offset, mut last) = (0, None);
         match self
@@ -190,13 +196,13 @@ impl StreamSender {
         }
     }
 
-    /// Sends a part of a buffer, which is lent only: the card gathers from these bytes until [`Buffer::wait_idle`] or the handle
-    /// of the last record says that it has finished, and they cannot be written to before. So one buffer goes to several peers.
-    /// None for an empty part.
+    /// Sends a part of a buffer, which is lent only: the card gathers from these bytes until
+    /// [`Buffer::wait_idle`] or the handle of the last record says that it has finished, and they
+    /// cannot be written to before. So one buffer goes to several peers. None for an empty part.
     ///
     /// # Errors
-    /// Those of [`StreamSender::send`]; some of the bytes may have been sent, as [`StreamSender::accepted`] says.
-    /// [`Error::PastEnd`] for the part.
+    /// Those of [`StreamSender::send`]; some of the bytes may have been sent, as
+    /// [`StreamSender::accepted`] says. [`Error::PastEnd`] for the part.
     pub fn send_from(&mut self, buffer: &Buffer, part: Range<usize>) -> Result<Option<Handle>> {
         buffer.part(part.clone())?;
         let (mut offset, mut last) = (part.start, None);
@@ -213,11 +219,12 @@ impl StreamSender {
         }
     }
 
-    /// Like [`StreamSender::send_from`], but sends only as many records as there is room for now. How many bytes that were; so it
-    /// goes on behind them.
+    /// Like [`StreamSender::send_from`], but sends only as many records as there is room for now.
+    /// How many bytes that were; so it goes on behind them.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if there is room for none; [`Error::PastEnd`], [`Error::PeerLost`], [`Error::Refused`].
+    /// [`Error::WouldBlock`] if there is room for none; [`Error::PastEnd`], [`Error::PeerLost`],
+    /// [`Error::Refused`].
     pub fn try_send_from(&mut self, buffer: &Buffer, part: Range<usize>) -> Result<usize> {
         buffer.part(part.clone())?;
         self.try_flush()?;
@@ -238,7 +245,8 @@ impl StreamSender {
         self.block(Self::try_flush)
     }
 
-    /// Like [`StreamSender::flush`], but does not wait. Behind [`StreamSender::try_close`] there is nothing left to flush.
+    /// Like [`StreamSender::flush`], but does not wait. Behind [`StreamSender::try_close`] there is
+    /// nothing left to flush.
     ///
     /// # Errors
     /// [`Error::WouldBlock`], [`Error::PeerLost`], [`Error::Refused`].
@@ -253,8 +261,8 @@ impl StreamSender {
         self.send_coalesced(None)
     }
 
-    /// Closes the stream gracefully (section 6.4): flushes, tells the receiver that no more comes, and waits until
-    /// all of it is on its way. It never waits for the receiver.
+    /// Closes the stream gracefully (section 6.4): flushes, tells the receiver that no more comes,
+    /// and waits until all of it is on its way. It never waits for the receiver.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::Refused`]: the receiver may not have all.
@@ -263,8 +271,8 @@ impl StreamSender {
         self.block(Self::try_close)
     }
 
-    /// Like [`StreamSender::close`], but does not wait. It is closed once this has succeeded; until then it is to be
-    /// called again, and nothing more can be sent.
+    /// Like [`StreamSender::close`], but does not wait. It is closed once this has succeeded; until
+    /// then it is to be called again, and nothing more can be sent.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] until all is on its way; [`Error::PeerLost`], [`Error::Refused`].
@@ -284,9 +292,11 @@ impl StreamSender {
         }
     }
 
-    /// Ends the stream for a reason that somebody else has learned of, for example the operating system (section 6.3).
+    /// Ends the stream for a reason that somebody else has learned of, for example the operating
+    /// system (section 6.3).
     ///
-    /// Who sleeps in [`StreamSender::send`] finds out within a second; at once, if the manager has a [`crate::Waker`].
+    /// Who sleeps in [`StreamSender::send`] finds out within a second; at once, if the manager has
+    /// a [`crate::Waker`].
     pub fn peer_lost(&self, loss: PeerLoss) {
         let token = {
             let mut state = self.shared.lock();
@@ -296,7 +306,8 @@ impl StreamSender {
         self.manager.look_again(token);
     }
 
-    /// Whether a buffer of so many bytes could go now, whole, behind what was coalesced, which goes first.
+    /// Whether a buffer of so many bytes could go now, whole, behind what was coalesced, which goes
+    /// first.
     fn try_room_for(&mut self, length: usize) -> Result<()> {
         let records = length.div_ceil(self.record_size);
         at_most("records of a buffer", records as u64, HAMLYN_WORK_QUEUE_USABLE.into())?;
@@ -312,7 +323,8 @@ impl StreamSender {
         self.manager.terminus().check_room(records).inspect_err(|error| self.note(error))
     }
 
-    /// Posts what is left of a buffer from `offset` to `end`, as far as there is room. `last` is its last request.
+    /// Posts what is left of a buffer from `offset` to `end`, as far as there is room. `last` is
+    /// its last request.
     fn post_buffer(
         &mut self,
         buffer: &Buffer,
@@ -359,8 +371,8 @@ impl StreamSender {
         Ok(length)
     }
 
-    /// Sends what was coalesced as a record, an empty one if nothing was. The next is coalesced elsewhere: the card
-    /// may still gather.
+    /// Sends what was coalesced as a record, an empty one if nothing was. The next is coalesced
+    /// elsewhere: the card may still gather.
     fn send_coalesced(&mut self, last: Option<Last>) -> Result<()> {
         let length = self.filled;
         let handle = match self.coalesced.take() {
@@ -409,7 +421,8 @@ impl StreamSender {
         Ok(handle)
     }
 
-    /// [`Manager::ready`] names this one once the card has finished with requests, if that is what is missing.
+    /// [`Manager::ready`] names this one once the card has finished with requests, if that is what
+    /// is missing.
     fn note(&self, error: &Error) {
         self.manager.fell_behind(self.shared.lock().token, error);
     }
@@ -436,8 +449,8 @@ impl StreamSender {
         lost.map_or(Ok(()), |loss| Err(Error::PeerLost(loss)))
     }
 
-    /// Tries until it is done: sleeps until a return comes, or, if that is not what is missing, until the card has finished with
-    /// requests.
+    /// Tries until it is done: sleeps until a return comes, or, if that is not what is missing,
+    /// until the card has finished with requests.
     fn block(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         let (manager, timeout) = (self.manager.clone(), self.timeout);
         manager.wait_for("room in the stream", timeout, |_| match attempt(self) {
@@ -490,8 +503,8 @@ impl ReceiverClass for Shared {
         if let Err(violation) = state.take_in(entry, &metadata) {
             state.lose(PeerLoss::Violation(violation));
         }
-        // The receiver uses it again only when it has been told that this one was taken in. One that is no receiver
-        // of ours has no more to say.
+        // The receiver uses it again only when it has been told that this one was taken in. One
+        // that is no receiver of ours has no more to say.
         if state.lost.is_none() {
             self.way_back.reopen(entry);
         }

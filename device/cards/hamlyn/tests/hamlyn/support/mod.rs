@@ -215,7 +215,8 @@ impl Host {
     }
 }
 
-/// A sender and a receiver whose slot 3 has 64 KiB from byte 100 of its first page, 4 metadata entries and queue 0.
+/// A sender and a receiver whose slot 3 has 64 KiB from byte 100 of its first page, 4 metadata
+/// entries and queue 0.
 pub struct Two {
     pub sender: Host,
     pub receiver: Host,

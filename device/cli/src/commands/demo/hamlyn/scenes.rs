@@ -1,4 +1,5 @@
-//! What the demo shows of Hamlyn cards. The programs in the machines are examples of the guest library.
+//! What the demo shows of Hamlyn cards. The programs in the machines are examples of the guest
+//! library.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
