@@ -1,5 +1,5 @@
-//! Writes `layout.rs` for `tests/layout.rs`: what Rust says of every structure, field and constant of the contract.
-//! The list comes from the sources, so that nothing new can be left out.
+//! Writes `layout.rs` for `tests/layout.rs`: what Rust says of every structure, field and constant
+//! of the contract. The list comes from the sources, so that nothing new can be left out.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Every process sends verified messages to every other: tagged remote writes, each acknowledged by another.
+//! Every process sends verified messages to every other: tagged remote writes, each acknowledged by
+//! another.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,8 +19,9 @@ const ACKNOWLEDGEMENT: u32 = 1 << 31;
 /// Bits of a tag that hold the message's number; above them the sender's index.
 const NUMBER_BITS: u32 = 24;
 
-/// Sends verified messages to every peer and receives as many from each. Prints a ticket, then reads the tickets of
-/// all processes from standard input, one a line, in the order of their indices, its own among them
+/// Sends verified messages to every peer and receives as many from each. Prints a ticket, then
+/// reads the tickets of all processes from standard input, one a line, in the order of their
+/// indices, its own among them
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]
@@ -50,7 +52,8 @@ struct Progress {
     sent: u32,
     acknowledged: u32,
     received: u32,
-    /// A bit for each place of the window: whether its message is acknowledged. Acknowledgements may come in any order.
+    /// A bit for each place of the window: whether its message is acknowledged. Acknowledgements
+    /// may come in any order.
     busy: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Back-pressure (section 2.8): what the fabric cannot take fills the sender's work queue, and `try_send` says so. Nothing
-//! is lost.
+//! Back-pressure (section 2.8): what the fabric cannot take fills the sender's work queue, and
+//! `try_send` says so. Nothing is lost.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

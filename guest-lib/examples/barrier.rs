@@ -1,6 +1,7 @@
 //! A distributed barrier (section 2.5): nobody leaves a round before all have entered it.
 //!
-//! How it is checked: everybody counts its entries in a word of process 0, by fetch-and-op, and looks at it on leaving.
+//! How it is checked: everybody counts its entries in a word of process 0, by fetch-and-op, and
+//! looks at it on leaving.
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -14,9 +15,10 @@ use serde_json::json;
 
 mod common;
 
-/// Meets all other processes in round after round. Prints its ticket and that of its counter, then reads from standard
-/// input the tickets of all processes, one a line, in the order of their indices, its own among them, and last the ticket
-/// of process 0's counter. Process 0 ends when its standard input does
+/// Meets all other processes in round after round. Prints its ticket and that of its counter, then
+/// reads from standard input the tickets of all processes, one a line, in the order of their
+/// indices, its own among them, and last the ticket of process 0's counter. Process 0 ends when its
+/// standard input does
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]

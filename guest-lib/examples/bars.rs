@@ -1,5 +1,7 @@
-//! What an operating system that follows no rules can reach of its card: its BARs, read and written as `root` by the files in `/sys`;
-//! every byte of express memory, and of what a card answers by itself as many places as time allows, or with `--all` every one. The kernel must have been started with `iomem=relaxed`, or the card must have no driver.
+//! What an operating system that follows no rules can reach of its card: its BARs, read and written
+//! as `root` by the files in `/sys`; every byte of express memory, and of what a card answers by
+//! itself as many places as time allows, or with `--all` every one. The kernel must have been
+//! started with `iomem=relaxed`, or the card must have no driver.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -23,10 +25,12 @@ const IS_MEMORY: u64 = 0x200;
 /// In configuration space: where capabilities begin, and the one of MSI-X.
 const CAPABILITIES: usize = 0x34;
 const MSIX: u8 = 0x11;
-/// Reads and writes that a card answers by itself take their time: so many of a BAR, at evenly spaced places, unless all are wanted.
+/// Reads and writes that a card answers by itself take their time: so many of a BAR, at evenly
+/// spaced places, unless all are wanted.
 const MOST_SLOW: usize = 1 << 15;
 
-/// Reads and writes the BARs of this machine's card: every byte of express memory, and many of the others
+/// Reads and writes the BARs of this machine's card: every byte of express memory, and many of the
+/// others
 #[derive(Debug, Parser)]
 struct Options {
     /// Every byte of all of them, which takes minutes
@@ -48,7 +52,8 @@ enum Role {
         /// It
         word: u64,
     },
-    /// Writes a word everywhere in the other functions, but for the BARs that say where interrupts go. The card is of no use then
+    /// Writes a word everywhere in the other functions, but for the BARs that say where interrupts
+    /// go. The card is of no use then
     Wreck {
         /// It
         word: u64,

@@ -1,4 +1,5 @@
-//! What a channel promises, tried by each card: `channel-check serve` on one machine, `channel-check run HOST` on another.
+//! What a channel promises, tried by each card: `channel-check serve` on one machine,
+//! `channel-check run HOST` on another.
 //!
 //! Each case opens a channel, whose first message names the case to the server.
 

@@ -1,4 +1,5 @@
-//! Connections (sections 6.3 and 6.4) by hand: does what it is told, a line each, and answers with a JSON object each.
+//! Connections (sections 6.3 and 6.4) by hand: does what it is told, a line each, and answers with
+//! a JSON object each.
 //!
 //! | line | answer |
 //! |---|---|

@@ -44,7 +44,8 @@ enum Role {
         #[arg(long, default_value_t = 1000)]
         count: u64,
     },
-    /// Takes the lock by compare-and-swap, reads the guarded word and writes it back plus 1, many times
+    /// Takes the lock by compare-and-swap, reads the guarded word and writes it back plus 1, many
+    /// times
     Lock {
         /// The server's ticket
         #[arg(long)]

@@ -1,4 +1,5 @@
-//! Simple datagrams (section 3.3): a server that replies by the ticket that each question brings. The asker verifies.
+//! Simple datagrams (section 3.3): a server that replies by the ticket that each question brings.
+//! The asker verifies.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -64,7 +65,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// One thread serves all clients: whatever arrives, it is handed to its receiver, and each is asked in turn.
+/// One thread serves all clients: whatever arrives, it is handed to its receiver, and each is asked
+/// in turn.
 fn serve(manager: &Manager, clients: u32, count: u32, capacity: usize, timeout: u64) -> Outcome {
     let mut receivers = DatagramReceiver::create_group(manager, clients, capacity)?;
     let tickets: Vec<_> =

@@ -28,7 +28,8 @@ struct Options {
 enum What {
     /// Runs the card's self-tests; in a machine only root may
     SelfTest,
-    /// Sends so many messages back to where they came from, and says before which mailbox it listens at
+    /// Sends so many messages back to where they came from, and says before which mailbox it
+    /// listens at
     Serve {
         /// How many
         #[arg(long, default_value_t = 1000)]

@@ -1,5 +1,5 @@
-//! Express memory by hand (`docs/express.md`): does what it is told, a line each, and answers with a JSON object each. Pages have a number
-//! here, and channels have.
+//! Express memory by hand (`docs/express.md`): does what it is told, a line each, and answers with
+//! a JSON object each. Pages have a number here, and channels have.
 //!
 //! | line | answer |
 //! |---|---|

@@ -1,6 +1,8 @@
-//! A process that tries pages of express memory that are not its own: every attempt must be refused, for the reason that it deserves.
+//! A process that tries pages of express memory that are not its own: every attempt must be
+//! refused, for the reason that it deserves.
 //!
-//! One open file is one protection domain, so it opens the device twice: as the victim, who has an area, and as the intruder.
+//! One open file is one protection domain, so it opens the device twice: as the victim, who has an
+//! area, and as the intruder.
 
 use std::io;
 use std::path::{Path, PathBuf};

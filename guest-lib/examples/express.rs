@@ -1,5 +1,6 @@
-//! Channels over express memory (`docs/express.md`): two processes of two machines that reach each other by loads and stores alone.
-//! One side serves under a name, the other connects. Where there is no express memory everything goes by messages, and says so.
+//! Channels over express memory (`docs/express.md`): two processes of two machines that reach each
+//! other by loads and stores alone. One side serves under a name, the other connects. Where there
+//! is no express memory everything goes by messages, and says so.
 
 use std::io::{BufRead, Read, Write};
 use std::process::ExitCode;
@@ -73,7 +74,8 @@ enum Role {
         /// Numbers to be summed
         numbers: Vec<u64>,
     },
-    /// Lines from standard input to the other, and the other's to standard output; waits to be called, if no host is said
+    /// Lines from standard input to the other, and the other's to standard output; waits to be
+    /// called, if no host is said
     Chat {
         /// Whom to call
         host: Option<u32>,
@@ -266,7 +268,8 @@ fn talk(sender: &Mutex<Option<ChannelSender>>) -> Outcome {
     hang_up(sender)
 }
 
-/// Closes it, if the other thread has not: one that was only dropped would be taken for one whose process died.
+/// Closes it, if the other thread has not: one that was only dropped would be taken for one whose
+/// process died.
 fn hang_up(sender: &Mutex<Option<ChannelSender>>) -> Outcome {
     let sender = sender.lock().unwrap_or_else(PoisonError::into_inner).take();
     sender.map_or(Ok(()), |sender| Ok(sender.close(None)?))

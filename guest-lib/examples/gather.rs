@@ -1,4 +1,5 @@
-//! Group receive (section 2.5): several senders and their delegates fill one buffer, and the receiver is notified once.
+//! Group receive (section 2.5): several senders and their delegates fill one buffer, and the
+//! receiver is notified once.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! Attempts to write where one may not: the cards must refuse each, and the owner's memory must not change.
+//! Attempts to write where one may not: the cards must refuse each, and the owner's memory must not
+//! change.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,8 +29,8 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Prints a slot's ticket, waits for a line on standard input, verifies that no byte has changed, and prints what
-    /// the card has refused meanwhile
+    /// Prints a slot's ticket, waits for a line on standard input, verifies that no byte has
+    /// changed, and prints what the card has refused meanwhile
     Watch {
         /// Close the slot before the ticket is printed
         #[arg(long)]

@@ -1,4 +1,5 @@
-//! A server with mutually suspicious clients (section 2.7): each has a metadata entry with a key and bounds of its own.
+//! A server with mutually suspicious clients (section 2.7): each has a metadata entry with a key
+//! and bounds of its own.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -30,7 +31,8 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Prints a ticket for each client, then obeys lines on standard input: take, hold, rearm I, revoke I, ticket I, check
+    /// Prints a ticket for each client, then obeys lines on standard input: take, hold, rearm I,
+    /// revoke I, ticket I, check
     Serve {
         /// How many clients
         #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]

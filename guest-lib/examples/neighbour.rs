@@ -1,7 +1,9 @@
-//! A process that tries to touch what another file of the same device owns: every attempt must be refused.
+//! A process that tries to touch what another file of the same device owns: every attempt must be
+//! refused.
 //!
-//! One open file is one protection domain, so it opens the device twice: as the victim, who owns things, and as the
-//! intruder. With `--all` the intruder also tries every other number, and so the things of other processes.
+//! One open file is one protection domain, so it opens the device twice: as the victim, who owns
+//! things, and as the intruder. With `--all` the intruder also tries every other number, and so the
+//! things of other processes.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +19,8 @@ use serde_json::json;
 
 mod common;
 
-/// Where in a window the victim and the intruder leave their marks: in a work-queue entry that is not in use.
+/// Where in a window the victim and the intruder leave their marks: in a work-queue entry that is
+/// not in use.
 const MARKED: usize = 0xf000;
 /// The victim's mark.
 const VICTIM: u8 = 0x5a;
@@ -89,7 +92,8 @@ impl Victim {
         Ok(Self { device, terminus, queue, slot, window, buffer, area, query })
     }
 
-    /// Everything is still the victim's: tag 0 is taken, the queue is named by the slot, and all can be given back.
+    /// Everything is still the victim's: tag 0 is taken, the queue is named by the slot, and all
+    /// can be given back.
     fn verify(&self) -> Outcome {
         let (mut marked, mut deposited) = ([0; 64], [0; 4096]);
         self.window.read(MARKED, &mut marked);
@@ -138,7 +142,8 @@ impl Intruder {
         self.attack_from_own(window)
     }
 
-    /// What is its own it may not map in a way that it should not, and around it lies nothing of others.
+    /// What is its own it may not map in a way that it should not, and around it lies nothing of
+    /// others.
     fn attack_from_own(&mut self, window: usize) -> Outcome {
         let mut queue = HamlynQueueCreate { entries: 16, ..Default::default() };
         self.device.queue_create(&mut queue)?;

@@ -1,4 +1,5 @@
-//! Several slots on one notification queue, and interrupts only when asked for (section 2.6): how many does a message cost?
+//! Several slots on one notification queue, and interrupts only when asked for (section 2.6): how
+//! many does a message cost?
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A notification queue that is too small for its reader (section 2.6): what was lost is counted, and nothing else is.
+//! A notification queue that is too small for its reader (section 2.6): what was lost is counted,
+//! and nothing else is.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -30,12 +31,14 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Prints a ticket, waits for a line on standard input, and then reads what is left of the messages
+    /// Prints a ticket, waits for a line on standard input, and then reads what is left of the
+    /// messages
     Receive {
         /// Entries of the queue
         #[arg(long, default_value_t = 8)]
         entries: u32,
-        /// Read from the start, slowly and asleep whenever nothing is there, instead of waiting for a line
+        /// Read from the start, slowly and asleep whenever nothing is there, instead of waiting for
+        /// a line
         #[arg(long)]
         slow: bool,
     },
@@ -79,7 +82,8 @@ fn receive(card: &Card, entries: u32, slow: bool, count: u32, timeout: Duration)
                     Some(seen) if !*seen => *seen = true,
                     _ => return Err(format!("message {number} was read twice, or never sent").into()),
                 }
-                // What was read and what was lost add up to the number of the next, unless the fabric reorders.
+                // What was read and what was lost add up to the number of the next, unless the
+                // fabric reorders.
                 in_order &= u64::from(number) == received + lost;
                 received += 1;
                 if slow {

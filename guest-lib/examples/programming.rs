@@ -72,7 +72,8 @@ fn datagrams(manager: &Manager) -> Outcome {
     let question = questions.receive(patience)?;
     assert_eq!(question.to_vec(), b"six by nine?");
     let reply_to = question.reply().ok_or("no reply is wanted")?;
-    // Ready for the next one. `question` lies in this receiver's memory and cannot be used from here on.
+    // Ready for the next one. `question` lies in this receiver's memory and cannot be used from
+    // here on.
     questions.rearm();
     sender.send(&reply_to, b"42", 0, None)?;
 
@@ -169,7 +170,8 @@ fn own_receiver_class(manager: &Manager) -> Outcome {
         let _ = manager.terminus().send(&Message::to(&ticket).metadata(&[number]), &[])?;
     }
 
-    // Takes what has come for any of the manager's receivers, until this one has what is waited for.
+    // Takes what has come for any of the manager's receivers, until this one has what is waited
+    // for.
     let sum = manager.receive("sum of three", Some(Duration::from_secs(10)), || {
         let sum = receiver.sum.load(Ordering::Relaxed);
         Ok((sum == 42).then_some(sum))
@@ -245,7 +247,8 @@ fn in_tokio(manager: &Manager) -> Outcome {
     let ticket = place.ticket()?;
 
     tokio::runtime::Builder::new_current_thread().enable_io().build()?.block_on(async {
-        // Newer ways to say so are unsafe, for what has a file's number need not own it: a borrowed file does.
+        // Newer ways to say so are unsafe, for what has a file's number need not own it: a borrowed
+        // file does.
         #[allow(deprecated)]
         let arrivals = AsyncFd::with_interest(manager.as_fd(), tokio::io::Interest::READABLE)?;
         for word in ["first", "second", "third"] {
@@ -257,7 +260,8 @@ fn in_tokio(manager: &Manager) -> Outcome {
                     Err(error) => return Err(error.into()),
                 }
                 if !manager.arm()? {
-                    // It has been readable for this: only what comes from now on makes it readable again.
+                    // It has been readable for this: only what comes from now on makes it readable
+                    // again.
                     arrivals.readable().await?.clear_ready();
                 }
             };

@@ -1,4 +1,5 @@
-//! Several termini of one process, all busy at once: each gets its share of the link (section 2.3), by its weight.
+//! Several termini of one process, all busy at once: each gets its share of the link (section 2.3),
+//! by its weight.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,7 +14,8 @@ mod common;
 /// Messages that each terminus gets through at least: one more or less matters little then.
 const ENOUGH: u64 = 50;
 
-/// Sends as much as it can from several termini, and prints what each got through. The receiver is `flood sink`
+/// Sends as much as it can from several termini, and prints what each got through. The receiver is
+/// `flood sink`
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]
@@ -47,7 +49,8 @@ fn main() -> ExitCode {
             || messages.iter().any(|count| *count < ENOUGH)
         {
             let now: Vec<u64> = busy.iter().map(|busy| busy.terminus.completed()).collect();
-            // A process that was kept from running lets a terminus run dry: what came through meanwhile says nothing.
+            // A process that was kept from running lets a terminus run dry: what came through
+            // meanwhile says nothing.
             if busy.iter().zip(&now).all(|(busy, completed)| busy.posted > *completed) {
                 for (count, (now, last)) in messages.iter_mut().zip(now.iter().zip(&last)) {
                     *count += now - last;

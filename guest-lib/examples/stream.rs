@@ -1,5 +1,5 @@
-//! A stream (section 3.3): bytes in order, from small sends that are coalesced and from buffers that go as they are.
-//! The receiver verifies every byte.
+//! A stream (section 3.3): bytes in order, from small sends that are coalesced and from buffers
+//! that go as they are. The receiver verifies every byte.
 
 use std::io::Read;
 use std::process::ExitCode;

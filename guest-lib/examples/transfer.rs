@@ -1,5 +1,5 @@
-//! A long message by DMA, gathered from several send buffers (section 2.3); the receiver verifies every byte. With `--own` the
-//! bytes lie in vectors of the programs' own, at both ends.
+//! A long message by DMA, gathered from several send buffers (section 2.3); the receiver verifies
+//! every byte. With `--own` the bytes lie in vectors of the programs' own, at both ends.
 
 use std::process::ExitCode;
 use std::time::Instant;

@@ -1,17 +1,18 @@
-//! The two ways to reach a card: through the driver, or straight through the card's vfio-user socket; and what it takes to make one
-//! of one's own.
+//! Attachments: the ways to reach a card. A card is reached through the driver, or directly through
+//! its vfio-user socket. A program can also implement its own attachment.
 //!
-//! [`CardAttachment`] is what any card does, [`Attachment`] what a Hamlyn card does besides.
+//! [`CardAttachment`] has the operations of any card, [`Attachment`] those that only a Hamlyn card
+//! has.
 
-/// What driver and library agree on, for an attachment of one's own.
+/// Structures shared by driver and library, for custom attachments.
 pub use hamlyn_abi::uapi;
-/// Mapped memory, for an attachment of one's own.
+/// Mapped memory, for custom attachments.
 pub use hamlyn_sys::Mapping;
-/// The mapped structures of the data path, for an attachment of one's own.
+/// Mapped structures of the data path, for custom attachments.
 pub use hamlyn_sys::hamlyn::window;
 
 pub use crate::core::attach::{CardAttachment, ConnectionParts, ListenerParts, QueueFile};
-/// A card of any model, by whatever reaches it: each model names its own.
+/// A card of any model, by any attachment. Each model names its own type.
 pub use crate::core::card::Card;
 pub use crate::core::device::Node;
 pub use crate::core::doorbell::Doorbell;

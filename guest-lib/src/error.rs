@@ -1,6 +1,7 @@
-//! What can go wrong, with the object, the value and the limit.
+//! The library's error type. Each error names the object, the value and the limit.
 //!
-//! The crate has one error for all cards, so that `?` carries it through: this file alone knows what each of them adds to it.
+//! All cards share one error type, so that `?` works across them. Only this file knows what each
+//! card adds to it.
 
 use std::fmt;
 use std::io;
@@ -22,278 +23,286 @@ use crate::shrimp::{HandleError, MappingError};
 /// Result of the library's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call of the library failed. It has changed nothing then, unless the call says what it leaves behind.
+/// Why a call of the library failed. A failed call has changed nothing, unless its documentation
+/// says what it leaves behind.
 ///
-/// [`Error::kind`] is what a program acts on; the variants and their fields say more, to people above all. As an
-/// [`io::Error`] it keeps its kind. `{:?}` shows the same text as `{}`: it is what a `main` that returns the error prints.
+/// Programs act on [`Error::kind`]. The variants and their fields give details, mostly for human
+/// readers. Conversion to [`io::Error`] keeps the kind. `{:?}` shows the same text as `{}`, because
+/// a `main` that returns the error prints `{:?}`.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A length, index or number is over its limit.
+    /// A length, index or number exceeds its limit.
     #[error("{object} {value} is out of range (limit {limit})")]
     OutOfRange {
-        /// What.
+        /// Name of the object.
         object: &'static str,
         /// Its value.
         value: u64,
-        /// The largest that is allowed.
+        /// Largest value allowed.
         limit: u64,
     },
-    /// An offset is not a multiple of what it must be.
+    /// A value is not a multiple of the required unit.
     #[error("{object} {value} is not a multiple of {multiple}")]
     Misaligned {
-        /// What.
+        /// Name of the object.
         object: &'static str,
         /// Its value.
         value: u64,
-        /// What it must be a multiple of.
+        /// Required unit.
         multiple: u64,
     },
-    /// Bytes outside of a memory, buffer or ticket were named.
+    /// A byte range exceeds a memory, a buffer or a ticket.
     #[error("{length} bytes at offset {offset} reach past the end of the {object} (limit {limit})")]
     PastEnd {
-        /// What.
+        /// Name of the object.
         object: &'static str,
         /// First byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         length: u64,
-        /// How many bytes the object has.
+        /// Size of the object in bytes.
         limit: u64,
     },
-    /// There is none now. The card or the peer gives some back by and by: call again later, or wait.
+    /// None is free at the moment. The card or the peer will release some: retry later, or wait.
     #[error("all {limit} {object} are in use")]
     WouldBlock {
-        /// What.
+        /// Name of the object.
         object: &'static str,
-        /// How many there are.
+        /// Total number.
         limit: u32,
     },
-    /// The user who opened the card holds as much of it as one user may: the rest is left to others. Give something
-    /// back, or wait until others do.
+    /// The user who opened the card has reached the per-user quota. Release something, or wait
+    /// until other users do.
     #[error(
         "user {user} holds {held} {object} of the card and may hold no more (limit {limit}): the rest is others'. {}",
         what_gives_more(object)
     )]
     Quota {
-        /// What.
+        /// Name of the object.
         object: &'static str,
-        /// Whose share it is.
+        /// User whose quota is exhausted.
         user: u32,
-        /// How many of them he holds, through all his files.
+        /// Number the user holds, over all open files of that user.
         held: u32,
-        /// How many he may hold as things stand.
+        /// Number the user may hold at present.
         limit: u32,
     },
-    /// There is none left, and to wait is of no use: this process, or another, has to give some back, or there must be more.
+    /// All are in use, and waiting does not help. This process or another must release some, or
+    /// more must be configured.
     #[error("all {limit} {object} are in use: {remedy}")]
     Exhausted {
-        /// What.
+        /// Name of the object.
         object: &'static str,
-        /// How many there are.
+        /// Total number.
         limit: u32,
-        /// How to have more.
+        /// How to get more.
         remedy: &'static str,
     },
-    /// The card's own memory has no free piece that is long enough: this process, or another, has to close something.
+    /// The card's own memory has no free block that is large enough. This process or another must
+    /// close something.
     #[error(
         "cannot {action}: card memory full: needs {needs} bytes in one piece, {free} of {room} are free (longest piece \
          {longest}): close some, or give the card more memory (hamlyn card --sram)"
     )]
     MemoryFull {
-        /// What was to be done.
+        /// Action that failed.
         action: String,
-        /// Bytes that it needs.
+        /// Bytes needed.
         needs: u32,
-        /// Bytes that are free.
+        /// Bytes free.
         free: u32,
-        /// Bytes of the longest free piece.
+        /// Bytes of the longest free block.
         longest: u32,
-        /// Bytes that there are.
+        /// Total bytes.
         room: u32,
     },
-    /// There is no memory that the card may reach: there is none, or the process may lock no more, all that its user has locked
-    /// included.
+    /// No memory that the card can reach is available. Either memory is exhausted, or the process
+    /// may lock no more, counting all that its user has locked.
     #[error(
         "cannot {action}: there is no memory, or {bytes} bytes more are over what the process may lock (limit {limit} bytes, with \
          what its user has locked already): close some, or raise the limit (ulimit -l, LimitMEMLOCK= of a service)"
     )]
     Locked {
-        /// What was tried, with its object.
+        /// Action that failed, with its object.
         action: String,
-        /// How many bytes it takes.
+        /// Bytes needed.
         bytes: u64,
-        /// The process' `RLIMIT_MEMLOCK`.
+        /// `RLIMIT_MEMLOCK` of the process.
         limit: u64,
     },
-    /// Another thread has called [`crate::Waker::wake`].
+    /// Another thread called [`crate::Waker::wake`].
     #[error("woken up before there was a {what}")]
     Woken {
-        /// What was waited for.
+        /// What the call waited for.
         what: &'static str,
     },
-    /// It did not happen in time.
+    /// The event did not happen before the timeout.
     #[error("no {what} within {after:?}")]
     TimedOut {
-        /// What was waited for.
+        /// What the call waited for.
         what: &'static str,
-        /// How long.
+        /// The timeout.
         after: Duration,
     },
-    /// Packets of a message have arrived, and the rest do not come: its sender, a card or the switch was lost half-way. Until the
-    /// receiver is reset no message of several packets is seen as whole.
+    /// Some packets of a message have arrived, but the rest do not: the sender, a card or the
+    /// switch failed half-way. Until the receiver is reset, no multi-packet message is recognized
+    /// as complete.
     #[error("a {what} is incomplete: nothing more of it has come for {after:?}")]
     Incomplete {
-        /// What was waited for.
+        /// What the call waited for.
         what: &'static str,
-        /// How long nothing has come.
+        /// Time since the last packet.
         after: Duration,
     },
     /// The card refused the request.
     #[error("the card refused request {request}: {}", reason.map_or("reason not known", Statistic::name))]
     Refused {
-        /// Its position among the terminus' requests, the first being 1.
+        /// Position among the terminus' requests; the first is 1.
         request: u64,
-        /// The counter it went into; none if the card names one that this library does not know.
+        /// Counter of the refusal; `None` if the card names one that this library does not know.
         reason: Option<Statistic>,
     },
-    /// Notifications were overwritten before they were read (section 2.6). Said once; the queue works on.
+    /// Notifications were overwritten before they were read (section 2.6). Reported once; the queue
+    /// keeps working.
     #[error("notification queue {queue} was overrun: {lost} notifications are lost (limit {entries} unread)")]
     Overrun {
         /// The queue's number on the card.
         queue: u32,
-        /// How many were lost since it was last looked at.
+        /// Number lost since the last check.
         lost: u64,
-        /// How many entries the queue has.
+        /// Number of entries of the queue.
         entries: u32,
     },
-    /// Bytes of a send buffer that the card may still gather from were to be changed.
+    /// The caller tried to change bytes of a send buffer that the card may still gather from.
     #[error("send buffer {tag}: request {request} still gathers from bytes {offset} to {end}")]
     InFlight {
-        /// The send buffer's tag.
+        /// Tag of the send buffer.
         tag: u32,
-        /// The request's position among the terminus' requests.
+        /// Position of the request among the terminus' requests.
         request: u64,
-        /// First byte that is in use.
+        /// First byte in use.
         offset: u64,
-        /// First byte behind them.
+        /// First byte after them.
         end: u64,
     },
-    /// A piece of another terminus' send buffer was to be sent.
+    /// The caller tried to send a piece of another terminus' send buffer.
     #[error("send buffer {tag} belongs to another terminus")]
     ForeignBuffer {
-        /// The send buffer's tag.
+        /// Tag of the send buffer.
         tag: u32,
     },
-    /// The card's link is down, so it has no host id for a ticket to name.
+    /// The card's link is down, so that it has no host id to put into a ticket.
     #[error("the card's link to the switch is down: it has no host id")]
     LinkDown,
-    /// There is no connection: it was refused, the host is not there, or it ended before it was accepted.
+    /// The connection was not established: it was refused, the host is absent, or it ended before
+    /// it was accepted.
     #[error("not connected: {0}")]
     Ended(End),
-    /// A connection that has ended, or a request that has been answered, was to be answered.
+    /// The connection has ended, or the request was already answered.
     #[error("the connection has ended")]
     NotConnected,
-    /// The caller has closed it before.
+    /// The caller has already closed the object.
     #[error("{0} is closed")]
     Closed(&'static str),
-    /// The call makes no sense: a mistake of the caller's.
+    /// The call is invalid: a bug in the caller.
     #[error("{0}")]
     Invalid(&'static str),
-    /// This card, or this way to reach it, does not have that.
+    /// This card, or this attachment, does not support the operation.
     #[error("{0}")]
     Unsupported(&'static str),
-    /// A ticket that cannot be read.
+    /// The text is not a valid ticket.
     #[error(transparent)]
     Ticket(#[from] TicketError),
-    /// A seed that cannot be read.
+    /// The text is not a valid seed.
     #[error(transparent)]
     Seed(#[from] SeedError),
-    /// Nothing more is to be expected of the other end. A receiver says it once, behind all that came before.
+    /// Nothing more will come from the peer. A receiver reports this once, after everything that
+    /// arrived before.
     #[error("the peer is lost: {0}")]
     PeerLost(PeerLoss),
-    /// What arrived is not what the protocol allows.
+    /// The arrived data violates the protocol.
     #[error("the peer sent {0}")]
     Malformed(&'static str),
-    /// What the other end of express memory stored cannot be. The channel has ended with it.
+    /// The peer stored an impossible value in express memory. The channel has ended.
     #[error("the peer makes no sense: {0}")]
     Nonsense(#[from] Nonsense),
-    /// A share that cannot be read, or not be divided like this.
+    /// The share is not valid, or cannot be divided like this.
     #[error(transparent)]
     Share(#[from] ShareError),
-    /// A handle that cannot be read.
+    /// The text is not a valid handle.
     #[error(transparent)]
     Handle(#[from] HandleError),
-    /// A send buffer that leads nowhere.
+    /// The send buffer maps to nothing.
     #[error(transparent)]
     Mapping(#[from] MappingError),
-    /// A descriptor that cannot be read.
+    /// The text is not a valid descriptor.
     #[error(transparent)]
     Descriptor(#[from] DescriptorError),
-    /// A Tripwire that cannot be set like this.
+    /// The Tripwire cannot be set like this.
     #[error(transparent)]
     Tripwire(#[from] TripwireError),
-    /// A load or store of another host's memory came to nothing.
+    /// A load or store of another host's memory failed.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// A DMA request that failed.
+    /// A DMA request failed.
     #[error(transparent)]
     Dma(#[from] DmaError),
-    /// An address that cannot be read.
+    /// The text is not a valid address.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// A connection that takes and sends nothing any more.
+    /// The connection no longer receives or sends.
     #[error(transparent)]
     Broken(#[from] Broken),
-    /// A message that was not executed at the other end.
+    /// A message was not executed at the other end.
     #[error("a message was not executed: {0}")]
     Trap(#[from] Trap),
-    /// The operating system or the driver refused.
+    /// The operating system or the driver refused the call.
     #[error("cannot {action}: {source}{}", remedy(action, source))]
     System {
-        /// What was tried, with its object.
+        /// Action that failed, with its object.
         action: String,
-        /// The operating system's reason.
+        /// Reason from the operating system.
         source: io::Error,
     },
-    /// The card refused a command (attached by socket, where the library plays the driver).
+    /// The card refused a command (attached by socket, where the library acts as the driver).
     #[error("cannot {action}: the card answers {status} (value {value}, limit {limit})")]
     Command {
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
-        /// The card's status.
+        /// Status from the card.
         status: &'static str,
-        /// What was wrong.
+        /// Offending value.
         value: u64,
-        /// What the limit is.
+        /// The limit.
         limit: u64,
     },
-    /// What is attached is not a card that this library knows.
+    /// The attached device is not a card that this library knows.
     #[error("{object} {} is not what this library knows ({})", shown(object, *value), shown(object, *expected))]
     Incompatible {
-        /// What was looked at.
+        /// Name of the object that was checked.
         object: &'static str,
-        /// What it is.
+        /// Value found.
         value: u64,
-        /// What it should be.
+        /// Value expected.
         expected: u64,
     },
-    /// The card is of another model than was to be opened.
+    /// The card is of another model than the one requested.
     #[error("{node} is a card of model {model}, not of model {expected} ({name})")]
     OtherModel {
-        /// Which card.
+        /// Node of the card.
         node: String,
-        /// The model that it says it is.
+        /// Model that the card reports.
         model: u32,
-        /// The model that was to be opened.
+        /// Model that was requested.
         expected: u32,
-        /// That model's name.
+        /// Name of the requested model.
         name: &'static str,
     },
 }
 
 impl Error {
-    /// What a program can do about it.
+    /// Returns the category of the error, for programs to act on.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -335,25 +344,25 @@ impl Error {
         }
     }
 
-    /// Whether the call would have had to wait.
+    /// Returns whether the call would have blocked.
     #[must_use]
     pub fn is_would_block(&self) -> bool {
         self.kind() == ErrorKind::WouldBlock
     }
 
-    /// Whether time ran out.
+    /// Returns whether the call timed out.
     #[must_use]
     pub fn is_timed_out(&self) -> bool {
         self.kind() == ErrorKind::TimedOut
     }
 
-    /// Whether there is none left (for this user), so that to wait is of no use.
+    /// Returns whether all are in use (for this user), so that waiting does not help.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.kind() == ErrorKind::Exhausted
     }
 
-    /// Whether it says that notifications were lost, and nothing worse.
+    /// Returns whether the error only reports lost notifications.
     #[must_use]
     pub fn is_overrun(&self) -> bool {
         self.kind() == ErrorKind::Overrun
@@ -365,7 +374,7 @@ impl Error {
     }
 }
 
-/// Has `{:?}` show the text of `{}`.
+/// Makes `{:?}` show the text of `{}`.
 macro_rules! debug_is_display {
     ($($error:ty),+) => {
         $(impl fmt::Debug for $error {
@@ -378,46 +387,49 @@ macro_rules! debug_is_display {
 
 debug_is_display!(Error, TicketError, SeedError, HandleError, DescriptorError, AddressError);
 
-/// What a program can do about an [`Error`]. In C each has an errno.
+/// What a program can do about an [`Error`]. In C each kind has an errno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Not now: wait, or call again later. `EAGAIN`.
+    /// Not now: wait, or retry later. `EAGAIN`.
     WouldBlock,
-    /// Not in the time that was given. `ETIMEDOUT`.
+    /// The timeout expired. `ETIMEDOUT`.
     TimedOut,
-    /// Another thread wanted the waiting to end. `ECANCELED`.
+    /// Another thread ended the wait. `ECANCELED`.
     Woken,
-    /// There is none left, or no more for this user: give some back, or have the operator set up more. `ENOSPC`, `EDQUOT`, or what the
-    /// system said: `ENOMEM`, `EMFILE`.
+    /// None is left, or the user's quota is reached: release some, or have the operator configure
+    /// more. `ENOSPC`, `EDQUOT`, or the system's own errno: `ENOMEM`, `EMFILE`.
     Exhausted,
-    /// A mistake of the caller's. `EINVAL`; of a mapping that cannot be made like this also `ERANGE`, `EDOM` or `EBUSY`.
+    /// A bug in the caller. `EINVAL`; for a mapping that cannot be made like this also `ERANGE`,
+    /// `EDOM` or `EBUSY`.
     Invalid,
-    /// The caller has closed it. `EPIPE`.
+    /// The caller has closed the object. `EPIPE`.
     Closed,
-    /// The other end is gone, or there is none: give up what was for it. One of `ECONNRESET`, `ECONNREFUSED`, `EHOSTDOWN`,
-    /// `EHOSTUNREACH`, `ENETDOWN`, `ENOTCONN` and, if nobody knows what it sent, `EOVERFLOW`.
+    /// The peer is gone or absent: drop the objects that were for it. One of `ECONNRESET`,
+    /// `ECONNREFUSED`, `EHOSTDOWN`, `EHOSTUNREACH`, `ENETDOWN`, `ENOTCONN`. `EOVERFLOW` if it is
+    /// unknown what the peer sent.
     PeerLost,
-    /// This card, driver or way to reach it cannot do it. `EOPNOTSUPP`, or `EPROTO` for another version.
+    /// The card, the driver or the attachment does not support this. `EOPNOTSUPP`, or `EPROTO` for
+    /// another version.
     Unsupported,
-    /// The card would not do it: see its counters; or the other host's operating system would not: `EPERM`, and
+    /// The card refused (see its counters), or the other host's operating system did. `EPERM`, and
     /// `EACCES` for a mapping.
     Refused,
-    /// Notifications were overwritten: start again from what is known. `EOVERFLOW`.
+    /// Notifications were overwritten: resynchronize from a known state. `EOVERFLOW`.
     Overrun,
-    /// The card may still read it: wait until it is sent. `EBUSY`.
+    /// The card may still read the bytes: wait until they are sent. `EBUSY`.
     InFlight,
-    /// There is no link to the switch. `ENETDOWN`.
+    /// The link to the switch is down. `ENETDOWN`.
     LinkDown,
-    /// The peer does not keep to the protocol. `EBADMSG`.
+    /// The peer violates the protocol. `EBADMSG`.
     Malformed,
     /// A message was lost half-way: reset its receiver. `ENODATA`.
     Incomplete,
-    /// Anything else that the operating system says: its errno.
+    /// Any other error of the operating system: its errno.
     System,
 }
 
-/// What an operating system's answer is about.
+/// Maps an operating system error to a kind.
 fn kind_of(source: &io::Error) -> ErrorKind {
     let Some(errno) = source.raw_os_error().map(Errno::from_raw_os_error) else { return ErrorKind::System };
     match errno {
@@ -432,7 +444,7 @@ fn kind_of(source: &io::Error) -> ErrorKind {
     }
 }
 
-/// With the same kind, as far as the standard library has one; [`io::Error::downcast`] gives this error back.
+/// Keeps the kind if the standard library has it; [`io::Error::downcast`] returns this error.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match error.kind() {
@@ -457,26 +469,26 @@ impl From<Error> for io::Error {
                 Error::System { source, .. } => source.kind(),
                 _ => io::ErrorKind::Other,
             },
-            // Not `Interrupted`, after which the standard library tries again by itself.
+            // Not `Interrupted`: the standard library retries that by itself.
             ErrorKind::Woken | ErrorKind::Overrun => io::ErrorKind::Other,
         };
         io::Error::new(kind, error)
     }
 }
 
-/// A call that took something, failed, and gives it back.
+/// Error of a call that took a value by move and returns it on failure.
 #[derive(thiserror::Error)]
 #[error("{error}")]
 #[non_exhaustive]
 pub struct GivenBack<T: std::fmt::Debug> {
-    /// Why it failed.
+    /// Why the call failed.
     pub error: Error,
-    /// What it took.
+    /// The value that the call took.
     pub back: T,
 }
 
 impl<T: std::fmt::Debug> GivenBack<T> {
-    /// Gives back what a call took, for an attachment of one's own.
+    /// Creates an error that returns `back`, for custom attachments.
     #[must_use]
     pub fn new(error: Error, back: T) -> Self {
         Self { error, back }
@@ -489,14 +501,15 @@ impl<T: fmt::Debug> fmt::Debug for GivenBack<T> {
     }
 }
 
-/// For who does not want it back: it is dropped.
+/// Drops the value, for callers that do not need it.
 impl<T: std::fmt::Debug> From<GivenBack<T>> for Error {
     fn from(failed: GivenBack<T>) -> Self {
         failed.error
     }
 }
 
-/// What helps if a card's device is not there: a card's environment variable has the name of its device.
+/// Returns a hint if a card's device is missing. The environment variable is derived from the
+/// device name.
 fn remedy(action: &str, source: &io::Error) -> String {
     let device = action.strip_prefix("open /dev/").filter(|_| source.kind() == io::ErrorKind::NotFound);
     let Some(device) = device else { return String::new() };
@@ -506,7 +519,7 @@ fn remedy(action: &str, source: &io::Error) -> String {
     )
 }
 
-/// Versions as people write them, all else in hexadecimal.
+/// Formats versions as `major.minor`, other values in hexadecimal.
 fn shown(object: &str, value: u64) -> String {
     if object.ends_with("version") {
         format!("{}.{}", value >> 16, value & 0xffff)
@@ -515,7 +528,7 @@ fn shown(object: &str, value: u64) -> String {
     }
 }
 
-/// What gives a user more of what cards have, or of what the driver has.
+/// Returns how a user can get more of a card's or the driver's resources.
 fn what_gives_more(object: &str) -> &'static str {
     if object == crate::core::attach::CONNECTIONS {
         "Another share gives each more (/sys/module/hamlyn/parameters/share)"
@@ -525,7 +538,7 @@ fn what_gives_more(object: &str) -> &'static str {
     }
 }
 
-/// Refuses a value over its limit.
+/// Fails with [`Error::OutOfRange`] if `value` exceeds `limit`.
 #[inline]
 pub(crate) fn at_most(object: &'static str, value: u64, limit: u64) -> Result<()> {
     if value > limit {
@@ -534,7 +547,7 @@ pub(crate) fn at_most(object: &'static str, value: u64, limit: u64) -> Result<()
     Ok(())
 }
 
-/// Refuses bytes that do not lie inside `limit` bytes.
+/// Fails with [`Error::PastEnd`] if the bytes do not lie within `limit` bytes.
 #[inline]
 pub(crate) fn inside(object: &'static str, offset: u64, length: u64, limit: u64) -> Result<()> {
     if offset.checked_add(length).is_none_or(|end| end > limit) {

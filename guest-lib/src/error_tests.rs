@@ -1,9 +1,9 @@
-//! What errors say.
+//! Texts and kinds of errors.
 
 use super::*;
 
 #[test]
-fn a_users_share_comes_with_what_gives_more() {
+fn quota_error_says_how_to_get_more() {
     let error = Error::Quota { object: "termini", user: 1000, held: 28, limit: 28 };
     assert_eq!(
         error.to_string(),
@@ -11,18 +11,18 @@ fn a_users_share_comes_with_what_gives_more() {
          (hamlyn card --termini, --queues, --sram) has more for each, and so has another share \
          (/sys/module/hamlyn/parameters/share)"
     );
-    // No flag of a card makes these more.
+    // These depend on no option of the card.
     let error =
         Error::Quota { object: crate::core::attach::CONNECTIONS, user: 1000, held: 9, limit: 9 }.to_string();
     assert!(error.contains("parameters/share") && !error.contains("--"), "{error}");
 }
 
 #[test]
-fn a_missing_device_comes_with_a_remedy() {
+fn missing_device_error_has_a_hint() {
     let error = Error::system("open /dev/hamlyn0")(Errno::NOENT.into());
     let text = "cannot open /dev/hamlyn0: No such file or directory (os error 2): is the driver loaded \
         (insmod hamlyn.ko)? HAMLYN_CARD names another card, vfio-user:PATH a card's socket";
-    // A main that returns it prints the second.
+    // A `main` that returns the error prints the second.
     assert_eq!((error.to_string().as_str(), format!("{error:?}").as_str()), (text, text));
     assert_eq!(error.kind(), ErrorKind::System);
     for (device, variable) in [("shrimp1", "SHRIMP_CARD "), ("clan0", "CLAN_CARD "), ("dart12", "DART_CARD ")]
@@ -36,7 +36,7 @@ fn a_missing_device_comes_with_a_remedy() {
 }
 
 #[test]
-fn an_error_of_the_system_has_the_kind_of_its_errno() {
+fn system_error_kind_follows_errno() {
     let kind = |errno: Errno| Error::system("try")(errno.into()).kind();
     assert_eq!(kind(Errno::NOSPC), ErrorKind::Exhausted);
     assert_eq!(kind(Errno::DQUOT), ErrorKind::Exhausted);
@@ -46,7 +46,7 @@ fn an_error_of_the_system_has_the_kind_of_its_errno() {
 }
 
 #[test]
-fn as_an_io_error_it_keeps_its_kind_and_itself() {
+fn io_error_keeps_kind_and_source() {
     let exhausted = Error::Exhausted { object: "slots", limit: 4, remedy: "wait for summer" };
     let io = io::Error::from(exhausted);
     assert_eq!(io.kind(), io::ErrorKind::StorageFull);
@@ -54,7 +54,7 @@ fn as_an_io_error_it_keeps_its_kind_and_itself() {
     let timed_out = Error::TimedOut { what: "thing", after: Duration::ZERO };
     assert_eq!(io::Error::from(timed_out).kind(), io::ErrorKind::TimedOut);
     assert_eq!(io::Error::from(Error::Closed("the stream")).kind(), io::ErrorKind::BrokenPipe);
-    // Who is woken is to be told: the standard library tries again by itself if it is `Interrupted`.
+    // The caller must see a wake-up: the standard library retries by itself on `Interrupted`.
     assert_eq!(io::Error::from(Error::Woken { what: "thing" }).kind(), io::ErrorKind::Other);
     let system = Error::system("try")(Errno::ACCESS.into());
     assert_eq!(io::Error::from(system).kind(), io::ErrorKind::PermissionDenied);

@@ -1,44 +1,61 @@
-//! The Hamlyn interface library (section 3 of the paper). Both layers are thread-safe: for the upper one see [`Manager`].
+//! The Hamlyn interface library (section 3 of the paper). Both layers are thread-safe; for the
+//! upper layer see [`Manager`].
 //!
-//! **Upper layer.** A [`Manager`] has a send terminus and hands what arrives to its receivers. On it are the protocols:
-//! [`protocol::stream`] for bytes in order, [`protocol::datagram`] for single messages and their replies; beside it
-//! [`protocol::tagged_write`], the fastest. [`Card::listen`] and [`Card::connect`] bring processes together by a name.
+//! **Upper layer.** A [`Manager`] owns a send terminus and dispatches arrivals to its receivers.
+//! The protocols are built on it: [`protocol::stream`] for an ordered byte stream,
+//! [`protocol::datagram`] for single messages and their replies. [`protocol::tagged_write`]
+//! bypasses it and is the fastest. [`Card::listen`] and [`Card::connect`] connect processes by
+//! name.
 //!
-//! **Lower layer.** A process opens a [`Card`], sends from a [`Terminus`] and receives in a [`Slot`]. Who may write into
-//! a slot is who holds a [`Ticket`] for it. Nothing below enters the kernel on the way of a message.
+//! **Lower layer.** A process opens a [`Card`], sends from a [`Terminus`] and receives in a
+//! [`Slot`]. A sender needs a [`Ticket`] to write into a slot. The lower layer's message path never
+//! enters the kernel.
 //!
 //! | paper | section | here |
 //! |---|---|---|
-//! | message area, slot | 2.2 | [`MessageArea`], [`Slot`]; over memory of the application's own: [`Card::lend`] |
+//! | message area, slot | 2.2 | [`MessageArea`], [`Slot`] |
+//! | message area over application memory | 2.2 | [`Card::lend`] |
 //! | private send terminus, send buffer | 2.3 | [`Terminus`], [`SendBuffer`] |
 //! | metadata entry (Table 2) | 2.4 | [`MetadataEntry`] |
 //! | packet counting | 2.5 | [`Message::delta`] |
 //! | group receive, delegation, scatter-gather | 2.5 | [`Share`] |
 //! | distributed barrier | 2.5 | [`protocol::barrier`] |
 //! | notification queue (Table 3), overrun | 2.6 | [`NotificationQueue`], [`Error::Overrun`] |
-//! | several slots on one queue; interrupts asked for by slot, ticket or message | 2.6 | [`SlotBuilder::queue`]; [`SlotBuilder::interrupt`], [`TicketFlags::INTERRUPT`], [`Message::interrupt`] |
+//! | several slots on one queue | 2.6 | [`SlotBuilder::queue`] |
+//! | interrupt requested by slot | 2.6 | [`SlotBuilder::interrupt`] |
+//! | interrupt requested by ticket | 2.6 | [`TicketFlags::INTERRUPT`] |
+//! | interrupt requested by message | 2.6 | [`Message::interrupt`] |
 //! | fast mode | 2.7 | [`Slot::fast_ticket`] |
-//! | paranoid and one-shot modes, revocation | 2.7 | [`Mode`], [`MetadataEntry`], [`Card::settle`] |
-//! | periodic handshake | 2.8 | the driver's; [`attach::SocketAttachment`] keeps it where there is none |
+//! | paranoid and one-shot modes | 2.7 | [`Mode`], [`MetadataEntry`] |
+//! | revocation | 2.7 | [`MetadataEntry`], [`Card::settle`] |
+//! | periodic handshake, with a driver | 2.8 | the driver |
+//! | periodic handshake, without a driver | 2.8 | [`attach::SocketAttachment`] |
 //! | back-pressure: `send` would block | 2.8 | [`Terminus::try_send`] |
-//! | priorities by weights | 2.3 leaves them open | [`Card::create_terminus_weighted`] |
+//! | weighted priorities | 2.3 leaves them open | [`Card::create_terminus_weighted`] |
 //! | remote fetch-and-op | 5.1, as an extension | [`Terminus::fetch`] |
-//! | connections, and a dead peer told of | 6.3, 6.4 | [`Card::listen`], [`Card::connect`], [`Connection`] |
+//! | connections | 6.3, 6.4 | [`Card::listen`], [`Card::connect`], [`Connection`] |
+//! | notification of a dead peer | 6.3, 6.4 | [`Connection`] |
 //! | what the operating system mediates | 3.1 | [`attach::Attachment`] |
-//! | `h_send_msg` | 3.2 | [`Terminus::send`], and [`Terminus::try_send`], which does not block |
+//! | `h_send_msg` | 3.2 | [`Terminus::send`] |
+//! | `h_send_msg`, non-blocking | 3.2 | [`Terminus::try_send`] |
 //! | buffer-release handle | 3.2 | [`Handle`] |
 //! | `h_recv` | 3.2 | [`NotificationQueue::recv`] |
-//! | `h_recv_block` | 3.2 | [`NotificationQueue::recv_block`], and [`NotificationQueue::recv_poll`], which never sleeps |
+//! | `h_recv_block` | 3.2 | [`NotificationQueue::recv_block`] |
+//! | `h_recv_block` that never sleeps | 3.2 | [`NotificationQueue::recv_poll`] |
 //! | ticket | 3.2 | [`Ticket`] |
 //! | manager, `poll_nowait` | 3.3 | [`Manager`], [`Manager::poll`], [`Manager::receive`] |
-//! | receiver class, `process_arrival`, receive class pointer | 3.3, Table 2 | [`ReceiverClass`], [`EndPoint`], [`MetadataEntry::receive_class`] |
-//! | buffer memory, reclaimed when it is sent | 3.3, 6.2 | [`Manager::allocate`], [`Buffer`], [`Sent`] |
+//! | receiver class, `process_arrival` | 3.3 | [`ReceiverClass`], [`EndPoint`] |
+//! | receive class pointer | Table 2 | [`MetadataEntry::receive_class`] |
+//! | buffer memory | 3.3, 6.2 | [`Manager::allocate`], [`Buffer`] |
+//! | buffer memory reclaimed once sent | 3.3, 6.2 | [`Sent`] |
 //! | `make_seed`, seed | 3.3 | [`protocol::stream::StreamReceiver::make_seed`], [`Seed`] |
 //! | simple datagram | 3.3 | [`protocol::datagram`] |
 //! | stream: send, flush, receive, release | 3.3 | [`protocol::stream`] |
 //! | tagged remote write: send, `get_tag`, `get_specific_tag` | 3.3 | [`protocol::tagged_write`] |
-//! | opening and monitoring connections | 6.3 | [`Card::listen`], [`Connection`], [`protocol::stream::StreamPair`] |
-//! | graceful close by a sender | 6.4 | [`protocol::stream::StreamSender::close`], [`Connection::close`] |
+//! | opening connections | 6.3 | [`Card::listen`], [`protocol::stream::StreamPair`] |
+//! | monitoring connections | 6.3 | [`Connection`] |
+//! | graceful close of a stream | 6.4 | [`protocol::stream::StreamSender::close`] |
+//! | graceful close of a connection | 6.4 | [`Connection::close`] |
 //!
 //! ```no_run
 //! use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};

@@ -1,5 +1,6 @@
-//! Counts the instructions of the message-passing primitives, and writes them beside those of the SHRIMP paper's Table 1 into the table of
-//! `docs/shrimp.md`: `./scripts/prepare && cargo run -p hamlyn-tests --example instructions`.
+//! Counts the instructions of the message-passing primitives, and writes them beside those of the
+//! SHRIMP paper's Table 1 into the table of `docs/shrimp.md`: `./scripts/prepare && cargo run -p
+//! hamlyn-tests --example instructions`.
 
 // The tests use the rest.
 #[allow(dead_code)]

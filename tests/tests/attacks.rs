@@ -1,4 +1,5 @@
-//! Whoever can reach the switch's socket attacks running programs; those with nothing to do with him go on.
+//! Whoever can reach the switch's socket attacks running programs; those with nothing to do with
+//! him go on.
 
 use std::num::NonZeroU8;
 use std::path::Path;
@@ -27,7 +28,8 @@ impl Attacker {
         Ok(Attacker(connect(&switch, request, PATIENCE).context("the attacker cannot attach")?))
     }
 
-    /// Asks a host to add to a word of a slot that there may be, with a key that is made up. Never takes an answer.
+    /// Asks a host to add to a word of a slot that there may be, with a key that is made up. Never
+    /// takes an answer.
     fn fetch(&mut self, victim: u16, number: u32) -> Result<bool> {
         let Attached { host, link, .. } = &mut self.0;
         let header = Header { destination: HostId(victim), source: *host, protocol: HAMLYN };
@@ -93,7 +95,8 @@ fn answers_that_an_attacker_does_not_take_hold_up_nobody() -> Result<()> {
     Ok(())
 }
 
-/// The switch's socket is there for others' cards: what they say that is no packet ends their own links.
+/// The switch's socket is there for others' cards: what they say that is no packet ends their own
+/// links.
 #[test]
 fn a_switch_that_is_talked_nonsense_to_serves_the_others() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).card_args(["--handshake", "0"]).start()?;

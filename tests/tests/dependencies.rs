@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What each crate may depend on, of ours. The tests and the benchmark may use everything. Of the cards each may use the same,
-/// and no other; where all cards come together any may be used.
+/// What each crate may depend on, of ours. The tests and the benchmark may use everything. Of the
+/// cards each may use the same, and no other; where all cards come together any may be used.
 const MAY: &[(&str, &[&str])] = &[
     ("hamlyn-abi", &[]),
     ("hamlyn-door", &[]),
@@ -119,8 +119,8 @@ fn arrows_point_one_way() {
     assert!(MAY.iter().all(|(name, _)| there(name)), "a crate named here is gone");
 }
 
-/// The floors of the house, and on which of them a crate may stand. Of the device, guests know the contract alone; and their
-/// library, at a card's socket, the driver's connections.
+/// The floors of the house, and on which of them a crate may stand. Of the device, guests know the
+/// contract alone; and their library, at a card's socket, the driver's connections.
 const FLOORS: &[(&str, &[&str])] = &[
     ("device/", &["device/", "images/agent"]),
     ("guest-driver/", &["device/abi"]),
@@ -204,7 +204,8 @@ fn code(text: &str) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// What the library may name of itself anywhere: its lower half, and the errors that all cards share.
+/// What the library may name of itself anywhere: its lower half, and the errors that all cards
+/// share.
 const ANYWHERE: [&str; 2] = ["core::", "error::"];
 
 /// What follows each `crate::`.
@@ -212,7 +213,8 @@ fn named_of_the_crate(code: &str) -> impl Iterator<Item = &str> {
     code.split("crate::").skip(1).map(|rest| rest.split('\n').next().unwrap_or_default())
 }
 
-/// The cards of the library: its folders, but for the lower half and the channels, which stand on all cards.
+/// The cards of the library: its folders, but for the lower half and the channels, which stand on
+/// all cards.
 fn library_cards() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/src");
     let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -222,7 +224,8 @@ fn library_cards() -> Vec<String> {
     names.filter(|name| !["core", "channel"].contains(&&**name)).collect()
 }
 
-/// The constants and structures of a card's calls, which are in reach of everybody who names the family's.
+/// The constants and structures of a card's calls, which are in reach of everybody who names the
+/// family's.
 fn calls_of(card: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../device/abi/src/{card}/uapi.rs"));
     let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -324,14 +327,16 @@ fn rows(folder: &str) -> BTreeMap<String, usize> {
         .collect()
 }
 
-/// What a text names by a path that ends in two colons. Several at once are not told apart, so there must be none.
+/// What a text names by a path that ends in two colons. Several at once are not told apart, so
+/// there must be none.
 fn named<'a>(text: &'a str, path: &str) -> BTreeSet<&'a str> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let names = text.split(path).skip(1).map(|rest| rest.split(|c| !is_name(c)).next().unwrap_or_default());
     names.inspect(|name| assert!(!name.is_empty(), "one `use {path}` for each file, please")).collect()
 }
 
-/// The programs that are made of an engine, which any card has in common, and a folder for each card.
+/// The programs that are made of an engine, which any card has in common, and a folder for each
+/// card.
 const WITH_ENGINE: [&str; 3] = ["tests/sim/src", "tests/bench/src", "tests/bench/guest/src"];
 
 #[test]
@@ -358,7 +363,8 @@ fn files_beside_an_engine_and_in_it_know_those_above_them_alone() {
     }
 }
 
-/// The cards of a program: its folders, but for the engine. Those that only the host or the library know are cards as well.
+/// The cards of a program: its folders, but for the engine. Those that only the host or the library
+/// know are cards as well.
 fn cards_beside(program: &str) -> BTreeSet<String> {
     let names = |folder: String| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
@@ -372,8 +378,8 @@ fn cards_beside(program: &str) -> BTreeSet<String> {
 
 #[test]
 fn engines_name_no_card_and_nothing_of_guests() {
-    // The library, which has its cards in one crate with what they have in common; and windows, which are Hamlyn's. Programs of
-    // guests may map memory by themselves.
+    // The library, which has its cards in one crate with what they have in common; and windows,
+    // which are Hamlyn's. Programs of guests may map memory by themselves.
     const GUESTS: [&str; 4] = ["use hamlyn::", "hamlyn_sys::window", "hamlyn_sys", "hamlyn_driver_host"];
     for program in WITH_ENGINE {
         let guests = if program.ends_with("guest/src") { &GUESTS[..2] } else { &GUESTS };

@@ -1,4 +1,5 @@
-//! The card's second function, by the raw protocol, as somebody else's client sees it: doorbells and nothing else.
+//! The card's second function, by the raw protocol, as somebody else's client sees it: doorbells
+//! and nothing else.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -1,7 +1,8 @@
 //! The tests with machines, under KVM: `./scripts/test --kvm`.
 //!
-//! The outer machine is emulated, and so is SVM in its processor: KVM works there. It runs the tests of `vm` as a program,
-//! which starts its own machines under KVM (`host.accel` in the kit that `images/kvm` puts there).
+//! The outer machine is emulated, and so is SVM in its processor: KVM works there. It runs the
+//! tests of `vm` as a program, which starts its own machines under KVM (`host.accel` in the kit
+//! that `images/kvm` puts there).
 //!
 //! ```text
 //! kvm [--short | NAME...]     NAME: every test of `vm` whose name contains it, instead of those listed here
@@ -16,52 +17,54 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use hamlyn_lab::{Accel, Kit, Lab, Memory, Vm};
 
-/// What `--short` runs.
+/// The tests that `--short` runs.
 const SHORT: &[&str] =
-    &["driver::sleepers_are_woken_by_all_that_should_wake_them", "messages::two_machines_exchange_messages"];
+    &["driver::sleepers_are_woken_by_every_wake_source", "messages::two_machines_exchange_messages"];
 
 const TESTS: &[&str] = &[
     // Polling, and 1 MiB by DMA in each direction.
     "messages::two_machines_exchange_messages",
     // Mapped and trapped pages, commands, pinned memory.
-    "driver::every_call_does_what_it_says_and_refuses_the_rest",
+    "driver::every_call_works_and_refuses_invalid_arguments",
     // Interrupts.
-    "driver::sleepers_are_woken_by_all_that_should_wake_them",
-    "notifications::only_a_sleeper_is_interrupted_and_only_if_asked",
+    "driver::sleepers_are_woken_by_every_wake_source",
+    "notifications::only_sleepers_are_interrupted_and_only_on_request",
     // Two processors.
-    "driver::who_waits_is_interrupted_on_the_processor_where_he_is",
+    "driver::interrupt_arrives_on_the_waiters_processor",
     // A function-level reset, the reset button, power off and on.
-    "resets::a_reset_ends_what_was_open_and_leaves_a_card_that_works",
+    "resets::reset_ends_open_files_and_card_works_again",
     "resets::a_machine_that_restarts_finds_its_card",
     "express::channels_between_two_machines",
-    "shrimp::a_message_is_stored_in_the_other_machine_and_pages_are_sent",
+    "shrimp::messages_and_pages_arrive_in_the_other_machine",
     "shrimp_primitives::each_primitive_passes_messages_by_the_window",
     // CMPXCHG on trapped pages, by two processors.
-    "shrimp_machines::two_processors_that_start_transfers_start_those_that_they_mean",
+    "shrimp_machines::concurrent_processors_start_only_the_intended_transfers",
     // Late reads.
-    "clan::stores_loads_and_dma_reach_the_other_machines_memory",
+    "clan::stores_loads_and_dma_reach_remote_memory",
     // Vector loads of trapped pages.
-    "clan_c::windows_dma_and_tripwires_reach_another_machine_from_c",
-    "dart::messages_write_read_and_compute_at_the_other_machine",
+    "clan_c::windows_dma_and_tripwires_work_from_c",
+    "dart::messages_write_read_and_compute_remotely",
     // Memory that is not pinned.
-    "dart_memory::pages_that_are_swapped_out_are_brought_in_by_messages_at_both_ends",
+    "dart_memory::messages_bring_in_swapped_pages_at_both_ends",
 ];
 
-/// The longest that a test may be silent, in an outer machine that has hardly any processor.
+/// The longest time without output from a test, in an outer machine with very little processor
+/// time.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// How often the outer machine's kernel may panic. It does where QEMU emulates SVM (a page fault between the end of a guest's
-/// turn and the load of the host's registers): no program in that machine can be the cause, so the tests go on in a new one.
+/// The maximum number of panics of the outer machine's kernel. It panics where QEMU emulates SVM (a
+/// page fault between the end of a guest's turn and the load of the host's registers). A program in
+/// that machine cannot be the cause, so the tests continue in a new one.
 const MAX_PANICS: usize = 4;
 const PANIC: &str = "Kernel panic";
 
-/// What the outer machine's kernel must not say.
+/// Kernel messages of the outer machine that make the run fail.
 const COMPLAINTS: &str = "KVM internal error|BUG|WARNING|Oops|Call Trace|soft lockup";
 
 const MODULES: &str =
     "set -e; while read -r module; do insmod /lib/kvm/$module.ko; done </lib/kvm/order; test -c /dev/kvm";
 
-/// Runs the tests' program, and says how it ended, which the last line alone tells.
+/// Runs the tests' program. Only the last line gives its exit status.
 const PROGRAM: &str = "mkdir -p -m 700 /kvm/run; cd /kvm; export HAMLYN_KIT=/kvm/kit.json HAMLYN_RUN=/kvm/run; \
     /kvm/tests \"$@\" 2>&1; echo \"status $?\"";
 
@@ -161,19 +164,20 @@ impl Outer {
         Ok(())
     }
 
-    /// Runs a shell script, which must succeed; the lines that it prints.
+    /// Runs a shell script, which must succeed. Returns its output lines.
     fn script(&self, script: &str, arguments: &[&str]) -> Result<Vec<String>> {
         let words = ["sh", "-c", script, "sh"].into_iter().chain(arguments.iter().copied());
         self.vm().run_as(0, words)?.finish_text()
     }
 
-    /// The names of all tests.
+    /// Returns the names of all tests.
     fn tests(&self) -> Result<BTreeSet<String>> {
         let lines = self.script(PROGRAM, &["--list"])?;
         Ok(lines.iter().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
     }
 
-    /// Runs tests, one after the other; results: each that ended, and whether it passed.
+    /// Runs tests, one after the other. Adds each completed test to `results`, and whether it
+    /// passed.
     fn run(&self, tests: &[&str], results: &mut Vec<(String, bool)>) -> Result<()> {
         let script = ["sh", "-c", PROGRAM, "sh", "--exact", "--test-threads=1"];
         let mut run = self.vm().run_as(0, script.iter().chain(tests).copied())?;
@@ -198,7 +202,7 @@ impl Outer {
             println!("{line} ({:.1} s)", begun.elapsed().as_secs_f32());
             begun = Instant::now();
         };
-        // A program that died, or tests that were not run, are no success.
+        // A program that died, or missing tests, are a failure.
         if results.len() != tests.len() || (status == "0") != (bad == 0) {
             bail!(
                 "{} tests were asked for, {} ended, {bad} of them failed, and their program ended with {status}",

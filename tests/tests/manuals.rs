@@ -1,4 +1,5 @@
-//! The manual pages say what the programs' `--help` says: they are made from the same command lines.
+//! The manual pages say what the programs' `--help` says: they are made from the same command
+//! lines.
 
 use std::fs;
 use std::path::Path;
@@ -62,7 +63,8 @@ fn every_function_call_and_parameter_has_its_place() {
     }
 }
 
-/// Whoever reaches a card's socket is its machine, so no example may put one where anyone can make files.
+/// Whoever reaches a card's socket is its machine, so no example may put one where anyone can make
+/// files.
 #[test]
 fn no_example_puts_a_socket_where_others_can_get_at_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,4 +1,5 @@
-//! The list of deliberate breaks is true: each can be made in today's sources. (`./scripts/mutants` makes them.)
+//! The list of deliberate breaks is true: each can be made in today's sources. (`./scripts/mutants`
+//! makes them.)
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! docs/new-card.md shows the text of the echo card, and a model is named outside its own folders only where the page says.
+//! docs/new-card.md shows the text of the echo card, and a model is named outside its own folders
+//! only where the page says.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,7 +76,8 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a line names the card: other things are called echo, too, the shell's command and what answers a ping.
+/// Whether a line names the card: other things are called echo, too, the shell's command and what
+/// answers a ping.
 fn names_echo(line: &str) -> bool {
     let marks = [
         "echo::",

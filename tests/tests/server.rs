@@ -1,4 +1,5 @@
-//! The server of docs/programming.md with all its clients, and with those that misbehave: no machine, two or three cards.
+//! The server of docs/programming.md with all its clients, and with those that misbehave: no
+//! machine, two or three cards.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -72,7 +73,8 @@ fn log_of(lab: &Lab) -> String {
     fs::read_to_string(lab.directory().join("fabric.log")).unwrap_or_default()
 }
 
-/// Carries the seeds of a crowd to its server and back; the first refusal is handed on, too, and ends that.
+/// Carries the seeds of a crowd to its server and back; the first refusal is handed on, too, and
+/// ends that.
 fn introduce(crowd: &mut Program, server: &mut Program, clients: usize) -> Result<Option<String>> {
     for _ in 0..clients {
         let offer = crowd.answer()?;
@@ -182,7 +184,8 @@ fn who_is_malformed_slow_dead_or_one_too_many_harms_nobody_else() -> Result<()> 
     let refused = client(&manager, &mut server)?.map(drop);
     assert_eq!(refused, Err("4 of 4 clients are being served: come again later".to_owned()));
 
-    // A value that is longer than a stream's records, so that an answer to it cannot go as long as nobody takes it.
+    // A value that is longer than a stream's records, so that an answer to it cannot go as long as
+    // nobody takes it.
     let value = vec![7; 100_000];
     say(&mut sound, &frame(&[b"\x02\x01\x00k", &value[..]].concat()))?;
     assert_eq!(answer(&mut sound)?, (0, vec![]));
@@ -228,8 +231,8 @@ fn who_is_malformed_slow_dead_or_one_too_many_harms_nobody_else() -> Result<()> 
 
 #[test]
 fn a_card_with_no_room_refuses_a_client_at_once_and_says_what_gives_more() -> Result<()> {
-    // At each card 8768 bytes for objects: a terminus, a queue and 64 slots. Clients that only listen take one slot of theirs
-    // and two of the server's.
+    // At each card 8768 bytes for objects: a terminus, a queue and 64 slots. Clients that only
+    // listen take one slot of theirs and two of the server's.
     let lab = lab(2, &["--sram", "10368"])?;
     let mut server = Program::start(&lab, 0, &["serve"])?;
     let manager = Manager::create(&at(&lab, 1)?)?;

@@ -1,4 +1,5 @@
-//! The guest's tools with no machine: programs of the host that attach straight to a card's socket. In machines: `vm/tools.rs`.
+//! The guest's tools with no machine: programs of the host that attach straight to a card's socket.
+//! In machines: `vm/tools.rs`.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;

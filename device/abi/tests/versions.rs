@@ -1,11 +1,13 @@
-//! What programs of before say to the driver, kept as they were built: numbers and layouts of every addition to version 2, as
-//! literals. A driver of today takes exactly these. None of these lines may change; a new call is a new line.
+//! The binary interface that old programs use: numbers and layouts of every addition to version 2,
+//! as literals. A current driver must accept exactly these. No line here may change; a new call is
+//! a new line.
 
 use std::mem::offset_of;
 
 use hamlyn_abi::uapi::*;
 
-/// The calls, by the addition that they came with (`HAMLYN_CAPABILITY_*`, 0 being the first of version 2).
+/// The calls, with the addition that introduced them (`HAMLYN_CAPABILITY_*`, 0 for the first of
+/// version 2).
 const CALLS: &[(u64, u32, u32)] = &[
     (0, 0xc080_4801, HAMLYN_IOC_QUERY),
     (0, 0xc040_4802, HAMLYN_IOC_TERMINUS_CREATE),
@@ -38,7 +40,7 @@ const CALLS: &[(u64, u32, u32)] = &[
 ];
 
 #[test]
-fn calls_have_the_numbers_that_they_were_built_with() {
+fn call_numbers_are_unchanged() {
     for (addition, built, today) in CALLS {
         assert_eq!(built, today, "{built:#x} of addition {addition} is {today:#x}");
         assert!(built & 0xff < HAMLYN_FIRST_CARD_CALL, "{built:#x} is a later model's");
@@ -54,7 +56,7 @@ fn calls_have_the_numbers_that_they_were_built_with() {
     assert_eq!(HAMLYN_UAPI_VERSION >> 16, 2, "another major version need not take these");
 }
 
-/// Holds a structure's size and where its fields are against what they were.
+/// Compares a structure's size and field offsets with the old ones.
 macro_rules! built {
     ($structure:ident $size:literal { $($field:ident $offset:literal,)* }) => {
         assert_eq!(size_of::<$structure>(), $size, stringify!($structure));
@@ -66,7 +68,7 @@ macro_rules! built {
 }
 
 #[test]
-fn structures_lie_as_they_were_built() {
+fn structure_layouts_are_unchanged() {
     built!(HamlynQuery 128 {
         uapi_version 0, abi_version 4, model 8, host 12, capabilities 16, packet_size 24, sram_size 28,
         termini 32, slots 36, queues 40, vectors 44,
@@ -87,7 +89,7 @@ fn structures_lie_as_they_were_built() {
 }
 
 #[test]
-fn structures_of_additions_lie_as_they_were_built() {
+fn layouts_of_additions_are_unchanged() {
     // Connections.
     built!(HamlynListen 88 { name_length 0, backlog 4, name 24, });
     built!(HamlynConnect 344 { host 0, name_length 4, private_length 8, name 24, data 88, });
@@ -97,7 +99,7 @@ fn structures_of_additions_lie_as_they_were_built() {
     built!(HamlynShareQuery 64 { held 0, limit 16, user 32, });
     // Completions.
     built!(HamlynTerminusWait 32 { terminus 0, completed 4, ready 8, timeout_ns 16, });
-    // Questions, and the switch's ports, in a word that was zero.
+    // Questions, and the switch's ports, in a word that was zero before.
     built!(HamlynQuery 128 { ports 48, });
     // Express memory.
     built!(HamlynExpressCreate 64 { host 0, number 4, length 8, key 16, offset 24, });
@@ -108,7 +110,7 @@ fn structures_of_additions_lie_as_they_were_built() {
 }
 
 #[test]
-fn words_mean_what_they_meant() {
+fn constant_values_are_unchanged() {
     let shares = [HAMLYN_SHARE_TERMINI, HAMLYN_SHARE_SLOTS, HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_CONNECTIONS];
     assert_eq!(shares, [0, 1, 2, 3]);
     let states = [

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! cargo run -p hamlyn-bus --example counter -- counter.sock
-//! qemu-system-x86_64 -machine q35,memory-backend=mem -object memory-backend-memfd,id=mem,size=512M,share=on \
-//!     -device '{"driver":"vfio-user-pci","socket":{"type":"unix","path":"counter.sock"},"x-msg-timeout":60000}' …
+//! qemu-system-x86_64 -machine q35,memory-backend=mem \
+//!     -object memory-backend-memfd,id=mem,size=512M,share=on \
+//!     -device '{"driver":"vfio-user-pci",
+//!               "socket":{"type":"unix","path":"counter.sock"},"x-msg-timeout":60000}' …
 //! ```
 
 use hamlyn_bus::{Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ResetCause, Server, Widths};
@@ -14,9 +16,9 @@ use std::sync::atomic::Ordering;
 
 const REGISTERS: usize = 0;
 const WINDOW: usize = 2;
-/// Reads as the number of reads so far.
+/// Contains the number of reads of this register so far.
 const COUNT: u64 = 0;
-/// A write interrupts with the vector written.
+/// Writing a vector raises that interrupt.
 const RING: u64 = 4;
 
 #[derive(Default)]
@@ -29,7 +31,7 @@ impl Function for Counter {
         if read.bar == REGISTERS && read.offset == COUNT {
             self.reads += 1;
             data.copy_from_slice(&self.reads.to_le_bytes());
-            // The guest sees the count in its mapped page too.
+            // The guest also sees the count in its mapped page.
             let page = bus.pages(WINDOW);
             page.map(|page| page.store_u32(0, self.reads, Ordering::Release));
         }

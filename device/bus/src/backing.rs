@@ -1,4 +1,4 @@
-//! A BAR whose mapped areas are a part of somebody else's file, which others have mapped, too.
+//! A BAR whose mapped areas are part of a file from outside, which others also map.
 
 use crate::function::Description;
 use rustix::fs::{OFlags, SealFlags, fcntl_get_seals, fcntl_getfl};
@@ -10,52 +10,53 @@ use std::sync::Arc;
 use thiserror::Error;
 use tracing::debug;
 
-/// The file behind the mapped areas of a BAR: what is at an offset of the BAR is at the same of the file.
+/// The file behind the mapped areas of a BAR. An offset in the BAR is the same offset in the file.
 ///
-/// The client is handed all of the file, and trusted to map no more than the areas: QEMU is, its guest is not. This process maps
-/// nothing of it.
+/// The client gets the whole file, and is trusted to map only the areas: QEMU is trusted, its guest
+/// is not. This process does not map the file.
 #[derive(Debug, Clone)]
 pub struct Backing {
-    /// Which BAR of the function.
+    /// Index of the function's BAR.
     pub bar: usize,
-    /// A memfd that is sealed against shrinking, is open for reading and writing, and has all areas. Not of huge pages.
+    /// A memfd that is sealed against shrinking, is open for reading and writing, and contains all
+    /// areas. It does not use huge pages.
     pub file: Arc<File>,
 }
 
-/// Why a file cannot be behind a BAR.
+/// Why a file cannot back a BAR.
 #[derive(Debug, Error)]
 pub enum BackingError {
-    /// There is no such BAR.
+    /// The BAR does not exist.
     #[error("BAR {0}, which is to be backed by a file, does not exist")]
     Bar(usize),
-    /// A page that vanished would kill who touches it.
+    /// The file can shrink, and an access to a page that is gone would kill the process.
     #[error("the file behind BAR {0} is not a memfd that is sealed against shrinking")]
     Unsealed(usize),
-    /// Its pages are of no use to who maps them.
+    /// The file is not writable, so clients cannot use its pages.
     #[error("the file behind BAR {0} is for reading only")]
     ReadOnly(usize),
-    /// The same as for a page that vanished.
+    /// The file does not contain all areas. An access past its end would kill the process.
     #[error("the file behind BAR {bar} has {size:#x} bytes, and its mapped areas end at {end:#x}")]
     Short {
-        /// Which BAR.
+        /// Index of the BAR.
         bar: usize,
-        /// Bytes of the file.
+        /// Size of the file in bytes.
         size: u64,
-        /// Where the last area ends.
+        /// End of the last area.
         end: u64,
     },
-    /// The kernel says nothing about it.
+    /// The kernel does not report the file's state.
     #[error("the file behind BAR {bar} cannot be examined: {source}")]
     Examine {
-        /// Which BAR.
+        /// Index of the BAR.
         bar: usize,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl Backing {
-    /// Whether it can be behind that BAR of a function.
+    /// Checks that the file can back that BAR of a function.
     pub(crate) fn check(&self, description: &Description) -> Result<(), BackingError> {
         let bar = self.bar;
         let failed = |source: io::Error| BackingError::Examine { bar, source };
@@ -74,19 +75,21 @@ impl Backing {
         if size < end { Err(BackingError::Short { bar, size, end }) } else { Ok(()) }
     }
 
-    /// The file, for a client that asks for the region.
+    /// Returns the file, for a client that asks for the region.
     pub(crate) fn duplicate_fd(&self) -> io::Result<OwnedFd> {
         Ok(self.file.try_clone()?.into())
     }
 
-    /// What a client reads that does not map. Of a file that has no more memory, zeros.
+    /// Reads for a client that does not map the file. Leaves zeros if there is no memory for the
+    /// file.
     pub(crate) fn read(&self, offset: u64, data: &mut [u8]) {
         if let Err(error) = self.file.read_exact_at(data, offset) {
             debug!("{} bytes at {offset:#x} of the file behind BAR {}: {error}", data.len(), self.bar);
         }
     }
 
-    /// What a client writes that does not map. It is lost if there is no memory for it.
+    /// Writes for a client that does not map the file. The data is lost if there is no memory for
+    /// it.
     pub(crate) fn write(&self, offset: u64, data: &[u8]) {
         if let Err(error) = self.file.write_all_at(data, offset) {
             debug!("{} bytes at {offset:#x} of the file behind BAR {}: {error}", data.len(), self.bar);

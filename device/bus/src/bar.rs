@@ -1,4 +1,4 @@
-//! Memory that the guest maps: the pages of a BAR, shared by a sealed memfd.
+//! Memory that the guest maps: the pages of a BAR, shared through a sealed memfd.
 
 use crate::function::PAGE_SIZE;
 use rustix::fs::{
@@ -12,23 +12,24 @@ use std::sync::atomic::Ordering;
 use thiserror::Error;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory, VolatileSlice};
 
-/// Below so many bytes, zeroes are written; above, whole pages are given back to the system.
+/// Ranges below this size are zeroed by writing. In larger ranges, whole pages are returned to the
+/// system.
 const FEW: u64 = 32 * PAGE_SIZE;
 
 /// An access outside the window, or one that is not naturally aligned.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 #[error("{length} bytes at offset {offset:#x} are misaligned or outside the window (size {limit:#x})")]
 pub struct BoundsError {
-    /// From the window's beginning.
+    /// Offset from the start of the window.
     pub offset: u64,
-    /// Bytes of the access.
+    /// Length of the access in bytes.
     pub length: u64,
-    /// Bytes of the window.
+    /// Size of the window in bytes.
     pub limit: u64,
 }
 
-/// A window on the shared pages of one BAR. Cheap to clone and to narrow: a card takes its windows once and keeps
-/// them.
+/// A window on the shared pages of one BAR. It is cheap to clone and to narrow: a card takes its
+/// windows once and keeps them.
 ///
 /// The guest may change any of these bytes at any time: read a value once, check it, use that copy.
 /// Numbers are little-endian in memory, as everywhere on PCI.
@@ -41,19 +42,19 @@ pub struct SharedPages {
 
 macro_rules! atomics {
     ($load:ident, $store:ident, $type:ty) => {
-        /// Load a little-endian number; `offset` must be a multiple of its size.
+        /// Loads a little-endian number. `offset` must be a multiple of its size.
         ///
         /// # Panics
-        /// With an ordering that a load cannot have (`Release`, `AcqRel`).
+        /// If `ordering` is not valid for a load (`Release`, `AcqRel`).
         pub fn $load(&self, offset: u64, ordering: Ordering) -> Result<$type, BoundsError> {
             let slice = self.slice(offset, size_of::<$type>())?;
             slice.load(0, ordering).map(<$type>::from_le).map_err(|_| self.bounds(offset, slice.len()))
         }
 
-        /// Store a little-endian number; `offset` must be a multiple of its size.
+        /// Stores a little-endian number. `offset` must be a multiple of its size.
         ///
         /// # Panics
-        /// With an ordering that a store cannot have (`Acquire`, `AcqRel`).
+        /// If `ordering` is not valid for a store (`Acquire`, `AcqRel`).
         pub fn $store(&self, offset: u64, value: $type, ordering: Ordering) -> Result<(), BoundsError> {
             let slice = self.slice(offset, size_of::<$type>())?;
             slice.store(value.to_le(), 0, ordering).map_err(|_| self.bounds(offset, slice.len()))
@@ -62,8 +63,8 @@ macro_rules! atomics {
 }
 
 impl SharedPages {
-    /// `size` bytes of zeroes in a memfd of their own, which nobody can ever shrink or grow: a page that vanished
-    /// would kill whoever touches it, QEMU or us.
+    /// Allocates `size` zeroed bytes in a new memfd that cannot be shrunk or grown. If a page
+    /// vanished, an access to it would kill the process, QEMU or this one.
     pub(crate) fn new(name: &str, size: u64) -> io::Result<Self> {
         let length = usize::try_from(size).map_err(io::Error::other)?;
         let memfd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -74,29 +75,29 @@ impl SharedPages {
         Ok(SharedPages { region: Arc::new(region), offset: 0, length })
     }
 
-    /// The memfd, for a client that asks for the region.
+    /// Returns the memfd, for a client that asks for the region.
     pub(crate) fn duplicate_fd(&self) -> io::Result<OwnedFd> {
         let file = self.region.file_offset().ok_or(io::ErrorKind::NotFound)?;
         Ok(file.file().try_clone()?.into())
     }
 
-    /// Bytes of the window.
+    /// Returns the size of the window in bytes.
     pub fn len(&self) -> u64 {
         self.length as u64
     }
 
-    /// A window of no bytes?
+    /// Whether the window is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// A part of this window as a window of its own.
+    /// Returns a part of this window as a separate window.
     pub fn window(&self, offset: u64, length: u64) -> Result<SharedPages, BoundsError> {
         let start = self.start(offset, length)?;
         Ok(SharedPages { region: Arc::clone(&self.region), offset: start, length: length as usize })
     }
 
-    /// A part of this window's bytes.
+    /// Returns a part of this window's bytes.
     pub fn slice(&self, offset: u64, length: usize) -> Result<VolatileSlice<'_>, BoundsError> {
         let start = self.start(offset, length as u64)?;
         self.region.get_slice(start, length).map_err(|_| self.bounds(offset, length))
@@ -105,20 +106,20 @@ impl SharedPages {
     atomics!(load_u32, store_u32, u32);
     atomics!(load_u64, store_u64, u64);
 
-    /// Copy bytes out. Not atomic: the guest may be writing them.
+    /// Copies bytes out. Not atomic: the guest may be writing them.
     pub fn read_bytes(&self, offset: u64, destination: &mut [u8]) -> Result<(), BoundsError> {
         self.slice(offset, destination.len())?.copy_to(destination);
         Ok(())
     }
 
-    /// Copy bytes in. Not atomic: the guest may be reading them.
+    /// Copies bytes in. Not atomic: the guest may be reading them.
     pub fn write_bytes(&self, offset: u64, source: &[u8]) -> Result<(), BoundsError> {
         self.slice(offset, source.len())?.copy_from(source);
         Ok(())
     }
 
-    /// Make `length` bytes zero. Where there are many, whole pages are given back to the system. The time for that grows with the
-    /// pages that were touched; touching them took longer.
+    /// Zeroes `length` bytes. In large ranges, whole pages are returned to the system. The time for
+    /// that grows with the number of pages that were touched, but touching them took longer.
     pub fn clear(&self, offset: u64, length: u64) -> Result<(), BoundsError> {
         let start = self.start(offset, length)? as u64;
         let first = start.next_multiple_of(PAGE_SIZE);
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_share_bytes_and_end_where_they_end() {
+    fn windows_share_bytes_and_are_bounded() {
         let pages = SharedPages::new("test", 8192).unwrap();
         let window = pages.window(4096, 64).unwrap();
         window.store_u32(4, 0x1234_5678, Ordering::Release).unwrap();
@@ -185,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cleared_is_zero_and_nothing_else() {
+    fn clear_zeroes_exactly_its_range() {
         let pages = SharedPages::new("test", 1 << 20).unwrap();
         let all = vec![0xee; 1 << 20];
         for (offset, length) in
             [(1, 9000), (4096, 8192), (0, 1 << 20), (5000, 900_001), (70, 0), (3, 300_000)]
         {
             pages.write_bytes(0, &all).unwrap();
-            // A window begins somewhere in the file.
+            // The window does not begin at the start of the file.
             let window = pages.window(100, (1 << 20) - 100).unwrap();
             let length = length.min(window.len() - offset);
             window.clear(offset, length).unwrap();
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn clearing_many_pages_takes_those_that_were_touched() {
+    fn clearing_many_pages_frees_touched_memory() {
         let pages = SharedPages::new("test", 64 << 20).unwrap();
         let memory = || rustix::fs::fstat(pages.duplicate_fd().unwrap()).unwrap().st_blocks;
         pages.clear(0, 64 << 20).unwrap();

@@ -1,14 +1,14 @@
-//! How long one client may keep the others waiting: its turns are bounded in time.
+//! Limits the time of a client's turn, and so the time that other clients wait.
 
 use std::time::{Duration, Instant};
 
-/// Of one turn: some hundred doorbells, or two dozen commands.
+/// Duration of a turn: some hundred doorbells, or two dozen commands.
 const TURN: Duration = Duration::from_micros(200);
 
 /// The time of one turn.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// The first time that somebody asked: a turn that does one thing looks at no clock.
+    /// Time of the first check. A turn that does only one thing reads no clock.
     begun: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! What a card can do through the bus.
+//! The services that a card uses through the bus.
 
 use crate::backing::Backing;
 use crate::bar::SharedPages;
@@ -31,18 +31,18 @@ impl Bus {
         Ok(Bus { dma, interrupts, pages, backing, bus_master: false })
     }
 
-    /// The file that was handed in for a BAR.
+    /// Returns the file that backs a BAR, if there is one.
     pub(crate) fn backing(&self, bar: usize) -> Option<&Backing> {
         self.backing.as_ref().filter(|backing| backing.bar == bar)
     }
 
-    /// The memory of a BAR with mapped areas, but of one that has a [`Backing`]: all of the BAR, of which the guest sees only the
-    /// areas.
+    /// Returns the memory of a BAR with mapped areas, unless the BAR has a [`Backing`]. It covers
+    /// the whole BAR, of which the guest maps only the areas.
     pub fn pages(&self, bar: usize) -> Option<&SharedPages> {
         self.pages.get(bar)?.as_ref()
     }
 
-    /// May the function reach guest memory and interrupt?
+    /// Whether the function may access guest memory and interrupt.
     pub fn bus_master(&self) -> bool {
         self.bus_master
     }

@@ -1,8 +1,8 @@
-//! The vfio-user messages: bytes to typed requests, typed replies to bytes.
+//! The vfio-user messages: decodes bytes to typed requests, and encodes typed replies to bytes.
 //!
-//! Nothing here touches a socket, so the whole of it can be fuzzed: [`Request::decode`] takes any bytes and either
-//! gives a request whose counts and sizes fit the bytes that came, or a [`CodecError`] with the errno to answer.
-//! All values have the host's byte order, as the protocol says.
+//! Nothing here uses a socket, so all of it can be fuzzed. [`Request::decode`] accepts any bytes.
+//! It returns a request whose counts and sizes match the bytes received, or a [`CodecError`] with
+//! the errno for the reply. All values have the host's byte order, as the protocol requires.
 
 mod capabilities;
 mod wire;
@@ -19,31 +19,32 @@ use thiserror::Error;
 use wire::{SPARSE_MMAP_CAPABILITY, SparseMmapCapability};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Why bytes are not a request, and what to answer ([`CodecError::errno`]).
+/// Why bytes are not a valid request. [`CodecError::errno`] is the error for the reply.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 pub enum CodecError {
-    /// A number that no command has.
+    /// The command number does not exist.
     #[error("command {0} is unknown")]
     UnknownCommand(u16),
-    /// A command of the protocol that this server does not take, or that only servers send.
+    /// A command of the protocol that this server does not support, or that only servers send.
     #[error("command {0} is not supported from a client")]
     Unsupported(Command),
-    /// The body has another size than the command's.
+    /// The size of the body does not match the command.
     #[error("{command} has a body of {got} bytes ({wanted} wanted)")]
     BodySize {
         /// The command.
         command: Command,
-        /// Bytes that came.
+        /// Bytes received.
         got: usize,
-        /// Bytes that the command, or a count inside it, asks for; the least, where data may follow.
+        /// Bytes required by the command or by a count inside it. This is the minimum if data may
+        /// follow.
         wanted: usize,
     },
-    /// `argsz` leaves no room for the smallest reply, or for the request itself.
+    /// `argsz` is too small for the smallest reply, or for the request itself.
     #[error("{command} has argsz {argsz} (at least {least})")]
     ArgumentSize {
         /// The command.
         command: Command,
-        /// What the request says.
+        /// The value in the request.
         argsz: u32,
         /// The smallest acceptable value.
         least: u32,
@@ -53,19 +54,19 @@ pub enum CodecError {
     DataCount {
         /// The command.
         command: Command,
-        /// Bytes asked for.
+        /// Bytes requested.
         count: u32,
     },
-    /// A single write of a `REGION_WRITE_MULTI` message that carries more than its 8 bytes.
+    /// A single write of a `REGION_WRITE_MULTI` message that has more than 8 bytes.
     #[error("a write of {0} bytes in REGION_WRITE_MULTI (limit 8)")]
     MultiWriteSize(u32),
-    /// More writes in one message than are done without a look at anything else.
+    /// More writes in one message than the server performs without checking for other work.
     #[error("{0} writes in REGION_WRITE_MULTI (limit {MAX_WRITES})")]
     MultiWrites(u64),
 }
 
 impl CodecError {
-    /// The errno for the error reply.
+    /// Returns the errno for the error reply.
     pub fn errno(&self) -> Errno {
         match self {
             CodecError::UnknownCommand(_) | CodecError::Unsupported(_) => Errno::OPNOTSUPP,
@@ -75,37 +76,38 @@ impl CodecError {
     }
 }
 
-/// A command from the client, checked against the bytes that came, not yet against the device.
+/// A command from the client, checked against the bytes received, but not against the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// The first message: protocol version, and a JSON object with the sender's capabilities (NUL at its end).
+    /// The first message: protocol version, and a JSON object with the sender's capabilities,
+    /// terminated by a NUL.
     Version(VersionNumbers, &'a [u8]),
-    /// Guest memory that the device may reach; a file descriptor may come with it.
+    /// Adds guest memory that the device may access. A file descriptor may come with it.
     DmaMap(DmaMap),
-    /// Guest memory that the device may no longer reach.
+    /// Removes guest memory that the device may access.
     DmaUnmap(DmaUnmap),
-    /// How many regions and interrupt types there are.
+    /// Asks for the number of regions and interrupt types.
     DeviceGetInfo(DeviceInfo),
-    /// Size, flags and mappable areas of one region.
+    /// Asks for size, flags and mappable areas of one region.
     DeviceGetRegionInfo(RegionInfo),
-    /// File descriptors that stand for parts of one region.
+    /// Asks for file descriptors that represent parts of one region.
     DeviceGetRegionIoFds(RegionIoFds),
-    /// How many interrupts one type has.
+    /// Asks for the number of interrupts of one type.
     DeviceGetIrqInfo(IrqInfo),
-    /// Eventfds, masks and triggers of interrupts; the bytes are the booleans of `DATA_BOOL`.
+    /// Sets eventfds, masks and triggers of interrupts. The bytes are the booleans of `DATA_BOOL`.
     DeviceSetIrqs(IrqSet, &'a [u8]),
-    /// Read from a region.
+    /// Reads from a region.
     RegionRead(RegionAccess),
-    /// Write to a region.
+    /// Writes to a region.
     RegionWrite(RegionAccess, &'a [u8]),
-    /// Reset the function.
+    /// Resets the function.
     DeviceReset,
-    /// Several small writes in one message.
+    /// Makes several small writes in one message.
     RegionWriteMulti(Vec<WriteOne>),
 }
 
 impl<'a> Request<'a> {
-    /// Understand the body of a message whose header bore `command`.
+    /// Decodes the body of a message whose header has this `command`.
     pub fn decode(command: u16, body: &'a [u8]) -> Result<Self, CodecError> {
         let command = Command::from_wire(command).ok_or(CodecError::UnknownCommand(command))?;
         match command {
@@ -172,7 +174,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The command that the request's header bears.
+    /// Returns the command for the request's header.
     pub fn command(&self) -> Command {
         match self {
             Request::Version(..) => Command::Version,
@@ -190,7 +192,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The whole message, header included: what a client sends.
+    /// Encodes the whole message, header included, as a client sends it.
     pub fn encode(&self, id: u16, flags: MessageFlags) -> Vec<u8> {
         let count;
         let parts: [&[u8]; 2] = match self {
@@ -214,38 +216,38 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What the server answers when all went well. For errors see [`error_reply`].
+/// The server's reply to a successful request. For errors see [`error_reply`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// `DMA_MAP`, `DEVICE_SET_IRQS`, `DEVICE_RESET`: done.
+    /// Success of `DMA_MAP`, `DEVICE_SET_IRQS` or `DEVICE_RESET`.
     Done,
-    /// The version and capabilities agreed on.
+    /// The negotiated version and capabilities.
     Version(VersionNumbers, String),
-    /// The unmapped range, as asked for.
+    /// The unmapped range, as requested.
     DmaUnmap(DmaUnmap),
-    /// Regions and interrupt types.
+    /// Number of regions and interrupt types.
     DeviceInfo(DeviceInfo),
-    /// One region; with its mappable areas if the request's `argsz` had room for them.
+    /// One region, with its mappable areas if the request's `argsz` has space for them.
     RegionInfo(RegionInfo, Vec<SparseArea>),
-    /// No file descriptors stand for parts of a region.
+    /// Reports that no file descriptors represent parts of a region.
     RegionIoFds(RegionIoFds),
     /// One interrupt type.
     IrqInfo(IrqInfo),
-    /// Bytes read.
+    /// The bytes read.
     RegionRead(RegionAccess, Vec<u8>),
-    /// Bytes written.
+    /// The bytes written.
     RegionWrite(RegionAccess),
-    /// How many writes were done.
+    /// Number of writes made.
     RegionWriteMulti(u64),
 }
 
 impl Reply {
-    /// The whole reply to the command that `request` headed.
+    /// Encodes the whole reply to the command with the header `request`.
     pub fn encode(&self, request: &Header) -> Vec<u8> {
         let header = Header::new(request.id, request.command, MessageFlags::REPLY);
         match self {
             Reply::Done => message(header, &[]),
-            // The protocol ends the JSON with a NUL.
+            // The protocol terminates the JSON text with a NUL.
             Reply::Version(numbers, data) => message(header, &[numbers.as_bytes(), data.as_bytes(), &[0]]),
             Reply::DmaUnmap(unmap) => message(header, &[unmap.as_bytes()]),
             Reply::DeviceInfo(info) => message(header, &[info.as_bytes()]),
@@ -269,14 +271,15 @@ impl Reply {
     }
 }
 
-/// Bytes that a region-info reply takes after its header when it lists `areas` mappable areas.
+/// Returns the size in bytes, after the header, of a region-info reply with `areas` mappable areas.
 pub fn region_info_size(areas: usize) -> u32 {
     let capability =
         if areas == 0 { 0 } else { size_of::<SparseMmapCapability>() + areas * size_of::<SparseArea>() };
     (size_of::<RegionInfo>() + capability) as u32
 }
 
-/// Returns the access of a `REGION_READ` or `REGION_WRITE` message, if it has one and as many bytes may be read at once.
+/// Returns the access of a `REGION_READ` or `REGION_WRITE` message. Returns `None` for other
+/// messages and if the count is over the limit of one read.
 pub fn access_of(command: u16, body: &[u8]) -> Option<RegionAccess> {
     let is_access =
         [Command::RegionRead, Command::RegionWrite].map(|command| command as u16).contains(&command);
@@ -284,10 +287,11 @@ pub fn access_of(command: u16, body: &[u8]) -> Option<RegionAccess> {
     (access.count as usize <= MAX_DATA).then_some(access)
 }
 
-/// The answer to a command that failed: a header with the error flag and an errno.
+/// Encodes the reply to a failed command: a header with the error flag and an errno.
 ///
-/// A failed `access` has the body of a successful one, with ones for the bytes read: the client of Cloud Hypervisor (crate
-/// `vfio_user`) reads a full body whatever the header says, and waits for ever if there is none.
+/// A failed `access` has the body of a successful one, with all ones for the bytes read. The client
+/// of Cloud Hypervisor (crate `vfio_user`) reads a full body whatever the header says. Without one
+/// it would wait forever.
 pub fn error_reply(request: &Header, errno: Errno, access: Option<RegionAccess>) -> Vec<u8> {
     let mut header = Header::new(request.id, request.command, MessageFlags::REPLY | MessageFlags::ERROR);
     header.error = errno.raw_os_error() as u32;

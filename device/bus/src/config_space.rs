@@ -1,8 +1,8 @@
-//! The function's PCI configuration space: 4096 bytes, of which the guest may change some bits.
+//! The function's PCI configuration space: 4096 bytes, of which the guest can change some bits.
 
 use crate::function::{BAR_COUNT, Description, Msix};
 
-/// Bytes of configuration space of a PCI Express function.
+/// Size in bytes of the configuration space of a PCI Express function.
 pub(crate) const CONFIG_SIZE: usize = 4096;
 
 const COMMAND: usize = 0x04;
@@ -32,7 +32,7 @@ const EXPRESS_LINK_CAPABILITIES: usize = EXPRESS + 0x0c;
 const EXPRESS_LINK_STATUS: usize = EXPRESS + 0x12;
 const ROLE_BASED_ERRORS: u32 = 1 << 15;
 const FUNCTION_LEVEL_RESET_CAPABLE: u32 = 1 << 28;
-/// In device control: reads as zero; a one written resets the function.
+/// In device control: reads as zero; writing one resets the function.
 const INITIATE_FUNCTION_LEVEL_RESET: u16 = 1 << 15;
 /// 2.5 GT/s, one lane.
 const LINK: u16 = 0x0011;
@@ -43,12 +43,12 @@ const MSIX_CONTROL: usize = MSIX + 2;
 const MSIX_FUNCTION_MASK: u16 = 1 << 14;
 const MSIX_ENABLE: u16 = 1 << 15;
 
-/// What a write to configuration space did beyond changing bits.
+/// Side effects of a write to configuration space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConfigEffects {
-    /// The guest asked for a function-level reset.
+    /// The guest requested a function-level reset.
     pub(crate) function_level_reset: bool,
-    /// Bus mastering was switched.
+    /// The guest enabled or disabled bus mastering.
     pub(crate) bus_master_changed: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct ConfigSpace {
 }
 
 impl ConfigSpace {
-    /// As after power-on.
+    /// Creates the configuration space in its power-on state.
     pub(crate) fn new(description: &Description) -> Self {
         let mut space =
             ConfigSpace { bytes: Box::new([0; CONFIG_SIZE]), writable: Box::new([0; CONFIG_SIZE]) };
@@ -91,7 +91,8 @@ impl ConfigSpace {
         self.allow(INTERRUPT_LINE, &[0xff]);
     }
 
-    /// The address bits above the size are writable: so all ones read back as the size.
+    /// The address bits above the size are writable, so after writing all ones the guest reads the
+    /// size.
     fn set_bar(&mut self, index: usize, size: u64, flags: u64) {
         debug_assert!(index < BAR_COUNT);
         let register = BARS + 4 * index;
@@ -136,12 +137,13 @@ impl ConfigSpace {
         u16::from_le_bytes([self.bytes[offset], self.bytes[offset + 1]])
     }
 
-    /// `data` must lie inside: the server checks the region's bounds.
+    /// Reads bytes. The range must lie inside: the server checks the region's bounds.
     pub(crate) fn read(&self, offset: usize, data: &mut [u8]) {
         data.copy_from_slice(&self.bytes[offset..offset + data.len()]);
     }
 
-    /// `data` must lie inside: the server checks the region's bounds. Bits that are not writable stay.
+    /// Writes bytes. The range must lie inside: the server checks the region's bounds. Bits that
+    /// are not writable keep their values.
     pub(crate) fn write(&mut self, offset: usize, data: &[u8]) -> ConfigEffects {
         let bus_master = self.bus_master();
         for (at, new) in (offset..).zip(data) {
@@ -156,12 +158,12 @@ impl ConfigSpace {
         }
     }
 
-    /// May the function write memory and interrupt?
+    /// Whether the function may write memory and interrupt.
     pub(crate) fn bus_master(&self) -> bool {
         self.word(COMMAND) & COMMAND_BUS_MASTER != 0
     }
 
-    /// Are all its interrupts masked at once?
+    /// Whether all interrupts of the function are masked at once.
     pub(crate) fn function_mask(&self) -> bool {
         self.word(MSIX_CONTROL) & MSIX_FUNCTION_MASK != 0
     }
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn identity_is_where_pci_wants_it_and_read_only() {
+    fn identity_has_pci_layout_and_is_read_only() {
         let mut space = space();
         for _ in 0..2 {
             assert_eq!(read32(&space, 0), 0xabcd_1234);
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn bus_master_is_noticed_once() {
+    fn bus_master_change_is_reported_once() {
         let mut space = space();
         let on = space.write(4, &[0x06, 0]);
         assert!(on.bus_master_changed && space.bus_master());
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn function_mask_and_nothing_else_of_msix_is_writable() {
+    fn only_msix_enable_and_mask_are_writable() {
         let mut space = space();
         assert!(!space.function_mask());
         space.write(MSIX_CONTROL, &[0xff, 0xff]);

@@ -1,9 +1,12 @@
 //! Guest memory as the card sees it: the table of DMA maps, and checked accesses through it.
 //!
-//! Guest memory is hostile: its bytes change while they are read, so a value is read once, checked, and used from
-//! the copy. And it vanishes: a map is gone when the server has answered `DMA_UNMAP`. The server is single-threaded
-//! and every access ends before the next message is looked at, so no access can be under way then; whoever keeps
-//! state derived from guest memory across messages compares [`Dma::generation`].
+//! Guest memory is hostile. Its bytes can change while they are read, so a value is read once,
+//! checked, and used from the copy. It can also vanish: a map is gone when the server has answered
+//! `DMA_UNMAP`.
+//!
+//! The server is single-threaded, and every access ends before the next message is handled, so no
+//! access is in progress then. Code that keeps state derived from guest memory across messages must
+//! compare [`Dma::generation`].
 
 use crate::memory::GuestMemory;
 use crate::shared_file::{Known, Opened, Part, Region};
@@ -18,17 +21,19 @@ use vm_memory::{AtomicAccess, Bytes, VolatileMemory, VolatileSlice};
 pub(crate) use crate::shared_file::Peer;
 use crate::shared_file::SharedFileError;
 
-/// Most maps at one time (`max_dma_maps`).
+/// Maximum number of maps at a time (`max_dma_maps`).
 pub const MAX_MAPS: usize = 65_535;
 
-/// Most mapped regions, which the maps share: a process has but 65,530, and a fabric's may have 64 cards. Each file has one at
-/// least, and costs a descriptor. A machine of QEMU has 256 memory slots, each with a file at most.
+/// Maximum number of mapped regions, which maps share. A process can have only 65,530 mappings, and
+/// that of a fabric can have 64 cards. Each file has at least one region, and costs a descriptor. A
+/// QEMU machine has 256 memory slots, with at most one file each.
 const MAX_REGIONS: usize = 512;
 
 const PAGE: u64 = 4096;
 const READABLE: u32 = 1 << 0;
 const WRITABLE: u32 = 1 << 1;
-/// The file that comes with it is to be mapped, not read and written: which is what happens anyway.
+/// The file of the map must be accessed by mapping, not by read and write. This server always does
+/// so.
 const BY_MAPPING: u32 = 1 << 2;
 
 /// Why an access to guest memory is refused. No byte was changed.
@@ -37,34 +42,34 @@ const BY_MAPPING: u32 = 1 << 2;
 pub struct DmaError {
     /// First address of the access.
     pub address: u64,
-    /// Bytes of the access.
+    /// Length of the access in bytes.
     pub length: u64,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: DmaErrorReason,
 }
 
-/// What is wrong with an access to guest memory.
+/// Reasons for refusing an access to guest memory.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 pub enum DmaErrorReason {
-    /// A part of it is no memory.
+    /// A part of the range is not mapped.
     #[error("is not mapped for DMA")]
     Unmapped,
-    /// A part of it is memory without a file.
+    /// A part of the range is memory without a file.
     #[error("has no shared file: start QEMU with memory-backend-memfd,share=on")]
     NoSharedFile,
-    /// A part of it may not be read.
+    /// A part of the range is not readable.
     #[error("is not readable by the device")]
     NotReadable,
-    /// A part of it may not be written.
+    /// A part of the range is not writable.
     #[error("is not writable by the device")]
     NotWritable,
-    /// The guest has not allowed the function to reach memory.
+    /// Bus mastering is off: the guest has not allowed the function to access memory.
     #[error("is out of reach: the guest has not enabled bus mastering")]
     BusMasterOff,
-    /// An atomic access that is not naturally aligned.
+    /// An atomic access is not naturally aligned.
     #[error("is not naturally aligned")]
     Misaligned,
-    /// Beyond the end of the address space.
+    /// The range exceeds the end of the address space.
     #[error("wraps around")]
     Wraps,
 }
@@ -72,52 +77,52 @@ pub enum DmaErrorReason {
 /// Why a map or unmap is refused. Nothing has changed.
 #[derive(Debug, Error)]
 pub(crate) enum MapError {
-    /// Unknown flag bits.
+    /// The flags have unknown bits.
     #[error("flags {0:#x} are unknown")]
     Flags(u32),
-    /// Not whole pages, empty, or wrapping around.
+    /// The range is not whole pages, is empty, or wraps around.
     #[error("range {address:#x}+{size:#x} at file offset {offset:#x} is not whole pages (of {PAGE} bytes)")]
     Range {
         /// First address.
         address: u64,
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
-        /// Where in the file.
+        /// Offset in the file.
         offset: u64,
     },
-    /// Some of it is mapped already.
+    /// A part of the range is already mapped.
     #[error("range {address:#x}+{size:#x} overlaps a map")]
     Overlap {
         /// First address.
         address: u64,
-        /// Bytes.
+        /// Size in bytes.
         size: u64,
     },
-    /// An unmap that would leave a part of a map.
+    /// The unmap would leave a part of a map.
     #[error("range {address:#x}+{size:#x} covers only a part of the map {map_address:#x}+{map_size:#x}")]
     Partial {
         /// First address of the range.
         address: u64,
-        /// Bytes of the range.
+        /// Size of the range in bytes.
         size: u64,
         /// First address of the map.
         map_address: u64,
-        /// Bytes of the map.
+        /// Size of the map in bytes.
         map_size: u64,
     },
     /// The table is full.
     #[error("{MAX_MAPS} maps exist already (limit {MAX_MAPS})")]
     TooMany,
-    /// Too many files, or parts of files that are far from each other.
+    /// There are too many files, or too many distant parts of files.
     #[error("{MAX_REGIONS} files, or parts of files, hold guest memory already (limit {MAX_REGIONS})")]
     TooManyRegions,
-    /// The file cannot be examined and mapped in time.
+    /// The file could not be examined and mapped in time.
     #[error("the file of a DMA map was not mapped in time")]
     Slow,
-    /// It is to be mapped, and there is nothing to map.
+    /// The map requires a file, but there is none.
     #[error("no file descriptor came with a map that is to be reached by mapping")]
     NoDescriptor,
-    /// One file holds a map, or none.
+    /// A map has at most one file.
     #[error("{0} file descriptors came with a map (limit 1)")]
     Descriptors(usize),
     /// The file cannot be used.
@@ -125,7 +130,7 @@ pub(crate) enum MapError {
     File(#[from] SharedFileError),
 }
 
-/// What a client asks to be mapped.
+/// A client's request for a map.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MapRequest {
     pub(crate) flags: u32,
@@ -134,7 +139,7 @@ pub(crate) struct MapRequest {
     pub(crate) offset: u64,
 }
 
-/// A map that is being made: the client's porter opens its file.
+/// A map in preparation, whose file the client's porter opens.
 #[derive(Debug)]
 pub(crate) struct Opening {
     fd: Kept<OwnedFd>,
@@ -144,7 +149,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// For the client's porter: this may take time.
+    /// Opens the file. Only the client's porter calls this, because it may take time.
     pub(crate) fn open(self) -> Result<Opened, SharedFileError> {
         Region::open(self.fd, self.part, &self.known, self.peer)
     }
@@ -155,25 +160,27 @@ struct Map {
     address: u64,
     size: u64,
     flags: u32,
-    /// None: memory without a file (a flash chip, a neighbour's BAR, RAM of a QEMU without a memory backend).
+    /// `None` is memory without a file (a flash chip, a neighbour's BAR, RAM of a QEMU without a
+    /// memory backend).
     region: Option<Arc<Region>>,
-    /// Where in the region it begins.
+    /// Offset of the map in the region.
     place: u64,
 }
 
 impl Map {
-    /// The last address: inclusive, because a map may end with the address space.
+    /// Returns the last address. It is inclusive because a map may end with the address space.
     fn last(&self) -> u64 {
         self.address + (self.size - 1)
     }
 
-    /// Whether it has all of the range; an empty one must begin in it.
+    /// Whether the map contains the whole range. An empty range must begin in the map.
     fn holds(&self, address: u64, length: u64) -> bool {
         let skipped = address.wrapping_sub(self.address);
         skipped < self.size && length <= self.size - skipped
     }
 
-    /// The bytes from `address` on, at most `length`. The map must be checked, and hold `address`.
+    /// Returns the bytes from `address` on, at most `length`. The map must be checked, and must
+    /// contain `address`.
     fn slice(&self, address: u64, length: u64) -> Option<VolatileSlice<'_>> {
         let skipped = address - self.address;
         let length = length.min(self.size - skipped);
@@ -181,16 +188,16 @@ impl Map {
     }
 }
 
-/// Guest memory that the function may reach.
+/// Guest memory that the function may access.
 #[derive(Debug, Default)]
 pub struct Dma {
-    /// In the order of their addresses, disjoint.
+    /// Disjoint, and ordered by address.
     maps: Vec<Map>,
     /// Regions with at least one map.
     regions: Vec<Weak<Region>>,
-    /// What may be mapped.
+    /// The kind of memory that may be mapped.
     memory: GuestMemory,
-    /// The map of the last access: the next one is usually in it.
+    /// Index of the map of the last access. The next access is usually in the same map.
     recent: Cell<usize>,
     generation: u64,
     bus_master: bool,
@@ -198,26 +205,28 @@ pub struct Dma {
 
 macro_rules! numbers {
     ($read:ident, $write:ident, $load:ident, $store:ident, $type:ty) => {
-        /// Read a little-endian number at any address. Not atomic.
+        /// Reads a little-endian number at any address. Not atomic.
         pub fn $read(&self, address: u64) -> Result<$type, DmaError> {
             let mut bytes = [0; size_of::<$type>()];
             self.read_bytes(address, &mut bytes)?;
             Ok(<$type>::from_le_bytes(bytes))
         }
 
-        /// Write a little-endian number at any address. Not atomic.
+        /// Writes a little-endian number at any address. Not atomic.
         pub fn $write(&self, address: u64, value: $type) -> Result<(), DmaError> {
             self.write_bytes(address, &value.to_le_bytes())
         }
 
-        /// Read an aligned little-endian number at once; what the guest wrote before it is seen by later reads.
+        /// Reads an aligned little-endian number atomically. Later reads see what the guest wrote
+        /// before it.
         pub fn $load(&self, address: u64) -> Result<$type, DmaError> {
             let slice = self.aligned::<$type>(address, Access::Read)?;
             let order = std::sync::atomic::Ordering::Acquire;
             slice.load(0, order).map(<$type>::from_le).map_err(|_| misaligned::<$type>(address))
         }
 
-        /// Write an aligned little-endian number at once; the guest that sees it sees all earlier writes too.
+        /// Writes an aligned little-endian number atomically. A guest that sees it also sees all
+        /// earlier writes.
         pub fn $store(&self, address: u64, value: $type) -> Result<(), DmaError> {
             let slice = self.aligned::<$type>(address, Access::Write)?;
             let order = std::sync::atomic::Ordering::Release;
@@ -226,17 +235,17 @@ macro_rules! numbers {
     };
 }
 
-/// What is to be done to guest memory.
+/// The kind of an access to guest memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Only read.
+    /// Read only.
     Read,
-    /// Only written.
+    /// Write only.
     Write,
 }
 
 impl Dma {
-    /// Copy guest memory into `destination`, as many bytes as that has.
+    /// Copies guest memory into all of `destination`.
     pub fn read(&self, address: u64, destination: &VolatileSlice<'_>) -> Result<(), DmaError> {
         self.for_each_piece(address, destination.len() as u64, Access::Read, |done, piece| {
             if let Ok(part) = destination.subslice(done, piece.len()) {
@@ -245,7 +254,7 @@ impl Dma {
         })
     }
 
-    /// Copy `source` into guest memory.
+    /// Copies `source` into guest memory.
     pub fn write(&self, address: u64, source: &VolatileSlice<'_>) -> Result<(), DmaError> {
         self.for_each_piece(address, source.len() as u64, Access::Write, |done, piece| {
             if let Ok(part) = source.subslice(done, piece.len()) {
@@ -254,14 +263,14 @@ impl Dma {
         })
     }
 
-    /// Copy guest memory into `destination`.
+    /// Copies guest memory into all of `destination`.
     pub fn read_bytes(&self, address: u64, destination: &mut [u8]) -> Result<(), DmaError> {
         self.for_each_piece(address, destination.len() as u64, Access::Read, |done, piece| {
             piece.copy_to(&mut destination[done..done + piece.len()]);
         })
     }
 
-    /// Copy `source` into guest memory.
+    /// Copies `source` into guest memory.
     pub fn write_bytes(&self, address: u64, source: &[u8]) -> Result<(), DmaError> {
         self.for_each_piece(address, source.len() as u64, Access::Write, |done, piece| {
             piece.copy_from(&source[done..done + piece.len()]);
@@ -271,20 +280,21 @@ impl Dma {
     numbers!(read_u32, write_u32, load_u32_acquire, store_u32_release, u32);
     numbers!(read_u64, write_u64, load_u64_acquire, store_u64_release, u64);
 
-    /// Hands the aligned 8 bytes at `address` to `change`, which may change them in one piece, also for the guest's
-    /// processors.
+    /// Passes the aligned 8 bytes at `address` to `change`, which may change them atomically. The
+    /// change is also atomic for the guest's processors.
     pub fn change_u64<T>(&self, address: u64, change: impl FnOnce(&AtomicU64) -> T) -> Result<T, DmaError> {
         let word = self.slice(address, 8, Access::Write)?;
         let misaligned = |_| DmaError { address, length: 8, reason: DmaErrorReason::Misaligned };
         word.get_atomic_ref::<AtomicU64>(0).map(change).map_err(misaligned)
     }
 
-    /// Whether the whole range could be accessed in this way now.
+    /// Checks that the whole range can be accessed in this way now.
     pub fn check(&self, address: u64, length: u64, access: Access) -> Result<(), DmaError> {
         self.first_map(address, length, access).map(|_| ())
     }
 
-    /// Guest memory in place, if the range lies in one map; a range over several maps is `Unmapped`.
+    /// Returns guest memory in place if the range lies in one map. A range over several maps is
+    /// `Unmapped`.
     pub fn slice(&self, address: u64, length: u64, access: Access) -> Result<VolatileSlice<'_>, DmaError> {
         let unmapped = DmaError { address, length, reason: DmaErrorReason::Unmapped };
         let first = self.first_map(address, length, access)?;
@@ -292,12 +302,12 @@ impl Dma {
         slice.filter(|slice| slice.len() as u64 == length).ok_or(unmapped)
     }
 
-    /// Changes whenever memory is taken away.
+    /// Returns a counter that changes whenever memory is removed.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Maps that exist.
+    /// Returns the number of maps.
     pub fn map_count(&self) -> usize {
         self.maps.len()
     }
@@ -311,7 +321,7 @@ impl Dma {
         }
     }
 
-    /// Check a whole range, and give the index of the map in which it begins.
+    /// Checks a whole range, and returns the index of the map in which it begins.
     #[inline]
     fn first_map(&self, address: u64, length: u64, access: Access) -> Result<usize, DmaError> {
         let recent = self.recent.get();
@@ -322,7 +332,7 @@ impl Dma {
         self.look_up(address, length, access)
     }
 
-    /// The same where it is not the map of the last access that holds all.
+    /// Slow path of `first_map`, for a range that is not inside the map of the last access.
     fn look_up(&self, address: u64, length: u64, access: Access) -> Result<usize, DmaError> {
         let refuse = |reason| DmaError { address, length, reason };
         if !self.bus_master {
@@ -348,7 +358,8 @@ impl Dma {
         Ok(first)
     }
 
-    /// Check the whole range, then hand it over map by map, with the count of bytes before each piece.
+    /// Checks the whole range, then passes it to `handle` map by map, with the number of bytes
+    /// before each piece.
     fn for_each_piece(
         &self,
         address: u64,
@@ -375,8 +386,9 @@ impl Dma {
         Ok(())
     }
 
-    /// Check a map that is to be added. One without a file is recorded at once, and accesses to it are refused with a reason. One
-    /// with a file must be opened and then [finished](Dma::finish); no other call may come in between.
+    /// Checks a map before it is added. A map without a file is recorded at once, and accesses to
+    /// it are refused with a reason. A map with a file must be opened and then
+    /// [finished](Dma::finish), with no other call in between.
     pub(crate) fn prepare(
         &mut self,
         request: MapRequest,
@@ -399,7 +411,7 @@ impl Dma {
         Ok(Some(Opening { fd, part, known, peer }))
     }
 
-    /// Add a map that was opened. The result is what a person should know of it.
+    /// Adds a map that was opened. Returns a remark for the user, if there is one.
     pub(crate) fn finish(
         &mut self,
         request: MapRequest,
@@ -422,7 +434,7 @@ impl Dma {
         self.regions.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Where in the table a map goes.
+    /// Returns the index for a new map in the table.
     fn place(&self, request: MapRequest) -> Result<usize, MapError> {
         let MapRequest { flags, address, size, offset } = request;
         if flags & !(READABLE | WRITABLE | BY_MAPPING) != 0 {
@@ -448,8 +460,8 @@ impl Dma {
         Ok(())
     }
 
-    /// Take guest memory away: every map inside the range, of which there may be none. A map that lies across the
-    /// range's edge stays, and with it all others.
+    /// Removes all maps inside the range, of which there may be none. Fails without any effect if a
+    /// map crosses the range's edge.
     pub(crate) fn unmap(&mut self, address: u64, size: u64) -> Result<(), MapError> {
         let Some(last) = size.checked_sub(1).and_then(|rest| address.checked_add(rest)) else {
             return Err(MapError::Range { address, size, offset: 0 });
@@ -462,19 +474,19 @@ impl Dma {
             return Err(MapError::Partial { address, size, map_address, map_size });
         }
         self.maps.drain(first..end);
-        // The regions are unmapped by who keeps them.
+        // The regions are unmapped by the porter that keeps them.
         self.generation += 1;
         Ok(())
     }
 
-    /// Take all guest memory away.
+    /// Removes all guest memory.
     pub(crate) fn unmap_all(&mut self) {
         self.maps.clear();
-        // The regions are unmapped by who keeps them.
+        // The regions are unmapped by the porter that keeps them.
         self.generation += 1;
     }
 
-    /// Whether the function reaches memory at all.
+    /// Whether the function uses memory at all.
     pub(crate) fn is_used(&self) -> bool {
         self.memory != GuestMemory::Unused
     }
@@ -483,7 +495,7 @@ impl Dma {
         self.memory = memory;
     }
 
-    /// Bus mastering was switched by the guest.
+    /// Records that the guest has enabled or disabled bus mastering.
     pub(crate) fn set_bus_master(&mut self, enabled: bool) {
         self.bus_master = enabled;
     }

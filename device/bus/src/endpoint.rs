@@ -1,4 +1,4 @@
-//! The PCI function as the client sees it: its regions, and what an access to one of them does.
+//! The PCI function as the client sees it: its regions and the effects of accesses to them.
 
 use crate::backing::Backing;
 use crate::bus::Bus;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use thiserror::Error;
 
-/// Regions of a VFIO PCI device: six BARs, expansion ROM, configuration space, VGA.
+/// Number of regions of a VFIO PCI device: six BARs, expansion ROM, configuration space, VGA.
 pub(crate) const REGION_COUNT: u32 = 9;
 const CONFIG_REGION: u32 = 7;
 
@@ -29,42 +29,43 @@ const IRQ_MASKABLE: u32 = 1 << 1;
 /// Why an access to a region is refused. Nothing has changed.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccessError {
-    /// Nothing has this index.
+    /// The index is out of range.
     #[error("{what} {index} is out of range (limit {limit})")]
     Index {
         /// Region or interrupt type.
         what: &'static str,
-        /// Asked for.
+        /// The requested index.
         index: u32,
-        /// How many there are.
+        /// Number of valid indices.
         limit: u32,
     },
-    /// Empty, or past the region's end.
+    /// The access is empty, or exceeds the region's end.
     #[error("{count} bytes at {offset:#x} of region {region} (size {size:#x})")]
     Bounds {
-        /// Which region.
+        /// Index of the region.
         region: u32,
-        /// From its beginning.
+        /// Offset from the start of the region.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes.
         count: u32,
-        /// Its size.
+        /// Size of the region.
         size: u64,
     },
 }
 
-/// Where an access goes.
+/// The target of an access.
 enum Place {
     Config,
     Msix(Msix),
     Mapped,
     Trapped,
-    /// Trapped, of a width that the card does not take, or not naturally aligned. As on PCI, a read gets ones and a write is
-    /// dropped: both succeed, because a guest can make such an access, and an error makes its VMM log a line or stop.
+    /// Trapped, but with a width that the card does not support, or not naturally aligned. As on
+    /// PCI, a read returns all ones and a write is dropped. Both succeed, because a guest can cause
+    /// such an access, and an error makes its VMM log a line or stop.
     Refused,
 }
 
-/// A function's description, its configuration space, and the services it has.
+/// A function's description, its configuration space, and its services.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     description: Description,
@@ -80,7 +81,7 @@ impl Endpoint {
         Ok(Endpoint { description, config, bus, counters: Counters::default() })
     }
 
-    /// The region's size; 0 for one that this function has not got.
+    /// Returns the region's size, or 0 if the function does not have the region.
     fn region_size(&self, region: u32) -> u64 {
         let bar = |bar: &&crate::function::Bar| bar.index == region as usize;
         match (region, self.description.msix) {
@@ -90,14 +91,14 @@ impl Endpoint {
         }
     }
 
-    /// The mapped areas of a region.
+    /// Returns the mapped areas of a region.
     fn areas(&self, region: u32) -> impl Iterator<Item = Range<u64>> + '_ {
         let bars = self.description.bars.iter().filter(move |bar| bar.index == region as usize);
         bars.flat_map(|bar| bar.areas.iter()).map(|area| area.offset..area.offset + area.size)
     }
 
-    /// `DEVICE_GET_REGION_INFO`. A client whose `argsz` is too small for the mapped areas learns what it needs, and
-    /// asks again.
+    /// Handles `DEVICE_GET_REGION_INFO`. If `argsz` is too small for the mapped areas, the client
+    /// learns the size needed and asks again.
     pub(crate) fn region_info(
         &self,
         index: u32,
@@ -114,7 +115,7 @@ impl Endpoint {
         let flags = match (size, areas.len()) {
             (0, _) => 0,
             (_, 0) => REGION_READ | REGION_WRITE,
-            // Not the flag without the capability: QEMU takes it at its word.
+            // The flag must not be set without the capability, because QEMU relies on it.
             _ if !fits => REGION_READ | REGION_WRITE | REGION_MAPPABLE,
             _ => REGION_READ | REGION_WRITE | REGION_MAPPABLE | REGION_CAPABILITIES,
         };
@@ -123,7 +124,7 @@ impl Endpoint {
         Ok((info, if fits { areas } else { Vec::new() }))
     }
 
-    /// The memory of a region with mapped areas.
+    /// Returns the memory of a region with mapped areas.
     pub(crate) fn region_fd(&self, index: u32) -> io::Result<Option<OwnedFd>> {
         let bar = index as usize;
         match self.bus.backing(bar) {
@@ -132,7 +133,7 @@ impl Endpoint {
         }
     }
 
-    /// `DEVICE_GET_IRQ_INFO`.
+    /// Handles `DEVICE_GET_IRQ_INFO`.
     pub(crate) fn irq_info(&self, index: u32) -> Result<IrqInfo, AccessError> {
         if index >= IRQ_TYPES {
             return Err(AccessError::Index { what: "interrupt type", index, limit: IRQ_TYPES });
@@ -142,7 +143,7 @@ impl Endpoint {
         Ok(IrqInfo { argsz: size_of::<IrqInfo>() as u32, flags, index, count })
     }
 
-    /// Check an access, and find out who answers it.
+    /// Checks an access and returns its target.
     fn place(&self, access: &RegionAccess) -> Result<Place, AccessError> {
         let RegionAccess { offset, region, count } = *access;
         if region >= REGION_COUNT {
@@ -162,14 +163,15 @@ impl Endpoint {
         let msix = self.description.msix.filter(|msix| msix.bar == region as usize);
         let bar = self.description.bars.iter().find(|bar| bar.index == region as usize);
         let widths = bar.map_or(Widths::all(), |bar| bar.widths);
-        // So aligned, it cannot lie half in a mapped area: those are whole pages.
+        // A naturally aligned access cannot be partly in a mapped area, because areas are whole
+        // pages.
         if !widths.accept(count as usize) || offset % u64::from(count) != 0 {
             return Ok(Place::Refused);
         }
         Ok(msix.map_or(Place::Trapped, Place::Msix))
     }
 
-    /// Read a region into `data`, which has the access's size and is all zero.
+    /// Reads a region into `data`, which has the access's size and is zeroed.
     pub(crate) fn read(
         &mut self,
         function: &mut dyn Function,
@@ -184,7 +186,7 @@ impl Endpoint {
                 let (bar, offset) = (access.region as usize, access.offset);
                 match (self.bus.backing(bar), self.bus.pages(bar)) {
                     (Some(backing), _) => backing.read(offset, data),
-                    // Cannot fail: the area lies in the BAR.
+                    // This cannot fail: the area lies in the BAR.
                     (None, pages) => _ = pages.map(|pages| pages.read_bytes(offset, data)),
                 }
             }
@@ -201,12 +203,13 @@ impl Endpoint {
         Ok(Answer::Now)
     }
 
-    /// Whether the function is asked what is read there.
+    /// Whether the function handles a read at this place.
     pub(crate) fn is_trapped(&self, access: &RegionAccess) -> bool {
         matches!(self.place(access), Ok(Place::Trapped))
     }
 
-    /// The table reads as zeroes, because the client keeps it (that is VFIO's contract); the pending bits are ours.
+    /// The table reads as zero, because the client keeps it (VFIO requires that). The pending bits
+    /// are the server's.
     fn read_msix(&self, msix: &Msix, offset: u64, data: &mut [u8]) {
         for (at, byte) in (offset..).zip(data) {
             if let Some(place) = at.checked_sub(msix.pending_offset()) {
@@ -216,7 +219,7 @@ impl Endpoint {
         }
     }
 
-    /// Write to a region. The answer is whether the function was reset by it.
+    /// Writes to a region. Returns whether the write has reset the function.
     pub(crate) fn write(
         &mut self,
         function: &mut dyn Function,
@@ -231,7 +234,7 @@ impl Endpoint {
                 let (bar, offset) = (access.region as usize, access.offset);
                 match (self.bus.backing(bar), self.bus.pages(bar)) {
                     (Some(backing), _) => backing.write(offset, data),
-                    // Cannot fail: the area lies in the BAR.
+                    // This cannot fail: the area lies in the BAR.
                     (None, pages) => _ = pages.map(|pages| pages.write_bytes(offset, data)),
                 }
             }
@@ -260,7 +263,7 @@ impl Endpoint {
         false
     }
 
-    /// Back to the state after power-on. What belongs to the client stays: guest memory and eventfds.
+    /// Returns to the power-on state. Guest memory and eventfds belong to the client and stay.
     pub(crate) fn reset(&mut self, function: &mut dyn Function, cause: ResetCause) {
         self.counters.resets += 1;
         self.config = ConfigSpace::new(&self.description);
@@ -270,7 +273,8 @@ impl Endpoint {
         function.reset(&self.bus, cause);
     }
 
-    /// The client is gone: so are its memory and its eventfds, before the function hears of it.
+    /// Handles the client's disconnect. Its memory and its eventfds are dropped before the function
+    /// is notified.
     pub(crate) fn disconnect(&mut self, function: &mut dyn Function) {
         self.bus.dma.unmap_all();
         self.bus.interrupts.disconnect();

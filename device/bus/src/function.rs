@@ -1,17 +1,17 @@
-//! What a card tells the bus about itself, and what the bus asks of a card.
+//! The card's description for the bus, and the calls that the bus makes.
 
 use crate::bus::Bus;
 use bitflags::bitflags;
 use thiserror::Error;
 
-/// Bytes of a page: areas of a BAR that the guest maps are whole pages.
+/// Size of a page in bytes. Mapped areas of a BAR are whole pages.
 pub const PAGE_SIZE: u64 = 4096;
-/// BARs of a function.
+/// Number of BARs of a function.
 pub const BAR_COUNT: usize = 6;
-/// The most interrupts that MSI-X can have.
+/// Maximum number of MSI-X interrupts.
 pub const MAX_VECTORS: u16 = 2048;
 
-/// A PCI function as its configuration space and regions show it.
+/// A PCI function as its configuration space and regions present it.
 #[derive(Debug, Clone)]
 pub struct Description {
     /// Vendor id.
@@ -26,49 +26,51 @@ pub struct Description {
     pub subsystem_vendor: u16,
     /// Subsystem id.
     pub subsystem: u16,
-    /// The BARs, but the one of MSI-X.
+    /// The BARs, except for the one of MSI-X.
     pub bars: Vec<Bar>,
-    /// Interrupts; none, and the function has no interrupt at all (there is no INTx: see [`crate::Interrupts`]).
+    /// Interrupts. If `None`, the function has no interrupts at all (there is no INTx: see
+    /// [`crate::Interrupts`]).
     pub msix: Option<Msix>,
 }
 
 /// A memory BAR. If no BAR of a function has a mapped area, QEMU posts the writes to that function.
 #[derive(Debug, Clone)]
 pub struct Bar {
-    /// 0 to 5. A 64-bit BAR takes the next index too.
+    /// Index, 0 to 5. A 64-bit BAR also uses the next index.
     pub index: usize,
-    /// Bytes: a power of two, a page at least; below 2 GiB + 1 if not 64-bit.
+    /// Size in bytes: a power of two, at least a page, and below 2 GiB + 1 if not 64-bit.
     pub size: u64,
-    /// Can be placed above 4 GiB.
+    /// Whether the BAR can be placed above 4 GiB.
     pub is_64bit: bool,
-    /// Reads have no side effects, writes may be merged.
+    /// Whether reads have no side effects and writes may be merged.
     pub prefetchable: bool,
-    /// Parts that the guest maps, ascending and disjoint; everything else is trapped.
+    /// Parts that the guest maps, ascending and disjoint. Everything else is trapped.
     pub areas: Vec<Area>,
-    /// Widths that the trapped parts take.
+    /// Access widths that the trapped parts support.
     pub widths: Widths,
 }
 
 /// A part of a BAR that the guest maps: whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
-    /// From the BAR's beginning.
+    /// Offset from the start of the BAR.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// MSI-X, with a BAR of its own that the bus makes and answers: table first, pending bits in the page after it.
+/// MSI-X, with a separate BAR that the bus creates and handles. The table comes first, the pending
+/// bits in the page after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Msix {
     /// Index of its BAR (32 bits, not prefetchable).
     pub bar: usize,
-    /// Interrupts, 1 to [`MAX_VECTORS`].
+    /// Number of interrupts, 1 to [`MAX_VECTORS`].
     pub vectors: u16,
 }
 
 bitflags! {
-    /// Widths of trapped accesses; each must be naturally aligned.
+    /// Widths of trapped accesses. Each access must be naturally aligned.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Widths: usize {
         /// 1 byte.
@@ -83,7 +85,7 @@ bitflags! {
 }
 
 impl Widths {
-    /// May a trapped access have this many bytes?
+    /// Whether a trapped access may have this many bytes.
     pub(crate) fn accept(self, count: usize) -> bool {
         count.is_power_of_two() && Widths::from_bits(count).is_some_and(|width| self.contains(width))
     }
@@ -92,42 +94,43 @@ impl Widths {
 /// Why a function cannot be served as described.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum DescriptionError {
-    /// More than 24 bits.
+    /// The class has more than 24 bits.
     #[error("class {0:#x} is out of range (limit 0xffffff)")]
     Class(u32),
-    /// No such BAR, or a 64-bit one without a second half.
+    /// The BAR does not exist, or a 64-bit BAR lacks its second half.
     #[error("BAR {0} does not exist or has no room for its upper half (limit {last})", last = BAR_COUNT - 1)]
     BarIndex(usize),
-    /// Two BARs in one place.
+    /// Two BARs use the same index.
     #[error("BAR {0} is used twice")]
     BarTwice(usize),
-    /// Not a power of two, less than a page, or more than its address can decode.
+    /// The size is not a power of two, is less than a page, or is more than the BAR's address can
+    /// decode.
     #[error(
         "BAR {index} has size {size:#x}: a power of two from a page to 2 GiB, or 2^62 if 64-bit, is wanted"
     )]
     BarSize {
-        /// Which.
+        /// Index of the BAR.
         index: usize,
-        /// Its size.
+        /// Size of the BAR.
         size: u64,
     },
-    /// Not whole pages, not ascending, overlapping, or past the BAR's end.
+    /// The areas are not whole pages, are not ascending, overlap, or exceed the BAR's end.
     #[error("mapped area {offset:#x}+{size:#x} of BAR {index} is not whole ascending pages inside it")]
     Area {
-        /// Of which BAR.
+        /// Index of the BAR.
         index: usize,
-        /// Where it begins.
+        /// Offset of the area.
         offset: u64,
-        /// Its bytes.
+        /// Size of the area in bytes.
         size: u64,
     },
-    /// None or too many interrupts.
+    /// There are no interrupts, or too many.
     #[error("{0} MSI-X vectors are out of range (1 to {MAX_VECTORS})")]
     Vectors(u16),
 }
 
 impl Description {
-    /// Can this function be served?
+    /// Checks that this function can be served.
     pub fn validate(&self) -> Result<(), DescriptionError> {
         if self.class >> 24 != 0 {
             return Err(DescriptionError::Class(self.class));
@@ -178,17 +181,17 @@ impl Bar {
 }
 
 impl Msix {
-    /// Bytes of the table: 16 for each vector.
+    /// Returns the size of the table in bytes: 16 for each vector.
     pub(crate) fn table_size(&self) -> u64 {
         u64::from(self.vectors) * 16
     }
 
-    /// Where the pending bits begin: the first page after the table.
+    /// Returns the offset of the pending bits, which are in the first page after the table.
     pub(crate) fn pending_offset(&self) -> u64 {
         self.table_size().next_multiple_of(PAGE_SIZE)
     }
 
-    /// Bytes of the BAR.
+    /// Returns the size of the BAR in bytes.
     pub(crate) fn bar_size(&self) -> u64 {
         (self.pending_offset() + PAGE_SIZE).next_power_of_two()
     }
@@ -197,74 +200,82 @@ impl Msix {
 /// A trapped read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BarRead {
-    /// Which BAR.
+    /// Index of the BAR.
     pub bar: usize,
-    /// From its beginning.
+    /// Offset from the start of the BAR.
     pub offset: u64,
-    /// Keep it if the answer is [`Answer::Later`].
+    /// Identifies the read. Keep it if the answer is [`Answer::Later`].
     pub token: ReadToken,
 }
 
-/// Stands for a read that is answered later: see [`crate::Server::complete_read`].
+/// Identifies a deferred read: see [`crate::Server::complete_read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadToken(pub(crate) u64);
 
-/// Is a trapped read's data there?
+/// Whether a trapped read has its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// Yes.
+    /// The data is there.
     Now,
-    /// It will come by [`crate::Server::complete_read`]. The guest's processor stands still until then.
+    /// The data comes later through [`crate::Server::complete_read`]. The guest's processor is
+    /// stalled until then.
     Later,
 }
 
-/// Who resets the function.
+/// The cause of a reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetCause {
-    /// The guest's driver, by a function-level reset.
+    /// The guest's driver made a function-level reset.
     FunctionLevel,
-    /// The virtual machine, with everything in it.
+    /// The virtual machine was reset, with everything in it.
     DeviceReset,
-    /// The client left: its memory is gone already.
+    /// The client disconnected. Its memory is already gone.
     ClientLeft,
 }
 
-/// A PCI function: what happens when the guest touches it. The server has checked bounds, widths and alignment.
+/// A PCI function: handles the guest's accesses. The server has checked bounds, widths and
+/// alignment.
 ///
-/// No method may wait: QEMU holds its whole virtual machine while it waits for the answer.
+/// Methods must not block: QEMU stops its whole virtual machine while it waits for the answer.
 pub trait Function {
-    /// Whether it takes the next access to a BAR. Asked when the access has come, so what the function sees of its machine in
-    /// another way can be dealt with before. After `false` the access waits, with all that comes behind it, and is asked
-    /// for again in each call of [`crate::Server::process`]; the server's descriptor does not tell when to call that.
+    /// Whether the function accepts the next access to a BAR. Called after the access has arrived,
+    /// so the function can first handle what it observes of its machine in another way.
+    ///
+    /// After `false` the access waits, and all messages after it. The function is asked again in
+    /// each call of [`crate::Server::process`]. The server's descriptor does not signal when to
+    /// call that.
     fn is_ready(&mut self, bus: &Bus) -> bool {
         let _ = bus;
         true
     }
 
-    /// Tells the function that the access has waited as long as it may. `false`: the bus answers the access without the function, a
-    /// read with ones, and drops a write. `true`: the function has given something up to become ready, and the access waits for 10 ms
-    /// more before the next call. The function must return `false` after a bounded number of calls.
+    /// Handles an access that has waited for the maximum time.
+    ///
+    /// If this returns `false`, the bus answers the access without the function: a read gets all
+    /// ones, a write is dropped. If it returns `true`, the function has dropped something to become
+    /// ready, and the access waits for 10 ms more before the next call. The function must return
+    /// `false` after a bounded number of calls.
     fn access_expired(&mut self, bus: &Bus) -> bool {
         let _ = bus;
         false
     }
 
-    /// A trapped read; `data` has 1, 2, 4 or 8 bytes, all zero.
+    /// Handles a trapped read. `data` has 1, 2, 4 or 8 bytes, all zero.
     fn bar_read(&mut self, bus: &Bus, read: BarRead, data: &mut [u8]) -> Answer;
 
-    /// A trapped write of 1, 2, 4 or 8 bytes.
+    /// Handles a trapped write of 1, 2, 4 or 8 bytes.
     fn bar_write(&mut self, bus: &Bus, bar: usize, offset: u64, data: &[u8]);
 
-    /// Back to the state after power-on. Bus mastering is off already; reads that were to be answered later have
-    /// been answered with ones.
+    /// Returns to the power-on state. Bus mastering is already off, and deferred reads have been
+    /// answered with all ones.
     fn reset(&mut self, bus: &Bus, cause: ResetCause);
 
-    /// The guest allowed or forbade the function to write memory and to interrupt.
+    /// Reports that the guest allowed or forbade the function to write memory and to interrupt.
     fn bus_master_changed(&mut self, bus: &Bus, enabled: bool) {
         let _ = (bus, enabled);
     }
 
-    /// Guest memory was added or taken away.
+    /// Reports that guest memory was added or removed.
     fn memory_changed(&mut self, bus: &Bus) {
         let _ = bus;
     }

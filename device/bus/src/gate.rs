@@ -1,4 +1,4 @@
-//! Where clients come in, and what becomes of those that cannot.
+//! Accepts clients, and handles those that cannot be accepted.
 
 use hamlyn_door::{HireError, Kept, Kind, Limited, ListenError, Listener, Porter, Porters};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,25 +6,25 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tracing::warn;
 
-/// Clients that may wait to be accepted.
+/// Length of the queue of clients that wait for acceptance.
 const BACKLOG: i32 = 8;
-/// Porters at a time, those included that are stuck with what earlier clients handed over.
+/// Maximum number of porters, including those blocked on descriptors of earlier clients.
 const MOST_PORTERS: usize = 8;
-/// How long nobody is let in when that is not possible.
+/// How long no client is accepted after a failure.
 const REST: Duration = Duration::from_millis(50);
 
-/// The listener, and who keeps what comes in.
+/// The listener, and the porters that keep accepted connections.
 #[derive(Debug)]
 pub(crate) struct Gate {
     pub(crate) listener: Listener,
-    /// The clients'.
+    /// Porters of clients.
     porters: Porters,
-    /// Keeps those that are turned away: even a socket that nobody has read from can be slow to close.
+    /// Keep refused connections: even a socket that was never read from can be slow to close.
     strangers: Porters,
     stranger: Porter,
-    /// Nobody is let in before.
+    /// No client is accepted before this time.
     pub(crate) rests_until: Option<Instant>,
-    /// What clients can have written to the log.
+    /// Rate limit for log messages that clients can cause.
     pub(crate) log: Limited,
 }
 
@@ -36,7 +36,8 @@ impl Gate {
         Ok(Gate { listener, porters, strangers, stranger, rests_until: None, log: Limited::new() })
     }
 
-    /// The next client, kept by a porter of its own if there is to be one. None: nobody waits, or nobody can be let in.
+    /// Accepts the next client. It gets its own porter if `with_porter` is set. Returns `None` if
+    /// no client waits, or none can be accepted.
     pub(crate) fn accept(&mut self, with_porter: bool) -> Option<Kept<OwnedFd>> {
         let porter = match self.porter(with_porter) {
             Ok(porter) => porter,
@@ -65,7 +66,7 @@ impl Gate {
         Ok(self.stranger.clone())
     }
 
-    /// Lets no client in for a while.
+    /// Stops accepting clients for a while.
     pub(crate) fn rest(&mut self, reason: &dyn std::fmt::Display, time: Duration) {
         if let Some(unsaid) = self.log.turn() {
             let path = self.listener.path().display();
@@ -75,7 +76,7 @@ impl Gate {
     }
 }
 
-/// Why there is no gate.
+/// Why a gate could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
     #[error(transparent)]

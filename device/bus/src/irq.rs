@@ -1,10 +1,11 @@
-//! MSI-X interrupts: eventfds that the client handed over, signalled by the card.
+//! MSI-X interrupts: eventfds that the client has passed, and that the card signals.
 //!
-//! The client can fill an eventfd and make it a blocking one at any time, so its porter writes to it ([`Line`]).
+//! The client can fill an eventfd and make it blocking at any time, so the client's porter writes
+//! to it ([`Line`]).
 //!
-//! There is no INTx and no MSI: QEMU switches all mapped BARs off while INTx is asserted. A vector that cannot be
-//! delivered (masked, without an eventfd, bus mastering off) stays pending and is delivered when that ends, as the
-//! pending bits of MSI-X have it.
+//! INTx and MSI are not supported: QEMU disables all mapped BARs while INTx is asserted. A vector
+//! that cannot be delivered (masked, without an eventfd, bus mastering off) stays pending. It is
+//! delivered when that changes, as MSI-X's pending bits require.
 
 use hamlyn_door::{Kept, Line};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, readlink};
@@ -13,10 +14,11 @@ use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use thiserror::Error;
 
-/// Interrupt types, by index: INTx, MSI, MSI-X. VFIO has two more (error, request); a client that asks for them is told
-/// that they do not exist, which QEMU takes better than a count of zero.
+/// Number of interrupt types: INTx, MSI, MSI-X. VFIO has two more (error, request). A client that
+/// asks for them is told that they do not exist, because QEMU handles that better than a count of
+/// zero.
 pub(crate) const IRQ_TYPES: u32 = 3;
-/// The index of MSI-X.
+/// Index of MSI-X.
 pub(crate) const MSIX_TYPE: u32 = 2;
 
 const DATA_NONE: u32 = 1 << 0;
@@ -26,51 +28,51 @@ const ACTION_MASK: u32 = 1 << 3;
 const ACTION_UNMASK: u32 = 1 << 4;
 const ACTION_TRIGGER: u32 = 1 << 5;
 
-/// An interrupt that the function does not have.
+/// A vector that the function does not have.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 #[error("vector {vector} is out of range (limit {limit})")]
 pub struct VectorError {
-    /// Asked for.
+    /// The requested vector.
     pub vector: u16,
-    /// Vectors that exist.
+    /// Number of vectors.
     pub limit: u16,
 }
 
-/// Why interrupts are not set up as asked. Nothing has changed.
+/// Why a setup of interrupts is refused. Nothing has changed.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum SetIrqsError {
-    /// Not exactly one kind of data and one action.
+    /// The flags do not have exactly one kind of data and one action.
     #[error("flags {0:#x} do not name one kind of data and one action")]
     Flags(u32),
-    /// No such interrupt.
+    /// The interrupts do not exist.
     #[error("interrupts {start}+{count} of type {index} do not exist (limit {limit})")]
     Range {
-        /// Type.
+        /// Interrupt type.
         index: u32,
-        /// First.
+        /// First interrupt.
         start: u32,
-        /// How many.
+        /// Number of interrupts.
         count: u32,
-        /// How many there are.
+        /// Number of interrupts that exist.
         limit: u32,
     },
-    /// The booleans are not one for each interrupt.
+    /// The number of booleans differs from the number of interrupts.
     #[error("{got} booleans for {count} interrupts")]
     Booleans {
-        /// Bytes that came.
+        /// Bytes received.
         got: usize,
-        /// Interrupts.
+        /// Number of interrupts.
         count: u32,
     },
-    /// Neither one for each interrupt nor none.
+    /// There is neither one eventfd for each interrupt nor none.
     #[error("{got} eventfds for {count} interrupts")]
     Eventfds {
-        /// Descriptors that came.
+        /// Descriptors received.
         got: usize,
-        /// Interrupts.
+        /// Number of interrupts.
         count: u32,
     },
-    /// Something else than an eventfd: who knows what a write to it does.
+    /// A descriptor is not an eventfd. The effect of a write to it is unknown.
     #[error("descriptor {0} of the message is not an eventfd")]
     NotEventfd(usize),
 }
@@ -93,11 +95,11 @@ pub struct Interrupts {
     delivered: Cell<u64>,
 }
 
-/// What to do to a range of interrupts.
+/// A change to a range of interrupts.
 enum Change {
-    /// To those whose boolean is true.
+    /// Applies the action to those whose boolean is true.
     Act(Vec<bool>),
-    /// Hand over one eventfd each, or (none) take them back.
+    /// Assigns one eventfd to each, or removes it if `None`.
     Assign(Vec<Option<Line>>),
 }
 
@@ -107,7 +109,8 @@ impl Interrupts {
         Interrupts { vectors, function_mask: false, bus_master: false, delivered: Cell::new(0) }
     }
 
-    /// Interrupt the guest. What cannot be delivered now stays pending, once however often it is asked for.
+    /// Interrupts the guest. A vector that cannot be delivered now stays pending. It is then
+    /// delivered once, however often it was raised.
     pub fn interrupt(&self, vector: u16) -> Result<(), VectorError> {
         let limit = self.count() as u16;
         let vector = self.vectors.get(usize::from(vector)).ok_or(VectorError { vector, limit })?;
@@ -116,12 +119,12 @@ impl Interrupts {
         Ok(())
     }
 
-    /// Interrupts of the function.
+    /// Returns the number of the function's interrupts.
     pub fn count(&self) -> u32 {
         self.vectors.len() as u32
     }
 
-    /// Interrupts delivered since the server began.
+    /// Returns the number of interrupts delivered since the server started.
     pub fn delivered(&self) -> u64 {
         self.delivered.get()
     }
@@ -141,7 +144,7 @@ impl Interrupts {
         self.vectors.iter().for_each(|vector| self.deliver(vector));
     }
 
-    /// One bit for each vector, 64 to a word: the pending-bit array.
+    /// Returns a word of the pending-bit array: one bit for each vector, 64 per word.
     pub(crate) fn pending_word(&self, word: usize) -> u64 {
         let bits = self.vectors.iter().skip(word.saturating_mul(64)).take(64).enumerate();
         bits.fold(0, |bits, (at, vector)| bits | u64::from(vector.pending.get()) << at)
@@ -159,7 +162,8 @@ impl Interrupts {
         }
     }
 
-    /// The function is reset: nothing pending, nothing masked. The eventfds belong to the client and stay.
+    /// Clears pending bits and masks for a reset of the function. The eventfds belong to the client
+    /// and stay.
     pub(crate) fn reset(&mut self) {
         for vector in &mut self.vectors {
             vector.masked = false;
@@ -167,12 +171,12 @@ impl Interrupts {
         }
     }
 
-    /// The client is gone, and its eventfds with it.
+    /// Drops the eventfds of a client that has disconnected.
     pub(crate) fn disconnect(&mut self) {
         self.vectors.iter_mut().for_each(|vector| *vector = Vector::default());
     }
 
-    /// `DEVICE_SET_IRQS`: `data` are the message's booleans, `fds` its eventfds.
+    /// Handles `DEVICE_SET_IRQS`. `data` has the message's booleans, `fds` its eventfds.
     pub(crate) fn set(
         &mut self,
         index: u32,
@@ -209,7 +213,7 @@ impl Interrupts {
         Ok(())
     }
 
-    /// A count of 0 with no data switches the whole type off.
+    /// Disables the whole type, which a count of 0 without data requests.
     fn switch_off(&mut self, index: u32, flags: u32, start: u32) -> Result<(), SetIrqsError> {
         if flags != DATA_NONE | ACTION_TRIGGER || start != 0 {
             return Err(SetIrqsError::Flags(flags));
@@ -223,7 +227,7 @@ impl Interrupts {
     fn act(&mut self, at: usize, action: u32) {
         let vector = &mut self.vectors[at];
         match action {
-            // The client tests its own eventfd: no business of masks and bus mastering.
+            // The client tests its own eventfd, independent of masks and bus mastering.
             ACTION_TRIGGER => vector.trigger.iter().for_each(Line::signal),
             ACTION_MASK => {
                 vector.masked = true;
@@ -273,14 +277,15 @@ impl Change {
     }
 }
 
-/// The only one of these bits that is set.
+/// Returns the only one of these bits that is set.
 fn one_of(flags: u32, bits: [u32; 3]) -> Result<u32, SetIrqsError> {
     let set = flags & (bits[0] | bits[1] | bits[2]);
     if bits.contains(&set) { Ok(set) } else { Err(SetIrqsError::Flags(flags)) }
 }
 
-/// Makes sure that it is an eventfd. The link in `/proc/self/fd` tells that, and reading it asks no filesystem. Then makes it
-/// non-blocking, so that a write to a full one does not wait; a client can undo that, but not by accident.
+/// Checks that the descriptor is an eventfd, by its link in `/proc/self/fd`. Reading the link does
+/// not access any filesystem. Then makes the eventfd non-blocking, so that a write to a full one
+/// does not wait. A client can undo that, but not by accident.
 fn prepare(fd: &OwnedFd) -> Result<(), Errno> {
     let target = readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
     if !target.to_bytes().starts_with(b"anon_inode:[eventfd") {

@@ -7,16 +7,18 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Most reads that wait at one time; QEMU never has more than one for each processor of its machine.
+/// Maximum number of deferred reads. QEMU never has more than one for each processor of its
+/// machine.
 pub(crate) const MAX_LATE_READS: usize = 256;
 
-/// Why an answer to a late read goes nowhere.
+/// Why an answer to a deferred read was not sent.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 pub enum LateReadError {
-    /// It was answered with ones in the meantime (deadline or reset), or the client is gone.
+    /// The read was answered with all ones in the meantime (deadline or reset), or the client is
+    /// gone.
     #[error("the read is not waiting any more")]
     Gone,
-    /// As many bytes as were read must be answered.
+    /// The answer must have as many bytes as the read.
     #[error("an answer of {got} bytes to a read of {wanted}")]
     Length {
         /// Bytes of the answer.
@@ -34,7 +36,7 @@ struct LateRead {
     time: Looks,
 }
 
-/// The reads that wait, oldest first.
+/// The deferred reads, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct LateReads {
     reads: VecDeque<LateRead>,
@@ -49,7 +51,7 @@ impl LateReads {
         self.reads.push_back(LateRead { token, header, access, time: Looks::new(Instant::now(), deadline) });
     }
 
-    /// The reply to a read that waits.
+    /// Returns the reply to a deferred read.
     pub(crate) fn complete(&mut self, token: ReadToken, data: &[u8]) -> Result<Vec<u8>, LateReadError> {
         let at = self.reads.iter().position(|read| read.token == token).ok_or(LateReadError::Gone)?;
         let wanted = self.reads[at].access.count as usize;
@@ -60,7 +62,7 @@ impl LateReads {
         Ok(Reply::RegionRead(read.access, data.to_vec()).encode(&read.header))
     }
 
-    /// The replies, all ones, to reads whose time is over at `now`.
+    /// Returns replies with all ones to the reads whose deadline has passed at `now`.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<Vec<u8>> {
         let mut replies = Vec::new();
         self.reads.retain_mut(|read| {
@@ -73,18 +75,18 @@ impl LateReads {
         replies
     }
 
-    /// The replies, all ones, to all reads that wait.
+    /// Returns replies with all ones to all deferred reads.
     pub(crate) fn give_up(&mut self) -> Vec<Vec<u8>> {
         self.reads.drain(..).map(|read| all_ones(&read.header, read.access)).collect()
     }
 
-    /// When to look at them again: the oldest is over first.
+    /// Returns the time of the next check. The oldest read expires first.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.reads.front().map(|read| read.time.next())
     }
 }
 
-/// What a read gets from a PCI function that does not answer.
+/// Returns what a read from a PCI function that does not answer gets.
 pub(crate) fn all_ones(header: &Header, access: RegionAccess) -> Vec<u8> {
     Reply::RegionRead(access, vec![0xff; access.count as usize]).encode(header)
 }

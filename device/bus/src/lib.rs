@@ -1,19 +1,24 @@
-//! The bus: a vfio-user server that puts a PCI function into a virtual machine, and the services a card has there.
+//! The bus: a vfio-user server that adds a PCI function to a virtual machine, and the services that
+//! the bus offers to a card.
 //!
-//! Stock QEMU (`vfio-user-pci`) connects to the [`Server`]'s socket; so can a host process without any virtual
-//! machine. The card implements [`Function`] and is called when the guest reads, writes or resets; it reaches guest
-//! memory, interrupts and the memory of its mapped BARs through [`Bus`].
+//! Unmodified QEMU (`vfio-user-pci`) connects to the [`Server`]'s socket. A host process without a
+//! virtual machine can connect too. The card implements [`Function`], which is called when the
+//! guest reads, writes or resets. The card accesses guest memory, interrupts and the memory of its
+//! mapped BARs through [`Bus`].
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `function` | what a card tells the bus, and the calls the bus makes |
-//! | `server`, `gate`, `session`, `budget`, `late`, `refusal` | who comes in, one client, its messages, their time, reads answered later, why one is refused |
-//! | `codec`, `socket` | messages and bytes; bytes and the stream |
-//! | `endpoint`, `config_space` | regions of the function, its configuration space |
-//! | `bar`, `backing`, `dma`, `memory`, `shared_file`, `irq` | mapped pages, of our own and of a file that is handed in, guest memory, interrupts |
+//! | `function` | the card's description, and the calls that the bus makes |
+//! | `server`, `gate` | the server and its event loop, accepting clients |
+//! | `session`, `budget`, `late`, `refusal` | one client: messages, turns, deferred reads, errors |
+//! | `codec`, `socket` | conversion of messages to bytes, bytes on the stream |
+//! | `endpoint`, `config_space` | the function's regions and its configuration space |
+//! | `bar`, `backing` | mapped pages: the server's own, or in a file from outside |
+//! | `dma`, `memory`, `shared_file`, `irq` | guest memory, interrupts |
 //!
-//! One server serves one function; a card with several functions has several servers in one event loop. If no
-//! BAR of a function has mapped areas, QEMU posts the writes to it, which is ten times quicker than a round trip.
+//! One server serves one function. A card with several functions has several servers in one event
+//! loop. If no BAR of a function has mapped areas, QEMU posts the writes to it, which is ten times
+//! faster than a round trip.
 
 mod backing;
 mod bar;

@@ -1,13 +1,14 @@
-//! A time that is counted in looks.
+//! A deadline that is counted in checks.
 //!
-//! A process that was stopped for a while looks once when it goes on: what it waits for has time to come.
+//! A process that was stopped for a while makes one check when it resumes. The event that it waits
+//! for then still has time to arrive.
 
 use std::time::{Duration, Instant};
 
-/// How often something is looked at until its time is over.
+/// Number of checks until the deadline.
 const LOOKS: u32 = 8;
 
-/// The time that something has.
+/// The state of one deadline.
 #[derive(Debug)]
 pub(crate) struct Looks {
     each: Duration,
@@ -21,12 +22,12 @@ impl Looks {
         Looks { each, next: now + each, count: 0 }
     }
 
-    /// When to look next.
+    /// Returns the time of the next check.
     pub(crate) fn next(&self) -> Instant {
         self.next
     }
 
-    /// Looks if it is time. Returns whether the whole time is over.
+    /// Counts a check if one is due. Returns whether the deadline has passed.
     pub(crate) fn is_over(&mut self, now: Instant) -> bool {
         if now >= self.next {
             self.count = self.count.saturating_add(1);

@@ -1,26 +1,27 @@
-//! Which guest memory a server takes.
+//! The kinds of guest memory that a server accepts.
 
-/// A server's word on what clients may lend it.
+/// The kind of memory that clients may map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuestMemory {
-    /// Maps are recorded, not made: the function reaches no memory.
+    /// Maps are recorded but not made: the function cannot access memory.
     Unused,
-    /// What can never vanish: memfds that are sealed against shrinking and not in hugetlbfs. For a process that serves several
-    /// machines: a client that takes its memory away would end it.
+    /// Only memory that cannot vanish: memfds that are sealed against shrinking and not in
+    /// hugetlbfs. This is for processes that serve several machines, because a client that takes
+    /// its memory away would end the process.
     Sealed {
-        /// Bytes that may be mapped at a time.
+        /// Maximum number of bytes mapped at a time.
         limit: u64,
     },
     /// Any shared memory. A client can end the process by taking it away.
     Trusted {
-        /// Bytes that may be mapped at a time.
+        /// Maximum number of bytes mapped at a time.
         limit: u64,
     },
 }
 
 impl GuestMemory {
-    /// Bytes that may be mapped if nobody says otherwise: more than most machines have, and so little that 64 cards fit into an
-    /// address space.
+    /// Default limit of mapped bytes. It is more than most machines have, but small enough that 64
+    /// cards fit into an address space.
     pub const DEFAULT_LIMIT: u64 = 1 << 40;
 
     pub(crate) fn limit(self) -> u64 {

@@ -1,4 +1,4 @@
-//! Why a message is refused, and the number that says so.
+//! Reasons for refusing a message, and their error numbers.
 
 use crate::codec::{CapabilitiesError, CodecError, MAX_FDS, MAX_MESSAGE_SIZE};
 use crate::dma::MapError;

@@ -1,4 +1,5 @@
-//! The vfio-user server of one PCI function: one socket, one client at a time, one descriptor to wait on.
+//! The vfio-user server of one PCI function: one socket, one client at a time, one descriptor to
+//! wait for.
 
 use crate::backing::{Backing, BackingError};
 use crate::budget::Budget;
@@ -25,30 +26,34 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tracing::{debug, info, warn};
 
-/// Messages handled in one call of [`Server::process`], so that a busy client keeps nobody else from a turn.
+/// Maximum number of messages handled in one call of [`Server::process`], so that a busy client
+/// cannot starve others.
 const MESSAGES_PER_TURN: usize = 64;
 
-/// The same for clients that come.
+/// Maximum number of clients accepted in one call.
 const CLIENTS_PER_TURN: usize = 8;
 
-/// While the client has messages, clients that come and deadlines are looked at once in so many turns.
+/// New clients and deadlines are checked once in this many turns while the client sends messages.
 const TURNS_OF_THE_CLIENT: u32 = 16;
 
-/// When a read that is answered later gets ones instead: well before QEMU's own time-out, 5 s if not set otherwise,
-/// because a reply after that ruins QEMU's stream for good.
+/// Deadline after which a deferred read is answered with all ones. It is well before QEMU's own
+/// time-out, by default 5 s, because a reply after that corrupts QEMU's stream permanently.
 const READ_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long an access may wait for the function to be ready. QEMU's processors stand still meanwhile. Longer than a SHRIMP card
-/// waits for a slow destination (3 s), and shorter than QEMU's time-out, as above.
+/// How long an access may wait for the function to be ready, while QEMU's processors are stalled.
+/// It is longer than a SHRIMP card waits for a slow destination (3 s), and shorter than QEMU's
+/// time-out, as above.
 const ACCESS_DEADLINE: Duration = Duration::from_secs(4);
 
-/// How long a client may take to agree on a version: the next one waits for its place. QEMU takes no time.
+/// How long a client may take to negotiate a version, because it blocks the next client's place.
+/// QEMU needs no time for this.
 const VERSION_DEADLINE: Duration = Duration::from_secs(5);
 
-/// A message that is too large is thrown away, unless it has more bytes than this: then the client goes.
+/// An oversized message is drained if it has at most this many bytes. Otherwise the client is
+/// disconnected.
 const MOST_DRAINED: u32 = 4 << 20;
 
-/// Why a client is ended that is slow to wake.
+/// Why a client with slow wake-ups is disconnected.
 const SLOW: &str = "its wake-ups take too long, several times in a row: too much polls its socket";
 
 const CLIENT: u64 = 0;
@@ -56,30 +61,30 @@ const TIMER: u64 = 1;
 const LISTENER: u64 = 2;
 const BELL: u64 = 3;
 
-/// Why a server cannot begin or go on.
+/// Why a server cannot start or continue.
 #[derive(Debug, Error)]
 pub enum ServerError {
     /// The function cannot be served as described.
     #[error(transparent)]
     Description(#[from] DescriptionError),
-    /// The file cannot be behind its BAR.
+    /// The file cannot back its BAR.
     #[error(transparent)]
     Backing(#[from] BackingError),
-    /// No socket.
+    /// The socket could not be created.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// No thread.
+    /// The porter's thread could not be started.
     #[error(transparent)]
     Porter(#[from] HireError),
-    /// No memory for mapped BARs.
+    /// Memory for mapped BARs could not be allocated.
     #[error("memory for the mapped BARs cannot be had: {0}")]
     Memory(#[source] std::io::Error),
-    /// The system refuses to wait for the sockets, or to accept a client.
+    /// The system refuses to poll the sockets, or to accept a client.
     #[error("{action}: {source}")]
     System {
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
-        /// Why it did not work.
+        /// The system's error.
         source: Errno,
     },
 }
@@ -99,10 +104,11 @@ fn system(action: &'static str) -> impl Fn(Errno) -> ServerError {
 
 /// A vfio-user server for one PCI function.
 ///
-/// It never blocks: what can block is done by a thread that each client has, its porter. Its owner waits until the server's
-/// descriptor ([`AsFd`]) is readable, level triggered, and then calls [`Server::process`]; the descriptor stays the same as
-/// long as the server lives, whatever clients come and go. Dropping the server closes the client's connection and removes
-/// the socket.
+/// The server never blocks: operations that can block run in a separate thread of each client, its
+/// porter. The owner waits until the server's descriptor ([`AsFd`]) is readable, level triggered,
+/// and then calls [`Server::process`]. The descriptor stays the same for the server's lifetime,
+/// whatever clients connect and disconnect. Dropping the server closes the client's connection and
+/// removes the socket.
 #[derive(Debug)]
 pub struct Server {
     epoll: OwnedFd,
@@ -111,28 +117,29 @@ pub struct Server {
     session: Option<Session>,
     endpoint: Endpoint,
     next_token: u64,
-    /// Turns of the client alone.
+    /// Number of turns of the client since the other sources were checked.
     turns: u32,
     read_deadline: Duration,
     access_deadline: Duration,
     version_deadline: Duration,
-    /// What the client's socket is watched for; not at all while its porter is at work.
+    /// Events that the client's socket is polled for. `None` while its porter is busy.
     watched: Option<epoll::EventFlags>,
-    /// When the timer is set to go off.
+    /// When the timer expires.
     alarm: Option<Instant>,
-    /// Says that there is something to do that no socket tells of. Porters ring it, too.
+    /// Signals work that no socket shows. Porters ring it, too.
     bell: Arc<OwnedFd>,
-    /// The bell was rung by the server itself.
+    /// The server itself has rung the bell.
     rang: bool,
 }
 
 impl Server {
-    /// Serve a function at the socket `path`. The socket of a server that died is replaced, that of a live one is not.
+    /// Serves a function at the socket `path`. Replaces the socket of a server that has died, but
+    /// not that of a running one.
     pub fn bind(path: &Path, description: Description) -> Result<Server, ServerError> {
         Server::bind_over(path, description, None)
     }
 
-    /// The same for a function one of whose BARs is a part of a file.
+    /// Like [`Server::bind`], for a function with one BAR that is part of a file.
     pub fn bind_over(
         path: &Path,
         description: Description,
@@ -169,14 +176,15 @@ impl Server {
         })
     }
 
-    /// Handle what is there, without waiting for more, for a bounded time: messages of the client, its leaving, the next
-    /// client, reads whose deadline has passed. The result is the number of messages handled; 0 means that no message was there.
+    /// Handles pending work for a bounded time, without waiting for more: the client's messages,
+    /// its disconnect, the next client, reads whose deadline has passed. Returns the number of
+    /// messages handled, or 0 if there was no message.
     pub fn process(&mut self, function: &mut dyn Function) -> Result<usize, ServerError> {
         if self.rang || self.session.as_ref().is_some_and(Session::is_busy) {
             self.silence();
         }
-        // The client first, and unasked: nearly always it is a message that there is something to do for. And one that
-        // has left makes room for the one that waits.
+        // The client is served first, without a poll, because a message is nearly always the reason
+        // for this call. A client that has left then also makes room for the next one.
         let handled = self.serve(function);
         self.turns = if handled == 0 && !self.rang { 0 } else { (self.turns + 1) % TURNS_OF_THE_CLIENT };
         if self.turns == 0 {
@@ -186,7 +194,7 @@ impl Server {
         Ok(handled)
     }
 
-    /// Clients that come, and whose time has passed.
+    /// Accepts clients and handles expired deadlines.
     fn look_at_the_rest(&mut self, function: &mut dyn Function) -> Result<(), ServerError> {
         let mut events = [const { MaybeUninit::uninit() }; 4];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -203,13 +211,14 @@ impl Server {
             self.accept(function)?;
         }
         if bell && !self.rang && !self.session.as_ref().is_some_and(Session::is_busy) {
-            // A porter's, of a client that is gone or was told that it takes too long.
+            // Rung by a porter, for a client that is gone or that was told that its request takes
+            // too long.
             self.silence();
         }
         Ok(())
     }
 
-    /// Handle the client's messages, as long as it reads its replies and there is time.
+    /// Handles the client's messages while it reads its replies and there is time.
     fn serve(&mut self, function: &mut dyn Function) -> usize {
         let mut handled = 0;
         let mut budget = Budget::default();
@@ -230,7 +239,8 @@ impl Server {
                         continue;
                     }
                     Step::Waits => {
-                        // Nobody wants what a client that has left still asks for, and the next one is to come in.
+                        // A request of a client that has left is dropped, so that the next client
+                        // can connect.
                         if session.is_held() && session.has_left() {
                             self.disconnect(function, "it left");
                         }
@@ -248,7 +258,7 @@ impl Server {
             }
             let dry = session.connection.is_dry();
             if steps >= MESSAGES_PER_TURN || steps > 0 && !dry && turn.budget.is_spent() {
-                // The descriptor does not tell of what was read ahead.
+                // The descriptor does not signal bytes that were read ahead.
                 if session.connection.has_read_ahead() {
                     self.ring();
                 }
@@ -284,7 +294,7 @@ impl Server {
 
     fn ring(&mut self) {
         self.rang = true;
-        // Cannot fail: the descriptor is ours alone, and ringing it never blocks.
+        // This cannot fail: only the server has the descriptor, and ringing it never blocks.
         let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
     }
 
@@ -293,7 +303,7 @@ impl Server {
         let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
     }
 
-    /// Ends a client whose wake-ups were slow too often, and lets none in for a while.
+    /// Disconnects a client whose wake-ups were slow too often, and accepts no client for a while.
     fn disconnect_slow(&mut self, function: &mut dyn Function) {
         let penalty = self.session.as_ref().and_then(|session| session.connection.penalty());
         self.disconnect(function, SLOW);
@@ -307,7 +317,7 @@ impl Server {
             info!("client of {} is gone: {reason}{unsaid}", self.path().display());
         }
         if self.watched.take().is_some() {
-            // Its porter closes the socket when it comes to it: what happens there until then is of no interest.
+            // The porter closes the socket later. Events on the socket until then do not matter.
             let _ = epoll::delete(&self.epoll, &session.connection);
         }
         self.endpoint.disconnect(function);
@@ -315,7 +325,8 @@ impl Server {
 
     fn accept(&mut self, function: &mut dyn Function) -> Result<(), ServerError> {
         for _ in 0..CLIENTS_PER_TURN {
-            // What a client that has left still wants done comes first, so the next one waits; nobody wants an answer.
+            // Remaining requests of a client that has left are carried out first, so the next
+            // client waits. A request that has to wait is dropped, because nothing reads its reply.
             match &self.session {
                 Some(session) if session.has_left() && session.waits() => {
                     self.disconnect(function, "it left")
@@ -349,7 +360,7 @@ impl Server {
         epoll::modify(&self.epoll, &self.gate, data, wanted).map_err(system("cannot wait for clients"))
     }
 
-    /// What was to be done by now.
+    /// Handles all deadlines that have passed.
     fn expire(&mut self, function: &mut dyn Function) -> Result<(), ServerError> {
         let now = Instant::now();
         self.expire_late_reads(now);
@@ -381,12 +392,13 @@ impl Server {
         }
     }
 
-    /// Watch for what can happen next: room for what is unsent, or else messages; the next deadline.
+    /// Updates the polled events and the timer: space for unsent bytes, or else messages, and the
+    /// next deadline.
     fn update_interest(&mut self) -> Result<(), ServerError> {
         if let Some(session) = &self.session {
             let wanted = match (session.connection.has_unsent(), session.waits()) {
                 (true, _) => Some(epoll::EventFlags::OUT),
-                // What it says is of no interest, but whether it leaves is.
+                // Messages are not read now, but a disconnect must be noticed.
                 (false, true) if session.is_held() => Some(epoll::EventFlags::RDHUP),
                 (false, true) => None,
                 (false, false) => Some(epoll::EventFlags::IN),
@@ -412,88 +424,91 @@ impl Server {
         Ok(())
     }
 
-    /// What a thread that has not the server can wait with.
+    /// Returns an object with which a thread that does not own the server can wait for its work.
     pub fn waiter(&self) -> std::io::Result<Waiter> {
         Ok(Waiter(self.epoll.try_clone()?))
     }
 
-    /// Answer a read for which the card said [`crate::Answer::Later`]. An answer that comes too late does no harm.
+    /// Answers a read for which the card returned [`crate::Answer::Later`]. An answer that comes
+    /// too late is harmless.
     pub fn complete_read(&mut self, token: ReadToken, data: &[u8]) -> Result<(), LateReadError> {
         let session = self.session.as_mut().ok_or(LateReadError::Gone)?;
         let reply = session.late.complete(token, data)?;
         session.connection.send(reply, None);
         if session.connection.penalty().is_some() {
-            // It is to be ended by `process`.
+            // The client is disconnected in the next call of `process`.
             self.ring();
         }
-        // What fails here fails again, and is reported, in the owner's next call of `process`.
+        // A failure repeats in the owner's next call of `process`, which reports it.
         let _ = self.update_interest();
         Ok(())
     }
 
-    /// How long a card may take for a read that it answers later; 2 s if not set.
+    /// Sets how long a card may take to answer a deferred read; 2 s by default.
     pub fn set_read_deadline(&mut self, deadline: Duration) {
         self.read_deadline = deadline;
     }
 
-    /// How long an access may wait for the function to be ready; 4 s if not set.
+    /// Sets how long an access may wait for the function to be ready; 4 s by default.
     pub fn set_access_deadline(&mut self, deadline: Duration) {
         self.access_deadline = deadline;
     }
 
-    /// How long a client may take to agree on a version; 5 s if not set.
+    /// Sets how long a client may take to negotiate a version; 5 s by default.
     pub fn set_version_deadline(&mut self, deadline: Duration) {
         self.version_deadline = deadline;
     }
 
-    /// Which memory clients may lend; sealed memory if not set. Holds for maps that come.
+    /// Sets the kind of memory that clients may map; sealed memory by default. Applies to new maps.
     pub fn set_guest_memory(&mut self, memory: GuestMemory) {
         self.endpoint.bus.dma.set_memory(memory);
     }
 
-    /// Whether all that clients handed over has been dealt with, and all interrupts signalled: for tests, which wait for it.
+    /// Whether all descriptors from clients have been handled, and all interrupts signalled. Tests
+    /// wait for this.
     pub fn is_idle(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.connection.porter().is_idle())
     }
 
-    /// The services of the function, between messages.
+    /// Returns the services of the function, for use between messages.
     pub fn bus(&self) -> &Bus {
         &self.endpoint.bus
     }
 
-    /// What was asked of this server.
+    /// Returns the counters of this server.
     pub fn counters(&self) -> &Counters {
         &self.endpoint.counters
     }
 
-    /// Is a client attached?
+    /// Whether a client is attached.
     pub fn has_client(&self) -> bool {
         self.session.is_some()
     }
 
-    /// Whether an access waits until the function [is ready](Function::is_ready). Then that is to be followed by a call of
+    /// Whether an access waits until the function [is ready](Function::is_ready). When it is, call
     /// [`Server::process`].
     pub fn is_held(&self) -> bool {
         self.session.as_ref().is_some_and(Session::is_held)
     }
 
-    /// Where it listens.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         self.gate.listener.path()
     }
 }
 
-/// Waits for what a server has to do, while others may have the server.
+/// Waits for a server's work, while other threads may own the server.
 #[derive(Debug)]
 pub struct Waiter(OwnedFd);
 
 impl Waiter {
-    /// The same for what the owner has besides: an epoll descriptor.
+    /// Creates a waiter for another epoll descriptor of the owner.
     pub fn of(epoll: OwnedFd) -> Waiter {
         Waiter(epoll)
     }
 
-    /// Wait until [`Server::process`] has something to do; or less long. For ever if the server is gone.
+    /// Blocks until [`Server::process`] has work. It may return early, and blocks forever if the
+    /// server is gone.
     pub fn wait(&self) -> Result<(), ServerError> {
         match epoll::wait(&self.0, &mut [const { MaybeUninit::uninit() }; 1], None) {
             Err(Errno::INTR) | Ok(_) => Ok(()),
@@ -510,7 +525,7 @@ impl AsFd for Waiter {
 
 fn set_timer(timer: &OwnedFd, alarm: Option<Instant>) -> Result<(), Errno> {
     let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-    // A value of zero would switch the timer off.
+    // A value of zero would disarm the timer.
     let left =
         alarm.map(|alarm| alarm.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1)));
     let it_value = match left {

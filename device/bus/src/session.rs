@@ -1,4 +1,4 @@
-//! One client: what it may ask, and what it is answered.
+//! One client: its requests and their replies.
 
 use crate::budget::Budget;
 use crate::codec::{
@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
-/// The protocol that is spoken here. Minor versions only add to each other.
+/// Version of the protocol. Minor versions only add features.
 pub(crate) const MAJOR: u16 = 0;
 const MINOR: u16 = 1;
 
@@ -30,14 +30,16 @@ const DEVICE_RESET: u32 = 1 << 0;
 const DEVICE_PCI: u32 = 1 << 1;
 const UNMAP_ALL: u32 = 1 << 1;
 
-/// How long a client's porter may take to map a file: a filesystem that does not answer is no memory.
+/// How long a client's porter may take to map a file. A file on a filesystem that does not answer
+/// is not usable as memory.
 const MAP_DEADLINE: Duration = Duration::from_secs(5);
-/// Memory without a file that a person is told of. Flash chips are smaller; BARs of neighbours may be as large.
+/// Minimum size of memory without a file that is reported to the user. Flash chips are smaller;
+/// BARs of neighbours may be as large.
 const LARGE: u64 = 64 << 20;
-/// Writes of a list between two looks at the clock.
+/// Number of writes of a list between two checks of the clock.
 const WRITES_UNWATCHED: usize = 4;
 
-/// What follows from a message that was not refused.
+/// Result of a message that was not refused.
 enum Outcome {
     Reply(Reply),
     /// A reply with a region's memory.
@@ -48,69 +50,71 @@ enum Outcome {
     Work(Work),
 }
 
-/// How long an access waits on after its time, each time that the function gives something up for it.
+/// How long an access waits after its deadline, each time that the function drops something for it.
 const GRACE: Duration = Duration::from_millis(10);
 
-/// What is left to do of a message, and nothing else of this client is done before.
+/// The rest of a message. No other message of this client is handled before it is done.
 #[derive(Debug)]
 enum Work {
-    /// Writes, of so many.
+    /// Remaining writes, with the total number of writes.
     Writes(std::vec::IntoIter<WriteOne>, u64),
     /// A read that the function is not ready for.
     Read(RegionAccess, ReadToken),
-    /// A write that it is not ready for.
+    /// A write that the function is not ready for.
     Write(RegionAccess, Vec<u8>),
-    /// A map that the client's porter opens.
+    /// A map whose file the client's porter opens.
     Map { request: MapRequest, opened: Receiver<Result<Opened, SharedFileError>>, time: Looks },
 }
 
-/// How far a session got with its work.
+/// Progress of a session's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It is done.
+    /// The work is done.
     Done,
-    /// It goes on when the bell has rung, or when the function is ready.
+    /// The work continues after the bell has rung, or when the function is ready.
     Waits,
-    /// It goes on in the next turn: others have waited long enough.
+    /// The work continues in the next turn, because its time is used up.
     Spent,
 }
 
-/// What a session is handed when its turn comes.
+/// The context of a session's turn.
 pub(crate) struct Turn<'a> {
     pub(crate) endpoint: &'a mut Endpoint,
     pub(crate) function: &'a mut dyn Function,
     pub(crate) read_deadline: Duration,
     pub(crate) access_deadline: Duration,
     pub(crate) budget: &'a mut Budget,
-    /// Rung by the client's porter.
+    /// The client's porter rings this bell.
     pub(crate) bell: &'a Arc<OwnedFd>,
     pub(crate) log: &'a Limited,
 }
 
 impl Turn<'_> {
-    /// Whether an access may be made now.
+    /// Whether an access can be made now.
     fn is_ready(&mut self, access: &RegionAccess) -> bool {
         !self.endpoint.is_trapped(access) || self.function.is_ready(&self.endpoint.bus)
     }
 }
 
-/// A client and what it has agreed on.
+/// A client, and what was negotiated with it.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) connection: Connection,
     pub(crate) late: LateReads,
-    /// By when it must have agreed on the version; none once it has.
+    /// Deadline for the negotiation of the version; `None` once it is done.
     version_due: Option<Instant>,
     peer: Peer,
     work: Option<(Header, Work)>,
-    /// How long the function may still take to be ready for the work, if it was not when it was last asked. Kept until it takes an
-    /// access: one that comes after others were given up waits no more.
+    /// Deadline for the function to be ready for the work, if it was not ready when last asked. It
+    /// is kept until the function accepts an access: an access after others that have expired does
+    /// not wait again.
     held: Option<Looks>,
-    /// A refused map is in the log: firmware maps and unmaps all memory many times, once is enough.
+    /// A refused map was logged. Firmware maps and unmaps all memory many times, so it is logged
+    /// only once.
     map_refusal_reported: bool,
-    /// What a person should know of its memory is in the log.
+    /// A remark about the client's memory was logged.
     remarked: bool,
-    /// The same of memory without a file.
+    /// Memory without a file was logged.
     fileless: bool,
 }
 
@@ -130,34 +134,34 @@ impl Session {
         }
     }
 
-    /// Is there work left of the last message?
+    /// Whether work of the last message is left.
     pub(crate) fn is_busy(&self) -> bool {
         self.work.is_some()
     }
 
-    /// Does it wait for its porter, or for the function?
+    /// Whether the session waits for its porter or for the function.
     pub(crate) fn waits(&self) -> bool {
         self.is_held() || matches!(self.work, Some((_, Work::Map { .. })))
     }
 
-    /// Does it wait for the function?
+    /// Whether the session waits for the function.
     pub(crate) fn is_held(&self) -> bool {
         let is_access = |work: &Work| matches!(work, Work::Read(..) | Work::Write(..) | Work::Writes(..));
         self.held.is_some() && self.work.as_ref().is_some_and(|(_, work)| is_access(work))
     }
 
-    /// Has it kept everybody waiting for its first word?
+    /// Whether the client has missed the deadline for the version.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         self.version_due.is_some_and(|due| due <= now)
     }
 
-    /// Has its client hung up? There may be messages of it to read.
+    /// Whether the client has hung up. It may have left messages to read.
     pub(crate) fn has_left(&self) -> bool {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut [PollFd::new(&self.connection, PollFlags::RDHUP)], Some(&now)) == Ok(1)
     }
 
-    /// When something has to be looked at unasked.
+    /// Returns the time of the next check without an event.
     pub(crate) fn alarm(&self) -> Option<Instant> {
         let work = match &self.work {
             Some((_, Work::Map { time, .. })) => Some(time.next()),
@@ -167,11 +171,12 @@ impl Session {
         [self.late.next_due(), self.version_due, work].into_iter().flatten().min()
     }
 
-    /// Do what a message asks, and answer it; or begin to, if it [is busy](Session::is_busy) then.
+    /// Handles and answers a message. If it only starts to, the session [is busy](Session::is_busy)
+    /// afterwards.
     pub(crate) fn handle(&mut self, message: Message, turn: &mut Turn<'_>, token: ReadToken) {
         let header = message.header;
         if !header.is_command() {
-            // No command of ours is under way, so nothing can be answered.
+            // The server has sent no command, so this answers nothing.
             turn.endpoint.counters.refused += 1;
             debug!("a reply that nobody waits for (command {}) is ignored", header.command);
             return;
@@ -182,12 +187,12 @@ impl Session {
         self.settle(header, access, result, turn);
     }
 
-    /// Answer a message that is too large to be read.
+    /// Refuses a message that is too large to be read.
     pub(crate) fn refuse_oversized(&mut self, header: Header, turn: &mut Turn<'_>) {
         self.settle(header, None, Err(Refusal::Oversized(header.size)), turn);
     }
 
-    /// Go on with what is left of the last message.
+    /// Continues the rest of the last message.
     pub(crate) fn go_on(&mut self, turn: &mut Turn<'_>) -> Step {
         let Some((header, work)) = self.work.take() else { return Step::Done };
         let (step, result) = match work {
@@ -207,13 +212,13 @@ impl Session {
             Work::Writes(writes, count) => self.go_on_writing(writes, count, turn),
             Work::Map { request, opened, time } => self.go_on_mapping(request, opened, time, turn),
         };
-        // An access that had to wait is in bounds: it cannot fail.
+        // An access that had to wait is in bounds, so it cannot fail.
         self.settle(header, None, result, turn);
         step
     }
 
-    /// Whether an access may be made now. `None`: it waits. `false`: it has waited as long as it may, and is answered without the
-    /// function.
+    /// Returns whether an access can be made now, or `None` if it has to wait. `Some(false)` means
+    /// that it has waited for the maximum time, and is answered without the function.
     fn may_go_on(&mut self, access: &RegionAccess, turn: &mut Turn<'_>) -> Option<bool> {
         if turn.is_ready(access) {
             self.held = None;
@@ -291,7 +296,8 @@ impl Session {
         (Step::Done, result.map_err(Refusal::from))
     }
 
-    /// While as many reads wait as may, the function is asked nothing: so it need remember no more than that.
+    /// Does not ask the function while the maximum number of reads is deferred, so that the
+    /// function does not have to track more.
     fn read(&self, access: RegionAccess, token: ReadToken, turn: &mut Turn<'_>) -> Result<Outcome, Refusal> {
         if self.late.is_full() && turn.endpoint.is_trapped(&access) {
             turn.endpoint.counters.expired_reads += 1;
@@ -304,7 +310,8 @@ impl Session {
         }
     }
 
-    /// Answers a message, or keeps what is left to do of it. `access` is what it asks for if it is one.
+    /// Answers a message, or keeps the rest of its work. `access` is the message's access, if it is
+    /// one.
     fn settle(
         &mut self,
         header: Header,
@@ -348,7 +355,7 @@ impl Session {
         if message.too_many_fds {
             return Err(Refusal::TooManyFds);
         }
-        // Descriptors that a command has no use for go with the message.
+        // Descriptors that the command does not use are dropped with the message.
         let fds = message.fds;
         let request = Request::decode(message.header.command, &message.body)?;
         if let Request::Version(numbers, data) = request {
@@ -408,7 +415,7 @@ impl Session {
         Ok(Outcome::Reply(Reply::Version(numbers, capabilities.answer(MAX_MAPS).encode())))
     }
 
-    /// The porter opens what has a file: the client has chosen it.
+    /// The porter opens a map's file, because the client has chosen the file.
     fn map(
         &mut self,
         map: &DmaMap,
@@ -427,7 +434,8 @@ impl Session {
         Ok(Outcome::Work(Work::Map { request, opened, time }))
     }
 
-    /// Says once that a large part of memory has no file, as a person may have left out one of several memory backends.
+    /// Logs once that a large part of memory has no file. The user may have omitted one of several
+    /// memory backends.
     fn report_fileless(&mut self, MapRequest { address, size, .. }: MapRequest, turn: &Turn<'_>) {
         let is_told = size < LARGE || !turn.endpoint.bus.dma.is_used();
         if is_told || std::mem::replace(&mut self.fileless, true) {
@@ -446,7 +454,7 @@ impl Session {
         let (tell, told) = sync_channel(1);
         let bell = Arc::clone(bell);
         self.connection.porter().run(move || {
-            // Nobody waits for it if the client has gone.
+            // If the client is gone, the result is dropped.
             let _ = tell.send(opening.open());
             let _ = rustix::io::write(&*bell, &1_u64.to_ne_bytes());
         });
@@ -460,8 +468,8 @@ impl Session {
         Ok(())
     }
 
-    /// A refused message can be a guest's doing, who could flood the log; a refused map or version is what the person
-    /// has set up.
+    /// Logs a refused message. A guest can cause most refusals and could flood the log, so they are
+    /// logged at debug level. A refused map or version is a matter of the user's setup.
     fn report(&mut self, header: &Header, refusal: &Refusal, log: &Limited) {
         let for_a_person = match refusal {
             Refusal::Map(_) => !std::mem::replace(&mut self.map_refusal_reported, true),
@@ -474,7 +482,7 @@ impl Session {
         }
     }
 
-    /// The function is reset: it has forgotten what it was to answer.
+    /// Answers all deferred reads, because a function that was reset has forgotten them.
     fn give_up_late_reads(&mut self) {
         for reply in self.late.give_up() {
             self.connection.send(reply, None);
@@ -483,14 +491,14 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// The client hears of it soon, however long its porter takes.
+    /// Hangs up at once, however long the client's porter takes to close the socket.
     fn drop(&mut self) {
         self.connection.part();
         self.connection.porter().dismiss();
     }
 }
 
-/// What a read gets that the function does not answer.
+/// Returns the reply to a read that the function does not answer.
 fn ones(access: RegionAccess) -> Reply {
     Reply::RegionRead(access, vec![0xff; access.count as usize])
 }
@@ -514,7 +522,7 @@ fn device_info() -> Reply {
     })
 }
 
-/// The region's memory goes with the areas in which it may be mapped.
+/// The memory of the region is only passed together with the areas where it may be mapped.
 fn region_info(info: &RegionInfo, endpoint: &Endpoint) -> Result<Outcome, Refusal> {
     let (info, areas) = endpoint.region_info(info.index, info.argsz)?;
     let fd =
@@ -526,7 +534,7 @@ fn region_info(info: &RegionInfo, endpoint: &Endpoint) -> Result<Outcome, Refusa
     })
 }
 
-/// No part of any region has a descriptor of its own (QEMU never asks).
+/// No part of any region has a separate descriptor (QEMU never asks for one).
 fn region_io_fds(fds: &RegionIoFds) -> Result<Reply, Refusal> {
     let index = fds.index;
     if index >= REGION_COUNT {

@@ -1,4 +1,5 @@
-//! Files that hold guest memory: examined and mapped by the client's porter, because a client chooses what they are.
+//! Files with guest memory. The client's porter examines and maps them, because the client chooses
+//! the files.
 
 use crate::function::PAGE_SIZE;
 use crate::memory::GuestMemory;
@@ -11,10 +12,10 @@ use std::sync::Arc;
 use thiserror::Error;
 use vm_memory::{FileOffset, MmapRegion, VolatileMemory, VolatileSlice};
 
-/// What is mapped around a part that is smaller, if there is room.
+/// A smaller part is mapped together with the rest of a block of this size, if the limit allows.
 const AROUND: u64 = 1 << 30;
 
-/// `statfs` of a file in huge pages of hugetlbfs.
+/// `f_type` in `statfs` of a file in hugetlbfs.
 const HUGETLBFS: u64 = 0x9584_58f6;
 
 const UNSEEN: &str =
@@ -26,43 +27,44 @@ const HUGE: &str = "guest memory lies in hugetlbfs: a page that the host has not
 /// Why a file cannot hold guest memory.
 #[derive(Debug, Error)]
 pub(crate) enum SharedFileError {
-    /// The kernel says nothing about it.
+    /// The kernel does not report the file's state.
     #[error("the file of a DMA map cannot be examined: {0}")]
     Stat(#[source] Errno),
-    /// A pipe, socket, device or directory, or a file on a disk: an access could wait for its filesystem.
+    /// The file is a pipe, socket, device or directory, or is on a disk: an access could wait for
+    /// its filesystem.
     #[error("the file of a DMA map is not memory: use memory-backend-memfd,share=on")]
     NotMemory,
-    /// It can be cut short, which kills who touches what is gone.
+    /// The file can be truncated. An access to the missing part would kill the process.
     #[error(
         "the file of a DMA map is not sealed against shrinking: with QEMU use memory-backend-memfd,share=on; Cloud \
          Hypervisor cannot seal it: use `hamlyn card`, or trust all machines (fabric --trust-memory)"
     )]
     Unsealed,
-    /// A page can be missing, which kills who touches it.
+    /// A page can be missing. An access to it would kill the process.
     #[error("the file of a DMA map is in hugetlbfs: use memory-backend-memfd,share=on without hugetlb")]
     Huge,
-    /// Touching the part past its end would kill this process.
+    /// An access past the file's end would kill this process.
     #[error("a DMA map reaches to {end:#x} in a file of {size:#x} bytes")]
     PastEnd {
-        /// Where the map would end.
+        /// End of the map.
         end: u64,
-        /// Where the file ends.
+        /// End of the file.
         size: u64,
     },
-    /// A map that the device may write, in a file that may not be written.
+    /// The device may write the map, but the file is not writable.
     #[error("the file of a DMA map that the device may write is open for reading only")]
     ReadOnly,
-    /// More than a card may map.
+    /// The map would exceed the limit of a card.
     #[error("{size:#x} bytes more than the {mapped:#x} that are mapped (limit {limit:#x} for each card)")]
     TooMuch {
-        /// Bytes that were asked for.
+        /// Bytes requested.
         size: u64,
-        /// Bytes that are mapped.
+        /// Bytes mapped.
         mapped: u64,
-        /// Bytes that may be mapped.
+        /// Maximum number of bytes mapped.
         limit: u64,
     },
-    /// The peer has mapped the file for itself: what the device writes would never be seen by the guest.
+    /// The peer has mapped the file privately, so the guest would never see what the device writes.
     #[error("guest memory is private to QEMU: give its memory backend share=on")]
     Private,
     /// The file cannot be mapped.
@@ -70,19 +72,20 @@ pub(crate) enum SharedFileError {
     Map(#[source] vm_memory::mmap::MmapRegionError),
 }
 
-/// The process at the other end of the socket: its memory maps tell whether it shares its memory.
+/// The process at the other end of the socket. Its memory maps show whether it shares its memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     process: Option<i32>,
 }
 
 impl Peer {
-    /// `process` is none if the peer's process cannot be seen from here.
+    /// `process` is `None` if the peer's process is not visible from here.
     pub(crate) fn new(process: Option<i32>) -> Self {
         Peer { process }
     }
 
-    /// Has the peer mapped this file privately, and not shared? None: that cannot be seen.
+    /// Whether the peer has mapped this file privately, and not shared. Returns `None` if that
+    /// cannot be seen.
     fn keeps_private(self, stat: &Stat) -> Option<bool> {
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.process?)).ok()?;
         let mappings = || maps.lines().filter_map(|line| mapping_kind(line, stat));
@@ -90,7 +93,8 @@ impl Peer {
     }
 }
 
-/// `p` or `s` if this line of `/proc/<pid>/maps` is a private or shared mapping of the file.
+/// Returns `p` or `s` if this line of `/proc/<pid>/maps` is a private or shared mapping of the
+/// file.
 fn mapping_kind(line: &str, file: &Stat) -> Option<char> {
     let mut fields = line.split_ascii_whitespace();
     let kind = fields.nth(1)?.chars().nth(3)?;
@@ -101,7 +105,7 @@ fn mapping_kind(line: &str, file: &Stat) -> Option<char> {
     (rustix::fs::makedev(major, minor) == file.st_dev && inode == file.st_ino).then_some(kind)
 }
 
-/// A file with guest memory that was looked at once: maps of the same file share its descriptor.
+/// A file with guest memory that was examined once. Maps of the same file share its descriptor.
 #[derive(Debug)]
 pub(crate) struct SharedFile {
     device: u64,
@@ -110,7 +114,7 @@ pub(crate) struct SharedFile {
     file: Kept<FileOffset>,
 }
 
-/// A part of a file with guest memory, mapped.
+/// A mapped part of a file with guest memory.
 #[derive(Debug)]
 pub(crate) struct Region {
     pub(crate) file: Arc<SharedFile>,
@@ -131,7 +135,8 @@ impl Part {
         self.offset.saturating_add(self.size)
     }
 
-    /// With what is around it in a file of `size` bytes: a virtual IOMMU makes a map of each page.
+    /// Returns this part extended by its surroundings, in a file of `size` bytes. A virtual IOMMU
+    /// makes one map per page.
     fn widened(self, size: u64) -> Part {
         let offset = self.offset / AROUND * AROUND;
         let end =
@@ -140,7 +145,7 @@ impl Part {
     }
 }
 
-/// What is mapped already.
+/// The existing mappings, and the limits.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     pub(crate) regions: Vec<Arc<Region>>,
@@ -152,7 +157,7 @@ impl Known {
         self.regions.iter().map(|region| region.part.size).sum()
     }
 
-    /// The part, with what is around it if there is room for that.
+    /// Returns the extended part if the limit allows that, or else the part itself.
     fn allow(&self, part: Part, size: u64) -> Result<Part, SharedFileError> {
         let (mapped, limit) = (self.mapped(), self.memory.limit());
         let fits = |part: &Part| mapped.checked_add(part.size).is_some_and(|total| total <= limit);
@@ -161,7 +166,7 @@ impl Known {
     }
 }
 
-/// A mapped region, and what a person should know of it.
+/// A mapped region, and a remark for the user.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) region: Arc<Region>,
@@ -169,7 +174,8 @@ pub(crate) struct Opened {
 }
 
 impl Region {
-    /// Maps a part of the file behind `fd`, if none of the known regions has it. For the client's porter: this may take time.
+    /// Maps a part of the file behind `fd`, unless a known region contains it. Only the client's
+    /// porter calls this, because it may take time.
     pub(crate) fn open(
         fd: Kept<OwnedFd>,
         part: Part,
@@ -228,12 +234,12 @@ impl Region {
         self.part.offset <= part.offset && part.end() <= self.part.end()
     }
 
-    /// Where in it something is that it has, by its place in the file.
+    /// Returns the offset in the region of an offset in the file.
     pub(crate) fn place(&self, offset: u64) -> u64 {
         offset.saturating_sub(self.part.offset)
     }
 
-    /// A part of the region.
+    /// Returns a part of the region's bytes.
     pub(crate) fn slice(&self, offset: u64, length: u64) -> Option<VolatileSlice<'_>> {
         let offset = usize::try_from(offset).ok()?;
         let length = usize::try_from(length).ok()?;
@@ -243,10 +249,10 @@ impl Region {
 
 impl SharedFile {
     fn map(&self, part: Part) -> Result<Kept<MmapRegion>, SharedFileError> {
-        // More than the address space fails to map; the kernel says so.
+        // The kernel refuses mappings that are larger than the address space.
         let size = usize::try_from(part.size).unwrap_or(usize::MAX);
         let protection = if self.writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-        // Failing, this drops but a reference to the file.
+        // If this fails, it drops only a reference to the file.
         let file = FileOffset::from_arc(Arc::clone(self.file.arc()), part.offset);
         MmapRegion::build(Some(file), size, protection, libc::MAP_SHARED | libc::MAP_NORESERVE)
             .map(|pages| self.file.porter().keep(pages))
@@ -254,8 +260,8 @@ impl SharedFile {
     }
 }
 
-/// Whether it can never be cut short. Asked first of all: only files that are memory have seals, and this does not go to any
-/// filesystem.
+/// Whether the file can never be truncated. This must be the first check: only memory files have
+/// seals, and the call does not access any filesystem.
 fn is_sealed(fd: &OwnedFd) -> Result<bool, SharedFileError> {
     match fcntl_get_seals(fd) {
         Ok(seals) => Ok(seals.contains(SealFlags::SHRINK)),
@@ -316,13 +322,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_mapped_with_what_is_around_it() {
-        // Far more than anybody has room for.
+    fn mapping_is_widened_to_surrounding_memory() {
+        // Far more than fits.
         let fd = memfd(1 << 45);
         let first = open(&fd, 4096, false).unwrap().region;
         assert_eq!(first.pages.size() as u64, AROUND);
         let known = [first.clone()];
-        // The first map is of memory that the device may only read, as QEMU's are at boot.
+        // The device may only read the memory of the first map, as with QEMU's maps at boot.
         let inside = open_as(&fd, (AROUND - 4096, 4096, true), &known, me(), SEALED).unwrap().region;
         assert!(Arc::ptr_eq(&first, &inside));
         let place = (1 << 44) + 4096;
@@ -340,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_around_is_left_out_where_there_is_no_room_for_it() {
+    fn mapping_is_not_widened_beyond_limit() {
         let fd = memfd(1 << 45);
         let memory = GuestMemory::Sealed { limit: AROUND + 8192 };
         let first = open_as(&fd, (0, 4096, true), &[], me(), memory).unwrap().region;
@@ -355,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_mapping_is_refused_and_a_shared_one_is_not() {
+    fn private_mapping_is_refused_and_shared_accepted() {
         let fd = memfd(4096);
         let private = client_mapping(&fd, libc::MAP_PRIVATE);
         let refused = open(&fd, 4096, true).unwrap_err();
@@ -368,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_cannot_be_seen_is_believed() {
+    fn map_of_invisible_peer_is_accepted() {
         let fd = memfd(4096);
         let _private = client_mapping(&fd, libc::MAP_PRIVATE);
         let opened = open_as(&fd, (0, 4096, true), &[], Peer::new(None), SEALED).unwrap();
@@ -376,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_can_vanish_is_for_the_trusted() {
+    fn memory_that_can_vanish_needs_trust() {
         let unsealed = memfd_create("guest", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&unsealed, 4096).unwrap();
         let tmpfs = tempfile::tempfile_in("/dev/shm").unwrap();
@@ -398,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn only_memory_that_is_long_enough() {
+    fn short_or_non_memory_files_are_refused() {
         let past = open(&memfd(4096), 4097, true).unwrap_err();
         assert!(matches!(past, SharedFileError::PastEnd { end: 4097, size: 4096 }), "{past}");
         let (reader, _writer) = pipe().unwrap();
@@ -412,13 +418,13 @@ mod tests {
     }
 
     #[test]
-    fn a_read_only_file_is_mapped_for_reading_only() {
+    fn read_only_file_is_mapped_read_only() {
         let fd = memfd(4096);
         let read_only =
             File::open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd))).unwrap();
         assert!(matches!(open(&read_only, 4096, true), Err(SharedFileError::ReadOnly)));
         let first = open(&read_only, 4096, false).unwrap().region;
-        // A descriptor for reading is none for a map that is written.
+        // A read-only descriptor cannot be used for a writable map.
         let second =
             open_as(&fd, (0, 4096, true), std::slice::from_ref(&first), me(), SEALED).unwrap().region;
         assert!(!Arc::ptr_eq(&first.file, &second.file));

@@ -1,8 +1,9 @@
-//! One client's connection: whole messages in, whole messages out, nothing ever blocks.
+//! One client's connection: receives and sends whole messages, and never blocks.
 //!
-//! Where a message begins, as much is read at once as small messages have; the rest of one that is larger, or comes in
-//! pieces, is read exactly. A read ends behind the bytes that file descriptors came with (unix(7)): so those belong to
-//! the last message that the read began. Each outgoing message has a `sendmsg` of its own, because QEMU wants a header
+//! At the start of a message, the connection reads as many bytes as small messages have. It reads
+//! the rest of a larger or fragmented message exactly. A read ends after the bytes that file
+//! descriptors came with (unix(7)), so the descriptors belong to the last message that the read
+//! began. Each outgoing message has its own `sendmsg`, because QEMU needs to receive a header
 //! whole.
 
 use crate::codec::{HEADER_SIZE, Header, MAX_FDS, MAX_MESSAGE_SIZE};
@@ -20,38 +21,39 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use zerocopy::FromBytes;
 
-/// Bytes that are read at once where a message begins: a doorbell has 36.
+/// Number of bytes read at once at the start of a message. A doorbell has 36.
 const AHEAD: usize = 256;
 
-/// The most descriptors that the kernel passes at once. All are taken, so that none is closed by the kernel, here and now.
+/// Maximum number of descriptors that the kernel passes at once. The connection takes all of them,
+/// so that the kernel does not close any in this thread.
 const MOST_PASSED: usize = 253;
 
-/// A message as it came, its body not yet understood.
+/// A message as received, with an undecoded body.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) header: Header,
     pub(crate) body: Vec<u8>,
     pub(crate) fds: Vec<Kept<OwnedFd>>,
-    /// More file descriptors came than a message may carry.
+    /// The message has more file descriptors than allowed.
     pub(crate) too_many_fds: bool,
-    /// File descriptors came, and this process had no room for them.
+    /// File descriptors were lost, because this process had no space for them.
     pub(crate) fds_lost: bool,
 }
 
-/// What one call of [`Connection::receive`] brought.
+/// Result of one call of [`Connection::receive`].
 #[derive(Debug)]
 pub(crate) enum Received {
     /// A whole message.
     Message(Message),
-    /// The header of a message that is larger than any may be. Its body will be thrown away unread.
+    /// The header of a message over the size limit. Its body is drained.
     Oversized(Header),
-    /// A part of an oversized message was thrown away; there may be more to read at once.
+    /// A part of an oversized message was drained. There may be more to read at once.
     Drained,
-    /// Nothing more for now.
+    /// There is nothing more to read for now.
     Nothing,
-    /// The client is gone, perhaps in the middle of a message.
+    /// The client has disconnected, perhaps in the middle of a message.
     Closed,
-    /// A header that announces less than itself: where the next one begins is unknown.
+    /// A header with a size smaller than itself, so the start of the next message is unknown.
     OutOfStep(Header),
     /// The client's wake-ups were slow too often.
     Slow,
@@ -64,32 +66,32 @@ struct Outgoing {
     fd: Option<OwnedFd>,
 }
 
-/// A client's stream with its half-read and half-written messages.
+/// A client's stream with its partly read and partly written messages.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: Kept<OwnedFd>,
-    /// What has been read, and where in it is what no message has had yet.
+    /// The bytes read ahead, and the range of those that no message has consumed.
     ahead: [u8; AHEAD],
     ahead_rest: Range<usize>,
-    /// The last read brought less than it might have: there was no more.
+    /// The last read returned less than the maximum, so there was no more.
     dry: bool,
     header: [u8; HEADER_SIZE],
     header_read: usize,
     body: Vec<u8>,
     body_read: usize,
-    /// Bytes of an oversized body that are still to be thrown away.
+    /// Number of bytes of an oversized body that are still to be drained.
     to_drain: u64,
     oversized: bool,
     fds: Vec<Kept<OwnedFd>>,
     too_many_fds: bool,
     fds_lost: bool,
     outgoing: VecDeque<Outgoing>,
-    /// What it costs to wake the client, which each send and each receive does.
+    /// Measures the cost of waking the client, which each send and each receive does.
     meter: Meter,
 }
 
 impl Connection {
-    /// `stream` is a connected, non-blocking UNIX stream socket.
+    /// Creates the connection. `stream` is a connected, non-blocking UNIX stream socket.
     pub(crate) fn new(stream: Kept<OwnedFd>) -> Self {
         Connection {
             stream,
@@ -110,22 +112,22 @@ impl Connection {
         }
     }
 
-    /// Whether bytes were read that no message has had yet.
+    /// Whether bytes were read that no message has consumed.
     pub(crate) fn has_read_ahead(&self) -> bool {
         !self.ahead_rest.is_empty()
     }
 
-    /// Whether it is known, without asking the system, that there is nothing to read.
+    /// Whether it is known, without a system call, that there is nothing to read.
     pub(crate) fn is_dry(&self) -> bool {
         self.dry && self.ahead_rest.is_empty() && self.header_read == 0
     }
 
-    /// Who keeps what the client hands over.
+    /// Returns the porter that keeps the client's descriptors.
     pub(crate) fn porter(&self) -> &Porter {
         self.stream.porter()
     }
 
-    /// Read on until a message is whole or nothing is left to read.
+    /// Reads until a message is whole or nothing is left to read.
     pub(crate) fn receive(&mut self) -> Received {
         loop {
             if self.meter.is_over() {
@@ -188,7 +190,8 @@ impl Connection {
         None
     }
 
-    /// Throw a piece away; then give way, so that an endless message keeps nobody from his turn.
+    /// Drains a piece of an oversized message, then yields, so that an endless message does not
+    /// starve other work.
     fn drain(&mut self) -> Option<Received> {
         let mut scratch = [0; 16 * 1024];
         let wanted = scratch.len().min(usize::try_from(self.to_drain).unwrap_or(usize::MAX));
@@ -199,7 +202,7 @@ impl Connection {
         Some(Received::Drained)
     }
 
-    /// Read at least one byte of what messages begin with.
+    /// Reads at least one byte from the start of a message.
     fn read_ahead(&mut self) -> Result<(), Received> {
         if std::mem::take(&mut self.dry) {
             return Err(Received::Nothing);
@@ -212,7 +215,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Read at least one byte into `buffer` (not empty).
+    /// Reads at least one byte into `buffer`, which must not be empty.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Received> {
         if self.ahead_rest.is_empty() {
             self.dry = false;
@@ -225,7 +228,7 @@ impl Connection {
         Ok(count)
     }
 
-    /// Read at least one byte from the stream, and keep the file descriptors that come with it.
+    /// Reads at least one byte from the stream, and keeps the file descriptors that come with it.
     fn read_stream(&mut self, buffer: &mut [u8]) -> Result<usize, Received> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_PASSED))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -245,10 +248,12 @@ impl Connection {
                 self.fds.extend(fds.map(|fd| self.stream.porter().keep(fd)));
             }
         }
-        // There is space for all that the kernel passes at once: what is cut off found no room among our descriptors.
+        // The buffer has space for all descriptors that the kernel passes at once. Truncation means
+        // that this process has reached its descriptor limit.
         self.fds_lost |= message.flags.contains(ReturnFlags::CTRUNC);
         self.too_many_fds |= self.fds.len() > MAX_FDS;
-        // A client that splits a message can attach more at each piece: keep no more than one message may have.
+        // A client that splits a message can attach more descriptors to each piece. Keep only as
+        // many as one message may have.
         self.fds.truncate(MAX_FDS);
         if message.bytes == 0 { Err(Received::Closed) } else { Ok(message.bytes) }
     }
@@ -258,7 +263,7 @@ impl Connection {
         self.header_read = 0;
         self.body_read = 0;
         let body = std::mem::take(&mut self.body);
-        // Another message begins in what has been read: it is that one's.
+        // Another message begins in the bytes read: the descriptors belong to that one.
         if !self.ahead_rest.is_empty() {
             return Message { header, body, fds: Vec::new(), too_many_fds: false, fds_lost: false };
         }
@@ -272,7 +277,7 @@ impl Connection {
     }
 
     fn parsed_header(&self) -> Header {
-        // The array has the header's size, and every pattern of bytes is a header.
+        // The array has the header's size, and every byte pattern is a valid header.
         Header::read_from_bytes(&self.header).unwrap_or(Header {
             id: 0,
             command: 0,
@@ -282,17 +287,18 @@ impl Connection {
         })
     }
 
-    /// Send a message, now or when there is room. A client that is gone shows at the next [`Connection::receive`].
+    /// Sends a message, now or when there is space. A disconnect shows at the next
+    /// [`Connection::receive`].
     pub(crate) fn send(&mut self, bytes: Vec<u8>, fd: Option<OwnedFd>) {
         self.outgoing.push_back(Outgoing { bytes, sent: 0, fd });
         self.flush();
     }
 
-    /// Send what waits, as far as there is room. True: nothing waits any more.
+    /// Sends waiting messages while there is space. Returns true if none is left.
     pub(crate) fn flush(&mut self) -> bool {
         while let Some(message) = self.outgoing.front_mut() {
             if self.meter.is_over() {
-                // It is ended when it is looked at next.
+                // The client is disconnected at the next check.
                 self.outgoing.clear();
                 break;
             }
@@ -301,7 +307,7 @@ impl Connection {
                 Ok(()) if message.sent == message.bytes.len() => drop(self.outgoing.pop_front()),
                 Ok(()) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return false,
-                // The client is gone: nobody will read this.
+                // The client has disconnected, so the messages are dropped.
                 Err(_) => self.outgoing.clear(),
             }
         }
@@ -313,12 +319,12 @@ impl Connection {
         part(&self.stream, |_| {});
     }
 
-    /// How long the client is to stay out once its wake-ups were slow too often.
+    /// Returns how long the client is refused after its wake-ups were slow too often.
     pub(crate) fn penalty(&self) -> Option<Duration> {
         self.meter.is_over().then(|| self.meter.penalty())
     }
 
-    /// Is anything waiting for room?
+    /// Whether any bytes wait for space.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.outgoing.is_empty()
     }
@@ -338,7 +344,7 @@ impl Outgoing {
         let rest = [IoSlice::new(&self.bytes[self.sent..])];
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         self.sent += sendmsg(stream, &rest, &mut ancillary, flags)?;
-        // The descriptor went with the first byte: not again with the rest.
+        // The descriptor was sent with the first byte, so it is not sent again with the rest.
         self.fd = None;
         Ok(())
     }
@@ -370,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_that_come_are_not_inherited() {
+    fn received_descriptors_are_close_on_exec() {
         let (mut connection, client) = pair();
         let event = eventfd(0, EventfdFlags::empty()).unwrap();
         assert!(!fcntl_getfd(&event).unwrap().contains(FdFlags::CLOEXEC));
@@ -382,14 +388,15 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_stay_with_their_message_however_it_was_cut() {
+    fn descriptors_stay_with_a_split_message() {
         let (mut connection, client) = pair();
         let send = |bytes: &[u8], with_fd: bool| {
             let fd = with_fd.then(|| eventfd(0, EventfdFlags::empty()).unwrap());
             Outgoing { bytes: bytes.to_vec(), sent: 0, fd }.send(client.as_fd()).unwrap();
         };
         let long = [message(16 + 300), vec![7; 300]].concat();
-        // A descriptor with the first bytes of one that is cut, right before another that has one; plain ones around.
+        // A descriptor with the first bytes of a split message, right before another message with a
+        // descriptor, and plain messages around them.
         send(&message(16), false);
         send(&long[..20], true);
         send(&long[20..], false);
@@ -411,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_end_is_told_apart() {
+    fn each_kind_of_end_is_distinguished() {
         let (mut connection, client) = pair();
         assert!(matches!(connection.receive(), Received::Nothing));
         rustix::io::write(&client, &message(15)).unwrap();
@@ -424,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_sent_later_and_whole() {
+    fn unsent_bytes_are_sent_later() {
         let (mut connection, client) = pair();
         let large: Vec<u8> = (0..1 << 20).map(|at| (at / 7) as u8).collect();
         connection.send(large.clone(), None);
@@ -442,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn sending_to_a_client_that_left_is_no_error() {
+    fn sending_to_a_disconnected_client_succeeds() {
         let (mut connection, client) = pair();
         drop(client);
         connection.send(vec![0; 16], None);

@@ -1,4 +1,5 @@
-//! A server whose process has no descriptor left. A process of its own, as the limit is the process's.
+//! A server whose process has no descriptor left. This test has its own process, because the limit
+//! applies to a process.
 
 #[allow(dead_code, reason = "made for the protocol's tests")]
 #[path = "protocol/harness.rs"]
@@ -13,14 +14,14 @@ const PAGE: u64 = 4096;
 const READ_WRITE: u32 = 3;
 
 #[test]
-fn descriptor_limit_is_not_taken_for_clients_fault() {
+fn descriptor_limit_is_reported_as_emfile() {
     let mut harness = Harness::ready();
     let memory = memfd(PAGE);
     setrlimit(Resource::Nofile, Rlimit { current: Some(128), ..getrlimit(Resource::Nofile) }).unwrap();
     let mut copies: Vec<_> = std::iter::from_fn(|| memory.try_clone().ok()).collect();
     let refused = harness.map(READ_WRITE, 0, 0, PAGE, &[memory.as_fd()]);
     assert_eq!(refused.errno(), libc::EMFILE as u32);
-    // With descriptors left, all is as it should be.
+    // After some descriptors are freed, the map succeeds.
     copies.clear();
     harness.map(READ_WRITE, 0, 0, PAGE, &[memory.as_fd()]).ok();
     assert_eq!(harness.server.bus().dma.map_count(), 1);

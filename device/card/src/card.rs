@@ -1,4 +1,4 @@
-//! What every card is to the process that hosts it.
+//! The interface between a card and its host process.
 
 use std::time::Duration;
 
@@ -6,14 +6,16 @@ use bitflags::bitflags;
 
 use crate::ports::{Link, Packet, Ports};
 
-/// What a card looks like in the fabric and on the PCI bus.
+/// How a card appears in the fabric and on the PCI bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The number that the fabric's header has for its packets: cards with the same understand each other.
+    /// Protocol number of its packets in the fabric's header. Cards with the same number understand
+    /// each other.
     pub protocol: u8,
-    /// The largest packet that it sends or takes, in bytes, without the fabric's header.
+    /// Largest packet that the card sends or accepts, in bytes, without the fabric's header.
     pub largest_packet: usize,
-    /// Whether the packets of one sender to one receiver must come in the order in which they were sent.
+    /// Whether packets from one sender to one receiver must arrive in the order in which they were
+    /// sent.
     pub ordered: bool,
     /// Vendor id.
     pub vendor: u16,
@@ -23,45 +25,47 @@ pub struct Identity {
     pub class: u32,
     /// Base address registers, without the one that the bus adds for MSI-X.
     pub bars: Vec<Bar>,
-    /// MSI-X vectors.
+    /// Number of MSI-X vectors.
     pub vectors: u16,
-    /// The card's further functions.
+    /// The card's additional PCI functions.
     pub posted: Vec<Posted>,
-    /// Pages of the host's memory, from address 0, whose stores it may want to see on the host's bus: see
-    /// [`Card::store_seen`]. `None`: it wants to see none.
+    /// Number of pages of host memory, from address 0, whose stores the card may watch on the
+    /// host's bus: see [`Card::store_seen`]. `None` if the card never watches any.
     pub snooped: Option<u64>,
 }
 
-/// A store of one of the host's processors to its memory, within a page.
+/// A store by one of the host's processors to host memory, within one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Store {
-    /// Where, on the bus.
+    /// Bus address of the store.
     pub address: u64,
-    /// What is stored.
+    /// The stored bytes.
     value: [u8; 16],
     width: u8,
 }
 
 impl Store {
-    /// A store of the first `width` bytes of `value`, 1 to 16 and none beyond the page's end. `None`: there is no such store.
+    /// Creates a store of the first `width` bytes of `value`. Returns `None` unless `width` is 1 to
+    /// 16 and the store ends within its page.
     #[must_use]
     pub fn new(address: u64, value: [u8; 16], width: u8) -> Option<Self> {
         let fits = (1..=16).contains(&width) && address % 4096 + u64::from(width) <= 4096;
         fits.then_some(Self { address, value, width })
     }
 
-    /// What is stored.
+    /// Returns the stored bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.value[..self.width.into()]
     }
 }
 
-/// A further PCI function that shows one of the first's BARs once more, as its BAR 0, and has nothing else. An access to
-/// it is one to the first's BAR, but what is stored there is posted: the guest does not wait.
+/// An additional PCI function whose BAR 0 is an alias of one of the first function's BARs, and
+/// which has nothing else. An access to it is an access to that BAR, but stores are posted: the
+/// guest does not wait for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Posted {
-    /// Device id; the vendor is the first function's.
+    /// Device id. The vendor id is the first function's.
     pub device: u16,
     /// Class code.
     pub class: u32,
@@ -72,20 +76,20 @@ pub struct Posted {
 /// A base address register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bar {
-    /// Its index, 0 to 5. A 64-bit one takes the next index as well.
+    /// Index, 0 to 5. A 64-bit BAR also uses the next index.
     pub index: u8,
-    /// Its size in bytes, a power of two.
+    /// Size in bytes, a power of two.
     pub size: u64,
-    /// Whether it is a 64-bit prefetchable one.
+    /// Whether the BAR is 64-bit and prefetchable.
     pub wide: bool,
-    /// What is behind it.
+    /// The contents of the BAR.
     pub kind: BarKind,
-    /// Widths of accesses that are trapped.
+    /// Allowed widths of trapped accesses.
     pub widths: Widths,
 }
 
 bitflags! {
-    /// Widths of trapped accesses, in bytes; each must be naturally aligned.
+    /// Widths of trapped accesses, in bytes. Each access must be naturally aligned.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Widths: u8 {
         /// 1 byte.
@@ -99,40 +103,40 @@ bitflags! {
     }
 }
 
-/// A card's place on its switch.
+/// A card's position on its switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The host id: the port's number.
+    /// The host id, which is the port's number.
     pub host: u16,
-    /// How many ports the switch has; 0 if it does not say.
+    /// Number of ports of the switch; 0 if the switch does not report it.
     pub ports: u16,
 }
 
-/// What is behind a base address register.
+/// The contents of a BAR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BarKind {
-    /// Every access comes to [`Card::register_read`] or [`Card::register_write`].
+    /// Every access is a call of [`Card::register_read`] or [`Card::register_write`].
     Registers,
-    /// Memory that the guest maps; the card reaches its first `used` bytes through
+    /// Memory that the guest maps. The card accesses its first `used` bytes through
     /// [`Ports::window`].
     Window {
-        /// Bytes that are there, a multiple of 4,096.
+        /// Number of backed bytes, a multiple of 4,096.
         used: u64,
     },
 }
 
-/// What a trapped read gets.
+/// Result of a trapped read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// This value.
+    /// The value.
     Now(u64),
-    /// It will come from [`Card::late_reading`], which calls the read by this number. The guest's processor stands still
-    /// until then.
+    /// The value comes later from [`Card::late_reading`], under this number. The guest's processor
+    /// is stalled until then.
     Later(u64),
 }
 
 impl Reading {
-    /// The value, if it is there.
+    /// Returns the value, unless it comes later.
     #[must_use]
     pub fn now(self) -> Option<u64> {
         match self {
@@ -142,21 +146,22 @@ impl Reading {
     }
 }
 
-/// What came of a card's attempt to send.
+/// Result of a card's attempt to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Something was done; there may be more to do.
+    /// The card did some work, and there may be more.
     Worked,
-    /// Something was done, and the rest is for the next turn: the machine's accesses come before it.
+    /// The card did some work and leaves the rest to the next turn, because the machine's accesses
+    /// have priority.
     Yielded,
-    /// The link has no room: try again when it has.
+    /// The link is full: try again when it has space.
     LinkFull,
     /// There is nothing to send.
     Idle,
 }
 
 impl Progress {
-    /// Whether something was done.
+    /// Whether the card did any work.
     #[must_use]
     pub fn has_worked(self) -> bool {
         matches!(self, Progress::Worked | Progress::Yielded)
@@ -165,54 +170,60 @@ impl Progress {
 
 /// A card of the family.
 ///
-/// The process that hosts a card calls one verb at a time, and delivers what has arrived before it sends more: the
-/// card gives incoming traffic priority (section 2.8).
+/// The host process calls one method at a time. It delivers all packets that have arrived before it
+/// lets the card send more: incoming traffic has priority (section 2.8).
 ///
-/// A verb does a bounded piece of work, about 100 us: other cards of the process wait meanwhile. What is left of an arrived packet the
-/// card continues in [`Card::transmit`], and takes no other packet until then ([`Card::takes_packets`]).
+/// Each call does a bounded amount of work, about 100 us, because other cards of the process wait
+/// meanwhile. The card continues the rest of a received packet in [`Card::transmit`], and accepts
+/// no other packet until then ([`Card::takes_packets`]).
 pub trait Card {
-    /// What the card looks like. Does not change.
+    /// Returns the card's identity, which never changes.
     fn identity(&self) -> Identity;
 
-    /// A trapped read of `width` bytes, one of the BAR's widths, aligned, inside BAR `bar`. Offsets that mean nothing read as
-    /// zero.
+    /// Handles a trapped read of `width` bytes inside BAR `bar`. The width is one of the BAR's
+    /// widths, and the offset is aligned. Undefined offsets read as zero.
     fn register_read(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8) -> Reading;
 
-    /// The next read that has got its value, with its number, of those that were told to wait. Asked for after each other
-    /// verb while there are any. After a reset nobody waits any more.
+    /// Returns the number and the value of the next deferred read that has completed. Called after
+    /// each other method while reads are deferred. A reset cancels all deferred reads.
     fn late_reading(&mut self) -> Option<(u64, u64)> {
         None
     }
 
-    /// A trapped write of `width` bytes, one of the BAR's widths, aligned, inside BAR `bar`.
+    /// Handles a trapped write of `width` bytes inside BAR `bar`. The width is one of the BAR's
+    /// widths, and the offset is aligned.
     fn register_write(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8, value: u64);
 
-    /// A processor has stored to a page that the card watches. Those of one processor come in the order in which it made
-    /// them, before any verb that comes of what it did afterwards.
+    /// Reports a processor's store to a page that the card watches. Stores of one processor arrive
+    /// in program order, before any call that results from what the processor did afterwards.
     fn store_seen(&mut self, ports: &Ports<'_>, store: &Store) {
         let _ = (ports, store);
     }
 
-    /// Whether the card takes a store now. While it does not, the processor that makes one waits where it is, and an access for
-    /// 4 s at most. A card that waits for a destination gives up earlier: one slow destination must not stop a whole machine.
+    /// Whether the card accepts a store now. While it does not, a processor that stores is stalled,
+    /// and an access waits for at most 4 s. A card that waits for a destination must give up
+    /// earlier: one slow destination must not stop a whole machine.
     fn takes_stores(&self) -> bool {
         true
     }
 
-    /// Makes room for an access that has waited 4 s for the card to take stores: gives up what waits for one destination. Returns
-    /// `false` if nothing waits for any. Called again, 10 ms later, if the access still waits: a card that gives up nothing, as a
-    /// destination takes its packets fast, must do so for less than 1 s in all.
+    /// Makes room for an access that has waited 4 s for the card to accept stores: drops the work
+    /// that waits for one destination. Returns `false` if no work waits for a destination.
+    ///
+    /// Called again 10 ms later if the access still waits. A card may keep its work if a
+    /// destination accepts packets quickly, but for less than 1 s in total.
     fn make_room(&mut self, ports: &Ports<'_>) -> bool {
         let _ = ports;
         false
     }
 
-    /// The next page that the card begins to watch, or watches no more, by its number. Asked for after each other verb.
+    /// Returns the next page that the card starts (`true`) or stops (`false`) to watch, by page
+    /// number. Called after each other method.
     fn watch_change(&mut self) -> Option<(u64, bool)> {
         None
     }
 
-    /// Stores are seen from now on, or cannot be seen any more.
+    /// Reports whether stores can be watched from now on.
     fn snooping_changed(&mut self, ports: &Ports<'_>, snoops: bool) {
         let _ = (ports, snoops);
     }
@@ -220,34 +231,37 @@ pub trait Card {
     /// Sends at most one packet.
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress;
 
-    /// A packet has arrived, which comes only while [`Card::takes_packets`]: accepted, refused or discarded.
+    /// Accepts, refuses or discards a packet that has arrived. Called only while
+    /// [`Card::takes_packets`] is true.
     fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>);
 
-    /// Whether the card takes a packet now. While it does not, packets wait in the network, and in the end whoever sends them.
+    /// Whether the card accepts a packet now. While it does not, packets wait in the network, and
+    /// eventually their senders wait.
     fn takes_packets(&self) -> bool {
         true
     }
 
-    /// Asks the card to stop looking for work by itself. `false` if some has come in the meantime; after `true` a doorbell or a
-    /// packet will tell.
+    /// Asks the card to stop polling for work. Returns `false` if work has arrived in the meantime.
+    /// After `true`, a doorbell or a packet wakes the card.
     fn sleep(&mut self, ports: &Ports<'_>) -> bool;
 
-    /// When the card wants the next [`Card::tick`], by its clock; `None`: not at all. Looked at after each other verb.
+    /// Returns the time of the next [`Card::tick`] by the card's clock, or `None` if no tick is
+    /// needed. Called after each other method.
     fn alarm(&self) -> Option<Duration>;
 
-    /// The time of [`Card::alarm`] has come. Too early or too late does no harm. There may be something to transmit
-    /// afterwards, so it comes before [`Card::sleep`].
+    /// Reports that the time of [`Card::alarm`] has come. Calls that are too early or too late are
+    /// harmless. The tick may create packets to transmit, so it comes before [`Card::sleep`].
     fn tick(&mut self, ports: &Ports<'_>);
 
-    /// The link to the switch has come up, with this place, or gone down.
+    /// Reports that the link to the switch is up, with this position, or down.
     fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>);
 
-    /// Back to the state at power-on, counters included.
+    /// Returns the card to its power-on state, counters included.
     fn reset(&mut self, ports: &Ports<'_>);
 
-    /// Whether the card takes what arrives; else it discards it (section 2.8).
+    /// Whether the card accepts packets. If not, it discards them (section 2.8).
     fn is_enabled(&self) -> bool;
 
-    /// The card's counters by name.
+    /// Returns the card's counters with their names.
     fn counters(&self) -> Vec<(&'static str, u64)>;
 }

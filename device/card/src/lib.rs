@@ -1,9 +1,10 @@
-//! What every card is to the process that hosts it, and what any card stands on.
+//! The interface between a card and its host process, and the parts that all cards share.
 //!
-//! A [`Card`](card::Card) is a pure state machine: it knows no socket, thread, clock or file descriptor, and every call
-//! hands it its [`Ports`](ports::Ports). So the same code runs behind QEMU, inside one process for tests and benchmarks,
-//! and under a simulation that decides every interleaving. The cards themselves are crates of their own, which cannot see
-//! each other; what they have in common is in [`chassis`].
+//! A [`Card`](card::Card) is a pure state machine. It owns no socket, thread, clock or file
+//! descriptor, and every call gets its [`Ports`](ports::Ports). The same code therefore runs behind
+//! QEMU, inside one process for tests and benchmarks, and under a simulation that decides every
+//! interleaving. The cards themselves are separate crates and cannot see each other. Their common
+//! code is in [`chassis`].
 
 pub mod card;
 pub mod chassis;

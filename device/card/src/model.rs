@@ -1,4 +1,4 @@
-//! How cards of a model are made, told so that command lines, tables and tests can be made of it.
+//! Descriptions of card models, from which command lines, tables and tests are generated.
 
 use std::error::Error;
 use std::ops::RangeInclusive;
@@ -7,25 +7,26 @@ use thiserror::Error;
 
 use crate::card::Card;
 
-/// A model of the family. A card's crate has one as a constant, and a catalogue names that.
+/// A model of the family. Each card's crate exports one as a constant, and the catalogue lists it.
 #[derive(Debug)]
 pub struct Model {
-    /// What people type.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Where it was published.
+    /// The publication.
     pub paper: &'static str,
-    /// What it does, in a line.
+    /// What the model does, in one line.
     pub about: &'static str,
-    /// What a person may choose about a card.
+    /// What the user can configure.
     pub settings: &'static [Setting],
-    /// How its packets are cut and joined on their way, if they can be.
+    /// How its packets are split and joined on their way, if that is possible.
     pub bursts: Option<Bursts>,
-    /// Makes a card as chosen: see [`Choice::make`].
+    /// Makes a card with these settings: see [`Choice::make`].
     pub make: fn(&Choice) -> Result<Box<dyn Card + Send>, MakeError>,
 }
 
-/// How packets are cut and joined by whoever they pass: their bytes without the fabric's header. It is known to be a packet of the
-/// model's protocol, and nothing else of it.
+/// How components between the cards split and join packets. The functions get the bytes without the
+/// fabric's header. A packet is known to belong to the model's protocol, but nothing else about it
+/// is known.
 #[derive(Debug, Clone, Copy)]
 pub struct Bursts {
     /// See [`Cut`].
@@ -34,29 +35,31 @@ pub struct Bursts {
     pub join: Join,
 }
 
-/// Makes two packets of one that is longer than so many bytes. The first is not, and both in this order are to the receiver what the
-/// one is. `None`: this one cannot be cut so.
+/// Splits a packet that is longer than the given number of bytes in two. The first part is not
+/// longer than that, and the receiver treats both parts, in this order, like the original. Returns
+/// `None` if this packet cannot be split there.
 pub type Cut = fn(&[u8], usize) -> Option<(Vec<u8>, Vec<u8>)>;
 
-/// Makes one packet of two, of so many bytes at most, that is to the receiver what both are. `None`: the second does not
-/// follow the first, or they would be longer.
+/// Joins two packets into one of at most the given number of bytes. The receiver treats the result
+/// like both packets. Returns `None` if the second does not follow the first, or the result would
+/// be too long.
 pub type Join = fn(&[u8], &[u8], usize) -> Option<Vec<u8>>;
 
-/// A number that a person may choose about a card.
+/// A numeric setting of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
-    /// Its name, which is also that of the flag: `packet-size`.
+    /// Name of the setting and of its flag: `packet-size`.
     pub name: &'static str,
-    /// What it counts: `BYTES`.
+    /// Unit: `BYTES`.
     pub unit: &'static str,
-    /// What it is, with its limits.
+    /// Description, with the limits.
     pub about: &'static str,
-    /// What it is if nobody chooses.
+    /// Default value.
     pub default: u32,
 }
 
 impl Setting {
-    /// The one that all cards have: see [`Choice::handshake_ms`].
+    /// The setting that all cards have: see [`Choice::handshake_ms`].
     pub const HANDSHAKE: Setting = Setting {
         name: "handshake",
         unit: "MS",
@@ -66,7 +69,7 @@ impl Setting {
     };
 }
 
-/// Why a card was not made.
+/// Why a card could not be made.
 pub type MakeError = Box<dyn Error + Send + Sync>;
 
 /// A setting that a model does not have.
@@ -79,7 +82,7 @@ pub struct NoSetting {
     pub setting: &'static str,
 }
 
-/// A value that is outside of its setting's limits.
+/// A value outside the limits of its setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{what} {value} is out of range ({least} to {most})")]
 struct OutOfRange {
@@ -89,7 +92,7 @@ struct OutOfRange {
     most: u32,
 }
 
-/// A value that has to be a multiple of something.
+/// A value that must be a multiple of `unit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{what} {value} is not a multiple of {unit}")]
 struct Uneven {
@@ -98,26 +101,26 @@ struct Uneven {
     unit: u32,
 }
 
-/// A model, and what a person chose about a card of it.
+/// A model and the settings chosen for one card.
 #[derive(Debug, Clone)]
 pub struct Choice {
     model: &'static Model,
-    /// By the settings' names.
+    /// Name and value of each setting.
     chosen: Vec<(&'static str, u32)>,
 }
 
 impl Choice {
-    /// All as the model has it by default.
+    /// Chooses the defaults of `model`.
     pub fn of(model: &'static Model) -> Self {
         Self { model, chosen: Vec::new() }
     }
 
-    /// Which model.
+    /// Returns the model.
     pub fn model(&self) -> &'static Model {
         self.model
     }
 
-    /// Chooses a value. What values make sense, the card says when it is made.
+    /// Sets a value. The value itself is checked when the card is made.
     pub fn set(&mut self, setting: &'static str, value: u32) -> Result<(), NoSetting> {
         self.get(setting)?;
         self.chosen.retain(|(name, _)| *name != setting);
@@ -125,14 +128,14 @@ impl Choice {
         Ok(())
     }
 
-    /// Chooses a value for who has not chosen any, if the model has such a setting.
+    /// Sets a value unless the user has set one, if the model has this setting.
     pub fn suggest(&mut self, setting: &'static str, value: u32) {
         if self.get(setting).is_ok() && self.chosen.iter().all(|(name, _)| *name != setting) {
             self.chosen.push((setting, value));
         }
     }
 
-    /// The value of a setting.
+    /// Returns the value of a setting.
     pub fn get(&self, setting: &'static str) -> Result<u32, NoSetting> {
         let known = self.model.settings.iter().find(|known| known.name == setting);
         let default = known.ok_or(NoSetting { model: self.model.name, setting })?.default;
@@ -140,7 +143,8 @@ impl Choice {
         Ok(chosen.map_or(default, |(_, value)| *value))
     }
 
-    /// The value of a setting that has limits; errors call it `what`.
+    /// Returns the value of a setting and checks it against `limits`. Errors call the setting
+    /// `what`.
     pub fn in_range(
         &self,
         setting: &'static str,
@@ -155,7 +159,7 @@ impl Choice {
         Err(OutOfRange { what, value, least, most }.into())
     }
 
-    /// The same, and a multiple of `unit`.
+    /// Like [`Choice::in_range`], but the value must also be a multiple of `unit`.
     pub fn multiple_in_range(
         &self,
         setting: &'static str,
@@ -167,7 +171,8 @@ impl Choice {
         if value % unit == 0 { Ok(value) } else { Err(Uneven { what, value, unit }.into()) }
     }
 
-    /// Milliseconds that the host may go without keeping the card's handshake; 0 for ever.
+    /// Returns how long the host may go without restarting the card's handshake timer, in
+    /// milliseconds; 0 means without limit.
     pub fn handshake_ms(&self) -> Result<u32, MakeError> {
         match self.get(Setting::HANDSHAKE.name)? {
             0 => Ok(0),
@@ -175,7 +180,7 @@ impl Choice {
         }
     }
 
-    /// Makes a card, at power-on.
+    /// Makes a card in its power-on state.
     pub fn make(&self) -> Result<Box<dyn Card + Send>, MakeError> {
         (self.model.make)(self)
     }

@@ -1,7 +1,7 @@
-//! Writes to host memory that its processors see in the order of the addresses.
+//! Writes to host memory that its processors observe in address order.
 //!
-//! A copy as a library makes it promises no order: a processor that polls the last word may see it before the words in front of
-//! it.
+//! A library's copy guarantees no order: a processor that polls the last word may see it before the
+//! words in front of it.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -9,7 +9,8 @@ use vm_memory::{VolatileMemory, VolatileSlice};
 
 use crate::ports::{Dma, DmaFault, barrier_before_overwriting};
 
-/// Writes `bytes`, which lie in one page, in the order of their addresses: each aligned word, or part of one, in one piece.
+/// Writes `bytes`, which lie within one page, in address order. Each aligned word, or part of a
+/// word, is one store.
 pub fn write_in_order(dma: &dyn Dma, address: u64, bytes: &[u8]) -> Result<(), DmaFault> {
     let lent = dma.lend_to_write(address, bytes.len())?;
     let mut done = 0;
@@ -28,18 +29,18 @@ pub fn write_in_order(dma: &dyn Dma, address: u64, bytes: &[u8]) -> Result<(), D
     Ok(())
 }
 
-/// How many bytes go in one piece, that far from an aligned address.
+/// Returns the width of the next store at `address`, with `left` bytes left.
 fn width(address: u64, left: usize) -> usize {
     [8, 4, 2].into_iter().find(|width| address % *width as u64 == 0 && *width <= left).unwrap_or(1)
 }
 
-/// Stores a piece behind all that was stored before it.
+/// Stores `piece` after all earlier stores (release).
 fn store(memory: &VolatileSlice<'_>, at: usize, piece: &[u8]) {
     let mut value = [0; 8];
     value[..piece.len()].copy_from_slice(piece);
     let value = u64::from_le_bytes(value);
     let order = Ordering::Release;
-    // What is lent begins at the address, and is aligned as that is.
+    // The lent memory begins at the address and has the same alignment.
     let stored = match piece.len() {
         8 => memory.get_atomic_ref::<AtomicU64>(at).map(|word| word.store(value, order)),
         4 => memory.get_atomic_ref::<AtomicU32>(at).map(|word| word.store(value as u32, order)),
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
     use crate::ports::Operation;
 
-    /// Host memory that lends nothing, and notes each write.
+    /// Host memory that cannot be lent, and that records each write.
     #[derive(Default)]
     struct Noted(RefCell<Vec<(u64, Vec<u8>)>>);
 

@@ -1,7 +1,7 @@
-//! What a card reaches the world through.
+//! The interfaces through which a card reaches its host.
 //!
-//! [`VolatileSlice`] is the currency for bytes that others may change while the card looks: guest memory, a mapped
-//! window, a ring to the switch. A value read from one is copied out once and checked afterwards.
+//! [`VolatileSlice`] holds bytes that another party may change during an access: guest memory, a
+//! mapped window, a ring to the switch. A value is copied out of it once and checked afterwards.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -10,74 +10,76 @@ use thiserror::Error;
 pub use vm_memory::{VolatileMemory, VolatileSlice};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Host memory that the card cannot reach.
+/// Host memory that the card cannot access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("host memory {address:#x}..+{length:#x} cannot be reached")]
 pub struct DmaFault {
-    /// First byte wanted.
+    /// First byte of the access.
     pub address: u64,
-    /// Bytes wanted.
+    /// Length of the access in bytes.
     pub length: u64,
 }
 
-/// Host memory, by bus address. It belongs to a guest: it is hostile, and can vanish between two calls.
+/// Host memory, by bus address. It belongs to a guest, so its contents are untrusted, and it can be
+/// unmapped between two calls.
 pub trait Dma {
     /// Fills `into` from host memory.
     fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault>;
 
-    /// Host memory in place, to be read from before the call of the card returns. What lies in one page can be lent if it
-    /// can be read; more, perhaps not.
+    /// Returns host memory in place for reading, valid until the current call of the card returns.
+    /// A range within one page can be lent if it is readable. A longer range may fail.
     fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault>;
 
     /// Writes `from` to host memory.
     fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault>;
 
-    /// Stores an aligned word that somebody polls, after everything written before it.
+    /// Stores an aligned word that the peer polls, after all earlier writes.
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault>;
 
-    /// Host memory in place, to be written to before the call of the card returns: one look-up serves all that is done
-    /// there. What lies in one page can be lent if it can be written to; more, perhaps not. `None`: this host does not lend
-    /// for that, and [`Dma::write`] is the way.
+    /// Returns host memory in place for writing, valid until the current call of the card returns.
+    /// One look-up serves all accesses to it. A range within one page can be lent if it is
+    /// writable. A longer range may fail. Returns `None` if this host does not lend memory for
+    /// writing: use [`Dma::write`].
     fn lend_to_write(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
         let _ = (address, length);
         Ok(None)
     }
 
-    /// The same, to be read and written.
+    /// Like [`Dma::lend_to_write`], but for reading and writing.
     fn lend_to_change(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
         let _ = (address, length);
         Ok(None)
     }
 
-    /// Changes the 8 bytes at an address that is a multiple of 8 in one piece, also for the host's processors. Returns
-    /// what was there.
+    /// Applies an operation atomically to the 8 bytes at `address`, a multiple of 8. It is also
+    /// atomic for the host's processors. Returns the old value.
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault>;
 }
 
-/// What a fetch-and-op does to a word.
+/// The operation of a fetch-and-op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Adds, modulo 2^64.
     Add(u64),
-    /// And, bit by bit.
+    /// Bitwise AND.
     And(u64),
-    /// Or, bit by bit.
+    /// Bitwise OR.
     Or(u64),
-    /// Exclusive or, bit by bit.
+    /// Bitwise exclusive OR.
     Xor(u64),
-    /// Replaces.
+    /// Replaces the word.
     Swap(u64),
-    /// Replaces if the word is `compare`.
+    /// Replaces the word if it equals `compare`.
     CompareSwap {
-        /// What it must be.
+        /// Expected value.
         compare: u64,
-        /// What it becomes.
+        /// New value.
         swap: u64,
     },
 }
 
 impl Operation {
-    /// Carries it out. Returns what was there.
+    /// Applies the operation to `word` and returns the old value.
     pub fn apply(self, word: &AtomicU64) -> u64 {
         match self {
             Operation::Add(operand) => word.fetch_add(operand, Ordering::AcqRel),
@@ -110,8 +112,8 @@ pub fn write_value<T: FromBytes + IntoBytes>(
     dma.write(address, VolatileSlice::from(value.as_mut_bytes()))
 }
 
-/// A mapped BAR: memory that guest processes write while the card reads. Offsets are the card's own and lie within what
-/// its identity declared.
+/// A mapped BAR: memory that guest processes write while the card reads it. Offsets are computed by
+/// the card and lie within the size in its identity.
 pub trait Window {
     /// Loads an aligned word (acquire).
     fn load(&self, offset: u64) -> u32;
@@ -122,22 +124,23 @@ pub trait Window {
     /// Copies bytes out.
     fn copy_out(&self, offset: u64, into: &mut [u8]);
 
-    /// Makes bytes zero.
+    /// Zeroes bytes.
     fn clear(&self, offset: u64, length: u64);
 }
 
-/// All of a card's mapped BARs, by index: as [`Window`]. A card's only window is all of them.
+/// All of a card's mapped BARs, by index, with the methods of [`Window`]. The window of a card that
+/// has only one ignores the index.
 pub trait Windows {
-    /// [`Window::load`].
+    /// See [`Window::load`].
     fn load_from(&self, bar: u8, offset: u64) -> u32;
 
-    /// [`Window::store`].
+    /// See [`Window::store`].
     fn store_to(&self, bar: u8, offset: u64, value: u32);
 
-    /// [`Window::copy_out`].
+    /// See [`Window::copy_out`].
     fn copy_out_of(&self, bar: u8, offset: u64, into: &mut [u8]);
 
-    /// [`Window::clear`].
+    /// See [`Window::clear`].
     fn clear_in(&self, bar: u8, offset: u64, length: u64);
 }
 
@@ -171,75 +174,82 @@ pub struct Mapped<'a> {
 }
 
 impl Mapped<'_> {
-    /// [`Window::load`].
+    /// See [`Window::load`].
     #[must_use]
     #[inline]
     pub fn load(&self, offset: u64) -> u32 {
         self.windows.load_from(self.bar, offset)
     }
 
-    /// [`Window::store`].
+    /// See [`Window::store`].
     #[inline]
     pub fn store(&self, offset: u64, value: u32) {
         self.windows.store_to(self.bar, offset, value);
     }
 
-    /// [`Window::copy_out`].
+    /// See [`Window::copy_out`].
     #[inline]
     pub fn copy_out(&self, offset: u64, into: &mut [u8]) {
         self.windows.copy_out_of(self.bar, offset, into);
     }
 
-    /// [`Window::clear`].
+    /// See [`Window::clear`].
     #[inline]
     pub fn clear(&self, offset: u64, length: u64) {
         self.windows.clear_in(self.bar, offset, length);
     }
 }
 
-/// The host's interrupt lines.
+/// The card's interrupts.
 pub trait Interrupt {
     /// Raises an MSI-X vector.
     fn raise(&self, vector: u16);
 }
 
-/// The time.
+/// The card's clock.
 pub trait Clock {
-    /// The time since some moment, which is always the same one.
+    /// Returns the time since a fixed moment.
     fn now(&self) -> Duration;
 }
 
-/// The way to the switch.
+/// The link to the switch.
 pub trait Link {
-    /// Sends a packet to a host, or to a group of them; its bytes are those of all pieces, in order. `false`: there is no room for it yet.
+    /// Sends a packet, which is the concatenation of `packet`, to a host or a group. Returns
+    /// `false` if the link has no space for it yet.
     fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool;
 
-    /// Whether the switch wants no more packets to a host for now, because that host takes none.
+    /// Whether the switch has stopped sends to a host, because that host does not accept packets.
     fn is_stopped(&self, destination: u16) -> bool;
 
-    /// Has packets that are sent to these groups come to this card, a bit for each: 64 groups, of which the destinations are 0xff00 to
-    /// 0xff3f. Before the first call it is in none, and a reset of the card changes nothing. To be called before anybody is told that the card is a
-    /// member: then it gets all that who was told sends. What is sent to a group comes to its sender, too, if that is a member.
+    /// Sets the groups whose packets this card receives, one bit per group. There are 64 groups,
+    /// with destinations 0xff00 to 0xff3f. The card is in no group before the first call, and a
+    /// reset of the card does not change its groups.
     ///
-    /// A group has no stop of its own: a member that takes less than is sent loses copies in the end.
+    /// Call this before announcing membership, so that no packet is missed. A sender that is a
+    /// member also receives its own packets.
+    ///
+    /// Groups have no backpressure of their own: a member that receives more slowly than the group
+    /// sends eventually loses copies.
     fn set_groups(&mut self, groups: u64) {
         let _ = groups;
     }
 
-    /// Changes whenever the switch wants packets to a host again; then [`Card::transmit`](crate::card::Card::transmit) is called.
+    /// Returns a counter that changes whenever the switch resumes sends to a host. After a change,
+    /// [`Card::transmit`](crate::card::Card::transmit) is called.
     fn resumptions(&self) -> u64;
 }
 
-/// A packet that has arrived, without the fabric's own header.
+/// A received packet, without the fabric's header.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<'a> {
-    /// The host it came from, as the switch's port says.
+    /// The sending host, as the switch's port reports it.
     pub source: u16,
-    /// The card's header and what follows it.
+    /// The card's header and payload.
     pub bytes: Pieces<'a>,
 }
 
-/// Bytes that lie in pieces, in a ring or in another host's memory, taken from the front.
+/// Bytes in several pieces, in a ring or in another host's memory, which are consumed from the
+/// front.
 #[derive(Debug, Clone, Copy)]
 pub struct Pieces<'a> {
     front: VolatileSlice<'a>,
@@ -248,7 +258,7 @@ pub struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// All bytes of `pieces`.
+    /// Creates a cursor over all bytes of `pieces`.
     #[must_use]
     #[inline]
     pub fn new(pieces: &'a [VolatileSlice<'a>]) -> Self {
@@ -256,21 +266,21 @@ impl<'a> Pieces<'a> {
         Self { front: no_bytes(), behind: pieces, length }
     }
 
-    /// How many are left.
+    /// Returns the number of bytes left.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether none is left.
+    /// Whether no bytes are left.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The first bytes that lie together; an empty slice if none are left.
+    /// Returns the first contiguous bytes, or an empty slice if no bytes are left.
     #[inline]
     #[must_use]
     pub fn first(&self) -> &VolatileSlice<'a> {
@@ -278,8 +288,8 @@ impl<'a> Pieces<'a> {
         next.unwrap_or(&self.front)
     }
 
-    /// Takes the next bytes that lie together: at least one, at most `most`, which is more than none. `None`: no byte
-    /// is left.
+    /// Takes the next contiguous bytes: at least one and at most `most`, which must not be 0.
+    /// Returns `None` if no bytes are left.
     #[inline]
     pub fn take(&mut self, most: usize) -> Option<VolatileSlice<'a>> {
         while self.front.is_empty() {
@@ -291,7 +301,8 @@ impl<'a> Pieces<'a> {
         Some(taken)
     }
 
-    /// Takes the next bytes out into private memory, as many as it has. `None`: so many are not left.
+    /// Copies the next bytes to private memory and fills `into`. Returns `None` if fewer bytes are
+    /// left.
     #[inline]
     pub fn take_into(&mut self, mut into: &mut [u8]) -> Option<()> {
         while !into.is_empty() {
@@ -301,7 +312,7 @@ impl<'a> Pieces<'a> {
         Some(())
     }
 
-    /// Passes over the next `count` bytes.
+    /// Skips the next `count` bytes.
     #[inline]
     pub fn skip(&mut self, mut count: usize) {
         while count > 0 {
@@ -323,21 +334,22 @@ impl<'a> From<VolatileSlice<'a>> for Pieces<'a> {
     }
 }
 
-/// What a card may reach in any call. Only [`Card::transmit`](crate::card::Card::transmit) is handed the link as well.
+/// What a card may access in any call. Only [`Card::transmit`](crate::card::Card::transmit) also
+/// gets the link.
 #[derive(Clone, Copy)]
 pub struct Ports<'a> {
     /// Host memory.
     pub dma: &'a dyn Dma,
     /// The mapped BARs.
     pub windows: &'a dyn Windows,
-    /// Interrupt lines.
+    /// Interrupts.
     pub interrupt: &'a dyn Interrupt,
-    /// The time.
+    /// Clock.
     pub clock: &'a dyn Clock,
 }
 
 impl<'a> Ports<'a> {
-    /// The mapped BAR with this index.
+    /// Returns the mapped BAR with this index.
     #[must_use]
     #[inline]
     pub fn window(&self, bar: u8) -> Mapped<'a> {
@@ -345,20 +357,20 @@ impl<'a> Ports<'a> {
     }
 }
 
-/// Orders a store that says "what follows is being overwritten" before the overwriting.
+/// Orders a store that announces an overwrite before the overwrite itself.
 #[inline]
 pub fn barrier_before_overwriting() {
     fence(Ordering::Release);
 }
 
-/// Orders two looks at what its owner may be changing.
+/// Orders two loads of data that its owner may be changing.
 #[inline]
 pub fn barrier_between_looks() {
     fence(Ordering::Acquire);
 }
 
-/// Orders a store of ours before a load of ours that somebody mirrors, so that of two sides which each say "I sleep"
-/// and then look once more at least one sees the other.
+/// Orders a store before a later load of the same thread (full barrier). If each side stores "I
+/// sleep" and then checks once more, at least one of them sees the other's store.
 #[inline]
 pub fn barrier_before_last_look() {
     fence(Ordering::SeqCst);
@@ -368,7 +380,7 @@ pub fn barrier_before_last_look() {
 mod tests {
     use super::*;
 
-    /// Memory by BAR of which each word says where it is.
+    /// Memory in which each word holds its BAR and offset.
     struct Places;
 
     impl Windows for Places {
@@ -386,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_told_apart_by_their_bar() {
+    fn windows_are_distinguished_by_bar() {
         let [two, four] = [2, 4].map(|bar| Mapped { windows: &Places, bar });
         assert_eq!((two.load(8), four.load(8)), (0x2_0008, 0x4_0008));
         let mut bytes = [0; 4];
@@ -395,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_taken_from_the_front_and_empty_ones_passed_over() {
+    fn pieces_skips_empty_slices() {
         let (mut first, mut second) = ([1, 2, 3], [4, 5, 6, 7]);
         let (first, second) = (VolatileSlice::from(&mut first[..]), VolatileSlice::from(&mut second[..]));
         let none = first.subslice(3, 0).unwrap();

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli, level: LevelFilter) -> anyhow::Result<ExitCode> {
     let log = tracing_subscriber::fmt().with_max_level(level).with_target(false);
-    // Nobody waits for a log that is full: see `hamlyn_lab`'s `log.rs`.
+    // A log that cannot be written must not block: see `hamlyn_lab`'s `log.rs`.
     let log = log.log_internal_errors(false);
     log.with_ansi(io::stderr().is_terminal()).with_writer(io::stderr).init();
     // Logs, images and memory files can each exceed the limit.
@@ -41,7 +41,7 @@ fn log_level() -> anyhow::Result<LevelFilter> {
     })
 }
 
-/// The error and its causes, but for those that the one before them tells already.
+/// Returns the error and its causes, except causes that the previous message already contains.
 fn story(error: &anyhow::Error) -> String {
     let mut story = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -52,7 +52,8 @@ fn story(error: &anyhow::Error) -> String {
     story
 }
 
-/// Whether standard output is closed. Every other write says in a context what it is to.
+/// Returns whether standard output is closed. Every other write adds a context that names its
+/// target.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().nth(1).is_none()
         && error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

@@ -1,13 +1,13 @@
-//! Tables for people: columns as wide as their longest cell.
+//! Tables for people: columns are as wide as their longest cell.
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// The lines of a table of numbers: all columns but the first to the right.
+/// Returns the lines of a table of numbers. All columns except the first are right-aligned.
 pub(crate) fn lines<const COLUMNS: usize>(rows: impl IntoIterator<Item = [String; COLUMNS]>) -> Vec<String> {
     aligned(rows, CellAlignment::Right)
 }
 
-/// The lines of a table of words.
+/// Returns the lines of a table of words.
 pub(crate) fn text_lines<const COLUMNS: usize>(
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
 ) -> Vec<String> {
@@ -34,14 +34,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_to_the_left_and_numbers_to_the_right() {
+    fn numbers_are_right_aligned() {
         let rows = [["packets", "7", ""], ["refused", "1000", "2.0/s"]].map(|row| row.map(str::to_owned));
         assert_eq!(lines(rows), ["  packets     7", "  refused  1000  2.0/s"]);
         assert!(lines::<2>([]).is_empty());
     }
 
     #[test]
-    fn words_are_to_the_left() {
+    fn words_are_left_aligned() {
         let rows = [["one", "a", "b"], ["another", "more", "c"]].map(|row| row.map(str::to_owned));
         assert_eq!(text_lines(rows), ["  one      a     b", "  another  more  c"]);
     }

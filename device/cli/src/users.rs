@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// A user's number, from the number or from a name in `/etc/passwd`.
+/// Returns a user's number, from the number or from a name in `/etc/passwd`.
 pub(crate) fn parse(text: &str) -> Result<u32, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);

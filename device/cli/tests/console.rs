@@ -1,4 +1,4 @@
-//! `hamlyn console` on a real terminal, with a socket in the place of a machine.
+//! `hamlyn console` on a real terminal, with a socket in place of a machine.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -14,10 +14,10 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, tcgetattr};
 use tempfile::TempDir;
 
-/// A person's terminal attached to a machine.
+/// A user's terminal attached to a machine.
 struct Session {
     terminal: File,
-    /// The program's side of the terminal, to look at its mode.
+    /// The program's side of the terminal, to check its mode.
     inner: File,
     machine: UnixStream,
     console: Child,
@@ -57,7 +57,7 @@ impl Session {
         session
     }
 
-    /// Waits until the terminal handles lines itself, or no more.
+    /// Waits until the terminal is in line mode, or is not.
     fn wait_for_mode(&self, lines: bool) {
         for _ in 0..2000 {
             if tcgetattr(&self.inner).unwrap().local_modes.contains(LocalModes::ICANON) == lines {
@@ -75,10 +75,10 @@ impl Session {
 }
 
 #[test]
-fn keys_go_to_the_machine_as_they_are_and_the_leaving_key_ends_it() {
+fn keys_pass_unchanged_and_ctrl_bracket_leaves() {
     let mut session = Session::start(&[]);
     let mut keys = [0; 3];
-    // Ctrl-C is for the machine.
+    // Ctrl-C is sent to the machine.
     session.terminal.write_all(b"l\x03\r").unwrap();
     session.machine.read_exact(&mut keys).unwrap();
     assert_eq!(&keys, b"l\x03\r");
@@ -94,7 +94,7 @@ fn keys_go_to_the_machine_as_they_are_and_the_leaving_key_ends_it() {
 }
 
 #[test]
-fn the_end_of_the_machine_ends_it() {
+fn end_of_the_machine_ends_the_console() {
     let session = Session::start(&[]);
     session.machine.shutdown(std::net::Shutdown::Both).unwrap();
     session.expect_the_end();
@@ -109,7 +109,7 @@ fn a_signal_restores_the_terminal() {
 }
 
 #[test]
-fn a_machine_draws_on_the_terminal_unless_that_is_not_wanted() {
+fn terminal_output_is_raw_unless_plain() {
     for (more, due) in [(&[][..], "\x1b[2J\r\n"), (&["--plain"][..], "\\x1b[2J\r\n")] {
         let mut session = Session::start(more);
         session.machine.write_all(b"\x1b[2J\r\n").unwrap();

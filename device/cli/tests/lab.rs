@@ -1,4 +1,4 @@
-//! The lab itself, with real virtual machines: they need the kit that `./scripts/prepare` makes.
+//! The lab itself, with real virtual machines. They need the kit that `./scripts/prepare` makes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -54,10 +54,10 @@ fn machines_run_programs_reboot_and_end() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_guest_that_floods_its_console_fills_no_disk_and_writes_to_no_terminal() -> anyhow::Result<()> {
+fn console_flood_is_bounded_and_escaped() -> anyhow::Result<()> {
     let lab = Lab::builder().vms(1).start()?;
     let log = lab.directory().join("vm0.log");
-    // 3 MB with the escapes that clear a screen.
+    // 3 MB with escape sequences that clear a screen.
     let flood = "yes \"$(printf '\\033[2J\\033]0;owned\\007')xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\" | head -c 3000000 >/dev/console";
     let mut flood = lab.vm(0).run_as(0, ["sh", "-c", flood])?;
     flood.set_patience(Duration::from_secs(300));
@@ -73,7 +73,7 @@ fn a_guest_that_floods_its_console_fills_no_disk_and_writes_to_no_terminal() -> 
 }
 
 #[test]
-fn nothing_is_left_of_a_lab_whose_owner_is_killed() {
+fn killed_owner_leaves_nothing_behind() {
     let run = run_directory();
     let mut up = hamlyn(run.path(), &["up", "-n", "1"]).stdout(Stdio::null()).spawn().unwrap();
     let children = || processes_that_mention(run.path());
@@ -87,21 +87,21 @@ fn nothing_is_left_of_a_lab_whose_owner_is_killed() {
 }
 
 #[test]
-fn a_machine_reboots_and_one_that_powers_off_ends_it_all() {
+fn machine_reboots_and_last_power_off_ends_up() {
     let run = run_directory();
     let mut up = hamlyn(run.path(), &["up", "-n", "1"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(up.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.contains("hamlyn console vm0")));
     let mut console =
         hamlyn(run.path(), &["console", "vm0"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // Held open: the console stays attached until the machine ends it.
+    // Held open, so that the console stays attached until the machine ends it.
     let mut keys = console.stdin.take().unwrap();
     let mut shown = BufReader::new(console.stdout.take().unwrap()).lines().map_while(Result::ok);
     keys.write_all(b"touch /tmp/before; reboot\n").unwrap();
     let rebooted = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // Again and again: what is typed while it boots is lost.
+            // Repeats the input, because what is typed during the boot is lost.
             while !rebooted.load(Ordering::Relaxed) {
                 keys.write_all(b"cat /tmp/before; self-test\n").unwrap();
                 thread::sleep(Duration::from_millis(500));
@@ -120,7 +120,7 @@ fn a_machine_reboots_and_one_that_powers_off_ends_it_all() {
     assert!(processes_that_mention(run.path()).is_empty());
 }
 
-/// How nice each thread of a lab's first machine is.
+/// Returns the niceness of each thread of a lab's first machine.
 fn niceness(lab: &Lab) -> Vec<i32> {
     let socket = lab.directory().join("vm0.agent").to_string_lossy().into_owned();
     let is_machine = |process: &fs::DirEntry| {
@@ -130,14 +130,14 @@ fn niceness(lab: &Lab) -> Vec<i32> {
     // A thread may end meanwhile.
     let stat = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("stat")).ok();
     let threads = fs::read_dir(machine.path().join("task")).unwrap();
-    // Field 19; the second, a name in parentheses, may be anything.
+    // Field 19. The second field, a name in parentheses, may contain anything.
     let nice = |stat: String| stat.rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().parse().unwrap();
     threads.flatten().filter_map(stat).map(nice).collect()
 }
 
-/// A machine that gave way while it boots would hardly get anywhere on a busy host.
+/// A machine that gave way during its boot would hardly progress on a busy host.
 #[test]
-fn a_machine_on_its_cards_core_gives_way_to_it_once_it_is_ready() -> anyhow::Result<()> {
+fn pinned_machine_gives_way_once_ready() -> anyhow::Result<()> {
     let own = rustix::process::getpriority_process(None)?;
     let pinned = || Lab::builder().vms(1).one_process(true).cores(cores(1));
     let lab = pinned().wait_for_guests(false).start()?;
@@ -191,7 +191,7 @@ fn other_commands_run_programs_and_copy_files() -> anyhow::Result<()> {
     assert_eq!(none.status.code(), Some(255));
     assert!(String::from_utf8_lossy(&none.stderr).contains("no-such-program"), "{none:?}");
 
-    // A file of a few windows goes there and comes back.
+    // A file of several windows is copied there and back.
     let here = run_directory();
     let (there, back) = (here.path().join("data"), here.path().join("back"));
     let bytes: Vec<u8> = (0..5_000_000u32).map(|number| (number % 253) as u8).collect();
@@ -212,7 +212,7 @@ fn other_commands_run_programs_and_copy_files() -> anyhow::Result<()> {
 
     copies_go_into_what_is_there(run.path(), here.path());
 
-    // Ctrl-C reaches the program, which may answer it.
+    // Ctrl-C reaches the program, which may handle it.
     let script = "trap 'echo caught; exit 5' INT; echo ready; while true; do sleep 0.1; done";
     let mut running = hamlyn(run.path(), &["exec", "vm0", "--", "sh", "-c", script]);
     let mut running = running.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
@@ -221,13 +221,14 @@ fn other_commands_run_programs_and_copy_files() -> anyhow::Result<()> {
     rustix::process::kill_process(rustix::process::Pid::from_child(&running), rustix::process::Signal::INT)?;
     assert_eq!(said.next().as_deref(), Some("caught"));
     assert_eq!(running.wait()?.code(), Some(5));
-    // What is left of the others ends with the lab.
+    // Remaining programs end with the lab.
     rustix::process::kill_process(rustix::process::Pid::from_child(&up), rustix::process::Signal::TERM)?;
     assert!(up.wait()?.success());
     Ok(())
 }
 
-/// As with cp: the same as `door/copies.rs`, with the guest's own shell, and what only root may do.
+/// Repeats the checks of `door/copies.rs` with the guest's own shell, and checks what only root may
+/// do.
 fn copies_go_into_what_is_there(run: &Path, here: &Path) {
     let done = |arguments: &[&str]| hamlyn(run, arguments).current_dir(here).output().unwrap();
     let sh = |script: &str| {
@@ -252,7 +253,7 @@ fn copies_go_into_what_is_there(run: &Path, here: &Path) {
     assert_eq!(sh("stat -c %a /tmp/made; readlink /tmp/loose"), "640\nmade\n");
     copied("vm0:/tmp/made", "made");
     assert_eq!(fs::metadata(here.join("made")).unwrap().permissions().mode() & 0o777, 0o640);
-    // The reader holds no output of the command, or that would wait for it.
+    // The reader must not hold an output of the command, which would wait for it.
     sh("mkfifo /tmp/fifo; cat /tmp/fifo >/tmp/came 2>&1 &");
     copied("text", "vm0:/tmp/fifo");
     assert_eq!(sh("test -p /tmp/fifo && until grep text /tmp/came; do sleep 0.1; done"), "text\n");
@@ -307,7 +308,7 @@ fn a_module_of_another_build_is_refused() {
     let (run, folder) = (run_directory(), run_directory());
     let kit = Kit::find().unwrap();
     let mut module = fs::read(&kit.module).unwrap();
-    // The note's header: length of the name, of the id, its type, its name.
+    // The note's header: length of the name, length of the id, type, name.
     let note = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
     let at = module.windows(note.len()).position(|bytes| bytes == note).unwrap() + note.len();
     module[at] ^= 1;
@@ -324,7 +325,7 @@ fn a_module_of_another_build_is_refused() {
         said.contains("the loaded module hamlyn is not ") && said.contains("other.ko (build id "),
         "{said}"
     );
-    // What helps to find out why a test failed.
+    // The output helps to find out why a test failed.
     assert!(said.contains("Show Blocked State") && said.contains("hamlyn"), "{said}");
     let test = hamlyn(run.path(), &["driver-test"]).output().unwrap();
     let said = String::from_utf8_lossy(&test.stdout);

@@ -1,4 +1,4 @@
-//! The program as a person or a script meets it. No virtual machines here.
+//! The program as used by people and scripts, without virtual machines.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Runs the program with a run directory of its own.
+/// Runs the program with its own run directory.
 fn hamlyn(run: &Path, arguments: &[&str]) -> Output {
     command(run).args(arguments).output().unwrap()
 }
@@ -42,7 +42,7 @@ fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).unwrap()
 }
 
-/// Waits for something that other processes bring about.
+/// Waits for a change made by another process.
 fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     for _ in 0..2000 {
         if happened() {
@@ -72,7 +72,7 @@ fn help_teaches_with_examples() {
 }
 
 #[test]
-fn a_level_of_the_log_that_there_is_not_is_refused() {
+fn invalid_log_level_is_refused() {
     let run = run_directory();
     for (level, works) in [("warn", true), ("loud", false), ("hamlyn=debug", false)] {
         let output = command(run.path()).arg("stat").env("HAMLYN_LOG", level).output().unwrap();
@@ -98,7 +98,7 @@ fn the_printed_arguments_survive_the_shell() {
 }
 
 #[test]
-fn the_models_are_listed_with_what_can_be_chosen() {
+fn models_are_listed_with_their_settings() {
     let run = run_directory();
     let table = hamlyn(run.path(), &["models"]);
     let lines: Vec<&str> = stdout(&table).lines().collect();
@@ -117,7 +117,7 @@ fn the_models_are_listed_with_what_can_be_chosen() {
 }
 
 #[test]
-fn a_card_that_cannot_be_made_says_why() {
+fn invalid_card_setting_is_reported() {
     let run = run_directory();
     let socket = run.path().join("c.sock").display().to_string();
     for command in [&["card", "--switch", "s.sock"][..], &["fabric"]] {
@@ -132,7 +132,7 @@ fn a_card_that_cannot_be_made_says_why() {
 fn counters_are_shown_to_people_and_programs() {
     let run = run_directory();
     let card = StatServer::bind_in(run.path(), "card", "card0").unwrap();
-    // A lab's directory is looked into as well, and a socket that nobody answers does no harm.
+    // A lab's directory is searched as well, and a socket without a listener does no harm.
     let lab = run.path().join("lab-x");
     fs::create_dir(&lab).unwrap();
     let switch = StatServer::bind_in(&lab, "switch", "switch").unwrap();
@@ -169,7 +169,7 @@ fn counters_are_shown_to_people_and_programs() {
 }
 
 #[test]
-fn with_nothing_running_it_says_so() {
+fn stat_and_console_report_nothing_running() {
     let run = run_directory();
     assert!(stdout(&hamlyn(run.path(), &["stat"])).starts_with("no card or switch is running"));
     assert_eq!(stdout(&hamlyn(run.path(), &["stat", "--json"])), "[]\n");
@@ -179,7 +179,7 @@ fn with_nothing_running_it_says_so() {
 }
 
 #[test]
-fn a_machine_that_is_not_there_is_answered_with_those_that_are() {
+fn unknown_machine_error_lists_running_machines() {
     let run = run_directory();
     let lab = |name: &str| {
         let lab = run.path().join(name);
@@ -188,7 +188,7 @@ fn a_machine_that_is_not_there_is_answered_with_those_that_are() {
         claim(&lab).unwrap()
     };
     let _running = ["lab-a", "lab-b"].map(lab);
-    // Of this one everything was killed at once.
+    // All processes of this lab were killed at once.
     drop(lab("lab-c"));
     let console = hamlyn(run.path(), &["console", "vm7"]);
     assert!(stderr(&console).contains("there is no machine \"vm7\"; running are: lab-a/vm0, lab-b/vm0"));
@@ -197,7 +197,7 @@ fn a_machine_that_is_not_there_is_answered_with_those_that_are() {
 }
 
 #[test]
-fn without_a_kit_it_says_what_to_run() {
+fn missing_kit_error_says_what_to_run() {
     let run = run_directory();
     for arguments in [&["up"][..], &["demo"], &["driver-test"]] {
         let output = command(run.path()).args(arguments).env("HAMLYN_KIT", "/no/kit.json").output().unwrap();
@@ -208,7 +208,7 @@ fn without_a_kit_it_says_what_to_run() {
 }
 
 #[test]
-fn a_path_too_long_for_a_socket_is_refused_with_the_limit() {
+fn too_long_socket_path_is_refused() {
     let run = run_directory();
     let long = format!("/tmp/{}", "x".repeat(103));
     let switch = hamlyn(run.path(), &["switch", "--socket", &long]);
@@ -219,18 +219,18 @@ fn a_path_too_long_for_a_socket_is_refused_with_the_limit() {
     assert!(!deep.exists());
 }
 
-/// Sends VERSION of vfio-user, and waits for the answer.
+/// Sends VERSION of vfio-user and waits for the reply.
 fn greets(socket: &Path) -> bool {
     let mut client = UnixStream::connect(socket).unwrap();
     client.write_all(&[7, 0, 1, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
     let mut header = [0; 16];
     client.read_exact(&mut header).unwrap();
-    // The same id, and the flag of an answer.
+    // The same id, and the flag of a reply.
     header[..2] == [7, 0] && header[8] == 1
 }
 
 #[test]
-fn threads_on_cores_hear_the_machines_and_leave_no_sockets_behind() {
+fn pinned_threads_serve_and_remove_their_sockets() {
     let run = run_directory();
     let core = hamlyn_lab::cores(1)[0].to_string();
     let sockets = ["c0", "c0.doorbell", "c1", "c1.doorbell"].map(|name| run.path().join(name));
@@ -245,7 +245,7 @@ fn threads_on_cores_hear_the_machines_and_leave_no_sockets_behind() {
 }
 
 #[test]
-fn a_core_that_is_not_there_is_refused() {
+fn absent_core_is_refused() {
     let run = run_directory();
     let socket = run.path().join("c0");
     let cores = (0..1024).map(|core| core.to_string()).collect::<Vec<_>>().join(",");
@@ -256,14 +256,14 @@ fn a_core_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn a_reason_is_told_once() {
+fn reason_is_printed_once() {
     let run = run_directory();
     let switch = hamlyn(run.path(), &["switch", "--socket", "/no/such/folder/switch.sock"]);
     assert_eq!(stderr(&switch).matches("No such file").count(), 1, "{switch:?}");
 }
 
 #[test]
-fn the_socket_of_a_killed_process_is_removed() {
+fn socket_of_a_killed_process_is_removed() {
     let run = run_directory();
     let path = |name| run.path().join(format!("card-{name}.stat"));
     let (dead, starting) = (path("dead"), path("starting"));
@@ -277,7 +277,7 @@ fn the_socket_of_a_killed_process_is_removed() {
     assert!(!dead.exists() && starting.exists());
 }
 
-/// Starts the program in a PID namespace of its own, where it is process 1.
+/// Starts the program in its own PID namespace, where it is process 1.
 fn namespaced(run: &Path, arguments: &[&str]) -> Child {
     let mut command = Command::new("unshare");
     if !rustix::process::getuid().is_root() {
@@ -308,7 +308,7 @@ fn pid_namespaces_share_run_directory() {
     let switches = ["a", "b"].map(|name| namespaced(run.path(), &["switch", "--socket", &socket(name)]));
     let reports = || serde_json::from_str::<Value>(stdout(&hamlyn(run.path(), &["stat", "--json"]))).unwrap();
     eventually("two switches are counted", || reports().as_array().unwrap().len() == 2);
-    // A card attaches from outside, and one from another namespace.
+    // One card attaches from outside, and one from another namespace.
     let card = |name| ["card".into(), "--socket".into(), socket(name), "--switch".into(), socket("a")];
     let mut outside = command(run.path()).args(card("c0")).stderr(Stdio::null()).spawn().unwrap();
     let arguments = card("c1");
@@ -388,8 +388,8 @@ fn a_run_directory_open_to_others_is_refused() {
 }
 
 #[test]
-fn a_tethered_program_dies_with_the_one_that_started_it() {
-    // The shell starts it, tells its id, and is killed.
+fn tethered_program_dies_with_its_parent() {
+    // The shell starts the program, prints its id, and is killed.
     let script = r#"$0 tether $$ -- sleep 1000 & echo $!; read _"#;
     let mut shell = Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_hamlyn")])
@@ -408,7 +408,7 @@ fn a_tethered_program_dies_with_the_one_that_started_it() {
 }
 
 #[test]
-fn a_tether_to_a_parent_that_is_gone_does_not_hold() {
+fn tether_to_a_dead_parent_is_refused() {
     let run = run_directory();
     let output = hamlyn(run.path(), &["tether", "4000000", "--", "echo", "alive"]);
     assert!(!output.status.success());
@@ -417,7 +417,7 @@ fn a_tether_to_a_parent_that_is_gone_does_not_hold() {
 }
 
 #[test]
-fn a_keeper_removes_a_labs_directory_and_no_other() {
+fn keeper_removes_only_a_labs_directory() {
     let run = run_directory();
     let lab = run.path().join("lab-x");
     fs::create_dir(&lab).unwrap();
@@ -433,9 +433,9 @@ fn a_keeper_removes_a_labs_directory_and_no_other() {
     assert!(other.exists());
 }
 
-/// The program under a name of its own, with this one beside it, if there is one.
+/// Returns the program under a separate name, with `neighbour` beside it, if there is one.
 fn beside(neighbour: Option<&str>) -> (TempDir, Command) {
-    // Where the program's own file can have a second name.
+    // In a folder where the program's file can be hard-linked.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let program = folder.path().join("hamlyn");
     fs::hard_link(env!("CARGO_BIN_EXE_hamlyn"), &program).unwrap();
@@ -446,7 +446,7 @@ fn beside(neighbour: Option<&str>) -> (TempDir, Command) {
 }
 
 #[test]
-fn the_simulation_is_the_program_beside_this_one() {
+fn sim_runs_the_program_beside_this_one() {
     let flags = ["sim", "--seeds", "5", "--from", "3", "--jobs", "2", "--cards", "8"];
     let (_folder, mut echo) = beside(Some("/bin/echo"));
     let output = echo.args(flags).output().unwrap();
@@ -456,7 +456,7 @@ fn the_simulation_is_the_program_beside_this_one() {
 }
 
 #[test]
-fn without_the_simulation_it_is_said_how_to_build_it() {
+fn missing_simulation_error_says_how_to_build() {
     let (folder, mut alone) = beside(None);
     let output = alone.arg("sim").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -468,7 +468,7 @@ fn without_the_simulation_it_is_said_how_to_build_it() {
 }
 
 #[test]
-fn a_core_dump_of_a_process_that_serves_others_holds_no_shared_memory() {
+fn core_dumps_exclude_shared_memory() {
     let run = run_directory();
     let socket = run.path().join("s.sock");
     let mut switch = Command::new(env!("CARGO_BIN_EXE_hamlyn"))
@@ -477,7 +477,7 @@ fn a_core_dump_of_a_process_that_serves_others_holds_no_shared_memory() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // It listens once it has set this.
+    // The switch listens only after it has set the filter.
     while !socket.exists() {
         assert!(switch.try_wait().unwrap().is_none(), "the switch has ended");
         thread::sleep(Duration::from_millis(5));

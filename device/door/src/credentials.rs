@@ -1,17 +1,20 @@
 //! The process at the other end of a socket.
 //!
-//! Every process that judges a peer by its user does it here. `rustix` reads `SO_PEERCRED` into a type whose process id
-//! cannot be 0, which the kernel gives for a peer in a foreign PID namespace; `nix` keeps the plain numbers.
+//! Every process that decides by a peer's user does it here. The kernel returns process id 0 for a
+//! peer in a foreign PID namespace. `rustix` reads `SO_PEERCRED` into a type whose process id
+//! cannot be 0; `nix` keeps the plain numbers.
 
 use std::os::fd::AsFd;
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::io::Errno;
 
-/// The peer's process as it was when it connected; for a listener, when it began to listen.
+/// The peer's process at the time when it connected. For a listener: at the time when it began to
+/// listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credentials {
-    /// Process id in this PID namespace. `None` for a process that is not in it, such as one outside of our container.
+    /// Process id in this PID namespace. `None` for a process that is not in it, such as one
+    /// outside our container.
     pub process: Option<i32>,
     /// User id.
     pub user: u32,
@@ -33,7 +36,8 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::process::Command;
 
-    /// Names the socket for the test's second process, which is the same program in a PID namespace of its own.
+    /// Environment variable with the socket's path for the test's second process, which is the same
+    /// program in a PID namespace of its own.
     const SOCKET: &str = "HAMLYN_TEST_PEER_SOCKET";
 
     #[test]

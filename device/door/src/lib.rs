@@ -1,16 +1,19 @@
-//! Doors between local processes: where a peer comes in, who it is, and who carries what it hands over.
+//! Sockets between local processes: the listener, a peer's credentials, and threads for the objects
+//! that a peer passes.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `listener` | the socket that peers connect to, and its file |
 //! | `credentials` | the process at the other end |
-//! | `limited` | lines of the log that peers can cause |
-//! | `meter` | the cost of waking a peer, and when it is too much |
-//! | `parting` | last words to a peer that is ended |
-//! | `porter` | a thread that closes and writes what a peer handed over, because that can block |
+//! | `limited` | a rate limit for log lines that peers can cause |
+//! | `meter` | the cost of waking a peer, and its limit |
+//! | `parting` | a last message to a peer that is disconnected |
+//! | `porter` | a thread that closes and writes what a peer passed, because that can block |
 //!
-//! A peer is hostile until checked, and what it hands over stays its own: it can make a close wait for a socket's unsent data, a
-//! read for a filesystem that never answers, a write for room in an eventfd. So the thread that serves others does none of that.
+//! A peer is untrusted until checked, and keeps control of the objects that it passes. It can make
+//! a close wait for a socket's unsent data, or a read for a filesystem that never answers. It can
+//! make a write wait for space in an eventfd. So the thread that serves other peers does none of
+//! these.
 
 mod credentials;
 mod limited;

@@ -1,16 +1,16 @@
-//! Lines of the log that a peer can cause.
+//! A rate limit for log lines that a peer can cause.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines that may be said at once, one after the other.
+/// Number of lines that may be logged in a burst.
 const BURST: u32 = 10;
-/// After those, one line in each such period.
+/// After the burst, one line is logged per period of this length.
 const EACH: Duration = Duration::from_secs(1);
 
-/// A kind of line of the log that peers can cause as often as they like: some are said at once, then one each second, with
-/// the number of those that were not.
+/// The rate limit for one kind of log line that peers can cause without bound. After a burst, it
+/// allows one line each second, with the number of lines that were suppressed.
 ///
 /// ```
 /// static REFUSED: hamlyn_door::Limited = hamlyn_door::Limited::new();
@@ -23,14 +23,14 @@ pub struct Limited(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// Lines that may be said.
+    /// Lines that may be logged now.
     left: u32,
-    /// When the last line was earned.
+    /// When the last line was added to `left`.
     since: Option<Instant>,
     unsaid: u64,
 }
 
-/// How many lines were not said before this one.
+/// Number of lines that were suppressed before this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unsaid(u64);
 
@@ -44,12 +44,12 @@ impl fmt::Display for Unsaid {
 }
 
 impl Limited {
-    /// A kind of line.
+    /// Creates the limit for one kind of line.
     pub const fn new() -> Limited {
         Limited(Mutex::new(State { left: BURST, since: None, unsaid: 0 }))
     }
 
-    /// Whether the line is to be said now. It ends with what this returns.
+    /// Returns a value if the line may be logged now. Append the value to the line.
     pub fn turn(&self) -> Option<Unsaid> {
         self.turn_at(Instant::now())
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_a_line_each_second() {
+    fn flood_is_limited_to_one_line_per_second() {
         let (limited, start) = (Limited::new(), Instant::now());
         // A hundred lines each millisecond, for ten seconds.
         let said: Vec<Unsaid> = (0..1_000_000)
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_quiet_may_speak_again() {
+    fn burst_is_available_again_after_quiet_time() {
         let (limited, start) = (Limited::new(), Instant::now());
         assert_eq!((0..20).filter_map(|_| limited.turn_at(start)).count(), 10);
         let later = start + Duration::from_secs(3600);

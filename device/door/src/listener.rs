@@ -13,30 +13,30 @@ use rustix::net::{
 use thiserror::Error;
 use tracing::warn;
 
-/// Bits of a folder's mode: others may write, and only owners may remove.
+/// Mode bits of a folder: others may write to it, and only owners may remove files.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Why a socket cannot be made.
+/// Why a listener cannot be created.
 #[derive(Debug, Error)]
 pub enum ListenError {
     /// Another process listens there.
     #[error("socket {} is in use by another process", .0.display())]
     InUse(PathBuf),
-    /// Something else has that name, and is left alone.
+    /// A file of another kind has that name. It is left alone.
     #[error("{} exists and is not a socket", .0.display())]
     NotSocket(PathBuf),
-    /// The system refuses; a path may have 107 bytes.
+    /// The system refused. A path may have at most 107 bytes.
     #[error("socket {} cannot be made: {source}", path.display())]
     System {
-        /// Where.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: Errno,
     },
 }
 
-/// What the socket carries.
+/// Type of the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A stream of bytes.
@@ -45,23 +45,25 @@ pub enum Kind {
     Messages,
 }
 
-/// A listening UNIX socket that only its own user can connect to; its file goes when it is dropped.
+/// A listening UNIX socket that only its own user can connect to. Its file is removed when it is
+/// dropped.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    /// Which file ours is, as another process may have replaced it.
+    /// Device and inode of our file, because another process may have replaced it.
     file: (u64, u64),
 }
 
 impl Listener {
-    /// Listens at `path`. The socket file of a process that is dead is replaced; that of a live one, and whatever is not a
-    /// socket, is left alone. Says in the log if others can put a socket of their own in its place.
+    /// Listens at `path`. Replaces the socket file of a dead process. Leaves the socket of a live
+    /// process, and any other file, alone. Logs a warning if other users can replace the socket by
+    /// one of their own.
     pub fn bind(path: &Path, kind: Kind, backlog: i32) -> Result<Self, ListenError> {
         let system = |source| ListenError::System { path: path.to_owned(), source };
         let address = SocketAddrUnix::new(path).map_err(system)?;
         let socket = new_socket(kind).map_err(system)?;
-        // The file gets the socket's mode: at no time can others connect.
+        // The file inherits the socket's mode, so other users can never connect.
         fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(system)?;
         match bind(&socket, &address) {
             Err(Errno::ADDRINUSE) => {
@@ -82,7 +84,7 @@ impl Listener {
         Ok(listener)
     }
 
-    /// The next peer that waits, if any; its socket does not block.
+    /// Returns the next waiting peer, if any. Its socket is non-blocking.
     pub fn accept(&self) -> Result<Option<OwnedFd>, Errno> {
         loop {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -94,7 +96,8 @@ impl Listener {
         }
     }
 
-    /// Lets all users connect, for a process that looks who they are: see [`credentials`](crate::credentials()).
+    /// Lets all users connect, for a process that checks their identity: see
+    /// [`credentials`](crate::credentials()).
     pub fn open_to_all(&self) -> Result<(), ListenError> {
         fs::set_permissions(&self.path, fs::Permissions::from_mode(0o666)).map_err(|error| {
             ListenError::System {
@@ -104,12 +107,13 @@ impl Listener {
         })
     }
 
-    /// Where it listens.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether other users can replace the socket's file: its folder is theirs, or they may remove from it what is not theirs.
+    /// Returns whether other users can replace the socket's file, because they own its folder or
+    /// may remove files of other users from it.
     pub fn is_open_to_others(&self) -> bool {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let Ok(folder) = fs::metadata(folder.unwrap_or(Path::new("."))) else { return false };
@@ -128,7 +132,7 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if identity(&self.path) == Some(self.file) {
-            // Nothing is lost if it stays: the next process replaces it.
+            // A file that stays does no harm: the next process replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -142,25 +146,25 @@ fn new_socket(kind: Kind) -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
-/// Which file a socket's name stands for; none if it is no socket.
+/// Returns device and inode of a socket file, or `None` if it is not a socket.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let file = fs::symlink_metadata(path).ok()?;
     file.file_type().is_socket().then(|| (file.dev(), file.ino()))
 }
 
-/// Removes the socket file at `path` if nobody listens there.
+/// Removes the socket file at `path` if no process listens there.
 fn remove_stale(path: &Path, kind: Kind, address: &SocketAddrUnix) -> Result<(), ListenError> {
     let system = |source| ListenError::System { path: path.to_owned(), source };
     let stale = identity(path).ok_or_else(|| ListenError::NotSocket(path.to_owned()))?;
     match connect(new_socket(kind).map_err(system)?, address) {
         Err(Errno::CONNREFUSED) => remove(path, stale),
-        // A socket of the other type: if it were dead, the system would have said so.
+        // A socket of the other type is alive: for a dead one, `connect` fails with `ECONNREFUSED`.
         Err(error) if ![Errno::AGAIN, Errno::PROTOTYPE].contains(&error) => Err(system(error)),
         _ => Err(ListenError::InUse(path.to_owned())),
     }
 }
 
-/// Removes the file that was found dead, not that of a process that was quicker than this one to replace it.
+/// Removes the stale file, unless another process has already replaced it.
 fn remove(path: &Path, stale: (u64, u64)) -> Result<(), ListenError> {
     if identity(path) != Some(stale) {
         return Err(ListenError::InUse(path.to_owned()));
@@ -177,18 +181,18 @@ mod tests {
     const KINDS: [Kind; 2] = [Kind::Stream, Kind::Messages];
 
     #[test]
-    fn a_dead_socket_is_replaced_and_a_live_one_is_not() {
+    fn only_dead_socket_is_replaced() {
         for (kind, other) in [(KINDS[0], KINDS[1]), (KINDS[1], KINDS[0])] {
             let folder = tempdir().unwrap();
             let path = folder.path().join("card");
-            // A std listener leaves its file behind when it is dropped, like a process that was killed.
+            // A std listener leaves its file behind when it is dropped, like a killed process.
             drop(UnixListener::bind(&path).unwrap());
             let live = Listener::bind(&path, kind, 8).unwrap();
             assert!(matches!(Listener::bind(&path, kind, 8), Err(ListenError::InUse(_))));
             assert!(matches!(Listener::bind(&path, other, 8), Err(ListenError::InUse(_))));
             let peer = new_socket(kind).unwrap();
             connect(&peer, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-            // Others that tried to take its place have waited here as well.
+            // The failed attempts to take its place have connected here as well.
             assert!(std::iter::from_fn(|| live.accept().unwrap()).count() >= 2);
             drop(live);
             assert!(!path.exists());
@@ -196,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_backlog_is_a_live_socket() {
+    fn socket_with_full_backlog_is_live() {
         let folder = tempdir().unwrap();
         let path = folder.path().join("card");
         let _live = Listener::bind(&path, Kind::Stream, 0).unwrap();
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_is_left_alone() {
+    fn other_files_are_left_alone() {
         let folder = tempdir().unwrap();
         let (file, link, socket) =
             (folder.path().join("file"), folder.path().join("link"), folder.path().join("socket"));
@@ -234,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_came_in_place_of_the_dead_one_is_not_removed() {
+    fn successor_of_stale_file_is_not_removed() {
         let folder = tempdir().unwrap();
         let path = folder.path().join("card");
         drop(UnixListener::bind(&path).unwrap());
@@ -256,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_opened_to_all() {
+    fn listener_can_be_opened_to_all() {
         let folder = tempdir().unwrap();
         let path = folder.path().join("card");
         let listener = Listener::bind(&path, Kind::Stream, 8).unwrap();
@@ -265,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_open_to_others_is_noticed() {
+    fn folder_open_to_others_is_detected() {
         let folder = tempdir().unwrap();
         let path = folder.path().join("card");
         let listener = Listener::bind(&path, Kind::Stream, 8).unwrap();
@@ -276,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_too_long_is_an_error() {
+    fn too_long_path_is_refused() {
         let path = PathBuf::from(format!("/tmp/{}", "x".repeat(200)));
         assert!(matches!(Listener::bind(&path, Kind::Stream, 8), Err(ListenError::System { .. })));
     }

@@ -1,18 +1,21 @@
 //! The cost of waking a peer.
 //!
-//! A peer chooses how many waiters poll its end of a socket, and each send or receive of ours walks over all of them. So each
-//! socket has a meter, and a peer whose wake-ups are slow again and again is ended.
+//! A peer chooses how many waiters poll its end of a socket, and each of our sends and receives
+//! walks over all of them. So each socket has a meter. A peer whose wake-ups are slow repeatedly is
+//! disconnected.
 //!
-//! **What is slow.** A wake-up that takes more of the thread's own time than [`FAIR`], and more than [`RATIO`] times what a send
-//! and a receive on a socket pair of our own take at that moment. A slow host slows both.
+//! **What is slow.** A wake-up is slow if it takes more CPU time of the thread than [`FAIR`], and
+//! more than [`RATIO`] times a reference. The reference is a send and a receive on a socket pair of
+//! our own at that moment, so a slow host slows both.
 //!
-//! **How often.** One slow wake-up proves nothing: a virtual processor that is taken away from us for a while counts as our own
-//! time if the host has no steal clock, and an interrupt may come. A slow wake-up counts [`WEIGHT`], any other takes 1 back,
-//! and the meter is over above [`MOST`]: five in a row, or more than one of nine. The waiters of a socket slow all of its wake-ups;
-//! being stopped, suspended, debugged or out of processor time slows the few that are under way.
+//! **How often.** One slow wake-up proves nothing. If a virtual processor is preempted and the host
+//! has no steal clock, the time counts as ours. An interrupt may also come in between. A slow
+//! wake-up adds [`WEIGHT`], and any other subtracts 1. The meter is over above [`MOST`]: after five
+//! slow ones in a row, or more than one of nine. Waiters slow all wake-ups of a socket. A stopped,
+//! suspended, debugged or preempted process slows only the few wake-ups in progress.
 //!
-//! Usually a wake-up costs two readings of a coarse clock, some nanoseconds each. When that clock has moved on meanwhile, the
-//! next wake-up is measured, until nothing counts against the peer.
+//! Usually a wake-up costs two readings of a coarse clock, some nanoseconds each. If that clock has
+//! advanced in between, the next wake-up is measured, and so on until the count is back to 0.
 
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
@@ -22,49 +25,52 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use rustix::time::{ClockId, clock_gettime};
 
-/// A wake-up that takes less is never slow, in nanoseconds. A usual one takes a few microseconds.
+/// A wake-up below this time is never slow, in nanoseconds. A usual one takes a few microseconds.
 const FAIR: u64 = 100_000;
-/// A wake-up that takes less than this many of ours is never slow.
+/// A wake-up that takes less than this multiple of the reference is never slow.
 const RATIO: u64 = 32;
-/// Bytes of one message that cost as much to copy as a wake-up, or less.
+/// Bytes of a message that cost at most as much to copy as a wake-up.
 const CHUNK: usize = 4096;
-/// How much a slow wake-up counts.
+/// Amount that a slow wake-up adds to the count.
 const WEIGHT: u32 = 8;
-/// The most that may count.
+/// Maximum of the count.
 const MOST: u32 = 4 * WEIGHT;
-/// A peer that was ended stays out for so many times as long as its slow wake-ups took.
+/// A disconnected peer stays out for this multiple of the time that its slow wake-ups took.
 const PENALTY: u32 = 20;
-/// And for as long at least.
+/// Minimum time that a disconnected peer stays out.
 const LEAST: Duration = Duration::from_secs(2);
 
-/// Measures the wake-ups of one peer. One thread at a time uses it.
+/// Measures the wake-ups of one peer. Used by one thread at a time.
 #[derive(Debug)]
 pub struct Meter {
-    /// Whether the next wake-up is to be measured.
+    /// Whether to measure the next wake-up.
     suspicious: AtomicBool,
-    /// How much counts against the peer.
+    /// The count of slow wake-ups.
     count: AtomicU32,
-    /// What its slow wake-ups took, in nanoseconds.
+    /// Time of the slow wake-ups, in nanoseconds.
     spent: AtomicU64,
 }
 
 impl Meter {
-    /// A meter of a new peer, whose waiters may be there already: its first wake-up is measured.
+    /// Creates a meter for a new peer. Its waiters may already be there, so its first wake-up is
+    /// measured.
     pub const fn new() -> Meter {
         Meter { suspicious: AtomicBool::new(true), count: AtomicU32::new(0), spent: AtomicU64::new(0) }
     }
 
-    /// Whether the peer's wake-ups were slow too often. Stays so.
+    /// Returns whether the peer's wake-ups were slow too often. Once true, it stays true.
     pub fn is_over(&self) -> bool {
         self.count.load(Ordering::Relaxed) > MOST
     }
 
-    /// How long a peer that was ended is to stay out, so that it takes no more than a small part of our time when it comes back.
+    /// Returns how long a disconnected peer has to stay out. So a returning peer takes only a small
+    /// part of our time.
     pub fn penalty(&self) -> Duration {
         Duration::from_nanos(self.spent.load(Ordering::Relaxed)).saturating_mul(PENALTY).max(LEAST)
     }
 
-    /// Sends to the peer or receives from it, `bytes` at most.
+    /// Sends to the peer or receives from it by calling `act`, with at most `bytes` bytes, and
+    /// measures that.
     pub fn measure<T>(&self, bytes: usize, act: impl FnOnce() -> T) -> T {
         if self.suspicious.load(Ordering::Relaxed) {
             let start = read(ClockId::ThreadCPUTime);
@@ -81,13 +87,14 @@ impl Meter {
         result
     }
 
-    /// Ends the peer, as if its wake-ups had been slow too often.
+    /// Sets the meter over, as if the peer's wake-ups had been slow too often.
     #[doc(hidden)]
     pub fn overcharge(&self) {
         self.count.store(MOST + WEIGHT, Ordering::Relaxed);
     }
 
-    /// Counts a wake-up that took `cost` for each chunk and `whole` in all; one of our own takes `reference`.
+    /// Counts a wake-up that took `cost` per chunk and `whole` in total. `reference` returns the
+    /// time of one of our own.
     fn charge(&self, cost: u64, whole: u64, reference: impl FnOnce() -> u64) {
         if self.is_over() {
             return;
@@ -109,19 +116,20 @@ impl Default for Meter {
     }
 }
 
-/// The part of a cost that counts if `bytes` may have been copied as well.
+/// Returns the cost per chunk, if `bytes` may have been copied as well.
 fn per_chunk(cost: u64, bytes: usize) -> u64 {
     cost / (1 + (bytes / CHUNK) as u64)
 }
 
-/// What a send and a receive on a socket that nobody waits for take now, in nanoseconds; 0 if the system gives no socket.
+/// Returns the current time of a send and a receive on a socket without waiters, in nanoseconds.
+/// Returns 0 if the system provides no socket.
 fn reference() -> u64 {
     static PAIR: OnceLock<Option<(OwnedFd, OwnedFd)>> = OnceLock::new();
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let make = || socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).ok();
     let Some((one, other)) = PAIR.get_or_init(make) else { return 0 };
     let start = read(ClockId::ThreadCPUTime);
-    // Another thread may do the same: then one of them finds nothing to receive.
+    // If another thread does the same, one of them finds nothing to receive.
     let _ = send(one, b"!", SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     let _ = recv(other, &mut [0; 2], RecvFlags::DONTWAIT);
     read(ClockId::ThreadCPUTime).saturating_sub(start)
@@ -144,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn five_slow_wake_ups_in_a_row_are_too_many() {
+    fn five_consecutive_slow_wake_ups_exceed_limit() {
         let meter = Meter::new();
         for _ in 0..4 {
             charge(&meter, 10 * FAIR);
@@ -153,7 +161,7 @@ mod tests {
         charge(&meter, 10 * FAIR);
         assert!(meter.is_over());
         assert_eq!(meter.penalty(), LEAST);
-        // Nothing takes that back.
+        // Nothing resets it.
         (0..100).for_each(|_| charge(&meter, USUAL));
         assert!(meter.is_over());
     }
@@ -166,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_wake_ups_between_others_are_too_many() {
+    fn slow_wake_ups_among_others_exceed_limit() {
         let meter = Meter::new();
         for _ in 0..40 {
             charge(&meter, 10 * FAIR);

@@ -1,8 +1,8 @@
-//! Last words to peers.
+//! Last messages to peers.
 //!
-//! To shut a peer's socket down, or to send to it, wakes everything that polls it, and the peer chooses how much that is. It always
-//! ends, unlike a close, so one thread does it for all peers of the process, and a peer whose porter is stuck hears at once
-//! all the same.
+//! A shutdown of a peer's socket, or a send to it, wakes everything that polls it, and the peer
+//! chooses how much that is. Unlike a close, it always ends. So one thread does it for all peers of
+//! the process, and a peer is notified at once even if its porter is stuck.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::LazyLock;
@@ -13,13 +13,15 @@ use crate::porter::{Kept, Porter, Porters};
 
 static THREAD: LazyLock<Option<Porter>> = LazyLock::new(|| Porters::new(1).hire().ok());
 
-/// Says something to a peer that is ended, and hangs up. Never waits. The peer's porter still closes the socket.
+/// Sends a last message to a peer that is disconnected, and shuts the socket down. Never blocks.
+/// The peer's porter still closes the socket.
 ///
-/// If the system has no descriptor or thread left, or the thread is far behind, the peer hears nothing before the close.
+/// If no descriptor or thread is available, or the thread is far behind, the peer gets no message
+/// before the close.
 pub fn part(socket: &Kept<OwnedFd>, say: impl FnOnce(BorrowedFd<'_>) + Send + 'static) {
     let Some(thread) = THREAD.as_ref().filter(|thread| !thread.is_full()) else { return };
     let Ok(copy) = socket.try_clone() else { return };
-    // The last copy that is closed may take long to close.
+    // Closing the last copy may take long.
     let copy = socket.porter().keep(copy);
     thread.run(move || {
         say(copy.as_fd());
@@ -27,9 +29,9 @@ pub fn part(socket: &Kept<OwnedFd>, say: impl FnOnce(BorrowedFd<'_>) + Send + 's
     });
 }
 
-/// Hangs up. Both sides hear of it as if the other had died.
+/// Shuts the socket down. Both sides are notified as if the other had died.
 pub fn hang_up(socket: impl AsFd) {
-    // It fails if the other side is gone: then there is nothing to end.
+    // Fails if the other side is gone; then there is nothing to shut down.
     let _ = shutdown(socket, Shutdown::Both);
 }
 
@@ -41,7 +43,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn peer_hears_although_its_porter_is_stuck() {
+    fn peer_is_notified_while_porter_is_stuck() {
         let (here, there) = UnixStream::pair().unwrap();
         let porter = Porters::new(1).hire().unwrap();
         let here = porter.keep(OwnedFd::from(here));

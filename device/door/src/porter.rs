@@ -1,10 +1,10 @@
-//! A thread that does what can block with things that a peer handed over.
+//! A thread for operations on a peer's objects that can block.
 //!
-//! Each peer has a porter of its own, so what blocks there holds up nobody but that peer. What is given to it is bounded:
-//! its owner looks at [`Porter::is_full`] and ends such a peer, and the next one gets another porter. [`Porters`] bounds
-//! how many there are.
+//! Each peer has a porter of its own, so a blocked operation delays only that peer. The work of a
+//! porter is bounded: its owner checks [`Porter::is_full`] and disconnects such a peer; the next
+//! peer gets another porter. [`Porters`] bounds the number of porters.
 //!
-//! [`Kept`] makes the rule hold without a thought: wherever it is dropped, its thing is dropped by the porter.
+//! [`Kept`] enforces the rule: wherever it is dropped, the porter drops its object.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,40 +18,42 @@ use std::thread::{self, Thread};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, write};
 use thiserror::Error;
 
-/// Tasks that may wait for a porter. Some of them hold descriptors, and a process may have only so many of those.
+/// Maximum number of tasks that may wait for a porter. Some of them hold descriptors, whose number
+/// is limited per process.
 const MOST_TASKS: usize = 512;
 
 /// Why there is no porter.
 #[derive(Debug, Error)]
 pub enum HireError {
-    /// Earlier ones are still stuck with what their peers handed over.
+    /// Earlier porters are still blocked on their peers' objects.
     #[error("{busy} porters are at work or stuck (limit {limit})")]
     TooMany {
-        /// Porters that have not ended.
+        /// Number of porters that have not ended.
         busy: usize,
-        /// How many there may be.
+        /// Maximum number of porters.
         limit: usize,
     },
-    /// The system gives no thread.
+    /// The system provides no thread.
     #[error("no thread for a porter: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// The porters that serve one door, a bounded number.
+/// The porters of one listener, a bounded number.
 #[derive(Debug)]
 pub struct Porters {
     limit: usize,
-    /// Those that were hired; a thread that has ended leaves an empty reference.
+    /// All hired porters. A thread that has ended leaves a dangling weak reference.
     hired: Vec<Weak<Shared>>,
 }
 
 impl Porters {
-    /// At most `limit` at a time, the stuck ones included.
+    /// Allows at most `limit` porters at a time, including stuck ones.
     pub fn new(limit: usize) -> Self {
         Porters { limit, hired: Vec::new() }
     }
 
-    /// A porter for a new peer. It runs where its hirer may run, with the hirer's priority.
+    /// Starts a porter for a new peer. It inherits the CPU affinity and the priority of the calling
+    /// thread.
     pub fn hire(&mut self) -> Result<Porter, HireError> {
         let busy = self.busy();
         if busy >= self.limit {
@@ -70,7 +72,8 @@ impl Porters {
         Ok(Porter(Arc::new(Desk { shared, thread })))
     }
 
-    /// Porters that have not ended. One that is stuck with an eventfd that nobody fills any more is freed.
+    /// Returns the number of porters that have not ended. Unblocks a dismissed porter that is stuck
+    /// writing to an eventfd.
     pub fn busy(&mut self) -> usize {
         self.hired.retain(|porter| porter.strong_count() > 0);
         for porter in self.hired.iter().filter_map(Weak::upgrade) {
@@ -80,7 +83,8 @@ impl Porters {
     }
 }
 
-/// A thread that closes and writes what one peer handed over. It ends when all its handles and all that it keeps are gone.
+/// A thread that closes and writes the objects that one peer passed. It ends when all its handles
+/// and all objects that it keeps are gone.
 #[derive(Debug, Clone)]
 pub struct Porter(Arc<Desk>);
 
@@ -91,29 +95,30 @@ struct Desk {
 }
 
 impl Porter {
-    /// Wraps a thing of the peer, so that it is dropped by this porter.
+    /// Wraps an object of the peer, so that this porter drops it.
     pub fn keep<T: Send + 'static>(&self, thing: T) -> Kept<T> {
         Kept { thing: Some(thing), porter: self.clone() }
     }
 
-    /// Does something that can block. Does not wait for it.
+    /// Runs a task that can block. Does not wait for it.
     pub fn run(&self, task: impl FnOnce() + Send + 'static) {
         self.take(Box::new(task));
     }
 
-    /// Closes descriptors. Does not wait.
+    /// Closes descriptors. Does not wait for that.
     pub fn close(&self, fds: Vec<OwnedFd>) {
         if !fds.is_empty() {
             self.run(move || drop(fds));
         }
     }
 
-    /// Whether more waits than may: the peer makes closing slow, and has to be ended.
+    /// Returns whether too many tasks wait. The peer makes closing slow, and has to be
+    /// disconnected.
     pub fn is_full(&self) -> bool {
         self.0.shared.waiting.load(Ordering::Relaxed) > MOST_TASKS
     }
 
-    /// The peer has been ended: nothing is signalled any more.
+    /// Stops all signals, because the peer has been disconnected.
     pub fn dismiss(&self) {
         let owed = {
             let mut state = self.0.shared.lock();
@@ -124,7 +129,7 @@ impl Porter {
         self.0.shared.free();
     }
 
-    /// Whether it has nothing to do: all that was given to it has been done. For tests.
+    /// Returns whether all tasks and signals are done. For tests.
     pub fn is_idle(&self) -> bool {
         let state = self.0.shared.lock();
         !state.at_work && state.owed.is_empty() && state.tasks.is_empty()
@@ -144,28 +149,30 @@ impl Drop for Desk {
     }
 }
 
-/// A thing that a peer handed over. Wherever this is dropped, the thing itself is dropped by the porter.
+/// An object that a peer passed. Wherever this is dropped, the porter drops the object itself.
 pub struct Kept<T: Send + 'static> {
-    /// None only while it is being dropped.
+    /// `None` only while it is being dropped.
     thing: Option<T>,
     porter: Porter,
 }
 
 impl<T: Send + 'static> Kept<T> {
-    /// Turns it into another thing, which the porter keeps as well. `make` must not fail: a failure would drop the thing here.
+    /// Turns the object into another one, which the porter keeps as well. `make` must not fail: a
+    /// failure would drop the object here.
     pub fn map<U: Send + 'static>(mut self, make: impl FnOnce(T) -> U) -> Kept<U> {
         let made = make(self.thing.take().expect(WHOLE));
         self.porter.keep(made)
     }
 
-    /// The porter that keeps it.
+    /// Returns the porter that keeps the object.
     pub fn porter(&self) -> &Porter {
         &self.porter
     }
 }
 
 impl Kept<OwnedFd> {
-    /// A way to signal it, which the caller has made sure is an eventfd.
+    /// Returns a handle to signal the descriptor. The caller must have checked that it is an
+    /// eventfd.
     pub fn line(self) -> Line {
         Line(self.map(|fd| Arc::new(Eventfd { fd, owed: AtomicBool::new(false) })))
     }
@@ -207,19 +214,20 @@ impl<T: Send + 'static> Drop for Kept<T> {
     }
 }
 
-/// An eventfd of the peer. The peer can fill it and make it a blocking one at any time: so only its porter writes to it.
+/// An eventfd of the peer. The peer can fill it and make it blocking at any time, so only its
+/// porter writes to it.
 #[derive(Debug)]
 pub struct Line(Kept<Arc<Eventfd>>);
 
 #[derive(Debug)]
 struct Eventfd {
     fd: OwnedFd,
-    /// It is to be signalled, and its porter knows.
+    /// It is to be signalled, and is already in the porter's queue.
     owed: AtomicBool,
 }
 
 impl Line {
-    /// Signals it soon, once for all signals until then. Does not wait.
+    /// Signals the eventfd soon. Signals until then are merged into one. Does not wait.
     pub fn signal(&self) {
         if self.0.owed.swap(true, Ordering::AcqRel) {
             return;
@@ -234,25 +242,25 @@ impl Line {
     }
 }
 
-/// What a porter and those who give it work share.
+/// State shared by a porter and its handles.
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Tasks that have not been done yet.
+    /// Number of tasks that are not done.
     waiting: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
-    /// Each is here at most once.
+    /// Eventfds to be signalled; each is here at most once.
     owed: VecDeque<Arc<Eventfd>>,
     tasks: VecDeque<Box<dyn FnOnce() + Send>>,
-    /// What is being signalled.
+    /// The eventfd that is being signalled.
     signalled: Option<Arc<Eventfd>>,
     at_work: bool,
-    /// The peer has been ended.
+    /// The peer has been disconnected.
     dismissed: bool,
-    /// Nobody can give it anything any more.
+    /// No handle is left, so no new work can arrive.
     over: bool,
 }
 
@@ -271,7 +279,7 @@ enum Task {
 }
 
 impl Shared {
-    /// Locks it. Nobody may drop a peer's thing while the lock is held.
+    /// Locks the state. A peer's object must not be dropped while the lock is held.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -290,7 +298,7 @@ impl Shared {
         }
     }
 
-    /// Signals come first: a guest waits for them.
+    /// Returns the next task. Signals come first, because a guest waits for them.
     fn next(&self) -> Task {
         let mut state = self.lock();
         state.at_work = true;
@@ -306,15 +314,17 @@ impl Shared {
     }
 
     fn signal(&self, eventfd: &Eventfd) {
-        // Before the write: a signal that is asked for from now on may come too late for this one, and needs another.
+        // Cleared before the write: a signal requested from now on may be too late for this write,
+        // and needs another.
         eventfd.owed.store(false, Ordering::Release);
         while write(&eventfd.fd, &1_u64.to_ne_bytes()) == Err(Errno::INTR) {}
-        // The caller has another reference: nothing is closed here.
+        // The caller has another reference, so this does not close the eventfd.
         self.lock().signalled = None;
     }
 
-    /// Makes room in the eventfd that it is stuck with, for nobody waits for that any more. Its peer, as long as it lives,
-    /// can fill it again: this is done whenever somebody asks how many porters there are.
+    /// Makes space in the eventfd that the porter is stuck on, because no signal is needed after
+    /// the dismissal. As long as the peer lives, it can fill the eventfd again. So this is repeated
+    /// whenever the number of porters is queried.
     fn free(&self) {
         let state = self.lock();
         if let (true, Some(eventfd)) = (state.dismissed, &state.signalled) {

@@ -1,14 +1,14 @@
 //! How a card's process gets its end of a link.
 //!
-//! Over a SEQPACKET UNIX socket, one message each way, little-endian:
+//! The two sides exchange one message each way over a SEQPACKET UNIX socket, little-endian:
 //!
-//! | card says | bytes | | switch answers | bytes |
+//! | card sends | bytes | | switch answers | bytes |
 //! |---|---|---|---|---|
 //! | magic `HMLN` | 4 | | magic `HMLN` | 4 |
 //! | version | 2 | | version | 2 |
 //! | host id wanted, or 0xffff for any | 2 | | host id | 2 |
 //! | protocol of its packets | 1 | | 0: accepted, 1: refused | 2 |
-//! | 1: they must keep their order, else 0 | 1 | | ports of the switch, 0 if it does not say | 2 |
+//! | 1: they must keep their order, else 0 | 1 | | ports of the switch, 0 if not given | 2 |
 //! | 1: it wants express memory, else 0 | 1 | | bytes of a ring | 4 |
 //! | zero | 1 | | largest packet, bytes | 4 |
 //! | | | | express memory: 0: it gets none, 1: shared, 2: isolated | 2 |
@@ -16,11 +16,14 @@
 //! | | | | zero, or bytes of a part of that memory | 4 |
 //! | | | | zero, or its number | 8 |
 //!
-//! An acceptance carries a descriptor, the rings' memory, and behind it those of express memory for as many hosts as the switch
-//! has ports: one if it is shared, and if it is isolated one for each other host, in the order of their ids. All are sealed.
-//! A refusal carries text instead: the reason.
-//! Afterwards the socket stays open, as the link's [bell](crate::bell) in both directions: a message of one byte wakes the
-//! other side, and its end tells either side that the other is gone. A card passes no descriptors, or it is refused.
+//! An acceptance carries the descriptor of the rings' memory. Those of express memory follow it,
+//! for as many hosts as the switch has ports. Shared express memory has one descriptor. Isolated
+//! express memory has one for each other host, in the order of their ids. All are sealed.
+//!
+//! A refusal carries the reason as text instead. After an acceptance the socket stays open as the
+//! link's [bell](crate::bell) in both directions. A message of one byte wakes the other side, and a
+//! hang-up shows that the other side is gone. A card must not pass descriptors; if it does, it is
+//! refused.
 
 use std::io;
 use std::mem::size_of;
@@ -43,7 +46,7 @@ use crate::link::{End, Link, Shared};
 use crate::message::{self, receive, retry, send_with};
 use crate::ring::Geometry;
 
-/// Version of how cards attach, and of the rings.
+/// Version of the attach protocol and of the ring layout.
 pub const VERSION: u16 = 6;
 const MAGIC: [u8; 4] = *b"HMLN";
 const ANY_HOST: u16 = u16::MAX;
@@ -53,7 +56,7 @@ const SHARED: u16 = 1;
 const ISOLATED: u16 = 2;
 /// The longest reason for a refusal, in bytes.
 const MAX_REASON: usize = 240;
-/// An answer with a reason.
+/// The longest answer: one with a reason.
 const MAX_ANSWER: usize = size_of::<Answer>() + MAX_REASON;
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -83,36 +86,36 @@ struct Answer {
     memory: U64,
 }
 
-/// Why a switch and a card do not come together.
+/// Why a card cannot attach to a switch.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// The socket failed, or nobody answered in time.
+    /// The socket failed, or no answer came in time.
     #[error("cannot reach the switch at {}: {source}", path.display())]
     Socket {
         /// The switch's socket.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Another user's process listens there: it would see and could forge all packets.
+    /// Another user's process listens there: it could see and forge all packets.
     #[error("the switch at {} belongs to user {user} (trusted: {trusted:?}; see --switch-user)", path.display())]
     Stranger {
         /// The switch's socket.
         path: PathBuf,
-        /// Whose process listens there.
+        /// The user of the process that listens there.
         user: u32,
-        /// Whose may.
+        /// The users that are trusted.
         trusted: Vec<u32>,
     },
-    /// The switch does not want us.
+    /// The switch refused this card.
     #[error("the switch at {} refused: {reason}", path.display())]
     Refused {
         /// The switch's socket.
         path: PathBuf,
-        /// What the switch says.
+        /// The reason that the switch gives.
         reason: String,
     },
-    /// What listens there is not a switch, or one of another version.
+    /// The listener is not a switch, or it is one of another version.
     #[error("{} is not a switch of version {VERSION}: {reason}", path.display())]
     Protocol {
         /// The switch's socket.
@@ -127,20 +130,21 @@ pub enum ConnectError {
 pub struct Attached {
     /// The host id: the port's number.
     pub host: HostId,
-    /// How many ports the switch has; 0 if it does not say.
+    /// Number of ports of the switch; 0 if the switch does not give it.
     pub ports: u16,
     /// The card's end of the link.
     pub link: Link,
-    /// What its machine shares with those of others, if it asked for that and there is any.
+    /// Memory that its machine shares with others' machines, if it asked for it and there is any.
     pub express: Option<Holding>,
 }
 
-/// Attaches to the switch of this process's user, or of root, that listens at `path`. Blocks, `timeout` at most for each step.
+/// Attaches to the switch that listens at `path` and belongs to this process's user or root. Blocks
+/// for at most `timeout` in each step.
 pub fn connect(path: &Path, request: Request, timeout: Duration) -> Result<Attached, ConnectError> {
     connect_to(path, &[rustix::process::geteuid().as_raw(), 0], request, timeout)
 }
 
-/// The same to a switch of one of the users `trusted`.
+/// Attaches in the same way to a switch of one of the users `trusted`.
 pub fn connect_to(
     path: &Path,
     trusted: &[u32],
@@ -155,12 +159,12 @@ pub fn connect_to(
     }
     let hello = hello(request);
     match retry(|| send(&socket, hello.as_bytes(), SendFlags::NOSIGNAL)) {
-        // It has hung up, but said why before.
+        // The switch has hung up, but it sent the reason before.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         other => other.map(drop).map_err(failed)?,
     }
     let (bytes, descriptors) = match receive(&socket, MAX_ANSWER) {
-        // It has hung up without reading what we said. What it said is there.
+        // The switch has hung up without reading our message. Its own message can still be read.
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => receive(&socket, MAX_ANSWER),
         other => other,
     }
@@ -186,7 +190,8 @@ pub fn connect_to(
     Ok(Attached { host: HostId(answer.host.get()), ports: answer.ports.get(), link, express })
 }
 
-/// The rings' memory and express memory, of what an acceptance carries. Or what is wrong with it.
+/// Returns the rings' memory and the express memory that an acceptance carries, or what is wrong
+/// with them.
 fn memories(
     answer: &Answer,
     request: Request,
@@ -207,7 +212,7 @@ fn memories(
     Ok((rings, Some(holding)))
 }
 
-/// What express memory there is, if any, by what an acceptance says.
+/// Returns the shape of the express memory that an acceptance describes, if there is any.
 fn shape(answer: &Answer) -> Result<Option<Shape>, String> {
     let form = match answer.form.get() {
         0 => return Ok(None),
@@ -230,9 +235,9 @@ fn protocol(path: &Path, reason: String) -> ConnectError {
 /// What a card asks of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// The host id it wants, if it wants a certain one.
+    /// The host id it wants, or `None` for any.
     pub host: Option<HostId>,
-    /// What its packets are.
+    /// The kind of its packets.
     pub traffic: Traffic,
     /// Whether it wants express memory, if there is any.
     pub express: bool,
@@ -250,13 +255,13 @@ fn hello(Request { host, traffic, express }: Request) -> Hello {
     }
 }
 
-/// Why what a client says is not a request.
+/// Why a client's message is not a valid request.
 #[derive(Debug, Error)]
 pub enum RequestError {
-    /// It has not spoken yet.
+    /// It has not sent anything yet.
     #[error("the client has said nothing yet")]
     Silent,
-    /// It is gone.
+    /// It has left.
     #[error("the client left: {0}")]
     Left(String),
     /// It is not a card.
@@ -265,28 +270,29 @@ pub enum RequestError {
         /// Bytes it sent.
         length: usize,
     },
-    /// It has passed descriptors. Closing them may take as long as the client likes, so they are not taken.
+    /// It passed descriptors. Closing them may take as long as the client likes, so they are not
+    /// received.
     #[error("the client passed descriptors (a card passes none)")]
     Descriptors,
     /// It is a card of another version.
     #[error("version {0} of attaching is not known (this switch has {VERSION})")]
     Version(u16),
-    /// A field means nothing.
+    /// A field has an invalid value.
     #[error("the client's {field} is {value} (limit {limit})")]
     Field {
-        /// Which.
+        /// Name of the field.
         field: &'static str,
-        /// What it says.
+        /// Its value.
         value: u8,
-        /// What it may be at most.
+        /// Its largest valid value.
         limit: u8,
     },
-    /// Its packets are nobody's.
+    /// The protocol of its packets is invalid.
     #[error(transparent)]
     Protocol(#[from] HeaderError),
 }
 
-/// Reads a client's request, as far as it is there. Never blocks.
+/// Reads a client's request, if it has arrived. Never blocks.
 pub fn read_request(socket: BorrowedFd<'_>) -> Result<Request, RequestError> {
     let mut bytes = [0; size_of::<Hello>() + 1];
     let length = match look(socket, &mut bytes) {
@@ -296,12 +302,12 @@ pub fn read_request(socket: BorrowedFd<'_>) -> Result<Request, RequestError> {
         Ok((length, _)) => length,
         Err(error) => return Err(RequestError::Left(error.to_string())),
     };
-    // It was only peeked at, so that it can be refused without taking anything.
+    // The message was only peeked at, so that it can be refused without receiving its descriptors.
     let _ = recv(socket, &mut [0u8; 1][..], RecvFlags::DONTWAIT);
     parse(&bytes[..length])
 }
 
-/// Other versions' first messages have other lengths.
+/// Parses a first message. Those of other versions have other lengths.
 fn parse(bytes: &[u8]) -> Result<Request, RequestError> {
     let strange = RequestError::NotACard { length: bytes.len() };
     let Some((MAGIC, [low, high, ..])) = bytes.split_first_chunk().map(|(magic, rest)| (*magic, rest)) else {
@@ -328,8 +334,9 @@ fn parse(bytes: &[u8]) -> Result<Request, RequestError> {
     })
 }
 
-/// Accepts a client as `host` of `ports` and returns the switch's end of its new link. With `express` memory, which is for as many
-/// hosts, it hands over that host's: the client has asked for it. Never blocks.
+/// Accepts a client as `host` of `ports` and returns the switch's end of its new link. `express` is
+/// memory for as many hosts, for a client that has asked for it; its host's files are passed on.
+/// Never blocks.
 pub fn accept(
     socket: impl Into<Socket>,
     host: HostId,
@@ -356,7 +363,7 @@ pub fn accept(
             Form::Isolated => ISOLATED,
         }
         .into();
-        // It has 256 MiB at most.
+        // A part has 256 MiB at most.
         answer.part = (shape.part().bytes() as u32).into();
         answer.memory = holding.number().get().into();
     }
@@ -367,11 +374,11 @@ pub fn accept(
     shared.link(End::Switch, Some(Bell::over(socket)))
 }
 
-/// Tells a client why it is refused, if it listens. Never blocks.
+/// Sends a client the reason for its refusal, if its socket has room. Never blocks.
 pub fn refuse(socket: BorrowedFd<'_>, reason: &str) {
     let mut message = answer(REFUSED, HostId(ANY_HOST)).as_bytes().to_vec();
     message.extend(reason.bytes().take(MAX_REASON));
-    // It fails if the client has left: then it needs no reason.
+    // Fails if the client has left: then it needs no reason.
     let _ = retry(|| send(socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT));
 }
 

@@ -1,12 +1,14 @@
-//! What wakes one end of a link.
+//! The bell: wakes one end of a link.
 //!
-//! Each end has a socket of its own, whatever it sleeps for: new packets, room, or both. To ring is to send one byte to
-//! the other end, which is done only when that one has declared in shared memory that it sleeps. Between processes it is
-//! the socket by which the card attached, so that its hang-up says, too, that the other is gone.
+//! Each end has one socket, whether it sleeps for new packets, for room or for both. Ringing sends
+//! one byte to the other end. An end rings only if the other end has set its sleep flag in shared
+//! memory. Between processes, the socket is the one that the card attached by. So its hang-up also
+//! shows that the other end is gone.
 //!
-//! The process at the other end is not trusted. An eventfd would be one file for both sides, and who shares it can make
-//! it block whoever writes to it; a pipe has a lock that its reader can hold. A datagram on a socket has neither: each side
-//! has flags of its own, and a send that must not wait takes no lock that the receiver holds for long.
+//! The process at the other end is not trusted. An eventfd would be one file for both sides, so the
+//! peer could make our write block. A pipe has a lock that its reader can hold. A datagram socket
+//! has neither problem. Each side has its own file flags, and a non-blocking send takes no lock
+//! that the receiver holds for long.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -22,19 +24,19 @@ use rustix::net::{
     recvmsg, send, socketpair,
 };
 
-/// What is said to wake the other side.
+/// Message that wakes the other side.
 const RING: &[u8] = b"!";
-/// Begins the last message of a side that hangs up; the number of its [`Reason`] follows.
+/// First byte of the last message of a side that hangs up; the number of its [`Reason`] follows.
 const FAREWELL: u8 = b'.';
 
-/// Why a link ends. Which side it is about, [`End`] says.
+/// Why a link ended. [`End`] defines which side it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// Its wake-ups were slow too often, because of what polls its socket.
+    /// Waking it was slow too often, because of what polls its socket.
     Slow = 1,
     /// It passed descriptors.
     Descriptors,
-    /// It sent something that is not a message of a bell.
+    /// It sent something that is not a bell message.
     OutOfTurn,
     /// Its ring is corrupt.
     Corrupt,
@@ -66,11 +68,11 @@ impl fmt::Display for Reason {
 /// How a link ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The other side is gone, in good order or by dying.
+    /// The other side is gone: it closed the link or died.
     Gone,
-    /// This side ended it, for something that the other side did.
+    /// This side ended it because of something the other side did.
     ByUs(Reason),
-    /// The other side ended it, for something that it says this side did.
+    /// The other side ended it and blames something this side did.
     ByOther(Reason),
 }
 
@@ -84,13 +86,14 @@ impl fmt::Display for End {
     }
 }
 
-/// An end's socket, and who closes it.
+/// An end's socket, and how it is closed.
 #[derive(Debug)]
 pub enum Socket {
-    /// Whoever drops it.
+    /// Closed by the thread that drops it.
     Own(OwnedFd),
-    /// A porter. Closing the socket also closes what the other side has sent and nobody has heard. That may take as long as the
-    /// other side likes, so it is not for a thread that others wait for.
+    /// Closed by a porter. Closing the socket also closes everything the peer has sent and this
+    /// side has not received. That may take as long as the peer likes, so a thread that serves
+    /// others must not do it.
     Kept(Kept<OwnedFd>),
 }
 
@@ -115,52 +118,56 @@ impl AsFd for Socket {
     }
 }
 
-/// One end of a wake-up in both directions: rings the other end, and hears whether that one has rung.
+/// One end of a wake-up in both directions: rings the other end and receives its rings.
 #[derive(Debug)]
 pub struct Bell {
     socket: Socket,
     meter: Meter,
-    /// Why this side has ended the link, once it has. Then its socket is not touched again.
+    /// Why this side ended the link, if it did. Its socket is not used again after that.
     ended: OnceLock<Reason>,
-    /// A ring has failed, and the socket is shut down or soon will be. Earlier messages of the other side can still be read.
+    /// A ring has failed, and the socket is shut down or soon will be. Earlier messages of the
+    /// other side can still be read.
     is_gone: AtomicBool,
 }
 
-/// What a bell has to say.
+/// Result of [`Bell::hear`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
     /// The other side has not rung.
     Nothing,
-    /// It has: look at the rings. It may have rung more than once; then there is more to hear.
+    /// It has: check the rings. If it has rung more than once, more calls return this.
     Ring,
-    /// The link is over.
+    /// The link has ended.
     End(End),
 }
 
 impl Bell {
-    /// Both ends of a bell inside one process.
+    /// Returns both ends of a bell inside one process.
     pub fn pair() -> io::Result<(Bell, Bell)> {
         let (one, other) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Bell::over(one.into()), Bell::over(other.into())))
     }
 
-    /// An end whose other end another process has: a SEQPACKET socket.
+    /// Returns an end whose other end is in another process. `socket` is a SEQPACKET socket.
     pub fn over(socket: Socket) -> Bell {
         Bell { socket, meter: Meter::new(), ended: OnceLock::new(), is_gone: AtomicBool::new(false) }
     }
 
-    /// Wakes the other side. Never blocks. Does nothing once this side has ended the link, or a ring has failed.
+    /// Wakes the other side. Never blocks. Does nothing if this side has ended the link or a ring
+    /// has failed.
     pub fn ring(&self) {
         if self.ended.get().is_some() || self.is_gone.load(Ordering::Relaxed) {
             return;
         }
         let rung = self.watched(|| send(&self.socket, RING, SendFlags::DONTWAIT | SendFlags::NOSIGNAL));
         match rung {
-            // Full: earlier rings that have not been heard yet will wake the other side.
+            // The socket is full: earlier rings that the other side has not received yet will wake
+            // it.
             Ok(_) | Err(Errno::AGAIN) => {}
-            // The other side has hung up, or memory is out. Better no link than one whose other side may sleep for ever.
-            // Only once, because each shutdown wakes all watchers of the other side's socket.
+            // The other side has hung up, or memory is exhausted. Ending the link is better than a
+            // peer that may sleep forever. Shut down only once: each shutdown wakes all watchers of
+            // the peer's socket.
             Err(_) => {
                 self.is_gone.store(true, Ordering::Relaxed);
                 self.leave(|_| {});
@@ -168,11 +175,11 @@ impl Bell {
         }
     }
 
-    /// Hears a ring, if there is one. To be called before looking at the rings, else a wake-up between the two would be
-    /// lost. Never blocks.
+    /// Receives a ring, if there is one. Never blocks. Call this before checking the rings;
+    /// otherwise a wake-up between the two would be lost.
     ///
-    /// A message that carries descriptors is left where it is, and them with it: they are the other side's, and to close
-    /// them may block. They close with the [`Socket`].
+    /// A message that carries descriptors is left in the socket, and its descriptors too. They are
+    /// the peer's, and closing them may block. They are closed with the [`Socket`].
     pub fn hear(&self) -> Heard {
         if let Some(reason) = self.ended.get() {
             return Heard::End(End::ByUs(*reason));
@@ -190,7 +197,7 @@ impl Bell {
                 _ => return self.break_off(Reason::OutOfTurn),
             },
         }
-        // Nobody else reads here: it is the same message.
+        // This is the socket's only reader, so this is the same message.
         match self.watched(|| recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT)) {
             Ok(_) => Heard::Ring,
             Err(Errno::AGAIN | Errno::INTR) => Heard::Nothing,
@@ -198,20 +205,20 @@ impl Bell {
         }
     }
 
-    /// Ends the link for something that the other side did: tells it what, and hangs up. The bell becomes readable. Only the
-    /// first call has an effect.
+    /// Ends the link because of something the other side did: sends it the reason, and hangs up.
+    /// The bell becomes readable. Only the first call has an effect.
     pub fn end(&self, reason: Reason) {
         if self.ended.set(reason).is_err() {
             return;
         }
         let farewell = move |socket: BorrowedFd<'_>| {
-            // It fails if the other side is gone, or does not listen.
+            // Fails if the other side is gone or its socket is full.
             let _ = send(socket, &[FAREWELL, reason as u8], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         };
         self.leave(farewell);
     }
 
-    /// Says something to the other side, and hangs up.
+    /// Sends a last message to the other side, and hangs up.
     fn leave(&self, say: impl FnOnce(BorrowedFd<'_>) + Send + 'static) {
         match &self.socket {
             Socket::Own(socket) => {
@@ -222,7 +229,7 @@ impl Bell {
         }
     }
 
-    /// How long a peer whose wake-ups were slow is to stay out.
+    /// Returns how long a peer whose wake-ups were slow must stay out.
     pub fn penalty(&self) -> Duration {
         self.meter.penalty()
     }
@@ -232,7 +239,7 @@ impl Bell {
         Heard::End(End::ByUs(reason))
     }
 
-    /// Does what wakes the other side, and ends the link if that was slow too often.
+    /// Runs `act`, which wakes the other side. Ends the link if that was slow too often.
     fn watched<T>(&self, act: impl FnOnce() -> T) -> T {
         let result = self.meter.measure(RING.len(), act);
         if self.meter.is_over() {
@@ -248,15 +255,17 @@ impl AsFd for Bell {
     }
 }
 
-/// Looks at the next message of a SEQPACKET socket: how long it is, as far as there is space for it, and whether it carries
-/// descriptors. Takes neither, so nothing of the other side's is closed here. Never blocks.
+/// Peeks at the next message of a SEQPACKET socket. Returns its length, limited to the size of
+/// `bytes`, and whether it carries descriptors. It consumes neither, so nothing of the peer's is
+/// closed here. Never blocks.
 pub(crate) fn look(socket: impl AsFd, bytes: &mut [u8]) -> Result<(usize, bool), Errno> {
     let how = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    // What there is no space for is reported as cut off.
+    // Descriptors that do not fit are reported as truncated (`MSG_CTRUNC`).
     let mut none = RecvAncillaryBuffer::default();
     let mut peek = || recvmsg(&socket, &mut [IoSliceMut::new(bytes)], &mut none, how);
     let seen = match peek() {
-        // The other side has hung up without hearing us, which is reported once. What it said before is there.
+        // The other side hung up with messages of ours unread, which is reported once. What it sent
+        // before can still be read.
         Err(Errno::CONNRESET) => peek(),
         other => other,
     }?;

@@ -1,4 +1,4 @@
-//! Bells whose other side does as it likes.
+//! Bells whose peer misbehaves.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -20,7 +20,7 @@ fn is_readable(fd: impl AsFd) -> bool {
 }
 
 #[test]
-fn a_bell_rings_until_it_is_heard() {
+fn bell_is_readable_until_it_is_heard() {
     let (here, there) = Bell::pair().unwrap();
     assert_eq!((is_readable(&here), here.hear()), (false, Heard::Nothing));
     there.ring();
@@ -32,9 +32,9 @@ fn a_bell_rings_until_it_is_heard() {
 }
 
 #[test]
-fn a_bell_that_nobody_hears_rings_and_does_not_block() {
+fn ringing_an_unread_bell_does_not_block() {
     let (here, there) = Bell::pair().unwrap();
-    // What the other side does to its own end is its own affair.
+    // Clearing O_NONBLOCK at the other end must not affect this end.
     rustix::io::ioctl_fionbio(&there.socket, false).unwrap();
     for _ in 0..100_000 {
         here.ring();
@@ -46,10 +46,10 @@ fn a_bell_that_nobody_hears_rings_and_does_not_block() {
     assert_eq!(there.hear(), Heard::Ring);
 }
 
-/// The other side fills and drains the bell while it is rung and heard, through a copy of its descriptor that blocks; at
-/// last it fills it and leaves it so.
+/// The peer fills and drains the bell while it is rung and heard, through a blocking copy of its
+/// descriptor. At the end it leaves the bell full.
 #[test]
-fn ringing_does_not_block_while_the_other_side_fills_and_drains_the_bell() {
+fn ringing_does_not_block_on_a_hostile_peer() {
     const RINGS: u64 = 200_000;
     let (here, there) = Bell::pair().unwrap();
     let theirs = there.as_fd().try_clone_to_owned().unwrap();
@@ -78,7 +78,7 @@ fn ringing_does_not_block_while_the_other_side_fills_and_drains_the_bell() {
 }
 
 #[test]
-fn the_other_sides_end_is_heard_and_what_it_said_before() {
+fn hang_up_is_reported_after_earlier_rings() {
     let (here, there) = Bell::pair().unwrap();
     there.ring();
     drop(there);
@@ -88,7 +88,7 @@ fn the_other_sides_end_is_heard_and_what_it_said_before() {
 }
 
 #[test]
-fn what_is_no_ring_ends_the_link() {
+fn invalid_message_ends_the_link() {
     for message in [&b"hello?"[..], b"", b"!!"] {
         let (here, there) = Bell::pair().unwrap();
         send(&there.socket, message, SendFlags::empty()).unwrap();
@@ -109,14 +109,14 @@ fn descriptors_are_not_taken_and_so_not_closed() {
     for _ in 0..3 {
         assert_eq!(here.hear(), Heard::End(End::ByUs(Reason::Descriptors)));
     }
-    // The last descriptor of the pipe's other end is on its way still.
+    // The last descriptor of the pipe's write end is still in flight.
     assert!(!is_readable(&reader));
     drop(here);
     assert!(is_readable(&reader));
 }
 
 #[test]
-fn a_kept_end_is_closed_by_its_porter() {
+fn porter_closes_a_kept_end() {
     let mut porters = Porters::new(1);
     let porter = porters.hire().unwrap();
     let (here, there) =
@@ -131,12 +131,12 @@ fn a_kept_end_is_closed_by_its_porter() {
 }
 
 #[test]
-fn ended_bell_tells_why_and_rings_no_more() {
+fn ended_bell_sends_reason_and_stops_ringing() {
     let (here, there) = Bell::pair().unwrap();
     here.meter.overcharge();
     here.ring();
     assert_eq!(here.hear(), Heard::End(End::ByUs(Reason::Slow)));
-    // The last ring is heard yet, and no later one.
+    // The last ring before the end is still received, and no later one.
     here.ring();
     assert_eq!(there.hear(), Heard::Ring);
     for _ in 0..3 {
@@ -145,10 +145,10 @@ fn ended_bell_tells_why_and_rings_no_more() {
 }
 
 #[test]
-fn farewell_is_heard_behind_unheard_rings() {
+fn farewell_is_received_after_unread_rings() {
     for reason in Reason::ALL {
         let (here, there) = Bell::pair().unwrap();
-        // Unheard when `here` closes: the first look of `there` fails.
+        // The ring is unread when `here` closes, so the first peek of `there` fails.
         there.ring();
         here.end(reason);
         here.end(Reason::Slow);
@@ -157,7 +157,7 @@ fn farewell_is_heard_behind_unheard_rings() {
     }
 }
 
-/// Watches one end of a bell, which then is slow to wake.
+/// Adds watchers to one end of a bell, which makes it slow to wake.
 fn watch(bell: &Bell, watchers: usize) -> (OwnedFd, Vec<OwnedFd>) {
     let most = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: most.maximum, ..most }).unwrap();
@@ -183,9 +183,10 @@ fn peer_with_many_watchers_is_ended() {
     assert!(here.penalty() > Duration::ZERO);
 }
 
-/// Edge-triggered, so that it tells of each wake-up of the socket, whatever it is for.
+/// The watcher is edge-triggered, so that it reports each wake-up of the socket, whatever the
+/// reason.
 #[test]
-fn peer_that_hung_up_is_woken_no_more() {
+fn peer_that_hung_up_is_not_woken_again() {
     let (here, there) = Bell::pair().unwrap();
     there.ring();
     hang_up(&there.socket);

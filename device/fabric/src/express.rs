@@ -1,9 +1,11 @@
-//! Express memory: each pair of hosts has a part that is theirs alone (`docs/express.md`).
+//! Express memory: each pair of hosts has a part of its own (`docs/express.md`).
 //!
-//! *Shared*, all parts are in one file, which all hosts' cards are handed. It is a matrix: the part of hosts *i* < *j* is the cell
-//! in row *i* and column *j*. The diagonal and what is below it belong to nobody, and pages that nobody has touched take no
-//! memory. *Isolated*, each part is in a file of its own, behind as many bytes that belong to nobody, and a host's card is handed
-//! the files of that host's parts and no others.
+//! *Shared*: all parts are in one file, which is passed to all hosts' cards. It is a matrix: the
+//! part of hosts *i* < *j* is the cell in row *i* and column *j*. The diagonal and the cells below
+//! it are unused. Untouched pages take no memory.
+//!
+//! *Isolated*: each part is in its own file, after an unused range of the same size. A host's card
+//! is passed the files of that host's parts and no others.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -20,28 +22,29 @@ use thiserror::Error;
 use crate::header::HostId;
 use crate::memory::{check, make};
 
-/// The most hosts that it may be for.
+/// The largest number of hosts.
 pub const MOST_HOSTS: u16 = 64;
-/// The most bytes of the file: as much as machines surely have room for among their devices' addresses.
+/// The largest file, in bytes: a size that machines surely have room for among their devices'
+/// addresses.
 pub const MOST_BYTES: u64 = 64 << 30;
 
-/// What a pair of hosts shares, in bytes: a power of two.
+/// Size of what a pair of hosts shares, in bytes: a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part(u64);
 
 impl Part {
-    /// The smallest, in bytes.
+    /// The smallest part, in bytes.
     pub const LEAST: u64 = 64 << 10;
-    /// The largest, in bytes.
+    /// The largest part, in bytes.
     pub const MOST: u64 = 256 << 20;
 
-    /// So many bytes.
+    /// Returns a part of `bytes` bytes.
     pub fn new(bytes: u64) -> Result<Part, ShapeError> {
         let is_one = bytes.is_power_of_two() && (Part::LEAST..=Part::MOST).contains(&bytes);
         if is_one { Ok(Part(bytes)) } else { Err(ShapeError::Part(bytes)) }
     }
 
-    /// Its bytes.
+    /// Returns its size in bytes.
     pub fn bytes(self) -> u64 {
         self.0
     }
@@ -56,7 +59,7 @@ impl Default for Part {
 impl FromStr for Part {
     type Err = ShapeError;
 
-    /// Bytes, or so many of 1,024 (`K`) or 1,048,576 (`M`).
+    /// Parses a number of bytes, or of units of 1,024 (`K`) or 1,048,576 (`M`) bytes.
     fn from_str(text: &str) -> Result<Part, ShapeError> {
         let (digits, unit) = match text.as_bytes().last() {
             Some(b'K' | b'k') => (&text[..text.len() - 1], 1 << 10),
@@ -77,41 +80,41 @@ impl Display for Part {
     }
 }
 
-/// Why there is no express memory of some shape.
+/// Why express memory cannot have a certain shape.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ShapeError {
-    /// It cannot be read.
+    /// The text is not a size.
     #[error("{0:?} is not a size such as 64K or 1M")]
     NoSize(String),
-    /// A part that is too small, too large, or no power of two.
+    /// A part is too small, too large, or not a power of two.
     #[error("a part of {0} bytes of express memory is not possible (a power of two from {least} to {most})",
         least = Part::LEAST, most = Part::MOST)]
     Part(u64),
     /// Too many hosts, or none.
     #[error("express memory for {0} hosts is not possible (limit 1 to {MOST_HOSTS})")]
     Hosts(u16),
-    /// Too large in all.
+    /// The total size is too large.
     #[error("express memory of {hosts} x {hosts} parts of {part} has {bytes} bytes (limit {MOST_BYTES})")]
     Bytes {
-        /// Its rows and columns.
+        /// Number of its rows and columns.
         hosts: u16,
-        /// A cell.
+        /// Size of a cell.
         part: Part,
-        /// What that makes.
+        /// The total size.
         bytes: u64,
     },
 }
 
-/// Into which files the memory is divided.
+/// How the memory is divided into files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// One for all parts.
+    /// One file for all parts.
     Shared,
-    /// One for each part.
+    /// One file for each part.
     Isolated,
 }
 
-/// How many hosts it is for, what each pair has, and in which files.
+/// Shape of express memory: the number of hosts, the part of each pair, and the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     form: Form,
@@ -120,7 +123,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A part for each two of `hosts`.
+    /// Returns a shape with a part for each pair of `hosts` hosts.
     pub fn new(form: Form, hosts: u16, part: Part) -> Result<Shape, ShapeError> {
         if !(1..=MOST_HOSTS).contains(&hosts) {
             return Err(ShapeError::Hosts(hosts));
@@ -132,22 +135,22 @@ impl Shape {
         }
     }
 
-    /// Into which files it is divided.
+    /// Returns how the memory is divided into files.
     pub fn form(self) -> Form {
         self.form
     }
 
-    /// Host ids below this have parts.
+    /// Returns the number of hosts. Host ids below it have parts.
     pub fn hosts(self) -> u16 {
         self.hosts
     }
 
-    /// What each pair has.
+    /// Returns the size of each pair's part.
     pub fn part(self) -> Part {
         self.part
     }
 
-    /// All of a file.
+    /// Returns the size of one file in bytes.
     pub fn bytes(self) -> u64 {
         match self.form {
             Form::Shared => u64::from(self.hosts).pow(2) * self.part.0,
@@ -155,7 +158,8 @@ impl Shape {
         }
     }
 
-    /// Where in its file the part of two hosts begins, never at 0; `None`: they have none.
+    /// Returns the offset of two hosts' part in its file, which is never 0. Returns `None` if they
+    /// have no part.
     pub fn place(self, one: HostId, other: HostId) -> Option<u64> {
         let (row, column) = pair(one, other);
         let cell = match self.form {
@@ -166,7 +170,8 @@ impl Shape {
         there_is.then(|| cell * self.part.0)
     }
 
-    /// Whose parts are in each of the files that a host is handed: one other host's, or `None`: all others'.
+    /// Returns one entry for each file that a host is passed: the other host of its part, or `None`
+    /// if it has all hosts' parts.
     fn files(self, host: HostId) -> Vec<Option<HostId>> {
         match self.form {
             Form::Shared => vec![None],
@@ -175,32 +180,34 @@ impl Shape {
     }
 }
 
-/// Two hosts, the lower id first.
+/// Returns two hosts with the lower id first.
 fn pair(one: HostId, other: HostId) -> (HostId, HostId) {
     (one.min(other), one.max(other))
 }
 
-/// All of the memory, at the switch, which has made it. It does not map it.
+/// All of the memory, held by the switch that made it. The switch does not map it.
 #[derive(Debug)]
 pub struct Memory {
     shape: Shape,
     number: NonZeroU64,
-    /// The files so far, by the pair whose part they have, or none for all.
+    /// The files created so far, by the pair whose part they hold, or `None` for all parts.
     files: BTreeMap<Option<(HostId, HostId)>, Arc<File>>,
 }
 
 impl Memory {
-    /// Memory that nobody else knows: all zeros, and a number by which it is told from any other.
+    /// Creates express memory that no other process has yet: all zeros, with a random number that
+    /// identifies it.
     pub fn new(shape: Shape) -> io::Result<Memory> {
         Ok(Memory { shape, number: random()?, files: BTreeMap::new() })
     }
 
-    /// What is where in it.
+    /// Returns the memory's shape.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// What a host's card is to be handed: nothing that has no part of that host. The same files each time.
+    /// Returns the files for a host's card: only those with a part of that host. Returns the same
+    /// files each time.
     pub fn holding(&mut self, host: HostId) -> io::Result<Holding> {
         let Memory { shape, number, files } = self;
         let portion = |peer: Option<HostId>| {
@@ -217,7 +224,7 @@ impl Memory {
     }
 }
 
-/// What one host's card is handed of the memory.
+/// The files of the memory that one host's card is passed.
 #[derive(Debug, Clone)]
 pub struct Holding {
     shape: Shape,
@@ -227,12 +234,13 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// How many files a host of a memory of this shape is handed.
+    /// Returns how many files a host is passed for this shape.
     pub(crate) fn count(shape: Shape, host: HostId) -> usize {
         shape.files(host).len()
     }
 
-    /// What another process hands a host. The files must be what it says, or who uses them would die one day.
+    /// Adopts the files that another process passes to a host. Fails if they do not match the
+    /// shape: otherwise a process that uses them would crash later.
     pub(crate) fn adopt(
         shape: Shape,
         number: NonZeroU64,
@@ -247,28 +255,28 @@ impl Holding {
         Ok(Holding { shape, number, host, portions })
     }
 
-    /// What is where in it.
+    /// Returns the memory's shape.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Which memory it is of.
+    /// Returns the number that identifies the memory.
     pub fn number(&self) -> NonZeroU64 {
         self.number
     }
 
-    /// Whose it is.
+    /// Returns the host that these files are for.
     pub fn host(&self) -> HostId {
         self.host
     }
 
-    /// The files, those of other hosts in the order of these.
+    /// Returns the files; if each is for one other host, in the order of the host ids.
     pub fn portions(&self) -> &[Portion] {
         &self.portions
     }
 }
 
-/// One file of those that a host's card is handed.
+/// One of the files that a host's card is passed.
 #[derive(Debug, Clone)]
 pub struct Portion {
     shape: Shape,
@@ -278,27 +286,28 @@ pub struct Portion {
 }
 
 impl Portion {
-    /// The file, sealed, to be passed on. This process does not map it.
+    /// Returns the sealed file, to be passed on. This process does not map it.
     pub fn file(&self) -> &Arc<File> {
         &self.file
     }
 
-    /// What is where in it.
+    /// Returns the memory's shape.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Whose it is.
+    /// Returns the host that this file is for.
     pub fn host(&self) -> HostId {
         self.host
     }
 
-    /// With which other host the parts in it are shared; `None`: with all.
+    /// Returns the other host that shares this file, or `None` if all hosts share it.
     pub fn peer(&self) -> Option<HostId> {
         self.peer
     }
 
-    /// Where in it the part that is shared with another host begins; `None`: it has none.
+    /// Returns the offset of the part shared with another host, or `None` if this file has no such
+    /// part.
     pub fn place(&self, other: HostId) -> Option<u64> {
         let is_here = self.peer.is_none_or(|peer| peer == other);
         self.shape.place(self.host, other).filter(|_| is_here)
@@ -348,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_has_a_part_of_its_own_in_the_file() {
+    fn each_pair_has_its_own_part() {
         let shape = shape(Form::Shared, 5);
         let mut seen = BTreeSet::new();
         for (one, other) in (0..7).flat_map(|one| (0..7).map(move |other| (HostId(one), HostId(other)))) {
@@ -363,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_refused_with_the_limit() {
+    fn too_large_shape_is_refused_with_the_limit() {
         let most = Part::new(Part::MOST).unwrap();
         let new = |hosts, part| Shape::new(Form::Shared, hosts, part);
         assert_eq!(new(16, most).unwrap().bytes(), MOST_BYTES);
@@ -372,12 +381,12 @@ mod tests {
         assert_eq!(new(0, most), Err(ShapeError::Hosts(0)));
         assert_eq!(new(65, Part::default()), Err(ShapeError::Hosts(65)));
         assert!(new(64, Part::default()).is_ok());
-        // Files of a part each may be more in all.
+        // Isolated memory has one file for each part, so its total may be larger.
         assert!(Shape::new(Form::Isolated, 64, most).is_ok());
     }
 
     #[test]
-    fn files_have_their_size_for_good_and_take_no_memory() {
+    fn files_cannot_be_resized_and_take_no_memory() {
         use std::os::unix::fs::MetadataExt;
         for (form, bytes) in [(Form::Shared, 4 << 30), (Form::Isolated, 2 * ONE)] {
             let shape = shape(form, 64);
@@ -399,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_memory_is_one_file_for_all() {
+    fn shared_memory_is_one_file() {
         let mut memory = Memory::new(shape(Form::Shared, 4)).unwrap();
         let files: BTreeSet<u64> = (0..4)
             .flat_map(|host| {
@@ -413,10 +422,10 @@ mod tests {
     }
 
     #[test]
-    fn of_an_isolated_memory_a_host_has_the_files_of_its_own_pairs_alone() {
+    fn isolated_memory_gives_a_host_only_its_files() {
         let mut memory = Memory::new(shape(Form::Isolated, 5)).unwrap();
         let mut holders: BTreeMap<u64, BTreeSet<(u16, u16)>> = BTreeMap::new();
-        // Once more at last: who comes again gets what it had.
+        // Host 3 comes twice: the second time it gets the same files.
         for host in [3, 0, 1, 2, 4, 3] {
             let holding = memory.holding(HostId(host)).unwrap();
             assert_eq!(holding.portions().len(), 4);
@@ -429,7 +438,7 @@ mod tests {
                 holders.entry(inode(portion.file())).or_default().insert((host, peer.0));
             }
         }
-        // Each file has exactly the two whose part it is.
+        // Exactly the two hosts of a part hold its file.
         assert_eq!(holders.len(), 5 * 4 / 2);
         for found in holders.values().map(|found| found.iter().copied().collect::<Vec<_>>()) {
             let [(one, other), turned] = found[..] else { panic!("{found:?}") };

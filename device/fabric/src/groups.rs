@@ -1,23 +1,28 @@
-//! Groups of hosts, for multicast (section 2.5 of the CLAN paper): a packet to a group goes to each member.
+//! Groups of hosts, for multicast (section 2.5 of the CLAN paper): a packet to a group goes to each
+//! member.
 //!
-//! Groups have numbers behind those of all hosts, so that the header needs no more room. Of which groups a card is a member, it says in
-//! a word of its link's shared memory: a bit for each, as the stop bits are that the switch has for it
-//! ([`stop`](crate::stop)), but the other way round. The producer of the ring stores the word, the ring's consumer loads it.
+//! Groups have numbers above those of all hosts, so the header needs no extra field. A card stores
+//! its memberships in a word of its link's shared memory, one bit for each group. This mirrors the
+//! stop bits, which the switch writes for the card ([`stop`](crate::stop)): here the ring's
+//! producer stores the word and its consumer loads it.
 //!
-//! **From when on.** The switch looks at the words of all cards when it forwards a packet to a group, and keeps no copy. So a card
-//! that has become a member, and then lets somebody know, by whatever way, gets all that this one sends to the group afterwards:
-//! the word was stored before the packet was published, and the switch looks at the word after it has seen the packet. Neither store nor
-//! load need an order of their own, as letting know and publishing have one (explored with loom).
+//! **When membership begins.** The switch reads the words of all cards when it forwards a packet to
+//! a group, and keeps no copy. Suppose a card joins a group and then notifies a sender in any way.
+//! It receives everything that this sender sends to the group afterwards. The word was stored
+//! before the packet was published, and the switch loads the word after it has seen the packet.
+//! Neither the store nor the load needs an ordering of its own, because notifying and publishing
+//! have one (checked with loom).
 //!
-//! A card that is no member any more may still get packets that were on their way. One that comes to a port begins with none.
+//! A card that has left a group may still get packets that were in flight. A card that attaches to
+//! a port starts without memberships.
 
 use std::sync::atomic::Ordering;
 
 use crate::header::HostId;
 
-/// How many groups there are.
+/// Number of groups.
 pub const GROUPS: u16 = 64;
-/// The destination of packets to group 0; those of the others follow.
+/// The destination of packets to group 0; those of the other groups follow.
 pub const FIRST_GROUP: u16 = 0xff00;
 
 /// Access to the shared word.
@@ -26,18 +31,19 @@ pub(crate) trait Roll {
     fn store_groups(&self, groups: u64, ordering: Ordering);
 }
 
-/// The producer is a member of these groups from now on.
+/// Sets the groups that the producer is a member of from now on.
 pub(crate) fn set(roll: &impl Roll, groups: u64) {
     roll.store_groups(groups, Ordering::Relaxed);
 }
 
-/// Of which groups the producer is a member. All bits mean something: whatever it stores is sound.
+/// Returns the groups that the producer is a member of. All bits are valid, so any stored value is
+/// sound.
 pub(crate) fn get(roll: &impl Roll) -> u64 {
     roll.load_groups(Ordering::Relaxed)
 }
 
 impl HostId {
-    /// The number of the group, 0 to 63, if it is that of a group and of no host.
+    /// Returns the number of the group, 0 to 63, if this is the id of a group.
     pub fn group(self) -> Option<u32> {
         self.0.checked_sub(FIRST_GROUP).filter(|group| *group < GROUPS).map(u32::from)
     }
@@ -48,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_behind_all_hosts_and_before_any_host() {
+    fn group_ids_lie_above_all_host_ids() {
         let groups = (0..=u16::MAX).filter_map(|number| HostId(number).group().map(|group| (number, group)));
         assert!(groups.eq((0xff00..=0xff3f).zip(0..64)));
         assert!(usize::from(FIRST_GROUP) >= crate::stop::DESTINATIONS);

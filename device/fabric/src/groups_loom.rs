@@ -1,4 +1,5 @@
-//! Membership under loom: a card that has joined a group, and has told a sender, gets what this one then sends.
+//! Membership under loom: a card that has joined a group and notified a sender gets what this
+//! sender sends afterwards.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use loom::thread;
 
 use super::*;
 
-/// A member's word; whether it has told the sender; and how much the sender has published.
+/// A member's word, whether it has notified the sender, and how much the sender has published.
 #[derive(Clone)]
 struct Words(Arc<[AtomicU64; 3]>);
 
@@ -31,15 +32,15 @@ impl Roll for Words {
     }
 }
 
-/// A member, a sender that sends once it has been told, and a switch, which this thread is. `look` is what the switch does with the
-/// sender's ring, `join` what the member does.
+/// Runs a member, a sender that sends once it is notified, and a switch, which is this thread.
+/// `look` is what the switch does with the sender's ring, and `join` is what the member does.
 fn is_reached(join: fn(&Words), look: fn(&Words) -> Option<u64>) {
     let words = Words(Arc::new([0; 3].map(AtomicU64::new)));
     let (member, sender) = (words.clone(), words.clone());
     let member = thread::spawn(move || join(&member));
     let sender = thread::spawn(move || {
         if sender.told().load(Ordering::Acquire) == 1 {
-            // As `ProducerIndex::publish` does.
+            // Same order as in `ProducerIndex::publish`.
             sender.produced().store(1, Ordering::Release);
         }
     });
@@ -55,19 +56,19 @@ fn join_and_tell(words: &Words) {
     words.told().store(1, Ordering::Release);
 }
 
-/// As `ConsumerIndex::available` does.
+/// Same order as in `ConsumerIndex::available`.
 fn has_packet(words: &Words) -> bool {
     words.produced().load(Ordering::Acquire) == 1
 }
 
 #[test]
-fn who_has_joined_and_told_the_sender_gets_what_it_sends() {
+fn member_receives_after_notifying_the_sender() {
     loom::model(|| is_reached(join_and_tell, |words| has_packet(words).then(|| get(words))));
 }
 
 #[test]
 #[should_panic(expected = "a member is left out")]
-fn a_look_at_the_word_before_the_packet_is_seen_is_not_enough() {
+fn reading_membership_before_the_packet_is_too_early() {
     loom::model(|| {
         is_reached(join_and_tell, |words| {
             let groups = get(words);
@@ -78,7 +79,7 @@ fn a_look_at_the_word_before_the_packet_is_seen_is_not_enough() {
 
 #[test]
 #[should_panic(expected = "a member is left out")]
-fn to_tell_before_joining_is_not_enough() {
+fn notifying_before_joining_is_too_early() {
     loom::model(|| {
         let join = |words: &Words| {
             words.told().store(1, Ordering::Release);

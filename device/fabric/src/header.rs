@@ -3,12 +3,13 @@
 //! | byte | field | |
 //! |---|---|---|
 //! | 0 | destination | host id, little-endian |
-//! | 2 | source | host id, little-endian; the switch overwrites it with the number of the port the packet came in by |
+//! | 2 | source | host id, little-endian; the switch replaces it with the incoming port |
 //! | 4 | version | [`VERSION`] |
-//! | 5 | protocol | whose packet follows: 1 to 255, a number of the cards' own |
+//! | 5 | protocol | protocol of the packet that follows: 1 to 255, assigned by the cards |
 //! | 6 | reserved | zero |
 //!
-//! It has no length: the ring's records have one. What follows is the card's own: the rest of Table 1 for Hamlyn.
+//! It has no length, because the ring's records have one. What follows is the card's own: the rest
+//! of Table 1 for Hamlyn.
 
 use std::fmt;
 use std::num::NonZeroU8;
@@ -27,7 +28,7 @@ pub const VERSION: u8 = 1;
 pub struct HostId(pub u16);
 
 impl HostId {
-    /// As an index into a table of ports.
+    /// Returns the id as an index into a table of ports.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -39,23 +40,24 @@ impl fmt::Display for HostId {
     }
 }
 
-/// Whose packet follows the header: cards with the same number understand each other, and discard the packets of others. The
-/// numbers are the cards' own; the fabric knows none of them.
+/// Protocol of the packet that follows the header. Cards with the same number understand each
+/// other, and discard packets of other protocols. The cards assign the numbers; the fabric does not
+/// interpret them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protocol(NonZeroU8);
 
 impl Protocol {
-    /// The one of this number.
+    /// Returns the protocol with this number.
     pub const fn of(number: NonZeroU8) -> Protocol {
         Protocol(number)
     }
 
-    /// The one of this number, if it is one: there is no protocol 0.
+    /// Parses a protocol's number. Fails if it is 0, which is not a protocol.
     pub fn parse(number: u8) -> Result<Protocol, HeaderError> {
         NonZeroU8::new(number).map(Protocol).ok_or(HeaderError::Protocol)
     }
 
-    /// Its number.
+    /// Returns its number.
     pub const fn number(self) -> u8 {
         self.0.get()
     }
@@ -67,12 +69,13 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// What a card's packets are to the fabric, as the card says when it is attached.
+/// Properties of a card's packets that the fabric needs, declared when the card attaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traffic {
-    /// Whose they are.
+    /// Protocol of the packets.
     pub protocol: Protocol,
-    /// Whether those of one sender to one receiver must come in the order in which they were sent.
+    /// Whether packets of one sender to one receiver must arrive in the order in which they were
+    /// sent.
     pub ordered: bool,
 }
 
@@ -82,10 +85,10 @@ pub enum HeaderError {
     /// Written by a newer or older program, or not a header.
     #[error("packet header version {0} is not known (this is version {VERSION})")]
     Version(u8),
-    /// It is no card's.
+    /// Protocol 0, which no card has.
     #[error("protocol 0 is no card's (must be 1 to 255)")]
     Protocol,
-    /// A field that must be zero.
+    /// A reserved field is not zero.
     #[error("reserved packet header field is {0:#x} (must be 0)")]
     Reserved(u16),
 }
@@ -93,11 +96,11 @@ pub enum HeaderError {
 /// The common packet header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Where the packet goes.
+    /// The packet's destination.
     pub destination: HostId,
-    /// Where it came from, as the switch says.
+    /// The packet's source, as the switch fills it in.
     pub source: HostId,
-    /// Whose packet it is.
+    /// The packet's protocol.
     pub protocol: Protocol,
 }
 
@@ -112,7 +115,7 @@ struct Wire {
 }
 
 impl Header {
-    /// Reads a header that somebody else wrote.
+    /// Parses a header that another component wrote.
     pub fn parse(bytes: [u8; HEADER_BYTES]) -> Result<Header, HeaderError> {
         let wire: Wire = zerocopy::transmute!(bytes);
         if wire.version != VERSION {
@@ -128,7 +131,7 @@ impl Header {
         })
     }
 
-    /// The header as it travels.
+    /// Returns the header's bytes on the wire.
     pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
         zerocopy::transmute!(Wire {
             destination: self.destination.0.into(),
@@ -170,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_parses_is_what_was_written(bytes: [u8; HEADER_BYTES]) {
+        fn parsed_header_encodes_to_the_same_bytes(bytes: [u8; HEADER_BYTES]) {
             if let Ok(header) = Header::parse(bytes) {
                 prop_assert_eq!(header.to_bytes(), bytes);
             }

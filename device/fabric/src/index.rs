@@ -1,18 +1,21 @@
-//! How far producer and consumer of a ring are, and which of them sleeps.
+//! Positions of a ring's producer and consumer, and their sleep flags.
 //!
-//! Four shared words, each on a cache line of its own. Positions count bytes and never wrap within a lifetime; the
-//! place in the ring is the position modulo the capacity. Each side owns one position and keeps a copy of the other's,
-//! which it refreshes only when the copy says "nothing to do".
+//! There are four shared words, each on its own cache line. Positions count bytes and never wrap
+//! within a lifetime. The offset in the ring is the position modulo the capacity. Each side owns
+//! one position and keeps a copy of the other side's. It refreshes the copy only when the copy
+//! leaves it nothing to do.
 //!
-//! **Sleeping.** A side that runs out of work writes that it sleeps, and then looks once more. The other side moves its
-//! position, and then looks whether somebody sleeps. A full fence lies between the write and the look on both sides,
-//! so at least one of them sees the other: no wake-up is lost. The waker takes the flag back before it rings, so it
-//! rings once. A flag that is left behind by somebody who woke for another reason costs one idle ring.
+//! **Sleeping.** A side that runs out of work sets its sleep flag and then checks the positions
+//! once more. The other side moves its position and then checks the sleep flag. Both sides have a
+//! full fence between the store and the load, so at least one of them sees the other's store. No
+//! wake-up is lost. The waker clears the flag before it rings, so it rings once. A flag left set by
+//! a side that woke for another reason costs one spurious ring.
 //!
-//! A producer sleeps until the ring is half empty, not until one record has gone: else both sides would wake each other
-//! for every record of a full ring.
+//! A producer sleeps until the ring is half empty, not just until one record is consumed. Otherwise
+//! both sides would wake each other for every record of a full ring.
 //!
-//! The words are reached through [`Words`], so that the same code runs on shared memory and under loom.
+//! The words are accessed through [`Words`], so that the same code runs on shared memory and under
+//! loom.
 
 use std::sync::atomic::Ordering;
 
@@ -21,27 +24,28 @@ use crate::ring::RingError;
 /// The shared words of one ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name {
-    /// Bytes ever produced. Written by the producer.
+    /// Total bytes produced. Written by the producer.
     Produced,
-    /// Bytes ever consumed. Written by the consumer.
+    /// Total bytes consumed. Written by the consumer.
     Consumed,
-    /// 1 while the consumer sleeps for want of records.
+    /// 1 while the consumer sleeps because the ring is empty.
     ConsumerSleeps,
-    /// 1 while the producer sleeps for want of room.
+    /// 1 while the producer sleeps because the ring is too full.
     ProducerSleeps,
 }
 
 /// Access to the shared words.
 pub trait Words {
-    /// What a word is.
+    /// Loads a word.
     fn load(&self, name: Name, ordering: Ordering) -> u64;
-    /// Changes it.
+    /// Stores a word.
     fn store(&self, name: Name, value: u64, ordering: Ordering);
-    /// Orders our earlier store before our next load. The other side does the same with its own.
+    /// Orders this side's earlier store before its next load. The other side does the same.
     fn fence_between_store_and_look(&self);
 }
 
-/// Takes the other side's sleep flag back. Call after our own position has moved.
+/// Clears the other side's sleep flag and returns whether it was set. Call this after moving our
+/// own position.
 fn must_wake(words: &impl Words, sleeper: Name) -> bool {
     words.fence_between_store_and_look();
     let sleeps = words.load(sleeper, Ordering::Relaxed) != 0;
@@ -51,7 +55,7 @@ fn must_wake(words: &impl Words, sleeper: Name) -> bool {
     sleeps
 }
 
-/// Reads the other side's position, which must lie between what it was and what is possible.
+/// Reads the other side's position and checks that it lies between `last` and `limit`.
 fn load_position(words: &impl Words, name: Name, last: u64, limit: u64) -> Result<u64, RingError> {
     let value = words.load(name, Ordering::Acquire);
     if (last..=limit).contains(&value) { Ok(value) } else { Err(RingError::Position { value, last, limit }) }
@@ -63,17 +67,17 @@ pub struct ProducerIndex<W> {
     pub(crate) words: W,
     capacity: u64,
     produced: u64,
-    /// No later than the truth.
+    /// Copy of the consumer's position; may lag behind it.
     consumed: u64,
 }
 
 impl<W: Words> ProducerIndex<W> {
-    /// A new ring's, of so many bytes.
+    /// Returns the producer's view of a new ring of `capacity` bytes.
     pub fn new(words: W, capacity: u64) -> Self {
         ProducerIndex { words, capacity, produced: 0, consumed: 0 }
     }
 
-    /// Where the next record goes.
+    /// Returns the position of the next record.
     pub fn position(&self) -> u64 {
         self.produced
     }
@@ -82,13 +86,13 @@ impl<W: Words> ProducerIndex<W> {
         self.produced - self.consumed
     }
 
-    /// The consumer's position, read anew.
+    /// Reads the consumer's position again and returns it.
     pub fn refresh(&mut self) -> Result<u64, RingError> {
         self.consumed = load_position(&self.words, Name::Consumed, self.consumed, self.produced)?;
         Ok(self.consumed)
     }
 
-    /// Whether `bytes` more fit.
+    /// Returns whether `bytes` more fit.
     pub fn has_room(&mut self, bytes: u64) -> Result<bool, RingError> {
         if self.used() + bytes > self.capacity {
             self.refresh()?;
@@ -96,14 +100,15 @@ impl<W: Words> ProducerIndex<W> {
         Ok(self.used() + bytes <= self.capacity)
     }
 
-    /// Shows `bytes` more to the consumer. True: ring its bell.
+    /// Publishes `bytes` more to the consumer. Returns `true` if the caller must ring its bell.
     pub fn publish(&mut self, bytes: u64) -> bool {
         self.produced += bytes;
         self.words.store(Name::Produced, self.produced, Ordering::Release);
         must_wake(&self.words, Name::ConsumerSleeps)
     }
 
-    /// Declares that we sleep for want of room. False: the ring is half empty, do not sleep.
+    /// Sets the producer's sleep flag. Returns `false` if the ring is already half empty: do not
+    /// sleep.
     pub fn sleep(&mut self) -> Result<bool, RingError> {
         self.words.store(Name::ProducerSleeps, 1, Ordering::Relaxed);
         self.words.fence_between_store_and_look();
@@ -122,17 +127,18 @@ pub struct ConsumerIndex<W> {
     pub(crate) words: W,
     capacity: u64,
     consumed: u64,
-    /// No later than the truth.
+    /// Copy of the producer's position; may lag behind it.
     produced: u64,
 }
 
 impl<W: Words> ConsumerIndex<W> {
-    /// A ring's of so many bytes, of which it has had some.
+    /// Returns the consumer's view of a ring of `capacity` bytes, of which it has consumed
+    /// `consumed`.
     pub fn new(words: W, capacity: u64, consumed: u64) -> Self {
         ConsumerIndex { words, capacity, consumed, produced: consumed }
     }
 
-    /// Where the next record is.
+    /// Returns the position of the next record.
     pub fn position(&self) -> u64 {
         self.consumed
     }
@@ -143,7 +149,7 @@ impl<W: Words> ConsumerIndex<W> {
         Ok(())
     }
 
-    /// Bytes that are there to be read: at least as many as said, all of them if it is none.
+    /// Returns a lower bound of the bytes that can be read. It is exact if it is 0.
     pub fn available(&mut self) -> Result<u64, RingError> {
         if self.produced == self.consumed {
             self.refresh()?;
@@ -151,20 +157,21 @@ impl<W: Words> ConsumerIndex<W> {
         Ok(self.produced - self.consumed)
     }
 
-    /// Gives `bytes` back to the producer. True: ring its bell.
+    /// Gives `bytes` back to the producer. Returns `true` if the caller must ring its bell.
     pub fn release(&mut self, bytes: u64) -> bool {
         self.consumed += bytes;
         self.words.store(Name::Consumed, self.consumed, Ordering::Release);
-        // Our copy of `produced` may be old. So this may say "half empty" too early, but never too late.
+        // Our copy of `produced` may be old. So this test may see "half empty" too early, but never
+        // too late.
         self.produced - self.consumed <= self.capacity / 2 && must_wake(&self.words, Name::ProducerSleeps)
     }
 
-    /// Passes over `bytes` without giving them back.
+    /// Skips `bytes` without giving them back.
     pub fn skip(&mut self, bytes: u64) {
         self.consumed += bytes;
     }
 
-    /// Declares that we sleep for want of records. False: there are some, do not sleep.
+    /// Sets the consumer's sleep flag. Returns `false` if there are records: do not sleep.
     pub fn sleep(&mut self) -> Result<bool, RingError> {
         self.words.store(Name::ConsumerSleeps, 1, Ordering::Relaxed);
         self.words.fence_between_store_and_look();

@@ -1,7 +1,8 @@
-//! The index protocol under loom, which tries the interleavings of two threads and the reorderings that the memory
-//! model allows. A lost wake-up is a deadlock, which loom reports; a record seen before its data is a wrong value.
+//! The index protocol under loom, which tries the interleavings of two threads and the reorderings
+//! that the memory model allows. A lost wake-up is a deadlock, which loom reports. A record seen
+//! before its data is a wrong value.
 //!
-//! Loom never lets a load see a store that comes later, so it says nothing about the release of a record's space.
+//! Loom never lets a load see a later store, so it does not check the release of a record's space.
 
 use std::sync::Arc;
 
@@ -11,15 +12,15 @@ use loom::thread;
 
 use super::*;
 
-/// Bytes of every record here.
+/// Bytes of every record in these tests.
 const RECORD: u64 = 16;
-/// Bytes of a ring here: two records.
+/// Bytes of a ring in these tests: two records.
 const CAPACITY: u64 = 2 * RECORD;
 
 /// One ring's shared words and data.
 struct Memory<const FENCED: bool> {
     words: [AtomicU64; 4],
-    /// Accessed in a relaxed way: the indices alone put it in order.
+    /// Accessed with relaxed ordering: only the indices order the accesses.
     data: [AtomicU64; 2],
 }
 
@@ -53,7 +54,7 @@ impl<const FENCED: bool> Words for Shared<FENCED> {
     }
 }
 
-/// An eventfd.
+/// Stands for an eventfd.
 #[derive(Clone)]
 struct Bell(Arc<(Mutex<bool>, Condvar)>);
 
@@ -67,7 +68,7 @@ impl Bell {
         self.0.1.notify_one();
     }
 
-    /// Waits, and silences.
+    /// Waits for a ring and clears it.
     fn wait(&self) {
         let mut rings = self.0.0.lock().unwrap();
         while !*rings {
@@ -101,7 +102,7 @@ fn poll<const F: bool>(consumer: &mut ConsumerIndex<Shared<F>>, peer: &Bell) -> 
     Some(value)
 }
 
-/// One way: more records than the ring holds, both sides asleep whenever they can be.
+/// One direction: sends more records than the ring holds. Both sides sleep whenever they can.
 fn one_way<const F: bool>(records: u64) {
     let shared = Shared::<F>::new();
     let (producer_bell, consumer_bell) = (Bell::new(), Bell::new());
@@ -131,7 +132,7 @@ fn one_way<const F: bool>(records: u64) {
 }
 
 #[test]
-fn no_record_and_no_wake_up_is_lost() {
+fn no_record_or_wake_up_is_lost() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| one_way::<true>(4));
@@ -143,7 +144,7 @@ fn without_the_fences_a_wake_up_is_lost() {
     loom::model(|| one_way::<false>(3));
 }
 
-/// Both ways at once, each end with one bell for records and for room.
+/// Both directions at once: each end has one bell for records and for room.
 #[test]
 fn one_bell_serves_both_directions() {
     let mut model = loom::model::Builder::new();

@@ -12,34 +12,38 @@ use crate::memory::Sealed;
 use crate::place::Place;
 use crate::ring::{Consumer, Geometry, Producer, Record, RingError};
 
-/// Which end of a link: the ring that one end sends by, the other receives by.
+/// The two ends of a link. The ring that one end sends on is the ring that the other receives on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Card,
     Switch,
 }
 
-/// One end of a full-duplex link: a ring to send by, a ring to receive by, and a bell to be woken by.
+/// One end of a full-duplex link: a ring to send on, a ring to receive on, and a bell that wakes
+/// it.
 ///
-/// The parts are public, for a switch that moves packets from one link's receiver to another link's sender.
+/// The parts are public, for a switch that moves packets from one link's receiver to another link's
+/// sender.
 #[derive(Debug)]
 pub struct Link {
-    /// The ring that leads away.
+    /// The outgoing ring.
     pub sender: Producer,
-    /// The ring that leads here.
+    /// The incoming ring.
     pub receiver: Consumer,
-    /// Wakes the other end, and rings when that one wakes this. None where both are looked at in turn.
+    /// Wakes the other end, and rings when the other end wakes this one. None on a quiet link,
+    /// whose ends one thread polls in turn.
     pub bell: Option<Arc<Bell>>,
 }
 
 impl Link {
-    /// Both ends of a link inside one process.
+    /// Returns both ends of a link inside one process.
     pub fn pair(geometry: Geometry) -> io::Result<(Link, Link)> {
         let (card, switch) = Bell::pair()?;
         Link::ends(geometry, Some(card), Some(switch))
     }
 
-    /// The same without a bell: for a thread that has both ends, and looks at both before it sleeps.
+    /// Returns both ends of a link without a bell, for a thread that owns both ends and checks both
+    /// before it sleeps.
     pub fn quiet_pair(geometry: Geometry) -> io::Result<(Link, Link)> {
         Link::ends(geometry, None, None)
     }
@@ -49,7 +53,8 @@ impl Link {
         Ok((shared.link(End::Card, card)?, shared.link(End::Switch, switch)?))
     }
 
-    /// The longest payload that the link carries, in bytes: the card's own header included, the fabric's not.
+    /// Returns the longest payload that the link carries, in bytes. That includes the card's own
+    /// header but not the fabric's.
     pub fn max_packet(&self) -> usize {
         self.sender.geometry().max_packet
     }
@@ -89,25 +94,27 @@ impl Link {
         self.sender.sleep_for_room()
     }
 
-    /// Readable when somebody woke this end, or the other is gone: then call [`Link::hear`].
+    /// Returns the bell's descriptor. It is readable when this end was woken or the other end is
+    /// gone: then call [`Link::hear`].
     pub fn bell(&self) -> Option<BorrowedFd<'_>> {
         self.bell.as_ref().map(|bell| bell.as_fd())
     }
 
-    /// Ends the link for something that the other side did, see [`Bell::end`].
+    /// Ends the link because of something the other side did, see [`Bell::end`].
     pub fn end(&self, reason: Reason) {
         if let Some(bell) = &self.bell {
             bell.end(reason);
         }
     }
 
-    /// Hears the bell, see [`Bell::hear`]: the first thing to do after waking, before a look at the rings.
+    /// Receives a ring, see [`Bell::hear`]. Call this first after waking, before checking the
+    /// rings.
     pub fn hear(&self) -> Heard {
         self.bell.as_ref().map_or(Heard::Nothing, |bell| bell.hear())
     }
 }
 
-/// What both ends of a link share.
+/// Memory that both ends of a link share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) geometry: Geometry,
@@ -115,19 +122,19 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Two empty rings in sealed memory that nobody else knows.
+    /// Returns two empty rings in new, sealed memory that no other process has yet.
     pub(crate) fn new(geometry: Geometry) -> io::Result<Shared> {
         geometry.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         Ok(Shared { geometry, memory: Sealed::new("hamlyn-link", 2 * geometry.ring_bytes())? })
     }
 
-    /// The other process's rings, whose memory must be what it says.
+    /// Adopts the other process's rings. Fails if the memory does not match the geometry.
     pub(crate) fn adopt(geometry: Geometry, memory: OwnedFd) -> io::Result<Shared> {
         geometry.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         Ok(Shared { geometry, memory: Sealed::adopt(memory, 2 * geometry.ring_bytes())? })
     }
 
-    /// One end. Each end is to be made once.
+    /// Returns one end. Create each end only once.
     pub(crate) fn link(&self, end: End, bell: Option<Bell>) -> io::Result<Link> {
         let place = |base| Place::new(self.memory.region.clone(), base, self.geometry);
         let (up, down) = (place(0)?, place(self.geometry.ring_bytes())?);

@@ -1,4 +1,5 @@
-//! Memory that two processes share: a file without a name, sealed so that neither can take it away from the other.
+//! Memory that two processes share: a file without a name, sealed so that neither side can take it
+//! away from the other.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +12,7 @@ use rustix::fs::{
 };
 use vm_memory::{FileOffset, MmapRegion};
 
-/// What `statfs` says of memory of huge pages.
+/// Type that `statfs` reports for huge-page memory.
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 
 /// Shared memory, mapped.
@@ -19,17 +20,19 @@ const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 pub struct Sealed {
     /// The file, to be passed on.
     pub file: Arc<File>,
-    /// Where this process sees it.
+    /// This process's mapping of it.
     pub region: Arc<MmapRegion>,
 }
 
 impl Sealed {
-    /// So many bytes of zeros that nobody else knows. The name is for people who look at a process.
+    /// Returns `bytes` bytes of zeros in a new file that no other process has yet. The name is for
+    /// people who inspect a process.
     pub fn new(name: &str, bytes: usize) -> io::Result<Sealed> {
         Sealed::map(File::from(make(name, bytes as u64)?), bytes)
     }
 
-    /// The other process's memory, of which so many bytes are used. It must be what it says.
+    /// Adopts another process's memory and maps its first `bytes` bytes. Fails if it is not sealed,
+    /// writable and large enough.
     pub fn adopt(memory: OwnedFd, bytes: usize) -> io::Result<Sealed> {
         Sealed::map(check(memory, "ring", bytes as u64)?, bytes)
     }
@@ -41,7 +44,7 @@ impl Sealed {
     }
 }
 
-/// So many bytes of zeros, whose size nobody can change.
+/// Creates a file of `bytes` bytes of zeros whose size cannot be changed.
 pub(crate) fn make(name: &str, bytes: u64) -> io::Result<OwnedFd> {
     let memory = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&memory, bytes)?;
@@ -49,17 +52,18 @@ pub(crate) fn make(name: &str, bytes: u64) -> io::Result<OwnedFd> {
     Ok(memory)
 }
 
-/// Whether another process's file is memory that can never vanish, is large enough, and may be written.
+/// Checks that another process's file is memory that cannot vanish, is large enough, and is
+/// writable.
 pub(crate) fn check(memory: OwnedFd, what: &str, wanted: u64) -> io::Result<File> {
-    // The seals are asked for first. Only memory files have them, and asking does not go to a file system, which might be
-    // another process that never answers. Without the seal the other process could shrink the file, and our next access
-    // would be a SIGBUS.
+    // The seals are checked first. Only memory files have seals, and this query does not go to a
+    // file system, which might be another process that never answers. Without the seal the other
+    // process could shrink the file, and our next access would raise SIGBUS.
     let seals =
         fcntl_get_seals(&memory).map_err(|_| io::Error::other(format!("{what} memory is not a memfd")))?;
     if !seals.contains(SealFlags::SHRINK) {
         return Err(io::Error::other(format!("{what} memory can shrink (it must be sealed)")));
     }
-    // Nor are huge pages good: when there is none left, our next access would be a SIGBUS, too.
+    // Huge pages are not accepted either: if none is left, our next access would raise SIGBUS, too.
     if fstatfs(&memory)?.f_type as u64 == HUGETLBFS_MAGIC {
         return Err(io::Error::other(format!("{what} memory is of huge pages (it must not be)")));
     }

@@ -15,7 +15,7 @@ use rustix::net::{
 
 use crate::express::MOST_HOSTS;
 
-/// A socket that is connected to the listener at `path`, and that waits `timeout` at most for each message.
+/// Connects to the listener at `path`. The socket waits at most `timeout` for each message.
 pub fn connect(path: &Path, timeout: Duration) -> Result<OwnedFd, Errno> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     for direction in [Timeout::Recv, Timeout::Send] {
@@ -25,7 +25,7 @@ pub fn connect(path: &Path, timeout: Duration) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Makes a call again that a signal has interrupted.
+/// Repeats a call that was interrupted by a signal.
 pub fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> io::Result<T> {
     loop {
         match call() {
@@ -35,12 +35,13 @@ pub fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> io::Result<T> {
     }
 }
 
-/// Room for the descriptors of a message: one more than any has, so that who gets one too many sees it. The most are the rings' memory
-/// and a file of express memory for each other host. (The kernel takes 253.)
+/// Room for the descriptors of a message: one more than any message has, so that a receiver notices
+/// one too many. The maximum is the rings' memory and a file of express memory for each other host.
+/// (The kernel accepts 253.)
 const DESCRIPTORS: usize = 1 + MOST_HOSTS as usize;
 
-/// The next message, of which no more than `most` bytes are wanted, and the descriptors that it carries. Fails with `EMFILE` if this
-/// process has no room for them.
+/// Receives the next message, at most `most` bytes of it, and the descriptors that it carries.
+/// Fails with `EMFILE` if this process has no room for them.
 pub fn receive(socket: impl AsFd, most: usize) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut bytes = vec![0; most];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];

@@ -1,4 +1,4 @@
-//! Where a ring lies in shared memory, and how its words and its data are reached.
+//! Layout of a ring in shared memory, and access to its words and data.
 
 use std::io;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::ring::Geometry;
 use crate::stop::{BIT_WORDS, Board};
 
 pub(crate) const CACHE_LINE: usize = 64;
-/// Where the stop bits of one ring are: behind its indices.
+/// Offset of the stop bits of one ring: after its indices.
 const STOP_BITS: usize = 4 * CACHE_LINE;
-/// Where it is counted how often one was cleared.
+/// Offset of the count of resumptions.
 const RESUMPTIONS: usize = STOP_BITS + 8 * BIT_WORDS;
-/// Of which groups the producer is a member.
+/// Offset of the producer's group memberships.
 const GROUPS: usize = RESUMPTIONS + CACHE_LINE;
 /// Bytes before a ring's data.
 pub(crate) const INDEX_BYTES: usize = GROUPS + CACHE_LINE;
 
-/// Where a ring lies in a mapping.
+/// A ring's location in a mapping.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) region: Arc<MmapRegion>,
@@ -30,7 +30,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The ring at `base`. The geometry is valid.
+    /// Returns the ring at `base`. The geometry must be valid.
     pub(crate) fn new(region: Arc<MmapRegion>, base: usize, geometry: Geometry) -> io::Result<Place> {
         let end = base + geometry.ring_bytes();
         if end > region.size() || base % CACHE_LINE != 0 {
@@ -48,7 +48,7 @@ impl Place {
         word.expect("`new` has checked that the index lines lie in the mapping")
     }
 
-    /// A part of the data; it must not wrap. `None` if it lies outside.
+    /// Returns a range of the data, which must not wrap, or `None` if it lies outside.
     pub(crate) fn data(&self, offset: u64, length: usize) -> Option<VolatileSlice<'_>> {
         let offset = usize::try_from(offset).ok()?;
         if offset.checked_add(length)? > self.geometry.capacity {
@@ -61,7 +61,7 @@ impl Place {
         position & (self.geometry.capacity as u64 - 1)
     }
 
-    /// Bytes from a position to the end of the ring.
+    /// Returns the bytes from a position to the end of the ring.
     pub(crate) fn rest(&self, position: u64) -> u64 {
         self.geometry.capacity as u64 - self.offset(position)
     }

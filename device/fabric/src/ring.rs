@@ -1,7 +1,7 @@
-//! A ring of records in shared memory: one producer, one consumer.
+//! A ring of records in shared memory with one producer and one consumer.
 //!
-//! A record is contiguous and never wraps: where the rest of the ring is too short for it, a pad fills that rest.
-//! Records begin at multiples of 16 bytes:
+//! A record is contiguous and never wraps. If the rest of the ring is too short for it, a pad fills
+//! that rest. Records begin at multiples of 16 bytes:
 //!
 //! | byte | field |
 //! |---|---|
@@ -10,8 +10,9 @@
 //! | 8 | the [common packet header](crate::header) |
 //! | 16 | the payload |
 //!
-//! A ring's memory is 4 cache lines of indices (module `index`), 3 of stops (module [`stop`](crate::stop)), then the data.
-//! Everything that is read from it is copied out once and then checked, for the other side can change it at any time.
+//! A ring's memory is 4 cache lines of indices (module `index`), 3 of stops (module
+//! [`stop`](crate::stop)), then the data. Everything read from it is copied out once and then
+//! checked, because the other side can change it at any time.
 
 use std::sync::Arc;
 
@@ -27,17 +28,17 @@ use crate::stop::{self, Stops};
 
 /// Bytes between the start of a record and its payload.
 const RECORD_BYTES: usize = 8 + HEADER_BYTES;
-/// Where records begin.
+/// Alignment of records.
 const RECORD_ALIGN: usize = 16;
-/// In place of a length: nothing from here to the end of the ring.
+/// Length value that marks a pad: there is nothing from here to the end of the ring.
 const PAD: u32 = u32::MAX;
-/// What is wrong with a ring, or with what somebody wants of it.
+/// Errors of a ring, and of requests to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RingError {
-    /// The caller's own mistake; the ring is unchanged.
+    /// The caller's own mistake. The ring is unchanged.
     #[error("packet of {length} bytes is too long (limit {limit})")]
     TooLong {
-        /// Bytes wanted.
+        /// Bytes requested.
         length: usize,
         /// The link's largest packet.
         limit: usize,
@@ -45,27 +46,27 @@ pub enum RingError {
     /// The other side's position moved back or too far.
     #[error("ring is corrupt: the other side's position is {value} (must be from {last} to {limit})")]
     Position {
-        /// What it says.
+        /// Its new value.
         value: u64,
-        /// What it said before.
+        /// Its previous value.
         last: u64,
-        /// The furthest that is possible.
+        /// The furthest possible position.
         limit: u64,
     },
     /// A record that the ring cannot hold.
     #[error("ring is corrupt: record at {position} has {length} bytes (limit {limit})")]
     Record {
-        /// Where it begins.
+        /// Its position.
         position: u64,
         /// The length it gives, or that of the pad.
         length: u64,
-        /// The most it can be.
+        /// The largest possible length.
         limit: u64,
     },
 }
 
 impl RingError {
-    /// Whether the link is of no further use.
+    /// Returns whether the link has become unusable.
     pub fn is_corruption(&self) -> bool {
         !matches!(self, RingError::TooLong { .. })
     }
@@ -81,26 +82,28 @@ pub struct Geometry {
 }
 
 impl Default for Geometry {
-    /// 1 MiB; packets of 64 KiB of data with a card's headers, of which a cell of 53 bytes has one for each 48.
+    /// 1 MiB, and packets of 64 KiB of data with a card's headers. Cells of 53 bytes have a header
+    /// for each 48 bytes.
     fn default() -> Self {
         Geometry { capacity: 1 << 20, max_packet: (72 << 10) + 256 }
     }
 }
 
-/// Sizes that make no ring.
+/// Errors of invalid ring sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum GeometryError {
     /// Not a power of two, or out of range.
     #[error("ring of {0} bytes is not possible (a power of two from 4096 to {MAX_CAPACITY})")]
     Capacity(usize),
-    /// A half-empty ring must have room for any packet, and for a pad before it.
+    /// The packet size is too large: a half-empty ring must have room for any packet and a pad
+    /// before it.
     #[error("packet size {max_packet} is too large for a ring of {capacity} bytes (limit {limit})")]
     MaxPacket {
-        /// The longest payload wanted.
+        /// Requested longest payload.
         max_packet: usize,
         /// The ring's size.
         capacity: usize,
-        /// The longest payload possible.
+        /// The longest possible payload.
         limit: usize,
     },
 }
@@ -109,7 +112,7 @@ pub enum GeometryError {
 pub const MAX_CAPACITY: usize = 1 << 30;
 
 impl Geometry {
-    /// Whether a ring can be made so.
+    /// Checks whether a ring can have these sizes.
     pub fn validate(&self) -> Result<(), GeometryError> {
         if !self.capacity.is_power_of_two() || !(4096..=MAX_CAPACITY).contains(&self.capacity) {
             return Err(GeometryError::Capacity(self.capacity));
@@ -125,13 +128,13 @@ impl Geometry {
         Ok(())
     }
 
-    /// Bytes of shared memory that one ring takes.
+    /// Returns the bytes of shared memory that one ring takes.
     pub(crate) fn ring_bytes(&self) -> usize {
         INDEX_BYTES + self.capacity
     }
 }
 
-/// Bytes that a payload of `length` takes in a ring.
+/// Returns the bytes that a payload of `length` takes in a ring.
 pub fn record_bytes(length: usize) -> u64 {
     (RECORD_BYTES + length).next_multiple_of(RECORD_ALIGN) as u64
 }
@@ -140,30 +143,31 @@ pub fn record_bytes(length: usize) -> u64 {
 #[derive(Debug)]
 pub struct Producer {
     index: ProducerIndex<Place>,
-    /// Wakes the consumer; none if it is looked at without.
+    /// Wakes the consumer. None on a quiet link, whose ends are checked without a wake-up.
     bell: Option<Arc<Bell>>,
-    /// Bytes that the next commit publishes, pad included.
+    /// Bytes that the next commit publishes, including the pad.
     reserved: u64,
 }
 
 impl Producer {
-    /// A new ring's producer, which wakes its consumer with `bell`.
+    /// Returns a new ring's producer, which wakes its consumer with `bell`.
     pub(crate) fn new(place: Place, bell: Option<Arc<Bell>>) -> Producer {
         let capacity = place.geometry.capacity as u64;
         Producer { index: ProducerIndex::new(place, capacity), bell, reserved: 0 }
     }
 
-    /// The ring's sizes.
+    /// Returns the ring's sizes.
     pub fn geometry(&self) -> Geometry {
         self.index.words.geometry
     }
 
-    /// Room for a payload of `length` bytes, or `None` while there is none. Forgets what was reserved before.
+    /// Reserves room for a payload of `length` bytes, or returns `None` if there is not enough.
+    /// Discards an earlier reservation.
     pub fn reserve(&mut self, header: Header, length: usize) -> Result<Option<VolatileSlice<'_>>, RingError> {
         self.reserve_as_is(header.to_bytes(), length)
     }
 
-    /// The same with a header that somebody else wrote, or that is wrong on purpose.
+    /// Does the same with a header from another component, or one that is wrong on purpose.
     pub fn reserve_as_is(
         &mut self,
         header: [u8; HEADER_BYTES],
@@ -193,7 +197,7 @@ impl Producer {
         Ok(place.data(start + RECORD_BYTES as u64, length))
     }
 
-    /// Sends what was reserved. Nothing, if nothing was.
+    /// Sends what was reserved. Does nothing if there is no reservation.
     pub fn commit(&mut self) {
         let bytes = std::mem::take(&mut self.reserved);
         if bytes > 0 && self.index.publish(bytes) {
@@ -201,7 +205,8 @@ impl Producer {
         }
     }
 
-    /// Sends a packet whose payload is that of all pieces, in order. `false`: there is no room for it yet.
+    /// Sends a packet whose payload is the concatenation of all pieces. Returns `false` if there is
+    /// not enough room yet.
     pub fn send(&mut self, header: Header, payload: &[VolatileSlice<'_>]) -> Result<bool, RingError> {
         let length = payload.iter().map(VolatileSlice::len).sum();
         let Some(mut room) = self.reserve(header, length)? else { return Ok(false) };
@@ -214,41 +219,42 @@ impl Producer {
         Ok(true)
     }
 
-    /// Whether the consumer has taken all packets.
+    /// Returns whether the consumer has taken all packets.
     pub fn is_drained(&mut self) -> Result<bool, RingError> {
         Ok(self.index.refresh()? == self.index.position())
     }
 
-    /// Declares that we sleep for want of room. `true`: wait for our bell, which rings when the ring is half empty and
-    /// so has room for any packet. `false`: it is already.
+    /// Sets the producer's sleep flag. `true`: wait for our bell, which rings when the ring is half
+    /// empty and so has room for any packet. `false`: the ring is already half empty.
     pub fn sleep_for_room(&mut self) -> Result<bool, RingError> {
         self.index.sleep()
     }
 
-    /// Whether the consumer wants no packets for a destination, for now. It goes on to take those that come all the same, as
-    /// far as it has room.
+    /// Returns whether the consumer has stopped packets to a destination for now. It still takes
+    /// those that arrive, as far as it has room.
     pub fn is_stopped(&self, destination: HostId) -> bool {
         stop::is_stopped(&self.index.words, destination)
     }
 
-    /// How often a destination was resumed. While it stays the same, those that were stopped still are. Our bell rings when it
-    /// changes.
+    /// Returns how often a destination was resumed. While the count is unchanged, all stopped
+    /// destinations are still stopped. Our bell rings when it changes.
     pub fn resumptions(&self) -> u64 {
         stop::resumptions(&self.index.words)
     }
 
-    /// Has packets to these [groups](crate::groups) come back by the link, a bit for each. Call it before anybody is told.
+    /// Joins the [groups](crate::groups) whose bits are set and leaves all others. Call this before
+    /// announcing membership, so that no packet is missed.
     pub fn set_groups(&mut self, groups: u64) {
         groups::set(&self.index.words, groups);
     }
 
-    /// Bytes of the ring that the consumer ever gave back.
+    /// Returns the total bytes of the ring that the consumer has given back.
     pub fn taken(&mut self) -> Result<u64, RingError> {
         self.index.refresh()
     }
 
-    /// How many packets the consumer has not taken. For a consumer that is gone. Its process may still write to the memory, so
-    /// this looks only at what we produced.
+    /// Returns the number of packets that the consumer has not taken. For a consumer that is gone:
+    /// its process may still write to the memory, so this looks only at what we produced.
     pub fn unread(&mut self) -> Result<u64, RingError> {
         let consumed = self.index.refresh()?;
         let produced = self.index.position();
@@ -256,7 +262,7 @@ impl Producer {
         consumer.index =
             ConsumerIndex::new(self.index.words.clone(), self.geometry().capacity as u64, consumed);
         let mut count = 0;
-        // Not by `consume`, which would write: the position alone moves.
+        // Uses `skip` instead of `consume`, which would write to shared memory.
         while consumer.index.position() < produced {
             let Some(extent) = consumer.next_record()? else { break };
             consumer.index.skip(extent.pad + extent.bytes);
@@ -276,20 +282,20 @@ fn write_word(place: &Place, offset: u64, length: u32) {
 /// A packet in a ring.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
-    /// The common header's bytes, copied out.
+    /// The common header's bytes, copied out of shared memory.
     pub header: [u8; HEADER_BYTES],
-    /// The card's own header and what follows it; the other side may still change it.
+    /// The card's own header and what follows it. The other side may still change it.
     pub payload: VolatileSlice<'a>,
 }
 
 impl Record<'_> {
-    /// The common header, checked.
+    /// Parses and checks the common header.
     pub fn header(&self) -> Result<Header, HeaderError> {
         Header::parse(self.header)
     }
 }
 
-/// A record's place, relative to the consumer's position.
+/// A record's extent, relative to the consumer's position.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     pad: u64,
@@ -301,27 +307,28 @@ struct Extent {
 #[derive(Debug)]
 pub struct Consumer {
     index: ConsumerIndex<Place>,
-    /// Wakes the producer; none if it is looked at without.
+    /// Wakes the producer. None on a quiet link, whose ends are checked without a wake-up.
     bell: Option<Arc<Bell>>,
-    /// Bytes that the next consume releases, pad included.
+    /// Bytes that the next consume releases, including the pad.
     seen: u64,
     stops: Stops,
 }
 
 impl Consumer {
-    /// A new ring's consumer, which wakes its producer with `bell`.
+    /// Returns a new ring's consumer, which wakes its producer with `bell`.
     pub(crate) fn new(place: Place, bell: Option<Arc<Bell>>) -> Consumer {
         let capacity = place.geometry.capacity as u64;
         let index = ConsumerIndex::new(place, capacity, 0);
         Consumer { index, bell, seen: 0, stops: Stops::default() }
     }
 
-    /// The ring's sizes.
+    /// Returns the ring's sizes.
     pub fn geometry(&self) -> Geometry {
         self.index.words.geometry
     }
 
-    /// The oldest packet, or `None` while there is none. Shows the same one until [`Consumer::consume`].
+    /// Returns the oldest packet, or `None` if the ring is empty. Returns the same packet until
+    /// [`Consumer::consume`].
     pub fn peek(&mut self) -> Result<Option<Record<'_>>, RingError> {
         self.seen = 0;
         let Some(extent) = self.next_record()? else { return Ok(None) };
@@ -336,12 +343,12 @@ impl Consumer {
         Ok(payload.map(|payload| Record { header, payload }))
     }
 
-    /// Whether there is no packet.
+    /// Returns whether there is no packet.
     pub fn is_empty(&mut self) -> Result<bool, RingError> {
         Ok(self.index.available()? == 0)
     }
 
-    /// Finds the next record, behind a pad if there is one.
+    /// Finds the next record, after a pad if there is one.
     fn next_record(&mut self) -> Result<Option<Extent>, RingError> {
         let available = self.index.available()?;
         if available == 0 {
@@ -353,7 +360,8 @@ impl Consumer {
         if first != PAD {
             return Ok(Some(check_record(place, position, first, available, 0)?));
         }
-        // A pad is published together with the record behind it, and never begins a ring.
+        // A pad is published together with the record after it, and is never at the start of the
+        // ring.
         let pad = place.rest(position);
         if pad >= available || place.offset(position) == 0 {
             return Err(RingError::Record { position, length: pad, limit: available });
@@ -362,7 +370,7 @@ impl Consumer {
         Ok(Some(check_record(place, position + pad, length, available - pad, pad)?))
     }
 
-    /// Frees what [`Consumer::peek`] showed. Nothing, if it showed nothing.
+    /// Frees the packet that [`Consumer::peek`] returned. Does nothing if it returned none.
     pub fn consume(&mut self) {
         let bytes = std::mem::take(&mut self.seen);
         if bytes > 0 && self.index.release(bytes) {
@@ -370,31 +378,33 @@ impl Consumer {
         }
     }
 
-    /// Bytes of the ring that were ever given back to the producer.
+    /// Returns the total bytes of the ring that were given back to the producer.
     pub fn released(&self) -> u64 {
         self.index.position()
     }
 
-    /// Asks the producer for no more packets to a destination. To be called before [`Consumer::consume`]: then no more than a
-    /// ring's worth of them still comes. `false`: that was asked already.
+    /// Asks the producer to stop sending packets to a destination. Call this before
+    /// [`Consumer::consume`]: then at most a ring's worth of them still arrives. Returns `false` if
+    /// the destination is already stopped.
     pub fn stop(&mut self, destination: HostId) -> bool {
         self.stops.stop(&self.index.words, destination)
     }
 
-    /// Takes packets to a destination again, and wakes the producer if it was told not to send them.
+    /// Accepts packets to a destination again, and wakes the producer if the destination was
+    /// stopped.
     pub fn resume(&mut self, destination: HostId) {
         if self.stops.resume(&self.index.words, destination) {
             ring(self.bell.as_deref());
         }
     }
 
-    /// Of which [groups](crate::groups) the producer is a member now, a bit for each. To be looked at when the packet to a group is
-    /// there.
+    /// Returns the [groups](crate::groups) that the producer is a member of now, one bit for each.
+    /// Read this after the packet to a group has arrived.
     pub fn groups(&self) -> u64 {
         groups::get(&self.index.words)
     }
 
-    /// Declares that we sleep for want of packets. `true`: wait for our bell. `false`: there is one.
+    /// Sets the consumer's sleep flag. `true`: wait for our bell. `false`: there is a packet.
     pub fn sleep_for_records(&mut self) -> Result<bool, RingError> {
         self.index.sleep()
     }
@@ -406,7 +416,7 @@ fn ring(bell: Option<&Bell>) {
     }
 }
 
-/// Copies a record's length out.
+/// Copies a record's length out of shared memory.
 fn read_length(place: &Place, position: u64, available: u64) -> Result<u32, RingError> {
     let mut length = [0; 4];
     match place.data(place.offset(position), 4) {
@@ -416,7 +426,7 @@ fn read_length(place: &Place, position: u64, available: u64) -> Result<u32, Ring
     Ok(u32::from_le_bytes(length))
 }
 
-/// A record must end before the ring does, and before what has been produced does.
+/// Checks that a record ends before the ring does, and before the produced data does.
 fn check_record(
     place: &Place,
     position: u64,

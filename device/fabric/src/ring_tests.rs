@@ -1,4 +1,4 @@
-//! Any traffic arrives as it was sent; any scribbling on the shared memory is an error at worst.
+//! Any traffic arrives as it was sent. Any scribbling on the shared memory is an error at worst.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ fn header(destination: u16) -> Header {
     Header { destination: HostId(destination), source: HostId(7), protocol: Protocol::parse(1).unwrap() }
 }
 
-/// Bytes that tell packets apart.
+/// Returns bytes that differ between packets.
 fn bytes(seed: usize, length: usize) -> Vec<u8> {
     (0..length).map(|index| (seed * 31 + index * 7) as u8).collect()
 }
@@ -32,7 +32,7 @@ fn send(link: &mut Link, seed: usize, length: usize) -> bool {
     true
 }
 
-/// Takes a packet and checks every byte.
+/// Receives a packet and checks every byte.
 fn receive(link: &mut Link, seed: usize, length: usize) {
     let record = link.peek().unwrap().expect("a packet was sent");
     assert_eq!(record.header().unwrap(), header(seed as u16));
@@ -43,7 +43,7 @@ fn receive(link: &mut Link, seed: usize, length: usize) {
 }
 
 #[test]
-fn a_packet_is_there_after_commit_and_gone_after_consume() {
+fn commit_publishes_and_consume_removes_a_packet() {
     let (mut card, mut switch) = Link::pair(SMALL).unwrap();
     card.reserve(header(1), 100).unwrap().unwrap();
     assert!(switch.peek().unwrap().is_none(), "it was not committed");
@@ -58,7 +58,7 @@ fn a_packet_is_there_after_commit_and_gone_after_consume() {
 }
 
 #[test]
-fn a_second_reserve_forgets_the_first() {
+fn second_reserve_discards_the_first() {
     let (mut card, mut switch) = Link::pair(SMALL).unwrap();
     card.reserve(header(1), 900).unwrap().unwrap();
     assert!(send(&mut card, 2, 10));
@@ -68,7 +68,7 @@ fn a_second_reserve_forgets_the_first() {
 }
 
 #[test]
-fn a_packet_over_the_limit_is_refused_and_changes_nothing() {
+fn packet_over_the_limit_is_refused() {
     let (mut card, mut switch) = Link::pair(SMALL).unwrap();
     let error = card.reserve(header(1), 1001).unwrap_err();
     assert_eq!(error, RingError::TooLong { length: 1001, limit: 1000 });
@@ -79,7 +79,7 @@ fn a_packet_over_the_limit_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_geometry_without_room_for_any_packet_in_half_a_ring_is_refused() {
+fn invalid_geometry_is_refused() {
     assert_eq!(Geometry { max_packet: 1008, ..SMALL }.validate(), Ok(()));
     let limit = 1008;
     let error = GeometryError::MaxPacket { max_packet: 1009, capacity: 4096, limit };
@@ -91,7 +91,7 @@ fn a_geometry_without_room_for_any_packet_in_half_a_ring_is_refused() {
 }
 
 #[test]
-fn a_producer_sleeps_while_the_ring_is_more_than_half_full() {
+fn producer_sleeps_until_the_ring_is_half_empty() {
     let (mut card, mut switch) = Link::pair(SMALL).unwrap();
     let sent = (0..).take_while(|&seed| send(&mut card, seed, 240)).count();
     assert_eq!(sent, 16);
@@ -108,7 +108,7 @@ fn a_producer_sleeps_while_the_ring_is_more_than_half_full() {
 }
 
 #[test]
-fn a_bell_rings_once_and_only_for_a_sleeper() {
+fn bell_rings_once_and_only_for_a_sleeper() {
     let (mut card, mut switch) = Link::pair(SMALL).unwrap();
     send(&mut card, 0, 10);
     assert!(!rings(&switch));
@@ -123,7 +123,7 @@ fn a_bell_rings_once_and_only_for_a_sleeper() {
 }
 
 #[test]
-fn a_quiet_link_carries_packets_and_has_no_bell() {
+fn quiet_link_has_no_bell() {
     let (mut card, mut switch) = Link::quiet_pair(SMALL).unwrap();
     assert!(switch.sleep_for_records().unwrap());
     send(&mut card, 0, 10);
@@ -133,7 +133,7 @@ fn a_quiet_link_carries_packets_and_has_no_bell() {
 }
 
 #[test]
-fn packets_that_a_dead_card_has_not_taken_are_counted() {
+fn packets_unread_by_a_dead_card_are_counted() {
     let (mut card, mut switch) = Link::pair(SMALL).unwrap();
     for seed in 0..20 {
         while !send(&mut switch, seed, 400) {
@@ -147,19 +147,19 @@ fn packets_that_a_dead_card_has_not_taken_are_counted() {
     assert_eq!(unread, left as u64);
 }
 
-/// Whether a link's end was rung for; not any more afterwards.
+/// Returns whether a link's end was rung, and clears it.
 fn was_rung(link: &Link) -> bool {
     link.hear() == Heard::Ring
 }
 
 #[test]
-fn a_stop_is_for_one_destination_and_its_end_rings() {
+fn stop_affects_one_destination_and_resume_rings() {
     let (card, mut switch) = Link::pair(SMALL).unwrap();
     let stopped = || (0..=u16::MAX).filter(|&host| card.sender.is_stopped(HostId(host))).collect::<Vec<_>>();
     for host in [0, 63, 64, 1023] {
         assert!(switch.receiver.stop(HostId(host)) && !switch.receiver.stop(HostId(host)));
     }
-    // Packets for nobody do not wait.
+    // Packets without a receiver do not wait.
     assert!(!switch.receiver.stop(HostId(1024)));
     assert_eq!((stopped(), card.sender.resumptions()), (vec![0, 63, 64, 1023], 0));
     switch.receiver.resume(HostId(1));
@@ -168,12 +168,12 @@ fn a_stop_is_for_one_destination_and_its_end_rings() {
     assert!(was_rung(&card));
     assert_eq!((stopped(), card.sender.resumptions()), (vec![0, 64, 1023], 1));
     assert!(switch.receiver.stop(HostId(63)));
-    // The other direction is another matter.
+    // The other direction is independent.
     assert!(!switch.sender.is_stopped(HostId(0)));
 }
 
 #[test]
-fn a_card_that_scribbles_on_its_stops_changes_its_own_alone() {
+fn scribbling_on_stop_bits_affects_only_that_card() {
     let (card, mut switch) = Link::pair(SMALL).unwrap();
     assert!(switch.receiver.stop(HostId(5)));
     for word in 4..7 {
@@ -188,13 +188,13 @@ fn a_card_that_scribbles_on_its_stops_changes_its_own_alone() {
 }
 
 #[test]
-fn a_dead_card_that_writes_on_cannot_make_its_packets_more() {
+fn dead_card_cannot_inflate_its_unread_packets() {
     let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
     let place = Place::new(region, 0, SMALL).unwrap();
     let mut producer = Producer::new(place.clone(), None);
     producer.reserve(header(1), 400).unwrap().unwrap();
     producer.commit();
-    // Behind it lie empty packets, if one believes the position in shared memory.
+    // Empty packets follow it if the position in shared memory is trusted.
     apply(&place, Scribble::Index(Name::Produced as usize, 416 + 100 * 16));
     assert_eq!(producer.unread(), Ok(1));
 }
@@ -204,7 +204,7 @@ fn rings(link: &Link) -> bool {
     poll(&mut [PollFd::new(&bell, PollFlags::IN)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
 }
 
-/// What the other side may scribble on: an index word, or a record's word.
+/// What the other side may overwrite: an index word, or a word of the data.
 #[derive(Debug, Clone, Copy)]
 enum Scribble {
     Index(usize, u64),
@@ -222,7 +222,7 @@ fn scribble() -> impl Strategy<Value = Scribble> {
     let word = prop_oneof![
         (0..4usize).prop_map(|word| (true, word)),
         (0..SMALL.capacity / 8).prop_map(|word| (false, word)),
-        // The heads of records are of more interest than their middles.
+        // The heads of records matter more than their middles.
         (0..SMALL.capacity / 16).prop_map(|record| (false, record * 2)),
     ];
     (word, value).prop_map(|((index, word), value)| match index {
@@ -255,7 +255,7 @@ proptest! {
             while sent < lengths.len() && send(&mut card, sent, lengths[sent]) {
                 sent += 1;
             }
-            // An empty ring takes any packet: there is progress.
+            // An empty ring takes any packet, so there is progress.
             prop_assert!(sent > received);
             for _ in 0..greed.min(sent - received) {
                 receive(&mut switch, received, lengths[received]);
@@ -266,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn a_half_empty_ring_has_room_for_any_packet(lengths in proptest::collection::vec(0..=SMALL.max_packet, 1..100), last in 0..=SMALL.max_packet) {
+    fn half_empty_ring_has_room_for_any_packet(lengths in proptest::collection::vec(0..=SMALL.max_packet, 1..100), last in 0..=SMALL.max_packet) {
         let (mut card, mut switch) = Link::pair(SMALL).unwrap();
         let sent = lengths.iter().enumerate().take_while(|&(seed, &length)| send(&mut card, seed, length)).count();
         for (seed, &length) in lengths.iter().enumerate().take(sent) {
@@ -279,7 +279,7 @@ proptest! {
         prop_assert!(send(&mut card, 0, last));
     }
 
-    /// Nothing panics, and every payload shown lies in the ring and keeps to the limit.
+    /// Nothing panics. Every payload returned lies in the ring and is within the limit.
     #[test]
     fn scribbling_is_an_error_at_worst(steps in proptest::collection::vec((scribble(), 0..5usize, 0..=SMALL.max_packet), 1..100)) {
         let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
@@ -330,7 +330,7 @@ fn each_kind_of_corruption_is_found() {
 }
 
 #[test]
-fn a_record_that_would_wrap_is_corrupt() {
+fn record_that_would_wrap_is_corrupt() {
     let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
     let place = Place::new(region, 0, SMALL).unwrap();
     let mut producer = Producer::new(place.clone(), None);
@@ -341,7 +341,7 @@ fn a_record_that_would_wrap_is_corrupt() {
         consumer.peek().unwrap().unwrap();
         consumer.consume();
     }
-    // 992 bytes are left: a record of 928, a pad, and the next one at the ring's start.
+    // 992 bytes are left: a record of 928, a pad, and the next record at the ring's start.
     for length in [900, 200] {
         producer.reserve(header(1), length).unwrap().unwrap();
         producer.commit();

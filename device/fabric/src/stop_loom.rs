@@ -1,5 +1,5 @@
-//! Stops under loom: a producer that sleeps while its destination is stopped is woken, whatever else rings its bell. A
-//! wake-up that is lost is a deadlock, which loom reports.
+//! Stops under loom: a producer that sleeps while its destination is stopped is woken, even if
+//! other events ring its bell. A lost wake-up is a deadlock, which loom reports.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::*;
 const FIRST: HostId = HostId(3);
 const SECOND: HostId = HostId(5);
 
-/// The shared words; the destinations here have theirs in the first of the bits'.
+/// The shared words. The test's destinations all have their bits in the first word.
 #[derive(Clone)]
 struct Words {
     bits: Arc<AtomicU64>,
@@ -46,7 +46,7 @@ impl Bell {
         self.0.1.notify_one();
     }
 
-    /// Waits, and silences.
+    /// Waits for a ring and clears it.
     fn wait(&self) {
         let mut rings = self.0.0.lock().unwrap();
         while !*rings {
@@ -56,8 +56,9 @@ impl Bell {
     }
 }
 
-/// A switch that has stopped two destinations resumes both, and rings for something else in between; a card with something
-/// for each looks again at what it has set aside only when the count has changed.
+/// A switch that has stopped two destinations resumes both, and rings for another reason in
+/// between. A card has a packet for each, and checks its parked packets again only when the count
+/// has changed.
 fn both_go_on(resume: fn(&mut Stops, &Words, HostId, &Bell)) {
     let words = Words { bits: Arc::new(AtomicU64::new(0)), resumptions: Arc::new(AtomicU64::new(0)) };
     let bell = Bell(Arc::new((Mutex::new(false), Condvar::new())));
@@ -85,7 +86,7 @@ fn both_go_on(resume: fn(&mut Stops, &Words, HostId, &Bell)) {
 }
 
 #[test]
-fn who_waits_for_a_stopped_destination_is_woken() {
+fn sender_to_a_stopped_destination_is_woken() {
     loom::model(|| {
         both_go_on(|stops, words, destination, bell| {
             if stops.resume(words, destination) {
@@ -97,7 +98,7 @@ fn who_waits_for_a_stopped_destination_is_woken() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_bell_that_rings_before_the_bit_is_cleared_is_not_enough() {
+fn ringing_before_the_bit_is_cleared_deadlocks() {
     loom::model(|| {
         both_go_on(|stops, words, destination, bell| {
             bell.ring();
@@ -106,10 +107,11 @@ fn a_bell_that_rings_before_the_bit_is_cleared_is_not_enough() {
     });
 }
 
-/// A count that does not bring the bit with it: the producer looks, sees the old bit, and never looks again.
+/// The count does not bring the bit with it: the producer checks, sees the old bit, and never
+/// checks again.
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_count_that_comes_before_the_bit_is_not_enough() {
+fn counting_before_the_bit_is_cleared_deadlocks() {
     loom::model(|| {
         both_go_on(|stops, words, destination, bell| {
             words.store_resumptions(stops.resumptions + 1, Ordering::Release);

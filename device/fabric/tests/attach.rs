@@ -1,4 +1,4 @@
-//! A card that attaches to switches that are not what they should be.
+//! A card that attaches to faulty and hostile switches.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -30,12 +30,12 @@ fn request(host: Option<u16>) -> Request {
     Request { host: host.map(HostId), traffic: traffic(), express: false }
 }
 
-/// Lets `serve` answer one client, which has asked for host 3.
+/// Runs `serve` for one client, which requests host 3.
 fn with_switch(timeout: Duration, serve: impl FnOnce(OwnedFd) + Send) -> Result<Attached, ConnectError> {
     asking(request(Some(3)), timeout, serve)
 }
 
-/// Lets `serve` answer one client, which asks for something else.
+/// Runs `serve` for one client with the given request.
 fn asking(
     request: Request,
     timeout: Duration,
@@ -53,19 +53,19 @@ fn asking(
     })
 }
 
-/// The request, once it is there.
+/// Waits for the request and checks it.
 fn wait_for_request(socket: &OwnedFd) {
     recv(socket, &mut [0u8; 1][..], RecvFlags::PEEK).unwrap();
     assert_eq!(read_request(socket.as_fd()).unwrap(), request(Some(3)));
 }
 
-/// An answer that accepts the client as host 3, without express memory.
+/// Returns an answer that accepts the client as host 3, without express memory.
 fn answer(version: u8, capacity: u32, max_packet: u32) -> Vec<u8> {
     let head = [b'H', b'M', b'L', b'N', version, 0, 3, 0, 0, 0, 0, 0];
     [&head[..], &capacity.to_le_bytes(), &max_packet.to_le_bytes(), &[0; 16]].concat()
 }
 
-/// One that accepts it with express memory of a form, as host 3 of so many.
+/// Returns an answer that accepts the client as host 3 of `ports`, with express memory of a form.
 fn express_answer(form: u16, ports: u16, part: u32, number: u64) -> Vec<u8> {
     let mut answer = answer(6, 4096, 1000);
     answer[10..12].copy_from_slice(&ports.to_le_bytes());
@@ -116,7 +116,7 @@ fn a_link_carries_packets_both_ways() {
 }
 
 #[test]
-fn a_refusal_is_told_with_its_reason() {
+fn refusal_carries_its_reason() {
     let error = with_switch(PATIENCE, |socket| {
         wait_for_request(&socket);
         refuse(socket.as_fd(), &"no room at the inn ".repeat(100));
@@ -127,8 +127,8 @@ fn a_refusal_is_told_with_its_reason() {
 }
 
 #[test]
-fn a_refusal_is_told_also_by_a_switch_that_does_not_listen() {
-    // It may hang up before the request is there, or behind it.
+fn refusal_arrives_from_a_switch_that_reads_nothing() {
+    // The switch may hang up before the request arrives, or after it.
     for waits in [false, true] {
         let error = with_switch(PATIENCE, |socket| {
             if waits {
@@ -142,7 +142,7 @@ fn a_refusal_is_told_also_by_a_switch_that_does_not_listen() {
 }
 
 #[test]
-fn a_switch_that_says_nothing_is_not_waited_for() {
+fn silent_switch_times_out() {
     let (done, wait) = std::sync::mpsc::channel::<()>();
     let error = with_switch(Duration::from_millis(50), move |socket| {
         std::thread::spawn(move || {
@@ -156,13 +156,13 @@ fn a_switch_that_says_nothing_is_not_waited_for() {
 }
 
 #[test]
-fn a_switch_that_is_not_there_is_an_error() {
+fn absent_switch_is_an_error() {
     let error = connect("/nonexistent/switch".as_ref(), request(None), PATIENCE).unwrap_err();
     assert!(error.to_string().starts_with("cannot reach the switch at /nonexistent/switch: "), "{error}");
 }
 
 #[test]
-fn a_switch_of_a_user_that_is_not_trusted_hears_nothing() {
+fn untrusted_switch_is_sent_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("switch");
     let listener = Listener::bind(&path, Kind::Messages, 1).unwrap();
@@ -175,7 +175,7 @@ fn a_switch_of_a_user_that_is_not_trusted_hears_nothing() {
 }
 
 #[test]
-fn memory_of_huge_pages_and_what_is_no_memory_is_refused() {
+fn huge_pages_and_non_memfds_are_refused() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(LINK_BYTES).unwrap();
     let huge = memfd_create("huge", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB);
@@ -187,7 +187,7 @@ fn memory_of_huge_pages_and_what_is_no_memory_is_refused() {
     let cases =
         [(Ok(file.into()), "can shrink|not a memfd"), (Ok(pipe), "not a memfd"), (huge, "huge pages")];
     for (memory, reasons) in cases {
-        // A kernel without huge pages gives none.
+        // A kernel without huge pages provides none.
         let Ok(memory) = memory else { continue };
         let error = with_switch(PATIENCE, move |socket| {
             wait_for_request(&socket);
@@ -200,7 +200,7 @@ fn memory_of_huge_pages_and_what_is_no_memory_is_refused() {
 }
 
 #[test]
-fn answers_that_are_not_a_switchs_are_refused() {
+fn invalid_answers_are_refused() {
     let cases = [
         (vec![], "answer of 0 bytes"),
         (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "answer of 26 bytes is not one"),
@@ -224,7 +224,7 @@ fn answers_that_are_not_a_switchs_are_refused() {
 }
 
 #[test]
-fn memory_that_is_not_what_the_answer_says_is_refused() {
+fn memory_that_contradicts_the_answer_is_refused() {
     let sealed = || memory(LINK_BYTES, SealFlags::SHRINK);
     let cases = [
         (memory(LINK_BYTES, SealFlags::GROW), answer(6, 4096, 1000), "can shrink"),
@@ -256,10 +256,10 @@ fn memory_that_is_not_what_the_answer_says_is_refused() {
 }
 
 const PART: u32 = 64 << 10;
-/// Bytes of express memory for four hosts, and of what two of them share of one that is isolated.
+/// Bytes of express memory for four hosts, and of one pair's file of isolated memory.
 const FOUR: u64 = 4 * 4 * PART as u64;
 const PAIR: u64 = 2 * PART as u64;
-/// How an answer says it.
+/// Values of the answer's form field.
 const SHARED: u16 = 1;
 const ISOLATED: u16 = 2;
 
@@ -271,7 +271,7 @@ fn express(form: Form, hosts: u16) -> Memory {
     Memory::new(Shape::new(form, hosts, Part::new(PART.into()).unwrap()).unwrap()).unwrap()
 }
 
-/// What host 3 is handed of express memory.
+/// Returns the files that host 3 is passed of express memory.
 fn handed(memory: &mut Memory) -> Holding {
     let ports = memory.shape().hosts();
     let card = asking(wishes(), PATIENCE, move |socket| {
@@ -283,9 +283,9 @@ fn handed(memory: &mut Memory) -> Holding {
 }
 
 #[test]
-fn express_memory_comes_with_the_link_to_who_asks_for_it() {
+fn express_memory_is_passed_on_request() {
     use std::os::unix::fs::FileExt;
-    // As many hosts as there can be, so that the message has as many descriptors as it can.
+    // One case has the largest number of hosts, so its message has the most descriptors.
     for (form, hosts, files) in [(Form::Shared, 4, 1), (Form::Isolated, 4, 3), (Form::Isolated, 64, 63)] {
         let mut memory = express(form, hosts);
         let found = handed(&mut memory);
@@ -303,7 +303,7 @@ fn express_memory_comes_with_the_link_to_who_asks_for_it() {
     }
 }
 
-/// How a card takes an answer with these files behind the rings' memory.
+/// Attaches to a switch whose answer passes these files after the rings' memory.
 fn take(wish: Request, bytes: Vec<u8>, files: Vec<OwnedFd>) -> Result<Attached, ConnectError> {
     let rings = memory(LINK_BYTES, SealFlags::SHRINK);
     asking(wish, PATIENCE, move |socket| {
@@ -314,7 +314,7 @@ fn take(wish: Request, bytes: Vec<u8>, files: Vec<OwnedFd>) -> Result<Attached, 
 }
 
 #[test]
-fn express_memory_that_is_not_what_the_answer_says_is_refused() {
+fn express_memory_that_contradicts_the_answer_is_refused() {
     let good = || memory(FOUR, SealFlags::SHRINK);
     let pair = || memory(PAIR, SealFlags::SHRINK);
     let shared = |ports, part, number| express_answer(SHARED, ports, part, number);
@@ -351,7 +351,7 @@ fn express_memory_that_is_not_what_the_answer_says_is_refused() {
         let error = take(wishes(), bytes, files).unwrap_err();
         assert!(error.to_string().contains(reason), "{reason}: {error}");
     }
-    // In good order it is accepted, but from nobody who has not asked for it.
+    // In good order it is accepted, unless the card has not asked for it.
     for (bytes, files) in [(shared(4, PART, 7), 1), (isolated(), 3)] {
         let files = || (0..files).map(|_| if files == 1 { good() } else { pair() }).collect();
         assert!(take(wishes(), bytes.clone(), files()).unwrap().express.is_some());

@@ -1,4 +1,4 @@
-//! A process that has no descriptor left. A process of its own, as the limit is the process's.
+//! A process without free descriptors. It is its own process because the limit is per process.
 
 use std::os::fd::AsFd;
 
@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 #[test]
-fn receiver_without_descriptors_says_so() {
+fn receive_without_free_descriptors_fails_with_emfile() {
     let (here, there) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     let passed = [here.as_fd(), there.as_fd()];
@@ -17,7 +17,7 @@ fn receiver_without_descriptors_says_so() {
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..getrlimit(Resource::Nofile) }).unwrap();
     let mut copies: Vec<_> = std::iter::from_fn(|| here.try_clone().ok()).collect();
-    // Room for one of the two.
+    // Leaves room for one of the two.
     copies.pop();
     assert_eq!(receive(&here, 8).unwrap_err().raw_os_error(), Some(Errno::MFILE.raw_os_error()));
     copies.clear();

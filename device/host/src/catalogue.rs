@@ -1,4 +1,4 @@
-//! The models of the family. This is the one place on the host's side that names a card.
+//! The models of the family. This is the only place on the host side that names a card.
 
 use hamlyn_card::model;
 pub use hamlyn_card::model::{Choice, Model, NoSetting, Setting};
@@ -11,21 +11,21 @@ use hamlyn_fabric::Protocol;
 use hamlyn_switch::bursts::Bursts;
 use thiserror::Error;
 
-/// A line for each model. The first is what people get who name none.
+/// All models. The first one is the default.
 pub static MODELS: &[&Model] = &[&hamlyn::MODEL, &shrimp::MODEL, &clan::MODEL, &dart::MODEL, &echo::MODEL];
 
-/// A name that no model has.
+/// An unknown model name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("there is no model {0}; there are: {names}", names = list(MODELS.iter().map(|model| model.name)))]
 pub struct NoModel(pub String);
 
-/// The model of this name.
+/// Returns the model with this name.
 pub fn find(name: &str) -> Result<&'static Model, NoModel> {
     let found = MODELS.iter().find(|model| model.name == name);
     found.copied().ok_or_else(|| NoModel(name.to_owned()))
 }
 
-/// What people get who name no model.
+/// Returns the default model.
 pub fn default() -> &'static Model {
     MODELS[0]
 }
@@ -35,8 +35,9 @@ pub fn has_doorbells(model: &'static Model) -> bool {
     Choice::of(model).make().is_ok_and(|card| !card.identity().posted.is_empty())
 }
 
-/// Bytes of address space that a port reserves for a card of the model that is plugged in later: for prefetchable 64-bit BARs, and for the
-/// others, all functions together. The space may begin anywhere, and the largest BAR at a multiple of its size, so it has room for one more.
+/// Returns how many bytes of address space a port must reserve to hot-plug a card of the model: for
+/// prefetchable 64-bit BARs, and for the others, over all functions. The reserved space may begin
+/// anywhere, but the largest BAR must be aligned to its size. So the result counts that BAR twice.
 pub fn reserve(model: &'static Model) -> Result<[u64; 2], model::MakeError> {
     let identity = Choice::of(model).make()?.identity();
     let posted =
@@ -49,7 +50,7 @@ pub fn reserve(model: &'static Model) -> Result<[u64; 2], model::MakeError> {
     }))
 }
 
-/// How packets are cut and joined on their way, of those models that have such.
+/// Returns the functions that split and join packets, of the models that have them.
 pub fn bursts() -> Vec<Bursts> {
     let of = |model: &&'static Model| {
         let model::Bursts { cut, join } = model.bursts?;
@@ -59,12 +60,12 @@ pub fn bursts() -> Vec<Bursts> {
     MODELS.iter().filter_map(of).collect()
 }
 
-/// Whether cards of the model want to see their machine's stores to memory.
+/// Whether cards of the model watch their machine's stores to memory.
 pub fn is_snooped(model: &'static Model) -> bool {
     Choice::of(model).make().is_ok_and(|card| card.identity().snooped.is_some())
 }
 
-/// One of `all` for each of so many cards, or the only one for all of them.
+/// Returns one of `all` for each card, or the only one for every card.
 pub fn each<T: Clone>(all: &[T], cards: usize) -> Result<Vec<T>, NotEach> {
     if all.len() != 1 && all.len() != cards {
         return Err(NotEach { named: all.len(), cards });
@@ -72,7 +73,7 @@ pub fn each<T: Clone>(all: &[T], cards: usize) -> Result<Vec<T>, NotEach> {
     Ok(all.iter().cycle().take(cards).cloned().collect())
 }
 
-/// So many models for so many cards make no sense.
+/// The number of models matches neither 1 nor the number of cards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{named} models are named for {cards} cards (must be 1 or {cards})")]
 pub struct NotEach {
@@ -80,7 +81,7 @@ pub struct NotEach {
     cards: usize,
 }
 
-/// Whether cards of these models understand each other, as the cards of one fabric must.
+/// Checks that cards of these models use the same protocol, as all cards of a fabric must.
 pub fn check_together(models: &[&'static Model]) -> Result<(), Strangers> {
     let protocol = |model| Choice::of(model).make().ok().map(|card| card.identity().protocol);
     let others = models.windows(2).filter(|pair| !std::ptr::eq(pair[0], pair[1]));
@@ -90,7 +91,7 @@ pub fn check_together(models: &[&'static Model]) -> Result<(), Strangers> {
     }
 }
 
-/// Two models whose cards cannot be in one fabric.
+/// Two models whose cards cannot share a fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("cards of the models {one} and {other} speak different protocols: they cannot be in one fabric")]
 pub struct Strangers {
@@ -98,7 +99,7 @@ pub struct Strangers {
     other: &'static str,
 }
 
-/// What a person may choose about cards, each setting once, with the models that have it.
+/// Returns the settings of these models, each once, with the models that have it.
 pub fn settings(models: &[&'static Model]) -> Vec<Offered> {
     let mut all: Vec<Offered> = Vec::new();
     for model in models {
@@ -112,31 +113,32 @@ pub fn settings(models: &[&'static Model]) -> Vec<Offered> {
     all
 }
 
-/// A setting, and whose it is.
+/// A setting and the models that have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offered {
-    /// As the first model that has it tells it.
+    /// The setting as the first of these models describes it.
     pub setting: &'static Setting,
-    /// The models that have it, and what it is there by default.
+    /// Name of each model that has it, with its default there.
     pub defaults: Vec<(&'static str, u32)>,
 }
 
-/// What some models have and others need not have: scenes of a demo, a simulation. Who brings it along adds a line.
+/// A feature that only some models have, such as a demo's scenes or a simulation. A model that has
+/// it adds a line.
 #[derive(Debug)]
 pub struct PerModel<T: 'static> {
-    /// What it is called: `simulation`.
+    /// Name of the feature: `simulation`.
     what: &'static str,
-    /// By the models' names.
+    /// Entries by model name.
     entries: &'static [(&'static str, T)],
 }
 
 impl<T> PerModel<T> {
-    /// What these models have.
+    /// Creates the table.
     pub const fn new(what: &'static str, entries: &'static [(&'static str, T)]) -> Self {
         Self { what, entries }
     }
 
-    /// What a model has. Fails if it has none, with the names of those that do.
+    /// Returns the entry of a model. If it has none, fails with the names of the models that do.
     pub fn of(&self, model: &Model) -> Result<&'static T, NotThere> {
         let found = self.entries.iter().find(|(name, _)| *name == model.name);
         found.map(|(_, entry)| entry).ok_or_else(|| NotThere {
@@ -146,13 +148,13 @@ impl<T> PerModel<T> {
         })
     }
 
-    /// The models that have it.
+    /// Returns the names of the models that have the feature.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.entries.iter().map(|(name, _)| *name)
     }
 }
 
-/// A model does not have what others have.
+/// A model lacks a feature that others have.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("model {model} has no {what}; these have: {others}")]
 pub struct NotThere {
@@ -172,7 +174,7 @@ mod tests {
     use super::*;
     use crate::uplink::Packets;
 
-    /// A model that has one setting in common with Hamlyn and one of its own.
+    /// A model that shares one setting with Hamlyn and has one of its own.
     static OTHER: Model = Model {
         name: "other",
         paper: "none",
@@ -186,7 +188,7 @@ mod tests {
     };
 
     #[test]
-    fn each_model_is_found_by_its_name_and_can_be_made_as_it_is_by_default() {
+    fn models_are_found_and_made_with_defaults() {
         let names: BTreeSet<_> = MODELS.iter().map(|model| model.name).collect();
         assert_eq!(names.len(), MODELS.len(), "two models have one name");
         for model in MODELS {
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_model_for_each_card_or_one_for_all() {
+    fn each_takes_one_or_one_per_card() {
         assert_eq!(each(&['a'], 3), Ok(vec!['a'; 3]));
         assert_eq!(each(&['a', 'b'], 2), Ok(vec!['a', 'b']));
         let refused = each(&['a', 'b'], 3).unwrap_err().to_string();
@@ -221,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_all_that_there_are() {
+    fn unknown_model_error_lists_all_models() {
         let error = find("Hamlyn ").unwrap_err().to_string();
         assert!(error.starts_with("there is no model Hamlyn ; there are: "), "{error}");
         assert!(MODELS.iter().all(|model| error.contains(model.name)), "{error}");
     }
 
     #[test]
-    fn a_setting_that_models_share_is_offered_once_with_the_defaults_of_each() {
+    fn shared_setting_is_offered_once_with_all_defaults() {
         let offered = settings(&[&hamlyn::MODEL, &OTHER]);
         let of = |name| offered.iter().filter(|offered| offered.setting.name == name).collect::<Vec<_>>();
         assert_eq!(of("packet-size").len(), 1);
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_is_not_changed_by_a_suggestion() {
+    fn suggestion_does_not_override_a_choice() {
         let mut choice = Choice::of(&OTHER);
         choice.suggest("rings", 5);
         choice.suggest("termini", 5);
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_lacks_is_refused_with_those_that_have_it() {
+    fn missing_feature_error_lists_models_with_it() {
         static SONGS: PerModel<u32> = PerModel::new("song", &[("hamlyn", 7)]);
         assert_eq!(SONGS.of(&hamlyn::MODEL), Ok(&7));
         let refused = SONGS.of(&OTHER).unwrap_err().to_string();
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn doorbells_are_those_of_the_card() {
+    fn has_doorbells_if_the_card_has_them() {
         assert!(has_doorbells(&hamlyn::MODEL));
         assert!(!has_doorbells(&OTHER));
     }

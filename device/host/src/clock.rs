@@ -1,7 +1,8 @@
-//! The clocks: the host's, and each card's.
+//! The host's clock and the cards' clocks.
 //!
-//! A card judges others by its clock: a destination that takes nothing, a host that does not answer. While its own process stands
-//! (stopped, suspended, without a processor) what they said waits to be taken. So a card's clock leaves such time out.
+//! A card uses its clock for time-outs of its peers: a destination that does not accept packets, a
+//! host that does not answer. While the card's own process is stopped, suspended or without a CPU,
+//! messages of its peers stay unread. A card's clock therefore excludes such time.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -9,12 +10,13 @@ use std::time::Duration;
 use hamlyn_card::ports::Clock;
 use rustix::time::{ClockId, clock_gettime};
 
-/// A tick that is later than this was late because the process stood.
+/// A tick that is later than this is late because the process was stopped.
 const LATE: Duration = Duration::from_millis(50);
-/// How long before that tick the card's time then goes on: what waits is taken first.
+/// The card's time then continues this long before the tick, so that pending messages are handled
+/// first.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// The host's clock, which does not start anew with the card's process.
+/// The host's clock, which does not restart with the card's process.
 pub(crate) struct SystemClock;
 
 impl Clock for SystemClock {
@@ -24,19 +26,21 @@ impl Clock for SystemClock {
     }
 }
 
-/// A card's clock: the host's without the time in which the process stood, as far as a tick was late by it.
+/// A card's clock: the host's clock without the time when the process was stopped, as far as that
+/// delayed a tick.
 #[derive(Debug, Default)]
 pub(crate) struct CardClock {
     stood: Cell<Duration>,
     last: Cell<Duration>,
-    /// The next tick.
+    /// Time of the next tick.
     planned: Cell<Option<Duration>>,
-    /// A tick that was late once is not put off again: on a host that is always late time goes on as well.
+    /// A late tick that was already postponed. It is not postponed again, so that time also
+    /// advances on a host that is always late.
     excused: Cell<Option<Duration>>,
 }
 
 impl CardClock {
-    /// Notes when the next tick is to be. Returns that in the host's time.
+    /// Records the time of the next tick. Returns it in the host's time.
     pub(crate) fn plan(&self, alarm: Option<Duration>) -> Option<Duration> {
         let Some(alarm) = alarm else {
             self.planned.set(None);
@@ -51,7 +55,7 @@ impl CardClock {
         alarm.saturating_add(self.stood.get())
     }
 
-    /// The card's time at a time of the host's.
+    /// Converts the host's time to the card's time.
     fn at(&self, host: Duration) -> Duration {
         let now = host.saturating_sub(self.stood.get());
         let late = self.planned.get().filter(|planned| now.saturating_sub(*planned) > LATE);
@@ -80,7 +84,7 @@ mod tests {
         Duration::from_millis(number)
     }
 
-    /// A clock that was last looked at at 1 s, when a tick was planned.
+    /// A clock that was last read at 1 s, with a planned tick.
     fn planned(tick: u64) -> CardClock {
         let clock = CardClock::default();
         clock.at(ms(1000));
@@ -89,10 +93,10 @@ mod tests {
     }
 
     #[test]
-    fn standstill_is_left_out() {
+    fn stopped_time_is_excluded() {
         let clock = planned(1100);
         assert_eq!([11_000, 11_005].map(|host| clock.at(ms(host))), [ms(1080), ms(1085)]);
-        // Its time goes on.
+        // The clock continues.
         assert_eq!(clock.at(ms(12_000)), ms(2080));
     }
 
@@ -109,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn each_tick_is_put_off_once() {
+    fn each_tick_is_postponed_once() {
         let clock = planned(1100);
         clock.at(ms(11_000));
         let planned = |tick: u64| {

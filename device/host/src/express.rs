@@ -1,5 +1,6 @@
-//! Functions that show a card's express memory (`hamlyn_abi::family::express`): what their registers say, and where parts lie. There
-//! is one for each file that the card has been handed.
+//! PCI functions that expose a card's express memory (`hamlyn_abi::family::express`): their
+//! registers and the position of the parts. There is one function for each file that the card has
+//! received.
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use super::function::CardFunction;
 use crate::rundir::{express_path, express_paths};
 
-/// Its only BAR.
+/// The function's only BAR.
 const BAR: usize = 0;
 
 /// A card's functions with express memory.
@@ -26,14 +27,15 @@ pub(super) struct ExpressServers {
     part: u64,
 }
 
-/// The server of one of them.
+/// The server of one function.
 struct ExpressServer {
     server: Server,
     registers: Registers,
 }
 
 impl ExpressServers {
-    /// Listens beside the card's socket for who wants to see what the card has been handed. `card` describes its first function.
+    /// Listens beside the card's socket, with one socket for each file that the card has received.
+    /// `card` describes the card's first function.
     pub(super) fn start(socket: &Path, holding: &Holding, card: &Description) -> anyhow::Result<Self> {
         let servers = holding.portions().iter().map(|portion| {
             let registers = Registers::new(holding, portion.clone());
@@ -48,17 +50,17 @@ impl ExpressServers {
         Ok(Self { servers: servers.collect::<anyhow::Result<_>>()?, part })
     }
 
-    /// The servers, in the order of their numbers.
+    /// Returns the servers, in order of their numbers.
     pub(super) fn servers(&self) -> impl Iterator<Item = &Server> {
         self.servers.iter().map(|express| &express.server)
     }
 
-    /// What to wait for, with their numbers.
+    /// Returns the descriptors to wait for, with the servers' numbers.
     pub(super) fn sockets(&self) -> impl Iterator<Item = (u8, RawFd)> {
         (0..).zip(self.servers().map(AsRawFd::as_raw_fd))
     }
 
-    /// Handles the messages of the machine for one of them. `bus` is the first function's.
+    /// Handles the machine's messages for one function. `bus` is the first function's.
     pub(super) fn serve(
         &mut self,
         number: u8,
@@ -71,24 +73,24 @@ impl ExpressServers {
         Ok(())
     }
 
-    /// For who asks for the card's counters.
+    /// Returns the counters for `hamlyn stat`.
     pub(super) fn counters(&self) -> Value {
         let machine = self.servers().all(Server::has_client);
         json!({ "part": self.part, "functions": self.servers.len(), "machine": machine })
     }
 }
 
-/// Removes what a card that was killed has left of its functions with express memory: it would be taken for this one's. What this one
-/// has comes afterwards.
+/// Removes sockets of express memory functions that a killed card has left behind: they would be
+/// taken for this card's. This card creates its own afterwards.
 pub(super) fn clear(socket: &Path) -> anyhow::Result<()> {
     for path in express_paths(socket).filter(|path| path.exists()) {
-        // It goes as the listener does.
+        // Dropping the listener removes its socket.
         drop(Listener::bind(&path, Kind::Stream, 1)?);
     }
     Ok(())
 }
 
-/// What the function says of itself.
+/// The function's register contents.
 #[derive(Debug)]
 struct Registers {
     portion: Portion,
@@ -100,12 +102,13 @@ impl Registers {
         Registers { portion, number: holding.number().get() }
     }
 
-    /// Bytes of each part.
+    /// Returns the size of each part in bytes.
     fn part(&self) -> u64 {
         self.portion.shape().part().bytes()
     }
 
-    /// A read of 4 or 8 bytes, aligned, of what is not mapped. `scratch` asks the card.
+    /// Handles an aligned read of 4 or 8 bytes outside the mapped areas. `scratch` reads the card's
+    /// scratch register.
     fn read(&self, offset: u64, width: usize, scratch: impl FnOnce() -> u32) -> u64 {
         if offset == u64::from(abi::HAMLYN_EXPRESS_REG_SCRATCH) {
             return scratch().into();
@@ -114,7 +117,7 @@ impl Registers {
         if width == 8 { low | u64::from(self.word(offset + 4)) << 32 } else { low }
     }
 
-    /// Four bytes of the registers, but for the one that the card has.
+    /// Returns four bytes of the registers, except for the card's scratch register.
     fn word(&self, offset: u64) -> u32 {
         let half = |value: u64| if offset % 8 == 0 { value as u32 } else { (value >> 32) as u32 };
         let Ok(word) = u32::try_from(offset) else { return 0 };
@@ -131,13 +134,13 @@ impl Registers {
         }
     }
 
-    /// What a register of the table says.
+    /// Returns the value of a register of the table of parts.
     fn part_for(&self, place: u32) -> Option<u64> {
         let host = place.checked_sub(abi::HAMLYN_EXPRESS_REG_PARTS)? / 8;
         self.portion.place(HostId(u16::try_from(host).ok()?))
     }
 
-    /// The parts, those that follow each other in one.
+    /// Returns the areas of the parts. Contiguous parts are merged.
     fn areas(&self) -> Vec<Area> {
         let mut areas: Vec<Area> = Vec::new();
         let hosts = (0..self.portion.shape().hosts()).map(HostId);
@@ -150,7 +153,7 @@ impl Registers {
         areas
     }
 
-    /// The function beside a card whose first function is `card`.
+    /// Returns the description of this function, for a card whose first function is `card`.
     fn description(&self, card: Description) -> Description {
         let bar = Bar {
             index: BAR,
@@ -170,11 +173,11 @@ impl Registers {
     }
 }
 
-/// The function, for the time of a message.
+/// The function while it handles a message.
 struct ExpressFunction<'a> {
     registers: &'a Registers,
     card: &'a mut CardFunction,
-    /// The first function's.
+    /// The first function's bus.
     bus: &'a Bus,
 }
 
@@ -208,7 +211,7 @@ mod tests {
 
     const PART: u64 = 1 << 20;
 
-    /// Of each function that a host has.
+    /// Returns the registers of each function of a host.
     fn all_registers(form: Form, host: u16, hosts: u16) -> Vec<Registers> {
         let mut memory = Memory::new(Shape::new(form, hosts, Part::default()).unwrap()).unwrap();
         let holding = memory.holding(HostId(host)).unwrap();
@@ -219,14 +222,14 @@ mod tests {
         all_registers(Form::Shared, host, hosts).remove(0)
     }
 
-    /// What the table says of these hosts.
+    /// Reads the table's entries of the first `hosts` hosts.
     fn table(registers: &Registers, hosts: u16) -> Vec<u64> {
         let place = |host| abi::HAMLYN_EXPRESS_REG_PARTS + 8 * u32::from(host);
         (0..hosts).map(|host| registers.read(place(host).into(), 8, || 0)).collect()
     }
 
     #[test]
-    fn registers_say_what_the_memory_is() {
+    fn registers_describe_the_memory() {
         let registers = registers(2, 5);
         let read = |offset: u32, width| registers.read(offset.into(), width, || 0x1996);
         assert_eq!(read(abi::HAMLYN_EXPRESS_REG_MAGIC, 4), 0x5058_4548);
@@ -243,11 +246,12 @@ mod tests {
     }
 
     #[test]
-    fn all_else_reads_as_zero() {
+    fn undefined_registers_read_as_zero() {
         let registers = registers(0, 64);
         let said: Vec<u64> =
             (0..1024).map(|word| 4 * word).filter(|&offset| registers.read(offset, 4, || 0) != 0).collect();
-        // Magic, version, hosts, part and number; the table, whose numbers have 64 bits and are below 4 GiB here.
+        // Magic, version, hosts, part and number, then the table, whose entries have 64 bits and
+        // are below 4 GiB here.
         let table = (1..64).map(|host| 0x100 + 8 * host);
         assert_eq!(said, [0, 4, 0xc, 0x10, 0x18, 0x1c].into_iter().chain(table).collect::<Vec<_>>());
         for offset in [4096, 0x1_0000, 1 << 32, (4 << 30) - 8] {
@@ -256,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_has_its_row_and_column_mapped_and_nothing_else() {
+    fn host_maps_only_its_row_and_column() {
         for hosts in [1, 2, 3, 64] {
             for host in [0, 1, hosts / 2, hosts - 1].into_iter().filter(|host| *host < hosts) {
                 let registers = registers(host, hosts);
@@ -283,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn isolated_there_is_a_function_for_each_other_host_with_that_ones_part_alone() {
+    fn isolated_form_has_one_function_per_peer() {
         let functions = all_registers(Form::Isolated, 2, 5);
         for (function, peer) in functions.iter().zip([0, 1, 3, 4]) {
             let there = (0..6).map(|host| if host == peer { PART } else { 0 });

@@ -1,4 +1,4 @@
-//! A card for tests, whose machine's stores are snooped, and which does not always take what comes.
+//! A card for tests that snoops its machine's stores and can refuse stores and packets.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,7 +8,7 @@ use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, 
 use hamlyn_card::model::Model;
 use hamlyn_card::ports::{Link, Packet, Ports, VolatileSlice};
 
-/// Its model, which is in no catalogue.
+/// The model, which is not in the catalogue.
 pub(crate) static MODEL: Model = Model {
     name: "fifo",
     paper: "",
@@ -18,18 +18,18 @@ pub(crate) static MODEL: Model = Model {
     make: |_| Ok(Box::new(Fifo(Arc::default()))),
 };
 
-/// Stores that the card holds, at which it takes no more.
+/// Capacity of the card's FIFO. The card accepts no stores while it is full.
 pub(crate) const FIFO: usize = 4;
 pub(crate) const PACKET: usize = 256;
-/// A store to this register is to a window page: it takes a place in the FIFO.
+/// A write to this register stands for a store to a window page: it uses a FIFO entry.
 pub(crate) const WINDOW: u64 = 0;
-/// Has the page of this number watched.
+/// Watches the page with this number.
 pub(crate) const WATCH: u64 = 8;
-/// Whether packets are taken.
+/// Whether packets are accepted.
 pub(crate) const TAKES: u64 = 16;
-/// Of which groups the card is a member.
+/// Groups that the card joins.
 pub(crate) const GROUPS: u64 = 24;
-/// Where packets go from now on.
+/// Destination of packets from now on.
 pub(crate) const DESTINATION: u64 = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,22 +42,22 @@ pub(crate) enum Event {
     Reset,
 }
 
-/// What a test sees of the card.
+/// The card's state, as a test sees it.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) events: Vec<Event>,
     pub(crate) fifo: usize,
     pub(crate) most: usize,
     pub(crate) refuses_packets: bool,
-    /// It discards what is in its FIFO if an access has waited as long as it may.
+    /// Discards the FIFO if an access has waited for the maximum time.
     pub(crate) makes_room: bool,
-    /// It does not see its machine's stores.
+    /// The card does not snoop its machine's stores.
     pub(crate) has_window_alone: bool,
     pub(crate) watch: VecDeque<(u64, bool)>,
-    /// The groups that the link has not been told of.
+    /// Groups that have not been passed to the link yet.
     pub(crate) groups: Option<u64>,
     pub(crate) destination: Option<u16>,
-    /// How long the card takes to take a packet or to send one.
+    /// Time that the card needs to accept or send a packet.
     pub(crate) slowness: Duration,
 }
 
@@ -68,7 +68,7 @@ impl Seen {
     }
 }
 
-/// A card that sends a packet for each store, to host 1 unless it is told otherwise.
+/// A card that sends a packet for each store, by default to host 1.
 pub(crate) struct Fifo(pub(crate) Arc<Mutex<Seen>>);
 
 impl Fifo {

@@ -1,4 +1,4 @@
-//! The card as the bus sees it: a PCI function, and one more for its doorbells.
+//! The card as PCI functions on the bus: the card's own, and one for its doorbells.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use super::ports::{BusPorts, Pages};
 use super::snooping::Snooping;
 use super::uplink::{Neighbours, Uplink, Ways, source_of};
 
-/// BAR of the registers that cards of all models have.
+/// BAR of the registers that all models have.
 const REGISTERS: usize = 0;
-/// BAR that the bus keeps the MSI-X table and pending bits in.
+/// BAR in which the bus keeps the MSI-X table and pending bits.
 const MSIX_BAR: usize = 1;
-/// Subsystem id: the project's own number.
+/// Subsystem id, chosen by this project.
 const SUBSYSTEM: u16 = 1;
 
 /// A card between its machine and its link.
@@ -28,32 +28,32 @@ pub(super) struct CardFunction {
     pub(super) uplink: Uplink,
     windows: Pages,
     clock: CardClock,
-    /// Reads that the card answers later, the oldest first.
+    /// Reads that the card answers later, oldest first.
     late: VecDeque<LateRead>,
     snooping: Option<Snooping>,
-    /// Of the access that waits at each function, once it has come: how many stores may have been made before it, and have not
-    /// been taken.
+    /// For the access that waits at each function: the maximum number of stores that were made
+    /// before it and not yet taken.
     stores_before: [Option<usize>; FUNCTIONS],
 }
 
-/// A card's PCI functions, each with accesses in an order of its own.
+/// Number of a card's PCI functions. Each orders its own accesses.
 const FUNCTIONS: usize = 2;
 const FIRST: usize = 0;
 const SECOND: usize = 1;
 
-/// The most reads that are remembered: as many as the bus lets wait. It asks nothing while so many do, so if one more comes,
-/// the oldest has been answered with ones meanwhile.
+/// Maximum number of deferred reads, which is the bus's limit. The bus makes no more reads while
+/// that many wait. If one more comes, the oldest has been answered with all ones meanwhile.
 const MAX_LATE_READS: usize = 256;
 
 /// A read that the card answers later.
 struct LateRead {
-    /// The card's number for it.
+    /// The card's number for the read.
     number: u64,
     token: ReadToken,
     width: usize,
 }
 
-/// What a read that had to wait is answered with.
+/// The answer to a deferred read.
 pub(super) struct LateAnswer {
     pub(super) token: ReadToken,
     value: [u8; 8],
@@ -66,7 +66,7 @@ impl LateAnswer {
     }
 }
 
-/// What the card says of itself, in the bus's words.
+/// Converts the card's identity to the bus's description.
 pub(super) fn description(card: &dyn Card) -> Description {
     let identity = card.identity();
     Description {
@@ -81,7 +81,7 @@ pub(super) fn description(card: &dyn Card) -> Description {
     }
 }
 
-/// What the card says of a further function. It must not have anything that the guest maps.
+/// Describes an additional function of the card. It must not have areas that the guest maps.
 pub(super) fn doorbell_description(card: &dyn Card, doorbells: Posted) -> Description {
     let identity = card.identity();
     let shown = identity.bars.iter().filter(|bar| bar.index == doorbells.bar);
@@ -127,12 +127,12 @@ impl CardFunction {
         Self { card, uplink, windows, clock: CardClock::default(), late, snooping, stores_before }
     }
 
-    /// The memory of a mapped BAR, once the bus has made it.
+    /// Sets the memory of a mapped BAR, once the bus has allocated it.
     pub(super) fn set_window(&mut self, bar: u8, pages: SharedPages) {
         self.windows.put(bar, pages);
     }
 
-    /// A verb of the card, and what follows from each.
+    /// Calls a method of the card, and forwards the changes of watched pages that may follow.
     fn with_ports<T>(
         &mut self,
         bus: &Bus,
@@ -152,7 +152,8 @@ impl CardFunction {
         verb(self.card.as_mut(), &ports, &mut self.uplink)
     }
 
-    /// Tells the plugin what the card watches, and then the card whether all of that is seen.
+    /// Forwards the card's watched pages to the plugin, then reports to the card whether stores are
+    /// snooped.
     fn tell_of_snooping(&mut self, bus: &Bus) {
         self.tell_what_is_watched();
         if let Some(snoops) = self.snooping.as_mut().and_then(Snooping::news) {
@@ -168,16 +169,17 @@ impl CardFunction {
         }
     }
 
-    /// What tells of the machine's stores.
+    /// Returns the source of the machine's stores.
     pub(super) fn snooping(&self) -> Option<&Snooping> {
         self.snooping.as_ref()
     }
 
-    /// The plugin has something to say, or one has come or gone.
+    /// Handles a message of the plugin, or a plugin that has connected or disconnected.
     pub(super) fn hear_plugin(&mut self, bus: &Bus) {
         let somebody_waits = self.snooping.as_mut().is_some_and(Snooping::look);
         if somebody_waits {
-            // The last of a plugin that has gone are told before another takes its place.
+            // The last stores of a plugin that has left are taken before the next plugin is
+            // accepted.
             self.take_stores(bus, self.most_stores());
             self.snooping.as_mut().map(Snooping::accept);
         }
@@ -188,7 +190,8 @@ impl CardFunction {
         self.snooping.as_ref().map_or(0, Snooping::most)
     }
 
-    /// Gives the card the next stores, at most so many, as long as it takes any. Says how many there were.
+    /// Passes up to `most` stores to the card while it accepts them. Returns the number of stores
+    /// passed.
     pub(super) fn take_stores(&mut self, bus: &Bus, most: usize) -> usize {
         let mut taken = 0;
         while taken < most && self.card.takes_stores() {
@@ -204,21 +207,22 @@ impl CardFunction {
         taken
     }
 
-    /// Whether the next access to a function may be made: all stores before it have been taken, and the card takes what may be
-    /// another one.
+    /// Whether the next access to a function can be made now: all earlier stores have been taken,
+    /// and the card accepts stores, because the access may be another one.
     fn is_ready_at(&mut self, bus: &Bus, function: usize) -> bool {
         let most = self.most_stores();
         let before = *self.stores_before[function].get_or_insert(most);
         self.take_stores(bus, before);
         let ready = self.stores_before[function] == Some(0) && self.card.takes_stores();
         if ready {
-            // It is made now.
+            // The access is made now.
             self.stores_before[function] = None;
         }
         ready
     }
 
-    /// An access at a function has waited as long as it may. Returns whether the card gives something up for it.
+    /// Handles an access to a function that has waited for the maximum time. Returns whether the
+    /// card drops work to make room for it.
     fn expired_at(&mut self, bus: &Bus, function: usize) -> bool {
         let gives_up =
             !self.card.takes_stores() && self.with_ports(bus, |card, ports, _| card.make_room(ports));
@@ -236,8 +240,8 @@ impl CardFunction {
         self.card.takes_packets()
     }
 
-    /// The next look for stores may be left to the bell. `false`: there is something to see. Of a card that takes none, nobody
-    /// looks for any.
+    /// Prepares to wait for the bell of the store ring. Returns `false` if there are stores to
+    /// take. A card that accepts no stores does not wait for any.
     pub(super) fn sleep_for_stores(&mut self) -> bool {
         !self.card.takes_stores() || self.snooping.as_mut().is_none_or(Snooping::sleep)
     }
@@ -253,7 +257,7 @@ impl CardFunction {
         self.with_ports(bus, |card, ports, _| card.sleep(ports))
     }
 
-    /// Hands the next packet that has arrived to the card, if there is one and the card takes it.
+    /// Passes the next received packet to the card, if there is one and the card accepts it.
     pub(super) fn receive(&mut self, bus: &Bus) -> bool {
         if !self.card.takes_packets() {
             return false;
@@ -269,7 +273,7 @@ impl CardFunction {
         })
     }
 
-    /// Hands a packet of a neighbour to the card.
+    /// Passes a neighbour's packet to the card.
     pub(super) fn packet_arrived(&mut self, bus: &Bus, packet: &Packet<'_>) {
         self.with_ports(bus, |card, ports, _| card.packet_arrived(ports, packet));
     }
@@ -279,7 +283,7 @@ impl CardFunction {
         self.with_ports(bus, |card, ports, _| card.link_changed(ports, place));
     }
 
-    /// Ticks if it is time.
+    /// Ticks if it is due.
     pub(super) fn tick(&mut self, bus: &Bus) {
         if let Some(snooping) = &mut self.snooping {
             snooping.tick();
@@ -289,12 +293,12 @@ impl CardFunction {
         }
     }
 
-    /// How long it is until the next tick.
+    /// Returns the time left until the next tick.
     pub(super) fn alarm(&self) -> Option<Duration> {
         Some(self.next_tick()?.saturating_sub(SystemClock.now()))
     }
 
-    /// When the next tick is, in the host's time.
+    /// Returns the time of the next tick, in the host's time.
     pub(super) fn next_tick(&self) -> Option<Duration> {
         let door = self.snooping.as_ref().and_then(Snooping::alarm);
         [self.clock.plan(self.card.alarm()), door].into_iter().flatten().min()
@@ -304,7 +308,8 @@ impl CardFunction {
         self.with_ports(bus, |card, ports, _| card.register_read(ports, bar as u8, offset, width as u8))
     }
 
-    /// The complement of what its driver wrote last to be recognised by.
+    /// Returns the complement of the value that the driver last wrote to the scratch register,
+    /// which identifies the card.
     pub(super) fn scratch(&mut self, bus: &Bus) -> u32 {
         let read = self.read(bus, REGISTERS, HAMLYN_REG_SCRATCH.into(), 4);
         read.now().unwrap_or(0) as u32
@@ -317,7 +322,7 @@ impl CardFunction {
         self.with_ports(bus, |card, ports, _| card.register_write(ports, bar as u8, offset, width, value));
     }
 
-    /// The next answer to a read that had to wait, if there is one.
+    /// Returns the next answer to a deferred read, if there is one.
     pub(super) fn late_answer(&mut self) -> Option<LateAnswer> {
         while !self.late.is_empty() {
             let (number, value) = self.card.late_reading()?;
@@ -368,20 +373,22 @@ impl Function for CardFunction {
 
     fn reset(&mut self, bus: &Bus, cause: ResetCause) {
         tracing::debug!("reset ({cause:?})");
-        // The bus has answered them.
+        // The bus has answered these reads.
         self.late.clear();
         self.stores_before[FIRST] = None;
-        // They were to what the card forgets. So a reset need not wait for room.
+        // The card forgets the state that these stores refer to, so a reset need not wait for
+        // space.
         if let Some(snooping) = &mut self.snooping {
             snooping.skip();
         }
         self.with_ports(bus, |card, ports, _| card.reset(ports));
     }
 }
-/// The card's second function. A client that has only this one can ring doorbells and no more: the card is reset by the first.
+/// The card's second function. A client with access only to this one can ring doorbells and nothing
+/// else: only the first function resets the card.
 pub(super) struct DoorbellFunction<'a> {
     pub(super) card: &'a mut CardFunction,
-    /// The first function's.
+    /// The first function's bus.
     pub(super) bus: &'a Bus,
     pub(super) bar: usize,
 }
@@ -396,7 +403,7 @@ impl Function for DoorbellFunction<'_> {
     }
 
     fn bar_read(&mut self, _: &Bus, read: BarRead, data: &mut [u8]) -> Answer {
-        // What is posted has nobody wait: no card answers later here.
+        // Posted accesses have no waiter, so the card does not defer reads here.
         let value = self.card.read(self.bus, self.bar, read.offset, data.len()).now().unwrap_or(0);
         data.copy_from_slice(&value.to_le_bytes()[..data.len()]);
         Answer::Now

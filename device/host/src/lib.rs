@@ -1,23 +1,23 @@
-//! What hosts cards: a process with one of them, or one with many and the switch between them.
+//! Host processes for cards: one card per process, or many cards and their switch in one process.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`catalogue`] | the models of the family: a line for each |
-//! | [`single`] | one card in a process: its event loop, and when it looks and when it sleeps |
+//! | [`catalogue`] | the models of the family, one line each |
+//! | [`single`] | one card in a process: its event loop, and when it polls and sleeps |
 //! | [`ensemble`] | cards and the switch between them in one process |
-//! | [`switch`] | the switch in a process of its own |
+//! | [`switch`] | the switch in its own process |
 //! | `station` | a card with its machine's server |
-//! | `function` | the card as the bus sees it, a PCI function |
-//! | `express` | the function that shows a card's express memory |
-//! | `snooping` | what the card sees of its machine's stores, and the door of who tells of them |
-//! | `clock` | the cards' time, in which their process never stood |
-//! | `ports` | what the card reaches the world through, made of the bus and the link |
-//! | `uplink` | the link to the switch, made anew when the switch comes back |
+//! | `function` | the card as a PCI function on the bus |
+//! | `express` | the function that exposes a card's express memory |
+//! | `snooping` | the machine's stores that the card watches, and the plugin's socket |
+//! | `clock` | the cards' clock, without the time when their process was stopped |
+//! | `ports` | the card's ports, on top of the bus and the link |
+//! | `uplink` | the link to the switch, which reconnects when the switch comes back |
 //! | [`stat`] | counters of running processes |
-//! | [`rundir`] | where running processes keep their sockets |
-//! | `signals`, `wait`, `limits` | how a process ends, how long its loop waits, what it sets for itself |
+//! | [`rundir`] | the directory with the sockets of running processes |
+//! | `signals`, `wait`, `limits` | shutdown by signals, event loop time-outs, process limits |
 //!
-//! Nothing here knows a command line, nor any model by name but the catalogue.
+//! No module here knows the command line. Only the catalogue names a model.
 
 pub mod catalogue;
 mod clock;

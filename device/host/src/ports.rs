@@ -1,11 +1,11 @@
-//! The card's ports, made of the bus's services and the fabric's link.
+//! The card's ports, on top of the bus's services and the fabric's link.
 
 use std::sync::atomic::Ordering;
 
 use hamlyn_bus::{Access, BAR_COUNT, Bus, DmaError, SharedPages};
 use hamlyn_card::ports::{Dma, DmaFault, Interrupt, Operation, VolatileSlice, Windows};
 
-/// Guest memory and interrupt lines.
+/// Guest memory and interrupts.
 pub(super) struct BusPorts<'a>(pub(super) &'a Bus);
 
 fn fault(error: DmaError) -> DmaFault {
@@ -53,13 +53,13 @@ impl Interrupt for BusPorts<'_> {
     }
 }
 
-/// The mapped BARs, by index. The card stays within what its identity declared, so no access is out of bounds; one that
-/// were would read as zero and change nothing.
+/// The mapped BARs, by index. The card stays within the size in its identity, so no access is out
+/// of bounds. If one were, it would read as zero and change nothing.
 #[derive(Default)]
 pub(super) struct Pages([Option<SharedPages>; BAR_COUNT]);
 
 impl Pages {
-    /// The memory of a BAR.
+    /// Sets the memory of a BAR.
     pub(super) fn put(&mut self, bar: u8, pages: SharedPages) {
         if let Some(place) = self.0.get_mut(usize::from(bar)) {
             *place = Some(pages);

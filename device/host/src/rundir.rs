@@ -1,4 +1,4 @@
-//! Where running processes keep their sockets: a directory of this user alone.
+//! The run directory: a directory of this user alone, for the sockets of running processes.
 
 use std::env;
 use std::fs::{self, DirBuilder, File};
@@ -10,31 +10,36 @@ use anyhow::{Context, bail};
 use hamlyn_fabric::express::MOST_HOSTS;
 use rustix::fs::{FlockOperation, flock};
 
-/// Names the run directory; set for every process that a lab starts.
+/// Environment variable that sets the run directory. A lab sets it for each process it starts.
 pub const VARIABLE: &str = "HAMLYN_RUN";
 
-/// A UNIX socket's path has at most this many bytes.
+/// Maximum length of a UNIX socket's path in bytes.
 const LONGEST_SOCKET: usize = 107;
 
-/// What is left for a directory with sockets: the longest name is that of a socket for counters (see [`crate::stat::socket`]).
+/// Maximum length of the directory's path. The longest socket name is that of a socket for counters
+/// (see [`crate::stat::socket`]).
 const LONGEST: usize = LONGEST_SOCKET - "/fabric-4026531836-4194304.stat".len();
 
-/// What the socket of a card's second function is called more than the card's.
+/// Suffix of the socket of a card's second function, after the card's path.
 const DOORBELL: &str = ".doorbell";
 
-/// The same for the socket where a plugin tells of its machine's stores: no longer than that.
+/// Suffix of the socket for the plugin that reports the machine's stores. It is not longer than
+/// [`DOORBELL`].
 const SNOOP: &str = ".snoop";
 
-/// The same for the socket of the function that has all of its express memory.
+/// Suffix of the socket of the function that has all of the card's express memory.
 const EXPRESS: &str = ".express";
 
-/// The same for the sockets of functions that have each the part with one other host, whose id follows.
+/// Suffix of the sockets of functions that each have the part shared with one other host. The host
+/// id follows.
 const PEER: &str = ".peer";
 
-/// Returns the run directory, and makes it if it is missing: `$HAMLYN_RUN`, else `$XDG_RUNTIME_DIR/hamlyn` if
-/// `$XDG_RUNTIME_DIR` belongs to this user (after `su` it is another's), else `/tmp/hamlyn-UID`.
+/// Returns the run directory and creates it if it is missing. It is `$HAMLYN_RUN`, else
+/// `$XDG_RUNTIME_DIR/hamlyn` if `$XDG_RUNTIME_DIR` belongs to this user (after `su` it belongs to
+/// another), else `/tmp/hamlyn-UID`.
 ///
-/// A process that can write there can reach the cards' memory, so it must be this user's own, with mode 0700.
+/// A process that can write there can reach the cards' memory. So the directory must belong to this
+/// user, with mode 0700.
 pub fn open() -> anyhow::Result<PathBuf> {
     let dir = path();
     has_room(&dir)?;
@@ -47,7 +52,7 @@ pub fn open() -> anyhow::Result<PathBuf> {
     Ok(dir)
 }
 
-/// Returns the run directory if there is one: a reader makes none.
+/// Returns the run directory if it exists. Readers do not create it.
 fn find() -> anyhow::Result<Option<PathBuf>> {
     let dir = path();
     has_room(&dir)?;
@@ -58,7 +63,8 @@ fn find() -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(dir))
 }
 
-/// Fails if the paths of sockets in this directory would be too long, or are no text that QEMU could be told.
+/// Fails if paths of sockets in this directory would be too long, or if the directory's path is not
+/// UTF-8, which QEMU's command line needs.
 pub fn has_room(dir: &Path) -> anyhow::Result<()> {
     let length = dir.as_os_str().len();
     if length > LONGEST || dir.to_str().is_none() {
@@ -70,12 +76,12 @@ pub fn has_room(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A socket's path from the command line.
+/// Parses a socket's path from the command line.
 pub fn socket_path(text: &str) -> Result<PathBuf, String> {
     path_of_at_most(LONGEST_SOCKET, text)
 }
 
-/// The path of a card's socket, beside which there is room for that of its second function.
+/// Parses the path of a card's socket, which leaves space for the suffix of its second function.
 pub fn card_path(text: &str) -> Result<PathBuf, String> {
     path_of_at_most(LONGEST_SOCKET - DOORBELL.len(), text)
 }
@@ -88,17 +94,18 @@ fn path_of_at_most(limit: usize, text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Where a card's second function listens.
+/// Returns the socket path of a card's second function.
 pub fn doorbell_path(card: &Path) -> PathBuf {
     beside(card, DOORBELL)
 }
 
-/// Where a card listens for the plugin of its machine's QEMU.
+/// Returns the path where a card listens for the plugin of its machine's QEMU.
 pub fn snoop_path(card: &Path) -> PathBuf {
     beside(card, SNOOP)
 }
 
-/// Where the function listens that has the card's express memory, if it has any: all of it, or the part with one other host.
+/// Returns the socket path of the function that has the card's express memory, if it has any: all
+/// of it, or the part shared with one other host.
 pub fn express_path(card: &Path, peer: Option<u16>) -> PathBuf {
     match peer {
         None => beside(card, EXPRESS),
@@ -106,7 +113,8 @@ pub fn express_path(card: &Path, peer: Option<u16>) -> PathBuf {
     }
 }
 
-/// All places where such functions may listen: that of all, and those of other hosts in the order of their ids.
+/// Returns all possible socket paths of such functions: first the one with all memory, then those
+/// of the other hosts in order of their ids.
 pub fn express_paths(card: &Path) -> impl Iterator<Item = PathBuf> {
     [None].into_iter().chain((0..MOST_HOSTS).map(Some)).map(|peer| express_path(card, peer))
 }
@@ -117,7 +125,7 @@ fn beside(card: &Path, more: &str) -> PathBuf {
     path.into()
 }
 
-/// Where the run directory is, or would be.
+/// Returns the path of the run directory, whether or not it exists.
 pub fn path() -> PathBuf {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let is_own = |dir: &PathBuf| fs::metadata(dir).is_ok_and(|found| found.uid() == own_uid());
@@ -145,7 +153,7 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The run directory, if there is one, and the directories of the labs in it.
+/// Returns the run directory, if it exists, and the directories of the labs in it.
 pub fn all() -> anyhow::Result<Vec<PathBuf>> {
     let Some(top) = find()? else { return Ok(Vec::new()) };
     let mut dirs: Vec<PathBuf> = fs::read_dir(&top)
@@ -158,10 +166,10 @@ pub fn all() -> anyhow::Result<Vec<PathBuf>> {
     Ok(dirs)
 }
 
-/// How the names of labs' directories begin.
+/// Prefix of the names of labs' directories.
 pub const LAB: &str = "lab-";
 
-/// Locks a lab's directory for as long as the file is open: the lab still runs.
+/// Locks a lab's directory while the file is open, to show that the lab still runs.
 pub fn claim(dir: &Path) -> anyhow::Result<File> {
     let file = File::open(dir).with_context(|| format!("cannot open {}", dir.display()))?;
     flock(&file, FlockOperation::NonBlockingLockShared)
@@ -169,7 +177,8 @@ pub fn claim(dir: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-/// Whether a lab's directory is no longer claimed: all of the lab ended so suddenly that nobody could remove it.
+/// Whether no process claims a lab's directory: all processes of the lab ended before any could
+/// remove it.
 pub fn is_left_over(dir: &Path) -> bool {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with(LAB)
@@ -200,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_labs_directory_is_left_over_once_nobody_claims_it() {
+    fn lab_directory_is_left_over_once_unclaimed() {
         let dir = tempfile::tempdir().unwrap();
         let lab = dir.path().join("lab-x");
         fs::create_dir(&lab).unwrap();
@@ -210,12 +219,12 @@ mod tests {
         assert!(!is_left_over(&lab));
         drop(second);
         assert!(is_left_over(&lab));
-        // Only labs claim theirs.
+        // Only labs claim their directories.
         assert!(!is_left_over(dir.path()) && !is_left_over(&dir.path().join("lab-none")));
     }
 
     #[test]
-    fn a_directory_that_others_may_enter_is_refused() {
+    fn directory_accessible_to_others_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
         check(dir.path()).unwrap();

@@ -1,10 +1,10 @@
-//! The signals that end a process in good order.
+//! The signals that shut a process down.
 
 use std::os::unix::net::UnixStream;
 
 use anyhow::Context;
 
-/// A descriptor that becomes readable when a signal asks the process to end.
+/// Returns a descriptor that becomes readable when a signal asks the process to end.
 pub(crate) fn stop_on_signals() -> anyhow::Result<UnixStream> {
     let (stop, ring) = UnixStream::pair().context("cannot make a socket pair")?;
     for signal in signal_hook::consts::TERM_SIGNALS {

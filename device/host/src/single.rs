@@ -1,10 +1,16 @@
-//! The event loop of the card process, and its policy of when to look and when to sleep.
+//! The event loop of the card process, and its policy of polling and sleeping.
 //!
-//! What wakes it: a message of the machine (a doorbell among them), a store that is snooped, the link's bell, which is the switch
-//! hanging up, too, somebody who asks for the counters, a signal. While awake it takes what has arrived before it sends
-//! (section 2.8), a bounded batch at a time so that the machine's messages are answered in between. When there is nothing left it goes on
-//! looking for `--spin` microseconds (none by default: on few cores the others need the time more), then tells everybody
-//! that it sleeps, looks once more, and waits.
+//! These events wake it:
+//! - a message of the machine, which may be a doorbell
+//! - a snooped store
+//! - the link's bell, or the switch hanging up
+//! - a reader of the counters
+//! - a signal
+//!
+//! While awake it takes received packets before it sends (section 2.8). It works in bounded
+//! batches, so that the machine's messages are answered in between. When there is no work left it
+//! polls for `--spin` microseconds (by default 0, because with few cores the other processes need
+//! the time more). Then it announces to its peers that it sleeps, checks once more, and waits.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -32,25 +38,25 @@ const STOP: u32 = 2;
 /// The first of the machine's sockets.
 const SOCKETS: u32 = 3;
 
-/// What a card's process is started with.
+/// Start options of a card process.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Where its machine connects.
     pub socket: PathBuf,
     /// Where the switch listens.
     pub switch: PathBuf,
-    /// The users whose switch it may be.
+    /// Users that may own the switch.
     pub trusted: Vec<u32>,
-    /// The host id to ask for; else the switch chooses.
+    /// The host id to request; otherwise the switch chooses.
     pub host: Option<u16>,
-    /// What the card is like.
+    /// The card's model and settings.
     pub card: CardOptions,
-    /// How long to look for work before sleeping.
+    /// How long to poll for work before sleeping.
     pub spin: Duration,
 }
 
 impl Options {
-    /// What `hamlyn stat` calls the process.
+    /// Returns the name of the process in `hamlyn stat`.
     fn name(&self) -> String {
         self.socket.file_stem().map_or_else(|| "card".into(), |stem| stem.to_string_lossy().into_owned())
     }
@@ -79,7 +85,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     }
 }
 
-/// Lets go of a link that is of no use any more, and takes up a new one when the switch is back.
+/// Drops a lost link, and reconnects when the switch is back.
 fn tend_link(manager: &mut EventManager<CardProcess>, id: SubscriberId) -> anyhow::Result<()> {
     let process = manager.subscriber_mut(id)?;
     if let Some((link, reason)) = process.station.function.uplink.take_lost() {
@@ -97,7 +103,7 @@ fn tend_link(manager: &mut EventManager<CardProcess>, id: SubscriberId) -> anyho
     Ok(())
 }
 
-/// A link's bell, for the event manager.
+/// Returns the link's bell for the event manager.
 fn watch(link: &Link) -> Option<Events> {
     link.bell().map(|fd| Events::with_data_raw(fd.as_raw_fd(), BELL, EventSet::IN))
 }
@@ -108,7 +114,7 @@ struct CardProcess {
     stop: UnixStream,
     stopped: bool,
     spin: Duration,
-    /// When there was last something to do.
+    /// When there was work last.
     busy: Instant,
 }
 
@@ -117,7 +123,7 @@ impl CardProcess {
         let card = options.card.make()?;
         let (switch, trusted) = (options.switch.clone(), options.trusted.clone());
         let mut uplink = Uplink::new(switch, trusted, options.host, Packets::of(&card.identity())?);
-        // What functions the card has depends on what the switch says.
+        // The functions of the card depend on the switch's answer.
         let host = uplink.connect()?.0;
         let memory = GuestMemory::Trusted { limit: options.card.guest_memory };
         let mut station = Station::start(card, &options.socket, memory, uplink)?;
@@ -128,9 +134,9 @@ impl CardProcess {
         Ok((Self { station, stat, stop, stopped, spin, busy }, host))
     }
 
-    /// Ticks when it is time, after the machine's messages, among which may be the one that the card would miss; then works
-    /// for a while. Says how long the loop may then wait for events, in milliseconds: 0 to look and go on, -1 for as
-    /// long as it takes.
+    /// Ticks if it is due, after the machine's messages, because one of them may be what the card
+    /// would otherwise time out on. Then works for a while. Returns how long the loop may wait for
+    /// events, in milliseconds: 0 to check and continue, -1 without limit.
     fn work(&mut self) -> i32 {
         self.station.tick();
         let wait = self.carry();
@@ -143,7 +149,7 @@ impl CardProcess {
         }
     }
 
-    /// Takes what has arrived and sends what is to be sent. Says how long the loop may wait as far as this is concerned.
+    /// Takes received packets and sends. Returns the loop's time-out for this part.
     fn carry(&mut self) -> i32 {
         let carried = self.station.turn(&mut Alone);
         if carried == Carried::Worked {
@@ -151,7 +157,7 @@ impl CardProcess {
             return 0;
         }
         if !self.spin.is_zero() && self.busy.elapsed() < self.spin {
-            // Who is looked for may wait for this core.
+            // The peer may need this core.
             sched_yield();
             return 0;
         }

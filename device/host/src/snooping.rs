@@ -1,7 +1,8 @@
-//! What a card sees of its machine's memory bus, and the door where the plugin of QEMU comes in that tells of it.
+//! The stores of the machine that a card watches, and the socket for the QEMU plugin that reports
+//! them.
 //!
-//! A plugin is as hostile as its guest: whatever it does ends its session, and no more. What it hands over its own porter
-//! closes, because that can block.
+//! A plugin is as hostile as its guest: any violation ends its session and nothing else. Its own
+//! porter closes the descriptors it passes, because closing can block.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -21,11 +22,11 @@ use rustix::time::Timespec;
 
 use crate::clock::SystemClock;
 
-/// Plugins that may wait to be let in.
+/// Length of the queue of plugins that wait for acceptance.
 const BACKLOG: i32 = 8;
-/// Porters at a time, those included that are stuck with what earlier plugins handed over.
+/// Maximum number of porters, including those blocked on descriptors of earlier plugins.
 const MOST_PORTERS: usize = 8;
-/// How long nobody is let in when that is not possible.
+/// How long no plugin is accepted after a failure.
 const REST: Duration = Duration::from_millis(50);
 
 const LISTENER: u64 = 0;
@@ -37,11 +38,11 @@ pub(crate) struct Snooping {
     snoop: Snoop,
     listener: Listener,
     porters: Porters,
-    /// What is waited for: the listener, and the bell of the plugin that is there.
+    /// Watches the listener and the current plugin's bell.
     epoll: OwnedFd,
-    /// The bell, once more, as it is the plugin that it goes with and not this.
+    /// A duplicate of the bell's descriptor, because the original belongs to the plugin's session.
     bell: Option<Kept<OwnedFd>>,
-    /// Nobody is let in before, by the cards' clock.
+    /// No plugin is accepted before this time of the cards' clock.
     rests_until: Option<Duration>,
     /// What the card was last told.
     told: bool,
@@ -49,7 +50,7 @@ pub(crate) struct Snooping {
 }
 
 impl Snooping {
-    /// Listens at `path` for a plugin that tells of stores to the first so many pages.
+    /// Listens at `path` for a plugin that reports stores to the first `pages` pages.
     pub(crate) fn start(path: &Path, pages: u64) -> anyhow::Result<Self> {
         let failed = || format!("cannot snoop at {}", path.display());
         let snoop = Snoop::create(pages, Size::default().records).with_context(failed)?;
@@ -62,29 +63,31 @@ impl Snooping {
         Ok(Self { snoop, listener, porters, epoll, bell, rests_until, told, log })
     }
 
-    /// The most stores that can have been made before a moment and not been taken.
+    /// Returns the maximum number of stores that can be pending at any moment.
     pub(crate) fn most(&self) -> usize {
         self.snoop.size().records as usize
     }
 
-    /// Readable when [`Snooping::look`] has something to see. Stays the same, whatever plugins come and go.
+    /// Readable when [`Snooping::look`] has work. The descriptor stays the same when plugins
+    /// connect and disconnect.
     pub(crate) fn as_raw_fd(&self) -> RawFd {
         self.epoll.as_raw_fd()
     }
 
-    /// The same for threads that have not this.
+    /// Like [`Snooping::as_raw_fd`], for threads that do not have access to `self`.
     pub(crate) fn waiter(&self) -> io::Result<Waiter> {
         Ok(Waiter::of(self.epoll.try_clone()?))
     }
 
-    /// Watches a page from now on, or does so no more.
+    /// Starts or stops to watch a page.
     pub(crate) fn watch(&mut self, page: u64, on: bool) {
         if let Err(error) = self.snoop.watch(page, on) {
             tracing::error!("the card asked for a page that it has not: {error}");
         }
     }
 
-    /// Whether stores are seen, if the card has not been told yet. Those of a plugin that has gone are, until the last is taken.
+    /// Returns whether stores are snooped, if that has changed since the card was last told. Stores
+    /// of a plugin that has left count until the last one is taken.
     pub(crate) fn news(&mut self) -> Option<bool> {
         if self.snoop.is_attached() && self.snoop.bell().is_none() {
             return None;
@@ -93,12 +96,12 @@ impl Snooping {
         (std::mem::replace(&mut self.told, live) != live).then_some(live)
     }
 
-    /// Whether the card was told last that stores are seen.
+    /// Returns whether the card was last told that stores are snooped.
     pub(crate) fn has_told(&self) -> bool {
         self.told
     }
 
-    /// The next store.
+    /// Returns the next store.
     pub(crate) fn next(&mut self) -> Option<Store> {
         let next = self.snoop.next().unwrap_or_else(|ended| {
             if let Some(unsaid) = self.log.turn() {
@@ -112,7 +115,7 @@ impl Snooping {
         Store::new(next.address, value, next.bytes().len() as u8)
     }
 
-    /// What was stored until now is of no interest any more.
+    /// Discards all stores made until now.
     pub(crate) fn skip(&mut self) {
         for _ in 0..self.most() {
             if self.next().is_none() {
@@ -121,16 +124,16 @@ impl Snooping {
         }
     }
 
-    /// `false`: there is something to see.
+    /// Returns `false` if there are stores to take.
     pub(crate) fn sleep(&mut self) -> bool {
         self.snoop.sleep()
     }
 
-    /// Looks whether the plugin's bell rang, and whether another plugin wants to be let in. Hears the bell.
+    /// Checks and clears the plugin's bell. Returns whether another plugin waits for acceptance.
     pub(crate) fn look(&mut self) -> bool {
         let mut events = [const { MaybeUninit::uninit() }; 2];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // It fails if a signal came: then there is another look.
+        // This fails if a signal interrupts it. Then the loop calls again.
         let ready = epoll::wait(&self.epoll, &mut events, Some(&now)).map_or(&mut [][..], |ready| ready.0);
         let ready = |source: u64| ready.iter().any(|event| event.data.u64() == source);
         let (bell, listener) = (ready(BELL), ready(LISTENER));
@@ -138,13 +141,14 @@ impl Snooping {
             self.snoop.hear();
         }
         if self.snoop.bell().is_none() {
-            // It has hung up, which would wake everybody as long as its last stores are not taken.
+            // The plugin has hung up. Its bell would wake the process until its last stores are
+            // taken.
             self.forget_bell();
         }
         listener
     }
 
-    /// Lets in, or refuses, the next plugin that waits.
+    /// Accepts or refuses the next plugin that waits.
     pub(crate) fn accept(&mut self) {
         match self.next_plugin() {
             Ok(None) => {}
@@ -154,7 +158,8 @@ impl Snooping {
     }
 
     fn next_plugin(&mut self) -> anyhow::Result<Option<Kept<OwnedFd>>> {
-        // Before anybody is taken from the queue, who would have to be closed here.
+        // Hire the porter before accepting, because a descriptor accepted without one would be
+        // closed here.
         let porter = self.porters.hire()?;
         Ok(self.listener.accept()?.map(|plugin| porter.keep(plugin)))
     }
@@ -176,7 +181,7 @@ impl Snooping {
         }
     }
 
-    /// Fails without a plugin: nobody may be there whose bell is not heard.
+    /// Dismisses the plugin on failure, so that there is never a plugin whose bell is not watched.
     fn watch_bell(&mut self, porter: &Porter) -> Result<(), Errno> {
         self.forget_bell();
         let Some(bell) = self.snoop.bell() else { return Ok(()) };
@@ -191,7 +196,7 @@ impl Snooping {
 
     fn forget_bell(&mut self) {
         if let Some(bell) = self.bell.take() {
-            // Its porter closes it some time; until then nobody is to be woken.
+            // Its porter closes the descriptor later. It must not wake the process until then.
             let _ = epoll::delete(&self.epoll, &bell);
         }
     }
@@ -207,12 +212,12 @@ impl Snooping {
         self.watch_listener(epoll::EventFlags::empty());
     }
 
-    /// When [`Snooping::tick`] wants to be called.
+    /// Returns when [`Snooping::tick`] must be called.
     pub(crate) fn alarm(&self) -> Option<Duration> {
         self.rests_until
     }
 
-    /// Lets plugins in again if it is time.
+    /// Accepts plugins again if the rest is over.
     pub(crate) fn tick(&mut self) {
         if self.rests_until.is_some_and(|until| until <= SystemClock.now()) {
             self.rests_until = None;

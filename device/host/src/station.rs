@@ -1,16 +1,22 @@
-//! A card with its machine's server: what a process that hosts one card has once, and one that hosts many has often.
+//! A card with its machine's server. A process has one of these per card.
 //!
-//! **In which order.** The card is told of stores that are seen before any access that its machine made after them: an access
-//! has come when the card is asked whether it takes it, and then all stores that were made before are in their ring.
+//! **Ordering.** The card gets all snooped stores before any access that the machine made after
+//! them. When the card is asked whether it accepts an access, that access has arrived. All stores
+//! made before it are in their ring by then.
 //!
-//! **Who waits for whom.** While the card takes no stores they stay in their ring, and accesses in their sockets: either may be
-//! one store too many for a FIFO. While it takes no packets they stay in the link's ring. Nobody looks there then, and no
-//! descriptor of what is not looked at wakes the process: a server watches a client whose access waits for its leaving alone,
-//! and who sleeps asks the rings' other ends to ring for what the card takes, and for nothing else. Whatever makes room is
-//! a verb of the card, and each of those is followed by a turn: something was sent (the link's bell, or a neighbour, says when
-//! there is room for that), time has passed, the machine has been reset. A turn lets accesses go on that wait, takes
-//! packets, takes stores, sends, and so on from the beginning. An access waits for the stores before it and for none after it, so
-//! a processor that stores without end keeps no other from its registers.
+//! **Backpressure.** While the card does not accept stores, stores stay in their ring and accesses
+//! in their sockets. Each of them could overflow a FIFO. While the card does not accept packets,
+//! packets stay in the link's ring.
+//!
+//! Sources that are not polled do not wake the process either. While a client's access waits, its
+//! server watches the client only for a disconnect. Before it sleeps, the card asks the other ends
+//! of the rings to signal only what it accepts.
+//!
+//! Only a method of the card makes room, and each such call is followed by a turn: after a send,
+//! after time has passed, or after a reset by the machine. The link's bell, or a neighbour, signals
+//! when there is space for a send. A turn resumes waiting accesses, takes packets, takes stores,
+//! sends, and repeats. An access waits for the stores before it but not for those after it. So a
+//! processor that stores endlessly does not starve others of register accesses.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,22 +38,23 @@ use super::snooping::Snooping;
 use super::uplink::{Neighbours, Uplink};
 use crate::rundir::{doorbell_path, snoop_path};
 
-/// Packets taken and sent, and stores taken, before the descriptors are looked at again.
+/// Number of packets taken, packets sent and stores taken before the descriptors are checked again.
 const BATCH: usize = 32;
-/// The time of a turn: another station's begins when it is over and the verb under way has ended. A verb is bounded by the card.
+/// Duration of a turn. The turn of another station begins when this time is over and the current
+/// method call has returned. The card bounds the time of a call.
 const SLICE: Duration = Duration::from_micros(200);
 
-/// What a person chooses about a card, wherever it runs.
+/// A card's options, which do not depend on where it runs.
 #[derive(Debug, Clone)]
 pub struct CardOptions {
-    /// Its model, and what is chosen of that.
+    /// The model and its settings.
     pub choice: Choice,
-    /// The most guest memory that it maps, in bytes.
+    /// Maximum guest memory that the card maps, in bytes.
     pub guest_memory: u64,
 }
 
 impl CardOptions {
-    /// What it maps if nobody says otherwise.
+    /// Default for the maximum guest memory.
     pub const GUEST_MEMORY: u64 = GuestMemory::DEFAULT_LIMIT;
 
     pub(crate) fn make(&self) -> anyhow::Result<Box<dyn Card + Send>> {
@@ -66,28 +73,28 @@ pub(crate) struct Station {
 /// The server of the card's second function.
 struct DoorbellServer {
     server: Server,
-    /// The first function's BAR that it shows.
+    /// The first function's BAR that this one exposes.
     bar: usize,
 }
 
 /// The card's sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Socket {
-    /// The card's own.
+    /// The card's own socket.
     Card,
-    /// That of its second function.
+    /// The socket of its second function.
     Doorbells,
-    /// Where the machine's stores are told.
+    /// The socket where the machine's stores are reported.
     Stores,
-    /// That of a function that has express memory, by number.
+    /// The socket of a function with express memory, by number.
     Express(u8),
 }
 
 impl Socket {
-    /// A card has fewer.
+    /// Upper limit for the number of a card's sockets.
     pub(crate) const MOST: u32 = 3 + MOST_HOSTS as u32;
 
-    /// A number for each.
+    /// Returns the number of a socket.
     pub(crate) fn number(self) -> u32 {
         match self {
             Socket::Card => 0,
@@ -97,7 +104,7 @@ impl Socket {
         }
     }
 
-    /// The one that has such a number.
+    /// Returns the socket with this number.
     pub(crate) fn of(number: u32) -> Socket {
         match number {
             0 => Socket::Card,
@@ -107,26 +114,26 @@ impl Socket {
         }
     }
 
-    /// Whether a machine uses it when it looks what devices there are, and hardly afterwards.
+    /// Whether a machine uses the socket when it enumerates devices, and hardly afterwards.
     pub(crate) fn is_quiet(self) -> bool {
         matches!(self, Socket::Express(_))
     }
 }
 
-/// What came of a station's turn.
+/// Result of a station's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carried {
     /// Packets were taken or sent.
     Worked,
     /// There is nothing to do.
     Idle,
-    /// There is something to send and no room on the link.
+    /// There is something to send, but the link is full.
     Full,
 }
 
 impl Station {
-    /// A card that waits for its machine at `socket`, and beside it for the machine's doorbells, and for what it does with the express
-    /// memory that the uplink has.
+    /// Starts a card whose machine connects at `socket`. It also listens beside it for doorbells,
+    /// and for accesses to the express memory that the uplink has.
     pub(crate) fn start(
         card: Box<dyn Card + Send>,
         socket: &Path,
@@ -134,7 +141,8 @@ impl Station {
         uplink: Uplink,
     ) -> anyhow::Result<Self> {
         let identity = card.identity();
-        // Before the card's own socket: who finds that one may look whether this is there.
+        // This is done before the card's own socket exists: a process that finds that socket may
+        // check for these.
         express::clear(socket)?;
         let express = uplink
             .express()
@@ -163,7 +171,8 @@ impl Station {
         Ok(Self { server, doorbells, express, function })
     }
 
-    /// What to wait for: a socket's descriptor is readable when [`Station::serve`] has something to do there.
+    /// Returns the descriptors to wait for. A socket's descriptor is readable when
+    /// [`Station::serve`] has work for it.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = (Socket, RawFd)> + '_ {
         let doorbells =
             self.doorbells.as_ref().map(|doorbells| (Socket::Doorbells, doorbells.server.as_raw_fd()));
@@ -173,7 +182,8 @@ impl Station {
         [(Socket::Card, self.server.as_raw_fd())].into_iter().chain(doorbells).chain(stores).chain(express)
     }
 
-    /// The same for threads that have not the station, but for the quiet ones.
+    /// Like [`Station::sockets`], for threads without access to the station and without the quiet
+    /// sockets.
     pub(crate) fn waiters(&self) -> impl Iterator<Item = (Socket, io::Result<Waiter>)> + '_ {
         let doorbells = self.doorbells.as_ref().map(|doorbells| (Socket::Doorbells, &doorbells.server));
         let servers = [(Socket::Card, &self.server)].into_iter().chain(doorbells);
@@ -181,7 +191,7 @@ impl Station {
         servers.map(|(socket, server)| (socket, server.waiter())).chain(stores)
     }
 
-    /// Handles the messages of the machine.
+    /// Handles the machine's messages on a socket.
     pub(crate) fn serve(&mut self, socket: Socket) -> Result<(), ServerError> {
         match socket {
             Socket::Card => _ = self.server.process(&mut self.function)?,
@@ -202,7 +212,8 @@ impl Station {
         Ok(())
     }
 
-    /// Takes what has arrived before each packet that it sends (section 2.8), a bounded batch of either, for a bounded time.
+    /// Takes received packets before each packet that it sends (section 2.8). The turn is bounded
+    /// in time and in the number of packets each way.
     pub(crate) fn turn(&mut self, neighbours: &mut dyn Neighbours) -> Carried {
         let mut carried = Carried::Idle;
         let begun = Instant::now();
@@ -229,7 +240,7 @@ impl Station {
         carried
     }
 
-    /// Lets accesses of the machine go on that wait, if the card takes them now.
+    /// Resumes the machine's waiting accesses if the card accepts them now.
     fn go_on(&mut self) -> bool {
         let mut went_on = false;
         for socket in [Socket::Card, Socket::Doorbells] {
@@ -237,14 +248,15 @@ impl Station {
                 if let Err(error) = self.serve(socket) {
                     tracing::error!("a vfio-user server: {error}");
                 }
-                // Else there is no room again, or the machine does not read its answers: nobody is to look without end.
+                // If the access is still held, the card is full again, or the machine does not read
+                // its answers. This must not become a busy loop.
                 went_on |= !self.is_held(socket);
             }
         }
         went_on
     }
 
-    /// How long an access may wait for the card, in tests that must not depend on time.
+    /// Sets how long an access may wait for the card, for tests that must not depend on time.
     #[cfg(test)]
     pub(crate) fn set_access_deadline(&mut self, deadline: Duration) {
         self.server.set_access_deadline(deadline);
@@ -257,12 +269,12 @@ impl Station {
         match socket {
             Socket::Card => self.server.is_held(),
             Socket::Doorbells => self.doorbells.as_ref().is_some_and(|doorbells| doorbells.server.is_held()),
-            // The registers of express memory can always be read.
+            // Registers of express memory can always be read.
             Socket::Stores | Socket::Express(_) => false,
         }
     }
 
-    /// Answers reads that the card let wait. An answer that comes too late does no harm.
+    /// Completes reads that the card has deferred. An answer that comes too late is harmless.
     fn answer_late_reads(&mut self) {
         while let Some(answer) = self.function.late_answer() {
             if let Err(error) = self.server.complete_read(answer.token, answer.bytes()) {
@@ -271,40 +283,42 @@ impl Station {
         }
     }
 
-    /// Whether the card takes packets now.
+    /// Whether the card accepts packets now.
     pub(crate) fn takes_packets(&self) -> bool {
         self.function.takes_packets()
     }
 
-    /// Takes a packet of a neighbour, if it [takes any](Station::takes_packets).
+    /// Passes a neighbour's packet to the card, if it [accepts any](Station::takes_packets).
     pub(crate) fn packet_arrived(&mut self, packet: &Packet<'_>) {
         self.function.packet_arrived(self.server.bus(), packet);
         self.answer_late_reads();
     }
 
-    /// Tells the machine that its card looks no more, and looks once more. `false`: there is something to do. A card that waits
-    /// for room on its link goes on as soon as there is some, and the machine need not tell it to.
+    /// Announces to the machine that the card sleeps, then checks once more. Returns `false` if
+    /// there is work. A card that waits for space on its link resumes as soon as there is some, so
+    /// the machine need not wake it.
     pub(crate) fn sleep(&mut self, for_room: bool) -> bool {
         (for_room || self.function.sleep(self.server.bus())) && self.function.sleep_for_stores()
     }
 
-    /// Ticks if it is time. There may be something to send then: this comes before [`Station::turn`].
+    /// Ticks if it is due. The tick may create packets to send, so call it before
+    /// [`Station::turn`].
     pub(crate) fn tick(&mut self) {
         self.function.tick(self.server.bus());
         self.answer_late_reads();
     }
 
-    /// How long it is until the next tick.
+    /// Returns the time left until the next tick.
     pub(crate) fn alarm(&self) -> Option<Duration> {
         self.function.alarm()
     }
 
-    /// When the next tick is, in the host's time.
+    /// Returns the time of the next tick, in the host's time.
     pub(crate) fn next_tick(&self) -> Option<Duration> {
         self.function.next_tick()
     }
 
-    /// The link is of no use any more: the switch has given it up.
+    /// Drops the link, because the switch has given it up.
     pub(crate) fn unlink(&mut self) {
         self.function.uplink.lose("the switch has given it up");
         if self.function.uplink.take_lost().is_some() {
@@ -341,7 +355,7 @@ impl Station {
         if let Some(express) = &self.express {
             all["express"] = express.counters();
         }
-        // Of a card that wants to see stores it matters whether it does; of others there is nothing to say.
+        // Only cards that can snoop stores report whether they do.
         if let Some(snooping) = self.function.snooping() {
             all["snooped"] = snooping.has_told().into();
         }

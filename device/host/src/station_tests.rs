@@ -1,4 +1,4 @@
-//! A station whose card answers reads later, and a client that waits for them.
+//! A station whose card defers reads, and a client that waits for them.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -18,25 +18,25 @@ use super::{Carried, Socket, Station};
 use crate::rundir::{express_path, express_paths};
 use crate::uplink::{Alone, Packets, Uplink};
 
-/// What a test sees of the card.
+/// The card's state, as a test sees it.
 #[derive(Debug, Default)]
 struct Seen {
     waiting: Vec<u64>,
     answers: Vec<(u64, u64)>,
-    /// It answers when it ticks.
+    /// The card answers reads when it ticks.
     ticks: bool,
-    /// How often it was to send something; and it leaves the rest for the next turn each time.
+    /// Number of calls to transmit. With `yields`, each call leaves the rest for the next turn.
     transmits: u32,
     yields: bool,
 }
 
-/// A card whose registers say their own offset, twice, when it pleases.
+/// A card whose registers contain their own offset twice, and which defers all reads.
 struct Slow(Arc<Mutex<Seen>>);
 
 impl Slow {
     fn answer(&self) {
         let mut seen = self.0.lock().unwrap();
-        // The last that was asked first: who asked is told by its number.
+        // In reverse order: the number identifies the read.
         let answers: Vec<_> = seen.waiting.drain(..).rev().map(|at| (at, at << 32 | at)).collect();
         seen.answers.extend(answers);
     }
@@ -106,7 +106,7 @@ impl Card for Slow {
     }
 }
 
-/// A station for such a card, which its client finds at `socket`.
+/// Starts a station for such a card, with `socket` for its client.
 fn station(seen: &Arc<Mutex<Seen>>, socket: &Path) -> Station {
     station_with(seen, socket, None)
 }
@@ -119,14 +119,14 @@ fn station_with(seen: &Arc<Mutex<Seen>>, socket: &Path, express: Option<Holding>
     Station::start(card, socket, GuestMemory::Unused, uplink).unwrap()
 }
 
-/// What host 0 of four is handed.
+/// Returns the holding of host 0 of four.
 fn holding(form: Form) -> Holding {
     let shape = Shape::new(form, 4, Part::default()).unwrap();
     Memory::new(shape).unwrap().holding(HostId(0)).unwrap()
 }
 
 #[test]
-fn what_a_card_that_was_killed_has_left_is_not_taken_for_express_memory() {
+fn sockets_of_a_killed_card_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("card.sock");
     let paths =
@@ -138,7 +138,7 @@ fn what_a_card_that_was_killed_has_left_is_not_taken_for_express_memory() {
         (Some(holding(Form::Isolated)), paths(&[Some(1), Some(2), Some(3)])),
     ];
     for (holding, expected) in cases {
-        // Files of listeners that are gone.
+        // Sockets of listeners that no longer exist.
         for path in
             [&socket, &express_path(&socket, None)].into_iter().chain(&paths(&[Some(0), Some(2), Some(63)]))
         {
@@ -153,7 +153,7 @@ fn what_a_card_that_was_killed_has_left_is_not_taken_for_express_memory() {
 }
 
 #[test]
-fn each_function_with_express_memory_is_served_by_its_own_socket() {
+fn each_express_function_has_its_own_socket() {
     use hamlyn_abi::family::express::HAMLYN_EXPRESS_REG_PARTS;
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("card.sock");
@@ -184,7 +184,8 @@ fn each_function_with_express_memory_is_served_by_its_own_socket() {
     assert!((0..Socket::MOST).all(|number| Socket::of(number).number() == number));
 }
 
-/// Serves while a client reads two registers, and calls `meanwhile` whenever a read waits. What the client got.
+/// Serves while a client reads two registers, and calls `meanwhile` whenever a read is deferred.
+/// Returns the values that the client has read.
 fn read_both(ticks: bool, mut meanwhile: impl FnMut(&mut Station)) -> [u64; 2] {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("card.sock");
@@ -210,7 +211,7 @@ fn read_both(ticks: bool, mut meanwhile: impl FnMut(&mut Station)) -> [u64; 2] {
         station.serve(Socket::Card).unwrap();
         let before = got.load(Ordering::Acquire);
         if !seen.lock().unwrap().waiting.is_empty() {
-            // What answers is this, and no look at the socket afterwards.
+            // `meanwhile` alone must cause the answer, without another look at the socket.
             meanwhile(&mut station);
             while got.load(Ordering::Acquire) == before {
                 patient();
@@ -223,7 +224,7 @@ fn read_both(ticks: bool, mut meanwhile: impl FnMut(&mut Station)) -> [u64; 2] {
 }
 
 #[test]
-fn a_read_that_had_to_wait_is_answered_when_the_card_has_its_value() {
+fn deferred_read_is_answered_once_card_has_value() {
     assert_eq!(read_both(true, Station::tick), [0x10_0000_0010, 0x20], "by its clock");
     let by_a_packet = read_both(false, |station| {
         let mut bytes = [0; 4];

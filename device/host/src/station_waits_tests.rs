@@ -1,4 +1,4 @@
-//! A station whose card sees stores and does not always take what comes: in which order that is, and who is woken.
+//! A station whose card snoops stores and can refuse stores and packets: ordering and wake-ups.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::uplink::{Alone, Packets, Uplink};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A station, and all around it.
+/// A station with its environment.
 struct Scene {
     station: Station,
     seen: Arc<Mutex<Seen>>,
@@ -30,7 +30,7 @@ struct Scene {
     _folder: tempfile::TempDir,
 }
 
-/// A machine's other threads: what they do, one thing after the other, may wait for the station.
+/// A thread of the machine, whose operations may wait for the station.
 type Doing<T> = JoinHandle<T>;
 
 impl Scene {
@@ -73,7 +73,7 @@ impl Scene {
         }
     }
 
-    /// What a card's process does, until it would wait. What never comes to rest is a busy loop.
+    /// Runs the loop of a card's process until it would wait. Fails on a busy loop.
     fn rest(&mut self) {
         for _ in 0..10_000 {
             self.hear();
@@ -90,7 +90,7 @@ impl Scene {
         panic!("the station does not come to rest");
     }
 
-    /// Rests again and again until something is so.
+    /// Calls `rest` until a condition is met.
     #[track_caller]
     fn until(&mut self, mut is_so: impl FnMut(&mut Scene) -> bool) {
         let start = Instant::now();
@@ -116,7 +116,7 @@ impl Scene {
         self.done(thread::spawn(move || Client::new(&socket).unwrap()))
     }
 
-    /// Has the machine store to registers.
+    /// Makes the machine write to registers.
     fn write(&mut self, mut client: Client, writes: &'static [(u64, u64)]) -> Client {
         self.done(thread::spawn(move || {
             store_to(&mut client, writes);
@@ -124,7 +124,7 @@ impl Scene {
         }))
     }
 
-    /// Takes so many packets from the card, the switch's part.
+    /// Takes up to `most` packets from the card, in place of the switch.
     fn switch_takes(&mut self, most: usize) -> usize {
         let taken = (0..most).take_while(|_| {
             let is_there = self.switch.peek().unwrap().is_some();
@@ -142,7 +142,7 @@ impl Scene {
         self.switch.send(header, &[VolatileSlice::from(&mut [0; PACKET][..])]).unwrap()
     }
 
-    /// The card has no room for another store, nor has the link.
+    /// Fills the card and the link with stores.
     fn fill(&mut self, machine: &Machine) {
         while self.seen.lock().unwrap().fifo < FIFO {
             machine.tell(0, PAGE, b"fill");
@@ -182,7 +182,7 @@ fn stores_come_before_the_access_that_follows_them() {
     let start = Instant::now();
     while !doing.is_finished() {
         assert!(start.elapsed() < PATIENCE, "{:?}", scene.events());
-        // Nobody looks for stores but who is asked by the machine.
+        // Stores are taken only when an access of the machine asks for it.
         scene.station.serve(Socket::Card).unwrap();
         scene.seen.lock().unwrap().fifo = 0;
     }
@@ -192,7 +192,7 @@ fn stores_come_before_the_access_that_follows_them() {
 }
 
 #[test]
-fn an_access_waits_for_room_and_takes_none_of_it_from_the_stores_before_it() {
+fn access_waits_for_space_and_earlier_stores() {
     let mut scene = Scene::new();
     let (machine, mut client) = (scene.plugin(), scene.client());
     scene.fill(&machine);
@@ -218,7 +218,7 @@ fn an_access_waits_for_room_and_takes_none_of_it_from_the_stores_before_it() {
 }
 
 #[test]
-fn a_card_with_a_window_alone_has_its_accesses_wait_as_well() {
+fn accesses_also_wait_without_snooping() {
     let mut scene = Scene::with(Seen { has_window_alone: true, ..Seen::default() });
     assert!(!snoop_path(&scene.socket).exists());
     assert!(scene.station.counters().get("snooped").is_none(), "nobody need be told that");
@@ -239,7 +239,7 @@ fn a_card_with_a_window_alone_has_its_accesses_wait_as_well() {
 }
 
 #[test]
-fn a_processor_that_stores_without_end_keeps_no_other_from_the_registers() {
+fn endless_stores_do_not_starve_register_accesses() {
     let mut scene = Scene::new();
     let (machine, mut client) = (scene.plugin(), scene.client());
     scene.fill(&machine);
@@ -262,7 +262,7 @@ fn a_processor_that_stores_without_end_keeps_no_other_from_the_registers() {
 }
 
 #[test]
-fn a_reset_makes_room_and_ends_what_was_stored_before() {
+fn reset_makes_room_and_drops_earlier_stores() {
     let mut scene = Scene::new();
     let (machine, mut client) = (scene.plugin(), scene.client());
     scene.fill(&machine);
@@ -278,7 +278,7 @@ fn a_reset_makes_room_and_ends_what_was_stored_before() {
 }
 
 #[test]
-fn a_plugin_that_leaves_is_missed_and_another_may_come() {
+fn plugin_can_be_replaced_after_it_leaves() {
     let mut scene = Scene::new();
     let (first, client) = (scene.plugin(), scene.client());
     let client = scene.write(client, &[(WATCH, 3)]);
@@ -311,7 +311,7 @@ fn a_plugin_that_leaves_is_missed_and_another_may_come() {
 }
 
 #[test]
-fn a_plugin_that_leaves_while_there_is_no_room_wakes_nobody() {
+fn plugin_leaving_a_full_card_causes_no_wakeups() {
     let mut scene = Scene::new();
     let first = scene.plugin();
     scene.fill(&first);
@@ -327,20 +327,20 @@ fn a_plugin_that_leaves_while_there_is_no_room_wakes_nobody() {
 }
 
 #[test]
-fn nonsense_in_the_ring_ends_the_plugin_alone() {
+fn corrupt_ring_ends_only_the_plugin() {
     let mut scene = Scene::new();
     let path = snoop_path(&scene.socket);
     let hostile = scene.done(thread::spawn(move || {
         let socket = message::connect(&path, PATIENCE).unwrap();
         let (_, memory) = message::receive(&socket, 256).unwrap();
-        // The ring is said to have 33 bytes.
+        // The header declares a ring of 33 bytes.
         rustix::io::pwrite(&memory[0], &33_u64.to_le_bytes(), 0).unwrap();
         rustix::net::send(&socket, b"!", rustix::net::SendFlags::empty()).unwrap();
         socket
     }));
     scene.rest();
     assert_eq!(scene.events(), []);
-    // Its place is free, and the machine is served.
+    // The place is free again, and the machine is served.
     let (next, client) = (scene.plugin(), scene.client());
     next.tell(0, PAGE, b"good");
     scene.write(client, &[(0x40, 1)]);
@@ -349,7 +349,7 @@ fn nonsense_in_the_ring_ends_the_plugin_alone() {
 }
 
 #[test]
-fn packets_stay_in_the_ring_while_the_card_takes_none() {
+fn packets_stay_in_ring_while_card_refuses_them() {
     let mut scene = Scene::new();
     let client = scene.client();
     let client = scene.write(client, &[(TAKES, 0)]);
@@ -362,7 +362,7 @@ fn packets_stay_in_the_ring_while_the_card_takes_none() {
     scene.rest();
     let events = scene.events();
     assert_eq!(events.iter().filter(|event| **event == Event::Packet).count(), sent);
-    // From now on it is woken again.
+    // From now on packets wake the card again.
     assert!(scene.switch_sends());
     scene.switch.bell.as_ref().unwrap().ring();
     scene.rest();
@@ -370,7 +370,7 @@ fn packets_stay_in_the_ring_while_the_card_takes_none() {
 }
 
 #[test]
-fn destination_that_takes_nothing_does_not_stop_its_senders_machine() {
+fn blocked_destination_does_not_stop_senders_machine() {
     let mut scene = Scene::new();
     scene.station.set_access_deadline(Duration::from_millis(8));
     let (machine, mut client) = (scene.plugin(), scene.client());
@@ -384,7 +384,8 @@ fn destination_that_takes_nothing_does_not_stop_its_senders_machine() {
     let (client, bytes) = scene.done(doing);
     assert_eq!((scene.events(), bytes), (vec![], [0xff; 8]), "the card takes nothing");
     assert_eq!(scene.station.counters()["bus"]["expired_accesses"], 3);
-    // Once it takes something again, an access comes after the stores before it: none of those that expired is remembered.
+    // Once the card accepts stores again, an access comes after the stores before it. The expired
+    // accesses are forgotten.
     machine.tell(0, PAGE, b"next");
     scene.seen.lock().unwrap().fifo = 0;
     let _client = scene.write(client, &[(WINDOW, 3)]);
@@ -413,12 +414,12 @@ fn access_is_made_after_more_stores_than_fit() {
 }
 
 #[test]
-fn turn_ends_after_its_time_whatever_there_is_to_do() {
+fn turn_ends_after_its_time_slice() {
     let slowness = Duration::from_micros(50);
     let mut scene = Scene::with(Seen { slowness, ..Seen::default() });
     while scene.switch_sends() {}
     assert_eq!(scene.station.turn(&mut Alone), Carried::Worked);
-    // Each packet takes 50 us at least, and so does a look whether there is one to send.
+    // Each packet takes at least 50 us, and so does each check for a packet to send.
     let taken = scene.events().len();
     assert!((1..=5).contains(&taken), "{taken} packets in a turn");
 }

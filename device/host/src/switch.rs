@@ -1,4 +1,4 @@
-//! The switch in a process of its own.
+//! The switch in its own process.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,7 @@ const SWITCH: u32 = 0;
 const STAT: u32 = 1;
 const STOP: u32 = 2;
 
-/// Runs a switch until a signal ends it. How packets are cut and joined the models say.
+/// Runs a switch until a signal ends it. The models define how packets are split and joined.
 pub fn run(socket: &Path, options: Options) -> anyhow::Result<()> {
     limits::keep_guests_out_of_core_dumps();
     limits::allow_many_descriptors();
@@ -38,7 +38,7 @@ pub fn run(socket: &Path, options: Options) -> anyhow::Result<()> {
         if process.stopped {
             return Ok(());
         }
-        // Until there is something to do, or somebody has waited for too long.
+        // Until there is work, or a packet has waited for too long.
         let wait = match process.switch.work()? {
             Some(Duration::ZERO) => 0,
             limit => sooner(-1, limit),
@@ -68,7 +68,7 @@ impl MutEventSubscriber for SwitchProcess {
 
     fn process(&mut self, events: Events, _: &mut EventOps<'_>) {
         match events.data() {
-            // What is to be done there, the loop does.
+            // The loop does the switch's work.
             SWITCH => {}
             STAT => self.stat.answer(|| counters(&self.switch.counters())),
             STOP => self.stopped = true,
@@ -77,7 +77,7 @@ impl MutEventSubscriber for SwitchProcess {
     }
 }
 
-/// The ports that have ever been of use.
+/// Returns the counters, for those ports that have ever been used.
 pub(crate) fn counters(counters: &SwitchCounters) -> Value {
     let used = counters.ports.iter().enumerate().filter(|(_, port)| **port != PortCounters::default());
     let ports: Map<String, Value> = used.map(|(number, port)| (number.to_string(), of_port(port))).collect();
@@ -88,7 +88,7 @@ pub(crate) fn counters(counters: &SwitchCounters) -> Value {
     json!({ "ports": ports, "links": links })
 }
 
-/// A link of the mesh, named by the node that it comes from and where it leads: `5.east`.
+/// Names a link of the mesh by its source node and its direction: `5.east`.
 fn of_link((place, link): &(Place, LinkCounters)) -> (String, Value) {
     let name = format!("{}.{}", place.node, place.port);
     (name, json!({ "packets": link.packets, "flits": link.flits, "waits": link.waits }))

@@ -1,4 +1,5 @@
-//! The link to the switch. When the switch goes the card stays, and asks for its port again until it has it.
+//! The link to the switch. When the switch goes away the card keeps running, and requests its port
+//! until it gets it back.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -13,24 +14,25 @@ use hamlyn_fabric::{
     connect_to,
 };
 
-/// How long a card without a switch waits before it asks for its port again.
+/// How long a card without a switch waits before it requests its port again.
 pub(super) const RETRY: Duration = Duration::from_millis(200);
 /// How long the switch may take to answer a card that starts.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The same when it asks again. The machine waits meanwhile: far below its time-out.
+/// How long the switch may take to answer later requests. The machine is blocked meanwhile, so this
+/// is far below its time-out.
 const IMPATIENCE: Duration = Duration::from_millis(100);
 
-/// What a card's packets are to the fabric.
+/// Properties of the card's packets for the fabric.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packets {
-    /// Whose they are, and what they need.
+    /// The protocol, and whether packets must stay in order.
     pub(crate) traffic: Traffic,
-    /// The largest that the card sends.
+    /// Size of the largest packet that the card sends.
     pub(crate) largest: usize,
 }
 
 impl Packets {
-    /// As the card says.
+    /// Takes the properties from the card's identity.
     pub(crate) fn of(identity: &Identity) -> Result<Self, HeaderError> {
         let traffic = Traffic { protocol: Protocol::parse(identity.protocol)?, ordered: identity.ordered };
         Ok(Self { traffic, largest: identity.largest_packet })
@@ -39,36 +41,36 @@ impl Packets {
 
 /// The card's end of its link to the switch.
 pub(crate) struct Uplink {
-    /// Where the switch listens; none if it is in this process.
+    /// Where the switch listens. `None` if it is in this process.
     switch: Option<PathBuf>,
-    /// Whose switch it may be.
+    /// Users that may own the switch.
     trusted: Vec<u32>,
     packets: Packets,
-    /// The host id that it asks for: what a person chose, then what it had.
+    /// The host id to request: the user's choice at first, then the last one assigned.
     wanted: Option<HostId>,
-    /// How many ports the switch has; 0 if it does not say.
+    /// Number of ports of the switch; 0 if the switch does not report it.
     ports: u16,
     link: Option<Link>,
-    /// What its machine shares with others. The switch that the card found first has made it, and it stays when that one goes: the
-    /// machine has it mapped.
+    /// Express memory that the machine shares with others. The first switch that the card attached
+    /// to created it. It stays when that switch goes away, because the machine has it mapped.
     express: Option<Holding>,
-    /// The groups that the card is in, also while there is no link.
+    /// The card's groups, which are kept while there is no link.
     groups: u64,
-    /// Why the link is of no use any more, if it is not.
+    /// Why the link is lost, if it is.
     lost: Option<Loss>,
-    /// Before then it does not ask again, however often its machine wakes it.
+    /// Earliest time of the next request, however often the machine wakes the card before that.
     next_attempt: Instant,
 }
 
-/// Why a link is of no use any more.
+/// Why a link is lost.
 struct Loss {
     why: String,
-    /// What the switch is told.
+    /// The reason to send to the switch.
     blame: Option<Reason>,
 }
 
 impl Loss {
-    /// The switch has broken the link.
+    /// The switch has corrupted the link's ring.
     fn of(error: &RingError) -> Loss {
         Loss { why: format!("the switch broke it: {error}"), blame: Some(Reason::Corrupt) }
     }
@@ -91,7 +93,7 @@ impl Uplink {
         }
     }
 
-    /// A link to a switch in the same process, at a place.
+    /// Creates a link to a switch in the same process, at `place`.
     pub(crate) fn within(
         link: Link,
         place: Place,
@@ -115,7 +117,7 @@ impl Uplink {
         Ok(uplink)
     }
 
-    /// Whether the card's packets fit through a link.
+    /// Checks that the card's packets fit through a link.
     fn check(&self, link: Option<&Link>) -> anyhow::Result<()> {
         let most = link.map_or(0, Link::max_packet);
         ensure!(
@@ -126,12 +128,13 @@ impl Uplink {
         Ok(())
     }
 
-    /// Asks the switch for a port.
+    /// Requests a port from the switch.
     pub(super) fn connect(&mut self) -> anyhow::Result<HostId> {
         self.ask(PATIENCE, true)
     }
 
-    /// Asks for the port again if there is no link, and it is time. `true`: there is one now.
+    /// Requests the port again if there is no link and it is time. Returns `true` if there is a
+    /// link now.
     pub(super) fn reconnect(&mut self) -> bool {
         if self.link.is_some() || Instant::now() < self.next_attempt {
             return false;
@@ -155,7 +158,7 @@ impl Uplink {
         Ok(attached.host)
     }
 
-    /// Whose packets the card's are.
+    /// Returns the protocol of the card's packets.
     pub(super) fn protocol(&self) -> Protocol {
         self.packets.traffic.protocol
     }
@@ -168,7 +171,7 @@ impl Uplink {
         self.host().map(|host| Place { host, ports: self.ports })
     }
 
-    /// What its machine shares with others.
+    /// Returns the express memory that the machine shares with others.
     pub(super) fn express(&self) -> Option<&Holding> {
         self.express.as_ref()
     }
@@ -177,19 +180,19 @@ impl Uplink {
         self.link.as_ref()
     }
 
-    /// Gives the link up for a reason, if there is not one already.
+    /// Marks the link as lost for this reason, unless it already is.
     pub(super) fn lose(&mut self, reason: impl Display) {
         self.lost.get_or_insert_with(|| Loss { why: reason.to_string(), blame: None });
     }
 
-    /// The bell rang, or the switch hung up.
+    /// Handles the bell, or the hang-up of the switch.
     pub(super) fn hear(&mut self) {
         if let Some(Heard::End(end)) = self.link.as_ref().map(Link::hear) {
             self.lose(end);
         }
     }
 
-    /// The link, and why it is of no use any more, if it is not.
+    /// Removes and returns a lost link with the reason.
     pub(super) fn take_lost(&mut self) -> Option<(Link, String)> {
         let Loss { why, blame } = self.lost.take()?;
         let link = self.link.take()?;
@@ -197,7 +200,7 @@ impl Uplink {
         Some((link, why))
     }
 
-    /// The next packet that has arrived.
+    /// Returns the next received packet.
     pub(super) fn peek(&mut self) -> Option<Record<'_>> {
         match self.link.as_mut()?.peek() {
             Ok(record) => record,
@@ -214,8 +217,8 @@ impl Uplink {
         }
     }
 
-    /// Declares the card asleep on its link, for room if it has something to send, for packets if it takes any; `false` if that
-    /// has come meanwhile, or the link is to be let go of.
+    /// Marks the card as asleep on its link: for space if it has something to send, for packets if
+    /// it accepts any. Returns `false` if either has come meanwhile, or the link is lost.
     pub(super) fn sleep(&mut self, for_room: bool, for_packets: bool) -> bool {
         if self.lost.is_some() {
             return false;
@@ -230,9 +233,9 @@ impl Uplink {
     }
 }
 
-/// Who sent a packet, if it is one for cards of this model.
+/// Returns the sender of a packet if the packet's protocol is the card's.
 pub(super) fn source_of(record: &Record<'_>, protocol: Protocol) -> Option<u16> {
-    // Whoever sends others could flood the log.
+    // At debug level, because a host that sends such packets could flood the log.
     match record.header() {
         Ok(header) if header.protocol == protocol => return Some(header.source.0),
         Ok(header) => tracing::debug!("a packet of protocol {} is discarded", header.protocol),
@@ -244,7 +247,7 @@ pub(super) fn source_of(record: &Record<'_>, protocol: Protocol) -> Option<u16> 
 impl ports::Link for Uplink {
     fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
         let Some(host) = self.host() else { return false };
-        // The switch writes the source itself.
+        // The switch overwrites the source.
         let (destination, source) = (HostId(destination), HostId(host));
         let header = Header { destination, source, protocol: self.protocol() };
         let sent = self.link.as_mut().map_or(Ok(false), |link| link.send(header, packet));
@@ -270,13 +273,14 @@ impl ports::Link for Uplink {
     }
 }
 
-/// The other cards of the process, as one of them sees them.
+/// The other cards of the process, from the view of one card.
 pub(crate) trait Neighbours {
-    /// Hands a packet to the card of a host, which takes it at once. `false`: it must go by the link, as one to a group always does.
+    /// Passes a packet directly to the card of a host, which handles it at once. Returns `false` if
+    /// the packet must be sent over the link, as all packets to groups must.
     fn hand_over(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool;
 }
 
-/// A process with but one card.
+/// A process with only one card.
 pub(super) struct Alone;
 
 impl Neighbours for Alone {
@@ -285,7 +289,7 @@ impl Neighbours for Alone {
     }
 }
 
-/// A card's ways out: to its neighbours by hand, to all others by its link.
+/// A card's send paths: directly to its neighbours, over the link to all other hosts.
 pub(super) struct Ways<'a> {
     pub(super) uplink: &'a mut Uplink,
     pub(super) neighbours: &'a mut dyn Neighbours,
@@ -325,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_is_not_there_is_not_asked_again_at_once() {
+    fn missing_switch_is_not_retried_at_once() {
         let mut uplink = unlinked();
         let before = Instant::now();
         assert!(!uplink.reconnect());
@@ -334,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_link_keeps_the_card_from_sleeping_until_it_is_let_go_of() {
+    fn card_does_not_sleep_with_a_lost_link() {
         let (card, switch) = Link::pair(Geometry::default()).unwrap();
         let mut uplink = Uplink { link: Some(card), ..unlinked() };
         uplink.hear();
@@ -347,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_other_models_and_without_a_header_are_nobodys() {
+    fn foreign_and_malformed_packets_have_no_source() {
         let (mut card, mut switch) = Link::pair(Geometry::default()).unwrap();
         let header = |protocol| Header { destination: HostId(0), source: HostId(7), protocol };
         let headers = [

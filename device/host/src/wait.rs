@@ -1,11 +1,11 @@
-//! How long an event loop may wait, in milliseconds: 0 not at all, -1 for as long as it takes.
+//! Time-outs of an event loop in milliseconds: 0 does not wait, -1 waits without limit.
 
 use std::time::Duration;
 
-/// A wait that ends when an alarm goes off, at the latest.
+/// Returns a time-out that ends at the alarm or earlier.
 pub(crate) fn sooner(wait: i32, alarm: Option<Duration>) -> i32 {
     let Some(alarm) = alarm else { return wait };
-    // Rounded up, so that no card is asked before its time; one that is due is asked at once.
+    // Rounded up, so that no card is ticked too early. A tick that is due is done at once.
     let rounded = if alarm.is_zero() { 0 } else { alarm.as_millis() + 1 };
     let alarm = i32::try_from(rounded).unwrap_or(i32::MAX);
     if wait < 0 { alarm } else { wait.min(alarm) }
@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_alarm_shortens_a_wait_and_never_lengthens_it() {
+    fn alarm_can_only_shorten_a_wait() {
         let alarm = Some(Duration::from_micros(1500));
         assert_eq!(sooner(-1, None), -1);
         assert_eq!(sooner(-1, alarm), 2);

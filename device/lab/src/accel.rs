@@ -1,4 +1,4 @@
-//! Hardware virtualisation, where it really works.
+//! Hardware virtualisation, where it works.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, OpenOptions};
@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use serde::Deserialize;
 
-/// What a person asks for.
+/// The accelerator that the user asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accel {
@@ -20,7 +20,7 @@ pub enum Accel {
     Kvm,
 }
 
-/// What runs a machine.
+/// The accelerator of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accelerator {
     /// Emulation.
@@ -30,7 +30,8 @@ pub enum Accelerator {
 }
 
 impl Accel {
-    /// Decides. An error says why KVM, which the person insists on, cannot work.
+    /// Chooses the accelerator. Fails with the reason if the user asks for KVM and it does not
+    /// work.
     pub fn decide(self) -> anyhow::Result<Accelerator> {
         match self {
             Accel::Auto if kvm_works().is_ok() => Ok(Accelerator::Kvm),
@@ -44,7 +45,7 @@ impl Accel {
 }
 
 impl Accelerator {
-    /// QEMU's arguments for it.
+    /// Returns its QEMU arguments.
     pub(super) fn arguments(self) -> [&'static str; 4] {
         match self {
             Accelerator::Tcg => ["-accel", "tcg", "-cpu", "max"],
@@ -62,7 +63,8 @@ impl Display for Accelerator {
     }
 }
 
-/// `/dev/kvm` may open where it cannot run a stock kernel: only the processor's own flags tell.
+/// Checks for KVM. `/dev/kvm` may open where it cannot run a stock kernel; only the processor's own
+/// flags are reliable.
 fn kvm_works() -> anyhow::Result<()> {
     OpenOptions::new().read(true).write(true).open("/dev/kvm").context("cannot open /dev/kvm")?;
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").context("cannot read /proc/cpuinfo")?;
@@ -84,14 +86,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_processors_flags_decide() {
+    fn only_the_flags_line_decides() {
         assert!(has_virtualisation("model name: x\nflags\t\t: fpu vmx sse\n"));
         assert!(has_virtualisation("flags\t\t: fpu svm\n"));
         assert!(!has_virtualisation("flags\t\t: fpu svm_lock\nvmx flags\t: vnmi\nbugs: vmx\n"));
     }
 
     #[test]
-    fn the_person_overrides_but_not_the_machine() {
+    fn user_choice_cannot_force_kvm() {
         assert_eq!(Accel::Tcg.decide().unwrap(), Accelerator::Tcg);
         match (Accel::Auto.decide().unwrap(), Accel::Kvm.decide()) {
             (Accelerator::Kvm, decided) => assert_eq!(decided.unwrap(), Accelerator::Kvm),

@@ -1,5 +1,6 @@
-//! The host's end of the agent's protocol. The guest is not believed: whatever it says, and however much, takes a bounded
-//! part of this process's memory, and soon no more of its time than the guest's own.
+//! The host's end of the agent protocol. The guest is not trusted. Whatever it sends, and however
+//! much, uses a bounded part of this process's memory. After a short while it also uses no more of
+//! this process's time than of the guest's own.
 
 use std::collections::HashMap;
 use std::io::{BufReader, Write};
@@ -16,26 +17,28 @@ use hamlyn_agent::protocol::{Event, MAX_EVENT, MAX_REQUEST, Program, Request, Ve
 
 use crate::plain::plain;
 
-/// A guest that has not read what it was told by then never will.
+/// Write time-out. A guest that has not read its input by then is considered stuck.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// What a program may say before the host has taken it: see [`What::cost`].
+/// Bytes that a program may send before the host has consumed them, see [`What::cost`].
 const WINDOW: usize = 1 << 20;
 
-/// How much is kept for a reader that does not look: a window's worth, and as much again of answers, which no window limits.
+/// Bytes kept for a reader that does not consume: a window, and as much again for answers, which no
+/// window limits.
 const UNREAD: usize = 2 * WINDOW;
 
-/// After so many bytes that nobody asked for, the listener naps: a guest that floods it slows down only itself.
+/// After this many bytes of unrequested input the listening thread pauses, so that a guest that
+/// floods it slows down only itself.
 const UNWANTED: usize = 256 << 10;
 const NAP: Duration = Duration::from_millis(20);
 
-/// So often may a guest boot before that counts as unwanted.
+/// Number of boots of a guest after which further ones count as unrequested input.
 const BOOTS: u64 = 100;
 
-/// The longest part of a guest's own words in a log line.
+/// Length of the longest quotation of guest input in a log line.
 const QUOTED: usize = 200;
 
-/// A conversation with one guest's agent.
+/// A connection to one guest's agent.
 #[derive(Debug)]
 pub(super) struct Agent {
     stream: Mutex<UnixStream>,
@@ -43,7 +46,8 @@ pub(super) struct Agent {
     next_id: AtomicU64,
 }
 
-/// What answers a question: it ends with a last word, or without one if the guest reboots or its machine is gone.
+/// The answers to a request. They end with a final answer. If the guest reboots or its machine is
+/// gone, they end without one.
 #[derive(Debug)]
 pub(super) struct Answers {
     words: Receiver<What>,
@@ -51,7 +55,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// The next word.
+    /// Receives the next answer.
     pub(super) fn recv_timeout(&self, patience: Duration) -> Result<What, RecvTimeoutError> {
         let what = self.words.recv_timeout(patience)?;
         self.unread.fetch_sub(what.cost(), Ordering::Relaxed);
@@ -59,7 +63,7 @@ impl Answers {
     }
 }
 
-/// The other end of answers.
+/// The sending end of [`Answers`].
 #[derive(Debug)]
 struct Waiting {
     words: Sender<What>,
@@ -73,7 +77,8 @@ impl Waiting {
         (Waiting { words: sender, unread: unread.clone() }, Answers { words, unread })
     }
 
-    /// Passes a word on; whether more may follow. One who does not look is not told more than has room.
+    /// Passes an answer on and returns whether more may follow. A reader that does not consume is
+    /// sent an error once the limit is exceeded.
     fn pass(&self, what: What) -> bool {
         let last = matches!(what, What::Exit(_) | What::Error(_) | What::Data(_));
         let what = if self.unread.load(Ordering::Relaxed) > UNREAD {
@@ -83,13 +88,13 @@ impl Waiting {
         };
         let flooded = !last && matches!(what, What::Error(_));
         self.unread.fetch_add(what.cost(), Ordering::Relaxed);
-        // Whoever no longer listens need not hear.
+        // The reader may be gone, which is fine.
         let _ = self.words.send(what);
         !last && !flooded
     }
 }
 
-/// What the listening thread leaves for the others.
+/// State that the listening thread shares with the others.
 #[derive(Debug, Default)]
 struct Heard {
     state: Mutex<State>,
@@ -98,20 +103,21 @@ struct Heard {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How often the guest has said that it is ready.
+    /// Number of times the guest has become ready.
     boots: u64,
-    /// How many lines nobody had asked for, or could make sense of.
+    /// Number of lines that were unrequested or invalid.
     nonsense: u64,
-    /// The last id that something was asked under.
+    /// The highest request id used.
     asked: u64,
-    /// The stream has ended: QEMU is gone.
+    /// Whether the stream has ended: QEMU is gone.
     over: bool,
-    /// Who waits for which id's events.
+    /// The receivers of events, by request id.
     waiting: HashMap<u64, Waiting>,
 }
 
 impl Agent {
-    /// Speaks with the agent of the guest `name` over `stream`; once that is over, `fate` tells how its machine ended.
+    /// Starts the protocol with the agent of the guest `name` over `stream`. After the stream has
+    /// ended, `fate` returns how the machine ended.
     pub(super) fn new(
         name: &str,
         stream: UnixStream,
@@ -128,12 +134,12 @@ impl Agent {
             }
         });
         let agent = Agent { stream: Mutex::new(stream), heard, next_id: AtomicU64::new(1) };
-        // Ends what a host before us left half said.
+        // Terminates a partial line that an earlier host may have left.
         agent.write(b"\n")?;
         Ok(agent)
     }
 
-    /// How often the guest has become ready.
+    /// Returns how often the guest has become ready.
     pub(super) fn boots(&self) -> u64 {
         self.heard.lock().boots
     }
@@ -157,12 +163,12 @@ impl Agent {
         }
     }
 
-    /// Starts a program. It is granted a window, to be widened by [`Agent::taken`].
+    /// Starts a program. It gets an initial window, which [`Agent::taken`] extends.
     pub(super) fn start(&self, program: Program) -> anyhow::Result<(u64, Answers)> {
         self.ask(Verb::Run(Program { window: Some(WINDOW), ..program }))
     }
 
-    /// Asks something; returns the question's id and what answers it.
+    /// Sends a request. Returns its id and its answers.
     pub(super) fn ask(&self, verb: Verb) -> anyhow::Result<(u64, Answers)> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (waiting, answers) = Waiting::new();
@@ -181,7 +187,7 @@ impl Agent {
         Ok((id, answers))
     }
 
-    /// Says something about an earlier question.
+    /// Sends a message that belongs to an earlier request.
     pub(super) fn tell(&self, id: u64, verb: Verb) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(&Request { id, verb }).context("cannot write the request")?;
         if line.len() > MAX_REQUEST {
@@ -191,7 +197,7 @@ impl Agent {
         self.write(&line)
     }
 
-    /// Counts what has been taken of a program's words, and tells the agent now and then.
+    /// Counts a consumed event of a program, and extends its window from time to time.
     pub(super) fn taken(&self, id: u64, what: &What, taken: &mut usize) -> anyhow::Result<()> {
         *taken += what.cost();
         if *taken < WINDOW / 4 {
@@ -200,13 +206,14 @@ impl Agent {
         self.tell(id, Verb::More(std::mem::take(taken)))
     }
 
-    /// Ends a program that nobody listens to any more.
+    /// Ends a program that has lost its reader.
     pub(super) fn abandon(&self, id: u64) {
         if self.heard.lock().waiting.remove(&id).is_none() {
-            // It has ended.
+            // The program has ended.
             return;
         }
-        // A machine that is gone needs no killing. What the program has said already must not wait for a window.
+        // This fails if the machine is gone, which needs no kill. What the program has already sent
+        // must not wait for a window.
         let _ = self.tell(id, Verb::More(usize::MAX));
         let _ = self.tell(id, Verb::Kill(9));
     }
@@ -219,20 +226,20 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // Ends the listening thread too.
+        // Also ends the listening thread.
         let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner);
         let _ = stream.shutdown(std::net::Shutdown::Both);
     }
 }
 
-/// What to make of a guest's words.
+/// Classification of a guest's line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sense {
-    /// Somebody waits for them.
+    /// A receiver waits for it.
     Wanted,
-    /// Nobody waits any more: these are the last words of a program that was abandoned.
+    /// It comes from a program that was abandoned: no receiver waits for it now.
     Late,
-    /// Nobody ever did.
+    /// It was never requested, or is invalid.
     None,
 }
 
@@ -259,7 +266,7 @@ impl Heard {
         }
     }
 
-    /// The machine is gone: whoever waits for a word of it is told so.
+    /// Handles the end of the machine: fails all pending requests.
     fn end(&self, fate: Option<String>) {
         let mut state = self.lock();
         state.over = true;
@@ -271,7 +278,7 @@ impl Heard {
         self.changed.notify_all();
     }
 
-    /// Says that a guest talks nonsense: the first time, the second, the fourth, and so on.
+    /// Logs an invalid line of a guest: the first, the second, the fourth, and so on.
     fn complain(&self, name: &str, line: &[u8]) {
         let count = {
             let mut state = self.lock();
@@ -290,10 +297,10 @@ impl Heard {
             (_, What::Ready { .. }) => {
                 tracing::debug!("{name}: the agent is ready");
                 state.boots += 1;
-                // What ran before the reboot runs no more.
+                // Programs from before the reboot have ended.
                 state.waiting.clear();
                 self.changed.notify_all();
-                // More often than a machine can boot it is a flood like any other.
+                // More boots than a machine can do are a flood like any other.
                 if state.boots <= BOOTS { Sense::Wanted } else { Sense::None }
             }
             (Some(id), what) => {
@@ -318,7 +325,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// The real agent, in this process.
+    /// Runs the real agent in this process.
     fn agent() -> Agent {
         let (host, guest) = UnixStream::pair().unwrap();
         let input = BufReader::new(guest.try_clone().unwrap());
@@ -340,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_ends_disappoints_all_who_wait() {
+    fn end_of_machine_fails_all_pending_requests() {
         let (host, guest) = UnixStream::pair().unwrap();
         let agent = Agent::new("vm0", host, || None).unwrap();
         let (_, answers) = agent.ask(Verb::Read("/proc/version".into())).unwrap();
@@ -352,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reboot_ends_what_ran_before() {
+    fn reboot_ends_earlier_requests() {
         let (host, mut guest) = UnixStream::pair().unwrap();
         let agent = Agent::new("vm0", host, || None).unwrap();
         let (_, answers) = agent.ask(Verb::Read("/proc/version".into())).unwrap();
@@ -363,14 +370,14 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_counted_and_what_makes_sense_is_heard_behind_it() {
+    fn invalid_lines_are_counted_and_skipped() {
         let (host, mut guest) = UnixStream::pair().unwrap();
         let agent = Agent::new("vm0", host, || None).unwrap();
         for _ in 0..1000 {
             writeln!(guest, "\x1b[2J what? {{").unwrap();
             writeln!(guest, r#"{{"id":77,"stdout":"for nobody"}}"#).unwrap();
         }
-        // A line that is longer than any event, in pieces.
+        // A line longer than any event, sent in pieces.
         for _ in 0..300 {
             guest.write_all(&[b'x'; 10_000]).unwrap();
         }
@@ -382,14 +389,14 @@ mod tests {
         assert!(error.contains("has said 2002 lines that make no sense"), "{error}");
     }
 
-    /// What a guest may make the host keep for one run: twice what it was granted.
+    /// Limits what a guest can make the host keep for one run: twice the window.
     #[test]
-    fn a_guest_that_floods_a_run_is_cut_off_with_a_reason() {
+    fn flooding_guest_is_cut_off_with_a_reason() {
         let (host, mut guest) = UnixStream::pair().unwrap();
         let agent = Agent::new("vm0", host, || None).unwrap();
         let (id, answers) = agent.start(Program::default()).unwrap();
         let line = format!(r#"{{"id":{id},"stdout":"{}"}}"#, "x".repeat(60_000));
-        // 30 MB that nobody reads.
+        // 30 MB that are not read.
         for _ in 0..500 {
             writeln!(guest, "{line}").unwrap();
         }
@@ -408,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_the_agent_would_refuse_to_read_is_not_sent() {
+    fn too_long_request_is_not_sent() {
         let agent = agent();
         let error = agent.tell(1, Verb::Stdin("x".repeat(MAX_REQUEST))).unwrap_err().to_string();
         assert!(error.contains("(limit 65536)"), "{error}");

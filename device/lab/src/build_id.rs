@@ -1,4 +1,4 @@
-//! The build id of a kernel module: linkers make it from all that is in the file.
+//! The build id of a kernel module, which linkers compute from the contents of the file.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,10 @@ use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, SectionHeader};
 
-/// The section, and the file of `/sys/module/NAME/notes` with the same bytes.
+/// Name of the section, and of the file in `/sys/module/NAME/notes` with the same bytes.
 pub(super) const NOTE: &str = ".note.gnu.build-id";
 
-/// Reads the note with a module's build id from its file, as hexadecimal digits.
+/// Reads the build-id note of a module's file, as hexadecimal digits.
 pub(super) fn of(module: &Path) -> anyhow::Result<String> {
     let file = fs::read(module)
         .with_context(|| format!("cannot read the module {}: run ./scripts/prepare", module.display()))?;

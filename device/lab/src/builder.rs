@@ -1,4 +1,4 @@
-//! How a lab is described and brought up.
+//! Description and start of a lab.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use super::service::{Recipe, Service};
 use super::stores::{self, Snoop, Stores};
 use super::{Accel, Accelerator, Added, Card, Host, Kit, Lab, Memory, Vm, image};
 
-/// More arguments for a machine's QEMU, from its index and the lab's directory.
+/// Returns more arguments for a machine's QEMU, given its index and the lab's directory.
 type QemuArgs = dyn Fn(usize, &Path) -> Vec<String>;
 
-/// Pages of a MiB, and the most entries of a card's page table.
+/// Pages of a MiB, and the largest number of entries of a card's page table.
 const PAGES_OF_MIB: u32 = 256;
 const MOST_PAGES: u32 = 1 << 24;
 
-/// What a lab shall consist of.
+/// Description of a lab.
 pub struct Builder {
     models: Vec<&'static Model>,
     vms: usize,
@@ -75,98 +75,103 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Which cards: one model for all, or one for each.
+    /// Sets the cards' models: one for all, or one for each.
     pub fn models(mut self, models: &[&'static Model]) -> Builder {
         self.models = models.to_vec();
         self
     }
 
-    /// So many virtual machines, each with a card.
+    /// Sets the number of virtual machines, each of which has a card.
     pub fn vms(mut self, count: usize) -> Builder {
         self.vms = count;
         self
     }
 
-    /// How many virtual machines the lab will have.
+    /// Returns the number of virtual machines.
     pub fn machines(&self) -> usize {
         self.vms
     }
 
-    /// So many more cards without a machine, for processes of the host.
+    /// Sets the number of additional cards without a machine, for processes of the host.
     pub fn spare_cards(mut self, count: usize) -> Builder {
         self.spare_cards = count;
         self
     }
 
-    /// What runs the machines.
+    /// Sets the accelerator of the machines.
     pub fn accel(mut self, accel: Accel) -> Builder {
         self.accel = accel;
         self
     }
 
-    /// How cards that want to see their machines' stores come to them.
+    /// Sets how stores of the machines reach cards that snoop them.
     pub fn snoop(mut self, snoop: Snoop) -> Builder {
         self.snoop = snoop;
         self
     }
 
-    /// Whether a machine boots again when its guest asks for it; otherwise it ends, also when its kernel panics.
+    /// Sets whether a machine boots again when its guest asks for it. Otherwise it ends, also on a
+    /// kernel panic.
     pub fn reboots(mut self, reboots: bool) -> Builder {
         self.reboots = reboots;
         self
     }
 
-    /// Each machine's memory.
+    /// Sets each machine's memory.
     pub fn memory(mut self, memory: Memory) -> Builder {
         self.memory = memory;
         self
     }
 
-    /// Another emulator, kernel or image than the prepared ones.
+    /// Sets a kit with another emulator, kernel or image than the prepared one.
     pub fn kit(mut self, kit: Kit) -> Builder {
         self.kit = Some(kit);
         self
     }
 
-    /// Programs that are put into the image.
+    /// Adds programs to the image.
     pub fn programs(mut self, programs: impl IntoIterator<Item = Added>) -> Builder {
         self.added.extend(programs);
         self
     }
 
-    /// Words for the kernel's command line; `hamlyn.noload` leaves the module unloaded.
+    /// Sets words for the kernel's command line. `hamlyn.noload` leaves the module unloaded.
     pub fn kernel_args(mut self, words: &str) -> Builder {
         self.append = words.to_owned();
         self
     }
 
-    /// Whether cards and switch are one process, `hamlyn fabric`; otherwise each is a process of its own.
+    /// Sets whether cards and switch are one process, `hamlyn fabric`. Otherwise each is a separate
+    /// process.
     pub fn one_process(mut self, one: bool) -> Builder {
         self.one_process = one;
         self
     }
 
-    /// Whether machines have the card's second function; otherwise their doorbells are round trips.
+    /// Sets whether machines have the card's second function. Without it, a doorbell is a round
+    /// trip.
     pub fn doorbell_function(mut self, has: bool) -> Builder {
         self.doorbell_function = has;
         self
     }
 
-    /// The host's cores that the machines are pinned to, again from the first for more machines; those of one process with
-    /// their cards (`hamlyn fabric --cores`), to which they give way once they are ready. Without any they are anywhere.
+    /// Sets the host's cores that the machines are pinned to, reused from the first if there are
+    /// more machines. In a lab of one process, cards share their machine's core (`hamlyn fabric
+    /// --cores`), and machines give way to them once they are ready. Without cores, nothing is
+    /// pinned.
     pub fn cores(mut self, cores: impl IntoIterator<Item = u16>) -> Builder {
         self.cores = cores.into_iter().collect();
         self
     }
 
-    /// Arguments for each `hamlyn card`.
+    /// Sets arguments for each `hamlyn card`.
     pub fn card_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
         self.card_args = arguments.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Runs another program instead of `hamlyn` for one card, with more arguments. It understands those of `hamlyn card`, and
-    /// offers counters as that does.
+    /// Runs another program instead of `hamlyn` for one card, with more arguments. It must accept
+    /// the arguments of `hamlyn card` and provide counters in the same way.
     pub fn card_program(
         mut self,
         card: usize,
@@ -177,38 +182,41 @@ impl Builder {
         self
     }
 
-    /// Arguments for `hamlyn switch`, or of those for `hamlyn fabric`: `--express-part 4M` for more express memory, `--express none` for
-    /// none.
+    /// Sets arguments for `hamlyn switch`, or those of `hamlyn fabric` for its switch.
+    /// `--express-part 4M` gives more express memory, `--express none` gives none.
     pub fn switch_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
         self.switch_args = arguments.into_iter().map(Into::into).collect();
         self
     }
 
-    /// More arguments for each machine's QEMU, from the machine's index and the lab's directory.
+    /// Sets more arguments for each machine's QEMU, given the machine's index and the lab's
+    /// directory.
     pub fn qemu_args(mut self, arguments: impl Fn(usize, &Path) -> Vec<String> + 'static) -> Builder {
         self.qemu_args = Box::new(arguments);
         self
     }
 
-    /// Whether the machines, of which there are two, also have a virtio-net device each, linked with each other.
+    /// Sets whether the machines, which must be two, also have a virtio-net device each, linked
+    /// with each other.
     pub fn network(mut self, has: bool) -> Builder {
         self.network = has;
         self
     }
 
-    /// How long to wait for a guest to become ready, and for each word of a program in it.
+    /// Sets how long to wait for a guest to become ready, and for each output of a program in it.
     pub fn patience(mut self, patience: Duration) -> Builder {
         self.patience = patience;
         self
     }
 
-    /// Whether to wait until the guests are ready: an image of another's making has no agent that could say so.
+    /// Sets whether to wait until the guests are ready. A foreign image has no agent that could
+    /// report it.
     pub fn wait_for_guests(mut self, wait: bool) -> Builder {
         self.wait_for_guests = wait;
         self
     }
 
-    /// Told of what is being waited for.
+    /// Sets a function that is called with each step that is waited for.
     pub fn progress(mut self, tell: impl Fn(&str) + 'static) -> Builder {
         self.progress = Box::new(tell);
         self
@@ -277,7 +285,7 @@ impl Builder {
         Ok(Lab { door: None, vms, cards, services, stores, directory })
     }
 
-    /// Takes over what the host needs.
+    /// Applies the kit's host settings.
     fn adapt(&mut self, host: &Host) {
         self.accel = host.accel.unwrap_or(self.accel);
         if !host.kernel_args.is_empty() {
@@ -290,7 +298,8 @@ impl Builder {
         }
     }
 
-    /// Gives cards with a page table an entry for each page of their machines' memory, unless their arguments name a number.
+    /// Gives cards with a page table an entry for each page of their machines' memory, unless their
+    /// arguments set a number.
     fn cover_memory(&mut self) {
         const PAGES: &str = "--pages";
         let is_said = |word: &String| word.split('=').next() == Some(PAGES);
@@ -301,7 +310,7 @@ impl Builder {
         }
     }
 
-    /// A switch process and a process for each card.
+    /// Starts a switch process and a process for each card.
     fn switch(&self, run: &Path, sockets: &[PathBuf]) -> anyhow::Result<Vec<Service>> {
         let uplink = run.join("switch.sock").to_string_lossy().into_owned();
         let mut services =
@@ -318,7 +327,7 @@ impl Builder {
         Ok(services)
     }
 
-    /// One process for all.
+    /// Starts one process for the switch and all cards.
     fn fabric(&self, run: &Path, sockets: &[PathBuf]) -> anyhow::Result<Vec<Service>> {
         let models = self.models.iter().map(|model| model.name).collect::<Vec<_>>().join(",");
         let sockets: Vec<_> = sockets.iter().map(|socket| socket.to_string_lossy()).collect();
@@ -350,13 +359,13 @@ impl Builder {
         })
     }
 
-    /// What a machine has of its card, which listens already.
+    /// Returns the PCI functions of a machine's card, which already listens.
     fn functions(&self, index: usize, card: &Card) -> anyhow::Result<Functions> {
         let doorbells = self.doorbell_function && catalogue::has_doorbells(self.models[index]);
         Functions::of(&card.socket, CARD_SLOT, doorbells).map_err(Error::msg)
     }
 
-    /// The words for a machine's kernel.
+    /// Returns the words for a machine's kernel command line.
     fn words(&self, index: usize) -> String {
         match self.network {
             true => format!("hamlyn.net={} {}", network::address(index), self.append),
@@ -364,7 +373,7 @@ impl Builder {
         }
     }
 
-    /// The arguments for a machine's other devices.
+    /// Returns the arguments for a machine's other devices.
     fn devices(&self, index: usize, run: &Path) -> Vec<String> {
         let mut arguments = if self.network { network::device(index, run) } else { Vec::new() };
         arguments.extend((self.qemu_args)(index, run));

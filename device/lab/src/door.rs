@@ -1,8 +1,9 @@
-//! The lab's door for other processes of its owner: through it `hamlyn exec` and `hamlyn cp` reach the agents, each of which
-//! listens to one host alone.
+//! The lab's door for other processes of its owner. `hamlyn exec` and `hamlyn cp` use it to reach
+//! the agents, each of which serves only one host.
 //!
-//! Who connects says which machine it means, then speaks the agent's own protocol of one program: [`Hello`], a `run`, and what
-//! belongs to that. It must widen the program's window itself, so what is kept for one who does not read is bounded.
+//! A client first names the machine, and then uses the agent's own protocol for one program:
+//! [`Hello`], a `run`, and the messages that belong to it. The client must extend the program's
+//! window itself, so the memory kept for a client that does not read is bounded.
 
 use std::io::{BufReader, Write};
 use std::net::Shutdown;
@@ -21,35 +22,35 @@ use serde::{Deserialize, Serialize};
 
 use super::agent::{Agent, Answers};
 
-/// How many programs may be run through a lab's door at once.
+/// Largest number of programs run through a lab's door at once.
 const MOST: usize = 64;
 
-/// How long to wait for one who has connected and says nothing.
+/// How long to wait for a client that has connected and sends nothing.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// How long an agent may take until it says that it is ready.
+/// How long an agent may take to become ready.
 const BOOT: Duration = Duration::from_secs(60);
 
-/// A process that has no file descriptor left looks again after this long.
+/// Delay before the next attempt when this process has no free file descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The first line of who connects.
+/// The first line of a client.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// The machine's name.
     pub(super) machine: String,
 }
 
-/// Where a machine's agent is found, while it runs.
+/// Weak reference to a machine's agent, valid while the machine runs.
 pub(super) type Speaks = Arc<Mutex<Weak<Agent>>>;
 
-/// An open door. Dropping it lets nobody more in.
+/// An open door. Dropping it stops accepting clients.
 #[derive(Debug)]
 pub(super) struct Door {
     listener: Arc<UnixListener>,
 }
 
-/// A door to agents that this process reaches by streams: a lab without machines of its own.
+/// A door to agents that this process reaches by streams, for a lab without machines of its own.
 #[derive(Debug)]
 pub struct Doorway {
     _door: Door,
@@ -57,7 +58,8 @@ pub struct Doorway {
 }
 
 impl Doorway {
-    /// Opens the door of the lab in this directory. Each machine has a name and the stream to its agent.
+    /// Opens the door of the lab in this directory. Each machine has a name and the stream to its
+    /// agent.
     pub fn open(lab: &Path, machines: Vec<(String, UnixStream)>) -> anyhow::Result<Doorway> {
         let (mut agents, mut doors) = (Vec::new(), Vec::new());
         for (name, stream) in machines {
@@ -70,7 +72,7 @@ impl Doorway {
     }
 }
 
-/// The door's socket in a lab's directory.
+/// Returns the door's socket in a lab's directory.
 pub(super) fn path(lab: &Path) -> PathBuf {
     lab.join("door")
 }
@@ -101,12 +103,12 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        // Ends the thread's wait.
+        // Wakes the accepting thread.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
     }
 }
 
-/// Serves one who came in, on a thread of its own.
+/// Serves one client on its own thread.
 fn enter(mut stream: UnixStream, machines: Arc<Vec<(String, Speaks)>>, guests: Arc<AtomicUsize>) {
     let many = guests.fetch_add(1, Ordering::Relaxed) >= MOST;
     thread::spawn(move || {
@@ -116,7 +118,7 @@ fn enter(mut stream: UnixStream, machines: Arc<Vec<(String, Speaks)>>, guests: A
             serve(&mut stream, &machines)
         };
         if let Err(error) = served {
-            // Who has gone need not hear it.
+            // Fails if the client has left, and then it needs no reason.
             let _ = say(&mut stream, &Event { id: None, what: What::Error(format!("{error:#}")) });
         }
         let _ = stream.shutdown(Shutdown::Both);
@@ -146,7 +148,8 @@ fn serve(stream: &mut UnixStream, machines: &[(String, Speaks)]) -> anyhow::Resu
                     break;
                 }
             }
-            // Who asked has gone, or talks nonsense. If the program has ended this does nothing.
+            // The client has left or sent something invalid. This does nothing if the program has
+            // ended.
             agent.abandon(id);
         }
     });
@@ -156,7 +159,7 @@ fn serve(stream: &mut UnixStream, machines: &[(String, Speaks)]) -> anyhow::Resu
     told
 }
 
-/// Passes on all that a program says, up to its last word.
+/// Passes on all events of a program, up to its last.
 fn tell_all(stream: &mut UnixStream, id: u64, answers: &Answers) -> anyhow::Result<()> {
     loop {
         let what = match answers.recv_timeout(Duration::MAX) {
@@ -172,14 +175,14 @@ fn tell_all(stream: &mut UnixStream, id: u64, answers: &Answers) -> anyhow::Resu
     }
 }
 
-/// Says something, as one line.
+/// Sends a value as one line.
 pub(super) fn say(stream: &mut UnixStream, what: &impl Serialize) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
     Ok(stream.write_all(&line)?)
 }
 
-/// The next line, or none at the end.
+/// Receives the next line. Returns `None` at the end.
 fn heard<T: for<'a> Deserialize<'a>>(input: &mut BufReader<UnixStream>) -> anyhow::Result<Option<T>> {
     match next_line(input, MAX_REQUEST)? {
         None => Ok(None),
@@ -201,7 +204,7 @@ mod tests {
         _door: Door,
     }
 
-    /// A lab of one machine, whose agent is in this process.
+    /// Creates a lab of one machine, whose agent is in this process.
     fn lab() -> Lab {
         let (host, guest) = UnixStream::pair().unwrap();
         let input = BufReader::new(guest.try_clone().unwrap());
@@ -219,7 +222,7 @@ mod tests {
         Program { argv: ["sh", "-c", script].map(Into::into).to_vec(), stdin: true, ..Program::default() }
     }
 
-    /// All that a program says, and how it ends.
+    /// Returns all output of a program, and how it ends.
     fn hear_out(remote: &mut Remote) -> (Vec<u8>, Vec<u8>, anyhow::Result<Exit>) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         loop {
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_pass_as_they_are_and_so_does_the_end() {
+    fn output_and_exit_status_pass_unchanged() {
         let lab = lab();
         let mut remote = Remote::start(lab.dir.path(), "vm0", sh("cat; echo oh >&2; exit 7")).unwrap();
         let all: Vec<u8> = (0..3_000_000u32).map(|number| (number % 251) as u8).collect();
@@ -251,17 +254,18 @@ mod tests {
     }
 
     #[test]
-    fn a_program_waits_for_one_who_does_not_read_and_dies_with_one_who_goes() {
+    fn program_waits_for_and_dies_with_its_client() {
         let lab = lab();
         let marks = tempfile::tempdir().unwrap();
         let script = format!("touch {0}/begun; exec cat /dev/zero", marks.path().display());
         let mut remote = Remote::start(lab.dir.path(), "vm0", sh(&script)).unwrap();
         let What::OutBytes(first) = remote.word().unwrap() else { panic!("no bytes") };
         assert!(first.0.iter().all(|byte| *byte == 0));
-        // Others are served meanwhile.
+        // Other clients are served meanwhile.
         let mut other = Remote::start(lab.dir.path(), "vm0", sh("echo well")).unwrap();
         assert_eq!(hear_out(&mut other).0, b"well\n");
-        // Not SIGINT: who runs the tests in the background may have it ignored, and so has what they start.
+        // Not SIGINT: tests that run in the background may have it ignored, and their children
+        // inherit that.
         remote.signals()(15);
         let (out, _, exit) = hear_out(&mut remote);
         assert_eq!(exit.unwrap(), Exit::Signal(15));
@@ -283,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_run_is_said() {
+    fn failure_to_run_is_reported() {
         let lab = lab();
         let error = |machine: &str, program: Program| {
             let mut remote = Remote::start(lab.dir.path(), machine, program).unwrap();

@@ -1,4 +1,4 @@
-//! What a person needs to see when something went wrong.
+//! Log excerpts that are added to error messages.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -9,22 +9,22 @@ use anyhow::anyhow;
 
 use crate::plain::{Filter, plain};
 
-/// How much of a log's end is shown, in lines.
+/// Largest number of lines shown of a log's end.
 pub(super) const LINES: usize = 25;
-/// The same in bytes.
+/// The same limit in bytes.
 const BYTES: u64 = 16 << 10;
 
-/// The logs that tell about one virtual machine, each with its title.
+/// The logs of one virtual machine, each with its title.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Evidence(Vec<(String, PathBuf)>);
 
 impl Evidence {
-    /// These logs.
+    /// Creates it from logs.
     pub(super) fn new(logs: impl IntoIterator<Item = (String, PathBuf)>) -> Evidence {
         Evidence(logs.into_iter().collect())
     }
 
-    /// Adds the logs' ends to an error.
+    /// Adds the ends of the logs to an error.
     pub(super) fn with<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
         result.map_err(|error| {
             let mut text = plain(&format!("{error:#}"));
@@ -40,7 +40,8 @@ impl Evidence {
     }
 }
 
-/// The last lines of a file, fit to be shown; empty if it cannot be read.
+/// Returns the last lines of a file, escaped for display. The result is empty if the file cannot be
+/// read.
 pub(super) fn tail(file: &Path) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(file)?;
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_guest_printed_cannot_move_the_operators_cursor() {
+    fn guest_output_is_escaped_in_errors() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("vm0.log");
         std::fs::write(&log, b"a \x1b]0;title\x07 b\xff\xc2\x9b2J\r\nall is \xc3\xbc\tok\n").unwrap();

@@ -1,4 +1,5 @@
-//! A guest image with more files: a second archive behind the first, which the kernel unpacks over it.
+//! A guest image with additional files: a second archive after the first, which the kernel unpacks
+//! over it.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -9,19 +10,19 @@ use std::str::FromStr;
 use anyhow::{Context, bail};
 use hamlyn_agent::loader::Needs;
 
-/// A file of this machine that becomes a program of a guest.
+/// A file of the host that becomes a program in a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Added {
-    /// Where it is here.
+    /// Path on the host.
     file: PathBuf,
-    /// What it is called there, in `/bin`.
+    /// Name in the guest's `/bin`.
     name: String,
 }
 
 impl FromStr for Added {
     type Err = String;
 
-    /// `FILE` or `FILE:NAME`.
+    /// Parses `FILE` or `FILE:NAME`.
     fn from_str(text: &str) -> Result<Added, String> {
         let (file, name) = match text.rsplit_once(':') {
             Some((file, name)) if !name.contains('/') => (Path::new(file), Some(name)),
@@ -41,11 +42,11 @@ const LONGEST: u64 = u32::MAX as u64;
 /// The length of an entry's header, in bytes.
 const HEADER: usize = 110;
 
-/// The bits of a mode that say what a file is, and their value for a symbolic link.
+/// Mask of the file type in a mode, and the type of a symbolic link.
 const FORMAT: u32 = 0o170_000;
 const LINK: u32 = 0o120_000;
 
-/// The mode of a program, and of the folder that it is in.
+/// Mode of a program, and of the folder that contains it.
 const PROGRAM: u32 = 0o100_755;
 const FOLDER: u32 = 0o040_755;
 
@@ -73,7 +74,8 @@ pub(super) fn extend(base: &Path, added: &[Added], image: &Path) -> anyhow::Resu
     entry(&mut file, "TRAILER!!!", 0, &[]).with_context(|| format!("cannot write to {}", image.display()))
 }
 
-/// Whether the image `base` with these programs has a file: false only if it surely has not.
+/// Returns whether the image `base` with these programs may have a file. `false` means that it
+/// certainly has not.
 fn may_have(base: &Path, added: &[Added], path: &Path) -> bool {
     let Ok(path) = path.strip_prefix("/") else { return true };
     let is_added = |added: &Added| path == Path::new("bin").join(&added.name);
@@ -82,11 +84,12 @@ fn may_have(base: &Path, added: &[Added], path: &Path) -> bool {
     }
     let Some(modes) = fs::read(base).ok().and_then(|image| modes(&image)) else { return true };
     let is_link = |folder: &Path| modes.get(folder).is_some_and(|mode| mode & FORMAT == LINK);
-    // Where a folder is a link the file has another name.
+    // If a folder is a link, the file has another name.
     modes.contains_key(path) || path.ancestors().skip(1).any(is_link)
 }
 
-/// The names in an image, with their modes. None if it is not of archives that are not compressed.
+/// Returns the names in an image with their modes, or `None` if it does not consist of uncompressed
+/// archives.
 fn modes(image: &[u8]) -> Option<HashMap<PathBuf, u32>> {
     let mut modes = HashMap::new();
     let mut at = 0;
@@ -110,15 +113,17 @@ fn modes(image: &[u8]) -> Option<HashMap<PathBuf, u32>> {
         modes.insert(name.strip_prefix("./").unwrap_or(&name).to_owned(), mode as u32);
         let data = (HEADER + name_size).next_multiple_of(4) + size;
         at += data.next_multiple_of(4);
-        // The last entry of an archive may lack its filling.
+        // The last entry of an archive may lack its padding.
         at = at.min(image.len());
     }
 }
 
-/// One entry of a cpio archive, of the kind that the kernel calls newc: header, name and contents, each filled up to 4 bytes.
+/// Writes one entry of a cpio archive in the kernel's newc format: header, name and contents,
+/// padded to 4 bytes each.
 fn entry(out: &mut impl Write, name: &str, mode: u32, bytes: &[u8]) -> io::Result<()> {
     let (links, size, name_size) = (1, bytes.len() as u32, name.len() as u32 + 1);
-    // In this order: inode, mode, user, group, links, time, size, device (4), length of the name, sum.
+    // Order of the fields: inode, mode, user, group, links, time, size, device (4), length of the
+    // name, checksum.
     let fields = [0, mode, 0, 0, links, 0, size, 0, 0, 0, 0, name_size, 0];
     let mut header = String::from("070701");
     header.extend(fields.iter().map(|field| format!("{field:08x}")));
@@ -136,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_has_the_name_of_its_file_or_another() {
+    fn program_name_is_optional() {
         let added = |text: &str| text.parse::<Added>().map(|added| (added.file, added.name));
         assert_eq!(added("a/hello"), Ok(("a/hello".into(), "hello".into())));
         assert_eq!(added("a/hello:hi"), Ok(("a/hello".into(), "hi".into())));
@@ -146,7 +151,7 @@ mod tests {
         }
     }
 
-    /// An archive with a shell, and a folder that is a link.
+    /// Returns an archive with a shell, and a folder that is a link.
     fn archive() -> Vec<u8> {
         let mut archive = vec![0; 4];
         for (name, mode, bytes) in [
@@ -179,7 +184,7 @@ mod tests {
         assert_eq!(add("/bin/bash", &["bash"]), Ok(()));
         assert_eq!(add("/bin/sh", &[]), Ok(()));
         assert_eq!(add("/sbin/whatever", &[]), Ok(()), "the folder is a link");
-        // What cannot be read is not judged.
+        // Images that cannot be read are not checked.
         for other in [&b"\x28\xb5\x2f\xfd compressed"[..], &base[..base.len() - 200]] {
             fs::write(path("base"), other).unwrap();
             assert_eq!(add("/bin/bash", &[]), Ok(()));
@@ -187,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_archive_is_as_cpio_makes_it() {
+    fn archive_equals_that_of_cpio() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         fs::write(path("base"), "12345").unwrap();

@@ -1,4 +1,4 @@
-//! The kit: the emulator and the guest's kernel, image and module, as `./scripts/prepare` made them.
+//! The kit: the emulator and the guest's kernel, image and module, as built by `./scripts/prepare`.
 
 use std::env;
 use std::fs;
@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use super::Accel;
 
-/// Where the parts of a virtual machine are. The file names them relative to its own folder, so that a tree that was copied or
-/// moved has its own kit.
+/// Locations of a virtual machine's parts. The file names them relative to its own folder, so a
+/// copied or moved tree has its own kit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Kit {
     /// QEMU, 10.1 or newer.
@@ -19,13 +19,13 @@ pub struct Kit {
     pub kernel: PathBuf,
     /// The guest's initial RAM disk, with the module.
     pub initrd: PathBuf,
-    /// The disk of the guest's programs, which the initial RAM disk mounts.
+    /// The disk with the guest's programs, which the initial RAM disk mounts.
     pub disk: Option<PathBuf>,
-    /// The kernel module alone.
+    /// The kernel module as a separate file.
     pub module: PathBuf,
-    /// The folder of the programs that run on this machine: those of the guests, and `hamlyn`.
+    /// The folder of the programs that run on the host: those of the guests, and `hamlyn`.
     pub programs: PathBuf,
-    /// MiB that this kernel needs beside what a machine is given: a debug kernel's shadow memory.
+    /// Additional MiB that this kernel needs: a debug kernel's shadow memory.
     #[serde(default)]
     pub extra_memory: u32,
     /// How machines run on this host, or with this kernel.
@@ -33,23 +33,24 @@ pub struct Kit {
     pub host: Host,
 }
 
-/// Settings for a slow host, itself an emulated machine (`images/kvm` makes one), or for a slow debug kernel. Other kits leave them out.
+/// Settings for a slow host that is itself an emulated machine (`images/kvm` makes one), or for a
+/// slow debug kernel. Other kits omit them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Host {
-    /// Runs every machine, whatever a lab asks for; the lab fails if it does not work.
+    /// Accelerator of every machine, overriding the lab's. The lab fails if it does not work.
     pub accel: Option<Accel>,
     /// Words for each kernel's command line.
     pub kernel_args: String,
     /// The handshake period of cards that set none, in milliseconds.
     pub handshake_ms: Option<u32>,
-    /// The least time to wait for a guest and for each word of a program in it, in seconds.
+    /// The shortest time to wait for a guest and for each output of a program in it, in seconds.
     pub patience_s: u64,
 }
 
 impl Kit {
-    /// Finds the kit: `$HAMLYN_KIT`, else `$HAMLYN_CACHE/kit.json`, else `.hamlyn/kit.json` here or in a folder above
-    /// here or above this program.
+    /// Finds the kit: `$HAMLYN_KIT`, else `$HAMLYN_CACHE/kit.json`, else `.hamlyn/kit.json`. The
+    /// last is searched in the current folder, the program's folder and all folders above them.
     pub fn find() -> anyhow::Result<Kit> {
         if let Some(file) = env::var_os("HAMLYN_KIT") {
             return Kit::read(Path::new(&file));
@@ -69,13 +70,14 @@ impl Kit {
         place.ancestors().map(|folder| folder.join(".hamlyn/kit.json")).find(|file| file.is_file())
     }
 
-    /// Reads a kit and checks that all its parts but the module are there.
+    /// Reads a kit and checks that all its parts except the module exist.
     pub fn read(file: &Path) -> anyhow::Result<Kit> {
         let text = fs::read(file)
             .with_context(|| format!("cannot read the kit {}: run ./scripts/prepare", file.display()))?;
         let mut kit: Kit = serde_json::from_slice(&text)
             .with_context(|| format!("the kit {} is damaged: run ./scripts/prepare", file.display()))?;
-        // Where the folder really is: its name may be a link, and "../target" is beside what that leads to.
+        // Resolves links first: the path may be a link, and "../target" is relative to the real
+        // folder.
         let file = file.canonicalize().with_context(|| format!("cannot find {}", file.display()))?;
         let folder = file.parent().unwrap_or(Path::new("/"));
         let parts = [&mut kit.qemu, &mut kit.kernel, &mut kit.initrd, &mut kit.module, &mut kit.programs];
@@ -94,7 +96,8 @@ impl Kit {
         Ok(kit)
     }
 
-    /// A program that runs on this machine, or the library for C, by its path below the folder of programs.
+    /// Returns a program that runs on this host, or the library for C, by its path below the
+    /// programs folder.
     pub fn program(&self, name: &str) -> anyhow::Result<PathBuf> {
         let program = self.programs.join(name);
         if !program.is_file() {
@@ -118,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_error_says_what_to_run() {
+    fn every_error_names_the_command_to_run() {
         let dir = tempfile::tempdir().unwrap();
         let missing = format!("{:#}", Kit::read(&dir.path().join("kit.json")).unwrap_err());
         let absent = json!({ "qemu": "/no/qemu", "kernel": "/no/k", "initrd": "/no/i", "module": "/no/m", "programs": "/no/p" });
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copied_tree_has_its_own_kit() {
+    fn copied_tree_has_its_own_kit() {
         let dir = tempfile::tempdir().unwrap();
         let [one, two, link] =
             ["one", "two", "link"].map(|name| dir.path().canonicalize().unwrap().join(name));
@@ -151,7 +154,7 @@ mod tests {
             }
             assert_eq!(kit.programs.canonicalize().unwrap(), tree.join("target"));
         }
-        // A link to the folder of the kit leads to the parts beside that folder.
+        // A link to the kit's folder leads to the parts beside the real folder.
         std::os::unix::fs::symlink(one.join("cache"), &link).unwrap();
         let kit = Kit::read(&link.join("kit.json")).unwrap();
         assert_eq!(kit.programs.canonicalize().unwrap(), one.join("target"));
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kit_is_found_from_a_folder_below() {
+    fn kit_is_found_from_a_subfolder() {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("a/b");
         fs::create_dir_all(&below).unwrap();

@@ -1,4 +1,4 @@
-//! A lab: one switch, cards and virtual machines, that come up together and leave nothing behind.
+//! A lab: one switch, cards and virtual machines that start together and leave nothing behind.
 //!
 //! ```no_run
 //! use hamlyn_lab::Lab;
@@ -57,7 +57,7 @@ use door::Door;
 use processes::Directory;
 use service::Service;
 
-/// The service that is the switch, or has it.
+/// Index of the service that is the switch, or contains it.
 const SWITCH: usize = 0;
 
 /// A running lab. Dropping it ends all its processes and removes its directory.
@@ -72,42 +72,42 @@ pub struct Lab {
     directory: Directory,
 }
 
-/// Where a card is.
+/// A card of the lab.
 #[derive(Debug)]
 struct Card {
-    /// Where its one client connects.
+    /// The socket that its one client connects to.
     socket: PathBuf,
-    /// Which of the services has it.
+    /// Index of the service that runs it.
     service: usize,
-    /// Where its counters are in those of its process, as a JSON pointer.
+    /// Location of its counters in those of its process, as a JSON pointer.
     counters: String,
 }
 
 impl Lab {
-    /// A lab to be described: two machines unless it says otherwise.
+    /// Returns a description of a lab, with two machines by default.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The machine with this index.
+    /// Returns the machine with this index.
     ///
     /// # Panics
-    /// If there is no such machine.
+    /// Panics if there is no such machine.
     pub fn vm(&self, index: usize) -> &Vm {
         &self.vms[index]
     }
 
-    /// All machines.
+    /// Returns all machines.
     pub fn vms(&self) -> &[Vm] {
         &self.vms
     }
 
-    /// How stores reach the cards that want to see them, if there are such.
+    /// Returns how stores reach the cards that snoop them, if there are such cards.
     pub fn stores(&self) -> Option<&Stores> {
         self.stores.as_ref()
     }
 
-    /// What the card of machine `index` has counted; spare cards come after the machines'.
+    /// Returns the counters of card `index`. Spare cards come after the machines' cards.
     pub fn card_counters(&self, index: usize) -> anyhow::Result<Value> {
         let card = self.card(index)?;
         let counters = self.services[card.service].counters()?;
@@ -115,13 +115,14 @@ impl Lab {
         of_card.with_context(|| format!("card {index} has no counters: {counters}"))
     }
 
-    /// What the switch has counted.
+    /// Returns the counters of the switch.
     pub fn switch_counters(&self) -> anyhow::Result<Value> {
         let mut counters = self.services[SWITCH].counters()?;
         Ok(counters.get_mut("switch").map(Value::take).unwrap_or(counters))
     }
 
-    /// How much the card has refused, for whatever reason: the sum of its counters that begin with `refused_`.
+    /// Returns the number of all refusals of a card: the sum of its counters that begin with
+    /// `refused_`.
     pub fn refused(&self, index: usize) -> anyhow::Result<u64> {
         let counters = self.card_counters(index)?;
         let Some(counters) = counters.get("card").and_then(Value::as_object) else {
@@ -131,17 +132,19 @@ impl Lab {
         Ok(refusals.filter_map(|(_, count)| count.as_u64()).sum())
     }
 
-    /// Where card `index` listens for its one client; of use with spare cards only.
+    /// Returns the socket where card `index` listens for its one client. Useful only for spare
+    /// cards.
     pub fn card_socket(&self, index: usize) -> anyhow::Result<&Path> {
         Ok(&self.card(index)?.socket)
     }
 
-    /// Where the lab keeps its sockets and logs.
+    /// Returns the directory of the lab's sockets and logs.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Stops the process of card `index`, which then neither takes nor sends, until what this returns is dropped.
+    /// Stops the process of card `index`, which then neither receives nor sends. It continues when
+    /// the returned value is dropped.
     pub fn hold_card(&self, index: usize) -> anyhow::Result<Held> {
         self.services[self.card(index)?.service].hold()
     }
@@ -151,34 +154,36 @@ impl Lab {
         self.services[SWITCH].kill();
     }
 
-    /// Kills the switch and starts another, to which the cards find by themselves.
+    /// Kills the switch and starts another. The cards reconnect to it by themselves.
     pub fn restart_switch(&self) -> anyhow::Result<()> {
         self.services[SWITCH].restart()
     }
 
-    /// Kills the process of card `index` and starts another, which has no machine yet. Not in a lab of one process.
+    /// Kills the process of card `index` and starts another, which has no machine yet. Not for a
+    /// lab of one process.
     pub fn restart_card(&self, index: usize) -> anyhow::Result<()> {
         self.services[self.card(index)?.service].restart()
     }
 
-    /// Lets other processes of this user run programs in the machines: see [`Remote`].
+    /// Lets other processes of this user run programs in the machines, see [`Remote`].
     pub fn open_door(&mut self) -> anyhow::Result<()> {
         let machines = self.vms.iter().map(|vm| (vm.name().to_owned(), vm.speaks())).collect();
         self.door = Some(Door::open(self.directory.path(), machines)?);
         Ok(())
     }
 
-    /// Fails if the switch or a card has ended, with the reason.
+    /// Fails with the reason if the switch or a card has ended.
     pub fn check(&self) -> anyhow::Result<()> {
         self.services.iter().try_for_each(Service::check)
     }
 
-    /// Fails if the switch has ended, or the process that has it and all cards, with the reason.
+    /// Fails with the reason if the switch has ended, or the process that contains it and all
+    /// cards.
     pub fn check_switch(&self) -> anyhow::Result<()> {
         self.services[SWITCH].check()
     }
 
-    /// Fails if the process of card `index` has ended, with the reason.
+    /// Fails with the reason if the process of card `index` has ended.
     pub fn check_card(&self, index: usize) -> anyhow::Result<()> {
         self.services[self.card(index)?.service].check()
     }

@@ -1,4 +1,5 @@
-//! Log files of bounded size: whoever writes to them, a guest above all, fills no disk.
+//! Log files of bounded size: a process that writes to them, a guest above all, cannot fill the
+//! disk.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,29 +15,30 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::plain::Filter;
 
-/// The most that a log's file holds, in bytes. What is newer takes the place of what is older.
+/// Largest size of a log file, in bytes. Newer text replaces older text.
 pub(super) const MOST: usize = 1 << 20;
 
-/// How long to wait for the last words of a process that has ended. They are in the pipe already.
+/// How long to wait for the last output of an ended process. It is in the pipe already.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// What a process writes to, and the thread that keeps the end of it in a file.
+/// A log: a thread copies the end of a process's output into a file.
 #[derive(Debug)]
 pub(super) struct Log {
     ended: Receiver<()>,
 }
 
-/// What to do when a process writes faster than its log is kept, as while the lab itself is stopped.
+/// What happens when a process writes faster than its log is stored, for example while the lab
+/// itself is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Haste {
-    /// It waits.
+    /// The process waits.
     Waits,
-    /// Its words are lost: it serves others, who must not wait for its log.
+    /// Its output is lost: it serves others, which must not wait for its log.
     Loses,
 }
 
 impl Log {
-    /// Makes the file, and what a process writes to.
+    /// Creates the file, and the pipe that a process writes to.
     pub(super) fn make(path: &Path, haste: Haste) -> io::Result<(Log, OwnedFd)> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         let (output, input) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -46,21 +48,22 @@ impl Log {
         let (end, ended) = channel();
         thread::spawn(move || {
             let mut tail = Tail { file, length: 0, left_out: 0 };
-            // Without a file to write to, the words are lost; to read them lets the process go on.
+            // If the file cannot be written, the output is lost. Reading it still lets the process
+            // continue.
             tail.copy(&mut File::from(output));
             drop(end);
         });
         Ok((Log { ended }, input))
     }
 
-    /// Waits until all that a process wrote, which has ended, is in the file.
+    /// Waits until all output of an ended process is in the file.
     pub(super) fn finish(&self) {
         // Nothing is ever sent: this waits for the thread's end.
         let _ = self.ended.recv_timeout(LAST_WORDS);
     }
 }
 
-/// A file with the end of a text.
+/// A file that holds the end of a text.
 struct Tail {
     file: File,
     length: usize,
@@ -94,7 +97,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Leaves the last half, from the start of a line, behind a word of what is missing.
+    /// Keeps the last half, from the start of a line, after a note about what is missing.
     fn shorten(&mut self) -> io::Result<()> {
         let mut kept = vec![0; self.length.min(MOST / 2)];
         let from = self.length - kept.len();
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_leaves_its_end() {
+    fn flooded_log_keeps_its_end() {
         let (dir, log, mut input) = log(Haste::Waits);
         for number in 0..200_000 {
             writeln!(input, "line {number} \x1b[2J").unwrap();
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_is_bounded_too() {
+    fn line_without_end_is_bounded() {
         let (dir, log, mut input) = log(Haste::Waits);
         for _ in 0..100 {
             input.write_all(&[b'x'; 100_000]).unwrap();
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn who_serves_others_never_waits_for_its_log() {
+    fn log_of_a_server_never_blocks() {
         let (_dir, log, input) = log(Haste::Loses);
         assert!(rustix::fs::fcntl_getfl(&input).unwrap().contains(OFlags::NONBLOCK));
         drop(input);

@@ -9,35 +9,38 @@ use anyhow::{Context, bail};
 use hamlyn_agent::lines::next_line;
 use serde_json::{Value, json};
 
-/// QEMU answers at once, unless an access to a card holds it up.
+/// QEMU answers at once, unless an access to a card blocks it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Resets the machine as its reset button would. A machine that was started with `-no-reboot` ends on every other reset.
+/// Resets the machine like its reset button. A machine that was started with `-no-reboot` ends on
+/// every other reset.
 pub(super) fn reset(socket: &Path) -> anyhow::Result<()> {
     execute(socket, &[("set-action", json!({ "reboot": "reset" })), ("system_reset", json!({}))])
 }
 
-/// Lets the machine end at the next reset again, so that a guest that panics ends and does not boot for ever.
+/// Makes the machine end at the next reset again, so that a guest that panics ends and does not
+/// reboot forever.
 pub(super) fn end_on_reboot(socket: &Path) -> anyhow::Result<()> {
     execute(socket, &[("set-action", json!({ "reboot": "shutdown" }))])
 }
 
-/// Stops the machine's processors, or lets them go on.
+/// Stops the machine's processors, or lets them continue.
 pub(super) fn pause(socket: &Path, paused: bool) -> anyhow::Result<()> {
     execute(socket, &[(if paused { "stop" } else { "cont" }, json!({}))])
 }
 
-/// Wakes a machine that has suspended itself to memory, as its power button would; an error if it is not suspended.
+/// Wakes a machine that has suspended itself to memory, like its power button. Fails if it is not
+/// suspended.
 pub(super) fn wake_up(socket: &Path) -> anyhow::Result<()> {
     execute(socket, &[("system_wakeup", json!({}))])
 }
 
-/// Plugs in a device.
+/// Hot-plugs a device.
 pub(super) fn plug_in(socket: &Path, device: &Value) -> anyhow::Result<()> {
     execute(socket, &[("device_add", device.clone())])
 }
 
-/// Reports an error of a PCI Express port, by its name and QEMU's names of errors.
+/// Makes a PCI Express port, given by name, report an error, given by QEMU's name.
 pub(super) fn report_error(socket: &Path, port: &str, error: &str) -> anyhow::Result<()> {
     let command = json!({ "command-line": format!("pcie_aer_inject_error {port} {error}") });
     execute(socket, &[("human-monitor-command", command)])
@@ -59,7 +62,7 @@ fn execute(socket: &Path, commands: &[(&str, Value)]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads up to the next reply, past the greeting and events.
+/// Reads up to the next reply, skipping the greeting and events.
 fn reply(replies: &mut impl BufRead) -> anyhow::Result<()> {
     loop {
         let Some(line) = next_line(replies, LONGEST).context("no answer")? else { bail!("QEMU is gone") };

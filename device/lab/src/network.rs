@@ -1,18 +1,20 @@
-//! A network between two machines beside the card, for those who compare the two.
+//! A network between two machines in addition to the cards, to compare both.
 
 use std::path::Path;
 
 use super::qemu::escape;
 
-/// Of a range that is kept for documentation (RFC 5737): it is in no other network, and this one ends at the two machines.
+/// Part of a range that is reserved for documentation (RFC 5737). No other network uses it, and
+/// this network ends at the two machines.
 const NETWORK: &str = "192.0.2";
 
-/// The address of a machine, which its image gives to the device.
+/// Returns the address of a machine, which its image assigns to the device.
 pub(super) fn address(index: usize) -> String {
     format!("{NETWORK}.{}", index + 1)
 }
 
-/// QEMU's arguments for a machine's device. Packets go from QEMU to QEMU, in datagrams between sockets of the lab's directory.
+/// Returns QEMU's arguments for a machine's device. Packets go from QEMU to QEMU, as datagrams
+/// between sockets in the lab's directory.
 pub(super) fn device(index: usize, run: &Path) -> Vec<String> {
     let path = |index: usize| escape(&run.join(format!("net{index}")).to_string_lossy());
     let (own, other) = (path(index), path(1 - index));

@@ -1,12 +1,12 @@
-//! What others wrote, made fit to be shown: a guest's words must not move the operator's cursor.
+//! Escaping of foreign text for display: guest output must not control the operator's terminal.
 //!
-//! Printable text, line feeds and tabs pass. All else is shown as `\x1b`: control characters, bytes that are not UTF-8, and
-//! the invisible characters that reorder or hide the text around them.
+//! Printable text, line feeds and tabs pass. All else is shown like `\x1b`: control characters,
+//! bytes that are not UTF-8, and invisible characters that reorder or hide the text around them.
 
 use std::fmt::Write;
 use std::str::from_utf8;
 
-/// The text, as it may be shown. To make it so twice changes nothing more.
+/// Returns the escaped text. Escaping it again changes nothing.
 pub fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut filter = Filter::default();
@@ -15,17 +15,17 @@ pub fn plain(text: &str) -> String {
     shown
 }
 
-/// The same for bytes that come in pieces.
+/// Escapes bytes that arrive in pieces.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// The start of a character whose rest is to come: 3 bytes at most.
+    /// The start of a character whose rest has not arrived: at most 3 bytes.
     held: Vec<u8>,
-    /// A carriage return came last: with a line feed behind it the two are one.
+    /// The last character was a carriage return. A line feed after it makes the two one line end.
     returned: bool,
 }
 
 impl Filter {
-    /// Appends to `shown` what the next bytes are shown as.
+    /// Appends the escaped form of the next bytes to `shown`.
     pub fn write(&mut self, bytes: &[u8], shown: &mut String) {
         let mut all = std::mem::take(&mut self.held);
         all.extend_from_slice(bytes);
@@ -51,7 +51,7 @@ impl Filter {
         }
     }
 
-    /// Appends what was held back, as nothing more will come.
+    /// Appends held-back input: no more follows.
     pub fn finish(&mut self, shown: &mut String) {
         self.end_return(shown);
         escape(&std::mem::take(&mut self.held), shown);
@@ -91,8 +91,8 @@ fn escape(bytes: &[u8], shown: &mut String) {
     }
 }
 
-/// Characters that are not seen themselves but change what is: marks and overrides of direction, separators of lines, and
-/// the tags in the last planes.
+/// Returns whether an invisible character changes the text around it: direction marks and
+/// overrides, line separators, and the tags in the last planes.
 fn misleads(character: char) -> bool {
     matches!(character,
         '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn printable_text_passes_and_the_rest_is_shown() {
+    fn printable_text_passes_and_the_rest_is_escaped() {
         for (text, shown) in [
             ("a b\tc\nd", "a b\tc\nd"),
             ("grüße, 世界 ✓", "grüße, 世界 ✓"),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_shown_as_the_whole_is() {
+    fn pieces_are_escaped_like_the_whole() {
         let bytes = b"\xc3\xbc\xff\xe2\x80\xaex\r\ny\r\xf0\x9f\x98\x80\xe2\x80";
         let mut whole = String::new();
         let mut filter = Filter::default();

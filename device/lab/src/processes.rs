@@ -24,7 +24,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use super::kit::Kit;
 use super::log::{Haste, Log};
 
-/// So long may a process take from closing its sockets to its end.
+/// How long a process may take from closing its sockets to its end.
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// A running child. Dropping it kills and reaps it.
@@ -35,16 +35,16 @@ pub(super) struct Process {
     logs: Vec<Log>,
 }
 
-/// Where a child's words go.
+/// Destination of a child's output.
 pub(super) enum Words<'a> {
-    /// All to one log. The child serves others, and does not wait for it.
+    /// All output to one log. The child serves others, and does not wait for the log.
     One(&'a Path),
-    /// Its standard output and its standard error each to a log of its own, for which it waits.
+    /// Standard output and standard error to separate logs. The child waits for them.
     Two(&'a Path, &'a Path),
 }
 
 impl Words<'_> {
-    /// The logs, and what the child writes to.
+    /// Creates the logs, and the descriptors that the child writes to.
     fn logs(&self) -> anyhow::Result<(Vec<Log>, OwnedFd, OwnedFd)> {
         let make = |path: &Path, haste| {
             Log::make(path, haste).with_context(|| format!("cannot make the log {}", path.display()))
@@ -65,10 +65,11 @@ impl Words<'_> {
 }
 
 impl Process {
-    /// Starts `program`, which dies with this process; its output goes to `words`, and its run directory is `run`. With a
-    /// `core` it is pinned to that.
+    /// Starts `program`, which dies with this process. Its output goes to `words`, and its run
+    /// directory is `run`. If there is a `core`, the program is pinned to it.
     ///
-    /// It gets a process group of its own, so that Ctrl-C reaches only the parent, who ends all in good order.
+    /// The child gets its own process group, so that Ctrl-C reaches only the parent, which shuts
+    /// everything down in order.
     pub(super) fn start(
         name: &str,
         program: &Path,
@@ -88,37 +89,38 @@ impl Process {
         Ok(Process { name: name.to_owned(), child, logs })
     }
 
-    /// Its name for people.
+    /// Returns its name for messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Lets it, and what it starts from now on, give way to others.
+    /// Lowers the scheduling priority of the process, and of what it starts from now on.
     pub(super) fn give_way(&self) -> io::Result<()> {
         let nice = getpriority_process(None)? + NICE;
-        // A thread's alone: each has its own.
+        // This sets one thread's priority: each thread has its own.
         for thread in fs::read_dir(format!("/proc/{}/task", self.pid()))? {
             let thread = thread?.file_name().to_str().and_then(|id| id.parse().ok()).and_then(Pid::from_raw);
-            // An error says that the thread has ended meanwhile.
+            // An error means that the thread has ended meanwhile.
             let _ = setpriority_process(thread, nice);
         }
         Ok(())
     }
 
-    /// How it ended, if it has: then its last words are in its logs.
+    /// Returns how it ended, if it has. Its last output is then in its logs.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().ok().flatten()?;
         self.logs.iter().for_each(Log::finish);
         Some(status)
     }
 
-    /// Tells how it ended, once it has closed its sockets: the moment until it is gone is waited for. Nothing if it goes on,
-    /// or if whoever wanted its end has seen to that.
+    /// Returns a function that returns how the process ended. Call that function after the process
+    /// has closed its sockets; it waits a moment for the end. It returns `None` if the process
+    /// continues, or if it was ended and reaped on purpose.
     pub(super) fn fate(&self) -> impl FnOnce() -> Option<String> + Send + use<> {
         let (name, pid) = (self.name.clone(), self.child.id());
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -142,7 +144,7 @@ impl Process {
 
     /// Kills and reaps it.
     pub(super) fn kill(&mut self) {
-        // An error says that it has ended already.
+        // An error means that it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -154,7 +156,7 @@ impl Drop for Process {
     }
 }
 
-/// A child that is stopped. Dropping this lets it go on.
+/// A stopped child. Dropping this lets it continue.
 #[derive(Debug)]
 #[must_use]
 pub struct Held {
@@ -178,7 +180,8 @@ impl Drop for Held {
 
 /// Starts a child from a thread that lives as long as this process.
 ///
-/// The kernel sends the death signal when the *thread* that made the child ends, not the process.
+/// The kernel sends the death signal when the *thread* that created the child ends, not the
+/// process.
 fn spawn(command: Command) -> io::Result<Child> {
     type Job = (Command, Sender<io::Result<Child>>);
     static SPAWNER: OnceLock<Mutex<Sender<Job>>> = OnceLock::new();
@@ -198,12 +201,12 @@ fn spawn(command: Command) -> io::Result<Child> {
     child.recv().map_err(|_| gone())?
 }
 
-/// How much a process gives way: so much that a card's thread beside it, which works for half of the time, never has
-/// to wait for its share of the core.
+/// Niceness added to a machine that gives way. A card's thread on the same core, which is busy half
+/// of the time, then never has to wait for its share of the core.
 const NICE: i32 = 10;
 
-/// `hamlyn tether PARENT -- PROGRAM...`: becomes `program`, to be killed as soon as `parent` is gone. With a `core` it is
-/// pinned to that.
+/// Implements `hamlyn tether PARENT -- PROGRAM...`: becomes `program`, which is killed as soon as
+/// `parent` is gone. If there is a `core`, the program is pinned to it.
 pub fn tether(parent: u32, core: Option<u16>, program: &[OsString]) -> anyhow::Result<()> {
     let Some((name, arguments)) = program.split_first() else { bail!("there is no program to start") };
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot ask for the death signal")?;
@@ -219,7 +222,7 @@ pub fn tether(parent: u32, core: Option<u16>, program: &[OsString]) -> anyhow::R
     Err(error).with_context(|| format!("cannot start {}", name.to_string_lossy()))
 }
 
-/// Cores that this process may use, and its children: the first of them, `most` or fewer.
+/// Returns the first `most` or fewer of the cores that this process and its children may use.
 pub fn cores(most: usize) -> Vec<u16> {
     let allowed = sched_getaffinity(None).unwrap_or_default();
     (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).map(|core| core as u16).take(most).collect()
@@ -229,15 +232,15 @@ pub fn cores(most: usize) -> Vec<u16> {
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
-    /// Says that the lab is running: `hamlyn exec` and its like pass over what is left of another.
+    /// Marks the lab as running: commands such as `hamlyn exec` skip directories of dead labs.
     _claim: File,
-    /// Waits for the end of its standard input, which comes with our end, whatever that is.
+    /// Waits for the end of its standard input, which comes when this process ends in any way.
     keeper: Child,
     pipe: Option<ChildStdin>,
 }
 
 impl Directory {
-    /// Makes a directory in the run directory.
+    /// Creates a directory in the run directory.
     pub(super) fn make() -> anyhow::Result<Directory> {
         let program = hamlyn()?;
         let top = rundir::open()?;
@@ -253,11 +256,11 @@ impl Directory {
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut keeper = command.spawn().context("cannot start the directory's keeper")?;
         let pipe = keeper.stdin.take();
-        // From here on it is the keeper's to remove.
+        // From here on the keeper removes it.
         Ok(Directory { path: directory.keep(), _claim, keeper, pipe })
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -270,18 +273,19 @@ impl Drop for Directory {
     }
 }
 
-/// `hamlyn keeper rundir::LAB`: removes a lab's directory at the end of standard input.
+/// Implements `hamlyn keeper rundir::LAB`: removes a lab's directory at the end of standard input.
 pub fn keep(directory: &Path) -> anyhow::Result<()> {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     if !name.starts_with(rundir::LAB) {
         bail!("{} is not a lab's directory", directory.display());
     }
-    // A signal to the whole group or session must not leave the directory behind: the pipe alone ends this.
+    // A signal to the whole group or session must not leave the directory behind. Only the pipe
+    // ends this process.
     for signal in signal_hook::consts::TERM_SIGNALS {
         signal_hook::flag::register(*signal, Default::default()).context("cannot catch signals")?;
     }
     io::stdin().read_to_end(&mut Vec::new()).context("cannot wait for the parent's end")?;
-    // The parent's other children die in the same moment: one may still be making a file.
+    // The parent's other children die at the same moment: one may still be creating a file.
     for _ in 0..20 {
         if fs::remove_dir_all(directory).is_ok() || !directory.exists() {
             return Ok(());
@@ -291,7 +295,7 @@ pub fn keep(directory: &Path) -> anyhow::Result<()> {
     fs::remove_dir_all(directory).with_context(|| format!("cannot remove {}", directory.display()))
 }
 
-/// The `hamlyn` program: this one, or for tests the kit's. `$HAMLYN_BIN` overrides.
+/// Returns the `hamlyn` program: this one, or the kit's for tests. `$HAMLYN_BIN` overrides it.
 pub fn hamlyn() -> anyhow::Result<PathBuf> {
     if let Some(program) = env::var_os("HAMLYN_BIN") {
         return Ok(program.into());

@@ -9,13 +9,15 @@ use serde_json::{Value, json};
 
 use super::accel::Accelerator;
 
-/// How long QEMU waits for the answer to an access, in milliseconds. A card process that is stopped for longer is lost to its
-/// machine, as a later answer ruins the stream for good: the default of 5 s is short. A machine whose card is killed while an access is
-/// under way stands still for as long.
+/// How long QEMU waits for the answer to an access, in milliseconds.
+///
+/// A card process that is stopped for longer is lost to its machine, because a late answer corrupts
+/// the stream permanently. The default of 5 s is short. A machine whose card is killed during an
+/// access hangs for this long.
 const MESSAGE_TIMEOUT: u32 = 60_000;
 
-/// Where QEMU writes what the console shows: its own standard output, which it has no other use for. The lab keeps the end
-/// of that; a file of QEMU's would grow without end.
+/// File that QEMU writes the console to: its own standard output, which it does not use otherwise.
+/// The lab keeps the end of that output. A file written by QEMU itself would grow without limit.
 const CONSOLE_LOG: &str = "/proc/self/fd/1";
 
 /// A guest's memory, in MiB.
@@ -23,35 +25,37 @@ const CONSOLE_LOG: &str = "/proc/self/fd/1";
 pub struct Memory(u32);
 
 impl Memory {
-    /// What a machine has if nothing is said: our image, and as much again for programs.
+    /// The default of a machine: our image, and as much again for programs.
     pub const DEFAULT: Memory = Memory(384);
-    /// No Debian kernel boots in less.
+    /// No Debian kernel boots with less.
     const LEAST: u32 = 128;
-    /// What a kernel needs beside its image.
+    /// Memory that a kernel needs in addition to its image.
     const KERNEL: u32 = 80;
     /// More than any host has.
     const MOST: u32 = 1 << 20;
 
-    /// So many MiB.
+    /// Returns `mib` MiB.
     pub const fn mib(mib: u32) -> Memory {
         Memory(mib)
     }
 
-    /// So many MiB more.
+    /// Returns `mib` MiB more, limited to the maximum.
     pub(super) fn with(self, mib: u32) -> Memory {
         Memory(self.0.saturating_add(mib).min(Memory::MOST))
     }
 
-    /// The end of the machine's memory on its bus, in MiB. A q35 machine has what does not fit below 4 GiB from there on.
+    /// Returns the end of the machine's memory on its bus, in MiB. A q35 machine puts memory that
+    /// does not fit below 4 GiB at 4 GiB and above.
     pub(super) fn end(self) -> u32 {
         const ABOVE: u32 = 4096;
-        /// A machine with so much has no more than [`BELOW`] below 4 GiB.
+        /// A machine with at least this much has only [`BELOW`] below 4 GiB.
         const SPLIT: u32 = 0xb00;
         const BELOW: u32 = 2048;
         if self.0 < SPLIT { ABOVE } else { ABOVE + self.0 - BELOW }
     }
 
-    /// Refuses a machine that could not boot from an image of so many bytes: its kernel would panic without a word.
+    /// Refuses a machine that could not boot from an image of `length` bytes: its kernel would
+    /// panic without a message.
     pub(super) fn check_image(self, length: u64) -> Result<(), String> {
         let image = u32::try_from(length.div_ceil(1 << 20)).unwrap_or(u32::MAX);
         let least = image.saturating_mul(2).saturating_add(Memory::KERNEL);
@@ -89,28 +93,29 @@ impl std::fmt::Display for Memory {
     }
 }
 
-/// Where the card's functions are on the machine's PCI bus, if nobody says otherwise: high up, since QEMU gives the
-/// low slots to devices that ask for none.
+/// Default slot of the card's functions on the machine's PCI bus. It is high, because QEMU gives
+/// the low slots to devices that ask for none.
 pub const CARD_SLOT: u8 = 0x10;
 
-/// The last slot that they may have: what is behind it is the machine's own.
+/// The last slot that they may have. Later ones belong to the machine itself.
 const LAST_SLOT: u8 = 30;
 /// Functions of a slot.
 const SLOT: usize = 8;
 
-/// The PCI functions that a machine has of its card, in a slot of the bus, and in those behind it if they are more than eight. With
-/// the first alone that is somewhere.
+/// The PCI functions of a machine's card, in one slot of the bus, and in the following ones if
+/// there are more than eight. A single function may be anywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Functions {
     slot: u8,
     doorbells: bool,
-    /// Where those with express memory listen. They begin with the third.
+    /// Sockets of the functions with express memory. They begin with the third function.
     express: Vec<PathBuf>,
 }
 
 impl Functions {
-    /// What the card that listens at `socket` has, from this slot on; with a second function that has the `doorbells`, or without,
-    /// when each of them is a round trip. Fails if there are too few slots.
+    /// Returns the functions of the card that listens at `socket`, from this slot on. The second
+    /// function has the doorbells if `doorbells` is set; otherwise each doorbell is a round trip.
+    /// Fails if there are too few slots.
     pub fn of(socket: &Path, slot: u8, doorbells: bool) -> Result<Functions, String> {
         let express = express_paths(socket).filter(|path| path.exists()).collect();
         Functions::new(slot, doorbells, express)
@@ -128,13 +133,14 @@ impl Functions {
         Ok(Functions { slot, doorbells, express })
     }
 
-    /// As QEMU's devices.
+    /// Returns the functions as QEMU's devices.
     fn devices(&self, socket: &Path) -> Vec<String> {
         let all = 2 + self.express.len();
         let at = |number: usize| {
             let mut place =
                 json!({ "addr": format!("{:#x}.{}", usize::from(self.slot) + number / SLOT, number % SLOT) });
-            // The first of a slot says that there are more; where there is none, nobody looks for more.
+            // The first function of a slot announces further ones. A slot without a first function
+            // is not scanned.
             if number % SLOT == 0 && number + 1 < all {
                 place["multifunction"] = true.into();
             }
@@ -148,10 +154,12 @@ impl Functions {
     }
 }
 
-/// The arguments that any virtual machine needs to have the card: shared memory and the card's functions.
+/// Returns the arguments that any virtual machine needs to have the card: shared memory and the
+/// card's functions.
 pub fn card_arguments(socket: &Path, memory: Memory, functions: &Functions) -> Vec<String> {
     let card = functions.devices(socket);
-    // The card reaches the guest's memory through this file; with share=off its DMA would go nowhere, silently.
+    // The card accesses the guest's memory through this file. With share=off its DMA would silently
+    // have no effect.
     let backend = format!("memory-backend-memfd,id=mem,size={memory},share=on");
     let size = memory.to_string();
     let machine = [["-m", &size], ["-object", &backend], ["-machine", "q35,memory-backend=mem"]];
@@ -159,18 +167,19 @@ pub fn card_arguments(socket: &Path, memory: Memory, functions: &Functions) -> V
     machine.chain(card.into_iter().flat_map(|device| ["-device".to_owned(), device])).collect()
 }
 
-/// The arguments by which a machine's QEMU tells the card at `socket` of its stores, by a plugin. It emulates, and all processors
-/// by one thread: else nobody knows in which order they store.
+/// Returns the arguments that make a machine's QEMU report stores to the card at `socket`, by a
+/// plugin. The machine is emulated, and all its processors by one thread: otherwise the order of
+/// stores would be unknown.
 pub fn snoop_arguments(plugin: &Path, socket: &Path) -> Vec<String> {
     let path = |path: &Path| escape(&path.to_string_lossy());
     let plugin = format!("{},socket={}", path(plugin), path(&snoop_path(socket)));
     ["-accel", SNOOPED_ACCELERATOR, "-plugin", &plugin].map(str::to_owned).to_vec()
 }
 
-/// What emulates a machine whose stores are snooped.
+/// Accelerator of a machine whose stores are snooped.
 const SNOOPED_ACCELERATOR: &str = "tcg,thread=single";
 
-/// A function of the card as QEMU's device, with `more` properties.
+/// Returns a function of the card as QEMU's device, with `more` properties.
 fn function(socket: &Path, mut more: Value) -> String {
     more["driver"] = "vfio-user-pci".into();
     more["socket"] = json!({ "path": socket, "type": "unix" });
@@ -178,14 +187,15 @@ fn function(socket: &Path, mut more: Value) -> String {
     more.to_string()
 }
 
-/// One of a lab's machines.
+/// Description of one of a lab's machines.
 #[derive(Debug, Clone)]
 pub(super) struct Machine {
     /// The guest's host name.
     pub name: String,
-    /// What runs it.
+    /// Its accelerator.
     pub accelerator: Accelerator,
-    /// Whether it boots again when the guest asks for it, as a real one. Otherwise it ends, also when its kernel panics.
+    /// Whether it boots again when the guest asks for it, like a real machine. Otherwise it ends,
+    /// also on a kernel panic.
     pub reboots: bool,
     /// Its memory.
     pub memory: Memory,
@@ -195,19 +205,19 @@ pub(super) struct Machine {
     pub kernel: PathBuf,
     /// The initial RAM disk.
     pub initrd: PathBuf,
-    /// A disk that it only reads.
+    /// A read-only disk.
     pub disk: Option<PathBuf>,
-    /// Words added to the kernel's command line.
+    /// Additional words for the kernel's command line.
     pub append: String,
     /// The card's socket, where QEMU connects.
     pub card: PathBuf,
-    /// What the machine has of the card.
+    /// PCI functions of the card.
     pub functions: Functions,
-    /// What tells the card of the machine's stores.
+    /// Plugin that reports the machine's stores to the card.
     pub plugin: Option<PathBuf>,
     /// The serial console's socket, where QEMU listens.
     pub console: PathBuf,
-    /// Where the end of what the console shows is kept.
+    /// File that keeps the end of the console's output.
     pub console_log: PathBuf,
     /// The agent's socket, where QEMU listens.
     pub agent: PathBuf,
@@ -218,23 +228,24 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// The whole command line, without the program.
+    /// Returns the whole command line, without the program.
     pub(super) fn arguments(&self) -> Vec<String> {
         let path = |path: &Path| escape(&path.to_string_lossy());
         let listen =
             |id: &str, socket: &Path| format!("socket,id={id},path={},server=on,wait=off", path(socket));
-        // A kernel that panics reboots at once, or stays as it is for a person to see.
+        // A kernel that panics reboots at once, or stops for inspection.
         let (reboot, panic): (&[_], _) = if self.reboots { (&[], 0) } else { (&["-no-reboot"], -1) };
-        // The image's file system may take more than the half of a small machine's memory that tmpfs would; and a kernel
-        // under emulation on a busy host finds its timer too late, and panics, unless it is told to trust in it. It also takes
-        // 2 seconds of its 8 until it is ready to test its ciphers, which nobody here uses.
+        // `rootfstype`: the image's file system may need more than the half of a small machine's
+        // memory that tmpfs would allow. `no_timer_check`: a kernel under emulation on a busy host
+        // detects its timer too late, and panics. `cryptomgr.notests`: testing its unused ciphers
+        // takes 2 of the 8 seconds that it needs to become ready.
         let fixed = "console=ttyS0 quiet rootfstype=ramfs no_timer_check cryptomgr.notests";
         let command_line = format!("{fixed} panic={panic} hamlyn.name={} {}", self.name, self.append);
         let (mut arguments, rest) = self.iommu_and_rest();
         arguments.extend(card_arguments(&self.card, self.memory, &self.functions));
         let fixed = ["-nodefaults", "-no-user-config", "-display", "none"];
         arguments.extend(self.processors());
-        // What else QEMU is told may say more of how it is run.
+        // Other QEMU arguments may override how the machine is run.
         let snoop = self.plugin.as_ref().map_or_else(Vec::new, |plugin| snoop_arguments(plugin, &self.card));
         let [told, snooped] = [&self.more, &snoop].map(|words| words.iter().any(|word| word == "-accel"));
         let accelerator = self.accelerator.arguments().into_iter().skip(if told || snooped { 2 } else { 0 });
@@ -262,7 +273,7 @@ impl Machine {
         arguments
     }
 
-    /// What else QEMU is told: an IOMMU, which must be there before the card behind it, and the rest.
+    /// Separates an IOMMU from the other arguments, because it must precede the card behind it.
     fn iommu_and_rest(&self) -> (Vec<String>, Vec<String>) {
         let is_iommu = |pair: &[String]| pair[0] == "-device" && pair[1].starts_with("intel-iommu");
         let (at, mut rest) = (self.more.windows(2).position(is_iommu), self.more.clone());
@@ -270,19 +281,19 @@ impl Machine {
         (iommu, rest)
     }
 
-    /// How many processors it has, unless what else QEMU is told says that.
+    /// Returns the number of processors, unless other arguments set it.
     fn processors(&self) -> Vec<String> {
         if self.more.iter().any(|word| word == "-smp" || word == "--smp") {
             return Vec::new();
         }
-        // Of a fetch-and-op an emulator of one processor makes a load and a store, if there can be no other: then it is none for
-        // those that express memory is shared with.
+        // An emulator with only one possible processor splits a fetch-and-op into a load and a
+        // store. Then it is not atomic for other machines that share express memory.
         let count = if self.functions.express.is_empty() { "1" } else { "1,maxcpus=2" };
         ["-smp", count].map(str::to_owned).to_vec()
     }
 }
 
-/// In QEMU's option lists a comma in a value is written twice.
+/// Doubles commas, as values in QEMU's option lists require.
 pub(super) fn escape(value: &str) -> String {
     value.replace(',', ",,")
 }
@@ -293,7 +304,7 @@ mod tests {
 
     const SOCKET: &str = "/run/card0.sock";
 
-    /// With these of those functions that have express memory.
+    /// Returns functions with the given range of express functions.
     fn functions(doorbells: bool, express: std::ops::Range<usize>) -> Functions {
         let express = express_paths(Path::new(SOCKET)).collect::<Vec<_>>()[express].to_vec();
         Functions::new(CARD_SLOT, doorbells, express).unwrap()
@@ -322,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_has_room_twice_beside_the_kernel() {
+    fn memory_holds_the_image_twice_and_the_kernel() {
         assert_eq!(Memory::mib(256).check_image(88 << 20), Ok(()));
         let refused = Memory::mib(256).check_image((88 << 20) + 1).unwrap_err();
         assert!(
@@ -334,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_is_shared_and_the_devices_name_the_sockets() {
+    fn memory_is_shared_and_devices_name_their_sockets() {
         let arguments = card_arguments(Path::new(SOCKET), Memory::mib(512), &functions(true, 0..1));
         assert!(arguments.contains(&"memory-backend-memfd,id=mem,size=512M,share=on".to_owned()));
         let devices = [7, 9, 11].map(|at| serde_json::from_str::<Value>(&arguments[at]).unwrap());
@@ -350,12 +361,12 @@ mod tests {
     }
 
     #[test]
-    fn more_functions_than_a_slot_has_go_into_the_next() {
+    fn more_than_eight_functions_use_several_slots() {
         let all = devices(&functions(true, 1..64));
         let places: Vec<&str> = all.iter().map(|device| device["addr"].as_str().unwrap()).collect();
         let expected: Vec<String> = (0..65).map(|at| format!("{:#x}.{}", 0x10 + at / 8, at % 8)).collect();
         assert_eq!(places, expected);
-        // The last is alone in its slot.
+        // The last function is alone in its slot.
         let first = |at: usize| all[at]["multifunction"] == true;
         assert!((0..65).all(|at| first(at) == (at % 8 == 0 && at != 64)), "{all:#?}");
         assert_eq!(all[2]["socket"]["path"], "/run/card0.sock.peer0");
@@ -367,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_without_a_slot_has_its_first_function_alone() {
+    fn single_function_needs_no_slot() {
         let [device] = &devices(&functions(false, 0..0))[..] else { panic!("one device") };
         assert_eq!((&device["socket"]["path"], &device["addr"]), (&json!(SOCKET), &Value::Null));
     }
@@ -395,14 +406,14 @@ mod tests {
         }
     }
 
-    /// All that QEMU is told behind an option.
+    /// Returns all values of an option.
     fn behind(machine: &Machine, option: &str) -> Vec<String> {
         let words = machine.arguments();
         words.windows(2).filter(|pair| pair[0] == option).map(|pair| pair[1].clone()).collect()
     }
 
     #[test]
-    fn a_machine_that_shares_memory_has_atomics_unless_its_processors_are_told() {
+    fn express_memory_requires_two_possible_processors() {
         let mut machine = machine(functions(true, 0..0));
         assert_eq!(behind(&machine, "-smp"), ["1"]);
         machine.functions = functions(true, 0..1);
@@ -412,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn an_accelerator_that_is_told_takes_the_place_of_ours() {
+    fn given_accelerator_overrides_the_default() {
         let mut machine = machine(functions(false, 0..0));
         let told = |machine: &Machine| (behind(machine, "-accel"), behind(machine, "-cpu"));
         assert_eq!(told(&machine), (vec!["tcg".to_owned()], vec!["max".to_owned()]));
@@ -425,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_is_told_where_its_card_listens() {
+    fn plugin_is_passed_the_cards_socket() {
         let arguments = snoop_arguments(Path::new("/lib/plugin.so"), Path::new("/run/a,b/card0.sock"));
         let plugin = "/lib/plugin.so,socket=/run/a,,b/card0.sock.snoop";
         assert_eq!(arguments, ["-accel", "tcg,thread=single", "-plugin", plugin]);

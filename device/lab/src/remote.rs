@@ -1,4 +1,5 @@
-//! A program in a machine of another process's lab, which `hamlyn up` started: asked for through that lab's door.
+//! A program in a machine of another process's lab, started by `hamlyn up` and reached through that
+//! lab's door.
 
 use std::io::BufReader;
 use std::net::Shutdown;
@@ -14,10 +15,10 @@ use hamlyn_agent::protocol::{
 
 use super::door::{self, Hello};
 
-/// What is taken of a program's words before it is told that it may say more.
+/// Consumed bytes of a program's output after which its window is extended.
 const TAKEN: usize = 256 << 10;
 
-/// The only question of a conversation.
+/// The only request id of a connection.
 const ID: u64 = 1;
 
 /// A program in a machine. Dropping it kills the program.
@@ -35,18 +36,18 @@ pub struct Input(Arc<Output>);
 #[derive(Debug)]
 struct Output {
     stream: Mutex<UnixStream>,
-    /// Pieces of input that the program has not been handed yet; none once it takes no more.
+    /// Pieces of input that the program has not received yet; `None` once it accepts no more.
     under_way: Mutex<Option<usize>>,
     fewer: Condvar,
 }
 
 impl Remote {
-    /// Starts a program in a machine of the lab in this directory; what it says will come as bytes.
+    /// Starts a program in a machine of the lab in this directory. Its output arrives as bytes.
     pub fn start(lab: &Path, machine: &str, program: Program) -> anyhow::Result<Remote> {
         let path = door::path(lab);
         let mut stream = UnixStream::connect(&path)
             .with_context(|| format!("cannot connect to {}: does hamlyn up still run?", path.display()))?;
-        // Who answers in place of the program may have hung up already: its reason is there to be read.
+        // The server may have refused and hung up already. Its reason can still be read.
         let _ = door::say(&mut stream, &Hello { machine: machine.to_owned() });
         let run = Request { id: ID, verb: Verb::Run(Program { raw: true, ..program }) };
         let _ = door::say(&mut stream, &run);
@@ -56,20 +57,20 @@ impl Remote {
         Ok(Remote { input, output, taken: 0 })
     }
 
-    /// Its standard input; it must have been started with one.
+    /// Returns its standard input. It must have been started with one.
     pub fn input(&self) -> Input {
         Input(self.output.clone())
     }
 
-    /// What sends it signals.
+    /// Returns a function that sends it signals.
     pub fn signals(&self) -> impl Fn(i32) + Send + use<> {
         let output = self.output.clone();
-        // If it has ended, so does all else.
+        // Fails if the program has ended, which then also ends all else.
         move |signal| drop(output.tell(Verb::Kill(signal)))
     }
 
-    /// The next thing that it does: bytes that it says, or its exit, which is the last. An error says that it could not be
-    /// started, or that its machine is gone.
+    /// Returns the next event: output bytes, or the exit, which is the last. Fails if the program
+    /// could not be started, or its machine is gone.
     pub fn word(&mut self) -> anyhow::Result<What> {
         loop {
             let line = next_line(&mut self.input, MAX_EVENT).context("the machine's lab is gone")?;
@@ -78,7 +79,7 @@ impl Remote {
             match event.what {
                 What::Took(_) => self.output.took(),
                 What::Error(reason) => bail!("{reason}"),
-                // It reads no more, or has just ended.
+                // The program does not read its input any longer, or has just ended.
                 What::Refused(reason) => {
                     tracing::debug!("refused: {reason}");
                     self.output.takes_no_more();
@@ -94,7 +95,7 @@ impl Remote {
     fn take(&mut self, what: &What) {
         self.taken += what.cost().max(EVENT_COST);
         if self.taken >= TAKEN {
-            // If the lab is gone the next word will not come.
+            // Fails if the lab is gone; the next event then reports it.
             let _ = self.output.tell(Verb::More(std::mem::take(&mut self.taken)));
         }
     }
@@ -108,19 +109,20 @@ impl Drop for Remote {
 }
 
 impl Input {
-    /// Hands it bytes, and waits while too many are under way. False if it takes no more.
+    /// Sends bytes to it, and waits while too many are in flight. Returns `false` if it accepts no
+    /// more.
     pub fn write(&self, bytes: &[u8]) -> bool {
         bytes
             .chunks(MAX_INPUT)
             .all(|piece| self.0.wait_for_room() && self.0.tell(Verb::Bytes(Bytes(piece.to_vec()))).is_ok())
     }
 
-    /// Ends the conversation, and so the program.
+    /// Ends the connection, and so the program.
     pub fn hang_up(&self) {
         self.0.hang_up();
     }
 
-    /// Closes it.
+    /// Closes its standard input.
     pub fn close(&self) {
         let _ = self.0.tell(Verb::Eof {});
     }

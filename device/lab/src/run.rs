@@ -13,20 +13,21 @@ use super::agent::{Agent, Answers};
 use super::evidence::Evidence;
 use crate::plain::plain;
 
-/// The most of a program's standard error that is kept, in bytes: the end of it.
+/// Largest part of a program's standard error that is kept, in bytes: the end of it.
 const STDERR: usize = 64 << 10;
 
-/// The most that a program may say to one who waits for its end, in bytes.
+/// Largest output of a program whose end is waited for, in bytes.
 const ALL: usize = 16 << 20;
 
-/// A program in a guest: its input, its output line by line, its end. Dropping it kills the program.
+/// A program in a guest: its input, its output line by line, and its end. Dropping it kills the
+/// program.
 #[derive(Debug)]
 pub struct Run {
     title: String,
     id: u64,
     agent: Arc<Agent>,
     answers: Answers,
-    /// What was taken of its words and the agent has not been told of.
+    /// Consumed output that has not been reported to the agent yet.
     taken: usize,
     patience: Duration,
     evidence: Evidence,
@@ -47,12 +48,12 @@ impl Run {
         Ok(Run { title, id, agent, answers, taken: 0, patience, evidence, stderr: String::new(), exit: None })
     }
 
-    /// Waits this long for every next word from now on.
+    /// Sets how long to wait for each further event.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
 
-    /// The next line of its standard output.
+    /// Returns the next line of its standard output.
     pub fn line(&mut self) -> anyhow::Result<String> {
         match self.next_line() {
             Ok(Some(line)) => Ok(line),
@@ -61,7 +62,7 @@ impl Run {
         }
     }
 
-    /// The next line of its standard output, a JSON object.
+    /// Returns the next line of its standard output, parsed as a JSON object.
     pub fn answer(&mut self) -> anyhow::Result<Value> {
         let line = self.line()?;
         match serde_json::from_str(&line) {
@@ -70,7 +71,7 @@ impl Run {
         }
     }
 
-    /// The text under `key` in the next line of its standard output.
+    /// Returns the text of `key` in the next line of its standard output.
     pub fn answer_text(&mut self, key: &str) -> anyhow::Result<String> {
         let answer = self.answer()?;
         match answer[key].as_str() {
@@ -94,7 +95,7 @@ impl Run {
         self.agent.tell(self.id, Verb::Kill(signal)).with_context(|| self.title.clone())
     }
 
-    /// Waits for its end, however it ends; lines of output that nobody has read are lost.
+    /// Waits for its end, however it ends. Unread output is lost.
     pub fn wait(&mut self) -> anyhow::Result<Exit> {
         loop {
             match self.next_line() {
@@ -105,7 +106,7 @@ impl Run {
         }
     }
 
-    /// Waits for its end, which must be a success, and returns what was left of its output.
+    /// Waits for its end, which must be a success, and returns the rest of its output.
     pub fn finish_text(&mut self) -> anyhow::Result<Vec<String>> {
         let (mut lines, mut said) = (Vec::new(), 0);
         loop {
@@ -122,7 +123,8 @@ impl Run {
         }
     }
 
-    /// Waits for its end, which must be a success, and returns what was left of its output: JSON objects.
+    /// Waits for its end, which must be a success, and returns the rest of its output as JSON
+    /// objects.
     pub fn finish(&mut self) -> anyhow::Result<Vec<Value>> {
         let lines = self.finish_text()?;
         let values: Result<_, _> = lines.iter().map(|line| serde_json::from_str(line)).collect();
@@ -132,12 +134,12 @@ impl Run {
         }
     }
 
-    /// The end of its standard error so far, as it is.
+    /// Returns the end of its standard error so far, unescaped.
     pub fn stderr(&self) -> &str {
         &self.stderr
     }
 
-    /// The next line of output, or none after the program's end.
+    /// Returns the next line of output, or `None` after the program's end.
     fn next_line(&mut self) -> anyhow::Result<Option<String>> {
         if self.exit.is_some() {
             return Ok(None);
@@ -145,7 +147,7 @@ impl Run {
         loop {
             let word = self.answers.recv_timeout(self.patience);
             if let Ok(what @ (What::Stdout(_) | What::Stderr(_))) = &word {
-                // A machine that is gone says so itself, in a moment.
+                // If the machine is gone, the next event reports it.
                 let _ = self.agent.taken(self.id, what, &mut self.taken);
             }
             match word {
@@ -165,7 +167,7 @@ impl Run {
         }
     }
 
-    /// Keeps the end of what it says on its standard error.
+    /// Keeps the end of its standard error.
     fn complain(&mut self, parts: &[&str]) {
         self.stderr.extend(parts.iter().copied());
         if self.stderr.len() > 2 * STDERR {
@@ -177,7 +179,7 @@ impl Run {
         }
     }
 
-    /// Only asked after the end.
+    /// Used only after the end.
     fn how_it_ended(&self) -> Exit {
         self.exit.unwrap_or(Exit::Code(0))
     }
@@ -191,7 +193,7 @@ impl Run {
     }
 }
 
-/// As much of a program's words as an error can carry.
+/// Returns as much of a program's output as an error can hold.
 fn start_of(text: &str) -> String {
     const QUOTED: usize = 1000;
     let mut start: String = text.chars().take(QUOTED).collect();
@@ -224,13 +226,13 @@ mod tests {
         let argv = ["sh", "-c", script].map(Into::into).to_vec();
         let program = Program { argv, stdin: true, ..Program::default() };
         let agent = Arc::new(Agent::new("vm0", host, || None).unwrap());
-        // The words of a run before "ready" would be taken for those of an earlier boot.
+        // Events of a run before "ready" would count as those of an earlier boot.
         agent.wait_for_boot(0, Duration::from_secs(20)).unwrap();
         Run::start("vm0", agent, program, Duration::from_secs(20), Evidence::default()).unwrap()
     }
 
     #[test]
-    fn a_conversation_reads_as_prose() {
+    fn output_and_input_can_alternate() {
         let mut echo = run(r#"echo '{"ticket":"t1"}'; read peer; echo "{\"peer\":\"$peer\"}""#);
         assert_eq!(echo.answer_text("ticket").unwrap(), "t1");
         echo.say("t2").unwrap();
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_shows_what_the_program_said() {
+    fn failure_shows_standard_error() {
         let error = run("echo bad ticket >&2; exit 2").finish().unwrap_err().to_string();
         assert!(error.contains("vm0: sh -c"), "{error}");
         assert!(error.contains("ended with exit status 2"), "{error}");
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_never_comes_is_an_error() {
+    fn missing_line_is_an_error() {
         let error = run("true").line().unwrap_err().to_string();
         assert!(error.contains("said no more"), "{error}");
         let mut silent = run("sleep 1000");
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_said_is_shown_plainly_and_not_endlessly() {
+    fn errors_show_escaped_and_bounded_output() {
         let escape = run(r"printf '\033[2Jred\n' >&2; exit 1").finish().unwrap_err().to_string();
         assert!(escape.ends_with("\n\\x1b[2Jred"), "{escape}");
         let mut chatter =

@@ -1,4 +1,4 @@
-//! The processes of a lab that have counters: a switch, cards, or a fabric of both.
+//! Processes of a lab that have counters: a switch, cards, or a fabric of both.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,23 +13,23 @@ use serde_json::Value;
 use super::evidence;
 use super::processes::{Held, Process, Words, hamlyn};
 
-/// What a service is started with.
+/// Description of how to start a service.
 #[derive(Debug)]
 pub(super) struct Recipe {
-    /// Its command: what `hamlyn stat` knows it by.
+    /// Its command, by which `hamlyn stat` identifies it.
     pub(super) kind: &'static str,
     pub(super) name: String,
-    /// Instead of `hamlyn`.
+    /// Program to run instead of `hamlyn`.
     pub(super) program: Option<PathBuf>,
-    /// What follows the command.
+    /// Arguments after the command.
     pub(super) arguments: Vec<OsString>,
     /// The lab's directory.
     pub(super) run: PathBuf,
-    /// How long it may take until it is ready.
+    /// How long it may take to become ready.
     pub(super) patience: Duration,
 }
 
-/// One of them.
+/// One of these processes.
 #[derive(Debug)]
 pub(super) struct Service {
     recipe: Recipe,
@@ -59,7 +59,7 @@ impl Service {
         Ok(stat::read(&self.lock().stat)?.counters)
     }
 
-    /// Fails if it has ended, with the reason.
+    /// Fails with the reason if it has ended.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let process = &mut self.lock().process;
         if let Some(status) = process.ended() {
@@ -76,7 +76,7 @@ impl Service {
         self.lock().process.kill();
     }
 
-    /// Kills it if it runs, and starts it anew.
+    /// Kills it if it runs, and starts it again.
     pub(super) fn restart(&self) -> anyhow::Result<()> {
         let mut running = self.lock();
         running.process.kill();
@@ -97,7 +97,7 @@ impl Recipe {
         let mut process = Process::start(name, &program, arguments, Words::One(log), run, None)?;
         let stat = stat::socket(run, kind, process.pid());
         let deadline = Instant::now() + self.patience;
-        // A process offers its counters once all else is in place.
+        // A process provides its counters only after all else is ready.
         while stat::read(&stat).is_err() {
             if let Some(status) = process.ended() {
                 bail!("{name} ended at once ({status})\n{}", evidence::tail(log));

@@ -1,4 +1,4 @@
-//! How the stores of a machine's processors reach a card that wants to see them.
+//! How the stores of a machine's processors reach a card that snoops them.
 
 use std::env;
 use std::fmt::{self, Display, Formatter};
@@ -10,10 +10,10 @@ use clap::ValueEnum;
 use super::accel::Accelerator;
 use super::kit::Kit;
 
-/// The plugin's file.
+/// File name of the plugin.
 const PLUGIN: &str = "libhamlyn_snoop.so";
 
-/// What a person asks for.
+/// Whether stores are snooped, as the user asks for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Snoop {
     /// Snooped where that is possible, otherwise by window.
@@ -28,15 +28,15 @@ pub enum Snoop {
 /// How stores reach the card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stores {
-    /// This plugin of QEMU tells of them.
+    /// Reported by this plugin of QEMU.
     Snooped(PathBuf),
-    /// By the card's window, for this reason.
+    /// Through the card's window, for this reason.
     ByWindow(&'static str),
 }
 
 impl Snoop {
-    /// Decides, for cards that want to see stores or do not: then it is none. An error says why they cannot be snooped, on which
-    /// the person insists.
+    /// Chooses how stores reach the cards. Returns `None` if no card snoops stores. Fails with the
+    /// reason if the user asks for snooping and it is not possible.
     pub fn decide(
         self,
         are_wanted: bool,
@@ -61,7 +61,7 @@ impl Snoop {
 }
 
 impl Stores {
-    /// The plugin for a machine, if one tells of its stores.
+    /// Returns the plugin for a machine, if one reports its stores.
     pub fn plugin(&self) -> Option<&Path> {
         match self {
             Stores::Snooped(plugin) => Some(plugin),
@@ -79,7 +79,7 @@ impl Display for Stores {
     }
 }
 
-/// The plugin of QEMU: beside this program, where `./scripts/install` puts it, or in the kit.
+/// Finds the plugin of QEMU: beside this program, where `./scripts/install` puts it, or in the kit.
 pub fn plugin() -> Option<PathBuf> {
     let program = env::current_exe().ok();
     let folder = program.as_deref().and_then(Path::parent);

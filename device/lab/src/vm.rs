@@ -20,24 +20,25 @@ use super::processes::{Process, Words};
 use super::qemu::Machine;
 use super::run::Run;
 
-/// The guest's user whose programs the tests and the demo run, unless they say otherwise.
+/// Default user of programs in the guest, for tests and the demo.
 const USER: u32 = 1001;
 
 /// The card's module in the guest's kernel.
 pub const MODULE: &str = "hamlyn";
-/// What has a machine's driver ask other hosts for signs of life once in a minute and not each second, so that the interrupts of those are
-/// not among what is counted: a line for root's shell.
+/// Shell line for root. It makes a machine's driver probe other hosts once a minute instead of once
+/// a second. So interrupts of these probes are not counted.
 pub const SELDOM_PROBES: &str = "echo 600000 >/sys/module/hamlyn/parameters/peer_timeout";
-/// What gives a machine swap space, in compressed memory, of which its kernel says nothing: a line for root's shell.
+/// Shell line for root. It gives a machine swap space in compressed memory, without kernel
+/// messages.
 pub const SWAP: &str = "echo 4 >/proc/sys/vm/drop_caches; while read -r module; do insmod /lib/swap/$module.ko; done </lib/swap/order && \
     echo 64M >/sys/block/zram0/disksize && mkswap /dev/zram0 && swapon /dev/zram0";
 
-/// What the kernel writes before the tasks that are blocked.
+/// Text that the kernel writes before the list of blocked tasks.
 const BLOCKED: &str = "Show Blocked State";
-/// How much is shown of those, in lines.
+/// Largest number of lines shown of that list.
 const BLOCKED_LINES: usize = 200;
 
-/// A virtual machine, running or not. It is started by its lab, and killed when it is dropped.
+/// A virtual machine, running or not. Its lab starts it. It is killed when it is dropped.
 #[derive(Debug)]
 pub struct Vm {
     machine: Machine,
@@ -79,7 +80,7 @@ impl Vm {
         }
     }
 
-    /// Its name: `vm0`.
+    /// Returns its name, such as `vm0`.
     pub fn name(&self) -> &str {
         &self.machine.name
     }
@@ -90,13 +91,13 @@ impl Vm {
         self.wait_until_ready()
     }
 
-    /// Starts QEMU, and does not wait for the guest.
+    /// Starts QEMU without waiting for the guest.
     pub(super) fn launch(&self) -> anyhow::Result<()> {
         if self.is_running() {
             bail!("{} is already running", self.name());
         }
         for socket in [&self.machine.console, &self.machine.agent, &self.machine.monitor] {
-            // What an earlier, killed QEMU left behind; nothing if there was none.
+            // Removes sockets of an earlier, killed QEMU. Fails if there are none.
             let _ = std::fs::remove_file(socket);
         }
         let log = self.run.join(format!("{}.qemu.log", self.name()));
@@ -114,8 +115,9 @@ impl Vm {
         Ok(())
     }
 
-    /// Waits until the agent has spoken for the first time. From then on a machine that shares its core with its card gives
-    /// way to that: not before, or on a busy host it would hardly boot, and it could not go to another core.
+    /// Waits until the agent is ready for the first time. From then on a machine that shares its
+    /// core with its card runs at lower priority than the card. Earlier it would hardly boot on a
+    /// busy host, and it could not move to another core.
     pub(super) fn wait_until_ready(&self) -> anyhow::Result<()> {
         let ready = self.agent()?.wait_for_boot(0, self.patience).with_context(|| self.name().to_owned());
         self.evidence.with(ready)?;
@@ -125,7 +127,8 @@ impl Vm {
         Ok(())
     }
 
-    /// Runs a program as an ordinary user. The first word is the program, looked up in the guest's `PATH`.
+    /// Runs a program as an ordinary user. The first word is the program, looked up in the guest's
+    /// `PATH`.
     pub fn run(&self, argv: impl IntoIterator<Item = impl Into<String>>) -> anyhow::Result<Run> {
         self.run_as(USER, argv)
     }
@@ -148,7 +151,7 @@ impl Vm {
         self.evidence.with(text)
     }
 
-    /// All that its serial console has shown: for what is said while the agent cannot.
+    /// Returns all output of its serial console, for use while the agent does not run.
     pub fn console(&self) -> anyhow::Result<String> {
         let log = &self.machine.console_log;
         let text = std::fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
@@ -164,7 +167,7 @@ impl Vm {
         Ok(())
     }
 
-    /// Fails unless the loaded module of this name is the one in this file, by their build ids.
+    /// Fails unless the build ids of the loaded module and of this file are the same.
     pub fn require_build(&self, module: &str, file: &Path) -> anyhow::Result<()> {
         let built = build_id::of(file)?;
         let note = format!("/sys/module/{module}/notes/{}", build_id::NOTE);
@@ -181,9 +184,9 @@ impl Vm {
         Ok(())
     }
 
-    /// The end of the guest's kernel's log with the tasks that are blocked, or why it cannot be read.
+    /// Returns the end of the guest's kernel log and its blocked tasks, or why it cannot be read.
     pub fn kernel_log(&self) -> String {
-        // "w" has the kernel print them, each with its stack.
+        // "w" makes the kernel print them, each with its stack.
         let script = "echo w >/proc/sysrq-trigger; dmesg";
         let log = self.run_as(0, ["sh", "-c", script]).and_then(|mut dmesg| dmesg.finish_text());
         let text = match &log {
@@ -197,7 +200,8 @@ impl Vm {
         format!("--- the end of {}'s kernel's log, with blocked tasks ---\n{text}", self.name())
     }
 
-    /// Presses its reset button, and waits until it is ready again. What ran in it is lost; the card lives on.
+    /// Presses its reset button, and waits until it is ready again. Its programs are lost, but the
+    /// card keeps running.
     pub fn reboot(&self) -> anyhow::Result<()> {
         let agent = self.agent()?;
         let boots = agent.boots();
@@ -207,7 +211,8 @@ impl Vm {
         monitor::end_on_reboot(&self.machine.monitor)
     }
 
-    /// Stops its processors, as a debugger would: the guest does not know. [`Vm::resume`] lets them go on.
+    /// Stops its processors like a debugger, which the guest does not notice. [`Vm::resume`] lets
+    /// them continue.
     pub fn pause(&self) -> anyhow::Result<()> {
         monitor::pause(&self.machine.monitor, true).with_context(|| self.name().to_owned())
     }
@@ -217,22 +222,23 @@ impl Vm {
         monitor::pause(&self.machine.monitor, false).with_context(|| self.name().to_owned())
     }
 
-    /// Wakes it when it has suspended itself to memory; an error while it has not.
+    /// Wakes it after it has suspended itself to memory. Fails if it has not.
     pub fn wake_up(&self) -> anyhow::Result<()> {
         monitor::wake_up(&self.machine.monitor).with_context(|| self.name().to_owned())
     }
 
-    /// Has a port of its PCI Express bus report an error: `port` is its id on QEMU's command line, `error` QEMU's name.
+    /// Makes a port of its PCI Express bus report an error. `port` is its id on QEMU's command
+    /// line, and `error` is QEMU's name.
     pub fn report_bus_error(&self, port: &str, error: &str) -> anyhow::Result<()> {
         monitor::report_error(&self.machine.monitor, port, error).with_context(|| self.name().to_owned())
     }
 
-    /// Plugs in a device, with the arguments of QEMU's `device_add`.
+    /// Hot-plugs a device, with the arguments of QEMU's `device_add`.
     pub fn plug_in(&self, device: &Value) -> anyhow::Result<()> {
         monitor::plug_in(&self.machine.monitor, device).with_context(|| self.name().to_owned())
     }
 
-    /// Kills it as a power cut would. [`Vm::start`] boots it again, with the same card process.
+    /// Kills it like a power cut. [`Vm::start`] boots it again, with the same card process.
     pub fn kill(&self) -> anyhow::Result<()> {
         match self.lock().take() {
             Some(_killed_by_drop) => Ok(()),
@@ -240,7 +246,7 @@ impl Vm {
         }
     }
 
-    /// Lets the guest power itself off, and waits for QEMU's end.
+    /// Powers the guest off, and waits for QEMU's end.
     pub fn power_off(&self) -> anyhow::Result<()> {
         let _ends_with_the_machine = self.run_as(0, ["poweroff", "-f"])?;
         let deadline = Instant::now() + self.patience;
@@ -257,12 +263,12 @@ impl Vm {
         Ok(())
     }
 
-    /// Whether QEMU runs.
+    /// Returns whether QEMU runs.
     pub fn is_running(&self) -> bool {
         self.lock().as_mut().is_some_and(Running::goes_on)
     }
 
-    /// The same, and an error if QEMU has failed.
+    /// Returns whether QEMU runs. Fails if QEMU has failed.
     pub fn check(&self) -> anyhow::Result<bool> {
         let end = match self.lock().as_mut() {
             Some(running) => running.qemu.ended(),
@@ -275,7 +281,7 @@ impl Vm {
         }
     }
 
-    /// Where others find its agent.
+    /// Returns the reference by which others find its agent.
     pub(super) fn speaks(&self) -> Speaks {
         self.speaks.clone()
     }
@@ -292,7 +298,8 @@ impl Vm {
     }
 }
 
-/// QEMU listens before the guest's first instruction: whoever connects now misses no word.
+/// Connects to the agent. QEMU listens before the guest's first instruction, so a connection made
+/// now misses no output.
 fn connect(qemu: &mut Process, socket: &Path, patience: Duration) -> anyhow::Result<Agent> {
     let deadline = Instant::now() + patience;
     loop {

@@ -16,49 +16,50 @@ use crate::live;
 use crate::store::{RECORD_BYTES, RecordError, Store};
 use crate::welcome::{refuse, welcome};
 
-/// Why a plugin's session is over.
+/// Why a plugin's session has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Ended {
-    /// It hung up, or the card ended it.
+    /// The plugin hung up, or the card ended the session.
     #[error("the machine's stores are seen no more: {0}")]
     Left(End),
-    /// Its ring makes no sense.
+    /// The ring's state is invalid.
     #[error("the machine's stores are seen no more: {0}")]
     Ring(#[from] RingError),
-    /// Not a whole number of stores is there.
+    /// The ring does not hold a whole number of stores.
     #[error(
         "the machine's stores are seen no more: {0} bytes are in the ring (a multiple of {RECORD_BYTES})"
     )]
     Part(u64),
-    /// A record makes no sense.
+    /// A record is invalid.
     #[error("the machine's stores are seen no more: {0}")]
     Record(#[from] RecordError),
 }
 
-/// A page that cannot be watched.
+/// The error for a page that cannot be watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("page {page} cannot be watched (limit {limit})")]
 pub struct PageError {
-    /// Which.
+    /// The page.
     pub page: u64,
-    /// How many there are.
+    /// Number of pages.
     pub limit: u64,
 }
 
-/// What a card watches of its machine's memory, and the stores to it. One plugin at a time tells of them.
+/// The pages that a card watches in its machine's memory, and the stores to them. One plugin at a
+/// time reports them.
 #[derive(Debug)]
 pub struct Snoop {
     size: Size,
-    /// The truth: the memory that is shared has a copy.
+    /// Bit map of watched pages. The shared memory has a copy of it.
     bits: Vec<u64>,
-    /// How many bits are set.
+    /// Number of set bits.
     watched: u64,
-    /// The word that tells a plugin of changes.
+    /// The word that notifies a plugin of changes.
     watch: u64,
     session: Option<Session>,
 }
 
-/// A plugin that is there.
+/// A plugin's session.
 #[derive(Debug)]
 struct Session {
     layout: Layout,
@@ -71,32 +72,34 @@ struct Session {
 }
 
 impl Snoop {
-    /// Nothing is watched yet, and no plugin is there.
+    /// Creates it with no watched page and no plugin.
     pub fn create(pages: u64, records: u64) -> io::Result<Snoop> {
         let size = Size { pages, records };
         size.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         Ok(Snoop { size, bits: vec![0; size.bit_words()], watched: 0, watch: 0, session: None })
     }
 
-    /// How much can be watched, and how many stores can wait.
+    /// Returns how many pages can be watched, and how many stores can wait.
     pub fn size(&self) -> Size {
         self.size
     }
 
-    /// Lets the plugins in that wait at a listener of messages: the first if there is none yet. The others are refused.
-    /// True: one has come. For a process that serves this machine alone, as closing a plugin's socket may block: who serves
-    /// others gives it to a porter, and then to [`Snoop::admit`].
+    /// Admits the first plugin that waits at a message listener, if there is none yet, and refuses
+    /// the others. Returns whether one was admitted. Only for a process that serves this machine
+    /// alone, because closing a plugin's socket may block. A process that serves others gives the
+    /// socket to a porter, and then to [`Snoop::admit`].
     pub fn accept(&mut self, listener: &Listener) -> io::Result<bool> {
         let mut come = false;
         while let Some(socket) = listener.accept()? {
-            // It fails if the plugin has left again.
+            // Fails if the plugin has already left.
             come |= self.admit(socket).unwrap_or(false);
         }
         Ok(come)
     }
 
-    /// Lets in who is at the other end of a socket, unless there is a plugin that has not hung up: then it is refused, and the
-    /// result is false. Of one that has hung up, what it still had to tell is lost. Never blocks.
+    /// Admits the peer of a socket, unless there is a plugin that has not hung up; in that case
+    /// refuses it and returns false. Discards unread stores of a plugin that has hung up. Never
+    /// blocks.
     pub fn admit(&mut self, socket: impl Into<Socket>) -> io::Result<bool> {
         let socket = socket.into();
         if self.bell().is_some() {
@@ -106,8 +109,8 @@ impl Snoop {
         self.attach(socket).map(|()| true)
     }
 
-    /// Lets in who is at the other end of a socket, in place of whoever was there. Each gets memory of its own, which
-    /// nobody knows who was there before. Never blocks.
+    /// Admits the peer of a socket, in place of any earlier plugin. Each plugin gets memory of its
+    /// own, which no earlier plugin has access to. Never blocks.
     pub fn attach(&mut self, socket: impl Into<Socket>) -> io::Result<()> {
         let memory = Sealed::new("hamlyn-snoop", self.size.bytes())?;
         let layout = Layout::new(memory.region.clone(), self.size);
@@ -121,17 +124,18 @@ impl Snoop {
         Ok(())
     }
 
-    /// Ends the session of a plugin, if one is there.
+    /// Ends the session of a plugin, if there is one.
     pub fn dismiss(&mut self) {
         self.session = None;
     }
 
-    /// Whether a plugin is there.
+    /// Returns whether there is a plugin.
     pub fn is_attached(&self) -> bool {
         self.session.is_some()
     }
 
-    /// Whether stores to a page are to be told. A store that is made after this is told if [`Snoop::is_live`] says so.
+    /// Sets whether stores to a page are reported. If [`Snoop::is_live`] returns true afterwards,
+    /// all later stores are reported.
     pub fn watch(&mut self, page: u64, on: bool) -> Result<(), PageError> {
         if page >= self.size.pages {
             return Err(PageError { page, limit: self.size.pages });
@@ -146,28 +150,29 @@ impl Snoop {
         self.watch = changes << 1 | u64::from(self.watched > 0);
         if let Some(session) = &self.session {
             show(&session.layout, word, self.bits[word]);
-            // Who sees the change sees the bit.
+            // A plugin that sees the change also sees the bit.
             session.layout.watch().store(self.watch, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Whether a page's stores are to be told. False beyond the last.
+    /// Returns whether stores to a page are to be reported. Returns false beyond the last page.
     pub fn is_watched(&self, page: u64) -> bool {
         let word = usize::try_from(page / 64).ok().and_then(|word| self.bits.get(word));
         word.is_some_and(|bits| bits >> (page % 64) & 1 != 0)
     }
 
-    /// Whether stores to all that is watched are told from now on. It takes until the machine's next interrupt after
-    /// something is watched for the first time; the bell rings then.
+    /// Returns whether stores to all watched pages are reported from now on. When the first page is
+    /// watched, this takes until the machine's next interrupt; then the bell rings.
     pub fn is_live(&mut self) -> bool {
         let Some(session) = &mut self.session else { return false };
         session.live = live::is_live(&session.layout);
         session.live && session.ended.is_none()
     }
 
-    /// The next store, in the order of all processors. It may be to a page that has not been watched for a moment. After
-    /// an error there is no plugin; another may come.
+    /// Returns the next store, in the order of all processors. It may be to a page that is no
+    /// longer watched, for a short time. After an error there is no plugin; another one may be
+    /// admitted.
     #[expect(clippy::should_implement_trait, reason = "it can fail")]
     pub fn next(&mut self) -> Result<Option<Store>, Ended> {
         let Some(session) = &mut self.session else { return Ok(None) };
@@ -178,31 +183,32 @@ impl Snoop {
         next
     }
 
-    /// Declares that the card sleeps for want of stores. True: wait for the bell. False: there is something to see, in
-    /// [`Snoop::next`] or [`Snoop::is_live`].
+    /// Announces that the card sleeps until there are stores. True: wait for the bell. False: there
+    /// is news in [`Snoop::next`] or [`Snoop::is_live`].
     pub fn sleep(&mut self) -> bool {
-        // Without a plugin there is nothing to wake up for.
+        // Without a plugin nothing can wake the card.
         self.session.as_mut().is_none_or(Session::sleep)
     }
 
-    /// Readable when the plugin woke the card, or is gone: then call [`Snoop::hear`]. None once it was heard that it is gone.
+    /// Returns a descriptor that is readable when the plugin woke the card, or is gone; then call
+    /// [`Snoop::hear`]. Returns `None` once `hear` has detected that the plugin is gone.
     pub fn bell(&self) -> Option<BorrowedFd<'_>> {
         let session = self.session.as_ref().filter(|session| session.ended.is_none());
         session.map(|session| session.bell.as_fd())
     }
 
-    /// Hears the bell: the first thing to do after waking, before a look at the stores. That a plugin is gone is what
-    /// [`Snoop::next`] says once its last stores are taken.
+    /// Reads the bell. Call this first after waking, before looking at the stores. If the plugin is
+    /// gone, [`Snoop::next`] reports that after its last stores.
     pub fn hear(&mut self) {
         let Some(session) = self.session.as_mut().filter(|session| session.ended.is_none()) else { return };
         if let Heard::End(end) = session.bell.hear() {
-            // What it left behind is no more than the ring holds, whatever its process still writes.
+            // At most a full ring of its stores is taken, whatever its process still writes.
             session.ended = Some((Ended::Left(end), self.size.records));
         }
     }
 }
 
-/// Writes the bits of 64 pages to where a plugin sees them.
+/// Copies the bits of 64 pages to the shared memory.
 fn show(layout: &Layout, word: usize, bits: u64) {
     if let Some(shown) = layout.bits(word) {
         shown.store(bits, Ordering::Relaxed);
@@ -231,7 +237,7 @@ impl Session {
     }
 
     fn sleep(&mut self) -> bool {
-        // An error is told by `next`.
+        // `next` reports an error.
         let empty = self.ring.sleep().unwrap_or(false);
         empty && self.ended.is_none() && live::is_live(&self.layout) == self.live
     }

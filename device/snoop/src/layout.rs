@@ -1,4 +1,4 @@
-//! Where all lies in the memory that card and plugin share.
+//! Layout of the memory that card and plugin share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -13,18 +13,18 @@ use crate::store::RECORD_BYTES;
 /// Bytes of a page of guest memory.
 pub const PAGE: u64 = 4096;
 const CACHE_LINE: usize = 64;
-/// Bytes before the bits.
+/// Bytes before the bit map.
 const HEADER_BYTES: usize = PAGE as usize;
-/// Where the two words are that are not the ring's: behind its four.
+/// Offsets of the two words that are not the ring's, behind its four.
 const WATCH: usize = 4 * CACHE_LINE;
 const LIVE: usize = 5 * CACHE_LINE;
 
-/// How much memory can be watched, and how many stores can wait.
+/// How many pages can be watched, and how many stores can wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
     /// Pages of guest-physical memory, from address 0 on.
     pub pages: u64,
-    /// Stores in the ring, a power of two.
+    /// Number of stores in the ring, a power of two.
     pub records: u64,
 }
 
@@ -35,7 +35,7 @@ impl Default for Size {
     }
 }
 
-/// Sizes that cannot be.
+/// Invalid sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SizeError {
     /// Too few or too many pages.
@@ -48,12 +48,12 @@ pub enum SizeError {
 
 /// 1 TiB.
 const MAX_PAGES: u64 = 1 << 28;
-/// A store that crosses a page is two records.
+/// Two, because a store that crosses a page is two records.
 const MIN_RECORDS: u64 = 2;
 const MAX_RECORDS: u64 = 1 << 24;
 
 impl Size {
-    /// Whether it can be.
+    /// Checks the sizes.
     pub fn validate(self) -> Result<(), SizeError> {
         if !(1..=MAX_PAGES).contains(&self.pages) {
             return Err(SizeError::Pages(self.pages));
@@ -64,28 +64,28 @@ impl Size {
         Ok(())
     }
 
-    /// Words of 64 bits, one for each page.
+    /// Returns the number of 64-bit words with one bit for each page.
     pub(crate) fn bit_words(self) -> usize {
         self.pages.div_ceil(64) as usize
     }
 
-    /// Bytes of the ring.
+    /// Returns the ring's size in bytes.
     pub(crate) fn capacity(self) -> u64 {
         self.records * RECORD_BYTES as u64
     }
 
-    /// Where the records begin.
+    /// Returns the offset of the records.
     fn ring(self) -> usize {
         (HEADER_BYTES + 8 * self.bit_words()).next_multiple_of(PAGE as usize)
     }
 
-    /// Bytes of the memory.
+    /// Returns the memory's size in bytes.
     pub(crate) fn bytes(self) -> usize {
         self.ring() + self.capacity() as usize
     }
 }
 
-/// The memory as one of the two sides sees it.
+/// The memory, as seen by either side.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     region: Arc<MmapRegion>,
@@ -93,7 +93,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The size is valid, and the memory has at least its bytes.
+    /// Expects a valid size, and a region with at least that many bytes.
     pub(crate) fn new(region: Arc<MmapRegion>, size: Size) -> Layout {
         Layout { region, size }
     }
@@ -103,18 +103,19 @@ impl Layout {
         self.region.get_atomic_ref(offset).expect("the memory is as large as its size says")
     }
 
-    /// What is watched: bit 0, whether anything is; above it, how often that has changed.
+    /// Returns the watch word. Bit 0: whether any page is watched. The bits above it count the
+    /// changes.
     #[inline]
     pub(crate) fn watch(&self) -> &AtomicU64 {
         self.word(WATCH)
     }
 
-    /// The bits of 64 pages. None beyond the last.
+    /// Returns the bits of 64 pages, or `None` beyond the last.
     pub(crate) fn bits(&self, word: usize) -> Option<&AtomicU64> {
         (word < self.size.bit_words()).then(|| self.word(HEADER_BYTES + 8 * word))
     }
 
-    /// The record at a position of the ring.
+    /// Returns the record at a position of the ring.
     pub(crate) fn record(&self, position: u64) -> VolatileSlice<'_> {
         let offset = (position & (self.size.capacity() - 1)) as usize;
         let record = self.region.get_slice(self.size.ring() + offset, RECORD_BYTES);

@@ -1,12 +1,14 @@
-//! Whether stores are told.
+//! Whether stores are reported.
 //!
-//! Code that tells of its stores is slower, so a machine's code does not while nothing is watched. When something is, all
-//! code has to be translated again, which takes until the machine's next interrupt: the plugin then writes that it is live.
-//! When nothing has been watched for a while it takes that back, and has bare code again.
+//! Code that reports its stores is slower, so a machine's code does not report while nothing is
+//! watched. When something is watched, all code has to be translated again, which takes until the
+//! machine's next interrupt. The plugin then sets the live word. When nothing has been watched for
+//! a while, it clears the word and goes back to plain code.
 //!
-//! The card writes what is watched, issues a full barrier, and looks whether the machine is live. The machine writes that
-//! it is not, issues a full barrier, and looks whether anything is watched; if so it stays live. So at least one of them
-//! sees the other: a card that has seen that the machine is live, after it said what to watch, misses no store.
+//! The card writes what is watched, issues a full barrier, and reads whether the machine is live.
+//! The machine clears the live word, issues a full barrier, and reads whether anything is watched;
+//! if so, it stays live. So at least one of them sees the other's write. If the card finds the
+//! machine live after writing what to watch, it misses no store.
 
 use std::sync::atomic::Ordering;
 
@@ -19,23 +21,24 @@ pub(crate) trait Board {
     fn fence_between_store_and_look(&self);
 }
 
-/// Whether anything is watched.
+/// Returns whether anything is watched.
 pub(crate) fn is_any(watch: u64) -> bool {
     watch & 1 != 0
 }
 
-/// The card's look.
+/// Returns whether the machine is live, for the card.
 pub(crate) fn is_live(board: &impl Board) -> bool {
     board.fence_between_store_and_look();
     board.load_live(Ordering::Acquire) == 1
 }
 
-/// The machine's stores are told from now on.
+/// Sets the live word: the machine reports its stores from now on.
 pub(crate) fn begin(board: &impl Board) {
     board.store_live(1, Ordering::Release);
 }
 
-/// The machine wants to tell no more. False: it has to, as something is watched.
+/// Tries to clear the live word. Returns false if the machine has to stay live, because something
+/// is watched.
 pub(crate) fn end(board: &impl Board) -> bool {
     board.store_live(0, Ordering::Relaxed);
     board.fence_between_store_and_look();

@@ -1,4 +1,4 @@
-//! The protocol under loom, which tries the interleavings of two threads and what the memory model allows.
+//! The protocol under loom, which explores the interleavings of two threads under the memory model.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl<const FENCED: bool> Board for Shared<FENCED> {
     }
 }
 
-/// A machine that was live wants to end while a card begins to watch.
+/// A live machine tries to end while a card begins to watch.
 fn watched_while_it_ends<const FENCED: bool>() {
     let shared = Shared::<FENCED>(Arc::new([AtomicU64::new(0), AtomicU64::new(0)]));
     begin(&shared);
@@ -40,17 +40,17 @@ fn watched_while_it_ends<const FENCED: bool>() {
     let believes = is_live(&shared);
     let ended = thread.join().unwrap();
     assert!(!(believes && ended), "stores are missed");
-    // Who could not end says that it is live, for a card that looks again.
+    // A machine that could not end sets the live word again, for a card that looks again.
     assert!(ended || is_live(&shared), "it is live and does not say so");
 }
 
 #[test]
-fn a_card_that_saw_it_live_misses_no_store() {
+fn card_that_saw_live_misses_no_store() {
     loom::model(watched_while_it_ends::<true>);
 }
 
 #[test]
 #[should_panic(expected = "stores are missed")]
-fn without_the_fences_stores_are_missed() {
+fn stores_are_missed_without_fences() {
     loom::model(watched_while_it_ends::<false>);
 }

@@ -15,78 +15,79 @@ use crate::live;
 use crate::store::{RECORD_BYTES, Store};
 use crate::welcome::{ConnectError, connect};
 
-/// How long a card may take to let a machine in.
+/// Maximum time for a card to admit a machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A machine whose card is told of its stores. All its processors share this.
+/// A machine that reports its stores to a card. All its processors share this.
 #[derive(Debug)]
 pub struct Machine {
     layout: Layout,
     bell: Bell,
-    /// One processor at a time tells: the order of all is the order in which they have this.
+    /// One processor at a time reports, so the lock defines the order of all stores.
     ring: Mutex<ProducerIndex<Layout>>,
-    /// The card has hung up, or its ring makes no sense.
+    /// The card has hung up, or its ring is invalid.
     gone: AtomicBool,
 }
 
 impl Machine {
-    /// Asks the card that listens at `path` what it wants to know. Blocks, 10 seconds at most.
+    /// Connects to the card that listens at `path`. Blocks for at most 10 seconds.
     pub fn connect(path: &Path) -> Result<Machine, ConnectError> {
         let (layout, bell) = connect(path, PATIENCE)?;
         let ring = Mutex::new(ProducerIndex::new(layout.clone(), layout.size.capacity()));
         Ok(Machine { layout, bell, ring, gone: AtomicBool::new(false) })
     }
 
-    /// A number that changes with what is watched. It is odd if anything is.
+    /// Returns a number that changes with the watched pages. It is odd if any page is watched.
     #[inline]
     pub fn watch(&self) -> u64 {
         self.layout.watch().load(Ordering::Acquire)
     }
 
-    /// Whether the card wants to know of any store.
+    /// Returns whether the card watches any page.
     pub fn is_any_watched(&self) -> bool {
         live::is_any(self.watch()) && !self.is_gone()
     }
 
-    /// Whether the card wants to know of stores to this guest-physical address.
+    /// Returns whether the card watches this guest-physical address.
     pub fn is_watched(&self, address: u64) -> bool {
         let page = address / PAGE;
         let word = usize::try_from(page / 64).ok().and_then(|word| self.layout.bits(word));
         word.is_some_and(|bits| bits.load(Ordering::Relaxed) >> (page % 64) & 1 != 0)
     }
 
-    /// Whether the card is gone. What is told then goes nowhere.
+    /// Returns whether the card is gone. Stores reported after that are dropped.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
 
-    /// Looks whether the card is gone. Otherwise that is noticed only when the ring is full.
+    /// Checks whether the card is gone. Otherwise that is noticed only when the ring is full.
     pub fn look(&self) {
-        // Nobody waits for the bell meanwhile.
+        // The lock ensures that no processor waits for the bell meanwhile.
         let _ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         if let Heard::End(_) = self.bell.hear() {
             self.gone.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Says that stores are told from now on.
+    /// Announces that stores are reported from now on.
     pub fn begin(&self) {
         live::begin(&self.layout);
         self.wake();
     }
 
-    /// Wants to tell no more. False: something is watched, so it has to.
+    /// Tries to stop reporting. Returns false if stores must still be reported, because something
+    /// is watched.
     pub fn end(&self) -> bool {
         if self.is_gone() || live::end(&self.layout) {
             return true;
         }
-        // The card may have looked while it was not live.
+        // The card may have looked while the machine was not live.
         self.wake();
         false
     }
 
-    /// Tells of a store of 1 to 16 bytes that lie in one page. Waits while the ring is full: so long the processor stands
-    /// still. What is told after the card is gone is dropped.
+    /// Reports a store of 1 to 16 bytes in one page. Blocks while the ring is full, which stalls
+    /// the processor. Does nothing once the card is gone.
     pub fn tell(&self, processor: u32, address: u64, bytes: &[u8]) {
         if self.is_gone() {
             return;
@@ -98,7 +99,7 @@ impl Machine {
         }
     }
 
-    /// The memory, for tests that write to it what they like.
+    /// Returns the memory, for tests that write arbitrary values to it.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> Layout {
         self.layout.clone()
@@ -117,10 +118,10 @@ impl Machine {
         Ok(())
     }
 
-    /// Waits for the bell. QEMU's signals to the processor's thread do not end that.
+    /// Waits for the bell. Signals that QEMU sends to the processor's thread do not end the wait.
     fn wait(&self) -> Result<(), End> {
         let mut bell = [PollFd::new(&self.bell, PollFlags::IN)];
-        // It fails if a signal came: then there is nothing to hear yet.
+        // Fails if a signal arrived; then the bell has no news yet.
         let _ = poll(&mut bell, None);
         match self.bell.hear() {
             Heard::End(_) => Err(End),
@@ -128,7 +129,7 @@ impl Machine {
         }
     }
 
-    /// Wakes the card if it sleeps, as it does when a store comes.
+    /// Wakes the card if it sleeps, as a new store would.
     fn wake(&self) {
         self.layout.fence_between_store_and_look();
         if Words::load(&self.layout, Name::ConsumerSleeps, Ordering::Relaxed) != 0 {
@@ -137,7 +138,7 @@ impl Machine {
     }
 }
 
-/// The card is gone, or makes no sense.
+/// The card is gone, or the ring is invalid.
 struct End;
 
 impl From<RingError> for End {

@@ -3,7 +3,7 @@
 //! | byte | field |
 //! |---|---|
 //! | 0 | guest-physical address, little-endian u64 |
-//! | 8 | the value, as it lies in memory from that address on; 16 bytes, of which the first are it |
+//! | 8 | 16 bytes: the value, as in memory from that address on; the first `width` are used |
 //! | 24 | its width in bytes, 1 to 16, little-endian u32 |
 //! | 28 | the processor's number, little-endian u32 |
 
@@ -15,10 +15,10 @@ use crate::layout::PAGE;
 
 /// Bytes of a record.
 pub(crate) const RECORD_BYTES: usize = size_of::<Record>();
-/// Bytes of the widest store. A wider one is several.
+/// Bytes of the widest store. A wider one is split into several.
 pub(crate) const WIDEST: usize = 16;
 
-/// A store to ordinary memory. It lies in one page: one that crosses a page is two.
+/// A store to ordinary memory, within one page. A store that crosses a page is split into two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Store {
     /// The processor that made it.
@@ -29,26 +29,26 @@ pub struct Store {
     value: [u8; WIDEST],
 }
 
-/// Why a record is none.
+/// Why a record is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RecordError {
-    /// No store has so many bytes.
+    /// Invalid width of a store.
     #[error("a store of {0} bytes is told (from 1 to {WIDEST})")]
     Width(u32),
-    /// It would reach into the next page.
+    /// The store would extend into the next page.
     #[error("a store of {width} bytes at {address:#x} is told, which is not in one page")]
     Crosses {
-        /// Its first byte.
+        /// Address of its first byte.
         address: u64,
-        /// Its bytes.
+        /// Width in bytes.
         width: u8,
     },
-    /// There is no such page.
+    /// The page does not exist.
     #[error("a store to page {page} is told (limit {limit})")]
     Page {
-        /// Which.
+        /// The page.
         page: u64,
-        /// How many there are.
+        /// Number of pages.
         limit: u64,
     },
 }
@@ -63,7 +63,7 @@ struct Record {
 }
 
 impl Store {
-    /// A store of these bytes, of which there are at most 16; they lie in one page.
+    /// Creates a store of at most 16 bytes in one page.
     pub(crate) fn new(processor: u32, address: u64, bytes: &[u8]) -> Store {
         let mut value = [0; WIDEST];
         let width = bytes.len().min(WIDEST);
@@ -71,12 +71,12 @@ impl Store {
         Store { processor, address, width: width as u8, value }
     }
 
-    /// The bytes that it wrote, 1 to 16.
+    /// Returns the bytes that were written, 1 to 16.
     pub fn bytes(&self) -> &[u8] {
         &self.value[..usize::from(self.width)]
     }
 
-    /// The number of the page that it is in.
+    /// Returns the number of the page.
     pub fn page(&self) -> u64 {
         self.address / PAGE
     }
@@ -91,7 +91,7 @@ impl Store {
         zerocopy::transmute!(record)
     }
 
-    /// Checks a record that was copied out.
+    /// Checks a record that was copied out of the ring.
     pub(crate) fn parse(record: [u8; RECORD_BYTES], pages: u64) -> Result<Store, RecordError> {
         let record: Record = zerocopy::transmute!(record);
         let (address, width) = (record.address.get(), record.width.get());
@@ -120,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_store_comes_as_it_was_made(
+        fn store_survives_round_trip_through_record(
             page in 0u64..100, offset in 0u64..PAGE, bytes in prop::collection::vec(any::<u8>(), 1..=16), processor: u32,
         ) {
             let offset = offset.min(PAGE - bytes.len() as u64);
@@ -132,9 +132,9 @@ mod tests {
         }
 
         #[test]
-        fn whatever_a_record_says_a_store_makes_sense(record: [u8; 32], width in 0u8..20, pages in 1u64..1 << 28) {
+        fn any_parsed_record_is_a_valid_store(record: [u8; 32], width in 0u8..20, pages in 1u64..1 << 28) {
             let mut near = record;
-            // Most random ones are refused at once.
+            // Most random records would be refused at once.
             near[5..8].fill(0);
             near[24..28].copy_from_slice(&[width, 0, 0, 0]);
             for record in [record, near] {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
+    fn invalid_records_are_refused_with_reason() {
         let with = |address: u64, width: u32| {
             let mut record = Store::new(0, address, &[1]).to_record();
             record[24..28].copy_from_slice(&width.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Both ends of the memory, a thread each.
+//! Both ends of the memory, each in a thread.
 
 use std::path::PathBuf;
 use std::thread;
@@ -12,7 +12,7 @@ use super::*;
 use crate::layout::PAGE;
 use crate::{ConnectError, Machine};
 
-/// A card's door.
+/// A card's listener.
 struct Door {
     listener: Listener,
     path: PathBuf,
@@ -26,7 +26,7 @@ impl Door {
         Door { listener: Listener::bind(&path, Kind::Messages, 8).unwrap(), path, _folder: folder }
     }
 
-    /// A machine comes in.
+    /// Connects a machine.
     fn connect(&self, snoop: &mut Snoop) -> Machine {
         thread::scope(|scope| {
             let machine = scope.spawn(|| Machine::connect(&self.path));
@@ -44,7 +44,7 @@ fn pair(pages: u64, records: u64) -> (Snoop, Machine) {
     (snoop, machine)
 }
 
-/// Sleeps until there is something to see.
+/// Sleeps until there is news.
 fn sleep(snoop: &mut Snoop) {
     if snoop.sleep() {
         poll(&mut [PollFd::new(&snoop.bell().unwrap(), PollFlags::IN)], None).unwrap();
@@ -61,13 +61,13 @@ fn wait_for_next(snoop: &mut Snoop) -> Result<Store, Ended> {
     }
 }
 
-/// The bytes of a machine's store that has this number.
+/// Returns the bytes of store `number`.
 fn bytes(number: u64) -> Vec<u8> {
     number.to_le_bytes()[..1 + (number % 8) as usize].to_vec()
 }
 
 #[test]
-fn stores_of_each_processor_come_in_order_through_a_ring_that_is_mostly_full() {
+fn stores_stay_in_order_through_full_ring() {
     let (mut snoop, machine) = pair(8, 2);
     thread::scope(|scope| {
         for processor in 0..2 {
@@ -86,7 +86,7 @@ fn stores_of_each_processor_come_in_order_through_a_ring_that_is_mostly_full() {
 }
 
 #[test]
-fn a_page_is_watched_as_soon_as_that_is_said() {
+fn watch_takes_effect_immediately() {
     let (mut snoop, machine) = pair(130, 2);
     assert_eq!((machine.watch(), machine.is_any_watched()), (0, false));
     snoop.watch(129, true).unwrap();
@@ -105,14 +105,14 @@ fn a_page_is_watched_as_soon_as_that_is_said() {
 }
 
 #[test]
-fn sizes_that_cannot_be_are_refused() {
+fn invalid_sizes_are_refused() {
     for (pages, records) in [(0, 2), (1 << 29, 2), (1, 0), (1, 1), (1, 3), (1, 1 << 25)] {
         assert!(Snoop::create(pages, records).is_err(), "{pages} {records}");
     }
 }
 
 #[test]
-fn the_last_stores_of_a_plugin_that_left_are_taken_and_another_may_come() {
+fn last_stores_are_taken_before_next_plugin() {
     let (mut snoop, door) = (Snoop::create(16, 8).unwrap(), Door::new());
     snoop.watch(5, true).unwrap();
     let first = door.connect(&mut snoop);
@@ -130,13 +130,13 @@ fn the_last_stores_of_a_plugin_that_left_are_taken_and_another_may_come() {
 }
 
 #[test]
-fn who_hangs_up_and_goes_on_telling_is_not_listened_to_for_ever() {
+fn stores_after_hang_up_are_bounded() {
     let (mut snoop, machine) = pair(1, 4);
     let layout = machine.memory();
     drop(machine);
     sleep(&mut snoop);
     let mut stores = (0..100).map(|taken| {
-        // The memory is still there in that process.
+        // That process still has the memory mapped.
         layout.record(32 * taken).copy_from(&Store::new(0, 0, b"x").to_record());
         Words::store(&layout, Name::Produced, 32 * (taken + 1), Ordering::Release);
         snoop.next()
@@ -147,7 +147,7 @@ fn who_hangs_up_and_goes_on_telling_is_not_listened_to_for_ever() {
 }
 
 #[test]
-fn a_plugin_that_has_hung_up_keeps_no_other_out() {
+fn hung_up_plugin_does_not_block_another() {
     let (mut snoop, door) = (Snoop::create(1, 4).unwrap(), Door::new());
     let first = door.connect(&mut snoop);
     assert!(snoop.sleep());
@@ -163,10 +163,10 @@ fn a_plugin_that_has_hung_up_keeps_no_other_out() {
 }
 
 #[test]
-fn a_machine_that_has_to_stay_live_wakes_the_card() {
+fn machine_that_stays_live_wakes_card() {
     let (mut snoop, machine) = pair(1, 2);
     snoop.watch(0, true).unwrap();
-    // As if it had looked while the machine was about to end.
+    // As if the card had looked while the machine was about to end.
     assert!(!snoop.is_live() && snoop.sleep());
     assert!(!machine.end());
     poll(&mut [PollFd::new(&snoop.bell().unwrap(), PollFlags::IN)], None).unwrap();
@@ -175,7 +175,7 @@ fn a_machine_that_has_to_stay_live_wakes_the_card() {
 }
 
 #[test]
-fn a_second_plugin_is_refused_with_a_reason() {
+fn second_plugin_is_refused_with_reason() {
     let (mut snoop, door) = (Snoop::create(1, 2).unwrap(), Door::new());
     let _first = door.connect(&mut snoop);
     let second = thread::scope(|scope| {
@@ -190,7 +190,7 @@ fn a_second_plugin_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_processor_that_waits_for_a_card_that_dies_goes_on() {
+fn waiting_processor_continues_when_card_dies() {
     let (snoop, machine) = pair(1, 2);
     thread::scope(|scope| {
         let processor = scope.spawn(|| (0..10).for_each(|_| machine.tell(0, 0, b"x")));
@@ -204,7 +204,7 @@ fn a_processor_that_waits_for_a_card_that_dies_goes_on() {
 }
 
 #[test]
-fn a_card_that_died_is_noticed_by_who_looks() {
+fn look_detects_dead_card() {
     let (snoop, machine) = pair(1, 2);
     machine.look();
     assert!(!machine.is_gone());
@@ -214,14 +214,14 @@ fn a_card_that_died_is_noticed_by_who_looks() {
 }
 
 #[test]
-fn a_card_that_sleeps_wakes_up_when_its_machine_is_live() {
+fn sleeping_card_wakes_when_machine_is_live() {
     let (mut snoop, machine) = pair(1, 2);
     snoop.watch(0, true).unwrap();
     assert!(!snoop.is_live() && snoop.sleep());
     machine.begin();
     poll(&mut [PollFd::new(&snoop.bell().unwrap(), PollFlags::IN)], None).unwrap();
     snoop.hear();
-    // It has not seen that yet.
+    // The card has not seen that the machine is live yet.
     assert!(!snoop.sleep());
     assert!(snoop.is_live() && snoop.sleep());
     assert!(!machine.end(), "something is watched");
@@ -256,7 +256,7 @@ fn scribble() -> impl Strategy<Value = Scribble> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_a_plugin_writes_stores_make_sense_or_its_session_ends(
+    fn arbitrary_writes_yield_valid_stores_or_end(
         steps in prop::collection::vec(scribble(), 1..40),
     ) {
         let (mut snoop, machine) = pair(1, 4);
@@ -265,7 +265,7 @@ proptest! {
             match step {
                 Scribble::Word(name, value) => Words::store(&layout, name, value, Ordering::Release),
                 Scribble::Record(at, record) => layout.record(at).copy_from(&record),
-                // It must not wait for room, which a scribble may have taken away for good.
+                // This must not wait for space, which a scribble may have taken away for good.
                 Scribble::Tell(address, byte) => {
                     let at = Words::load(&layout, Name::Produced, Ordering::Relaxed);
                     layout.record(at / 32 * 32).copy_from(&Store::new(0, address, &[byte]).to_record());
@@ -284,7 +284,8 @@ proptest! {
     }
 }
 
-/// How a plugin's session ends that says that so many bytes are in the ring, and that has written this to it.
+/// Returns how a session ends if the plugin claims `produced` bytes in the ring, and has written
+/// this record.
 fn end_of(produced: u64, record: [u8; RECORD_BYTES]) -> Ended {
     let (mut snoop, machine) = pair(1, 4);
     machine.memory().record(0).copy_from(&record);
@@ -295,7 +296,7 @@ fn end_of(produced: u64, record: [u8; RECORD_BYTES]) -> Ended {
 }
 
 #[test]
-fn nonsense_ends_the_session_by_its_name() {
+fn invalid_data_ends_session_with_reason() {
     let far = Store::new(0, PAGE, b"x").to_record();
     assert!(matches!(end_of(160, far), Ended::Ring(RingError::Position { value: 160, .. })));
     assert_eq!(end_of(33, far), Ended::Part(33));

@@ -1,6 +1,7 @@
 //! How a plugin gets the memory.
 //!
-//! It connects to the card's SEQPACKET UNIX socket and says nothing. The card says, little-endian:
+//! The plugin connects to the card's SEQPACKET UNIX socket, and sends nothing. The card sends this
+//! message, little-endian:
 //!
 //! | field | bytes |
 //! |---|---|
@@ -10,8 +11,9 @@
 //! | pages that can be watched | 8 |
 //! | stores in the ring | 8 |
 //!
-//! A welcome carries one descriptor, the memory (sealed); a refusal carries text instead: the reason. Afterwards the socket
-//! stays open as the bell of both: a message of one byte wakes the other side, and its end says that it is gone.
+//! A welcome carries one descriptor, the memory (sealed). A refusal carries the reason as text
+//! instead. The socket then stays open as the bell of both sides. A message of one byte wakes the
+//! other side, and the end of the stream shows that the peer is gone.
 
 use std::io;
 use std::mem::size_of;
@@ -30,7 +32,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::layout::{Layout, Size};
 
-/// Version of this and of the memory.
+/// Version of this message and of the memory.
 const VERSION: u16 = 1;
 const MAGIC: [u8; 4] = *b"HMSN";
 const WELCOME: u16 = 0;
@@ -53,49 +55,49 @@ fn answer(status: u16, size: Size) -> Answer {
     Answer { magic: MAGIC, version: VERSION.into(), status: status.into(), pages, records }
 }
 
-/// Passes the memory to a plugin; the bell of both. Never blocks.
+/// Passes the memory to a plugin, and returns the bell. Never blocks.
 pub(crate) fn welcome(socket: impl Into<Socket>, memory: &Sealed, size: Size) -> io::Result<Bell> {
     let socket = socket.into();
     send_with(&socket, answer(WELCOME, size).as_bytes(), &[memory.file.as_fd()])?;
     Ok(Bell::over(socket))
 }
 
-/// Tells a plugin why it is refused, if it listens. Never blocks.
+/// Sends a plugin the reason why it is refused. Never blocks.
 pub(crate) fn refuse(socket: BorrowedFd<'_>, reason: &str) {
     let mut message = answer(REFUSED, Size { pages: 0, records: 0 }).as_bytes().to_vec();
     message.extend(reason.bytes().take(MAX_REASON));
-    // It fails if the plugin has left: then it needs no reason.
+    // Fails if the plugin has left; then it needs no reason.
     let _ = retry(|| send(socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT));
 }
 
-/// Why a machine does not come together with its card.
+/// Why a machine could not connect to its card.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// Nobody listens, or nobody answered in time.
+    /// No process listens, or the card did not answer in time.
     #[error("cannot reach the card at {}: {source}", path.display())]
     Socket {
         /// The card's socket.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Another user's process listens there: it would see what the guest writes.
+    /// Another user's process listens there. It would see what the guest writes.
     #[error("the card at {} belongs to user {user}, not to this one or to root", path.display())]
     Stranger {
         /// The card's socket.
         path: PathBuf,
-        /// Whose process listens there.
+        /// User of the process that listens there.
         user: u32,
     },
-    /// The card does not want us.
+    /// The card refused the machine.
     #[error("the card at {} refused: {reason}", path.display())]
     Refused {
         /// The card's socket.
         path: PathBuf,
-        /// What the card says.
+        /// Reason that the card gave.
         reason: String,
     },
-    /// What listens there is not a card that snoops, or one of another version.
+    /// The process that listens there is not a card that snoops, or has another version.
     #[error("{} is not a card that snoops, of version {VERSION}: {reason}", path.display())]
     Protocol {
         /// The card's socket.
@@ -105,7 +107,7 @@ pub enum ConnectError {
     },
 }
 
-/// Asks the card that listens at `path` for its memory. Blocks, `patience` at most.
+/// Connects to the card that listens at `path`, and gets its memory. Blocks for at most `patience`.
 pub(crate) fn connect(path: &Path, patience: Duration) -> Result<(Layout, Bell), ConnectError> {
     let failed = |source: io::Error| ConnectError::Socket { path: path.to_owned(), source };
     let wrong = |reason: String| ConnectError::Protocol { path: path.to_owned(), reason };

@@ -1,4 +1,4 @@
-//! Cards that come and go.
+//! Attaching and detaching of cards.
 
 use hamlyn_fabric::{Consumer, HostId, Producer};
 
@@ -9,14 +9,14 @@ use crate::paths::Paths;
 use crate::refusal::Refusal;
 
 impl Crossbar {
-    /// The port that a card gets: the one it wants, or the first that is free.
+    /// Returns the port for a new card: the wanted one, or the first free one.
     pub fn free_port(&self, wanted: Option<HostId>) -> Result<HostId, Refusal> {
         let limit = self.inputs.len();
         match wanted {
             Some(host) if host.index() >= limit => Err(Refusal::OutOfRange { host, limit }),
             Some(host) if self.inputs[host.index()].is_some() => Err(Refusal::Taken(host)),
             Some(host) => Ok(host),
-            // A crossbar has no more than MAX_PORTS ports: the number fits.
+            // A crossbar has at most MAX_PORTS ports, so the number fits.
             None => match self.inputs.iter().position(Option::is_none) {
                 Some(port) => Ok(HostId(port as u16)),
                 None => Err(Refusal::Full(limit)),
@@ -49,7 +49,8 @@ impl Crossbar {
         Ok(host)
     }
 
-    /// Gives a new card the stops that its port's earlier card had: packets of the earlier one still wait, and go first.
+    /// Applies the stops of its port's previous card to a new card. Packets of the previous card
+    /// still wait, and go first.
     fn stop_anew(&mut self, port: usize) {
         let Some(input) = &mut self.inputs[port] else { return };
         if self.held[port] == 0 {
@@ -62,8 +63,8 @@ impl Crossbar {
         }
     }
 
-    /// Detaches a port whose card is gone. What the card has sent still goes, as far as it can be held; what it has not taken
-    /// is counted; what waits for it is dropped.
+    /// Detaches a port whose card is gone. Packets that the card has sent are still forwarded or
+    /// held. Packets that it has not taken are counted, and packets held for it are dropped.
     pub fn detach(&mut self, host: HostId) {
         let port = host.index();
         let Some(mut output) = self.outputs.get_mut(port).and_then(Option::take) else { return };
@@ -86,8 +87,8 @@ impl Crossbar {
         self.empty.retain(|&other| other != port);
     }
 
-    /// Forwards what a dead card has left behind, where there is room, and counts the rest. Its memory may be in other
-    /// hands still: no more than a ring's worth.
+    /// Forwards what a dead card has left in its ring, where there is room, and counts the rest.
+    /// Another process may still write to the memory, so it takes at most a ring's worth.
     fn drain(&mut self, port: usize) {
         let released = |inputs: &[Option<Input>]| inputs[port].as_ref().map(|input| input.ring.released());
         let end = released(&self.inputs).map(|start| start + self.geometry.capacity as u64);

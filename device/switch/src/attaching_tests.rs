@@ -1,4 +1,4 @@
-//! Cards that come, go and die.
+//! Cards that attach, leave and die.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,7 +25,7 @@ fn ports_are_given_out_and_refused() {
 }
 
 #[test]
-fn what_a_dead_card_has_sent_arrives_and_what_it_has_not_taken_is_counted() {
+fn packets_of_dead_card_arrive_or_are_counted() {
     let (mut crossbar, mut cards) = fabric(3);
     settle(&mut crossbar);
     for _ in 0..5 {
@@ -44,7 +44,7 @@ fn what_a_dead_card_has_sent_arrives_and_what_it_has_not_taken_is_counted() {
 }
 
 #[test]
-fn what_lies_on_the_paths_to_a_dead_card_is_dropped_and_counted() {
+fn packets_on_paths_to_dead_card_are_dropped() {
     let (mut crossbar, mut cards) = fabric_with_paths(3, 4, 0);
     while send(&mut cards[0], 1, &[0; 240]) || wake_all(&mut crossbar, 3) > 0 {}
     let before = crossbar.counters();
@@ -52,7 +52,7 @@ fn what_lies_on_the_paths_to_a_dead_card_is_dropped_and_counted() {
     crossbar.detach(HostId(1));
     let after = crossbar.counters();
     assert_eq!((after.ports[0].dropped_absent, after.ports[1].undelivered), (16 + 32, 16));
-    // The next card at that port gets nothing of it.
+    // The next card at that port gets none of them.
     let (_, mut heir) = attach(&mut crossbar, Some(HostId(1))).unwrap();
     while take(&mut cards[0]).is_some() {}
     wake_all(&mut crossbar, 3);
@@ -61,10 +61,10 @@ fn what_lies_on_the_paths_to_a_dead_card_is_dropped_and_counted() {
 }
 
 #[test]
-fn what_a_dead_card_has_sent_arrives_by_every_path() {
+fn packets_of_dead_card_arrive_by_all_paths() {
     let (mut crossbar, mut cards) = fabric_with_paths(2, 2, 0);
     settle(&mut crossbar);
-    // More than the paths hold.
+    // More packets than the paths hold.
     for number in 0..14 {
         assert!(send(&mut cards[0], 1, &[number; 240]));
     }
@@ -76,7 +76,7 @@ fn what_a_dead_card_has_sent_arrives_by_every_path() {
 }
 
 #[test]
-fn a_dead_card_whose_memory_still_fills_is_drained_of_one_ring_at_most() {
+fn drain_of_a_dead_card_is_bounded() {
     let (mut crossbar, mut cards) = fabric(2);
     let mut undead = cards.remove(1);
     let stop = AtomicBool::new(false);
@@ -89,12 +89,13 @@ fn a_dead_card_whose_memory_still_fills_is_drained_of_one_ring_at_most() {
         crossbar.detach(HostId(1));
         stop.store(true, Ordering::Relaxed);
     });
-    // The last packet may begin just before the end; and a pad before each other one takes room, too.
+    // The last packet may begin just before the end of the ring. A pad before every other packet
+    // takes room, too.
     assert!(crossbar.counters().ports[1].bytes_in <= SMALL.capacity as u64 + 1000);
 }
 
 #[test]
-fn those_who_wait_for_a_dead_card_go_on() {
+fn senders_to_a_dead_card_continue() {
     let (mut crossbar, mut cards) = fabric(3);
     while send(&mut cards[0], 1, &[0; 900]) || wake_all(&mut crossbar, 3) > 0 {}
     assert!(crossbar.counters().ports[0].stalls > 0);

@@ -1,4 +1,4 @@
-//! Packets that pass beside the rings, for cards in one process, which can hand them over themselves.
+//! Packets that bypass the rings, between cards in one process, which hands them over itself.
 
 use hamlyn_fabric::HostId;
 
@@ -6,15 +6,15 @@ use super::Crossbar;
 use crate::mesh::Mesh;
 
 impl Crossbar {
-    /// Whether a packet may pass from one card to another beside the rings: both are there, there is but one path, and
-    /// nothing is on its way that the packet would overtake.
+    /// Returns whether a packet may bypass the rings: both cards are attached, there is only one
+    /// path, and no packet is in flight that it would overtake.
     ///
-    /// For cards in one process, which can hand it over themselves.
+    /// For cards in one process, which hands the packet over itself.
     pub fn is_clear(&mut self, source: HostId, destination: HostId) -> bool {
         let input = self.inputs.get_mut(source.index()).and_then(Option::as_mut);
         let output = self.outputs.get_mut(destination.index()).and_then(Option::as_mut);
         let (Some(input), Some(output)) = (input, output) else { return false };
-        // A ring that is corrupt is found out when it is used.
+        // A corrupt ring is detected when it is used.
         output.paths.is_none()
             && self.mesh.as_ref().is_none_or(Mesh::is_empty)
             && output.held.is_empty()
@@ -22,7 +22,7 @@ impl Crossbar {
             && output.ring.is_drained().unwrap_or(false)
     }
 
-    /// Counts a packet of `length` bytes that passes beside the rings. `false`: it may not.
+    /// Counts a packet of `length` bytes that bypasses the rings. Returns `false` if it may not.
     pub fn pass(&mut self, source: HostId, destination: HostId, length: usize) -> bool {
         if !self.is_clear(source, destination) {
             return false;

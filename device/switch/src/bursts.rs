@@ -1,20 +1,23 @@
-//! Packets that are cut and joined on their way (section 2.2 of the CLAN paper).
+//! Cutting and joining of packets inside the switch (section 2.2 of the CLAN paper).
 //!
-//! A packet that says where its first byte goes, and not how long it is, can be cut at any point, and two that follow each other can
-//! be joined. Of which protocols that is true, and how it is done, the switch is told: it knows no card ([`Bursts`]).
+//! Some packets carry the address of their first byte but not their length. Such a packet can be
+//! cut at any point, and two consecutive ones can be joined. The switch does not know the cards:
+//! [`Bursts`] defines which protocols allow this, and how it is done.
 //!
-//! **When.** A packet whose output has room waits for nobody, holds up nobody, and is left as it is. Those that [wait](crate::held)
-//! are served in turn, source by source. While several sources wait for an output, what is longer than a quantum is cut, and the rest
-//! waits for the next turn. What waits of one source alone is joined again, as far as it follows each other, up to the longest
-//! packet that the source has sent.
+//! **When.** A packet whose output has room does not wait, delays no other packet, and is left as
+//! it is. Packets that [wait](crate::held) are served in turn, source by source. While several
+//! sources wait for an output, packets longer than a quantum are cut, and the rest waits for the
+//! next turn. If packets of only one source wait, consecutive ones are joined again, up to the
+//! longest packet that the source has sent.
 //!
-//! In a [mesh](crate::mesh) nothing is held: packets are cut while others wait for their links, and joined while they wait for one.
-//! On several [paths](crate::paths) the packets of one source keep their order, so the parts do.
+//! In a [mesh](crate::mesh) no packet is held. Packets are cut while others wait for their links,
+//! and joined while they wait for a link. On several [paths](crate::paths) the packets of one
+//! source keep their order, so the parts do, too.
 //!
-//! **How much work.** A packet is cut in halves until the first is short enough, so that what is cut off one by one does not have
-//! the rest copied each time. And a packet is joined with one that is not too much shorter, so that a long one is not copied for each
-//! little one that follows it. Only the packet whose turn it is is cut: a queue takes no more memory than its
-//! bounds say but for a few headers.
+//! **How much work.** A packet is cut in halves until the first part is short enough. So the rest
+//! is not copied again for each part that is cut off. A packet is joined only with one that is not
+//! too much shorter. So a long packet is not copied for each short one that follows it. Only the
+//! packet that is served next is cut, so a queue exceeds its memory bounds by only a few headers.
 
 use std::fmt::{self, Debug, Formatter};
 
@@ -24,15 +27,18 @@ use crate::chance::Chance;
 use crate::counters::PortCounters;
 use crate::held::{Held, Packet};
 
-/// Makes two packets of one that is longer than so many bytes, of which the first is not. `None`: this one cannot be cut so.
+/// Cuts a packet in two. The first part has at most the given number of bytes. Returns `None` if
+/// the packet cannot be cut like this.
 pub type Cut = fn(&[u8], usize) -> Option<(Vec<u8>, Vec<u8>)>;
-/// Makes one packet of two, of so many bytes at most. `None`: the second does not follow the first, or they would be longer.
+/// Joins two packets into one of at most the given number of bytes. Returns `None` if the second
+/// does not follow the first, or the result would be longer.
 pub type Join = fn(&[u8], &[u8], usize) -> Option<Vec<u8>>;
 
-/// How the packets of a protocol are cut and joined: the bytes behind the fabric's header.
+/// How the packets of a protocol are cut and joined. The functions get the bytes after the fabric's
+/// header.
 #[derive(Clone, Copy)]
 pub struct Bursts {
-    /// Whose they are.
+    /// Protocol of the packets.
     pub protocol: Protocol,
     /// See [`Cut`].
     pub cut: Cut,
@@ -46,16 +52,17 @@ impl Debug for Bursts {
     }
 }
 
-/// When packets that can be cut and joined are.
+/// When packets are cut and joined, if their protocol allows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// To so many bytes each while several sources wait for one output; 0: never.
+    /// Cuts to this many bytes each while several sources wait for one output; 0: never.
     Quantum(usize),
-    /// By chance, wherever one passes: for tests. The same every time for the same seed.
+    /// Cuts and joins at random, wherever a packet passes: for tests. The same seed gives the same
+    /// result.
     Random(u64),
 }
 
-/// The quantum of a switch if nobody says otherwise, in bytes.
+/// The default quantum of a switch, in bytes.
 pub const QUANTUM: u32 = 1024;
 
 impl Default for Policy {
@@ -64,7 +71,7 @@ impl Default for Policy {
     }
 }
 
-/// How many times as long as the next a packet may be to be joined with it.
+/// Largest ratio of a packet's length to the next one's for the two to be joined.
 const MOST_TIMES: usize = 8;
 
 #[derive(Debug)]
@@ -73,7 +80,7 @@ enum Way {
     Random(Chance),
 }
 
-/// Cuts and joins what waits.
+/// Cuts and joins waiting packets.
 #[derive(Debug)]
 pub(crate) struct Cutter {
     bursts: Vec<Bursts>,
@@ -81,7 +88,7 @@ pub(crate) struct Cutter {
 }
 
 impl Cutter {
-    /// `None`: there is nothing to be cut, or it is not to be.
+    /// Returns `None` if no packets can be cut, or the policy disables cutting.
     pub(crate) fn new(bursts: &[Bursts], policy: Policy) -> Option<Cutter> {
         let way = match policy {
             Policy::Quantum(0) => return None,
@@ -91,7 +98,7 @@ impl Cutter {
         (!bursts.is_empty()).then(|| Cutter { bursts: bursts.to_vec(), way })
     }
 
-    /// Whether each packet is to wait, so that it can be cut.
+    /// Returns whether every packet must be held, so that it can be cut.
     pub(crate) fn wants_all(&self) -> bool {
         matches!(self.way, Way::Random(_))
     }
@@ -100,12 +107,13 @@ impl Cutter {
         self.bursts.iter().find(|bursts| bursts.protocol == protocol).copied()
     }
 
-    /// Whether packets of this protocol can be cut and joined.
+    /// Returns whether packets of this protocol can be cut and joined.
     pub(crate) fn knows(&self, protocol: Protocol) -> bool {
         self.of(protocol).is_some()
     }
 
-    /// Returns the two parts of a packet in a mesh, if it is to be cut where packets of other sources wait, or do not.
+    /// Returns the two parts of a packet in a mesh, or `None` to leave it whole. `is_contended`:
+    /// packets of other sources wait for the same links.
     pub(crate) fn cut_in_mesh(&mut self, packet: &Packet, is_contended: bool) -> Option<(Vec<u8>, Vec<u8>)> {
         let (bursts, length) = (self.of(packet.header.protocol)?, packet.payload.len());
         let most = match &mut self.way {
@@ -115,8 +123,8 @@ impl Cutter {
         parts(packet, bursts, most?)
     }
 
-    /// Returns what a packet in a mesh and the next of its source are together, if they are to be joined; `largest` is the longest that the
-    /// source has sent.
+    /// Joins a packet in a mesh with the next one of its source, if they should be joined.
+    /// `largest` is the length of the longest packet that the source has sent.
     pub(crate) fn join_in_mesh(
         &mut self,
         (first, second): (&Packet, &Packet),
@@ -131,7 +139,8 @@ impl Cutter {
         is_wanted.then(|| whole(first, second, bursts, largest)).flatten()
     }
 
-    /// Cuts or joins the packet whose turn it is, if that is to be; `largest` is the longest that its source has sent.
+    /// Cuts or joins the packet that is served next, if the policy requires it. `largest` is the
+    /// length of the longest packet that its source has sent.
     pub(crate) fn prepare(&mut self, held: &mut Held, largest: usize, counters: &mut PortCounters) {
         let Some(first) = held.first() else { return };
         let (protocol, mut length) = (first.header.protocol, first.payload.len());
@@ -154,19 +163,19 @@ impl Cutter {
     }
 }
 
-/// How much of a packet is its first half: whole quanta, one at least.
+/// Returns the size of a packet's first half: whole quanta, at least one.
 fn half(length: usize, quantum: usize) -> usize {
     quantum * (length.div_ceil(quantum) / 2).max(1)
 }
 
-/// Returns the two parts of a packet, of which the first has at most `most` bytes.
+/// Returns the two parts of a packet. The first has at most `most` bytes.
 fn parts(packet: &Packet, bursts: Bursts, most: usize) -> Option<(Vec<u8>, Vec<u8>)> {
     let parts = (bursts.cut)(&packet.payload, most)?;
-    // Two that are as long as the one would be cut for ever.
+    // Parts as long as the whole would be cut forever.
     Some(parts).filter(|(first, rest)| first.len() <= most && rest.len() < packet.payload.len())
 }
 
-/// Returns the payload of two packets that follow each other, if it has at most `most` bytes.
+/// Returns the joined payload of two consecutive packets, if it has at most `most` bytes.
 fn whole(first: &Packet, second: &Packet, bursts: Bursts, most: usize) -> Option<Vec<u8>> {
     if first.payload.len() > MOST_TIMES * second.payload.len() || first.header != second.header {
         return None;

@@ -1,4 +1,5 @@
-//! What is cut and joined, with packets of a protocol for tests: where the first byte goes, and the bytes.
+//! Cutting and joining, with packets of a test protocol: the address of the first byte, and the
+//! bytes.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use crate::crossbar::Crossbar;
 use crate::crossbar::tests::{SMALL, attach, send, sums, take, wake_all};
 use crate::mesh::Shape;
 
-/// Bytes in front of the data.
+/// Bytes before the data.
 const OVERHEAD: usize = 4;
 
 pub(crate) fn packet(start: u32, data: &[u8]) -> Vec<u8> {
@@ -43,7 +44,7 @@ fn fabric(ports: u16, bursts: Bursts, policy: Policy) -> (Crossbar, Vec<Link>) {
     fabric_of(Topology::Plain, ports, bursts, policy)
 }
 
-/// What is between the cards.
+/// Topology between the cards.
 #[derive(Debug, Clone, Copy)]
 enum Topology {
     Plain,
@@ -63,7 +64,7 @@ fn fabric_of(topology: Topology, ports: u16, bursts: Bursts, policy: Policy) -> 
     (crossbar, cards)
 }
 
-/// Fills the ring to host 2: what follows waits.
+/// Fills the ring to host 2, so that later packets wait.
 fn plug(crossbar: &mut Crossbar, cards: &mut [Link]) {
     for _ in 0..16 {
         assert!(send(&mut cards[3], 2, &packet(0, &[0; 236])));
@@ -72,7 +73,7 @@ fn plug(crossbar: &mut Crossbar, cards: &mut [Link]) {
     assert_eq!(sums(crossbar).stalls, 0);
 }
 
-/// Takes all that host 2 gets, and hears its bell only when there is nothing more.
+/// Takes all packets to host 2, and reads its bell only when there are no more.
 fn take_all(crossbar: &mut Crossbar, cards: &mut [Link]) -> Vec<(u16, Vec<u8>)> {
     let mut taken = Vec::new();
     loop {
@@ -83,7 +84,8 @@ fn take_all(crossbar: &mut Crossbar, cards: &mut [Link]) -> Vec<(u16, Vec<u8>)> 
     }
 }
 
-/// Four hosts, of which host 0 has a large packet that waits for host 2, and host 1 so many small ones.
+/// Creates four hosts. Host 0 has a large packet that waits for host 2, and host 1 has `small`
+/// small ones.
 fn waiting(policy: Policy, small: u32) -> (Crossbar, Vec<Link>) {
     let (mut crossbar, mut cards) = fabric(4, bursts(), policy);
     plug(&mut crossbar, &mut cards);
@@ -97,7 +99,8 @@ fn waiting(policy: Policy, small: u32) -> (Crossbar, Vec<Link>) {
     (crossbar, cards)
 }
 
-/// Bytes between two packets of host 1, at most, and how many packets came of host 0.
+/// Returns the largest number of bytes between two packets of host 1, and how many packets of host
+/// 0 arrived.
 fn longest_wait(taken: &[(u16, Vec<u8>)]) -> (usize, usize) {
     let (mut longest, mut now, mut count) = (0, 0, 0);
     for (source, bytes) in taken {
@@ -111,7 +114,7 @@ fn longest_wait(taken: &[(u16, Vec<u8>)]) -> (usize, usize) {
 }
 
 #[test]
-fn a_large_packet_holds_up_small_ones_of_others_for_a_quantum_each_turn() {
+fn large_packet_delays_others_by_one_quantum() {
     let (mut crossbar, mut cards) = waiting(Policy::Quantum(100), 12);
     let taken = take_all(&mut crossbar, &mut cards);
     let (longest, count) = longest_wait(&taken);
@@ -122,7 +125,7 @@ fn a_large_packet_holds_up_small_ones_of_others_for_a_quantum_each_turn() {
     assert_eq!(longest_wait(&take_all(&mut crossbar, &mut cards)), (1000, 1), "with 0 nothing is cut");
 }
 
-/// Whether host 0's bytes have all come, in order, each where it belongs.
+/// Checks that all of host 0's bytes have arrived, in order, each at its place.
 fn is_whole(taken: &[(u16, Vec<u8>)], length: u32) {
     let mut next = 0;
     for (_, bytes) in taken.iter().filter(|(source, _)| *source == 0) {
@@ -135,11 +138,11 @@ fn is_whole(taken: &[(u16, Vec<u8>)], length: u32) {
 }
 
 #[test]
-fn what_nobody_competes_with_is_not_cut() {
+fn packet_without_contention_is_not_cut() {
     let (mut crossbar, mut cards) = waiting(Policy::Quantum(100), 0);
     let taken = take_all(&mut crossbar, &mut cards);
     assert_eq!((longest_wait(&taken).1, sums(&crossbar).cut), (1, 0));
-    // Alone from the beginning, and the ring full.
+    // Only one source from the beginning, and the ring is full.
     let (mut crossbar, mut cards) = fabric(4, bursts(), Policy::Quantum(100));
     while send(&mut cards[0], 2, &packet(0, &[0; 996])) || wake_all(&mut crossbar, 4) > 0 {}
     assert!(take_all(&mut crossbar, &mut cards).iter().all(|(_, bytes)| bytes.len() == 1000));
@@ -147,8 +150,8 @@ fn what_nobody_competes_with_is_not_cut() {
 }
 
 #[test]
-fn parts_that_nobody_competes_with_any_more_are_joined_up_to_the_longest_that_was_sent() {
-    // One small packet of host 1 is all the contention there is.
+fn parts_are_joined_after_contention_ends() {
+    // One small packet of host 1 is the only contention.
     let (mut crossbar, mut cards) = waiting(Policy::Quantum(100), 1);
     let taken = take_all(&mut crossbar, &mut cards);
     is_whole(&taken, 996);
@@ -157,7 +160,7 @@ fn parts_that_nobody_competes_with_any_more_are_joined_up_to_the_longest_that_wa
     assert_eq!(lengths, [100, 12, 904]);
     let counters = crossbar.counters().ports[2];
     assert!(counters.joined > 0 && counters.cut == counters.joined + 1, "{counters:?}");
-    // In a queue of its own: 904 bytes, and then many that follow each other.
+    // In its own queue: first 904 bytes, and then many consecutive packets.
     let (mut crossbar, mut cards) = fabric(4, bursts(), Policy::Quantum(100));
     plug_alone(&mut crossbar, &mut cards);
     for start in (0..3000).step_by(300) {
@@ -172,7 +175,7 @@ fn parts_that_nobody_competes_with_any_more_are_joined_up_to_the_longest_that_wa
     assert_eq!(counters.packets_in, counters.packets_out + counters.joined);
 }
 
-/// Fills the ring to host 2 with host 0's own, which do not follow each other.
+/// Fills the ring to host 2 with host 0's own packets, which are not consecutive.
 fn plug_alone(crossbar: &mut Crossbar, cards: &mut [Link]) {
     for _ in 0..5 {
         assert!(send(&mut cards[0], 2, &packet(70_000, &[0; 900])));
@@ -181,14 +184,14 @@ fn plug_alone(crossbar: &mut Crossbar, cards: &mut [Link]) {
 }
 
 #[test]
-fn a_packet_that_was_cut_takes_as_much_of_its_sources_bounds_as_before() {
+fn cutting_does_not_change_the_held_bytes() {
     let (mut crossbar, mut cards) = waiting(Policy::Quantum(60), 12);
     assert!(!take_all(&mut crossbar, &mut cards).is_empty());
     let sum = sums(&crossbar);
     assert!(sum.cut > 0 && sum.waiting == 0);
     assert_eq!(sum.packets_in + sum.cut, sum.packets_out + sum.joined);
     assert!(!crossbar.holds_anything());
-    // And what is dropped in the midst of it gives back as much.
+    // A packet that is dropped after a cut gives back as much, too.
     let (mut crossbar, _cards) = waiting(Policy::Quantum(60), 12);
     assert!(sums(&crossbar).cut > 0 && crossbar.holds_anything());
     crossbar.detach(HostId(2));
@@ -196,10 +199,10 @@ fn a_packet_that_was_cut_takes_as_much_of_its_sources_bounds_as_before() {
 }
 
 #[test]
-fn packets_of_another_protocol_and_those_that_cannot_be_cut_go_whole() {
+fn packets_that_cannot_be_cut_stay_whole() {
     let other = Bursts { protocol: Protocol::parse(2).unwrap(), ..bursts() };
     let never = Bursts { cut: |_, _| None, ..bursts() };
-    // Two that are no shorter would be cut for ever.
+    // Parts that are no shorter than the whole would be cut forever.
     let longer = Bursts { cut: |bytes, _| Some((bytes.into(), bytes.into())), ..bursts() };
     let behind = Bursts { cut: |bytes, most| Some((bytes[..most].into(), bytes.into())), ..bursts() };
     for bursts in [other, never, longer, behind] {
@@ -216,7 +219,7 @@ fn packets_of_another_protocol_and_those_that_cannot_be_cut_go_whole() {
     }
 }
 
-/// What a card may do between two turns of the switch.
+/// A step of a card between two turns of the switch.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Write { from: usize, to: u16, length: usize },
@@ -240,12 +243,12 @@ fn topology() -> impl Strategy<Value = Topology> {
     ]
 }
 
-/// Where the bytes of each sender to each receiver go on, as they were sent and as they came.
+/// The next byte of each stream from a sender to a receiver, for packets as sent or as received.
 #[derive(Debug, Default)]
 struct Streams(BTreeMap<(u16, u16), u32>);
 
 impl Streams {
-    /// Data of so many bytes follows.
+    /// Returns the next packet of a stream, with `length` bytes of data.
     fn next(&mut self, from: u16, to: u16, length: usize) -> Vec<u8> {
         let start = self.0.entry((from, to)).or_insert(0);
         let data: Vec<u8> = (*start..).take(length).map(|place| (place ^ place >> 8) as u8).collect();
@@ -254,7 +257,7 @@ impl Streams {
         bytes
     }
 
-    /// A packet has come: what it has follows.
+    /// Checks that a received packet is the next of its stream.
     fn came(&mut self, from: u16, to: u16, bytes: &[u8]) {
         let (start, data) = parse(bytes).unwrap();
         assert!(
@@ -266,9 +269,10 @@ impl Streams {
 }
 
 proptest! {
-    /// Wherever packets are cut, and whichever are joined: the same bytes come to the same places, in order, once.
+    /// Wherever packets are cut, and whichever are joined: the same bytes arrive at the same
+    /// places, in order, once.
     #[test]
-    fn whatever_is_cut_and_joined_the_same_bytes_come_to_the_same_places_in_order(
+    fn cutting_and_joining_preserves_the_byte_streams(
         topology in topology(),
         policy in prop_oneof![any::<u64>().prop_map(Policy::Random), (1..300usize).prop_map(Policy::Quantum)],
         steps in proptest::collection::vec(step(), 1..200),
@@ -316,7 +320,8 @@ proptest! {
     }
 }
 
-/// Four hosts, of which host 0 sends a large packet to host 2 and host 1 small ones, while the way to host 2 is full.
+/// Creates four hosts. Host 0 sends a large packet to host 2 and host 1 sends small ones, while the
+/// way to host 2 is full.
 fn waiting_on(topology: Topology) -> (Crossbar, Vec<Link>) {
     let (mut crossbar, mut cards) = fabric_of(topology, 4, bursts(), Policy::Quantum(100));
     while send(&mut cards[3], 2, &packet(70_000, &[0; 900])) {
@@ -368,7 +373,7 @@ fn packets_that_wait_at_mesh_are_joined() {
 }
 
 #[test]
-fn chance_cuts_and_joins_what_nobody_competes_with_too() {
+fn random_policy_cuts_and_joins_without_contention() {
     let mut all = Vec::new();
     for seed in [1, 1, 2] {
         let (mut crossbar, mut cards) = fabric(3, bursts(), Policy::Random(seed));

@@ -1,31 +1,35 @@
 //! Routing and arbitration.
 //!
-//! **Arbitration.** Inputs with packets stand in one queue and are served in turn, one packet per visit, so the
-//! discipline is round-robin and an input with nothing to send costs nothing. A packet whose output is full is [held][held],
-//! in a queue of its input and output alone, and the input goes on: nobody waits for a third party. When the output has room
-//! again its queues are served in turn, so no input starves at a contended output either, and a large packet that can be
-//! [cut][bursts] holds up nobody for longer than a small one.
+//! **Arbitration.** Inputs with packets are in one queue and are served in turn, one packet per
+//! visit. So the discipline is round-robin, and an input with nothing to send costs nothing. A
+//! packet whose output is full is [held][held], in a queue of its input and output alone, and the
+//! input continues. There is no head-of-line blocking. When the output has room again its queues
+//! are served in turn, so no input starves at a contended output either. A large packet that can be
+//! [cut][bursts] delays others for no longer than a small one.
 //!
-//! **Stops.** A card is told to send no more to a host for which much of its own waits; see the [bounds][held] for how much that
-//! can be. A card that does not mind waits at its own ring.
+//! **Stops.** If many of a card's packets wait for a host, the switch stops the card: it must send
+//! no more to that host. See the [bounds][held] for how many can wait. A card that ignores the stop
+//! fills its own ring and waits there.
 //!
-//! **Stalls.** A host that takes nothing for a while although others wait for it is detached ([`Crossbar::look`]).
+//! **Stalls.** A host that accepts nothing for a while although others wait for it is detached
+//! ([`Crossbar::look`]).
 //!
-//! **Paths.** With one path, a packet is copied from ring to ring and nothing overtakes anything. With several, it is
-//! copied onto one of the output's [paths](crate::paths), and from there into the ring. An output has no room when
-//! neither its paths nor its ring have. Packets that can be cut keep their order there.
+//! **Paths.** With one path, a packet is copied from ring to ring and nothing overtakes anything.
+//! With several, it is copied onto one of the output's [paths](crate::paths), and from there into
+//! the ring. An output has no room when neither its paths nor its ring have any. Packets that can
+//! be cut keep their order there.
 //!
-//! **Mesh.** With one, packets come through [routers and links](crate::mesh) instead, and nothing is held: who takes nothing holds up
-//! those whose way is the same.
+//! **Mesh.** With a mesh, packets pass through [routers and links](crate::mesh) instead, and
+//! nothing is held. A host that accepts nothing blocks packets that share links with its own.
 //!
-//! **Groups.** A packet to a group is copied to its members' outputs. A member that can hold no more of its source loses its copy
-//! ([`Crossbar::multicast`]).
+//! **Groups.** A packet to a group is copied to its members' outputs. A member for which no more of
+//! the source's packets can be held loses its copy ([`Crossbar::multicast`]).
 //!
-//! **Loss.** None, but for packets to an absent host, packets without a sound header, and what lies in the rings of a
-//! card that dies or waits for it. Each is counted.
+//! **Loss.** The crossbar drops packets to an absent host, packets without a valid header, and
+//! packets in or held for the rings of a dead card. It drops no others. Each is counted.
 //!
-//! **Trust.** A card's ring may hold anything. The source host id is the input port's number, whatever the packet says;
-//! a ring that is corrupt costs its own port only.
+//! **Trust.** A card's ring may hold anything. The source host id is the input port's number,
+//! whatever the packet contains. A corrupt ring affects only its own port.
 //!
 //! [held]: crate::held
 //! [bursts]: crate::bursts
@@ -48,23 +52,23 @@ pub use crate::refusal::{Lost, Refusal};
 use self::forwarding::Forwarded;
 use self::stalls::Patience;
 
-/// The most ports that a switch can have. Each can be stopped.
+/// The largest number of ports of a switch. Each port can be stopped.
 pub const MAX_PORTS: u16 = DESTINATIONS as u16;
-/// Packets that one output is given before it is another's turn.
+/// Packets that one output gets before it is another output's turn.
 const SHARE: usize = 64;
 
-/// Where an input stands.
+/// State of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It has declared that it sleeps: its bell will ring.
+    /// It has set its sleep flag: its bell will ring.
     Asleep,
-    /// Found empty, and not declared asleep yet: in the queue of such inputs.
+    /// Found empty, and its sleep flag is not set yet. It is in the queue of such inputs.
     Empty,
     /// In the queue of inputs that may have packets.
     Ready,
-    /// No more of its packets can be held, until one that is held has gone.
+    /// No more of its packets can be held until a held one has left.
     Blocked,
-    /// Its way into the mesh is not free.
+    /// Its link into the mesh is not free.
     AtTheMesh,
 }
 
@@ -72,14 +76,16 @@ enum State {
 struct Input {
     ring: Consumer,
     state: State,
-    /// Bytes of the longest packet that has come.
+    /// Bytes of the longest packet received.
     largest: usize,
 }
 
-/// A non-blocking crossbar over any number of links. It knows no socket, descriptor, thread or time.
+/// A non-blocking crossbar over any number of links. It uses no sockets, descriptors, threads or
+/// clocks.
 ///
-/// [`Crossbar::forward`] moves packets. When it finds none, [`Crossbar::sleep`] asks the links to ring; afterwards
-/// nothing needs doing until one does, and [`Crossbar::wake`] is told which.
+/// [`Crossbar::forward`] moves packets. When it finds none, [`Crossbar::sleep`] asks the links to
+/// ring. After that there is no work until one rings, which the caller reports with
+/// [`Crossbar::wake`].
 #[derive(Debug)]
 pub struct Crossbar {
     geometry: Geometry,
@@ -89,26 +95,26 @@ pub struct Crossbar {
     outputs: Vec<Option<Output>>,
     counters: Vec<PortCounters>,
     bounds: Bounds,
-    /// Bytes that are held of each source.
+    /// Bytes held for each source.
     held: Vec<usize>,
-    /// Bytes that are held of all.
+    /// Bytes held for all sources.
     all_held: usize,
     patience: Option<Patience>,
     cutter: Option<Cutter>,
-    /// Protocols whose packets keep their order on several paths.
+    /// Protocols whose packets stay in order on several paths.
     ordered: Vec<Protocol>,
     mesh: Option<Mesh>,
     ready: VecDeque<usize>,
     empty: Vec<usize>,
-    /// Outputs with packets that may go.
+    /// Outputs with packets that may leave.
     loaded: VecDeque<usize>,
     lost: Vec<(HostId, Lost)>,
-    /// How often an input was looked at.
+    /// How often an input was visited.
     looks: u64,
 }
 
 impl Crossbar {
-    /// A crossbar with `ports` free ports, for links of one geometry.
+    /// Creates a crossbar with `ports` free ports, for links of one geometry.
     pub fn new(ports: u16, geometry: Geometry) -> Crossbar {
         let ports = usize::from(ports.min(MAX_PORTS));
         Crossbar {
@@ -133,35 +139,37 @@ impl Crossbar {
         }
     }
 
-    /// Gives each output so many paths, for packets to overtake each other on. The seed says which do.
+    /// Gives each output `paths` paths, on which packets can overtake each other. The seed
+    /// determines which packets do.
     pub fn with_paths(self, paths: u16, seed: u64) -> Crossbar {
         Crossbar { paths: paths.clamp(1, MAX_PATHS), seed, ..self }
     }
 
-    /// Has packets come through a mesh; `None`: they do not. A mesh with fewer nodes than ports has no place for the others, which is
-    /// for the caller to see to.
+    /// Sends packets through a mesh, or through none if `mesh` is `None`. The caller must ensure
+    /// that the mesh has at least as many nodes as there are ports.
     pub fn with_mesh(self, mesh: Option<Shape>) -> Crossbar {
         Crossbar { mesh: mesh.map(Mesh::new), ..self }
     }
 
-    /// Cuts and joins packets of these protocols, and keeps their order on several paths. Call this before a card is attached.
+    /// Cuts and joins packets of these protocols, and keeps their order on several paths. Call this
+    /// before a card is attached.
     pub fn with_bursts(self, bursts: &[Bursts], policy: Policy) -> Crossbar {
         let ordered = bursts.iter().map(|bursts| bursts.protocol).collect();
         Crossbar { cutter: Cutter::new(bursts, policy), ordered, ..self }
     }
 
-    /// Detaches cards that take nothing for so long while others wait; 0: none.
+    /// Detaches cards that accept nothing for `timeout` while others wait; 0: never.
     pub fn with_stall_timeout(self, timeout: Duration) -> Crossbar {
         Crossbar { patience: (!timeout.is_zero()).then(|| Patience::new(timeout)), ..self }
     }
 
-    /// The sizes that every link must have.
+    /// Returns the sizes that every link must have.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Moves packets, about `budget` at most, and returns how many it moved or dropped. A path counts as a move, and so does
-    /// what is held.
+    /// Moves at most about `budget` packets, and returns how many it moved or dropped. A step onto
+    /// a path counts as a move, and so does holding a packet.
     pub fn forward(&mut self, budget: usize) -> usize {
         let mut moved = 0;
         while moved < budget && self.has_work() {
@@ -182,19 +190,22 @@ impl Crossbar {
         !self.ready.is_empty() || !self.loaded.is_empty() || self.mesh.as_ref().is_some_and(Mesh::can_move)
     }
 
-    /// Looks no more at the inputs that were empty, until [`Crossbar::wake`] names them.
+    /// Stops polling the inputs that were empty, until [`Crossbar::wake`] names them.
     ///
-    /// For cards in one process, which knows whose turn it was: instead of [`Crossbar::poll`] and [`Crossbar::sleep`].
+    /// For cards in one process, which knows which card ran last: use it instead of
+    /// [`Crossbar::poll`] and [`Crossbar::sleep`].
     pub fn leave(&mut self) {
         self.empty.clear();
     }
 
-    /// How often an input was looked at, since the start: what nobody uses shall not be.
+    /// Returns how often an input was visited since the start, to check that unused inputs are not
+    /// visited.
     pub fn looks(&self) -> u64 {
         self.looks
     }
 
-    /// Looks again at the inputs that were empty and are not asleep. Returns whether there may be work.
+    /// Checks again the inputs that were empty and are not asleep. Returns whether there may be
+    /// work.
     pub fn poll(&mut self) -> bool {
         for port in mem::take(&mut self.empty) {
             self.make_ready(port);
@@ -202,7 +213,8 @@ impl Crossbar {
         self.has_work()
     }
 
-    /// Asks the empty inputs' links to ring. True: nothing needs doing until a bell rings. False: there is work.
+    /// Asks the empty inputs' links to ring. `true`: there is no work until a bell rings. `false`:
+    /// there is work.
     pub fn sleep(&mut self) -> bool {
         if self.has_work() {
             return false;
@@ -220,7 +232,8 @@ impl Crossbar {
         !self.has_work() && self.lost.is_empty()
     }
 
-    /// A port's bell rang: it has sent packets, or has room again. There may be work now.
+    /// Handles a ring of a port's bell: the card has sent packets, or has room again. There may be
+    /// work now.
     pub fn wake(&mut self, host: HostId) {
         let port = host.index();
         match self.inputs.get(port).and_then(Option::as_ref).map(|input| input.state) {
@@ -235,12 +248,13 @@ impl Crossbar {
         self.list_loaded(port);
     }
 
-    /// The ports that were detached because their rings were corrupt or their cards took nothing, since the last call.
+    /// Returns the ports that were detached since the last call, because their rings were corrupt
+    /// or their cards accepted nothing.
     pub fn take_lost(&mut self) -> Vec<(HostId, Lost)> {
         mem::take(&mut self.lost)
     }
 
-    /// A copy of all counters.
+    /// Returns a copy of all counters.
     pub fn counters(&self) -> SwitchCounters {
         let mut ports = self.counters.clone();
         for (port, output) in ports.iter_mut().zip(&self.outputs) {
@@ -257,7 +271,8 @@ impl Crossbar {
         }
     }
 
-    /// Puts an output into the list of those with packets that may go, unless its bell will ring when they may.
+    /// Adds an output with packets that may leave to the list of loaded outputs, unless its bell
+    /// will ring when they may.
     fn list_loaded(&mut self, port: usize) {
         let Some(output) = &mut self.outputs[port] else { return };
         if output.standing == Standing::Quiet && !output.asked && output.has_packets() {
@@ -266,8 +281,9 @@ impl Crossbar {
         }
     }
 
-    /// Serves an output that was taken from the list of loaded ones: moves its share of packets into its ring, and returns how
-    /// many. If any are left, the output is in the list again, or its bell will ring.
+    /// Serves an output that was removed from the list of loaded ones. Moves its share of packets
+    /// into its ring, and returns how many. If any are left, the output is in the list again, or
+    /// its bell will ring.
     fn put_out(&mut self, port: usize) -> usize {
         if let Some(output) = &mut self.outputs[port] {
             output.standing = Standing::Quiet;
@@ -300,7 +316,7 @@ impl Crossbar {
         SHARE
     }
 
-    /// Cuts or joins what goes next of that which waits for an output.
+    /// Cuts or joins the next packet held for an output.
     fn prepare(&mut self, port: usize) {
         let (Some(cutter), Some(output)) = (&mut self.cutter, &mut self.outputs[port]) else { return };
         if let Some(source) = output.held.turn() {
@@ -309,7 +325,7 @@ impl Crossbar {
         }
     }
 
-    /// Notes that so many bytes of a source are no longer held.
+    /// Records that `bytes` bytes of a source are no longer held.
     fn release(&mut self, source: usize, bytes: usize) {
         self.held[source] -= bytes;
         self.all_held -= bytes;
@@ -318,20 +334,20 @@ impl Crossbar {
         }
     }
 
-    /// A source's card may send to an output again, if it was told not to.
+    /// Lets a source's card send to an output again, if it was stopped.
     fn resume(&mut self, source: usize, output: usize) {
         if let Some(input) = &mut self.inputs[source] {
             input.ring.resume(HostId(output as u16));
         }
     }
 
-    /// Whether anything waits in the switch, by the bounds' count.
+    /// Returns whether the switch holds any packet, according to the bounds' counters.
     #[cfg(test)]
     pub(crate) fn holds_anything(&self) -> bool {
         self.all_held > 0 || self.held.iter().any(|bytes| *bytes > 0)
     }
 
-    /// Asks an output to ring when it has room. False: it has.
+    /// Asks an output to ring when it has room. Returns `false` if it already has room.
     fn ask_for_room(&mut self, port: usize) -> bool {
         let Some(output) = &mut self.outputs[port] else { return true };
         match output.ring.sleep_for_room() {

@@ -14,7 +14,7 @@ use super::*;
 
 pub(crate) const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
 
-/// A crossbar, and the cards' ends of its links by host id.
+/// Creates a crossbar, and returns it with the cards' ends of its links by host id.
 fn fabric(ports: u16) -> (Crossbar, Vec<Link>) {
     fabric_with_paths(ports, 1, 0)
 }
@@ -30,7 +30,7 @@ pub(crate) fn attach(crossbar: &mut Crossbar, wanted: Option<HostId>) -> Result<
     crossbar.attach(switch.sender, switch.receiver, wanted).map(|host| (host, card))
 }
 
-/// Sends a packet that says it comes from `source`.
+/// Sends a packet whose header claims to come from `source`.
 fn send_as(card: &mut Link, source: u16, destination: u16, payload: &[u8]) -> bool {
     let header = Header {
         destination: HostId(destination),
@@ -47,7 +47,7 @@ pub(crate) fn send(card: &mut Link, destination: u16, payload: &[u8]) -> bool {
     send_as(card, 0, destination, payload)
 }
 
-/// Takes the oldest packet: where it came from, and its payload.
+/// Takes the oldest packet and returns its source and payload.
 pub(crate) fn take(card: &mut Link) -> Option<(u16, Vec<u8>)> {
     let record = card.peek().unwrap()?;
     let source = record.header().unwrap().source.0;
@@ -57,7 +57,7 @@ pub(crate) fn take(card: &mut Link) -> Option<(u16, Vec<u8>)> {
     Some((source, payload))
 }
 
-/// Moves all that can be moved, and comes to rest. Returns the packets that went.
+/// Moves all packets that can move, until the crossbar sleeps. Returns the number of moves.
 pub(crate) fn settle(crossbar: &mut Crossbar) -> usize {
     let mut moved = 0;
     loop {
@@ -69,7 +69,7 @@ pub(crate) fn settle(crossbar: &mut Crossbar) -> usize {
     }
 }
 
-/// What a bell would say, for every port.
+/// Acts as if every port's bell had rung.
 pub(crate) fn wake_all(crossbar: &mut Crossbar, ports: u16) -> usize {
     (0..ports).for_each(|port| crossbar.wake(HostId(port)));
     settle(crossbar)
@@ -100,7 +100,7 @@ pub(crate) fn sums(crossbar: &Crossbar) -> PortCounters {
 }
 
 #[test]
-fn a_packet_goes_where_it_says_and_its_source_is_the_port() {
+fn packet_source_is_its_input_port() {
     let (mut crossbar, mut cards) = fabric(3);
     assert!(send_as(&mut cards[1], 2, 0, b"forged"));
     assert!(send_as(&mut cards[1], 0, 1, b"to myself"));
@@ -113,15 +113,15 @@ fn a_packet_goes_where_it_says_and_its_source_is_the_port() {
 }
 
 #[test]
-fn a_packet_passes_beside_the_rings_if_it_overtakes_nobody() {
+fn packet_bypasses_the_rings_without_overtaking() {
     let (mut crossbar, mut cards) = fabric(3);
     let pass = |crossbar: &mut Crossbar, source, to| crossbar.pass(HostId(source), HostId(to), 100);
     assert!(pass(&mut crossbar, 0, 1));
-    // What the sender has sent before is on its way, wherever it goes.
+    // The sender's earlier packet is in flight, and blocks all its later ones.
     assert!(send(&mut cards[0], 1, b"first"));
     assert!(!pass(&mut crossbar, 0, 1) && !pass(&mut crossbar, 0, 2) && pass(&mut crossbar, 2, 0));
     settle(&mut crossbar);
-    // It is there, and not taken.
+    // The packet has arrived but is not taken.
     assert!(!pass(&mut crossbar, 0, 1) && !pass(&mut crossbar, 2, 1) && pass(&mut crossbar, 0, 2));
     assert!(take(&mut cards[1]).is_some());
     assert!(pass(&mut crossbar, 0, 1));
@@ -131,7 +131,7 @@ fn a_packet_passes_beside_the_rings_if_it_overtakes_nobody() {
 }
 
 #[test]
-fn nobody_passes_to_or_from_an_absent_host_or_beside_several_paths() {
+fn no_bypass_with_absent_hosts_or_several_paths() {
     let (mut crossbar, _cards) = fabric(2);
     crossbar.detach(HostId(1));
     assert!(!crossbar.pass(HostId(0), HostId(1), 0) && !crossbar.pass(HostId(1), HostId(0), 0));
@@ -142,7 +142,7 @@ fn nobody_passes_to_or_from_an_absent_host_or_beside_several_paths() {
 }
 
 #[test]
-fn a_packet_for_nobody_is_dropped_and_counted() {
+fn packet_to_an_absent_host_is_dropped() {
     let (mut crossbar, mut cards) = fabric(2);
     for destination in [2, 64, u16::MAX] {
         assert!(send(&mut cards[0], destination, b"?"));
@@ -156,7 +156,7 @@ fn a_packet_for_nobody_is_dropped_and_counted() {
 }
 
 #[test]
-fn a_packet_without_a_sound_header_is_dropped_and_counted() {
+fn packet_with_an_invalid_header_is_dropped() {
     let (mut crossbar, mut cards) = fabric(2);
     assert!(send(&mut cards[0], 1, b"good"));
     cards[0].sender.reserve_as_is([0xff; 8], 16).unwrap().unwrap();
@@ -168,11 +168,11 @@ fn a_packet_without_a_sound_header_is_dropped_and_counted() {
 }
 
 #[test]
-fn a_full_output_stops_its_senders_and_nobody_else() {
+fn full_output_stops_only_its_senders() {
     for (paths, on_paths) in [(1, 0), (2, 8), (16, 64)] {
         let (mut crossbar, mut cards) = fabric_with_paths(3, paths, 5);
-        // Host 1 does not take anything: its ring holds 16 packets of 240 bytes, the switch 32 for host 0, and 16 more wait
-        // there.
+        // Host 1 takes nothing. Its ring holds 16 packets of 240 bytes, the switch holds 32 of host
+        // 0, and 16 more wait in host 0's ring.
         let mut sent = 0;
         while send(&mut cards[0], 1, &[sent; 240])
             || wake_all(&mut crossbar, 3) > 0 && send(&mut cards[0], 1, &[sent; 240])
@@ -186,11 +186,11 @@ fn a_full_output_stops_its_senders_and_nobody_else() {
         assert_eq!((port.stalls, port.stops, port.blocked > 0), (32, 1, true));
         assert_eq!(crossbar.counters().ports[1].waiting, 32);
         assert!(!send(&mut cards[0], 1, &[0; 240]), "back-pressure reaches the sender");
-        // Host 2's way is free.
+        // Host 2 is not blocked.
         assert!(send(&mut cards[2], 0, b"past"));
         wake_all(&mut crossbar, 3);
         assert_eq!(take(&mut cards[0]), Some((2, b"past".to_vec())));
-        // Nothing is lost, and nothing overtakes where there is but one path.
+        // Nothing is lost, and nothing overtakes if there is only one path.
         let mut numbers = Vec::new();
         while let Some((source, payload)) = take(&mut cards[1]) {
             assert_eq!((source, &payload), (0, &vec![payload[0]; 240]));
@@ -219,7 +219,7 @@ fn inputs_take_turns() {
 
 #[test]
 fn inputs_take_turns_at_a_contended_output_too() {
-    // They come in turn; with several paths, those that lie on them may leave in any order.
+    // They arrive in turn. With several paths, packets on the paths may leave in any order.
     for (paths, share) in [(1, 99..=101), (2, 92..=108), (4, 84..=116)] {
         let (mut crossbar, mut cards) = fabric_with_paths(4, paths, 0);
         let mut got = [0; 4];
@@ -228,7 +228,7 @@ fn inputs_take_turns_at_a_contended_output_too() {
                 while send(card, 3, &[0; 900]) {}
             }
             wake_all(&mut crossbar, 4);
-            // Room for one or two: never for all three.
+            // There is room for one or two packets, never for all three.
             if let Some((source, _)) = take(&mut cards[3]) {
                 got[usize::from(source)] += 1;
             }
@@ -239,11 +239,11 @@ fn inputs_take_turns_at_a_contended_output_too() {
 }
 
 #[test]
-fn nobody_overtakes_those_who_wait_for_the_same_output() {
+fn later_packet_does_not_overtake_held_ones() {
     let (mut crossbar, mut cards) = fabric(3);
     while send(&mut cards[0], 2, b"early") || wake_all(&mut crossbar, 3) > 0 {}
     while take(&mut cards[2]).is_some() {}
-    // There is room now, and host 2's bell rings, but host 1's is heard first.
+    // There is room now, and host 2's bell rings, but host 1's bell is read first.
     assert!(send(&mut cards[1], 2, b"late"));
     crossbar.wake(HostId(1));
     settle(&mut crossbar);
@@ -254,7 +254,7 @@ fn nobody_overtakes_those_who_wait_for_the_same_output() {
 }
 
 #[test]
-fn a_message_comes_in_another_order_and_a_lone_packet_at_once() {
+fn several_paths_reorder_but_do_not_delay() {
     for paths in 2..=MAX_PATHS {
         let (mut crossbar, mut cards) = fabric_with_paths(2, paths, u64::from(paths));
         settle(&mut crossbar);
@@ -283,7 +283,7 @@ fn a_message_comes_in_another_order_and_a_lone_packet_at_once() {
     }
 }
 
-/// What a card may do between two turns of the switch.
+/// A step of a card between two turns of the switch.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Send {
@@ -291,7 +291,7 @@ enum Step {
         to: u16,
         length: usize,
     },
-    /// Of the groups 0 to 2, bit by bit.
+    /// Membership of the groups 0 to 2, one bit each.
     Belong {
         at: usize,
         groups: u64,
@@ -322,9 +322,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever the cards do, each packet that was sent is delivered, dropped for a reason that is counted, or lies
-    /// with a dead card; none arrives twice at one host; and where there is one path, those of one sender to one receiver arrive
-    /// in order.
+    /// Whatever the cards do, each packet is delivered, dropped for a counted reason, or left in a
+    /// dead card's ring. None arrives twice at one host. With one path, those of one sender to one
+    /// receiver arrive in order.
     #[test]
     fn every_packet_is_accounted_for(
         paths in prop_oneof![Just(1), 2..=MAX_PATHS],
@@ -353,7 +353,7 @@ proptest! {
                     }
                     if send(card, to, &payload) {
                         sent += 1;
-                        // Some bells are heard late.
+                        // Some bells are read late.
                         if length % 3 > 0 {
                             crossbar.wake(HostId(from as u16));
                         }

@@ -1,4 +1,4 @@
-//! An input's turn: its oldest packet goes to its output, waits for it, or is dropped and counted.
+//! An input's turn: its oldest packet is forwarded, held, or dropped and counted.
 
 use hamlyn_fabric::{Header, HostId, RingError};
 
@@ -7,22 +7,23 @@ use super::{Crossbar, State};
 use crate::output::Taken;
 use crate::refusal::Lost;
 
-/// What came of an attempt to forward an input's oldest packet.
+/// Result of an attempt to forward an input's oldest packet.
 pub(super) enum Forwarded {
-    /// It is gone: forwarded, held, or dropped and counted. So many were made of it, if it was for a group.
+    /// The packet was forwarded, held, or dropped and counted. The number is that of its copies, if
+    /// it was for a group.
     Gone(usize),
-    /// There is none.
+    /// There is no packet.
     Nothing,
     /// Its output has no room for it, and no more of this input can be held.
     Blocked,
-    /// Its way into the mesh is not free.
+    /// Its link into the mesh is not free.
     AtTheMesh,
-    /// A ring is corrupt: this port must go.
+    /// A ring is corrupt: this port must be detached.
     Broken(usize, RingError),
 }
 
 impl Crossbar {
-    /// Serves an input that was taken from the ready queue. Returns how many packets it moved.
+    /// Serves an input that was removed from the ready queue. Returns how many packets it moved.
     pub(super) fn visit(&mut self, port: usize) -> usize {
         let Some(input) = &mut self.inputs[port] else { return 0 };
         self.looks += 1;

@@ -1,16 +1,20 @@
-//! Packets to groups (section 2.5 of the CLAN paper): a copy goes to each member, addressed to it, as if the sender had sent it there.
+//! Packets to groups (section 2.5 of the CLAN paper): a copy goes to each member, addressed to it,
+//! as if the sender had sent it there.
 //!
-//! Who is a member the cards say themselves ([`hamlyn_fabric::groups`]), and nobody for another. The sender gets its own packet if it is
-//! a member, and otherwise not. Each copy is delivered, held and counted as any packet, and keeps its place among those of its
-//! source to the same host.
+//! Each card declares its own memberships ([`hamlyn_fabric::groups`]), and no other card's. The
+//! sender gets its own packet only if it is a member. Each copy is delivered, held and counted like
+//! any packet, and keeps its order among those of its source to the same host.
 //!
-//! **Each by itself.** A copy that its member can hold no more of is lost, and counted; the others get theirs. So no member holds up the
-//! sender, and no other member.
+//! **Independence.** If no more of the source's packets can be held for a member, the copy for that
+//! member is lost and counted. The others get theirs. So a member blocks neither the sender nor
+//! another member.
 //!
-//! **Stops.** A group has none. Copies that are held stop their source for that member, as its other packets do: it sends
-//! no more to this host alone, until the queue is empty. That needs nothing of the sender, so there is nobody to wait in a circle.
+//! **Stops.** A group has no stop bit. Held copies stop their source for that member, as its other
+//! packets do: it sends no more to this host alone, until the queue is empty. The sender need not
+//! react to that, so there is no cyclic wait.
 //!
-//! **How much.** A packet makes as many copies as there are members, each a packet of the turn's budget.
+//! **How much.** A packet makes as many copies as there are members. Each copy counts as a packet
+//! of the turn's budget.
 
 use hamlyn_fabric::{Header, HostId, RingError};
 use vm_memory::VolatileSlice;
@@ -23,7 +27,7 @@ use crate::output::{Output, Taken};
 use crate::refusal::Lost;
 
 impl Crossbar {
-    /// The ports whose cards are members of a group now.
+    /// Returns the ports whose cards are members of a group now.
     fn members(&self, group: u32) -> Vec<usize> {
         let is_member = |port: &usize| {
             let input = self.inputs[*port].as_ref().filter(|_| self.outputs[*port].is_some());
@@ -34,7 +38,7 @@ impl Crossbar {
 
     /// Forwards an input's oldest packet, which has this header and is for a group.
     pub(super) fn multicast(&mut self, port: usize, header: Header, group: u32) -> Forwarded {
-        // Looked at once: the cards may change it meanwhile.
+        // Read only once: the cards may change it meanwhile.
         let members = self.members(group);
         let Some(input) = &mut self.inputs[port] else { return Forwarded::Nothing };
         let payload = match input.ring.peek() {
@@ -65,7 +69,7 @@ impl Crossbar {
         Forwarded::Gone(members.len().max(1))
     }
 
-    /// Counts a packet of so many bytes that went to so many members.
+    /// Counts a packet of `length` bytes that went to `members` members.
     fn count_copies(&mut self, port: usize, length: usize, members: usize) {
         let counters = &mut self.counters[port];
         counters.packets_in += 1;
@@ -85,33 +89,34 @@ struct Copies<'a> {
     bounds: &'a Bounds,
 }
 
-/// What became of a packet's copies.
+/// What happened to a packet's copies.
 #[derive(Default)]
 struct Handed {
-    /// Copies that wait, and their bytes.
+    /// Number of held copies, and their bytes.
     waiting: u64,
     bytes: usize,
-    /// Copies that were lost.
+    /// Number of lost copies.
     lost: u64,
-    /// Members to which the source is to send no more.
+    /// Members to which the source must stop sending.
     stops: Vec<usize>,
     /// Members whose rings are corrupt.
     broken: Vec<(usize, RingError)>,
 }
 
 impl Copies<'_> {
-    /// The header of a member's copy.
+    /// Returns the header of a member's copy.
     fn to(&self, member: usize) -> Header {
         Header { destination: HostId(member as u16), ..self.header }
     }
 
-    /// Through a mesh they go in one after another, and none is held here.
+    /// Injects the copies into a mesh one after another. None is held here.
     fn inject(&self, mesh: &mut Mesh) -> Handed {
         self.members.iter().for_each(|&member| mesh.inject(Packet::copy(self.to(member), self.payload)));
         Handed::default()
     }
 
-    /// Gives each member its copy, or holds it, or loses it: so much of the source is held already.
+    /// Forwards, holds or loses the copy of each member. `held` is the number of the source's bytes
+    /// held already.
     fn hand_out(&self, outputs: &mut [Option<Output>], held: usize, counters: &mut [PortCounters]) -> Handed {
         let mut handed = Handed::default();
         for &member in self.members {

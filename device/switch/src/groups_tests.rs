@@ -1,4 +1,4 @@
-//! Packets to groups whose members come and go, are full, and die.
+//! Packets to groups whose members join, leave, are full, and die.
 
 use hamlyn_fabric::groups::FIRST_GROUP;
 use hamlyn_fabric::{Link, Protocol};
@@ -17,14 +17,14 @@ fn attached(mut crossbar: Crossbar, ports: u16) -> (Crossbar, Vec<Link>) {
     (crossbar, cards)
 }
 
-/// Four hosts, of which these are members of the group.
+/// Creates four hosts, of which `members` are members of the group.
 fn fabric(members: &[usize]) -> (Crossbar, Vec<Link>) {
     let (crossbar, mut cards) = attached(Crossbar::new(4, SMALL), 4);
     members.iter().for_each(|&member| cards[member].sender.set_groups(MEMBER));
     (crossbar, cards)
 }
 
-/// The first bytes of what a host gets, until there is nothing more for it.
+/// Returns the first bytes of all packets to a host, until no more arrive.
 fn take_all(crossbar: &mut Crossbar, cards: &mut [Link], host: usize) -> Vec<u8> {
     let mut taken = Vec::new();
     loop {
@@ -36,7 +36,7 @@ fn take_all(crossbar: &mut Crossbar, cards: &mut [Link], host: usize) -> Vec<u8>
 }
 
 #[test]
-fn a_packet_to_a_group_comes_to_each_member_in_its_place_and_to_nobody_else() {
+fn group_packet_reaches_only_members_in_order() {
     let (mut crossbar, mut cards) = fabric(&[1, 2]);
     cards[3].sender.set_groups(!MEMBER);
     assert!(send(&mut cards[0], 1, b"before"));
@@ -56,7 +56,7 @@ fn a_packet_to_a_group_comes_to_each_member_in_its_place_and_to_nobody_else() {
 }
 
 #[test]
-fn a_sender_gets_its_own_packet_if_it_is_a_member() {
+fn member_receives_its_own_group_packet() {
     let (mut crossbar, mut cards) = fabric(&[0, 3]);
     for from in [0, 1] {
         assert!(send(&mut cards[from], GROUP, &[from as u8]));
@@ -70,12 +70,12 @@ fn a_sender_gets_its_own_packet_if_it_is_a_member() {
 }
 
 #[test]
-fn what_is_sent_to_a_group_without_members_is_dropped_and_counted() {
+fn packet_to_an_empty_group_is_dropped() {
     let (mut crossbar, mut cards) = fabric(&[]);
     for number in [FIRST_GROUP - 1, FIRST_GROUP, FIRST_GROUP + 63, FIRST_GROUP + 64] {
         assert!(send(&mut cards[0], number, b"?"));
     }
-    // Whatever bits there are, only those of cards that are there count.
+    // Only the bits of attached cards count.
     cards[2].sender.set_groups(u64::MAX);
     crossbar.detach(HostId(2));
     wake_all(&mut crossbar, 4);
@@ -103,9 +103,10 @@ fn members_come_and_go() {
 }
 
 #[test]
-fn member_that_takes_nothing_loses_its_copies_alone() {
+fn only_a_full_member_loses_its_copies() {
     let (mut crossbar, mut cards) = fabric(&[1, 2, 3]);
-    // Host 1 takes all, hosts 2 and 3 nothing: 16 packets are in the ring of each, and 32 wait for each.
+    // Host 1 takes all packets, hosts 2 and 3 none: each of these has 16 packets in its ring, and
+    // 32 wait for it.
     let mut got = Vec::new();
     for number in 0..100 {
         assert!(send(&mut cards[0], GROUP, &[number; 240]));
@@ -117,7 +118,7 @@ fn member_that_takes_nothing_loses_its_copies_alone() {
     assert_eq!((port.blocked, port.copies_lost), (0, 2 * (100 - 48)));
     assert!([2, 3].into_iter().all(|host| cards[0].sender.is_stopped(HostId(host))));
     assert!(!cards[0].sender.is_stopped(HostId(1)) && !cards[0].sender.is_stopped(HostId(GROUP)));
-    // The sender goes on, and so do others.
+    // The sender continues, and so do others.
     assert!(send(&mut cards[0], 1, b"past") && send(&mut cards[1], 3, b"past"));
     wake_all(&mut crossbar, 4);
     assert_eq!(take(&mut cards[1]).unwrap().0, 0);
@@ -129,7 +130,7 @@ fn member_that_takes_nothing_loses_its_copies_alone() {
 }
 
 #[test]
-fn member_that_takes_little_does_not_slow_the_others() {
+fn slow_member_does_not_delay_the_others() {
     let (mut crossbar, mut cards) = fabric(&[1, 2]);
     let (mut one, mut two) = (0, 0);
     for number in 0..200_u8 {
@@ -147,7 +148,7 @@ fn member_that_takes_little_does_not_slow_the_others() {
 }
 
 #[test]
-fn who_is_stopped_for_a_member_is_rung_for_when_the_copies_are_gone() {
+fn stopped_sender_is_rung_when_its_copies_leave() {
     let (mut crossbar, mut cards) = fabric(&[1]);
     while !cards[0].sender.is_stopped(HostId(1)) {
         assert!(send(&mut cards[0], GROUP, &[7; 240]));
@@ -161,7 +162,7 @@ fn who_is_stopped_for_a_member_is_rung_for_when_the_copies_are_gone() {
 }
 
 #[test]
-fn a_member_that_dies_or_leaves_in_the_midst_of_it_holds_up_nobody() {
+fn leaving_member_does_not_block_others() {
     for dies in [true, false] {
         let (mut crossbar, mut cards) = fabric(&[1, 2]);
         for number in 0..20 {
@@ -186,7 +187,7 @@ fn a_member_that_dies_or_leaves_in_the_midst_of_it_holds_up_nobody() {
 }
 
 #[test]
-fn a_member_that_is_stuck_is_detached_and_the_others_get_all() {
+fn stuck_member_is_detached() {
     let (mut crossbar, mut cards) = fabric(&[1, 2]);
     crossbar = crossbar.with_stall_timeout(std::time::Duration::from_secs(8));
     let (mut lost, mut got) = (Vec::new(), 0);
@@ -203,7 +204,7 @@ fn a_member_that_is_stuck_is_detached_and_the_others_get_all() {
 }
 
 #[test]
-fn what_a_dead_card_has_sent_to_a_group_arrives() {
+fn group_packet_of_a_dead_card_arrives() {
     let (mut crossbar, mut cards) = fabric(&[0, 1, 2]);
     assert!(send(&mut cards[0], GROUP, b"from the dead"));
     crossbar.detach(HostId(0));
@@ -213,7 +214,7 @@ fn what_a_dead_card_has_sent_to_a_group_arrives() {
 }
 
 #[test]
-fn there_may_be_as_many_members_as_ports() {
+fn all_ports_can_be_members() {
     const PORTS: u16 = 64;
     let (mut crossbar, mut cards) = attached(Crossbar::new(PORTS, SMALL), PORTS);
     cards.iter_mut().for_each(|card| card.sender.set_groups(MEMBER));
@@ -234,7 +235,7 @@ fn there_may_be_as_many_members_as_ports() {
 }
 
 #[test]
-fn through_a_mesh_each_member_has_a_copy_of_its_own() {
+fn each_member_gets_its_copy_through_a_mesh() {
     let mesh = Some(Shape { columns: 2, rows: 2 });
     let (mut crossbar, mut cards) = attached(Crossbar::new(4, SMALL).with_mesh(mesh), 4);
     [0, 1, 3].into_iter().for_each(|host| cards[host].sender.set_groups(MEMBER));
@@ -252,7 +253,7 @@ fn through_a_mesh_each_member_has_a_copy_of_its_own() {
 }
 
 #[test]
-fn each_members_copy_is_cut_and_joined_by_itself() {
+fn each_copy_is_cut_and_joined_separately() {
     let bursts = bursts::Bursts { protocol: Protocol::parse(1).unwrap(), ..bursts() };
     let crossbar = Crossbar::new(4, SMALL).with_bursts(&[bursts], Policy::Random(3));
     let (mut crossbar, mut cards) = attached(crossbar, 4);

@@ -1,15 +1,18 @@
-//! Packets that wait in the switch for an output without room: a queue for each source.
+//! Packets that wait in the switch for an output without room: one queue for each source.
 //!
-//! A packet whose output has room goes from ring to ring and never comes here. One whose output has none, or who would overtake
-//! others that wait for it, is taken out of its input's ring, so that what is behind it can go on. The queues of an output are
-//! served in turn.
+//! A packet whose output has room goes from ring to ring and is never held. A packet is removed
+//! from its input's ring if its output has no room, or if it would overtake others that wait. Then
+//! the packets behind it can be forwarded. The queues of an output are served in turn.
 //!
-//! **How much.** A queue that holds more than [`Bounds::mark`] stops its source's card, which sends no more to that host until
-//! the queue is empty. Then no more than a ring's worth still comes, and [`Bounds::pair`] has as much again for what does not
-//! mind stops, an operating system's own few packets. A card that sends on all the same fills its own ring. One with packets for
-//! nine hosts or more that take nothing, each of which stopped when a full ring was under way to it alone, comes to
-//! [`Bounds::input`] and waits then for all of them: more for each input would be gigabytes for a switch of 64. A packet that is
-//! [cut](crate::bursts) takes as much of these as before, with all its parts.
+//! **How much.** A queue that holds more than [`Bounds::mark`] stops its source's card, which sends
+//! no more to that host until the queue is empty. After the stop, at most a ring's worth still
+//! arrives. [`Bounds::pair`] allows as much again for packets that ignore stops: an operating
+//! system's own few packets. A card that ignores stops fills its own ring.
+//!
+//! A card can reach [`Bounds::input`] if it sends to nine or more hosts that accept nothing. At
+//! each stop, a full ring must have been in flight to that host alone. Then the card waits for all
+//! of them. A larger bound for each input would take gigabytes in a switch of 64 ports. A packet
+//! that is [cut](crate::bursts) still takes as much of these bounds as before, with all its parts.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,43 +20,43 @@ use hamlyn_fabric::ring::record_bytes;
 use hamlyn_fabric::{Geometry, Header};
 use vm_memory::VolatileSlice;
 
-/// How many bytes may wait, as the packets' records take them in a ring.
+/// Bounds of the bytes that may wait, counted as the packets' records in a ring.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Of one source for one output, before the source's card is stopped.
+    /// Bytes of one source for one output, above which the source's card is stopped.
     pub(crate) mark: usize,
-    /// Of one source for one output.
+    /// Bytes of one source for one output.
     pub(crate) pair: usize,
-    /// Of one source for all outputs.
+    /// Bytes of one source for all outputs.
     pub(crate) input: usize,
 }
 
 impl Bounds {
-    /// The bounds of a switch whose rings have this geometry.
+    /// Returns the bounds of a switch whose rings have this geometry.
     pub(crate) fn of(geometry: Geometry) -> Bounds {
         let Geometry { capacity, .. } = geometry;
         Bounds { mark: capacity / 16, pair: 2 * capacity, input: 8 * capacity }
     }
 
-    /// Whether a packet with a payload of this length may wait, if so much of its source waits for its output already, and for
-    /// all outputs together.
+    /// Returns whether a packet with a payload of `length` bytes may be held. `pair` and `input`
+    /// are the bytes already held of its source, for its output and for all outputs.
     pub(crate) fn admit(&self, pair: usize, input: usize, length: usize) -> bool {
         let bytes = bytes_of(length);
         pair + bytes <= self.pair && input + bytes <= self.input
     }
 }
 
-/// A packet that waits.
+/// A held packet.
 #[derive(Debug)]
 pub(crate) struct Packet {
     pub(crate) header: Header,
     pub(crate) payload: Vec<u8>,
-    /// What it takes of [`Bounds`].
+    /// Bytes of [`Bounds`] that it takes.
     bytes: usize,
 }
 
 impl Packet {
-    /// A copy of a packet in a ring.
+    /// Copies a packet out of a ring.
     pub(crate) fn copy(header: Header, payload: &VolatileSlice<'_>) -> Packet {
         let mut bytes = vec![0; payload.len()];
         payload.copy_to(&mut bytes[..]);
@@ -65,13 +68,13 @@ impl Packet {
         Packet { header, payload, bytes }
     }
 
-    /// What it takes of [`Bounds`].
+    /// Returns the bytes of [`Bounds`] that it takes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// How much of the [`Bounds`] a packet takes, by the length of its payload.
+/// Returns the bytes of [`Bounds`] that a packet with a payload of `length` bytes takes.
 pub(crate) fn bytes_of(length: usize) -> usize {
     record_bytes(length) as usize
 }
@@ -85,9 +88,9 @@ struct Queue {
 /// The queues of one output.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// By source; none is empty.
+    /// By source; no queue is empty.
     queues: BTreeMap<usize, Queue>,
-    /// The sources, in the order of their turns.
+    /// The sources, in the order in which they are served.
     turns: VecDeque<usize>,
 }
 
@@ -96,32 +99,32 @@ impl Held {
         self.turns.is_empty()
     }
 
-    /// Packets that wait.
+    /// Returns the number of held packets.
     pub(crate) fn packets(&self) -> u64 {
         self.queues.values().map(|queue| queue.packets.len() as u64).sum()
     }
 
-    /// What waits of one source.
+    /// Returns the bytes held of one source.
     pub(crate) fn bytes_from(&self, source: usize) -> usize {
         self.queues.get(&source).map_or(0, |queue| queue.bytes)
     }
 
-    /// Whether anything waits of a source.
+    /// Returns whether packets of a source are held.
     pub(crate) fn has(&self, source: usize) -> bool {
         self.queues.contains_key(&source)
     }
 
-    /// Whether packets of several sources wait.
+    /// Returns whether packets of several sources are held.
     pub(crate) fn is_contended(&self) -> bool {
         self.turns.len() > 1
     }
 
-    /// Whose turn it is.
+    /// Returns the source that is served next.
     pub(crate) fn turn(&self) -> Option<usize> {
         self.turns.front().copied()
     }
 
-    /// Each source with its number of packets and their bytes.
+    /// Returns each source with its number of packets and their bytes.
     pub(crate) fn sources(&self) -> impl Iterator<Item = (usize, u64, usize)> + '_ {
         self.queues.iter().map(|(&source, queue)| (source, queue.packets.len() as u64, queue.bytes))
     }
@@ -136,7 +139,7 @@ impl Held {
         queue.packets.push_back(packet);
     }
 
-    /// The packet whose turn it is.
+    /// Returns the packet that is served next.
     pub(crate) fn first(&mut self) -> Option<&mut Packet> {
         self.served()?.packets.front_mut()
     }
@@ -146,12 +149,13 @@ impl Held {
         self.queues.get_mut(source)
     }
 
-    /// Puts two packets in the place of that one, as `cut` makes them. `false`: it makes none.
+    /// Replaces the next packet with the two that `cut` returns. Returns `false` if it returns
+    /// none.
     pub(crate) fn cut_first(&mut self, cut: impl FnOnce(&Packet) -> Option<(Vec<u8>, Vec<u8>)>) -> bool {
         let Some(packets) = self.served().map(|queue| &mut queue.packets) else { return false };
         let Some(whole) = packets.front_mut() else { return false };
         let Some((payload, rest)) = cut(whole) else { return false };
-        // Both together take what the whole did.
+        // Both parts together take what the whole did.
         let bytes = bytes_of(payload.len()).min(whole.bytes);
         let first = Packet { header: whole.header, payload, bytes };
         (whole.payload, whole.bytes) = (rest, whole.bytes - bytes);
@@ -159,7 +163,8 @@ impl Held {
         true
     }
 
-    /// Puts one packet in the place of that one and the next of its source, as `join` makes it. `false`: it makes none.
+    /// Replaces the next packet and the following one of its source with the one that `join`
+    /// returns. Returns `false` if it returns none.
     pub(crate) fn join_first(&mut self, join: impl FnOnce(&Packet, &Packet) -> Option<Vec<u8>>) -> bool {
         let Some(packets) = self.served().map(|queue| &mut queue.packets) else { return false };
         let (Some(first), Some(second)) = (packets.front(), packets.get(1)) else { return false };
@@ -171,7 +176,7 @@ impl Held {
         true
     }
 
-    /// Takes that packet out, and gives the turn to the next source.
+    /// Removes the next packet, and passes the turn to the next source.
     pub(crate) fn pop(&mut self) {
         let Some(source) = self.turns.pop_front() else { return };
         let Some(queue) = self.queues.get_mut(&source) else { return };

@@ -1,4 +1,4 @@
-//! Cards that take nothing: what waits for them, who is told, and how it ends.
+//! Cards that accept nothing: packets held for them, stops, and detaching.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use hamlyn_fabric::bell::Heard;
 
 use super::*;
 
-/// Sends to a host that takes nothing, as a card does that minds stops. Returns how many went.
+/// Sends to a host that takes nothing, like a card that obeys stops. Returns how many packets were
+/// sent.
 fn send_until_stopped(crossbar: &mut Crossbar, cards: &mut [Link], from: usize, to: u16) -> u8 {
     let mut sent = 0;
     while sent < 100 && !cards[from].sender.is_stopped(HostId(to)) && send(&mut cards[from], to, &[sent; 240])
@@ -18,7 +19,7 @@ fn send_until_stopped(crossbar: &mut Crossbar, cards: &mut [Link], from: usize, 
 }
 
 #[test]
-fn a_card_that_takes_nothing_does_not_hold_up_what_others_send_to_others() {
+fn full_card_does_not_block_other_traffic() {
     for paths in [1, 2] {
         let (mut crossbar, mut cards) = fabric_with_paths(3, paths, 5);
         let sent = send_until_stopped(&mut crossbar, &mut cards, 0, 1);
@@ -37,12 +38,12 @@ fn a_card_that_takes_nothing_does_not_hold_up_what_others_send_to_others() {
     }
 }
 
-/// Whether a card was rung for; not any more afterwards.
+/// Returns whether a card was rung, and clears the ring.
 fn was_rung(card: &Link) -> bool {
     card.hear() == Heard::Ring
 }
 
-/// Takes all that is there and all that comes then.
+/// Takes all packets, including those that arrive meanwhile.
 fn take_all(crossbar: &mut Crossbar, cards: &mut [Link], host: usize) -> Vec<u8> {
     let next = || {
         wake_all(crossbar, cards.len() as u16);
@@ -52,9 +53,9 @@ fn take_all(crossbar: &mut Crossbar, cards: &mut [Link], host: usize) -> Vec<u8>
 }
 
 #[test]
-fn a_card_is_stopped_for_the_host_that_takes_nothing_and_rung_for_when_it_takes_again() {
+fn sender_is_stopped_and_later_resumed() {
     let (mut crossbar, mut cards) = fabric(3);
-    // Sixteen fill the ring; the second of those that wait is over the mark.
+    // Sixteen packets fill the ring. The second held packet exceeds the mark.
     assert_eq!(send_until_stopped(&mut crossbar, &mut cards, 0, 1), 18);
     let stopped = |cards: &[Link]| [0, 1, 2].map(|host| cards[0].sender.is_stopped(HostId(host)));
     assert_eq!(stopped(&cards), [false, true, false]);
@@ -67,10 +68,10 @@ fn a_card_is_stopped_for_the_host_that_takes_nothing_and_rung_for_when_it_takes_
 }
 
 #[test]
-fn what_comes_after_a_stop_is_held_and_keeps_its_place() {
+fn packets_after_a_stop_are_held_in_order() {
     let (mut crossbar, mut cards) = fabric(2);
     let mut sent = send_until_stopped(&mut crossbar, &mut cards, 0, 1);
-    // What was on its way, and what does not mind stops.
+    // Packets that were in flight, and packets that ignore stops.
     for _ in 0..10 {
         assert!(send(&mut cards[0], 1, &[sent; 240]));
         sent += 1;
@@ -82,7 +83,7 @@ fn what_comes_after_a_stop_is_held_and_keeps_its_place() {
 }
 
 #[test]
-fn a_card_that_minds_no_stops_fills_its_own_ring_and_no_more_memory_than_its_bounds() {
+fn card_ignoring_stops_stays_within_its_bounds() {
     let (mut crossbar, mut cards) = fabric(12);
     // Ten hosts take nothing; host 10 sends to all of them.
     for round in 0..1000 {
@@ -97,13 +98,13 @@ fn a_card_that_minds_no_stops_fills_its_own_ring_and_no_more_memory_than_its_bou
     assert!(send(&mut cards[11], 10, b"past"));
     wake_all(&mut crossbar, 12);
     assert_eq!(take(&mut cards[10]), Some((11, b"past".to_vec())));
-    // As soon as one of the ten takes something, it goes on.
+    // It continues as soon as one of the ten takes a packet.
     assert!(!take_all(&mut crossbar, &mut cards, 3).is_empty());
     assert!(send(&mut cards[10], 11, b"late"));
 }
 
 #[test]
-fn what_waits_for_a_card_that_dies_is_dropped_and_its_senders_go_on() {
+fn packets_held_for_a_dead_card_are_dropped() {
     let (mut crossbar, mut cards) = fabric(3);
     let sent = send_until_stopped(&mut crossbar, &mut cards, 0, 1);
     was_rung(&cards[0]);
@@ -116,7 +117,7 @@ fn what_waits_for_a_card_that_dies_is_dropped_and_its_senders_go_on() {
 }
 
 #[test]
-fn what_a_dead_card_has_left_waiting_goes_before_what_the_next_one_at_its_port_sends() {
+fn held_packets_go_before_the_next_cards() {
     let (mut crossbar, mut cards) = fabric(3);
     let sent = send_until_stopped(&mut crossbar, &mut cards, 0, 1);
     crossbar.detach(HostId(0));
@@ -128,7 +129,7 @@ fn what_a_dead_card_has_left_waiting_goes_before_what_the_next_one_at_its_port_s
     assert!(!cards[0].sender.is_stopped(HostId(1)));
 }
 
-/// A fabric whose cards may take nothing for 8 s, and which is looked at every second.
+/// Creates a fabric with a stall time-out of 8 s, which is checked every second.
 fn impatient() -> (Crossbar, Vec<Link>) {
     let (crossbar, cards) = fabric(3);
     (crossbar.with_stall_timeout(Duration::from_secs(8)), cards)
@@ -140,9 +141,9 @@ fn look(crossbar: &mut Crossbar, seconds: std::ops::Range<u64>) -> Vec<(HostId, 
 }
 
 #[test]
-fn a_card_that_takes_nothing_while_others_wait_is_detached_in_the_end() {
+fn stalled_card_is_detached() {
     let (mut crossbar, mut cards) = impatient();
-    // Its ring is full, but nobody waits.
+    // Its ring is full, but no packet waits.
     for _ in 0..16 {
         assert!(send(&mut cards[0], 1, &[0; 240]));
     }
@@ -156,12 +157,12 @@ fn a_card_that_takes_nothing_while_others_wait_is_detached_in_the_end() {
     let counters = crossbar.counters();
     assert_eq!((counters.ports[1].attached, counters.ports[1].stalled_out), (false, 1));
     assert_eq!((counters.ports[0].dropped_absent, counters.ports[1].undelivered), (1, 16));
-    // It may come again.
+    // A new card may attach to the port.
     assert!(attach(&mut crossbar, Some(HostId(1))).is_ok());
 }
 
 #[test]
-fn a_card_that_takes_a_little_stays() {
+fn slow_card_stays_attached() {
     let (mut crossbar, mut cards) = impatient();
     for second in 0..100 {
         send(&mut cards[0], 1, &[0; 900]);
@@ -175,7 +176,7 @@ fn a_card_that_takes_a_little_stays() {
 }
 
 #[test]
-fn a_switch_that_was_itself_stopped_blames_nobody() {
+fn stopped_switch_does_not_detach_cards() {
     let (mut crossbar, mut cards) = impatient();
     send_until_stopped(&mut crossbar, &mut cards, 0, 1);
     assert_eq!(look(&mut crossbar, 0..3), []);

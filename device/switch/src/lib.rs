@@ -2,17 +2,17 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`crossbar`] | routing and arbitration, without a socket or an event |
+//! | [`crossbar`] | routing and arbitration, without sockets or events |
 //! | [`bursts`] | packets that are cut while others wait, and joined again |
-//! | [`counters`] | what a person can read of it |
-//! | [`owners`] | who may have which port |
+//! | [`counters`] | counters for people to read |
+//! | [`owners`] | which user may have which port |
 //! | `held` | packets that wait for an output without room |
-//! | `output` | one output: ring, paths, what waits, and whether its card takes anything |
-//! | [`mesh`] | a two-dimensional mesh with wormhole routing, in place of the crossbar's one step |
+//! | `output` | one output: ring, paths, held packets, and the stall check of its card |
+//! | [`mesh`] | a two-dimensional mesh with wormhole routing, replacing the single step |
 //! | [`paths`] | adaptive routing: several paths to one output |
-//! | [`traffic`] | whose packets it carries |
-//! | [`ports`] | how cards come and go: listener, clients, bells |
-//! | [`switch`] | the whole, on one descriptor for an event loop, and a loop for those who have none |
+//! | [`traffic`] | the protocols of the attached cards |
+//! | [`ports`] | attaching and detaching of cards: listener, clients, bells |
+//! | [`switch`] | the whole switch, on one descriptor for an event loop, and a loop of its own |
 
 pub mod bursts;
 mod chance;

@@ -1,4 +1,4 @@
-//! Packets that come through a mesh: from an input into it, and out of it into a card's ring.
+//! Packets that pass through a mesh: from an input into it, and out of it into a card's ring.
 
 use hamlyn_fabric::{Header, HostId};
 use vm_memory::VolatileSlice;
@@ -9,17 +9,18 @@ use crate::held::Packet;
 use crate::mesh::{Arrival, Mesh};
 use crate::refusal::Lost;
 
-/// What came of a packet that is to go into the mesh.
+/// Result of an attempt to put a packet into the mesh.
 pub(super) enum Entered {
-    /// It is in the mesh.
+    /// It is in the mesh as a packet of its own.
     Alone,
-    /// It is part of the packet before it.
+    /// It was joined with the packet before it.
     Joined,
-    /// Its way is not free.
+    /// Its link into the mesh is not free.
     NotNow,
 }
 
-/// Puts a packet into the mesh, or joins it with the one before it; `largest` is the longest that its source has sent.
+/// Puts a packet into the mesh, or joins it with the one before it. `largest` is the length of the
+/// longest packet that its source has sent.
 pub(super) fn enter(
     mesh: &mut Mesh,
     cutter: Option<&mut Cutter>,
@@ -39,20 +40,20 @@ pub(super) fn enter(
     if mesh.extend(&Packet::copy(header, payload), join) { Entered::Joined } else { Entered::NotNow }
 }
 
-/// The host of an input that waits for its way into the mesh.
+/// Returns the host of an input that waits for its link into the mesh.
 fn waiting((host, input): (HostId, &Option<Input>)) -> Option<HostId> {
     input.as_ref().is_some_and(|input| input.state == State::AtTheMesh).then_some(host)
 }
 
 impl Crossbar {
-    /// A card has room again, or is gone.
+    /// Lets the mesh move again: a card has room again, or is gone.
     pub(super) fn stir_mesh(&mut self) {
         if let Some(mesh) = &mut self.mesh {
             mesh.stir();
         }
     }
 
-    /// Moves what is in the mesh. Returns how many packets came out of it.
+    /// Moves the packets in the mesh. Returns how many left it.
     pub(super) fn run_mesh(&mut self) -> usize {
         let Some(mut mesh) = self.mesh.take_if(|mesh| mesh.can_move()) else { return 0 };
         let next: Vec<HostId> = (0..).map(HostId).zip(&self.inputs).filter_map(waiting).collect();
@@ -87,7 +88,8 @@ impl Crossbar {
         arrived
     }
 
-    /// Cards that had no room are to ring when they have; those that have it by now do not ring.
+    /// Asks cards that had no room to ring when they have. A card that has room by now does not
+    /// ring, so the mesh is moved again.
     fn wait_at_nodes(&mut self, full: Vec<usize>) {
         for port in full {
             if !self.ask_for_room(port) {
@@ -96,7 +98,8 @@ impl Crossbar {
         }
     }
 
-    /// Has inputs that wait for their way into the mesh looked at, if it is free or their next packet may be joined with the last.
+    /// Makes waiting inputs ready if their link into the mesh is free, or if their next packet may
+    /// be joined with the last.
     fn admit_to_mesh(&mut self) {
         let joins = self.cutter.is_some();
         for port in 0..self.inputs.len() {

@@ -19,7 +19,7 @@ fn fabric() -> (Crossbar, Vec<Link>) {
     (crossbar, cards)
 }
 
-/// Fills the way from a card to another, until no more goes in.
+/// Fills the way from one card to another until it accepts no more packets.
 fn clog(crossbar: &mut Crossbar, card: &mut Link, destination: u16) -> u64 {
     let mut sent = 0;
     while send(card, destination, &[7; 500]) {
@@ -42,7 +42,7 @@ fn packets_come_through_the_links_of_their_route() {
 }
 
 #[test]
-fn a_card_that_takes_nothing_holds_up_who_shares_its_way_and_no_others() {
+fn full_card_blocks_only_shared_routes() {
     let (mut crossbar, mut cards) = fabric();
     let sent = clog(&mut crossbar, &mut cards[0], 2);
     // The link from node 1 to node 2 is full of packets for 2.
@@ -59,20 +59,20 @@ fn a_card_that_takes_nothing_holds_up_who_shares_its_way_and_no_others() {
 }
 
 #[test]
-fn a_card_that_had_no_room_for_a_moment_is_not_waited_for() {
+fn mesh_does_not_wait_for_returned_room() {
     let (mut crossbar, mut cards) = fabric();
     clog(&mut crossbar, &mut cards[0], 2);
     let can_move = |crossbar: &Crossbar| crossbar.mesh.as_ref().unwrap().can_move();
     crossbar.wait_at_nodes(vec![2]);
     assert!(!can_move(&crossbar), "it rings when it has room");
-    // It takes packets after the mesh found it full, and before it is asked to ring.
+    // The card takes packets after the mesh found it full, and before it is asked to ring.
     while take(&mut cards[2]).is_some() {}
     crossbar.wait_at_nodes(vec![2]);
     assert!(can_move(&crossbar));
 }
 
 #[test]
-fn what_is_on_its_way_to_a_card_that_goes_is_counted_and_the_way_is_free() {
+fn packets_to_a_detached_card_free_their_route() {
     let (mut crossbar, mut cards) = fabric();
     clog(&mut crossbar, &mut cards[0], 2);
     assert!(send(&mut cards[1], 5, b"held up"));
@@ -86,7 +86,7 @@ fn what_is_on_its_way_to_a_card_that_goes_is_counted_and_the_way_is_free() {
 }
 
 #[test]
-fn a_card_that_takes_nothing_for_long_is_detached() {
+fn stalled_card_in_mesh_is_detached() {
     let mut crossbar =
         Crossbar::new(PORTS, SMALL).with_mesh(Some(SHAPE)).with_stall_timeout(Duration::from_secs(8));
     let mut cards: Vec<Link> =
@@ -102,9 +102,9 @@ fn a_card_that_takes_nothing_for_long_is_detached() {
     assert_eq!(crossbar.next_look(), None);
 }
 
-/// It takes a packet now and then, which would be enough outside a mesh.
+/// The card takes a packet now and then, which would be enough without a mesh.
 #[test]
-fn a_card_that_takes_little_is_detached() {
+fn slow_card_in_mesh_is_detached() {
     // A 64th is 1,024 bytes.
     let geometry = Geometry { capacity: 1 << 16, ..SMALL };
     let mut crossbar =
@@ -138,7 +138,7 @@ fn a_card_that_takes_little_is_detached() {
 }
 
 #[test]
-fn cards_of_one_process_pass_packets_only_while_the_mesh_is_empty() {
+fn bypass_only_while_the_mesh_is_empty() {
     let (mut crossbar, mut cards) = fabric();
     assert!(crossbar.pass(HostId(3), HostId(5), 64));
     let east = crossbar.counters().links.into_iter().find(|(place, _)| place.port == Port::East).unwrap();

@@ -1,4 +1,4 @@
-//! One output: the ring to a card, the paths that lead to it, and who waits for room.
+//! One output: the ring to a card, the paths that lead to it, and the packets that wait for room.
 
 use hamlyn_fabric::{Header, Producer, RingError};
 use vm_memory::VolatileSlice;
@@ -7,16 +7,17 @@ use crate::counters::PortCounters;
 use crate::held::{Bounds, Held, Packet};
 use crate::paths::Paths;
 
-/// Where an output stands.
+/// State of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It has no packets that could go, or its bell will ring when there is room.
+    /// It has no packets that could leave, or its bell will ring when there is room.
     Quiet,
-    /// In the list of those with packets that may go.
+    /// In the list of outputs with packets that may leave.
     Loaded,
 }
 
-/// The bytes that the card had taken when it last took enough, and the number of checks since then that found too little.
+/// The bytes that the card had taken when it last took enough, and the number of checks since then
+/// that found too little.
 #[derive(Debug, Clone, Copy)]
 struct Watch {
     taken: u64,
@@ -26,39 +27,40 @@ struct Watch {
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) ring: Producer,
-    /// None to choose from if there is but one.
+    /// `None` if there is only one path.
     pub(crate) paths: Option<Paths>,
     pub(crate) standing: Standing,
-    /// Whether the card was asked to ring when it has room, and has not rung since.
+    /// Whether the card was asked to ring when it has room and has not rung since.
     pub(crate) asked: bool,
-    /// Packets that found no room.
+    /// Packets for which there was no room.
     pub(crate) held: Held,
-    /// Each packet is to wait, whether there is room or not.
+    /// Whether each packet is held first, even if there is room.
     holds_all: bool,
     watch: Option<Watch>,
 }
 
-/// What came of a packet for an output.
+/// Result of taking in a packet for an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It is on its way.
+    /// It was forwarded.
     Accepted,
-    /// It waits, and takes so many bytes of its source's bounds; `stop`: its source is to send no more.
+    /// It is held and takes `bytes` of its source's bounds. `stop`: its source must stop sending.
     Held { bytes: usize, stop: bool },
-    /// There is no room, and no more of this source may wait.
+    /// There is no room, and no more packets of this source may be held.
     Refused,
 }
 
-/// What came of an attempt to move a packet on.
+/// Result of an attempt to move a packet on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// One went from a path into the ring.
+    /// A packet went from a path into the ring.
     Left,
-    /// One that was held went onto a path, or into the ring: of this source, and so many bytes of its bounds.
+    /// A held packet went onto a path or into the ring. The fields are its source and its bytes of
+    /// the source's bounds.
     Released(usize, usize),
     /// There is no room.
     NoRoom,
-    /// There is none.
+    /// There is no packet.
     Nothing,
 }
 
@@ -72,7 +74,8 @@ impl Output {
         !self.held.is_empty() || self.paths.as_ref().is_some_and(|paths| !paths.is_empty())
     }
 
-    /// Takes a packet in, or keeps it until there is room; `input` bytes of its source wait for all outputs together.
+    /// Takes a packet in, or holds it until there is room. `input` is the number of bytes held of
+    /// its source for all outputs together.
     pub(crate) fn take(
         &mut self,
         header: Header,
@@ -91,7 +94,7 @@ impl Output {
         Ok(self.hold(header, &payload, bounds))
     }
 
-    /// A packet does not overtake those that wait.
+    /// Returns whether a packet may be forwarded at once: it must not overtake those that wait.
     fn may_pass(&self) -> bool {
         self.held.is_empty() && !self.holds_all
     }
@@ -103,7 +106,7 @@ impl Output {
         Taken::Held { bytes, stop: self.held.bytes_from(source) > bounds.mark }
     }
 
-    /// Takes a packet in: onto a path, or else into the ring. False: there is no room.
+    /// Takes a packet in, onto a path or else into the ring. Returns `false` if there is no room.
     pub(crate) fn accept(
         &mut self,
         header: Header,
@@ -126,7 +129,8 @@ impl Output {
         Ok(true)
     }
 
-    /// Moves one packet on. A packet that waits goes onto a path as soon as one has room, so that it meets others there.
+    /// Moves one packet on. A held packet goes onto a path as soon as one has room, so that it
+    /// meets other packets there.
     pub(crate) fn step(&mut self, counters: &mut PortCounters) -> Result<Step, RingError> {
         let paths = self.paths.as_ref();
         let has_way = |packet: &Packet| paths.is_none_or(|paths| paths.has_room(packet.header));
@@ -160,11 +164,11 @@ impl Output {
         Ok(Step::Left)
     }
 
-    /// Checks whether the card takes at least `least` bytes while packets wait for it, here or in the mesh. Returns true if it
-    /// took less for `most` checks in a row.
+    /// Checks whether the card takes at least `least` bytes while packets wait for it, here or in
+    /// the mesh. Returns `true` if it took less for `most` checks in a row.
     pub(crate) fn is_stuck(&mut self, most: u32, is_awaited: bool, least: u64) -> Result<bool, RingError> {
         if self.held.is_empty() && !is_awaited {
-            // Looks from before, when nobody waited, do not count.
+            // Earlier checks, when no packet waited, do not count.
             self.watch = None;
             return Ok(false);
         }

@@ -1,7 +1,7 @@
-//! Who may have which port.
+//! Ownership of ports by users.
 //!
-//! A host id is a name that others trust: the cards of privileged slots go by it. So it is kept for the user that had it
-//! last, after its card has gone, and no other user becomes that host.
+//! Other hosts trust a host id: the cards of privileged slots check it. So an id stays reserved for
+//! its last user after the card has left, and no other user becomes that host.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,15 @@ use thiserror::Error;
 /// A user's number.
 pub type User = u32;
 
-/// Which users may attach cards, to how many ports, and for how long a port is theirs.
+/// Which users may attach cards, to how many ports, and how long a port stays reserved for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Who may attach at all.
+    /// Users that may attach at all.
     pub users: Vec<User>,
-    /// Ports that a user may have, those included that are kept for it.
+    /// Largest number of ports of a user, including those that are reserved for it.
     pub ports_for_each: u16,
-    /// How long a port is kept for the user whose card has left it. None: as long as the switch runs.
+    /// How long a port stays reserved for a user whose card has left. `None`: as long as the switch
+    /// runs.
     pub keep: Option<Duration>,
 }
 
@@ -31,7 +32,7 @@ impl Default for Policy {
     }
 }
 
-/// Why a user does not get a port.
+/// Why a user is denied a port.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Denial {
     /// This switch does not serve that user.
@@ -39,37 +40,37 @@ pub enum Denial {
     User {
         /// The client's user.
         user: User,
-        /// Who may.
+        /// Users that it serves.
         allowed: Vec<User>,
     },
-    /// The id is another user's.
+    /// The id is reserved for another user.
     #[error("host id {host} is kept for user {owner}, who had it last (not for user {user})")]
     Kept {
-        /// The id asked for.
+        /// The id requested.
         host: HostId,
-        /// Whose it is.
+        /// The user that owns it.
         owner: User,
         /// The client's user.
         user: User,
     },
-    /// The user has as many ports as one may have.
+    /// The user already has the largest number of ports.
     #[error(
         "user {user} has {have} ports, of which some may be kept for it (limit {limit}; see --user-ports)"
     )]
     TooMany {
         /// The client's user.
         user: User,
-        /// Ports that are its own.
+        /// Number of ports that it owns.
         have: usize,
-        /// How many they may be.
+        /// The largest number of ports.
         limit: u16,
     },
-    /// The free ports, if any, are other users'.
+    /// There is no free port that is not reserved for another user.
     #[error("no port is free for user {user}: all {ports} are taken, or kept for other users")]
     Full {
         /// The client's user.
         user: User,
-        /// All ports.
+        /// Number of all ports.
         ports: usize,
     },
 }
@@ -81,34 +82,35 @@ fn list(users: &[User]) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Owner {
     user: User,
-    /// When its card left; none while it is there.
+    /// When its card left; `None` while it is attached.
     left: Option<Instant>,
 }
 
-/// Which user owns each port. It knows nothing of sockets and clocks.
+/// The user that owns each port. It uses no sockets and no clocks.
 #[derive(Debug)]
 pub struct Owners {
     policy: Policy,
     ports: Vec<Option<Owner>>,
-    /// Which user had each port first.
+    /// The first user of each port.
     first: Vec<Option<User>>,
 }
 
 impl Owners {
-    /// Ports that no user owns yet.
+    /// Creates ports that no user owns yet.
     pub fn new(ports: u16, policy: Policy) -> Owners {
         Owners { policy, ports: vec![None; ports.into()], first: vec![None; ports.into()] }
     }
 
-    /// Who may attach, and how.
+    /// Returns the policy.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// The port that a user's card asks the crossbar for: the one it wants, or the first of those that `is_free`, its own
-    /// before those that are nobody's: who attaches again and again does not come to have all.
+    /// Returns the port to request from the crossbar for a user's card: the wanted one, or the
+    /// first that `is_free`. It prefers the user's own ports to ports without an owner, so that
+    /// repeated attaching does not use up all ports.
     ///
-    /// A wanted port that is out of range or taken is for the crossbar to refuse.
+    /// The crossbar, not this function, refuses a wanted port that is out of range or taken.
     pub fn choose(
         &self,
         user: User,
@@ -141,32 +143,33 @@ impl Owners {
         if have >= limit.into() { Err(Denial::TooMany { user, have, limit }) } else { Ok(host) }
     }
 
-    /// Whether a user who is about to get a port is the first to have it. What machines share by express memory is that user's for
-    /// good: a machine of its may still have it mapped, long after its card has left.
+    /// Returns whether a user that is about to get a port is the first to have it. Express memory
+    /// belongs to the first user permanently: one of its machines may still have it mapped, long
+    /// after its card has left.
     pub fn is_first(&mut self, host: HostId, user: User) -> bool {
         self.first.get_mut(host.index()).is_some_and(|first| *first.get_or_insert(user) == user)
     }
 
-    /// A user's card has a port.
+    /// Records that a user's card is attached to a port.
     pub fn attached(&mut self, host: HostId, user: User) {
         if let Some(port) = self.ports.get_mut(host.index()) {
             *port = Some(Owner { user, left: None });
         }
     }
 
-    /// The card has left its port.
+    /// Records that the card has left its port.
     pub fn left(&mut self, host: HostId, now: Instant) {
         if let Some(owner) = self.ports.get_mut(host.index()).and_then(Option::as_mut) {
             owner.left = Some(now);
         }
     }
 
-    /// The user whose card has a port, or had it last.
+    /// Returns the user whose card has a port, or had it last.
     pub(crate) fn user(&self, host: HostId) -> Option<User> {
         self.ports.get(host.index())?.map(|owner| owner.user)
     }
 
-    /// Whose a port is.
+    /// Returns the owner of a port.
     fn owner(&self, port: usize, now: Instant) -> Option<User> {
         let owner = (*self.ports.get(port)?)?;
         let over = |left: Instant| self.policy.keep.is_some_and(|keep| now.duration_since(left) >= keep);
@@ -199,22 +202,22 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_kept_for_the_user_that_had_it_last() {
+    fn id_is_kept_for_its_last_user() {
         let mut owners = owners(4, None);
         owners.attached(HostId(0), ANN);
         owners.left(HostId(0), Instant::now());
         let reason = choose(&owners, BOB, Some(0)).unwrap_err();
         assert_eq!(reason, "host id 0 is kept for user 1000, who had it last (not for user 1001)");
-        // Who does not mind gets another.
+        // Without a wanted id, the user gets another port.
         assert_eq!(choose(&owners, BOB, None), Ok(1));
         assert_eq!(choose(&owners, ANN, Some(0)), Ok(0));
         assert_eq!(choose(&owners, ANN, None), Ok(0));
-        // Out of range is not for this to say.
+        // The crossbar checks the range, not this.
         assert_eq!(choose(&owners, ANN, Some(9)), Ok(9));
     }
 
     #[test]
-    fn who_attaches_again_gets_the_port_it_had() {
+    fn reattaching_user_gets_its_old_port() {
         let mut owners = owners(4, None);
         owners.attached(HostId(2), ANN);
         assert_eq!(choose(&owners, ANN, None), Ok(0));
@@ -223,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_free_again_after_a_time_if_so_chosen() {
+    fn id_is_free_after_the_keep_time() {
         let mut owners = owners(4, Some(Duration::from_secs(60)));
         let now = Instant::now();
         owners.attached(HostId(0), ANN);
         let bob = |owners: &Owners, after: u64| {
             owners.choose(BOB, Some(HostId(0)), now + Duration::from_secs(after), |_| true)
         };
-        // While its card is there no time is over.
+        // The time does not start while the card is attached.
         assert!(bob(&owners, 1000).is_err());
         owners.left(HostId(0), now);
         assert!(bob(&owners, 59).is_err());
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_user_of_an_id_stays_the_first() {
+    fn first_user_of_an_id_never_changes() {
         let mut owners = owners(4, Some(Duration::ZERO));
         assert!(owners.is_first(HostId(0), ANN));
         owners.attached(HostId(0), ANN);
@@ -249,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_so_many_ports_those_included_that_are_kept() {
+    fn kept_ports_count_towards_the_limit() {
         let mut owners = owners(2, None);
         owners.attached(HostId(0), ANN);
         owners.attached(HostId(3), ANN);
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_whose_ports_are_all_kept_is_full() {
+    fn switch_with_all_ports_kept_is_full() {
         let mut owners = owners(4, None);
         for host in 0..4 {
             owners.attached(HostId(host), ANN);

@@ -1,12 +1,14 @@
 //! Adaptive routing: several paths to one output.
 //!
-//! Hamlyn takes the packets of a message in any order (section 2.5 of the paper), so that a fabric may send each by
-//! the path that is least loaded. Here a path is a short queue inside the switch. A packet takes the one with the
-//! fewest bytes, and which path is ahead is left to chance: to a generator whose seed tells the whole
-//! order. No packet is held back for another: what lies on a path goes as soon as the ring has room.
+//! Hamlyn accepts the packets of a message in any order (section 2.5 of the paper). So a fabric may
+//! send each by the least loaded path. Here a path is a short queue inside the switch. A packet
+//! takes the path with the fewest bytes. Which path is served first is random, from a generator
+//! whose seed determines the whole order. No packet is delayed for another: a packet on a path
+//! leaves as soon as the ring has room.
 //!
-//! **Order.** Packets of some protocols keep the order of each source. Such a packet takes the path that has earlier ones of its source,
-//! if there are any, and may choose again once all of those have left.
+//! **Order.** Some protocols need the packets of each source in order. Such a packet takes the path
+//! that still holds earlier packets of its source. It may take any path once all of those have
+//! left.
 
 use std::collections::VecDeque;
 
@@ -15,22 +17,23 @@ use vm_memory::VolatileSlice;
 
 use crate::chance::Chance;
 
-/// The most paths that an output can have.
+/// The largest number of paths of an output.
 pub const MAX_PATHS: u16 = 16;
 
-/// Packets that one path holds.
+/// Number of packets that one path holds.
 const LENGTH: usize = 4;
 
-/// Turns that each input has, on average, before the packets on the paths go: enough to meet, too few to be late.
+/// Average number of turns of each input before packets leave the paths: enough for packets to meet
+/// there, and too few to delay them.
 pub(crate) const TURNS: usize = 8;
 
 #[derive(Debug)]
 struct Packet {
     header: Header,
     payload: Vec<u8>,
-    /// Its place among all packets that ever came to this output.
+    /// Its sequence number among all packets to this output.
     number: u64,
-    /// A later packet of the same source has gone already.
+    /// Whether a later packet of the same source has left already.
     overtaken: bool,
 }
 
@@ -54,14 +57,14 @@ pub(crate) struct Gone {
 pub(crate) struct Paths {
     paths: Vec<VecDeque<Packet>>,
     chance: Chance,
-    /// Packets that ever came.
+    /// Number of packets that have arrived.
     came: u64,
-    /// Protocols whose packets keep their order.
+    /// Protocols whose packets stay in order.
     ordered: Vec<Protocol>,
 }
 
 impl Paths {
-    /// So many empty paths.
+    /// Creates `count` empty paths.
     pub(crate) fn new(count: u16, seed: u64, ordered: &[Protocol]) -> Paths {
         let paths = (0..count).map(|_| VecDeque::with_capacity(LENGTH)).collect();
         Paths { paths, chance: Chance::new(seed), came: 0, ordered: ordered.to_vec() }
@@ -71,7 +74,7 @@ impl Paths {
         self.paths.iter().all(VecDeque::is_empty)
     }
 
-    /// Whether a path is free for a packet.
+    /// Returns whether a path has room for a packet.
     pub(crate) fn has_room(&self, header: Header) -> bool {
         match self.path_behind(header) {
             Some(place) => self.is_free(place),
@@ -83,7 +86,7 @@ impl Paths {
         self.paths[place].len() < LENGTH
     }
 
-    /// The path that a packet has to take to stay behind the earlier ones of its source.
+    /// Returns the path that a packet must take to stay behind the earlier ones of its source.
     fn path_behind(&self, header: Header) -> Option<usize> {
         if !self.ordered.contains(&header.protocol) {
             return None;
@@ -91,7 +94,8 @@ impl Paths {
         self.paths.iter().position(|path| path.iter().any(|earlier| earlier.header.source == header.source))
     }
 
-    /// Copies a packet to the end of the least loaded path, or of the path that keeps its order. Returns `false` if the path is full.
+    /// Copies a packet to the end of the least loaded path, or of the path that keeps its order.
+    /// Returns `false` if the path is full.
     pub(crate) fn push(&mut self, header: Header, bytes: &VolatileSlice<'_>) -> bool {
         let Some(place) = self.choose(header) else { return false };
         let mut payload = vec![0; bytes.len()];
@@ -105,14 +109,15 @@ impl Paths {
         if let Some(place) = self.path_behind(header) {
             return Some(place).filter(|&place| self.is_free(place));
         }
-        // Among equals the first wins: begin anywhere.
+        // The first of equally loaded paths wins, so start at a random one.
         let (from, count) = (self.chance.below(self.paths.len()), self.paths.len());
         let places = (0..count).map(|step| (from + step) % count);
         let load = |&place: &usize| self.paths[place].iter().map(Packet::bytes).sum::<usize>();
         places.filter(|&place| self.is_free(place)).min_by_key(load)
     }
 
-    /// Moves the first packet of any path into the ring. `None`: there is none, or no room for it.
+    /// Moves the first packet of a random path into the ring. Returns `None` if there is none, or
+    /// no room for it.
     pub(crate) fn send(&mut self, ring: &mut Producer) -> Result<Option<Gone>, RingError> {
         let loaded = self.paths.iter().filter(|path| !path.is_empty()).count();
         let any = self.chance.below(loaded);
@@ -130,7 +135,7 @@ impl Paths {
         Ok(Some(Gone { length: packet.payload.len(), overtaken: packet.overtaken }))
     }
 
-    /// The sources of the packets that are left.
+    /// Returns the sources of the remaining packets.
     pub(crate) fn sources(&self) -> impl Iterator<Item = HostId> + '_ {
         self.paths.iter().flatten().map(|packet| packet.header.source)
     }

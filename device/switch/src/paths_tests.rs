@@ -16,7 +16,7 @@ struct Fixture {
     output: (Link, Link),
 }
 
-/// The protocol whose packets keep their order.
+/// The protocol whose packets stay in order.
 const ORDERED: u8 = 2;
 
 fn header(source: u16, protocol: u8) -> Header {
@@ -65,7 +65,7 @@ impl Fixture {
         Some((source, payload))
     }
 
-    /// The order in which the packets of one message come out.
+    /// Returns the order in which the packets of one message come out.
     fn order(count: u16, seed: u64) -> Vec<u8> {
         let mut fixture = Fixture::new(count, seed);
         for number in 0..8 {
@@ -86,13 +86,13 @@ fn packets_of_a_message_overtake_each_other() {
 }
 
 #[test]
-fn a_seed_tells_the_order() {
+fn seed_determines_the_order() {
     assert_eq!(Fixture::order(4, 1), Fixture::order(4, 1));
     assert_ne!(Fixture::order(4, 1), Fixture::order(4, 2));
 }
 
 #[test]
-fn a_packet_takes_the_least_loaded_path_that_has_room() {
+fn packet_takes_the_least_loaded_free_path() {
     let mut fixture = Fixture::new(2, 0);
     assert!(fixture.push(1, &[0; 1000]));
     let long = fixture.paths.paths.iter().position(|path| !path.is_empty()).unwrap();
@@ -123,7 +123,7 @@ fn ordered_packets_follow_their_source_on_one_path() {
 }
 
 #[test]
-fn no_path_is_passed_over_for_ever() {
+fn no_path_is_starved() {
     let mut fixture = Fixture::new(4, 0);
     for _ in 0..1000 {
         while !fixture.is_full() {
@@ -151,9 +151,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// What goes in comes out, once and unchanged, and those that were overtaken are counted (RFC 4737, section 3.3).
+    /// Every packet comes out once and unchanged, and overtaken ones are counted (RFC 4737, section
+    /// 3.3).
     #[test]
-    fn what_goes_in_comes_out(
+    fn every_packet_leaves_once(
         count in 1..=MAX_PATHS,
         seed: u64,
         steps in proptest::collection::vec(step(), 1..400),

@@ -1,7 +1,9 @@
-//! How cards come and go: the listener, clients that are about to attach, and the bells of those attached.
+//! Attaching and detaching of cards: the listener, clients that have not attached yet, and the
+//! bells of attached cards.
 //!
-//! All of it is done by the switch's one thread, so nothing here waits for a peer. Descriptors that a peer passes are not taken,
-//! and its socket is closed by the porter of its user: a peer that makes closing slow delays only its own user.
+//! The switch's single thread does all of this, so nothing here waits for a peer. Descriptors that
+//! a peer passes are not received. A peer's socket is closed by the porter of its user, so a peer
+//! that makes closing slow delays only its own user.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,27 +25,28 @@ use rustix::time::{
 
 use crate::owners::User;
 
-/// Clients that may be about to attach at once; the others wait in the listener's queue.
+/// Number of clients that may be attaching at once. Others wait in the listener's queue.
 const CLIENTS: usize = 64;
-/// Clients that are let in before the switch looks at its cards again.
+/// Number of clients that are accepted before the switch serves its cards again.
 const ADMITTED: usize = 8;
-/// How long to leave the listener alone when the system gives no descriptor for a client, or none can be closed.
+/// How long the listener is ignored when the system has no descriptor for a client, or none can be
+/// closed.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The most porters: one for each user that may attach, and one for all others.
+/// The largest number of porters: one for each user that may attach, and one for all others.
 const PORTERS: usize = 256;
 
 static PAUSED: Limited = Limited::new();
 
-/// Something that the switch must look at.
+/// An event that the switch must handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Somebody connected.
+    /// A client connected.
     Listener,
     /// A time limit may have passed.
     Timer,
-    /// A client that is about to attach spoke or left.
+    /// An attaching client sent something or left.
     Client(usize),
-    /// A port's card rang, or left.
+    /// A port's card rang or left.
     Bell(HostId),
 }
 
@@ -69,23 +72,23 @@ impl Event {
     }
 }
 
-/// Somebody at the door.
+/// A client that has not attached yet.
 #[derive(Debug)]
 pub(crate) struct Client {
     /// Its end of the future link.
     pub(crate) socket: Kept<OwnedFd>,
-    /// Who it is, if the kernel says so.
+    /// The client's user, if the kernel reports it.
     pub(crate) user: Option<User>,
     deadline: Instant,
 }
 
-/// What the clients of one user have in common.
+/// State that the clients of one user share.
 #[derive(Debug)]
 struct Door {
     porter: Porter,
-    /// What they cost before they are attached.
+    /// Cost of waking them before they are attached.
     meter: Meter,
-    /// None is let in before.
+    /// No client is accepted before this time.
     rests_until: Option<Instant>,
 }
 
@@ -98,25 +101,25 @@ impl Door {
         self.rests_until = self.rests_until.max(Some(Instant::now() + penalty));
     }
 
-    /// How long none is let in.
+    /// Returns how long no client is accepted.
     fn rests(&self) -> Option<Duration> {
         self.rests_until?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     }
 }
 
-/// All descriptors of a switch, in one.
+/// All descriptors of a switch, combined in one.
 #[derive(Debug)]
 pub(crate) struct Ports {
     epoll: OwnedFd,
     timer: OwnedFd,
     listener: Option<Listener>,
-    /// Until when nobody is let in.
+    /// No client is accepted until this time.
     paused: Option<Instant>,
     attach_timeout: Duration,
     clients: Vec<Option<Client>>,
     bells: Vec<Option<Arc<Bell>>>,
     porters: Porters,
-    /// Users that may attach have one each, all others have one together.
+    /// One entry for each user that may attach, and one for all others together.
     doors: HashMap<Option<User>, Door>,
     users: Vec<User>,
 }
@@ -159,7 +162,7 @@ impl Ports {
         Ok(())
     }
 
-    /// Some of what is to be looked at. Never waits.
+    /// Returns some of the pending events. Never waits.
     pub(crate) fn events(&self) -> io::Result<Vec<Event>> {
         let mut events = Vec::with_capacity(64);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -171,7 +174,7 @@ impl Ports {
         }
     }
 
-    /// Lets some new clients in. Returns those that are to be refused, and why.
+    /// Accepts some new clients. Returns those that must be refused, with the reasons.
     pub(crate) fn admit(&mut self) -> io::Result<Vec<(Client, String)>> {
         let mut refused = Vec::new();
         for _ in 0..ADMITTED {
@@ -189,8 +192,8 @@ impl Ports {
         Ok(refused)
     }
 
-    /// Gives a client a place, if need be that of one that has been silent for longer. Returns the client that is to be refused
-    /// instead, and why.
+    /// Gives a client a place, evicting an older silent client if necessary. Returns the client
+    /// that must be refused, with the reason.
     fn take_in(&mut self, socket: OwnedFd) -> io::Result<Option<(Client, String)>> {
         let user = credentials(&socket).ok().map(|Credentials { user, .. }| user);
         let allowed = user.filter(|user| self.users.contains(user));
@@ -218,7 +221,7 @@ impl Ports {
         };
         let token = Event::Client(place).token();
         if let Err(error) = epoll::add(&self.epoll, &client.socket, token, epoll::EventFlags::IN) {
-            // The client that had to make room gets no help either.
+            // The client that was evicted to make room is not reported either.
             return Ok(Some((client, format!("the system has no watch for it: {error}"))));
         }
         self.clients[place] = Some(client);
@@ -226,7 +229,7 @@ impl Ports {
         Ok(evicted.map(|client| (client, "others wait, and nothing was said yet".into())))
     }
 
-    /// Takes out the oldest client of the user that has most of the places.
+    /// Removes the oldest client of the user that holds the most places.
     fn make_room(&mut self) -> io::Result<(usize, Option<Client>)> {
         let of =
             |user: Option<User>| self.clients.iter().flatten().filter(|client| client.user == user).count();
@@ -239,7 +242,8 @@ impl Ports {
         Ok((place, self.take_client(place)?))
     }
 
-    /// The door of a user that may attach, or that of all others. That one is there since there is a listener.
+    /// Returns the door of a user that may attach, or that of all others. The latter exists as soon
+    /// as there is a listener.
     fn door(&mut self, user: Option<User>) -> Option<&mut Door> {
         if !self.doors.contains_key(&user) {
             match Door::open(&mut self.porters) {
@@ -251,7 +255,7 @@ impl Ports {
         self.doors.get_mut(&user)
     }
 
-    /// What a client asks for, as far as it is there. `None`: there is no such client.
+    /// Reads a client's request, if it has arrived. Returns `None` if there is no such client.
     pub(crate) fn read_request(&mut self, index: usize) -> Option<Result<Request, RequestError>> {
         let client = self.clients.get(index)?.as_ref()?;
         let user = if self.doors.contains_key(&client.user) { client.user } else { None };
@@ -264,7 +268,7 @@ impl Ports {
         Some(request)
     }
 
-    /// Lets no client of a user in for a while, as the wake-ups of a port's card were slow.
+    /// Accepts no client of a user for a while, because waking a port's card was slow.
     pub(crate) fn keep_out(&mut self, user: User, host: HostId) {
         let bell = self.bells.get(host.index()).and_then(Option::as_ref);
         let penalty = bell.map(|bell| bell.penalty());
@@ -273,14 +277,15 @@ impl Ports {
         }
     }
 
-    /// Takes a client out: it has attached, or been refused.
+    /// Removes a client that has attached or been refused.
     pub(crate) fn take_client(&mut self, index: usize) -> io::Result<Option<Client>> {
         let Some(client) = self.clients.get_mut(index).and_then(Option::take) else { return Ok(None) };
         epoll::delete(&self.epoll, &client.socket)?;
         Ok(Some(client))
     }
 
-    /// Takes out a client whose time has passed, if there is one. `None`: the timer is set for the next.
+    /// Removes a client whose time limit has passed, if there is one. Otherwise sets the timer for
+    /// the next and returns `None`.
     pub(crate) fn take_late_client(&mut self) -> io::Result<Option<Client>> {
         let now = Instant::now();
         let late = |client: &Option<Client>| client.as_ref().is_some_and(|client| client.deadline <= now);
@@ -295,7 +300,7 @@ impl Ports {
         Ok(None)
     }
 
-    /// Watches a newly attached port.
+    /// Adds a newly attached port's bell to the event set.
     pub(crate) fn watch(&mut self, host: HostId, bell: Option<Arc<Bell>>) -> io::Result<()> {
         if let Some(bell) = &bell {
             let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
@@ -305,26 +310,26 @@ impl Ports {
         Ok(())
     }
 
-    /// Forgets a port.
+    /// Removes a detached port's bell from the event set.
     pub(crate) fn forget(&mut self, host: HostId) {
         let Some(bell) = self.bells.get_mut(host.index()).and_then(Option::take) else { return };
-        // Its porter closes it, later.
+        // The bell's porter closes it later.
         let _ = epoll::delete(&self.epoll, &*bell);
     }
 
-    /// Tells a port's card why its link ends, and hangs up.
+    /// Sends a port's card the reason why its link ends, and hangs up.
     pub(crate) fn end(&self, host: HostId, reason: Reason) {
         if let Some(bell) = self.bells.get(host.index()).and_then(Option::as_ref) {
             bell.end(reason);
         }
     }
 
-    /// What a port's bell has to say.
+    /// Reads a port's bell.
     pub(crate) fn hear(&self, host: HostId) -> Heard {
         self.bells.get(host.index()).and_then(Option::as_ref).map_or(Heard::Nothing, |bell| bell.hear())
     }
 
-    /// Lets nobody in for a while.
+    /// Accepts no client for a while.
     fn pause(&mut self, reason: &dyn std::fmt::Display) -> io::Result<()> {
         if let Some(unsaid) = PAUSED.turn() {
             tracing::warn!("no client can be accepted for {PAUSE:?}: {reason}{unsaid}");
@@ -335,7 +340,8 @@ impl Ports {
     }
 
     fn listen_for(&self, flags: epoll::EventFlags) -> io::Result<()> {
-        // Not taken out and put in again: there may be no watch left for it then.
+        // The listener is not removed and added again: there may be no epoll watch left for it
+        // then.
         let Some(listener) = &self.listener else { return Ok(()) };
         Ok(epoll::modify(&self.epoll, listener, Event::Listener.token(), flags)?)
     }
@@ -346,9 +352,9 @@ impl Ports {
         self.set_timer(deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))
     }
 
-    /// Sets the timer, or stops it. Either way it is no longer readable.
+    /// Sets the timer, or disarms it. Either way it stops being readable.
     fn set_timer(&self, after: Option<Duration>) -> io::Result<()> {
-        // Zero would stop it.
+        // Zero would disarm it.
         let after = after.map_or(Duration::ZERO, |after| after.max(Duration::from_nanos(1)));
         let it_value = Timespec { tv_sec: after.as_secs() as i64, tv_nsec: after.subsec_nanos().into() };
         let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };

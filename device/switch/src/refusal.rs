@@ -1,4 +1,4 @@
-//! Why a card is not attached, or not any more.
+//! Why a card is not attached, or was detached.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use thiserror::Error;
 /// Why a card is not attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// Somebody else has the port.
+    /// Another card has the port.
     #[error("port {0} is taken")]
     Taken(HostId),
     /// The switch has no such port.
     #[error("port {host} is out of range (limit {limit})")]
     OutOfRange {
-        /// The port wanted.
+        /// The wanted port.
         host: HostId,
-        /// The switch's number of ports.
+        /// Number of ports of the switch.
         limit: usize,
     },
     /// All ports are taken.
     #[error("the switch is full (limit {0} ports)")]
     Full(usize),
-    /// Its packets would not fit everybody's rings.
+    /// Its packets would not fit the other cards' rings.
     #[error("link has rings of {} bytes for packets of {} (must be {} and {})",
         link.capacity, link.max_packet, switch.capacity, switch.max_packet)]
     Geometry {
@@ -33,19 +33,19 @@ pub enum Refusal {
     },
 }
 
-/// Why a card is detached that did not leave by itself.
+/// Why a card that did not leave by itself was detached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Lost {
-    /// It is broken, or hostile.
+    /// Its ring is corrupt: the card is faulty or hostile.
     #[error(transparent)]
     Corrupt(RingError),
-    /// It has stopped, or is hostile.
+    /// It accepted nothing: the card has stopped, or is hostile.
     #[error("it took nothing for {0:?} while packets of others waited")]
     Stalled(Duration),
 }
 
 impl Lost {
-    /// What its card is told.
+    /// Returns the reason that is sent to the card.
     pub(crate) fn reason(self) -> Reason {
         match self {
             Lost::Corrupt(_) => Reason::Corrupt,

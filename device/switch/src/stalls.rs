@@ -1,4 +1,4 @@
-//! Cards that take nothing while others wait for them.
+//! Detection of cards that accept nothing while others wait for them.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use super::Crossbar;
 use crate::mesh::Mesh;
 use crate::refusal::Lost;
 
-/// How often an output is looked at within the time-out. A switch that was itself stopped for a while looks only once when it
-/// goes on, and so does not blame the cards.
+/// Number of checks of each output within the time-out. A switch that was itself stopped for a
+/// while checks only once when it resumes, so the cards are not penalized.
 const LOOKS: u32 = 8;
 
-/// In a mesh the switch detaches a card that takes less than 1/`PARTS` of its ring within the stall time-out, because a slow card
-/// blocks the links of other cards.
+/// In a mesh the switch detaches a card that takes less than 1/`PARTS` of its ring within the stall
+/// time-out. Such a card blocks the links of other cards.
 const PARTS: u64 = 64;
 
-/// How long a card may take nothing, and when it is looked at.
+/// How long a card may accept nothing, and when it is checked next.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
     timeout: Duration,
@@ -28,7 +28,7 @@ impl Patience {
         Patience { timeout, next: Duration::ZERO }
     }
 
-    /// Whether it is time to look.
+    /// Returns whether the next check is due.
     fn is_due(&mut self, now: Duration) -> bool {
         let due = now >= self.next;
         if due {
@@ -39,15 +39,16 @@ impl Patience {
 }
 
 impl Crossbar {
-    /// When to [look](Crossbar::look) next, from now; `None`: nobody waits for a card.
+    /// Returns the time until the next [check](Crossbar::look). `None`: no packet waits for a card.
     pub fn next_look(&self) -> Option<Duration> {
         let patience = self.patience.as_ref()?;
         let is_awaited = self.all_held > 0 || self.mesh.as_ref().is_some_and(Mesh::stands);
         is_awaited.then(|| patience.timeout / LOOKS)
     }
 
-    /// Checks, if it is time, the cards that packets wait for. Detaches each card that took nothing, or too little in a mesh, for
-    /// the stall time-out. `now` is the time since some moment.
+    /// Checks the cards that packets wait for, if a check is due. Detaches each card that took
+    /// nothing, or too little in a mesh, for the stall time-out. `now` is the time since an
+    /// arbitrary, fixed moment.
     pub fn look(&mut self, now: Duration) {
         let Some(patience) = &mut self.patience else { return };
         if !patience.is_due(now) {

@@ -25,11 +25,11 @@ use crate::paths::MAX_PATHS;
 use crate::ports::{Client, Event, Ports};
 use crate::traffic::{Misfit, Protocols};
 
-/// The longest stall time-out in a mesh, where a host that takes nothing holds up others: below the time-out after which hosts take
-/// each other for dead (8 s).
+/// The longest stall time-out in a mesh, where a host that accepts nothing blocks others. It is
+/// below the time-out after which hosts consider each other dead (8 s).
 const MESH_STALL: Duration = Duration::from_secs(4);
 
-/// Packets that one call of [`Switch::process`] moves, more or less.
+/// Approximate number of packets that one call of [`Switch::process`] moves.
 const BUDGET: usize = 256;
 
 static ATTACHED: Limited = Limited::new();
@@ -37,34 +37,38 @@ static DETACHED: Limited = Limited::new();
 static CUT_OFF: Limited = Limited::new();
 static REFUSED: Limited = Limited::new();
 
-/// How a switch is to be.
+/// Settings of a switch.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Its number of ports, 1 to [`MAX_PORTS`].
+    /// Number of ports, 1 to [`MAX_PORTS`].
     pub ports: u16,
-    /// The rings of its links.
+    /// Sizes of the rings of its links.
     pub geometry: Geometry,
-    /// How long to go on looking for packets before it sleeps. Pays off only where cores are idle.
+    /// How long the switch polls for packets before it sleeps. Pays off only if cores are idle.
     pub spin: Duration,
     /// Paths to each output, 1 to [`MAX_PATHS`]. With more than one, packets overtake each other.
     pub paths: u16,
-    /// A mesh for packets to come through, in place of paths.
+    /// A mesh that packets pass through, instead of paths.
     pub mesh: Option<Shape>,
-    /// Which of several paths a packet takes: the same every time for the same seed.
+    /// Seed for the choice between several paths; the same seed gives the same choices.
     pub seed: u64,
-    /// How packets are cut and joined that can be.
+    /// How to cut and join packets of protocols that allow it.
     pub bursts: Vec<Bursts>,
-    /// When they are.
+    /// When to cut and join packets.
     pub cutting: bursts::Policy,
-    /// How long a client may take to say what it wants.
+    /// How long a client may take to send its request.
     pub attach_timeout: Duration,
-    /// Who may attach, and whose the ports are.
+    /// Which users may attach, and which ports they may have.
     pub policy: Policy,
-    /// How long a card may take nothing while others wait for it, before it is detached; 0: for ever. It costs the others
-    /// nothing but a little of the switch's memory, so it can be long: a card under a debugger should not be missed. In a mesh it
-    /// is 4 s at most, because there it blocks others. A card in a mesh must also take a 64th of its ring in that time.
+    /// How long a card may accept nothing while others wait for it, before it is detached; 0:
+    /// forever.
+    ///
+    /// A long time-out costs the others only a little of the switch's memory, so that a card under
+    /// a debugger need not be detached. In a mesh it is at most 4 s, because there such a card
+    /// blocks others. A card in a mesh must also take a 64th of its ring in that time.
     pub stall_timeout: Duration,
-    /// What each pair of hosts shares by express memory, and in which files. None: nothing.
+    /// Express memory of each pair of hosts, and how it is divided into files. `None`: there is
+    /// none.
     pub express: Option<(Form, Part)>,
 }
 
@@ -87,46 +91,46 @@ impl Default for Options {
     }
 }
 
-/// Why a switch cannot be, or cannot go on.
+/// Why a switch cannot be created, or cannot continue.
 #[derive(Debug, Error)]
 pub enum SwitchError {
-    /// An option out of range.
+    /// The number of ports is out of range.
     #[error("a switch of {0} ports is not possible (limit 1 to {MAX_PORTS})")]
     Ports(u16),
-    /// An option out of range.
+    /// The number of paths is out of range.
     #[error("{0} paths to an output are not possible (limit 1 to {MAX_PATHS})")]
     Paths(u16),
-    /// An option that makes no sense with another.
+    /// The mesh has fewer nodes than the switch has ports.
     #[error("a mesh of {0} has {nodes} nodes, too few for {1} ports", nodes = .0.nodes())]
     Mesh(Shape, u16),
-    /// The same.
+    /// A mesh was combined with several paths.
     #[error("a mesh has one path between two nodes (asked for: {0})")]
     MeshOfPaths(u16),
-    /// An option out of range.
+    /// The ring sizes are out of range.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// The socket's path is of no use.
+    /// The switch cannot listen at the socket's path.
     #[error("cannot listen: {0}")]
     Listen(#[from] ListenError),
     /// A card in this process cannot be attached.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The same.
+    /// A card in this process does not fit the other cards.
     #[error(transparent)]
     Misfit(#[from] Misfit),
-    /// Express memory of a shape that cannot be.
+    /// Express memory of this shape is not possible.
     #[error(transparent)]
     Express(#[from] ShapeError),
-    /// The system is out of something.
+    /// The system is out of a resource.
     #[error("switch failed: {0}")]
     System(#[from] io::Error),
 }
 
-/// A crossbar with its listener, its clients and its ports' wires, on one descriptor.
+/// A crossbar with its listener, its clients and its ports' links, on one descriptor.
 ///
-/// [`Switch::as_fd`] is readable when something is to be done, or the time of [`Switch::next_look`] is over: then call
-/// [`Switch::process`] until it returns 0, and
-/// then [`Switch::sleep`] before waiting again.
+/// [`Switch::as_fd`] is readable when there is work. There is also work when the time of
+/// [`Switch::next_look`] is over. Then call [`Switch::process`] until it returns 0, and
+/// [`Switch::sleep`] before waiting again.
 #[derive(Debug)]
 pub struct Switch {
     options: Options,
@@ -136,12 +140,12 @@ pub struct Switch {
     protocols: Protocols,
     express: Option<express::Memory>,
     started: Instant,
-    /// When there was last something to do.
+    /// When there was last work.
     worked: Instant,
 }
 
 impl Switch {
-    /// A switch without a socket: for cards in the same process.
+    /// Creates a switch without a socket, for cards in the same process.
     pub fn new(options: Options) -> Result<Switch, SwitchError> {
         if !(1..=MAX_PORTS).contains(&options.ports) {
             return Err(SwitchError::Ports(options.ports));
@@ -169,14 +173,14 @@ impl Switch {
         })
     }
 
-    /// A switch that listens at `path`. The file goes when the switch does.
+    /// Creates a switch that listens at `path`. The file is removed when the switch is dropped.
     pub fn bind(path: &Path, options: Options) -> Result<Switch, SwitchError> {
         let mut switch = Switch::new(options)?;
         switch.ports.listen(path)?;
         Ok(switch)
     }
 
-    /// Attaches the switch's end of a link to a card that fits those that are there.
+    /// Attaches the switch's end of a link to a card. The card must fit the attached ones.
     fn add_port(&mut self, link: Link, request: Request) -> Result<HostId, SwitchError> {
         let Request { host: wanted, traffic, .. } = request;
         let host = self.crossbar.attach(link.sender, link.receiver, wanted)?;
@@ -191,37 +195,38 @@ impl Switch {
         Ok(host)
     }
 
-    /// Makes a link, attaches one end and returns the other, for a card in the same process.
+    /// Creates a link, attaches one end and returns the other, for a card in the same process.
     pub fn open_port(&mut self, request: Request) -> Result<(HostId, Link), SwitchError> {
         let (card, switch) = Link::pair(self.options.geometry)?;
         self.protocols.check(request.traffic)?;
         Ok((self.add_port(switch, request)?, card))
     }
 
-    /// Detaches a port. Packets for it will be dropped and counted.
+    /// Detaches a port. Packets for it are dropped and counted afterwards.
     pub fn remove_port(&mut self, host: HostId) {
         self.crossbar.detach(host);
         self.clear(host);
     }
 
-    /// Forgets whose card was at a port, but not whose port it is.
+    /// Forgets which card was at a port, but not which user owns the port.
     fn clear(&mut self, host: HostId) {
         self.ports.forget(host);
         self.owners.left(host, Instant::now());
         self.protocols.left(host);
     }
 
-    /// The crossbar, for cards in the same process.
+    /// Returns the crossbar, for cards in the same process.
     pub fn crossbar(&mut self) -> &mut Crossbar {
         &mut self.crossbar
     }
 
-    /// A copy of all counters.
+    /// Returns a copy of all counters.
     pub fn counters(&self) -> SwitchCounters {
         self.crossbar.counters()
     }
 
-    /// Does some of what is to be done, without waiting. Returns how many events and packets that was; 0: nothing.
+    /// Does some of the pending work without waiting. Returns the number of events and packets; 0
+    /// if there was no work.
     pub fn process(&mut self) -> Result<usize, SwitchError> {
         let events = self.ports.events()?;
         let mut done = events.len();
@@ -244,20 +249,22 @@ impl Switch {
         Ok(done)
     }
 
-    /// Asks to be woken. True: nothing needs doing until the descriptor is readable. False: there is work.
+    /// Requests a wake-up. `true`: there is no work until the descriptor is readable. `false`:
+    /// there is work.
     pub fn sleep(&mut self) -> bool {
         self.crossbar.sleep()
     }
 
-    /// How long [`Switch::process`] may be left out; `None`: for as long as the descriptor is not readable.
+    /// Returns the longest time until the next call of [`Switch::process`]. `None`: until the
+    /// descriptor is readable.
     pub fn next_look(&self) -> Option<Duration> {
         self.crossbar.next_look()
     }
 
-    /// Does what is to be done, and says how long there is nothing more to do: for no time, for a while, or, if it is `None`, until
-    /// the descriptor is readable.
+    /// Does the pending work and returns how long there is no more: zero, a while, or `None`, which
+    /// means until the descriptor is readable.
     ///
-    /// The place that decides when a switch sleeps: after [`Options::spin`] without a packet.
+    /// This function decides when the switch sleeps: after [`Options::spin`] without a packet.
     pub fn work(&mut self) -> Result<Option<Duration>, SwitchError> {
         let busy = self.process()? > 0;
         if self.options.spin.is_zero() {
@@ -267,16 +274,16 @@ impl Switch {
         if busy {
             self.worked = Instant::now();
         } else if self.worked.elapsed() >= self.options.spin && self.sleep() {
-            // Who waits for a card that takes nothing has a time limit, which no bell tells of.
+            // Packets that wait for a stalled card have a time limit, which no bell announces.
             return Ok(self.next_look());
         } else {
-            // The process that we look for may need this core to go on.
+            // The process whose packets the switch polls for may need this core to run.
             sched_yield();
         }
         Ok(Some(Duration::ZERO))
     }
 
-    /// Serves until `stop` is readable, for who has no event loop.
+    /// Serves until `stop` is readable, for a caller without an event loop.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<(), SwitchError> {
         loop {
             let wait = self.work()?.and_then(|wait| Timespec::try_from(wait).ok());
@@ -319,7 +326,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Hears what a client wants, and attaches or refuses it.
+    /// Reads a client's request, and attaches or refuses the client.
     fn greet(&mut self, index: usize) -> Result<(), SwitchError> {
         let request = match self.ports.read_request(index) {
             None | Some(Err(RequestError::Silent)) => return Ok(()),
@@ -344,7 +351,8 @@ impl Switch {
         };
         let is_first = self.owners.is_first(host, user);
         let express = self.express.as_mut().filter(|_| request.express && is_first);
-        // A client that leaves in the middle is no reason to stop, nor is one that the system has no memory for.
+        // The switch continues if a client leaves in the middle, or if there is no memory for the
+        // client.
         let link = attach::accept(client.socket, host, self.options.ports, self.options.geometry, express);
         let link = link.map_err(SwitchError::from);
         match link.and_then(|link| self.add_port(link, request)) {
@@ -359,7 +367,7 @@ impl Switch {
     }
 }
 
-/// How long a card may take nothing while others wait for it.
+/// Returns how long a card may accept nothing while others wait for it.
 fn stall_timeout(options: &Options) -> Duration {
     match options.mesh {
         Some(_) if options.stall_timeout.is_zero() => MESH_STALL,
@@ -368,7 +376,7 @@ fn stall_timeout(options: &Options) -> Duration {
     }
 }
 
-/// Whether a mesh, if there is to be one, has a node for each port.
+/// Checks that a mesh, if there is one, has a node for each port and no paths.
 fn check_mesh(options: &Options) -> Result<(), SwitchError> {
     match options.mesh {
         Some(shape) if shape.nodes() < options.ports.into() => Err(SwitchError::Mesh(shape, options.ports)),
@@ -378,7 +386,7 @@ fn check_mesh(options: &Options) -> Result<(), SwitchError> {
 }
 
 fn report_end(host: HostId, end: End) {
-    // Many that come and go do not hide one that does harm.
+    // Separate log limits: many cards that come and go must not hide one that does harm.
     if end == End::Gone {
         if let Some(unsaid) = DETACHED.turn() {
             tracing::info!("port {host} is detached: {end}{unsaid}");
@@ -388,7 +396,7 @@ fn report_end(host: HostId, end: End) {
     }
 }
 
-/// Tells a client why it is refused.
+/// Sends a client the reason for its refusal.
 fn refuse(client: Client, reason: String) {
     if let Some(unsaid) = REFUSED.turn() {
         tracing::info!("a client is refused: {reason}{unsaid}");

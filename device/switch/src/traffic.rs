@@ -1,24 +1,25 @@
-//! Whose packets a switch carries: cards that could not understand each other, or not bear its paths, are refused at the
-//! door, where a person sees the reason. A packet that comes nevertheless is discarded by the card it comes to.
+//! Protocols of the attached cards. A card is refused at attach if the others would not understand
+//! it, or if it needs packet order and the paths do not keep it. The user sees the reason. A packet
+//! of another protocol that arrives nevertheless is discarded by the receiving card.
 
 use hamlyn_fabric::{HostId, Protocol, Traffic};
 use thiserror::Error;
 
 use crate::bursts::Bursts;
 
-/// Why a card is refused for its packets' sake.
+/// Why a card's packets do not fit the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Misfit {
-    /// Other cards are there already.
+    /// Cards of another protocol are attached.
     #[error(
         "its packets are of protocol {wanted}, those of the card at port {port} of protocol {there}: one switch links cards of one protocol"
     )]
     Protocol {
-        /// The newcomer's.
+        /// The new card's protocol.
         wanted: Protocol,
-        /// Who is there.
+        /// The port of an attached card.
         port: HostId,
-        /// What it speaks.
+        /// The protocol of that card.
         there: Protocol,
     },
     /// Its packets would overtake each other.
@@ -26,23 +27,24 @@ pub enum Misfit {
     Order(u16),
 }
 
-/// What the cards at the ports said.
+/// Protocols of the cards at the ports.
 #[derive(Debug)]
 pub struct Protocols {
     ports: Vec<Option<Protocol>>,
     paths: u16,
-    /// Protocols whose packets keep their order on several paths.
+    /// Protocols whose packets stay in order on several paths.
     ordered: Vec<Protocol>,
 }
 
 impl Protocols {
-    /// Starts without attached cards. On several paths the switch keeps the order of packets that can be cut.
+    /// Starts without attached cards. On several paths the switch keeps the order of packets that
+    /// can be cut.
     pub fn new(ports: u16, paths: u16, bursts: &[Bursts]) -> Protocols {
         let ordered = bursts.iter().map(|bursts| bursts.protocol).collect();
         Protocols { ports: vec![None; ports.into()], paths, ordered }
     }
 
-    /// Whether a newcomer fits those that are there.
+    /// Checks whether a new card fits the attached ones.
     pub fn check(&self, traffic: Traffic) -> Result<(), Misfit> {
         if traffic.ordered && self.paths > 1 && !self.ordered.contains(&traffic.protocol) {
             return Err(Misfit::Order(self.paths));
@@ -55,12 +57,12 @@ impl Protocols {
         }
     }
 
-    /// A card is at a port.
+    /// Records that a card is attached to a port.
     pub fn attached(&mut self, host: HostId, traffic: Traffic) {
         self.set(host, Some(traffic.protocol));
     }
 
-    /// A port is free.
+    /// Records that a port is free.
     pub fn left(&mut self, host: HostId) {
         self.set(host, None);
     }
@@ -81,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_of_one_protocol_are_linked_until_the_last_of_them_has_left() {
+    fn protocol_is_fixed_until_the_last_card_leaves() {
         let mut protocols = Protocols::new(3, 1, &[]);
         for host in [2, 0] {
             protocols.check(traffic(7, true)).unwrap();

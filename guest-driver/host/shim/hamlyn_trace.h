@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* Nobody traces here. */
+/* Tracepoints have no effect here. */
 #ifndef _HOST_TRACE_H
 #define _HOST_TRACE_H
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * guest-driver/kernel without a kernel: any number of systems in one process, each called by one thread at
- * a time. Nothing here is shared by them: what a system is called for is known by the thread that does.
+ * guest-driver/kernel without a kernel: any number of systems in one process, each called by one
+ * thread at a time. The systems share nothing. A thread-local variable holds the system that the
+ * thread is calling.
  *
- *   services.c   what the kernel has for the driver: time, memory, work, and so on
- *   verbs.c      what is asked of a system, as connectfile.c and a card's folder ask it
- *   memory.c     the same of express memory, as core/expressfile.c asks it
+ *   services.c   kernel services for the driver: time, memory, work, and so on
+ *   verbs.c      calls on a system, as connectfile.c and a card's folder make them
+ *   memory.c     the same for express memory, as core/expressfile.c makes them
  *
- * Rust has the other half: src/foreign.rs follows this file line by line.
+ * src/foreign.rs is the Rust side, and follows this file line by line.
  */
 #ifndef _HOST_H
 #define _HOST_H
@@ -15,7 +16,9 @@
 #include "hamlyn_connect.h"
 #include "hamlyn_express.h"
 
-/* What a system reaches while it is called. @ports is Rust's, and handed to each. */
+/*
+ * What a system can access during a call. @ports belongs to Rust, and is passed to each function.
+ */
 struct host_call {
 	void *ports;
 	/* Milliseconds. */
@@ -32,28 +35,28 @@ struct host_call {
 	void (*message)(void *ports, u32 host, const struct hamlyn_wire *wire, const u8 *data);
 	void (*lost)(void *ports, u32 host);
 	bool (*depends)(void *ports, u32 host);
-	/* A file is to be looked at by those who sleep on it. */
+	/* Waiters on a file must look at it. */
 	void (*woken)(void *ports, u32 file);
-	/* An area or a view, by its file, has ended without its process' doing. */
+	/* The area or view of a file has ended, and its process did not close it. */
 	void (*withdraw)(void *ports, u32 file);
 };
 
-/* A user, who may have all. */
+/* A user. It may have everything, except what is spared for others. */
 struct hamlyn_share {
 	u32 users;
 	u32 held[HAMLYN_KINDS];
 	u32 express[HAMLYN_WELL_KNOWN_SLOTS];
-	/* Pages of express memory that are others' to have, whoever they are. */
+	/* Pages of express memory that only other users may have. */
 	u32 spared;
-	/* Messages of his that wait for each host, and as many as may. */
+	/* Number of this user's messages that wait for each host, and its limit. */
 	u32 said[HAMLYN_WELL_KNOWN_SLOTS];
 	u32 most_said;
 };
 
-/* Whoever asks for express memory is one of them; everything else is the first one's. */
+/* One of the users asks for express memory; everything else belongs to the first one. */
 #define HOST_USERS 2
 
-/* An area of express memory, or a view, as a process has it. */
+/* An area or a view of express memory that a process has. */
 struct host_end {
 	struct hamlyn_express_end end;
 	u32 users;
@@ -63,7 +66,7 @@ struct host_end {
 
 struct host {
 	struct hamlyn_system *system;
-	/* None: it is not being called. */
+	/* NULL while the system is not being called. */
 	const struct host_call *call;
 	struct mutex lock;
 	struct peer_transport transport;
@@ -73,38 +76,41 @@ struct host {
 	u32 peer_timeout;
 	struct list_head work;
 	struct list_head memory;
-	/* Areas and views that processes have. */
+	/* Areas and views of processes. */
 	struct list_head ends;
 	u32 pieces;
-	/* What the last message that was looked at has as data. */
+	/* Data of the message that was read last. */
 	u8 place[HAMLYN_WELL_KNOWN_PLACE_SIZE];
-	/* Under which incarnation a peer is known here, and since when, in milliseconds. */
+	/* Our incarnation for each peer, and the time of its last change in milliseconds. */
 	u32 incarnations;
 	u64 mine[HAMLYN_WELL_KNOWN_SLOTS];
 	u64 renewed[HAMLYN_WELL_KNOWN_SLOTS];
-	/* What was done that a kernel does not allow; the first. */
+	/* First operation that a kernel does not allow. */
 	const char *complaint;
 };
 
-/* What is left in a system's tables. */
+/* Number of entries in a system's tables. */
 struct host_sizes {
 	u32 connections;
 	u32 listeners;
 	u32 messages;
-	/* Of memory, besides the system itself. */
+	/* Memory allocations, except the system itself. */
 	u32 pieces;
-	/* Objects that count as somebody's. */
+	/* Objects that are charged to a user. */
 	u32 held;
-	/* References to whom they count for. */
+	/* References to users. */
 	u32 users;
-	/* Pages of express memory: areas', leaving until the other host confirms, views', and those that count as somebody's. */
+	/*
+	 * Pages of express memory: of areas, leaving until the other host confirms, of views, and
+	 * charged to a user.
+	 */
 	u32 used;
 	u32 leaving;
 	u32 viewed;
 	u32 counted;
 };
 
-/* How an area or a view stands. */
+/* State of an area or a view. */
 struct host_end_state {
 	/* enum express_state */
 	u32 state;
@@ -115,14 +121,14 @@ struct host_end_state {
 	struct hamlyn_express_pages pages;
 };
 
-/* The system that this thread calls. */
+/* Returns the system that this thread is calling. */
 struct host *host_now(void);
-/* Begins a call, and ends it: whose turn it was before. */
+/* Begin and end a call; @before is the system that was being called before. */
 struct host *host_enter(struct host *host, const struct host_call *call);
 void host_leave(struct host *host, struct host *before);
 void host_complain(const char *complaint);
 
-/* How verbs are called: verbs.c. */
+/* Begin and end of a verb: verbs.c. */
 struct verb {
 	struct host *host, *before;
 	bool locks;
@@ -133,10 +139,10 @@ void host_verb_end(struct verb *verb);
 #define VERB(host, call, locks) \
 	struct verb _verb __attribute__((unused, cleanup(host_verb_end))) = host_verb_begin(host, call, locks)
 
-/* peer.c's, by module_param. */
+/* In peer.c, by module_param. */
 void host_set_peer_timeout(unsigned int milliseconds);
 
-/* verbs.c, for Rust. */
+/* In verbs.c, for Rust. */
 struct host *host_create(const struct host_call *call, int number, u32 peer_timeout);
 void host_destroy(struct host *host);
 void host_open(struct host *host, const struct host_call *call);
@@ -178,7 +184,9 @@ int host_express_create(struct host *host, const struct host_call *call, u32 pee
 int host_express_map(struct host *host, const struct host_call *call, u32 peer, u32 area, u64 key, u32 file,
 		     struct host_end **made);
 void host_express_close(struct host *host, const struct host_call *call, struct host_end *end);
-/* From now on this user asks for express memory, of whom so many messages may wait for each host. */
+/*
+ * Selects the user for later express memory requests, and its limit of waiting messages per host.
+ */
 void host_express_user(struct host *host, u32 user, u32 messages);
 void host_express_spare(struct host *host, u32 pages);
 void host_express_describe(struct host *host, const struct host_call *call,

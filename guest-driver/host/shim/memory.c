@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
-/* What is asked of a system about express memory: as core/expressfile.c does. */
+/* Calls on a system about express memory, as core/expressfile.c makes them. */
 #include <linux/cleanup.h>
 
 #include "host.h"
@@ -24,7 +24,7 @@ static void end_withdraw(struct hamlyn_express_end *end)
 	call->withdraw(call->ports, host_end(end)->file);
 }
 
-/* Who waits for anything of it looks at all that he has. */
+/* Wakes the waiters of all areas and views. */
 static void end_news(struct hamlyn_system *system)
 {
 	struct host *host = host_now();

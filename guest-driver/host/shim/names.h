@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * What is compiled here goes into programs of anybody's, by way of the library. So nothing of it may have a
- * name that is somebody else's: the library's own C functions are called hamlyn_connection_close, too, and
- * others have a kfree of their own. A test looks whether a name is missing.
+ * This code is linked into arbitrary programs through the library. So its symbols must not collide
+ * with others: the library's own C functions include hamlyn_connection_close, too, and other
+ * libraries have a kfree. A test checks that no name is missing.
  */
 #ifndef _HOST_NAMES_H
 #define _HOST_NAMES_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
-/* What the kernel has for the driver, of what Rust hands in. */
+/* Kernel services for the driver, implemented by what Rust passes in. */
 #include <linux/cleanup.h>
 #include <linux/random.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ void lockdep_assert_held(struct mutex *lock)
 		host_complain("the lock is to be held");
 }
 
-/* Time and chance. */
+/* Time and random numbers. */
 
 unsigned long host_jiffies(void)
 {
@@ -74,7 +74,7 @@ u32 get_random_u32(void)
 /* Memory. */
 
 #define PIECE 0x5049454345ull
-/* What memory is filled with that has been given back. */
+/* Fills freed memory. */
 #define SPOILT 0x6b
 
 struct piece {
@@ -157,7 +157,7 @@ void wake_up_all(wait_queue_head_t *wait)
 		now->call->woken(now->call->ports, wait->file);
 }
 
-/* Whose connections are. */
+/* Users' shares. */
 
 void hamlyn_share_get(struct hamlyn_share *share)
 {
@@ -185,7 +185,7 @@ void hamlyn_share_give(struct hamlyn_share *share, unsigned int kind)
 		share->held[kind]--;
 }
 
-/* The driver's own have no share. */
+/* The driver's own messages have no share. */
 int hamlyn_share_say(struct hamlyn_share *share, u32 host, u32 waiting, u32 most)
 {
 	(void)waiting;
@@ -209,7 +209,7 @@ u32 hamlyn_share_express_held(const struct hamlyn_share *share, u32 host)
 	return share->express[host];
 }
 
-/* A user may have all but what is spared for others. */
+/* A user may have everything except what is spared for others. */
 u32 hamlyn_share_express_limit(const struct hamlyn_share *share, u32 host, u32 held, u32 all,
 			       bool privileged)
 {
@@ -219,7 +219,7 @@ u32 hamlyn_share_express_limit(const struct hamlyn_share *share, u32 host, u32 h
 	return all > share->spared ? all - share->spared : 0;
 }
 
-/* A program at a card's socket is no machine's user. */
+/* A program at a card's socket has no user id of a machine. */
 u32 hamlyn_share_user(const struct hamlyn_share *share)
 {
 	return 0;
@@ -233,7 +233,7 @@ void hamlyn_share_said(struct hamlyn_share *share, u32 host)
 	hamlyn_share_put(share);
 }
 
-/* Pointers by number. */
+/* Pointers, looked up by number. */
 
 struct numbered {
 	struct hlist_node on_chain;
@@ -281,7 +281,7 @@ void *xa_erase(struct xarray *xa, unsigned long number)
 	return entry;
 }
 
-/* The next number that is free, from *next on and then from the least. */
+/* Finds the next free number, starting at *next and wrapping to the minimum. */
 static bool xa_next_free(struct xarray *xa, struct xa_limit limit, u32 *next)
 {
 	u32 number = clamp(*next, limit.min, limit.max), first = number;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
-/* What is asked of a system: as a card's folder asks it, and as connectfile.c does. */
+/* Calls on a system, as a card's folder and connectfile.c make them. */
 #include <linux/cleanup.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ static bool transport_link(struct peer_transport *transport, u32 *host)
 {
 	struct host *own = host_of(transport);
 
-	/* What was lost by it has been told before. */
+	/* Losses of the link have been reported before. */
 	return own->call->link(own->call->ports, host);
 }
 
@@ -91,7 +91,7 @@ static const struct peer_transport_ops transport_ops = {
 	.depends = transport_depends,
 };
 
-/* Notes which peers are known under another incarnation than before the call. */
+/* Records the peers for which our incarnation changed during the call. */
 static void host_note(struct host *host)
 {
 	unsigned int i;
@@ -147,7 +147,7 @@ struct host *host_create(const struct host_call *call, int number, u32 peer_time
 	return NULL;
 }
 
-/* What others still hold of it is gone with it. */
+/* Frees the system with everything that its callers still hold of it. */
 void host_destroy(struct host *host)
 {
 	struct host *before = host_enter(host, NULL);
@@ -159,7 +159,7 @@ void host_destroy(struct host *host)
 	while (!list_empty(&host->memory)) {
 		piece = host->memory.next;
 		list_del(piece);
-		/* It begins with this. */
+		/* The allocation begins with its list element. */
 		free(piece);
 	}
 	free(host);
@@ -195,7 +195,7 @@ void host_lapsed(struct host *host, const struct host_call *call)
 	hamlyn_system_lapsed(host->system);
 }
 
-/* What is due first; none: there is no work. */
+/* Returns the work that is due first, or NULL if there is none. */
 static struct work_struct *host_next_work(const struct host *host)
 {
 	struct work_struct *work, *first = NULL;
@@ -206,7 +206,7 @@ static struct work_struct *host_next_work(const struct host *host)
 	return first;
 }
 
-/* Does one piece of work, if there is any that is due: whether there was. */
+/* Runs one piece of work if one is due. Returns whether it did. */
 bool host_work(struct host *host, const struct host_call *call)
 {
 	struct work_struct *work = host_next_work(host);
@@ -219,7 +219,7 @@ bool host_work(struct host *host, const struct host_call *call)
 	return true;
 }
 
-/* When the next work is due, in milliseconds; false: there is none. */
+/* Returns in @due when the next work is due, in milliseconds. Returns false if there is none. */
 bool host_due(const struct host *host, u64 *due)
 {
 	const struct work_struct *work = host_next_work(host);
@@ -293,7 +293,7 @@ void host_unlisten(struct host *host, const struct host_call *call,
 	kfree(listener);
 }
 
-/* How many requests wait; negative: the listener is dead. */
+/* Returns the number of waiting requests, or a negative value if the listener is dead. */
 int host_waiting(const struct hamlyn_listener *listener)
 {
 	return listener->dead ? -ENODEV : (int)listener->waiting;
@@ -335,7 +335,10 @@ int host_close(struct host *host, const struct host_call *call,
 	return hamlyn_connection_close(connection, reason, private);
 }
 
-/* Its process is about to go, and its card with it: the peer is told that, and its holder this. */
+/*
+ * Ends a connection whose process is about to exit, and its card with it. The peer gets
+ * HAMLYN_END_DIED, and the holder HAMLYN_END_CARD_RESET.
+ */
 void host_abandon(struct host *host, const struct host_call *call,
 		  struct hamlyn_connection *connection)
 {
@@ -357,7 +360,7 @@ void host_describe(const struct hamlyn_connection *connection,
 	hamlyn_connection_describe(connection, state);
 }
 
-/* Pages that wait until a host is asked to settle may do so for ever. */
+/* Does not count pages that wait until a host is asked to settle: they may wait forever. */
 static void express_sizes(const struct host *host, struct host_sizes *sizes)
 {
 	const struct hamlyn_system *system = host->system;
@@ -395,7 +398,7 @@ void host_sizes(const struct host *host, struct host_sizes *sizes)
 	express_sizes(host, sizes);
 }
 
-/* When this side last forgot what it had with a host, in milliseconds. */
+/* Returns when this side last forgot its state for a host, in milliseconds. */
 u64 host_renewed(const struct host *host, u32 peer)
 {
 	return peer < ARRAY_SIZE(host->renewed) ? host->renewed[peer] : 0;

@@ -1,4 +1,4 @@
-//! Areas of express memory, and views, by number, as a process has them.
+//! Areas and views of express memory, by number, as a process has them.
 
 use hamlyn_abi::kernel::express::HamlynExpressPages;
 use hamlyn_abi::uapi::HamlynExpressQuery;
@@ -6,7 +6,7 @@ use rustix::io::{Errno, Result};
 
 use crate::{Ports, System};
 
-/// How an area or a view stands, as C tells it.
+/// State of an area or a view, as returned by C.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct EndState {
@@ -21,19 +21,19 @@ pub(crate) struct EndState {
 const ASKING: u32 = 0;
 const OPEN: u32 = 1;
 
-/// An area or a view that its process has.
+/// An area or a view that a process has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// An area's number for others.
+    /// The area's number for other hosts.
     pub number: u32,
-    /// An area's key.
+    /// The area's key.
     pub key: u64,
-    /// Its pages, as pages of the part, in their order.
+    /// Its pages, in order, as page numbers of the part.
     pub pages: Vec<u32>,
 }
 
 impl System {
-    /// There is express memory of this host's, `own`.
+    /// Starts express memory of this host, with id `own`.
     ///
     /// # Errors
     /// `NOMEM`.
@@ -41,23 +41,26 @@ impl System {
         self.host.express_begin(ports, own)
     }
 
-    /// The part with another host is there: so many pages of this memory. After [`System::express_begin`].
+    /// Adds the part with another host, with `pages` pages of memory `memory`. Call this after
+    /// [`System::express_begin`].
     ///
     /// # Errors
-    /// `INVAL`: there can be no such part; `BUSY`: it is there; `NOMEM`.
+    /// `INVAL`: such a part is impossible; `BUSY`: it already exists; `NOMEM`.
     pub fn express_part(&mut self, ports: &mut dyn Ports, host: u32, memory: u64, pages: u32) -> Result<()> {
         self.host.express_part(ports, host, memory, pages)
     }
 
-    /// There is no express memory any more.
+    /// Ends express memory.
     pub fn express_stop(&mut self, ports: &mut dyn Ports) {
         self.host.express_stop(ports);
     }
 
-    /// Makes an area for a host, of so many pages, which have to be cleared. Its number for this process.
+    /// Makes an area of `pages` pages for a host, and returns its number for this process. The
+    /// caller must clear the pages.
     ///
     /// # Errors
-    /// Those of `hamlyn_express_create` in `guest-driver/kernel/hamlyn_express.h`; `AGAIN`: `again` is to be tried once anything is woken.
+    /// Those of `hamlyn_express_create` in `guest-driver/kernel/hamlyn_express.h`. `AGAIN`: retry
+    /// with `again` once anything is woken.
     pub fn express_create(
         &mut self,
         ports: &mut dyn Ports,
@@ -68,7 +71,7 @@ impl System {
         self.host.express_create(ports, host, pages, again)
     }
 
-    /// Asks for a view of another host's area. Its number for this process.
+    /// Requests a view of another host's area, and returns the view's number for this process.
     ///
     /// # Errors
     /// `HOSTUNREACH`, `NOMEM`.
@@ -76,12 +79,12 @@ impl System {
         self.host.express_map(ports, host, area, key)
     }
 
-    /// Gives an area or a view back, whose process sees it no more.
+    /// Gives an area or a view back. Its process must no longer have access to it.
     pub fn express_close(&mut self, ports: &mut dyn Ports, number: u32) {
         self.host.express_close(ports, number);
     }
 
-    /// An area or a view. None: it is being asked for.
+    /// Returns an area or a view, or `None` while a view waits for its answer.
     ///
     /// # Errors
     /// Why there is none.
@@ -99,17 +102,18 @@ impl System {
         }
     }
 
-    /// From now on one of two users asks for express memory, 0 or 1, of whom so many messages may wait for each host.
+    /// Selects the user, 0 or 1, for later express memory requests. `messages` is this user's limit
+    /// of waiting messages for each host.
     pub fn express_user(&mut self, user: u32, messages: u32) {
         self.host.express_user(user, messages);
     }
 
-    /// So many pages of each half that is this host's to give are not this process' user's to have, but others'.
+    /// Reserves `pages` pages of this host's half of each part for other users.
     pub fn express_spare(&mut self, pages: u32) {
         self.host.express_spare(pages);
     }
 
-    /// What there is of express memory with a host.
+    /// Returns the state of the express memory with a host.
     pub fn express_query(&mut self, ports: &mut dyn Ports, host: u32) -> HamlynExpressQuery {
         let mut query = HamlynExpressQuery { host, ..HamlynExpressQuery::default() };
         self.host.express_describe(ports, &mut query);

@@ -1,4 +1,4 @@
-//! Listeners and connections by number, as a process has them by file.
+//! Listeners and connections by number, in place of the files that a process has.
 
 use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_ACCEPT, HAMLYN_WIRE_REJECT};
 use hamlyn_abi::uapi::*;
@@ -7,7 +7,7 @@ use zerocopy::FromZeros;
 
 use crate::{Ports, System};
 
-/// Bytes with zeros behind them, and how many they are.
+/// Returns the bytes padded with zeros, and their number.
 fn padded<const N: usize>(bytes: &[u8]) -> Result<([u8; N], u32)> {
     let mut all = [0; N];
     all.get_mut(..bytes.len()).ok_or(Errno::INVAL)?.copy_from_slice(bytes);
@@ -24,10 +24,12 @@ fn private(bytes: &[u8]) -> Result<HamlynPrivate> {
 }
 
 impl System {
-    /// Takes a name of 1 to 64 bytes; `backlog` requests may wait, 1 to `HAMLYN_MAX_BACKLOG`. The listener's number.
+    /// Takes a name of 1 to 64 bytes, and returns the listener's number. Up to `backlog` requests
+    /// may wait, 1 to `HAMLYN_MAX_BACKLOG`.
     ///
     /// # Errors
-    /// `INVAL`; `OPNOTSUPP`: the card was not started; `ADDRINUSE`; `NOSPC`: there are too many; `NOMEM`.
+    /// `INVAL`; `OPNOTSUPP`: the card was not started; `ADDRINUSE`; `NOSPC`: too many listeners and
+    /// connections; `NOMEM`.
     pub fn listen(&mut self, ports: &mut dyn Ports, bytes: &[u8], backlog: u32) -> Result<u32> {
         let (name, name_length) = name(bytes)?;
         if backlog == 0 || backlog > HAMLYN_MAX_BACKLOG {
@@ -36,10 +38,10 @@ impl System {
         self.host.listen(ports, &HamlynListen { name_length, backlog, reserved: [0; 2], name })
     }
 
-    /// The next request of a listener, which gets a number. None: nobody asks.
+    /// Returns the number of a listener's next request, or `None` if there is none.
     ///
     /// # Errors
-    /// `NODEV`: the card was reset, or there is no such listener.
+    /// `NODEV`: the card was reset, or the listener does not exist.
     pub fn claim(&mut self, ports: &mut dyn Ports, listener: u32) -> Result<Option<u32>> {
         match self.host.claim(ports, listener) {
             Err(Errno::AGAIN) => Ok(None),
@@ -47,21 +49,23 @@ impl System {
         }
     }
 
-    /// Gives a name back, and refuses who asked for it.
+    /// Gives a name back, and refuses its waiting requests.
     pub fn unlisten(&mut self, ports: &mut dyn Ports, listener: u32) {
         self.host.unlisten(ports, listener);
     }
 
-    /// How many requests wait for a listener. None: its card was reset, or it is gone.
+    /// Returns the number of requests that wait for a listener, or `None` if its card was reset or
+    /// it does not exist.
     #[must_use]
     pub fn waiting(&self, listener: u32) -> Option<u32> {
         self.host.waiting(listener)
     }
 
-    /// Asks for a connection, and passes up to 256 bytes. Its number.
+    /// Requests a connection, passes up to 256 bytes, and returns the connection's number.
     ///
     /// # Errors
-    /// `INVAL`; `OPNOTSUPP`: the card was not started; `NETDOWN`; `HOSTUNREACH`: no such id; `NOSPC`: there are too many; `NOMEM`.
+    /// `INVAL`; `OPNOTSUPP`: the card was not started; `NETDOWN`; `HOSTUNREACH`: no such id;
+    /// `NOSPC`: too many listeners and connections; `NOMEM`.
     pub fn request(&mut self, ports: &mut dyn Ports, host: u32, bytes: &[u8], private: &[u8]) -> Result<u32> {
         let ((name, name_length), (data, private_length)) = (name(bytes)?, padded(private)?);
         let connect =
@@ -69,7 +73,8 @@ impl System {
         self.host.request(ports, &connect, false)
     }
 
-    /// Asks whether anybody listens under a name. The question stands as a connection does, and ends with the answer.
+    /// Asks whether a process listens under a name. The question has a state like a connection, and
+    /// ends with the answer.
     ///
     /// # Errors
     /// Those of [`System::request`].
@@ -79,10 +84,10 @@ impl System {
         self.host.request(ports, &connect, true)
     }
 
-    /// Accepts or rejects what was asked for, and passes up to 256 bytes.
+    /// Accepts or rejects a requested connection, and passes up to 256 bytes.
     ///
     /// # Errors
-    /// `INVAL`; `NOTCONN`: it has ended, or was answered.
+    /// `INVAL`; `NOTCONN`: it has ended or was already answered.
     pub fn answer(&mut self, ports: &mut dyn Ports, number: u32, accept: bool, bytes: &[u8]) -> Result<()> {
         let kind = if accept { HAMLYN_WIRE_ACCEPT } else { HAMLYN_WIRE_REJECT };
         self.host.answer(ports, number, kind, &private(bytes)?)
@@ -96,12 +101,13 @@ impl System {
         self.host.close(ports, number, HAMLYN_END_CLOSED, &private(bytes)?)
     }
 
-    /// Its file is closed: the peer is told that it has died, unless it has ended.
+    /// Releases a connection, as when its file is closed. Unless it has ended, the peer is notified
+    /// that this process has died.
     pub fn release(&mut self, ports: &mut dyn Ports, number: u32) {
         self.host.release(ports, number);
     }
 
-    /// How a connection stands. One that there is not has gone with the card.
+    /// Returns the state of a connection. A connection that does not exist has ended with the card.
     #[must_use]
     pub fn describe(&self, number: u32) -> HamlynConnectionState {
         self.host.describe(number).unwrap_or_else(|| {
@@ -111,7 +117,8 @@ impl System {
         })
     }
 
-    /// This side goes, before its card does: gives all names back, and tells its peers that the processes are gone.
+    /// Leaves before the card goes: gives all names back, and notifies the peers that their
+    /// processes have gone.
     pub fn leave(&mut self, ports: &mut dyn Ports) {
         for listener in self.host.listeners() {
             self.unlisten(ports, listener);

@@ -1,6 +1,8 @@
-//! The border to C: what `shim/host.h` declares (`api`), and the ports that it calls. All `unsafe` code of this crate is here.
+//! The interface to C: the declarations of `shim/host.h` (`api`), and the ports that it calls. All
+//! `unsafe` code of this crate is here.
 //!
-//! What C makes belongs to one [`Host`], which alone has its address and hands none out; who calls has the host for himself.
+//! All C objects belong to one [`Host`]. It alone has their addresses, and does not pass them on. A
+//! caller has exclusive access to the host.
 #![allow(unsafe_code)]
 
 mod api;
@@ -25,7 +27,7 @@ use api::*;
 use crate::express::EndState;
 use crate::{Ports, Sizes};
 
-/// What is reached in a call.
+/// What C can access during a call.
 struct Context<'a> {
     ports: &'a mut dyn Ports,
     woken: &'a mut Vec<u32>,
@@ -33,33 +35,34 @@ struct Context<'a> {
     link: Option<u32>,
 }
 
-/// The context that C was called with.
+/// Returns the context that C was called with.
 ///
 /// # Safety
-/// It is the one that C was called with, and that call has not returned.
+/// `ports` is the pointer that C was called with, and that call has not returned.
 unsafe fn context<'a>(ports: *mut c_void) -> &'a mut Context<'a> {
-    // SAFETY: as the caller says; nothing else reaches it meanwhile, and C holds no two of them at a time.
+    // SAFETY: guaranteed by the caller. Nothing else accesses it meanwhile, and C never holds two
+    // of them at the same time.
     unsafe { &mut *ports.cast() }
 }
 
 unsafe extern "C" fn random(ports: *mut c_void) -> u32 {
-    // SAFETY: C was called with it.
+    // SAFETY: C passes the pointer that it was called with.
     let context = unsafe { context(ports) };
     let number = *context.random;
-    // The first is the origin; any others will do that differ.
+    // The first is the origin; any other distinct numbers will do.
     *context.random = number.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
     number
 }
 
 unsafe extern "C" fn allocates(ports: *mut c_void) -> bool {
-    // SAFETY: C was called with it.
+    // SAFETY: C passes the pointer that it was called with.
     unsafe { context(ports) }.ports.allocates()
 }
 
 unsafe extern "C" fn link(ports: *mut c_void, host: *mut u32) -> bool {
-    // SAFETY: C was called with it.
+    // SAFETY: C passes the pointer that it was called with.
     let link = unsafe { context(ports) }.link;
-    // SAFETY: C hands in a number of its own.
+    // SAFETY: C passes a pointer to a number of its own.
     unsafe { *host = link.unwrap_or(u32::MAX) };
     link.is_some()
 }
@@ -72,78 +75,78 @@ unsafe extern "C" fn post(
     data: *const u8,
     length: u32,
 ) -> bool {
-    // SAFETY: C was called with it.
+    // SAFETY: C passes the pointer that it was called with.
     let context = unsafe { context(ports) };
     let data = match length {
         0 => &[],
-        // SAFETY: C hands in so many bytes of its own, which do not change meanwhile.
+        // SAFETY: C passes `length` bytes of its own, which do not change meanwhile.
         length => unsafe { slice::from_raw_parts(data, length as usize) },
     };
-    // SAFETY: C hands in a whole one of its own, which does not change meanwhile.
+    // SAFETY: C passes a valid head of its own, which does not change meanwhile.
     context.ports.post(host, entry, unsafe { &*wire }, data)
 }
 
 unsafe extern "C" fn take(ports: *mut c_void, host: *mut u32, entry: *mut u32) -> bool {
-    // SAFETY: C was called with it.
+    // SAFETY: C passes the pointer that it was called with.
     let taken = unsafe { context(ports) }.ports.take();
     if let Some((from, place)) = taken {
-        // SAFETY: C hands in two numbers of its own.
+        // SAFETY: C passes pointers to two numbers of its own.
         unsafe { (*host, *entry) = (from, place) };
     }
     taken.is_some()
 }
 
 unsafe extern "C" fn more(ports: *mut c_void) -> bool {
-    // SAFETY: C was called with it.
+    // SAFETY: C passes the pointer that it was called with.
     unsafe { context(ports) }.ports.more()
 }
 
 unsafe extern "C" fn read(ports: *mut c_void, host: u32, entry: u32, wire: *mut HamlynWire, place: *mut u8) {
-    // SAFETY: C was called with it.
+    // SAFETY: C passes the pointer that it was called with.
     let context = unsafe { context(ports) };
-    // SAFETY: C hands in a whole place of its own, which nothing else reaches meanwhile.
+    // SAFETY: C passes a complete place of its own, which nothing else accesses meanwhile.
     let place = unsafe { slice::from_raw_parts_mut(place, HAMLYN_WELL_KNOWN_PLACE_SIZE as usize) };
     let read = context.ports.read(host, entry, place);
-    // SAFETY: C hands in one of its own.
+    // SAFETY: C passes a pointer to a head of its own.
     unsafe { wire.write(read) };
 }
 
 unsafe extern "C" fn reopen(ports: *mut c_void, host: u32, entry: u32) {
-    // SAFETY: C was called with it.
+    // SAFETY: C passes the pointer that it was called with.
     unsafe { context(ports) }.ports.reopen(host, entry);
 }
 
 unsafe extern "C" fn message(ports: *mut c_void, host: u32, wire: *const HamlynWire, data: *const u8) {
-    // SAFETY: C was called with it.
+    // SAFETY: C passes the pointer that it was called with.
     let context = unsafe { context(ports) };
-    // SAFETY: C hands in a whole one of its own, which does not change meanwhile.
+    // SAFETY: C passes a valid head of its own, which does not change meanwhile.
     let wire = unsafe { &*wire };
-    // SAFETY: C has checked that so many bytes are there, in the place that it was handed a message in.
+    // SAFETY: C has checked that this many bytes are in the place that it read the message from.
     let data = unsafe { slice::from_raw_parts(data, wire.private_length as usize) };
     context.ports.message(host, wire, data);
 }
 
 unsafe extern "C" fn lost(ports: *mut c_void, host: u32) {
-    // SAFETY: C was called with it.
+    // SAFETY: C passes the pointer that it was called with.
     unsafe { context(ports) }.ports.lost(host);
 }
 
 unsafe extern "C" fn depends(ports: *mut c_void, host: u32) -> bool {
-    // SAFETY: C was called with it.
+    // SAFETY: C passes the pointer that it was called with.
     unsafe { context(ports) }.ports.depends(host)
 }
 
 unsafe extern "C" fn woken(ports: *mut c_void, file: u32) {
-    // SAFETY: C was called with it.
+    // SAFETY: C passes the pointer that it was called with.
     unsafe { context(ports) }.woken.push(file);
 }
 
 unsafe extern "C" fn withdraw(ports: *mut c_void, file: u32) {
-    // SAFETY: C was called with it.
+    // SAFETY: C passes the pointer that it was called with.
     unsafe { context(ports) }.ports.withdraw(file);
 }
 
-/// No card, and no time: there is none yet.
+/// Ports without a card or a clock, for creating a system.
 struct Nothing;
 
 impl Ports for Nothing {
@@ -165,12 +168,12 @@ impl Ports for Nothing {
     fn reopen(&mut self, _: u32, _: u32) {}
 }
 
-/// What C answers as it does in a kernel: 0, or an error's number with a minus.
+/// Converts C's result as in a kernel: 0, or a negative error number.
 fn result(code: c_int) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(-code)) }
 }
 
-/// A system in C, with what it has handed out.
+/// A system in C, with the objects that it has returned.
 pub(crate) struct Host {
     raw: NonNull<RawHost>,
     listeners: BTreeMap<u32, NonNull<RawListener>>,
@@ -178,12 +181,12 @@ pub(crate) struct Host {
     ends: BTreeMap<u32, NonNull<RawEnd>>,
     last: u32,
     random: u32,
-    /// This host's id while there is a link.
+    /// This host's id while the link is up.
     pub(crate) link: Option<u32>,
     pub(crate) woken: Vec<u32>,
 }
 
-// SAFETY: C keeps nothing for a thread but during a call, and nothing of one system in another.
+// SAFETY: C has thread-local state only during a call, and shares nothing between systems.
 unsafe impl Send for Host {}
 
 impl fmt::Debug for Host {
@@ -195,7 +198,7 @@ impl fmt::Debug for Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // SAFETY: it was made by C, and nobody has it any more.
+        // SAFETY: C made it, and it is not used after this.
         unsafe { host_destroy(self.raw.as_ptr()) };
     }
 }
@@ -204,7 +207,7 @@ impl Host {
     pub(crate) fn new(origin: u32, timeout: u32) -> Self {
         let (mut random, mut woken) = (origin, Vec::new());
         let made = with_call(&mut Nothing, &mut woken, &mut random, None, |call| {
-            // SAFETY: the call is whole.
+            // SAFETY: the call is valid.
             unsafe { host_create(call, 0, timeout) }
         });
         let Some(raw) = NonNull::new(made) else { handle_alloc_error(Layout::new::<[u8; 65536]>()) };
@@ -228,38 +231,38 @@ impl Host {
     }
 
     pub(crate) fn open(&mut self, ports: &mut dyn Ports) {
-        // SAFETY: host and call are whole.
+        // SAFETY: host and call are valid.
         self.call(ports, |host, call| unsafe { host_open(host, call) });
     }
 
     pub(crate) fn stop(&mut self, ports: &mut dyn Ports) {
-        // SAFETY: host and call are whole.
+        // SAFETY: host and call are valid.
         self.call(ports, |host, call| unsafe { host_stop(host, call) });
     }
 
     pub(crate) fn lost(&mut self, ports: &mut dyn Ports, reason: u32) {
-        // SAFETY: host and call are whole.
+        // SAFETY: host and call are valid.
         self.call(ports, |host, call| unsafe { host_lost(host, call, reason) });
     }
 
     pub(crate) fn arrived(&mut self, ports: &mut dyn Ports) {
-        // SAFETY: host and call are whole.
+        // SAFETY: host and call are valid.
         self.call(ports, |host, call| unsafe { host_arrived(host, call) });
     }
 
     pub(crate) fn lapsed(&mut self, ports: &mut dyn Ports) {
-        // SAFETY: host and call are whole.
+        // SAFETY: host and call are valid.
         self.call(ports, |host, call| unsafe { host_lapsed(host, call) });
     }
 
     pub(crate) fn work(&mut self, ports: &mut dyn Ports) -> bool {
-        // SAFETY: host and call are whole.
+        // SAFETY: host and call are valid.
         self.call(ports, |host, call| unsafe { host_work(host, call) })
     }
 
     pub(crate) fn due(&self) -> Option<u64> {
         let mut due = 0;
-        // SAFETY: the host is whole, and the number is ours.
+        // SAFETY: the host is valid, and the number is ours.
         unsafe { host_due(self.raw.as_ptr(), &mut due) }.then_some(due)
     }
 
@@ -272,23 +275,23 @@ impl Host {
     ) -> Result<()> {
         let private_length = u32::try_from(data.len()).map_err(|_| Errno::MSGSIZE)?;
         let wire = HamlynWire { private_length, ..*wire };
-        // SAFETY: host and call are whole, and there are as many bytes as the words say.
+        // SAFETY: host and call are valid, and `private_length` is the number of bytes.
         result(self.call(ports, |host, call| unsafe { host_say(host, call, to, &wire, data.as_ptr()) }))
     }
 
     pub(crate) fn set_hosts(&mut self, ports: &mut dyn Ports, hosts: u32) {
-        // SAFETY: host and call are whole.
+        // SAFETY: host and call are valid.
         self.call(ports, |host, call| unsafe { host_set_hosts(host, call, hosts) });
     }
 
     pub(crate) fn watch(&mut self, ports: &mut dyn Ports, peer: u32) {
-        // SAFETY: host and call are whole.
+        // SAFETY: host and call are valid.
         self.call(ports, |host, call| unsafe { host_watch(host, call, peer) });
     }
 
     pub(crate) fn listen(&mut self, ports: &mut dyn Ports, listen: &HamlynListen) -> Result<u32> {
         let (file, mut opened) = (self.next_file(), null_mut());
-        // SAFETY: host, call and name are whole, and the pointer is ours.
+        // SAFETY: host, call and name are valid, and the pointer is ours.
         result(self.call(ports, |host, call| unsafe { host_listen(host, call, listen, file, &mut opened) }))?;
         self.listeners.extend(NonNull::new(opened).map(|raw| (file, raw)));
         Ok(file)
@@ -297,7 +300,7 @@ impl Host {
     pub(crate) fn claim(&mut self, ports: &mut dyn Ports, listener: u32) -> Result<u32> {
         let listener = self.listeners.get(&listener).ok_or(Errno::NODEV)?.as_ptr();
         let (file, mut claimed) = (self.next_file(), null_mut());
-        // SAFETY: host, call and listener are whole, and the pointer is ours.
+        // SAFETY: host, call and listener are valid, and the pointer is ours.
         let claim = |host, call| unsafe { host_claim(host, call, listener, file, &mut claimed) };
         result(self.call(ports, claim))?;
         self.connections.extend(NonNull::new(claimed).map(|raw| (file, raw)));
@@ -306,13 +309,13 @@ impl Host {
 
     pub(crate) fn unlisten(&mut self, ports: &mut dyn Ports, listener: u32) {
         let Some(listener) = self.listeners.remove(&listener) else { return };
-        // SAFETY: host, call and listener are whole, and nobody has the listener any more.
+        // SAFETY: host, call and listener are valid, and the listener is not used after this.
         self.call(ports, |host, call| unsafe { host_unlisten(host, call, listener.as_ptr()) });
     }
 
     pub(crate) fn waiting(&self, listener: u32) -> Option<u32> {
         let listener = self.listeners.get(&listener)?;
-        // SAFETY: the listener is whole.
+        // SAFETY: the listener is valid.
         unsafe { host_waiting(listener.as_ptr()) }.try_into().ok()
     }
 
@@ -323,7 +326,7 @@ impl Host {
         question: bool,
     ) -> Result<u32> {
         let (file, mut made) = (self.next_file(), null_mut());
-        // SAFETY: host, call and what is asked for are whole, and the pointer is ours.
+        // SAFETY: host, call and request are valid, and the pointer is ours.
         result(self.call(ports, |host, call| unsafe {
             host_request(host, call, connect, question, file, &mut made)
         }))?;
@@ -339,7 +342,7 @@ impl Host {
         private: &HamlynPrivate,
     ) -> Result<()> {
         let connection = self.connection(number)?;
-        // SAFETY: host, call, connection and bytes are whole.
+        // SAFETY: host, call, connection and bytes are valid.
         result(self.call(ports, |host, call| unsafe { host_answer(host, call, connection, kind, private) }))
     }
 
@@ -351,32 +354,32 @@ impl Host {
         private: &HamlynPrivate,
     ) -> Result<()> {
         let connection = self.connection(number)?;
-        // SAFETY: host, call, connection and bytes are whole.
+        // SAFETY: host, call, connection and bytes are valid.
         result(self.call(ports, |host, call| unsafe { host_close(host, call, connection, reason, private) }))
     }
 
     pub(crate) fn abandon(&mut self, ports: &mut dyn Ports, number: u32) {
         let Ok(connection) = self.connection(number) else { return };
-        // SAFETY: host, call and connection are whole.
+        // SAFETY: host, call and connection are valid.
         self.call(ports, |host, call| unsafe { host_abandon(host, call, connection) });
     }
 
     pub(crate) fn release(&mut self, ports: &mut dyn Ports, number: u32) {
         let Some(connection) = self.connections.remove(&number) else { return };
-        // SAFETY: host, call and connection are whole, and nobody has the connection any more.
+        // SAFETY: host, call and connection are valid, and the connection is not used after this.
         self.call(ports, |host, call| unsafe { host_release(host, call, connection.as_ptr()) });
     }
 
     pub(crate) fn describe(&self, number: u32) -> Option<HamlynConnectionState> {
         let mut state = HamlynConnectionState::new_zeroed();
         let connection = self.connection(number).ok()?;
-        // SAFETY: the connection is whole, and the state is ours.
+        // SAFETY: the connection is valid, and the state is ours.
         unsafe { host_describe(connection, &mut state) };
         Some(state)
     }
 
     pub(crate) fn express_begin(&mut self, ports: &mut dyn Ports, own: u32) -> Result<()> {
-        // SAFETY: host and call are whole.
+        // SAFETY: host and call are valid.
         result(self.call(ports, |host, call| unsafe { host_express_begin(host, call, own) }))
     }
 
@@ -387,12 +390,13 @@ impl Host {
         memory: u64,
         pages: u32,
     ) -> Result<()> {
-        // SAFETY: host and call are whole; there is no part before it has begun.
+        // SAFETY: host and call are valid. Express memory has begun before its parts are added; C
+        // does not check that.
         result(self.call(ports, |host, call| unsafe { host_express_part(host, call, peer, memory, pages) }))
     }
 
     pub(crate) fn express_stop(&mut self, ports: &mut dyn Ports) {
-        // SAFETY: host and call are whole.
+        // SAFETY: host and call are valid.
         self.call(ports, |host, call| unsafe { host_express_stop(host, call) });
     }
 
@@ -404,7 +408,7 @@ impl Host {
         again: bool,
     ) -> Result<u32> {
         let (file, mut made) = (self.next_file(), null_mut());
-        // SAFETY: host and call are whole, and the pointer is ours.
+        // SAFETY: host and call are valid, and the pointer is ours.
         result(self.call(ports, |host, call| unsafe {
             host_express_create(host, call, peer, pages, again, file, &mut made)
         }))?;
@@ -420,7 +424,7 @@ impl Host {
         key: u64,
     ) -> Result<u32> {
         let (file, mut made) = (self.next_file(), null_mut());
-        // SAFETY: host and call are whole, and the pointer is ours.
+        // SAFETY: host and call are valid, and the pointer is ours.
         result(self.call(ports, |host, call| unsafe {
             host_express_map(host, call, peer, area, key, file, &mut made)
         }))?;
@@ -430,28 +434,28 @@ impl Host {
 
     pub(crate) fn express_close(&mut self, ports: &mut dyn Ports, file: u32) {
         let Some(end) = self.ends.remove(&file) else { return };
-        // SAFETY: host, call and end are whole, and nobody has the end any more.
+        // SAFETY: host, call and end are valid, and the end is not used after this.
         self.call(ports, |host, call| unsafe { host_express_close(host, call, end.as_ptr()) });
     }
 
     pub(crate) fn express_user(&mut self, user: u32, messages: u32) {
-        // SAFETY: the driver is there, and nobody else has it.
+        // SAFETY: the host is valid, and access to it is exclusive.
         unsafe { host_express_user(self.raw.as_ptr(), user, messages) };
     }
 
     pub(crate) fn express_spare(&mut self, pages: u32) {
-        // SAFETY: the driver is there, and nobody else has it.
+        // SAFETY: the host is valid, and access to it is exclusive.
         unsafe { host_express_spare(self.raw.as_ptr(), pages) };
     }
 
     pub(crate) fn express_describe(&mut self, ports: &mut dyn Ports, query: &mut HamlynExpressQuery) {
-        // SAFETY: host and call are whole, and the query is ours.
+        // SAFETY: host and call are valid, and the query is ours.
         self.call(ports, |host, call| unsafe { host_express_describe(host, call, query) });
     }
 
     pub(crate) fn express_look(&self, file: u32) -> Option<EndState> {
         let (end, mut state) = (self.ends.get(&file)?, EndState::default());
-        // SAFETY: the end is whole, and the state is ours.
+        // SAFETY: the end is valid, and the state is ours.
         unsafe { host_express_look(end.as_ptr(), &mut state) };
         Some(state)
     }
@@ -466,25 +470,25 @@ impl Host {
 
     pub(crate) fn sizes(&self) -> Sizes {
         let mut sizes = Sizes::default();
-        // SAFETY: the host is whole, and the sizes are ours.
+        // SAFETY: the host is valid, and the sizes are ours.
         unsafe { host_sizes(self.raw.as_ptr(), &mut sizes) };
         sizes
     }
 
     pub(crate) fn renewed(&self, peer: u32) -> u64 {
-        // SAFETY: the host is whole.
+        // SAFETY: the host is valid.
         unsafe { host_renewed(self.raw.as_ptr(), peer) }
     }
 
     pub(crate) fn complaint(&self) -> Option<String> {
-        // SAFETY: the host is whole.
+        // SAFETY: the host is valid.
         let complaint = unsafe { host_complaint(self.raw.as_ptr()) };
-        // SAFETY: if it is there it is a constant of C's.
+        // SAFETY: it is either null or a string constant in C.
         (!complaint.is_null()).then(|| unsafe { CStr::from_ptr(complaint) }.to_string_lossy().into_owned())
     }
 }
 
-/// A call is made of what it may reach.
+/// Builds a call from what C may access, and passes it to `verb`.
 fn with_call<T>(
     ports: &mut dyn Ports,
     woken_: &mut Vec<u32>,

@@ -1,7 +1,7 @@
-//! Well-known slots (section 6.3): how they lie in memory, and what is posted to them.
+//! Well-known slots (section 6.3): their layout in memory, and requests to them.
 //!
-//! The slots are privileged and in paranoid one-shot mode, so what has arrived cannot change while it is looked at. A slot has
-//! a page: its places, then its metadata entries.
+//! The slots are privileged and in paranoid one-shot mode, so a message cannot change while it is
+//! read. A slot has a page: its places, then its metadata entries.
 
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HamlynMetadataEntry};
 use hamlyn_abi::hamlyn::request::HamlynRequest;
@@ -11,16 +11,16 @@ use hamlyn_abi::kernel::well_known::{
 use hamlyn_abi::kernel::wire::HamlynWire;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Places of a slot, and messages that may be on their way to a host unacknowledged.
+/// Places of a slot: maximum number of unacknowledged messages in flight to a host.
 pub const PLACES: u32 = HAMLYN_WELL_KNOWN_PLACES;
-/// Metadata entries of a slot: for messages, and as many for acknowledgements.
+/// Metadata entries of a slot: one for each message, and as many for acknowledgements.
 pub const ENTRIES: u32 = 2 * PLACES;
-/// Bytes of a slot's places, and where in its page its metadata entries begin.
+/// Bytes of a slot's places, and offset of the metadata entries in its page.
 pub const METADATA_OFFSET: u32 = PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE;
 /// Bytes of a slot's metadata entries.
 pub const METADATA_LENGTH: u32 = ENTRIES * HAMLYN_METADATA_SIZE;
 
-/// A slot's metadata entries as they are to begin with.
+/// Returns the initial content of a slot's metadata entries.
 #[must_use]
 pub fn metadata() -> Vec<u8> {
     let entries = (0..ENTRIES).flat_map(|entry| {
@@ -35,19 +35,20 @@ pub fn metadata() -> Vec<u8> {
     entries.collect()
 }
 
-/// Where in the message area an entry's place begins. Acknowledgements have none.
+/// Returns the offset of an entry's place in the message area. Acknowledgements have no place.
 #[must_use]
 pub fn place_offset(entry: u32) -> u32 {
     if entry < PLACES { entry * HAMLYN_WELL_KNOWN_PLACE_SIZE } else { 0 }
 }
 
-/// Bytes of an entry's place.
+/// Returns the size of an entry's place in bytes.
 #[must_use]
 pub fn place_length(entry: u32) -> u32 {
     if entry < PLACES { HAMLYN_WELL_KNOWN_PLACE_SIZE } else { 0 }
 }
 
-/// The work-queue entry that sends a message from host `from` to an entry of its slot on host `to`.
+/// Returns the work-queue entry that sends a message from host `from` to an entry of its slot on
+/// host `to`.
 #[must_use]
 pub fn request(from: u32, to: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> Vec<u8> {
     let request = HamlynRequest {

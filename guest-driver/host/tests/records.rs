@@ -1,12 +1,13 @@
-//! Records of operating systems, as SHRIMP's and CLAN's drivers take them: `guest-driver/core/records.c`, the very file,
-//! compiled for a program that is told what arrives.
+//! Records of operating systems, as the drivers of SHRIMP and CLAN take them.
+//! `guest-driver/core/records.c` is compiled unchanged into a program that reads from its input
+//! what arrives.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The program, compiled once.
+/// Compiles the program once, and returns its path.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -33,7 +34,7 @@ fn program() -> &'static Path {
     })
 }
 
-/// What is taken when this happens.
+/// Returns what the program takes for these inputs.
 fn taken(lines: &[String]) -> Vec<String> {
     let mut running = Command::new(program()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     running.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
@@ -46,12 +47,12 @@ fn lines(text: &str) -> Vec<String> {
     text.split(", ").map(str::to_owned).collect()
 }
 
-/// A host says more as soon as what it has said is taken, so that there is always something of it.
+/// A host sends more as soon as its records are taken, so it always has a record.
 #[test]
-fn a_host_that_always_has_something_to_say_keeps_nobody_from_being_heard() {
+fn busy_host_does_not_starve_others() {
     let mut happens = lines("put 9 0 1, news 9, put 63 1 1, news 63");
     for round in 0..6 {
-        // As the card tells of it: of one host, as SHRIMP's does.
+        // The card reports one host at a time, as SHRIMP's does.
         happens.extend(lines(&format!(
             "put 2 {0} {round}, put 2 {1} {round}, news 2",
             round % 4,
@@ -63,9 +64,9 @@ fn a_host_that_always_has_something_to_say_keeps_nobody_from_being_heard() {
     assert_eq!(taken(&happens)[..5], ["2 0 0", "9 0 1", "63 1 1", "2 1 1", "2 0 4"]);
 }
 
-/// All hosts' pages are to be looked at, as CLAN's driver has it, since one Tripwire is over them all.
+/// All hosts' pages have to be checked, as in CLAN's driver, because one Tripwire covers them all.
 #[test]
-fn hosts_that_all_have_much_to_say_are_heard_in_turn() {
+fn busy_hosts_are_served_in_turn() {
     let hosts = [0, 1, 31, 32, 63];
     let mut happens: Vec<String> = (0..64).map(|host| format!("news {host}")).collect();
     for host in hosts {
@@ -79,20 +80,20 @@ fn hosts_that_all_have_much_to_say_are_heard_in_turn() {
 }
 
 #[test]
-fn a_record_is_taken_once_and_its_place_stays_until_it_is_opened_again() {
+fn record_is_taken_once_until_place_reopens() {
     let happens = lines("put 5 0 1, news 5, take, take, put 5 0 2, news 5, take, reopen 5 0, take, take");
     assert_eq!(taken(&happens), ["5 0 1", "none", "none", "5 0 2", "none"]);
 }
 
 #[test]
-fn what_is_not_whole_yet_is_not_taken_and_what_was_overwritten_is_lost() {
+fn torn_record_is_skipped_and_overwritten_one_lost() {
     let happens = lines("put 5 0 1, tear 5 0, news 5, take, put 5 0 2, put 5 0 3, news 5, take, take");
     assert_eq!(taken(&happens), ["none", "5 0 3", "none"]);
 }
 
-/// Numbers begin anywhere, and none is 0.
+/// Numbers start anywhere, and 0 is skipped.
 #[test]
-fn records_are_counted_past_the_largest_number() {
+fn record_numbers_wrap_past_zero() {
     let mut happens = Vec::new();
     for reason in 1..6 {
         happens.extend(lines(&format!("put 7 3 {reason}, news 7, take, reopen 7 3")));

@@ -80,7 +80,9 @@ static void check_sleep(void)
 	hamlyn_area_destroy(area);
 }
 
-/* Forges a ticket whose data ends past 2^32. Its checksum is valid, so only the card can refuse it. */
+/*
+ * Forges a ticket whose data ends past 2^32. Its checksum is valid, so only the card can refuse it.
+ */
 static void forge(struct hamlyn_ticket *ticket)
 {
 	uint32_t sum = ~0u;
@@ -182,7 +184,7 @@ static void check_receiver_class(void)
 	CHECK(1, hamlyn_manager_ready(manager, tokens, 2));
 	CHECK(7, tokens[0]);
 	CHECK(0, hamlyn_manager_ready(manager, tokens, 2));
-	/* Half a message, and the ticket is revoked. */
+	/* Send half a message, and revoke the ticket. */
 	message.word = 1;
 	CHECK(0, hamlyn_terminus_send(terminus, &ticket, &message, "half", 5, PATIENCE_MS));
 	while (!hamlyn_end_point_is_partial(sum.end_point, 1))

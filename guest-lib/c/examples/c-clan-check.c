@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Calls of clan.h within one machine, which reaches its own memory, for tests: says which gave something else than is due. */
+/*
+ * Checks calls of clan.h within one machine, which accesses its own memory. Prints each call whose
+ * result is not the expected one.
+ */
 #include "check.h"
 
 #include <clan_programs.h>
@@ -20,7 +23,9 @@ static struct clan_descriptor descriptor;
 static struct clan_window *window;
 static volatile unsigned char *data;
 
-/* A load behind a store of the same endpoint finds that it has arrived. */
+/*
+ * Waits until earlier stores have arrived: a load after a store of the same endpoint ensures that.
+ */
 static void arrive(void)
 {
 	uint64_t value;
@@ -120,7 +125,10 @@ static void check_messages(void)
 	CHECK(0, strcmp((char *)message.data, "hi"));
 }
 
-/* A processor's widest stores are as so many of 8 bytes, which leave together. */
+/*
+ * Checks that a processor's widest stores act like the same number of 8-byte stores that are sent
+ * together.
+ */
 static void check_wide_stores(void)
 {
 	typedef unsigned char wide __attribute__((vector_size(16)));
@@ -177,7 +185,7 @@ static void check_windows(void)
 	CHECK(-22, clan_read(window, LENGTH, text, 1));
 }
 
-/* What is not allowed is a fault, and changes nothing. */
+/* Checks that a forbidden access causes a fault and changes nothing. */
 static void check_faults(void)
 {
 	struct clan_descriptor readable;
@@ -225,7 +233,7 @@ static void check_tripwires(void)
 	arrive();
 	CHECK(0, clan_tripwire_clear(tripwires[0]));
 	CHECK(0, clan_tripwire_enable(tripwires[0]));
-	/* Reads, once; and what this process does elsewhere. */
+	/* Reads, once; and accesses by this process to another host's memory. */
 	CHECK(0, clan_tripwire_create(endpoint, aperture, &once, &tripwires[1]));
 	CHECK(0, clan_load(window, 64, 8, &value));
 	CHECK(0, clan_load(window, 64, 8, &value));
@@ -280,7 +288,7 @@ static void check_dma(void)
 	clan_aperture_destroy(own);
 }
 
-/* How many of poll(2), select(2) and epoll(7) find a file readable now. */
+/* Returns how many of poll(2), select(2) and epoll(7) report the file as readable now. */
 static int readable(int file)
 {
 	struct pollfd ready = { .fd = file, .events = POLLIN };
@@ -338,7 +346,7 @@ static void check_events(void)
 	clan_events_destroy(events);
 }
 
-/* By name, which passes a descriptor each way. */
+/* Checks connections by name, which pass data in both directions: a descriptor, and an answer. */
 static void check_names(void)
 {
 	struct hamlyn_connection *here, *there;
@@ -369,7 +377,7 @@ static void check_names(void)
 	CHECK(-111, clan_name_connect_any(card, UINT64_C(1) << info.host, "c-check", NULL, 0, &there, PATIENCE_MS));
 }
 
-/* Connections of endpoints wait for each other, so one machine alone can only be refused. */
+/* Connections of endpoints wait for each other, so a single machine can only test a refusal. */
 static void check_connections(void)
 {
 	struct clan_connection *connection;

@@ -3,25 +3,30 @@
  * The programs of section 4 of the CLAN paper in C, each with two sides.
  *
  *   c-clan-programs hello receive | send             messages, one at a time, and memory by DMA
- *   c-clan-programs rpc serve | call [COUNT]         calls: the server reverses what it is told
- *   c-clan-programs queue consume | produce [COUNT]  a queue, with messages of several parts; produce-dma has the card fetch them
- *   c-clan-programs stream read | write [COUNT]      bytes
- *   c-clan-programs headed receive | send [COUNT]    header and body apart
+ *   c-clan-programs rpc serve | call [COUNT]         calls: the server reverses the request
+ *   c-clan-programs queue consume | produce [COUNT]  a queue, with messages of several parts;
+ *                                                    with produce-dma the card fetches them
+ *   c-clan-programs stream read | write [COUNT]      a byte stream
+ *   c-clan-programs headed receive | send [COUNT]    header and body sent separately
  *
- * The Rust example "clan hello", "clan rpc" and "clan queue" say the same, so each side talks with the other's, too.
+ * The Rust examples "clan hello", "clan rpc" and "clan queue" use the same protocols, so each side
+ * works with either.
  *
  * Build it: cc c-clan-programs.c $(pkg-config --cflags --libs hamlyn)
  */
 #include "clan_meet.h"
 
-/* Bytes of either end's memory, of what goes by DMA, of a queue's elements, and of its longest message. */
+/*
+ * Sizes in bytes: either end's memory, the data sent by DMA, a queue's elements, and its longest
+ * message.
+ */
 #define LENGTH 4096
 #define QUEUE_LENGTH 16384
 #define BYTES 20000
 #define SEED 7
 #define ELEMENT 64
 #define LONGEST 150
-/* The longest body of a message with a header, which says how long it is. */
+/* Maximum body of a message with a header, which contains the body's length. */
 #define BODY 1000
 
 static void hello_receive(struct clan_card *card, uint64_t count)
@@ -47,7 +52,7 @@ static void hello_receive(struct clan_card *card, uint64_t count)
 	must(clan_receiver_receive(receiver, text, sizeof(text)));
 	verify(SEED, clan_aperture_data(aperture), BYTES);
 	printf("{\"received\":%d,\"verified\":true}\n", BYTES);
-	/* The answer is made in place. */
+	/* Build the answer in place. */
 	must(clan_sender_write(sender, 0, "thank ", 6));
 	must(clan_sender_write(sender, 6, "you", 3));
 	must(clan_sender_finish(sender, 9));
@@ -57,7 +62,7 @@ static void hello_receive(struct clan_card *card, uint64_t count)
 	clan_aperture_destroy(aperture);
 }
 
-/* What is stored behind this arrives behind it. */
+/* Sends the pattern by DMA. Later stores arrive after it. */
 static void send_pattern(struct clan_card *card, struct clan_endpoint *endpoint, const struct clan_descriptor *to)
 {
 	struct clan_transfer transfer = { .remote = *to, .length = BYTES };
@@ -94,7 +99,7 @@ static void hello_send(struct clan_card *card, uint64_t count)
 	must(clan_read(window, 0, loaded, sizeof(loaded)));
 	verify(SEED, loaded, sizeof(loaded));
 	clan_window_destroy(window);
-	/* The answer is looked at in place. */
+	/* Read the answer in place. */
 	length = must(clan_receiver_wait(receiver));
 	must(clan_receiver_read(receiver, 0, text, length));
 	must(clan_receiver_release(receiver));
@@ -195,13 +200,13 @@ static void queue_produce_dma(struct clan_card *card, uint64_t count)
 	uint64_t request = 0;
 
 	must(clan_dma_producer_create(card, meeting.end, ELEMENT, &producer));
-	/* Each item has bytes of its own: they must stay until the card has fetched them. */
+	/* Each item has its own bytes: they must stay until the card has fetched them. */
 	must(clan_aperture_create(card, NULL, (count + 1) * ELEMENT, 0, &items));
 	for (uint64_t item = 0; item < count; item++) {
 		fill(item, (unsigned char *)clan_aperture_data(items) + item * ELEMENT, ELEMENT);
 		int put = clan_dma_producer_try_put(producer, items, item * ELEMENT, ELEMENT, item, &request);
 
-		/* Without room it waits for some. */
+		/* Without room, wait for it. */
 		if (put == -EAGAIN)
 			put = clan_dma_producer_put(producer, items, item * ELEMENT, ELEMENT, item, &request);
 		must(put);
@@ -285,7 +290,7 @@ static void headed_send(struct clan_card *card, uint64_t count)
 		uint64_t length = item * 13 % (BODY + 1);
 
 		must(clan_headed_sender_send_header(sender, &length, sizeof(length)));
-		/* The receiver is at work on the header meanwhile. */
+		/* The receiver processes the header meanwhile. */
 		fill(item, body, length);
 		must(clan_headed_sender_send_body(sender, body, length));
 	}

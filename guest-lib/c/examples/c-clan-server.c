@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The event-driven server of section 5.3 of the CLAN paper in C: one loop for any number of clients.
+ * The event-driven server of section 5.3 of the CLAN paper in C: one loop for any number of
+ * clients.
  *
- *   c-clan-server serve [CLIENTS]      serves until so many clients have left: sends back what it is told
- *   c-clan-server ask [COUNT]          asks so often
+ *   c-clan-server serve [CLIENTS]      echoes requests until CLIENTS clients have left
+ *   c-clan-server ask [COUNT]          sends COUNT requests
  *
- * The Rust example "clan server" is the same, so each side talks with the other's, too.
+ * The Rust example "clan server" uses the same protocol, so each side works with either.
  *
  * Build it: cc c-clan-server.c $(pkg-config --cflags --libs hamlyn)
  */
@@ -13,14 +14,14 @@
 
 #include <sys/select.h>
 
-/* Bytes of either end's memory, and of its control words. */
+/* Size of either end's memory, and of its control words, in bytes. */
 #define LENGTH 4096
 #define CONTROL 64
-/* Clients that there may be at once, and of one host; who listens. */
+/* Maximum number of clients, in total and of one host, and the listener's token. */
 #define CLIENTS 64
 #define CLIENTS_OF_HOST 48
 #define LISTENER UINT64_MAX
-/* How long the loop looks before it sleeps, and how long it sleeps at most. */
+/* How long the loop polls before it sleeps. */
 #define POLLING_US 15
 
 struct client {
@@ -35,13 +36,13 @@ static struct clan_events *events;
 static struct clan_cache *cache;
 static unsigned long long served, left, sleeps;
 
-/* Closes a connection. The endpoint and its memory are for the next client. */
+/* Closes a connection. The endpoint and its memory can be reused by the next client. */
 static void disconnect(struct client *client)
 {
 	struct clan_aperture *aperture;
 
 	must(clan_events_unregister(events, client->endpoint));
-	/* A client that has died cannot be told; its memory is given back nevertheless. */
+	/* The close fails if the client has died. Its memory is released nevertheless. */
 	if (clan_end_close(client->end, &aperture) < 0)
 		clan_endpoint_destroy(client->endpoint);
 	else
@@ -56,7 +57,7 @@ static void leave(struct client *client)
 	left++;
 }
 
-/* Answers all calls that are there. Returns 0 if the client does what it must not. */
+/* Answers all pending calls. Returns 0 if the client violates the protocol. */
 static int answer(struct client *client)
 {
 	unsigned char bytes[LENGTH];
@@ -71,7 +72,7 @@ static int answer(struct client *client)
 	return length == -EAGAIN;
 }
 
-/* Returns a free place for one more client of a host; CLIENTS: there is none. */
+/* Returns a free slot for another client of a host, or CLIENTS if there is none. */
 static uint64_t find_place(uint32_t host)
 {
 	uint64_t token = CLIENTS;
@@ -86,7 +87,7 @@ static uint64_t find_place(uint32_t host)
 	return of_host < CLIENTS_OF_HOST ? token : CLIENTS;
 }
 
-/* Whatever a client asks with, the server goes on: a request that cannot be accepted is refused. */
+/* Accepts or refuses a request. No request, however invalid, ends the server. */
 static void admit(struct clan_request *request)
 {
 	struct clan_aperture *aperture;
@@ -104,9 +105,9 @@ static void admit(struct clan_request *request)
 	}
 	client->host = peer.address.host;
 	must(clan_events_register(events, client->endpoint, CLAN_INTEREST_MESSAGES | CLAN_INTEREST_FAULTS, token));
-	/* What its last user has left there is no request. */
+	/* The contents that the last user left must not count as a request. */
 	memset(clan_aperture_data(aperture), 0, CONTROL);
-	/* A client that has died, or told nonsense, does not end the server. */
+	/* A client that has died, or passed invalid data, does not end the server. */
 	if (clan_end_accept(request, client->endpoint, aperture, -1, &client->end) < 0) {
 		must(clan_events_unregister(events, client->endpoint));
 		clan_endpoint_destroy(client->endpoint);
@@ -118,7 +119,7 @@ static void admit(struct clan_request *request)
 		return;
 	}
 	must(clan_server_register(client->server, events, token));
-	/* A request may have come before there was a Tripwire. */
+	/* A request may have arrived before the Tripwire was set. */
 	if (!answer(client))
 		leave(client);
 }
@@ -138,7 +139,7 @@ static void happened(struct clan_endpoint *listener, const struct clan_event *ev
 	client = &clients[event->token];
 	if (!client->end)
 		return;
-	/* What the client did last was before its end. */
+	/* The client's last calls came before its end: answer them first. */
 	if (!answer(client) || clan_end_wait(client->end, &end, 0) == 0 ||
 	    clan_endpoint_fault(client->endpoint, &fault, 0) == 0) {
 		answer(client);
@@ -146,7 +147,7 @@ static void happened(struct clan_endpoint *listener, const struct clan_event *ev
 	}
 }
 
-/* As in the paper: whatever else the server waits for is among the files. */
+/* As in the paper: a server can wait for other files too. */
 static void sleep_in_select(int file)
 {
 	struct timeval patience = { .tv_sec = PATIENCE_MS / 1000 };

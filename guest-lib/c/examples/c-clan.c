@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * CLAN cards in C: windows, DMA, Tripwires, and one event queue for all that happens.
+ * CLAN cards in C: windows, DMA, Tripwires, and one event queue for all events.
  *
- *   c-clan receive             has memory, whose descriptor it tells who asks, and is told when it is written to
- *   c-clan send [BYTES]        stores a message there, and sends so many bytes by DMA
+ *   c-clan receive             passes a descriptor of its memory to a requester, and is notified
+ *                              when the memory is written to
+ *   c-clan send [BYTES]        stores a message there, and sends BYTES bytes by DMA
  *
  * Build it: cc c-clan.c $(pkg-config --cflags --libs hamlyn)
  */
@@ -11,16 +12,19 @@
 
 #include <poll.h>
 
-/* Where things lie: the message's length, 0 while there is none; how many bytes of pages have come; the message; the pages. */
+/*
+ * Memory layout: the message's length, or 0 if there is no message; the number of bytes of pages
+ * that have arrived; the message; the pages.
+ */
 #define FLAG 0
 #define PAGES_FLAG 8
 #define MESSAGE 16
 #define PAGES 4096
 #define MOST 20000
 #define SEED 7
-/* Who waits looks for so long before it sleeps (section 5.3). */
+/* How long a waiting program polls before it sleeps (section 5.3). */
 #define POLLING_US 15
-/* What events are registered with: the Tripwires by their positions, and this. */
+/* Tokens of events: the Tripwires' positions, and this for messages. */
 #define MESSAGES 2
 
 static struct clan_tripwire *watch(struct clan_endpoint *endpoint, struct clan_aperture *aperture, size_t offset)
@@ -32,7 +36,7 @@ static struct clan_tripwire *watch(struct clan_endpoint *endpoint, struct clan_a
 	return tripwire;
 }
 
-/* Sleeps in poll(2), where a program may wait for other things, too. */
+/* Sleeps in poll(2), where a program can wait for other files too. */
 static uint64_t next_event(struct clan_events *events)
 {
 	struct pollfd ready = { .fd = must(clan_events_fd(events)), .events = POLLIN };
@@ -47,7 +51,10 @@ static uint64_t next_event(struct clan_events *events)
 	return event.token;
 }
 
-/* What was written before the word is there when the word is. It is another's, so it is loaded once, and checked. */
+/*
+ * Loads a length. What the peer wrote before the word is then visible. The peer can change the word
+ * at any time, so load it once, then check it.
+ */
 static size_t load_length(const char *data, size_t offset, size_t limit)
 {
 	uint64_t length = __atomic_load_n((const uint64_t *)(const void *)(data + offset), __ATOMIC_ACQUIRE);
@@ -70,7 +77,7 @@ static void take(struct clan_events *events, struct clan_tripwire *const tripwir
 				fail("the sender is gone");
 			continue;
 		}
-		/* Cleared before the look: what comes behind that is another event. */
+		/* Clear before you look: a later write is then another event. */
 		must(clan_tripwire_clear(tripwires[token]));
 		length = load_length(data, token ? PAGES_FLAG : FLAG, token ? MOST : PAGES - MESSAGE);
 		if (token) {
@@ -129,7 +136,7 @@ static int ask(void *asking, const struct clan_address *address)
 	return clan_connect(connect->endpoint, address, NULL, 0, &connect->connection, ANSWER_MS);
 }
 
-/* By DMA, from memory of the program's own; a Tripwire tells that the last byte has left. */
+/* Sends by DMA from the program's own memory. A Tripwire fires when the last byte has left. */
 static void send_pages(struct clan_card *card, struct clan_endpoint *endpoint, const struct clan_descriptor *to, size_t length)
 {
 	static _Alignas(8) unsigned char pages[MOST];
@@ -150,7 +157,10 @@ static void send_pages(struct clan_card *card, struct clan_endpoint *endpoint, c
 	clan_aperture_destroy(from);
 }
 
-/* A load of 16 bytes of the other's memory, by the program's own instruction: it crosses the network in pieces. */
+/*
+ * Loads 16 bytes of the peer's memory with the program's own instruction: the load crosses the
+ * network in pieces.
+ */
 static int loads_vector(struct clan_window *window, size_t offset, const char *expected)
 {
 	const char *from = (const char *)clan_window_data(window) + offset;
@@ -184,9 +194,9 @@ static void send_all(struct clan_card *card, size_t length)
 	must(clan_write(window, MESSAGE, text, strlen(text)));
 	must(clan_store(window, FLAG, strlen(text), 8));
 	send_pages(card, asking.endpoint, &descriptor, length);
-	/* It left behind the pages, so it arrives behind them. */
+	/* This store leaves after the pages, so it arrives after them. */
 	must(clan_store(window, PAGES_FLAG, length, 8));
-	/* A read across the network. */
+	/* Read across the network. */
 	must(clan_load(window, FLAG, 8, &loaded));
 	vector = loads_vector(window, MESSAGE, text);
 	must(clan_connection_receive(asking.connection, &told, PATIENCE_MS));

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Counts the instructions of a program's own between the marks in it, by stepping through them; what the kernel does is not counted.
+ * Counts the user-space instructions of a program between marks in its code, by single-stepping.
+ * Instructions in the kernel are not counted.
  *
  *   c-count PROGRAM [ARGUMENT...]
  *
- * A mark is a breakpoint with an instruction behind it that does nothing, whose displacement is 0x4d410000 + NUMBER before the code and
- * 0x4d410100 + NUMBER behind it (hamlyn_sys::shrimp::marks, c-primitives.c). At the end it says the fewest instructions for each
- * number. A string instruction is one, however often the processor repeats it.
+ * A mark is a breakpoint followed by a no-op instruction. The no-op's displacement is 0x4d410000 +
+ * NUMBER before the code and 0x4d410100 + NUMBER after it (hamlyn_sys::shrimp::marks,
+ * c-primitives.c). At the end the program prints the smallest count for each number. A string
+ * instruction counts as one, however often the processor repeats it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,7 +35,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* Lets the program go on, and waits until it stops: the signal, or -1 if it has ended. */
+/* Resumes the program, and waits until it stops. Returns the signal, or -1 if it has exited. */
 static int go(int request, int with)
 {
 	int status;
@@ -58,7 +60,7 @@ static unsigned long place(void)
 	return registers.rip;
 }
 
-/* The mark whose breakpoint is at `at`: its displacement; 0 if there is none. */
+/* Returns the displacement of the mark whose breakpoint is at `at`; 0 if there is no mark. */
 static unsigned int mark(unsigned long at)
 {
 	uint64_t code;
@@ -71,11 +73,11 @@ static unsigned int mark(unsigned long at)
 	return (code & 0xffffffff) == 0x801f0fcc && (code >> 48) == 0x4d41 ? (unsigned int)(code >> 32) : 0;
 }
 
-/* Steps from behind a breakpoint to the next, and keeps the count if it is the smallest. */
+/* Steps from after a breakpoint to the next one, and keeps the count if it is the smallest. */
 static int step(unsigned int number)
 {
 	unsigned long at = place(), last = at;
-	/* What does nothing is not counted. */
+	/* The no-op of the mark is not counted. */
 	long count = -1;
 	int stopped = SIGTRAP;
 

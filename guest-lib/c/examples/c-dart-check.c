@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Calls of dart.h within one machine, which sends to itself, for tests: says which gave something else than is due. */
+/*
+ * Checks calls of dart.h within one machine, which sends to itself. Prints each call whose result
+ * is not the expected one.
+ */
 #include "check.h"
 
 #include <dart_programs.h>
@@ -80,7 +83,7 @@ static void close_both(void)
 	close_end(&there);
 }
 
-/* Once an answer is there, what was sent before it has been executed. */
+/* Waits for an answer: all messages sent before the question have then been executed. */
 static void settle(void)
 {
 	struct dart_record record;
@@ -142,7 +145,7 @@ static void check_parts(void)
 	CHECK(-22, dart_queue_create(card, 16, 2, &queue));
 }
 
-/* With one field changed, a connection is not opened. */
+/* Checks that a connection cannot be opened with this field changed. */
 #define REFUSED(change)                                                                                            \
 	do {                                                                                                       \
 		struct dart_connection_options options = here.options;                                             \
@@ -170,7 +173,7 @@ static void check_connections(void)
 	REFUSED(first_entry = 1);
 	REFUSED(rights = 4);
 	REFUSED(reserved[0] = 1);
-	/* Parts of different open cards. */
+	/* Parts from different open cards. */
 	CHECK(0, dart_open(NULL, &again));
 	CHECK(0, dart_bank_create(again, 1, 0, &bank));
 	options = here.options;
@@ -245,7 +248,10 @@ static void check_messages(void)
 	CHECK(0, dart_send(here.connection, OPERATION(.main = DART_CALL_WITH, .about = 2, .operand = 12288), 0, 32, 0));
 	settle();
 	CHECK(0, memcmp(there.data + 12288, here.data, 32));
-	/* Entries that answer: with a register, to which the caller's operand is added; and with what is in memory. */
+	/*
+	 * Entries that answer: with a register, to which the caller's operand is added, and with
+	 * the contents of memory.
+	 */
 	CHECK(0, dart_bank_set_program(there.bank, 1, OPERATION(.main = DART_ANSWER, .first = { DART_STEP_ADD, DART_SOURCE_OPERAND, DART_TARGET_I }, .callers_operand = 1), 1));
 	CHECK(0, dart_set_register(there.connection, 3, 100));
 	CHECK(0, dart_ask(here.connection, OPERATION(.main = DART_CALL_WITH, .about = 1, .operand = 5, .indices = { 3 }),
@@ -267,7 +273,10 @@ static void check_messages(void)
 	CHECK(1, record.what == DART_RECORD_EXCEPTION && record.length == 900 && record.cut == 0 && length == 900);
 	CHECK(0, memcmp(data, here.data, 900));
 	CHECK(-11, dart_wait_for_exception(there.connection, 0, 0));
-	/* What the card does not know is its software's, as it travels; what is refused changes nothing, and both are told. */
+	/*
+	 * The receiver's software gets an opcode that its card does not know, in its wire format. A
+	 * refused message changes nothing, and both ends are notified.
+	 */
 	CHECK(0, dart_send(here.connection, OPERATION(.main = DART_OPCODE, .about = 0x80), 0, 0, 0));
 	CHECK(0, dart_queue_next(there.exceptions, &record, PATIENCE_MS));
 	CHECK(1, record.what == DART_RECORD_TRAP && record.trap == DART_TRAP_UNIMPLEMENTED && record.opcode == 0x80);
@@ -283,7 +292,7 @@ static void check_messages(void)
 	close_both();
 }
 
-/* Without an exception queue the owner is told of a trap, too. */
+/* Checks that the owner is also notified of a trap without an exception queue. */
 static void check_exceptions(void)
 {
 	struct dart_status status;
@@ -314,7 +323,7 @@ static void check_waiting(void)
 	CHECK(1, poll(&ready, 1, PATIENCE_MS));
 	CHECK(0, dart_queue_next(there.events, &record, 0));
 	CHECK(9, record.operand);
-	/* Nobody takes anything: the queue is full, then the cards are. */
+	/* No record is taken: first the queue fills up, then the cards. */
 	for (sent = 0; sent < 10000 && outcome == 0; sent++)
 		outcome = dart_put(here.connection, sent, 0, 8, 1000);
 	CHECK(-110, outcome);
@@ -323,7 +332,7 @@ static void check_waiting(void)
 			CHECK(item, record.operand);
 	}
 	CHECK(0, dart_wait_until_left(here.connection, PATIENCE_MS));
-	/* The other end goes. */
+	/* Close the other end. */
 	dart_connection_destroy(there.connection);
 	there.connection = NULL;
 	do
@@ -380,7 +389,7 @@ static void check_callers(void)
 		memset(here.data + 8 * entry, 10 + entry, 8);
 		CHECK(0, dart_append(here.connection, &log, 8, 8 * entry));
 	}
-	/* The third was one too many. */
+	/* The third entry exceeds the log. */
 	CHECK(0, dart_wait_until_left(here.connection, PATIENCE_MS));
 	do
 		CHECK(0, dart_log_written(there.connection, &log, 1024, &written));
@@ -427,7 +436,7 @@ static void check_barrier(void)
 	uint64_t round;
 
 	open_both();
-	/* The queue is gone, even so. */
+	/* The queue is destroyed even though the call fails. */
 	CHECK(-22, dart_barrier_create(members, 0, there.events, 4, &barrier));
 	CHECK(-22, dart_barrier_create(members, 1, here.events, 4, &barrier));
 	there.events = here.events = NULL;
@@ -438,7 +447,7 @@ static void check_barrier(void)
 	CHECK(0, dart_member_create(here.connection, here.events, 4, &member));
 	there.events = here.events = NULL;
 	CHECK(-11, dart_barrier_release(barrier, &round, 0));
-	/* It comes, and does not wait. */
+	/* The member arrives, and does not wait. */
 	CHECK(-11, dart_member_wait(member, NULL, 0));
 	CHECK(0, dart_barrier_release(barrier, &round, PATIENCE_MS));
 	CHECK(1, round);
@@ -464,7 +473,7 @@ static void check_calls(void)
 	strcpy(text, "question");
 	CHECK(-22, dart_client_call(client, text, 65, text, 3, 0));
 	CHECK(-22, dart_client_call(client, text, 8, NULL, 3, 0));
-	/* It does not wait; but who is asked has the question, and answers. */
+	/* The client does not wait, but the server gets the question and answers. */
 	CHECK(-11, dart_client_call(client, text, 8, text, 3, 0));
 	memset(text, 0, sizeof(text));
 	CHECK(8, dart_server_next(server, text, 5, &taken, PATIENCE_MS));
@@ -494,12 +503,12 @@ static void check_names(void)
 	CHECK(-111, dart_name_connect(card, host, "nobody", NULL, 0, &known));
 	CHECK(0, dart_name_listen(card, "check", 4, &listener));
 	CHECK(1, dart_name_find(card, "check", &found, PATIENCE_MS));
-	/* No address is passed: there is no connection, and who asked is told. */
+	/* No address is passed: there is no connection, and the requester is notified. */
 	CHECK(0, dart_name_connect_begin(card, host, "check", NULL, 0, &connecting));
 	CHECK(0, hamlyn_listener_request(listener, &request, PATIENCE_MS));
 	CHECK(-22, dart_admit(card, &there.options, request, &connection, &known));
 	CHECK(-111, hamlyn_connect_finish(connecting, &known, PATIENCE_MS));
-	/* By hand, as one thread is both ends. */
+	/* Connect step by step, because one thread runs both ends. */
 	CHECK(0, dart_connection_create(card, &here.options, host, &here.connection));
 	CHECK(0, dart_connection_address(here.connection, &address));
 	CHECK(0, dart_name_connect_begin(card, host, "check", &address, sizeof(address), &connecting));

@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Compound operations of DART cards in C: several hosts and the registers and memory of one, whose program has nothing to do with most.
+ * Compound operations of DART cards in C: several hosts use the registers and memory of one host.
+ * The program of that host is not involved in most of them.
  *
- *   c-dart-programs serve            that one: see dart_serve.h
- *   c-dart-programs call HOST OWN    another, whose number OWN no other has, from 0. A line for each of what it does:
+ *   c-dart-programs serve            the host with the registers and memory: see dart_serve.h
+ *   c-dart-programs call HOST OWN    another host, with a unique number OWN, starting at 0
  *
- *   increment COUNT    so often 1 to a register; what it was before the last
- *   add COUNT          the same by compare and swap, for what the card has no operation for
- *   locked COUNT       the same with a word in memory, by reads and writes with a lock held
- *   append COUNT       so many entries to a log
- *   full               why one more is refused
+ * The caller reads one command per line:
+ *
+ *   increment COUNT    adds 1 to a register COUNT times; prints its value before the last
+ *   add COUNT          the same by compare and swap, for functions without a card operation
+ *   locked COUNT       the same on a word in memory, by reads and writes under a lock
+ *   append COUNT       appends COUNT entries to a log
+ *   full               prints why one more entry is refused
  *   gather             reads scattered blocks
- *   put COUNT          so many items into a queue
- *   urge PRIORITY...   entries into a priority queue
- *   meet ROUNDS        so many rounds of a barrier
- *   call COUNT         so many remote procedure calls
+ *   put COUNT          puts COUNT items into a queue
+ *   urge PRIORITY...   puts entries into a priority queue
+ *   meet ROUNDS        joins ROUNDS rounds of a barrier
+ *   call COUNT         makes COUNT remote procedure calls
  *
- * The Rust program dart-driver obeys the same lines, so any of them may be that.
+ * The Rust program dart-driver accepts the same commands, so it can replace any of the hosts.
  *
  * Build it: cc c-dart-programs.c $(pkg-config --cflags --libs hamlyn)
  */
 #include "dart_serve.h"
 
-/* Where questions are sent from, and entries, and scattered blocks; each host has blocks of its own. */
+/*
+ * Offsets that questions, entries and scattered blocks are sent from. Each host has its own blocks.
+ */
 #define SCRATCH 65536
 #define ENTRIES 256
 #define BLOCKS(own) (200000 + (own) * 300000)
@@ -32,7 +37,7 @@
 
 struct calling {
 	uint64_t own;
-	/* What the register was last that is changed by compare and swap. */
+	/* Last known value of the register that is changed by compare and swap. */
 	uint64_t known;
 	struct part parts[PARTS];
 	struct dart_connection *connections[PARTS];
@@ -74,7 +79,7 @@ static void call_add(void *state, const unsigned long long *numbers, int count)
 	printf("{\"added\":%llu}\n", numbers[0]);
 }
 
-/* When the answer of a question is there, what was sent before it has been executed. */
+/* Waits for an answer: all messages sent before the question have then been executed. */
 static void settle(struct calling *calling)
 {
 	must(dart_fetch(calling->caller, UNUSED, DART_STEP_OR, 0, NULL, NULL));
@@ -83,7 +88,7 @@ static void settle(struct calling *calling)
 static void call_locked(void *state, const unsigned long long *numbers, int count)
 {
 	struct calling *calling = state;
-	/* One word of 8 bytes; the others of its block stay as they are. */
+	/* Writes one word of 8 bytes; the rest of its block stays unchanged. */
 	const struct dart_operation write = { .main = DART_WRITE, .mask = 0xfc };
 
 	(void)count;
@@ -115,7 +120,7 @@ static void call_append(void *state, const unsigned long long *numbers, int coun
 	for (uint64_t number = 0; number < numbers[0]; number++) {
 		uint64_t value = calling->own * 1000 + number, from = ENTRIES + number % 16 * ENTRY;
 
-		/* An entry's bytes are its own until it has left. */
+		/* An entry's bytes must not be reused until it has left. */
 		if (number % 16 == 0)
 			must(dart_wait_until_left(calling->connections[MEMORY], PATIENCE_MS));
 		memcpy(memory_of(calling, MEMORY) + from, &value, sizeof(value));
@@ -184,7 +189,7 @@ static void call_urge(void *state, const unsigned long long *numbers, int count)
 		must(dart_put_urgent(connection, &priorities, calling->parts[URGENT].endpoint, 0, numbers[at]));
 		must(dart_wait_until_left(connection, PATIENCE_MS));
 	}
-	/* By another connection, but behind what has left the card. */
+	/* The question uses another connection, but follows messages that have left the card. */
 	settle(calling);
 	printf("{\"put\":%d}\n", count);
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * DART cards in C: messages that write, read and compute at another host, whose program is told only of what it asked for.
+ * DART cards in C: messages that write, read and compute at another host, whose program is notified
+ * only when it asked for it.
  *
- *   c-dart receive             has memory and registers, admits one sender, and is told of three messages
- *   c-dart send HOST [BYTES]   sends a text, so many bytes, and entries of a log; counts, reads back, and has a message refused
+ *   c-dart receive             has memory and registers, admits one sender, and is notified of
+ *                              three messages
+ *   c-dart send HOST [BYTES]   sends a text, BYTES bytes and entries of a log; increments a
+ *                              counter, reads back, and has a message refused
  *
  * Build it: cc c-dart.c $(pkg-config --cflags --libs hamlyn)
  */
@@ -17,7 +20,10 @@
 
 #define NAME "c-dart"
 #define PATIENCE_MS 60000
-/* Where things lie in either end's memory: questions, the text, the log, the pages, and the pages that are read back. */
+/*
+ * Layout of either end's memory: questions, the text, the log, the pages, and the pages that are
+ * read back.
+ */
 #define SCRATCH 0
 #define TEXT 64
 #define LOG 128
@@ -26,22 +32,25 @@
 #define BACK 65536
 #define LENGTH (BACK + MOST)
 #define SEED 7
-/* Registers of the receiver's window: a counter, where the next entry of the log goes, and how long an entry is. */
+/*
+ * Registers of the receiver's window: a counter, the offset of the log's next entry, and the length
+ * of an entry.
+ */
 #define COUNTER 0
 #define TAIL 1
 #define STEP 2
 #define ENTRY 8
-/* The receiver's operation, which the sender calls: it appends to the log wherever that is. */
+/* The receiver's program entry that the sender calls: it appends to the log, wherever that is. */
 #define APPEND 0
-/* What the exception is about, and the numbers by which the sender knows its answers. */
+/* The exception's `about`, and the numbers by which the sender identifies its answers. */
 #define ABOUT 99
 #define COUNTED 1
 #define READ_BACK BACK
 
-/* An event at the end, whatever the registers are. */
+/* An event at the end, whatever the registers contain. */
 #define TELL { .comparison = DART_COMPARE_ALWAYS }
 
-/* One end: everything of it goes with it. */
+/* One end and all its parts. */
 struct end {
 	unsigned char *memory;
 	struct dart_endpoint *endpoint;
@@ -77,7 +86,9 @@ static void close_end(struct end *end)
 	dart_endpoint_destroy(end->endpoint);
 }
 
-/* Sleeps in poll(2), where a program may wait for other things, too, until either queue has something. */
+/*
+ * Sleeps in poll(2), where a program can wait for other files too, until either queue has a record.
+ */
 static struct dart_record next_record(struct end *end)
 {
 	struct pollfd ready = { .fd = must(dart_queue_fd(end->events)), .events = POLLIN };
@@ -96,7 +107,7 @@ static struct dart_record next_record(struct end *end)
 	return record;
 }
 
-/* The registers and the program are the receiver's choice: whoever is admitted has them. */
+/* Sets the receiver's registers and program: a sender that is admitted uses these. */
 static void prepare_log(struct end *end, struct dart_connection *connection)
 {
 	const struct dart_operation append = {
@@ -117,7 +128,10 @@ static void show(const struct dart_record *record, const struct end *end)
 	} else if (record->what == DART_RECORD_TRAP) {
 		printf("{\"trap\":%u,\"operand\":%llu}\n", record->trap, (unsigned long long)record->operand);
 	} else if (record->length) {
-		/* A message of several cells. Its length is another's word, and no more than the memory behind the pages has. */
+		/*
+		 * A message of several cells. The sender chose its length, so limit it to the
+		 * memory after the pages.
+		 */
 		size_t length = record->length < MOST ? record->length : MOST;
 
 		verify(SEED, end->memory + PAGES, length);
@@ -145,7 +159,7 @@ static void receive(struct dart_card *card)
 	must(hamlyn_listener_request(listener, &request, PATIENCE_MS));
 	must(dart_admit(card, &end.options, request, &connection, &known));
 	prepare_log(&end, connection);
-	/* From now on the sender may call what it finds here. */
+	/* From now on the sender may call the entries here. */
 	must(dart_send(connection, &(struct dart_operation){ .condition = TELL }, 0, 0, PATIENCE_MS));
 	for (int told = 0; told < 4; told++) {
 		struct dart_record record = next_record(&end);
@@ -155,7 +169,7 @@ static void receive(struct dart_card *card)
 	must(hamlyn_connection_end(known, &ended, PATIENCE_MS));
 	must(dart_register(connection, COUNTER, &counter));
 	must(dart_register(connection, TAIL, &tail));
-	/* The sender may have set it to anything. */
+	/* The sender may have set the register to any value. */
 	if (tail - LOG > 2 * ENTRY)
 		fail("the log is longer than what was sent");
 	printf("{\"counter\":%llu,\"log\":\"%.*s\"}\n", (unsigned long long)counter, (int)(tail - LOG), (char *)memory + LOG);
@@ -165,13 +179,13 @@ static void receive(struct dart_card *card)
 	close_end(&end);
 }
 
-/* Two messages that the receiver is told of, and two that it is not. */
+/* Sends two messages that notify the receiver, and two that do not. */
 static void send_messages(struct end *end, struct dart_connection *connection, size_t length)
 {
 	const struct dart_operation text = { .main = DART_WRITE, .operand = TEXT, .condition = TELL };
 	const struct dart_operation pages = { .main = DART_WRITE_MULTIPLE, .operand = PAGES, .condition = TELL };
 	const struct dart_operation append = { .main = DART_CALL, .operand = APPEND, .indices = { TAIL, STEP },
-					       /* The words behind an entry stay as they are. */
+					       /* The words after an entry stay unchanged. */
 					       .mask = 0xfc };
 
 	strcpy((char *)end->memory + TEXT, "hello from C");
@@ -181,11 +195,14 @@ static void send_messages(struct end *end, struct dart_connection *connection, s
 	memcpy(end->memory + LOG, "one two three ab", 2 * ENTRY);
 	must(dart_send(connection, &append, LOG, ENTRY, 0));
 	must(dart_send(connection, &append, LOG + ENTRY, ENTRY, 0));
-	/* What was sent from may be changed now. */
+	/* The sent data may be changed now. */
 	must(dart_wait_until_left(connection, PATIENCE_MS));
 }
 
-/* Fetch and increment of the other's register: the answer is a message that tells of itself here. */
+/*
+ * Does fetch and increment on a register of the other end. The answer is a message that creates an
+ * event here.
+ */
 static uint64_t count(struct end *end, struct dart_connection *connection)
 {
 	const struct dart_operation question = { .main = DART_ANSWER, .first = { .step = DART_STEP_INCREMENT },
@@ -200,7 +217,7 @@ static uint64_t count(struct end *end, struct dart_connection *connection)
 	return record.words[1];
 }
 
-/* A remote read: the answer is written to this end's memory. */
+/* Does a remote read: the answer is written to this end's memory. */
 static void read_back(struct end *end, struct dart_connection *connection, size_t length)
 {
 	const struct dart_operation question = { .main = DART_READ_MULTIPLE, .operand = PAGES };
@@ -217,7 +234,7 @@ static void read_back(struct end *end, struct dart_connection *connection, size_
 static void send_all(struct dart_card *card, uint32_t host, size_t length)
 {
 	static _Alignas(8) unsigned char memory[LENGTH];
-	/* Behind the end of the other's memory. */
+	/* Past the end of the other end's memory. */
 	const struct dart_operation outside = { .main = DART_WRITE, .operand = LENGTH };
 	const struct dart_operation exception = { .main = DART_EXCEPTION, .about = ABOUT, .operand = 5 };
 	struct end end = open_end(card, memory);
@@ -228,12 +245,12 @@ static void send_all(struct dart_card *card, uint32_t host, size_t length)
 	uint64_t counted = 0;
 
 	must(dart_reach(card, &end.options, host, NAME, &connection, &known));
-	/* The receiver is ready. */
+	/* Wait until the receiver is ready. */
 	must(dart_queue_next(end.events, &record, PATIENCE_MS));
 	send_messages(&end, connection, length);
 	must(dart_send(connection, &outside, TEXT, 4, 0));
 	must(dart_send(connection, &exception, 0, 0, 0));
-	/* Asked behind them, and so answered behind them. */
+	/* Questions sent after these messages are answered after them. */
 	for (int round = 0; round < 3; round++)
 		counted = count(&end, connection);
 	read_back(&end, connection, length);

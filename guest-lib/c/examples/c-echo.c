@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A first program in C: streams by name, there and back.
+ * A first program in C: streams by name, in both directions.
  *
- *   c-echo serve NAME            sends back what comes, to one after the other
- *   c-echo HOST NAME TEXT        sends a text and prints what comes back
+ *   c-echo serve NAME            sends back what it receives, one client after the other
+ *   c-echo HOST NAME TEXT        sends a text and prints the reply
  *
  * Build it: cc c-echo.c $(pkg-config --cflags --libs hamlyn)
  */
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends the program if a call has failed. */
+/* Exits if a call has failed. */
 static int must(int outcome)
 {
 	if (outcome < 0) {
@@ -40,7 +40,7 @@ static void serve(struct hamlyn_manager *manager, const char *name)
 		/* The card is gone, and the name with it. */
 		if (more == -ENODEV)
 			must(more);
-		/* A client that cannot be accepted, or dies, does not end the server: more is negative then. */
+		/* A client that cannot be accepted, or dies, does not end the server. */
 		if (more < 0) {
 			printf("{\"refused\":\"%s\"}\n", hamlyn_error());
 			fflush(stdout);

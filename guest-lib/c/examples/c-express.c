@@ -2,13 +2,15 @@
 /*
  * Channels through memory that two machines share, and that memory alone, in C: docs/express.md.
  *
- *   c-express serve NAME            sends back what comes, to one after the other
- *   c-express HOST NAME TEXT        sends a text, built where the other side reads it, and prints what comes back
- *   c-express messages HOST NAME TEXT      the same by messages of cards
- *   c-express stream-sink NAME      receives a stream of bytes and verifies it, in a loop of its own around poll(2)
- *   c-express stream HOST NAME BYTES       sends one, in such a loop
- *   c-express area HOST             makes a page for a host, says its number and key, and answers who maps it
- *   c-express view HOST AREA KEY    maps it, and asks
+ *   c-express serve NAME              sends back what it receives, one client after the other
+ *   c-express HOST NAME TEXT          sends a text, built where the peer reads it, and prints the
+ *                                     reply
+ *   c-express messages HOST NAME TEXT the same by card messages
+ *   c-express stream-sink NAME        receives and verifies a byte stream, in its own poll(2) loop
+ *   c-express stream HOST NAME BYTES  sends a byte stream, in such a loop
+ *   c-express area HOST               creates a page for a host, prints its number and key, and
+ *                                     answers the process that maps it
+ *   c-express view HOST AREA KEY      maps the page, and stores a question there
  *
  * Build it: cc c-express.c $(pkg-config --cflags --libs hamlyn)
  */
@@ -22,12 +24,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How long anything may take. */
+/* Timeout of every step. */
 #define PATIENCE_MS 30000
-/* Of a stream: what its bytes are made from, and the ring that it goes through, so short that both ends have to wait for each other. */
+/*
+ * A stream's test pattern, and its ring, which is so short that both ends have to wait for each
+ * other.
+ */
 #define SEED 1
 #define RING 4096
-/* What a view adds. */
+/* The number that a view adds. */
 #define ADDED 3
 
 static uint32_t host_of(const char *word)
@@ -36,8 +41,8 @@ static uint32_t host_of(const char *word)
 }
 
 /*
- * Copies a message and releases it: the other side may change it for as long as it is there. Returns NULL if its memory was gone
- * before, as after a reset of the card.
+ * Copies a message and releases it, because the peer may change it until it is released. Returns
+ * NULL if its memory was already gone, for example after a card reset.
  */
 static char *copied(struct hamlyn_channel_receiver *receiver, const struct hamlyn_channel_message *message)
 {
@@ -135,14 +140,14 @@ static void ask(struct hamlyn_manager *manager, int by_messages, char **words)
 	hamlyn_channel_receiver_destroy(receiver);
 }
 
-/* An end of a stream that waits in poll(2) alone, where a program may wait for other things, too. */
+/* An end of a stream that waits only in poll(2), where a program can wait for other files too. */
 struct loop {
 	struct hamlyn_manager *manager;
 	struct hamlyn_channel_receiver *receiver;
-	/* The manager's, and the one that tells of the other side's end. */
+	/* The manager's file, and the one that reports the end of the peer. */
 	struct pollfd files[2];
 	int timeout_ms;
-	/* How often that may still run out. */
+	/* How often the timeout may still expire. */
 	int may_run_out;
 	unsigned long sleeps;
 };
@@ -169,25 +174,31 @@ static void sleep_in_poll(struct loop *loop)
 	left = hamlyn_channel_peer_ended(loop->receiver);
 	if (left == -EAGAIN)
 		return;
-	/* What had come before the end is still to be read. The file stays readable, and has nothing more to tell. */
+	/*
+	 * Data that arrived before the end must still be read. The file stays readable, and has
+	 * nothing more to report.
+	 */
 	loop->timeout_ms = must(left);
 	loop->may_run_out = 1;
 	loop->files[1].fd = -1;
 }
 
-/* Until there may be room for so many bytes, if a sender is given, else until some may have come: then comes another try. */
+/*
+ * Waits until there may be room for `room` bytes if a sender is given, else until bytes may have
+ * arrived. The caller then tries again.
+ */
 static void wait_for_change(struct loop *loop, struct hamlyn_channel_sender *sender, size_t room)
 {
 	int changed = must(sender ? hamlyn_channel_arm_room(sender, room) : hamlyn_channel_arm(loop->receiver));
 
-	/* Both are armed, whatever the first says. */
+	/* Arm both, whatever the first call returns. */
 	changed |= must(hamlyn_manager_arm(loop->manager));
 	if (!changed)
 		sleep_in_poll(loop);
 	must(hamlyn_manager_poll(loop->manager));
 }
 
-/* As many bytes as are there, and at least one: 0 if the other side has closed. */
+/* Reads as many bytes as are available, at least one; returns 0 if the peer has closed. */
 static size_t next_bytes(struct loop *loop, void *to, size_t length)
 {
 	int came;
@@ -220,7 +231,7 @@ static void sink(struct hamlyn_manager *manager, const char *name)
 		}
 		received += came;
 	}
-	/* Closed is one direction: the other side waits for this. */
+	/* Only one direction is closed: the peer still waits for this. */
 	must(hamlyn_channel_write(sender, &received, sizeof(received), PATIENCE_MS));
 	must(hamlyn_channel_close(sender, PATIENCE_MS));
 	hamlyn_channel_receiver_destroy(receiver);
@@ -243,7 +254,7 @@ static void stream(struct hamlyn_manager *manager, char **words)
 	fill(SEED, data, length);
 	must(hamlyn_channel_connect(manager, host_of(words[0]), words[1], &options, &sender, &receiver, PATIENCE_MS));
 	begin(&loop, manager, sender, receiver);
-	/* No more goes in one piece, and room for no more is to be waited for. */
+	/* Larger pieces are never sent at once, and there is no way to wait for more room. */
 	piece = (size_t)must(hamlyn_channel_longest(sender)) / 4;
 	while (sent < length) {
 		size_t next = length - sent < piece ? length - sent : piece;
@@ -256,7 +267,7 @@ static void stream(struct hamlyn_manager *manager, char **words)
 	}
 	free(data);
 	must(hamlyn_channel_close(sender, PATIENCE_MS));
-	/* It was written in one piece, so it comes as one. */
+	/* The peer wrote it in one piece, so it arrives as one. */
 	if (next_bytes(&loop, &confirmed, sizeof(confirmed)) != sizeof(confirmed))
 		fail("the other side has closed");
 	if (next_bytes(&loop, &(char){ 0 }, 1))
@@ -265,19 +276,22 @@ static void stream(struct hamlyn_manager *manager, char **words)
 	printf("{\"sent\":%zu,\"confirmed\":%llu,\"sleeps\":%lu}\n", sent, (unsigned long long)confirmed, loop.sleeps);
 }
 
-/* How the two lay out a page, of zeros at first. Whoever is at the other end may store anything: each word is loaded once. */
+/*
+ * Layout of a page, initially zero. The process at the other end may store anything, so each word
+ * is loaded once.
+ */
 struct page {
-	/* By the view: a number of its own. */
+	/* Stored by the view: a number of its own. */
 	_Atomic uint64_t number;
-	/* By both. */
+	/* Stored by both. */
 	_Atomic uint64_t sum;
-	/* By the area. */
+	/* Stored by the area. */
 	_Atomic uint64_t answer;
-	/* By the view. */
+	/* Stored by the view. */
 	_Atomic uint64_t state;
 };
 
-/* For page.state: it looks for the answer; it has it. */
+/* For page.state: the view waits for the answer, or has taken it. */
 enum { WAITS = 1, TAKEN };
 
 static uint64_t load(_Atomic uint64_t *word)
@@ -285,13 +299,19 @@ static uint64_t load(_Atomic uint64_t *word)
 	return atomic_load_explicit(word, memory_order_acquire);
 }
 
-/* Who sees it sees all that was stored before. C's usual stores are barriers as well, but of an emulated processor they are none. */
+/*
+ * Stores a word. A process that sees it sees all earlier stores. C's default atomic stores are
+ * barriers too, but not on an emulated processor.
+ */
 static void store(_Atomic uint64_t *word, uint64_t value)
 {
 	atomic_store_explicit(word, value, memory_order_release);
 }
 
-/* Nobody wakes who waits for memory alone: it naps between looks. Programs that are to be woken have channels. */
+/*
+ * Polls memory with naps in between, because there is no wake-up for plain memory. Programs that
+ * need wake-ups use channels.
+ */
 static uint64_t wait_for_word(_Atomic uint64_t *word, uint64_t least)
 {
 	uint64_t value;
@@ -325,14 +345,17 @@ static void area(struct hamlyn_card *card, uint32_t host)
 	sum = wait_for_word(&page->sum, 1);
 	store(&page->answer, found + sum);
 	/*
-	 * The answer is there before this look, and the view's word before its own look at the answer: so one of the two sees the other.
-	 * Without barriers both could look too early; and where one is to wake the other, that one would sleep for ever.
+	 * The answer is stored before this load, and the view's word before the view's load of the
+	 * answer: so at least one side sees the other's store. Without barriers both could load too
+	 * early. If one had to wake the other, the other would then sleep forever.
 	 */
 	hamlyn_express_barrier();
 	printf("{\"number\":%llu,\"sum\":%llu,\"waited\":%s}\n", (unsigned long long)found, (unsigned long long)sum,
 	       load(&page->state) ? "true" : "false");
 	fflush(stdout);
-	/* What is given back shows the view other memory, so it has to have the answer by then. */
+	/*
+	 * Once the area is destroyed, the view sees other memory. So wait until it has the answer.
+	 */
 	wait_for_word(&page->state, TAKEN);
 	hamlyn_express_area_destroy(area);
 	puts("{\"given\":true}");
@@ -354,7 +377,7 @@ static void view(struct hamlyn_card *card, char **words)
 	was = atomic_fetch_add(&page->sum, ADDED);
 	store(&page->number, mine);
 	store(&page->state, WAITS);
-	/* As in the area: who says that it waits looks once more behind that. */
+	/* As in the area: after storing that it waits, the view must look once more. */
 	hamlyn_express_barrier();
 	at_once = load(&page->answer) != 0;
 	answer = wait_for_word(&page->answer, 1);
@@ -367,7 +390,7 @@ static void view(struct hamlyn_card *card, char **words)
 static void channels(struct hamlyn_card *card, int argc, char **argv)
 {
 	int is_sink = !strcmp(argv[1], "stream-sink"), streams = argc == 5 && !strcmp(argv[1], "stream");
-	/* A loop that sleeps in poll(2) has all calls look once. */
+	/* For a loop that sleeps in poll(2), calls must not busy-poll. */
 	struct hamlyn_manager_options options = { .looks = is_sink || streams ? HAMLYN_NO_LOOKS : 0 };
 	struct hamlyn_manager *manager;
 
@@ -383,7 +406,10 @@ static void channels(struct hamlyn_card *card, int argc, char **argv)
 	hamlyn_manager_destroy(manager);
 }
 
-/* How many words a command has, with the program's; one without a name is HOST NAME TEXT. */
+/*
+ * Returns the number of words of a command, including the program's name. A command without a name
+ * is HOST NAME TEXT.
+ */
 static int words_of(const char *command)
 {
 	static const char *const of_one[] = { "serve", "stream-sink", "area" }, *const of_three[] = { "messages", "stream", "view" };

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The message-passing primitives of shrimp_primitives.h, each used as a program would, with messages that are verified.
+ * The message-passing primitives of shrimp_primitives.h, each used as in a program, with messages
+ * that are verified.
  *
- *   c-primitives send|receive PRIMITIVE [COUNT]    single, copy, double1, double2, double3, update or nx
+ *   c-primitives send|receive PRIMITIVE [COUNT]    single, copy, double1, double2, double3, update
+ *                                                  or nx
  *   c-count c-primitives count-send|count-receive PRIMITIVE [NODES]
  *
- * The Rust example "shrimp primitives" is the same: either end may be the other's.
+ * The Rust example "shrimp primitives" uses the same protocols, so either end works with either.
  *
  * Build it: cc c-primitives.c $(pkg-config --cflags --libs hamlyn)
  */
@@ -21,7 +23,10 @@
 #define TIMES 10
 #define HANDLES 3
 
-/* The marks' numbers: the primitive; the primitive with a store of the program's own; a look whether a transfer is done. */
+/*
+ * Numbers of the marks: the primitive, the primitive with a store by the program, and a check
+ * whether a transfer is done.
+ */
 #define ONE 1
 #define STORE 2
 #define CHECK 3
@@ -39,12 +44,15 @@ static struct shrimp_send_buffer *out[HANDLES];
 static struct shrimp_end messages, barriers;
 static struct shrimp_nx program, node;
 static unsigned char bytes[SHRIMP_NX_LENGTH];
-/* Nodes that csend and crecv know when they are counted; those but the other end, which is the last, send nothing. */
+/*
+ * Number of nodes that csend and crecv know when instructions are counted. The last is the other
+ * end; the others send nothing.
+ */
 static unsigned int nodes = 1;
 static struct shrimp_receive_buffer *silent_own[SHRIMP_NX_NODES];
 static struct shrimp_send_buffer *silent_out[SHRIMP_NX_NODES];
 
-/* Ends the program if a call has failed. */
+/* Exits if a call has failed. */
 static int64_t must(int64_t outcome)
 {
 	if (outcome < 0) {
@@ -60,7 +68,7 @@ static void wrong(const char *what, unsigned int message, size_t number)
 	exit(1);
 }
 
-/* SplitMix64, 8 bytes a word. */
+/* Returns a byte of the test pattern: SplitMix64, 8 bytes per word. */
 static unsigned char pattern(unsigned int seed, size_t at)
 {
 	uint64_t word = seed + (at / 8 + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -97,7 +105,7 @@ static void both(void)
 	barrier();
 }
 
-/* Finds the other and maps its memory, this one's being mapped there. */
+/* Connects to the other side. Maps its memory, while it maps this side's. */
 static struct hamlyn_connection *meet(struct shrimp_card *card, int sends, const char *name)
 {
 	struct shrimp_handle handles[HANDLES];
@@ -145,7 +153,7 @@ static size_t single_length(unsigned int message)
 
 static void store(unsigned char *to, const unsigned char *from, size_t length)
 {
-	/* 8 bytes at a time, to a place that is aligned: the buffer has room for the last. */
+	/* 8 bytes at a time, to an aligned address: the buffer has room for the last store. */
 	for (size_t at = 0; at < length; at += 8) {
 		uint64_t word;
 
@@ -233,7 +241,7 @@ static void receive_double(unsigned int count, int kind)
 	}
 }
 
-/* Where a block begins, and how many words it has. */
+/* Returns the number of words of a block, and stores its first word. */
 static size_t block(unsigned int message, size_t *first)
 {
 	*first = message * 331 % (BLOCK / 4 / 2);
@@ -250,7 +258,7 @@ static void send_blocks(unsigned int count)
 		words = block(message, &first);
 		must(shrimp_write(out[2], 4 * first, made(message, 4 * words), 4 * words));
 		must(shrimp_update_send(&update, first, (uint32_t)words));
-		/* What is stored from here on arrives behind the block. */
+		/* Later stores arrive after the block. */
 		while (!shrimp_update_is_done(&update))
 			must(shrimp_update_wait(&update, 60000));
 		both();
@@ -278,7 +286,10 @@ static void send_typed(unsigned int count)
 static void receive_typed(unsigned int count)
 {
 	for (unsigned int message = 0; message < count; message++) {
-		/* The last that was sent first: those before it stay in their buffers. */
+		/*
+		 * Receive the last one of those sent first: the ones before it stay in their
+		 * buffers.
+		 */
 		for (unsigned int place = 3; place-- > 0;) {
 			size_t length = (size_t)must(shrimp_crecv(&node, types[place], bytes, 10000));
 
@@ -307,7 +318,7 @@ static void use(const char *primitive, int sends, unsigned int count)
 	printf("{\"primitive\":\"%s\",\"%s\":%u}\n", primitive, sends ? "sent" : "verified", count);
 }
 
-/* Makes ends that lead back to this process, as nodes that send nothing. */
+/* Creates ends that lead back to this process, as nodes that send nothing. */
 static void know_nodes(struct shrimp_card *card)
 {
 	struct shrimp_end ends[SHRIMP_NX_NODES];
@@ -324,8 +335,9 @@ static void know_nodes(struct shrimp_card *card)
 }
 
 /*
- * Each in a function of its own, with what a program's inner loop has: one message in each iteration, and no length, type, node or array
- * that the compiler knows. Where the receiver begins all is there.
+ * Each is a separate function with the contents of a program's inner loop: one message per
+ * iteration, and no length, type, node or array that the compiler knows. When the receiver's
+ * counted code begins, all data has arrived.
  */
 #define COUNTED(name, ...)                                      \
 	static __attribute__((noinline)) void name(void)        \
@@ -360,7 +372,7 @@ COUNTED(count_receive_single,
 		barrier();
 	})
 
-/* Where messages are copied to, and from. */
+/* The array that messages are copied to and from. */
 static unsigned char *volatile array = bytes;
 static volatile size_t array_length = sizeof(bytes);
 
@@ -378,10 +390,10 @@ COUNTED(count_receive_copy,
 		barrier();
 	})
 
-/* As array_length. */
+/* Volatile, so that the compiler does not know it; like array_length. */
 static volatile size_t half = HALF;
 
-/* A swap only decides where the next message lies. So a store to there is counted with it. */
+/* A swap only selects where the next message goes, so a store to that place is counted with it. */
 #define SWAP_AND_STORE(to) do {                                                 \
 	shrimp_double_swap(&halves);                                            \
 	*(volatile uint64_t *)(void *)(to) = 1;                                 \

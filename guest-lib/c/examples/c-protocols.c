@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The three protocols from C. One side receives:
+ * The three protocols in C. One side receives:
  *
  *   c-protocols tagged|datagram|stream listen [bytes]            and the other sends:
  *   c-protocols tagged|datagram|stream connect HOST [bytes]
  *
- * They find each other by a name. Or somebody carries a line of JSON from one to the other:
+ * They find each other by a name. Alternatively, the user copies a line of JSON from one to the
+ * other:
  *
  *   c-protocols tagged|datagram|stream receive [bytes]           prints the ticket or seed
  *   c-protocols tagged|datagram|stream send TICKET|SEED [bytes]
@@ -23,7 +24,7 @@
 #define TAG 7
 #define TAGS 64
 
-/* Ends the program if a call has failed. */
+/* Exits if a call has failed. */
 static int must(int outcome)
 {
 	if (outcome < 0) {
@@ -33,7 +34,7 @@ static int must(int outcome)
 	return outcome;
 }
 
-/* What the bytes are to be, so that the other side can check them: SplitMix64, 8 bytes a word. */
+/* Returns a byte of the test pattern, which the peer can check: SplitMix64, 8 bytes per word. */
 static unsigned char pattern(size_t at)
 {
 	uint64_t word = 1 + (at / 8 + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -54,7 +55,7 @@ static unsigned char *make_bytes(size_t length)
 	return bytes;
 }
 
-/* Compares bytes that arrived `offset` bytes into the message. */
+/* Compares received bytes that start at `offset` in the message. */
 static void verify(const void *data, size_t length, size_t offset)
 {
 	const unsigned char *bytes = data;
@@ -71,7 +72,7 @@ static void verify(const void *data, size_t length, size_t offset)
 static struct hamlyn_connection *connection;
 static int by_name;
 
-/* Hands a ticket or seed to the next who connects, or prints its text. */
+/* Passes a ticket or seed to the next requester, or prints its text. */
 static void offer(struct hamlyn_card *card, const char *kind, const char *text, const void *bytes, size_t length)
 {
 	struct hamlyn_listener *listener;
@@ -123,7 +124,7 @@ static struct hamlyn_ticket ask_ticket(struct hamlyn_card *card, const char *who
 	return ticket;
 }
 
-/* The receiver waits for the sender's end, and says how it was. */
+/* Disconnects. The receiver waits for the sender's end, and prints how it ended. */
 static void part(int receives)
 {
 	struct hamlyn_end end;
@@ -254,7 +255,10 @@ static void stream_send(struct hamlyn_card *card, struct hamlyn_manager *manager
 	else
 		must(hamlyn_seed_parse(whom, &seed));
 	must(hamlyn_stream_sender_create(manager, &seed, &sender));
-	/* A small piece and a long one in turn: the small ones are held back until there are more. */
+	/*
+	 * Alternate between small and long pieces: the small ones are held back until there are
+	 * more.
+	 */
 	for (size_t piece = 100; sent < length; piece = 50100 - piece) {
 		if (piece > length - sent)
 			piece = length - sent;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Every call of shrimp.h within one machine, which maps its own memory, for tests: says which gave something else than is due. */
+/*
+ * Checks every call of shrimp.h within one machine, which maps its own memory. Prints each call
+ * whose result is not the expected one.
+ */
 #define _DEFAULT_SOURCE
 #include "check.h"
 
@@ -16,7 +19,7 @@
 
 static struct shrimp_card *card;
 
-/* What is on its way is waited for; a word that does not come is said. */
+/* Waits for a word that is in flight, and reports it if it does not arrive. */
 static void arrives(const volatile uint32_t *word, uint32_t due)
 {
 	for (int i = 0; i < 60000 && *word != due; i++)
@@ -111,7 +114,10 @@ static void check_stores(struct shrimp_send_buffer *from, struct shrimp_receive_
 	CHECK(-22, shrimp_wait_shared(from, 0, 7, &now, 0));
 }
 
-/* Starts a transfer as shrimp_send does it: a locked instruction, until it says that the engine was free. */
+/*
+ * Starts a transfer like shrimp_send: repeats a locked instruction until it shows that the engine
+ * was free.
+ */
 static void send_by_hand(const struct shrimp_memory *memory, size_t offset, uint32_t words)
 {
 	uint32_t *command = (uint32_t *)((char *)memory->commands + offset);
@@ -145,7 +151,7 @@ static void check_deliberate(struct shrimp_send_buffer *from, struct shrimp_rece
 	arrives(data + 60, 60);
 	while (!shrimp_is_free(from))
 		usleep(1000);
-	/* Back: stores travel again. */
+	/* Switch back: stores are sent automatically again. */
 	CHECK(0, shrimp_set_mode(from, SHRIMP_MODE_BLOCKED));
 	CHECK(0, shrimp_get_memory(from, &memory));
 	__atomic_store_n((uint32_t *)memory.stores + 70, 70, __ATOMIC_RELEASE);
@@ -164,7 +170,7 @@ static void check_shared(void)
 	buffer[0] = receive_buffer(5000, &handle[0]);
 	buffer[1] = receive_buffer(5000, &handle[1]);
 	small = receive_buffer(4000, &other);
-	/* It is gone. */
+	/* The small buffer is destroyed even though the call fails. */
 	CHECK(-22, shrimp_share(card, small, &handle[0], SHRIMP_MODE_SINGLE, &shared[0]));
 	CHECK(0, shrimp_share(card, buffer[0], &handle[1], SHRIMP_MODE_SINGLE, &shared[0]));
 	CHECK(0, shrimp_share(card, buffer[1], &handle[0], SHRIMP_MODE_SINGLE, &shared[1]));
@@ -246,7 +252,10 @@ static void pair_close(struct pair *pair)
 		shrimp_receive_buffer_destroy(pair->own[end]);
 }
 
-/* The program's own arrays as buffers: of two in a page each has its own destination, and the bytes around them stay as they are. */
+/*
+ * Checks the program's own arrays as buffers: two in a page have separate destinations, and the
+ * bytes around them stay unchanged.
+ */
 static void check_own(void)
 {
 	static _Alignas(4096) unsigned char from[8192], to[8192];
@@ -279,7 +288,10 @@ static void check_own(void)
 	CHECK(0, shrimp_store(out[0], 996, 1, 4));
 	arrives((const uint32_t *)(const void *)(to + 996), 1);
 	CHECK(0x09090909, *(const uint32_t *)(const void *)(to + 1000));
-	/* A store to the program's array, which knows of no buffer (section 2). */
+	/*
+	 * A plain store to the program's array, by code that does not know about the buffer
+	 * (section 2).
+	 */
 	CHECK(0, shrimp_get_info(card, &own));
 	if (own.snoops) {
 		*(volatile uint32_t *)(void *)(from + 496) = 7;
@@ -295,12 +307,15 @@ static void check_own(void)
 		shrimp_send_buffer_destroy(out[part]);
 		shrimp_receive_buffer_destroy(into[part]);
 	}
-	/* The memory is the program's again. */
+	/* The program may use the memory freely again. */
 	CHECK(0, shrimp_export_memory(card, to, sizeof(to), SHRIMP_ALL_HOSTS, &into[0]));
 	shrimp_receive_buffer_destroy(into[0]);
 }
 
-/* With no time at all, a primitive finds what is there, and says that nothing is. */
+/*
+ * Checks that with a zero timeout a primitive returns what is there, and reports if there is
+ * nothing.
+ */
 static void check_time_outs(void)
 {
 	static struct shrimp_nx here, there;
@@ -314,7 +329,7 @@ static void check_time_outs(void)
 	pair_open(&other, 0);
 	if (wrong)
 		return;
-	/* Of two nodes, of which one has sent something. */
+	/* Two nodes, of which one has sent something. */
 	ends[0] = one.ends[0];
 	ends[1] = other.ends[0];
 	CHECK(0, shrimp_nx_init(&here, ends, 2));
@@ -324,7 +339,10 @@ static void check_time_outs(void)
 	arrives((const uint32_t *)(const void *)one.ends[0].own, 5);
 	CHECK(5, shrimp_crecv(&here, 7, text, sizeof(text)));
 	CHECK(0, memcmp(text, "hello", 5));
-	/* A buffer that is free is found, whichever it is. The first message's buffer has come back by then. */
+	/*
+	 * A free buffer is found, whichever it is. Wait first until the first message's buffer has
+	 * been returned.
+	 */
 	arrives(there.peers[0].busy, 0);
 	for (int buffer = 0; buffer < SHRIMP_NX_BUFFERS; buffer++)
 		there.peers[0].busy[buffer] = 1;
@@ -345,7 +363,10 @@ static void check_time_outs(void)
 
 static uint32_t alternating;
 
-/* Stores what another host may store to this end's flag: 1, 2, 1, 2, but never that the buffer is free. */
+/*
+ * Stores values to this end's flag that another host might store: 1, 2, 1, 2, but never that the
+ * buffer is free.
+ */
 static void *alternate(void *flag)
 {
 	uint32_t length = 1;
@@ -357,7 +378,7 @@ static void *alternate(void *flag)
 	return NULL;
 }
 
-/* The time limit is that of the call, however often the flag changes meanwhile. */
+/* Checks that the timeout applies to the whole call, however often the flag changes meanwhile. */
 static void check_alternating(void)
 {
 	struct shrimp_single single = {0};
@@ -379,7 +400,10 @@ static void check_alternating(void)
 	pair_close(&pair);
 }
 
-/* A transfer is done when the engine has had it, whatever it does for others. */
+/*
+ * Checks that a transfer is complete once the engine has processed it, even if the engine works for
+ * other processes.
+ */
 static void check_update(struct shrimp_receive_buffer *to, const struct shrimp_handle *handle)
 {
 	struct shrimp_update_seen seen = {0, 0, 0}, other = {0, 0, 0};

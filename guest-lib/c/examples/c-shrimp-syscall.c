@@ -4,14 +4,14 @@
  *
  *   c-shrimp-syscall HANDLE LENGTH
  *
- * It maps the receive buffer, says so, and does what each line asks for:
+ * It maps the receive buffer, reports that, and executes one command per line:
  *
  *   split    munmap(2) of the first page
  *   write    write(2) of 4 bytes from the first page to a pipe
  *   read     read(2) of 4 bytes from a pipe into the first page
  *   touch    a store to the first page, which waits until the page is there
  *
- * The answer is what the call returned, or the negated errno.
+ * It prints the call's return value, or the negated errno.
  */
 #include "common.h"
 

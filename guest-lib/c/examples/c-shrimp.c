@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * SHRIMP cards in C: what one process stores in its memory arrives in another's.
+ * SHRIMP cards in C: what one process stores in its memory arrives in another process' memory.
  *
- *   c-shrimp receive             has memory, and takes a message and pages from who connects
- *   c-shrimp send [BYTES]        stores a message there, and sends so many bytes of pages
+ *   c-shrimp receive             has memory, and takes a message and pages from a sender
+ *   c-shrimp send [BYTES]        stores a message there, and sends BYTES bytes of pages
  *
- * The receiver's answer to who connects is the handle of its memory. The sender passes a handle when it asks: the receiver stores an
- * answer in that memory. The Rust example "shrimp hello" is the same without an answer, so each end talks with the other's, too.
+ * The receiver accepts the connection with the handle of its memory. The sender passes a handle
+ * with its request: the receiver stores an answer in that memory. The Rust example "shrimp hello"
+ * is the same without an answer, so either end works with either.
  *
  * Build it: cc c-shrimp.c $(pkg-config --cflags --libs hamlyn)
  */
@@ -19,14 +20,17 @@
 #define NAME "shrimp-hello"
 #define PATIENCE_MS 60000
 
-/* Where things lie: the message's length, 0 while there is none; how many bytes of pages have come; the message; the pages. */
+/*
+ * Memory layout: the message's length, or 0 if there is no message; the number of bytes of pages
+ * that have arrived; the message; the pages.
+ */
 #define FLAG 0
 #define PAGES_FLAG 4
 #define MESSAGE 8
 #define PAGES 4096
 #define MOST 20000
 
-/* Ends the program if a call has failed. */
+/* Exits if a call has failed. */
 static int must(int outcome)
 {
 	if (outcome < 0) {
@@ -42,7 +46,10 @@ static void say(const char *line)
 	fflush(stdout);
 }
 
-/* What the pages are to be, so that the other side can check them: SplitMix64, 8 bytes a word. */
+/*
+ * Returns a byte of the pages' test pattern, which the peer can check: SplitMix64, 8 bytes per
+ * word.
+ */
 static unsigned char pattern(size_t at)
 {
 	uint64_t word = 7 + (at / 8 + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -61,7 +68,7 @@ static struct shrimp_receive_buffer *export_memory(struct shrimp_card *card, siz
 	return buffer;
 }
 
-/* Takes a handle that was passed, if one was. */
+/* Takes the handle that was passed. Returns 0 if there was none. */
 static int passed_handle(const struct hamlyn_passed *passed, struct shrimp_handle *handle)
 {
 	if (passed->length != sizeof(*handle))
@@ -70,13 +77,16 @@ static int passed_handle(const struct hamlyn_passed *passed, struct shrimp_handl
 	return 1;
 }
 
-/* A message and then its length. Nothing is sent: the stores are, and who sees the last has all of them. */
+/*
+ * Stores a message and then its length. The stores themselves are sent, and a reader that sees the
+ * last store sees all of them.
+ */
 static void store_message(struct shrimp_send_buffer *to, const char *text)
 {
 	struct shrimp_memory memory;
 
 	must(shrimp_write(to, MESSAGE, text, strlen(text)));
-	/* The same as shrimp_store(to, FLAG, strlen(text), 4), but nothing is checked: a plain store. */
+	/* Like shrimp_store(to, FLAG, strlen(text), 4), but a plain store without checks. */
 	must(shrimp_get_memory(to, &memory));
 	__atomic_store_n((uint32_t *)((char *)memory.stores + FLAG), (uint32_t)strlen(text), __ATOMIC_RELEASE);
 }
@@ -131,7 +141,7 @@ static void receive(struct shrimp_card *card)
 	verify(buffer);
 	if (back)
 		store_message(back, "hello yourself");
-	/* What was stored before arrives before the end. */
+	/* Earlier stores arrive before the end. */
 	must(hamlyn_connection_close(connection, "thank you", 9));
 	shrimp_send_buffer_destroy(back);
 	hamlyn_listener_destroy(listener);
@@ -148,7 +158,7 @@ static void send_pages(struct shrimp_card *card, const struct shrimp_handle *han
 	for (size_t at = 0; at < length; at++)
 		((unsigned char *)memory.stores)[at] = pattern(at);
 	must(shrimp_send(pages, 0, length));
-	/* What is stored from here on arrives behind the pages. */
+	/* Later stores arrive after the pages. */
 	must(shrimp_wait_until_sent(pages, PATIENCE_MS));
 	shrimp_send_buffer_destroy(pages);
 }
@@ -173,7 +183,7 @@ static void send_all(struct shrimp_card *card, size_t length)
 	store_message(front, "hello from C");
 	send_pages(card, &handle, length);
 	must(shrimp_store(front, PAGES_FLAG, length, 4));
-	/* The buffers must live until all has arrived: the receiver says so. */
+	/* The buffers must live until everything has arrived: the receiver reports that. */
 	must(hamlyn_connection_end(connection, &end, PATIENCE_MS));
 	printf("{\"sent\":%zu,\"end\":\"%.*s\"}\n", length, (int)end.length, (const char *)end.data);
 	if (*(volatile uint32_t *)((char *)shrimp_receive_buffer_data(answer) + FLAG))

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Stores of every kind to pages whose guest-physical addresses it tells, for who snoops them; it needs no card. */
-/* Says the addresses of its pages, waits for a word of what to do, and says what it stored: offset, width, bytes. */
+/*
+ * Makes stores of every kind to pages whose guest-physical addresses it prints, for a program that
+ * snoops them. It needs no card.
+ *
+ * It prints the addresses of its pages, waits for the name of a kind of stores, and prints the
+ * stores it made: offset, width, bytes.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <immintrin.h>
@@ -18,7 +23,7 @@
 #define PAGES 3
 #define MOST 8192
 
-/* Pages one after the other here, and anywhere in the machine. */
+/* Pages that are contiguous here, and anywhere in the machine's memory. */
 static unsigned char *pages;
 
 static struct did {
@@ -44,7 +49,10 @@ static void did_piece(unsigned int offset, unsigned int width)
 	memcpy(did->bytes, pages + offset, width);
 }
 
-/* A store was just made: what lies there now is its value. One that crosses a page is two. */
+/*
+ * Records a store that was just made, with the value that is there now. A store that crosses a page
+ * counts as two.
+ */
 static void did(unsigned int offset, unsigned int width)
 {
 	unsigned int first = PAGE - offset % PAGE;
@@ -77,14 +85,14 @@ static unsigned long long physical(const void *page)
 	if (file < 0 || pread(file, &entry, 8, (uintptr_t)page / PAGE * 8) != 8)
 		fail("/proc/self/pagemap");
 	close(file);
-	/* Without the right to know it is 0. */
+	/* Without the privilege to read it, it is 0. */
 	entry &= (1ULL << 55) - 1;
 	if (entry == 0)
 		fail("no physical address");
 	return entry * PAGE;
 }
 
-/* Pages that the kernel is unlikely to take from one place. */
+/* Allocates pages that the kernel is unlikely to place next to each other. */
 static void make_pages(void)
 {
 	volatile unsigned char *between;
@@ -130,7 +138,7 @@ static void plain(void)
 	did(416, 8);
 	__asm__ volatile("bswap %1; movbe %1, %0" : "=m"(*(uint64_t *)(pages + 424)), "+r"(value) : : "memory");
 	did(424, 8);
-	/* A number of 80 bits, in two parts. */
+	/* An 80-bit number, in two parts. */
 	__asm__ volatile("fldpi; fstpt %0" : "=m"(*(long double *)(pages + 440)) : : "memory");
 	did(440, 8);
 	did(448, 2);
@@ -138,7 +146,7 @@ static void plain(void)
 	did(460, 2);
 	__asm__ volatile("stmxcsr %0" : "=m"(*(uint32_t *)(pages + 464)) : : "memory");
 	did(464, 4);
-	/* A store that leaves the page as it is, is one. */
+	/* A store that does not change the page still counts. */
 	__asm__ volatile("orb $0, %0" : "+m"(pages[432]) : : "memory");
 	did(432, 1);
 }
@@ -173,7 +181,7 @@ __attribute__((target("avx"))) static void vectors(void)
 		__asm__ volatile("movdqu %1, %0" : "=m"(*(__m128i *)(pages + PAGE - before)) : "x"(one) : "memory");
 		did(PAGE - before, 16);
 	}
-	/* The bytes whose bit is set, one by one. */
+	/* The bytes whose mask bit is set, one by one. */
 	__asm__ volatile("maskmovdqu %1, %0" : : "x"(one), "x"(mask), "D"(pages + 1200) : "memory");
 	for (unsigned int byte = 0; byte < 16; byte++) {
 		if (((const unsigned char *)&mask)[byte] & 0x80)
@@ -185,7 +193,7 @@ __attribute__((target("avx"))) static void vectors(void)
 		__asm__ volatile("vmovdqu %1, %0" : "=m"(*(__m256i *)(pages + 1300)) : "x"(two) : "memory");
 		did(1300, 16);
 		did(1316, 16);
-		/* The words whose first bit is set, one by one. */
+		/* The words whose top bit is set, one by one. */
 		__asm__ volatile("vmaskmovps %2, %1, %0" : "+m"(*(__m256i *)(pages + 1400)) : "x"(two), "x"(two) : "memory");
 		for (unsigned int word = 0; word < 8; word++) {
 			if (((const unsigned char *)&two)[4 * word + 3] & 0x80)
@@ -231,7 +239,7 @@ static void strings(void)
 	MOVS("w", 2, 2201, 20);
 	MOVS("l", 4, 2301, 20);
 	MOVS("q", 8, 2401, 20);
-	/* Over both ends of a page. */
+	/* Across both ends of a page. */
 	MOVS("q", 8, PAGE - 29, 9);
 	STOS("l", 4, 2 * PAGE - 13, 9);
 	/* Downwards. */
@@ -271,14 +279,14 @@ static void locked(void)
 	wanted = *word;
 	__asm__ volatile("lock cmpxchgq %2, %0" : "+m"(*word), "+a"(wanted) : "r"(99UL) : "memory", "cc");
 	did(3000, 8);
-	/* This one fails. Then a processor writes the old value back. */
+	/* This one fails, but the processor writes the old value back. */
 	wanted = 98;
 	__asm__ volatile("lock cmpxchgq %2, %0" : "+m"(*word), "+a"(wanted) : "r"(97UL) : "memory", "cc");
 	did(3000, 8);
 	__asm__ volatile("lock cmpxchg16b %0" : "+m"(*pair), "+a"(low), "+d"(high)
 			 : "b"(0x1234UL), "c"(0x5678UL) : "memory", "cc");
 	did(3072, 16);
-	/* Over the end of a page. */
+	/* Across the end of a page. */
 	LOCKED("addq %1, %0", uint64_t, 2 * PAGE - 3, "r"(value + 0x0102030405060708));
 }
 
@@ -293,7 +301,7 @@ static void stack(void)
 	did(3182, 8);
 }
 
-/* What the kernel copies in comes in stores of its own choice. */
+/* The kernel chooses the stores by which it copies data in. */
 static void kernel(void)
 {
 	static unsigned char text[3000];
@@ -307,7 +315,7 @@ static void kernel(void)
 		fail("read");
 }
 
-/* Code in a page that is snooped, which stores beside itself, and over itself. */
+/* Code in a snooped page, which stores next to itself and over itself. */
 static void code(void)
 {
 	void (*store)(void *to, uint64_t value) = (void (*)(void *, uint64_t))(uintptr_t)(pages + 2 * PAGE + 800);
@@ -326,7 +334,7 @@ static void code(void)
 
 #define ROUNDS 50
 
-/* A process with other pages at the same addresses, which stores to them whenever it is told to. */
+/* A process with other pages at the same addresses, which stores to them on request. */
 static void neighbour(int orders, int done)
 {
 	char order;
@@ -342,13 +350,16 @@ static void neighbour(int orders, int done)
 	exit(0);
 }
 
-/* Virtual addresses that mean other pages every moment: those that are snooped, and others. */
+/* Remaps virtual addresses all the time, to pages that are snooped and to others. */
 static void mapping(void)
 {
 	int orders[2], done[2];
 	pid_t child;
 
-	/* The neighbour gets none of ours: else the next store would copy them elsewhere. */
+	/*
+	 * The child must not inherit these pages: otherwise the next store would copy them
+	 * elsewhere.
+	 */
 	if (pipe(orders) || pipe(done) || madvise(pages, PAGES * PAGE, MADV_DONTFORK))
 		fail("pipe");
 	child = fork();
@@ -386,7 +397,7 @@ static void mapping(void)
 
 #define TIMES 300
 
-/* Each processor stores to words of its own, and both count in one. */
+/* Each processor stores to its own words, and both increment a shared one. */
 static void *count_up(void *argument)
 {
 	unsigned int processor = *(unsigned int *)argument;

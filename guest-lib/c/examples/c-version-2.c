@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What a program says to the driver that was built for the first one of version 2, kept as it was built: numbers and layouts are
- * literals, and nothing is included that could change them. It shows that the driver still takes them all. No program has to be
- * written like this: there is the library.
+ * The calls of a program that was built for the first driver of version 2, kept as it was built:
+ * numbers and layouts are literals, and no header is included that could change them. It shows that
+ * the driver still accepts all of them. Other programs need not be written like this: they use the
+ * library.
  */
 #define _DEFAULT_SOURCE
 #include <errno.h>
@@ -62,7 +63,7 @@ struct statistics {
 
 static int card;
 
-/* Makes a call that is to fail with this errno, or to succeed for 0. */
+/* Makes a call that must fail with this errno, or succeed for 0. */
 static void call(const char *what, unsigned long code, void *argument, int expected)
 {
 	int outcome = ioctl(card, code, argument) < 0 ? errno : 0;

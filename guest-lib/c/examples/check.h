@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Counts calls and prints each whose result differs from the expected one, for the c-*check programs. */
+/* Counts calls and prints each whose result is not the expected one, for the c-*check programs. */
 #ifndef CHECK_H
 #define CHECK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the examples of CLAN cards have in common: how two of them find each other, and part. */
+/* Shared by the examples of CLAN cards: how two of them connect and disconnect. */
 #ifndef CLAN_MEET_H
 #define CLAN_MEET_H
 
@@ -13,11 +13,11 @@
 
 #define PORT 1500
 #define PATIENCE_MS 60000
-/* How long a host may take to answer, and how often all are asked. */
+/* Maximum time for a host to answer, and number of times that all hosts are asked. */
 #define ANSWER_MS 20000
 #define ROUNDS 600
 
-/* Opens the port, and says so. */
+/* Opens the port, and prints it. */
 static inline struct clan_endpoint *open_port(struct clan_card *card)
 {
 	struct clan_endpoint_options options = { .port = PORT };
@@ -39,7 +39,7 @@ static inline struct clan_aperture *memory(struct clan_card *card, size_t length
 	return aperture;
 }
 
-/* Calls `ask` for each host until one has accepted: with 0 it has, else with why not. */
+/* Calls `ask` for each host until one accepts. `ask` returns 0 if it does, else the error. */
 static inline void ask_all(struct clan_card *card, int (*ask)(void *, const struct clan_address *), void *asking)
 {
 	const struct timespec pause = { .tv_nsec = 50000000 };
@@ -61,7 +61,7 @@ static inline void ask_all(struct clan_card *card, int (*ask)(void *, const stru
 	fail("no host has the port");
 }
 
-/* An end with the endpoint that it stands on. */
+/* An end and its endpoint. */
 struct meeting {
 	struct clan_card *card;
 	struct clan_endpoint *endpoint;
@@ -77,7 +77,7 @@ static inline int ask_for_end(void *asking, const struct clan_address *address)
 				&meeting->end);
 }
 
-/* An end, with memory of so many bytes, to whoever has the port. */
+/* Connects an end, with memory of `length` bytes, to the host that has the port. */
 static inline struct meeting meet(struct clan_card *card, size_t length)
 {
 	struct meeting meeting = { .card = card, .length = length };
@@ -87,7 +87,7 @@ static inline struct meeting meet(struct clan_card *card, size_t length)
 	return meeting;
 }
 
-/* An end, with memory of so many bytes, to the first who asks at the port. */
+/* Accepts an end, with memory of `length` bytes, from the first requester at the port. */
 static inline struct meeting be_met(struct clan_card *card, size_t length)
 {
 	struct meeting meeting = { .card = card, .length = length };
@@ -101,7 +101,7 @@ static inline struct meeting be_met(struct clan_card *card, size_t length)
 	return meeting;
 }
 
-/* Waits until the other has closed, and lets the end go. */
+/* Waits until the peer has closed, and releases the end. */
 static inline void wait_and_part(struct meeting *meeting)
 {
 	struct clan_peer_end end;
@@ -111,7 +111,7 @@ static inline void wait_and_part(struct meeting *meeting)
 	clan_endpoint_destroy(meeting->endpoint);
 }
 
-/* Closes. */
+/* Closes the end. */
 static inline void part(struct meeting *meeting)
 {
 	must(clan_end_close(meeting->end, NULL));

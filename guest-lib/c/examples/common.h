@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What examples of any card have in common: how they end if a call fails, and what they send. */
+/* Shared by the examples of all cards: exit on failed calls, and a test pattern. */
 #ifndef COMMON_H
 #define COMMON_H
 
@@ -16,7 +16,7 @@ static inline void fail(const char *why)
 	exit(1);
 }
 
-/* Ends the program if a call has failed. */
+/* Exits if a call has failed. */
 static inline int must(int outcome)
 {
 	if (outcome < 0)
@@ -24,7 +24,7 @@ static inline int must(int outcome)
 	return outcome;
 }
 
-/* Bytes that the other side can check: SplitMix64, 8 of them a word. */
+/* Returns a byte of the test pattern, which the peer can check: SplitMix64, 8 bytes per word. */
 static inline unsigned char pattern(uint64_t seed, size_t at)
 {
 	uint64_t word = seed + (at / 8 + 1) * UINT64_C(0x9e3779b97f4a7c15);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the two roles of c-dart-programs agree on: connections, by name, and where things are in registers and memory. */
+/*
+ * Shared by the two roles of c-dart-programs: connections by name, and the layout of registers and
+ * memory.
+ */
 #ifndef DART_ROLES_H
 #define DART_ROLES_H
 
@@ -11,17 +14,19 @@
 #include <string.h>
 
 #define PATIENCE_MS 60000
-/* How long nothing must come. */
+/* How long to wait before concluding that nothing arrives. */
 #define MOMENT_MS 300
 
-/* What each client has a connection for. */
+/* The connections of each client. */
 enum { MEMORY, ITEMS, URGENT, BARRIER, CALLS, PARTS };
 static const char *const names[PARTS] = { "memory", "items", "urgent", "barrier", "calls" };
 
-/* Bytes of either end's memory, for each connection. */
+/* Size of either end's memory in bytes, for each connection. */
 #define LENGTH (1 << 20)
-/* Of the memory's window: a counter, a word that is changed by compare and swap, one that only questions are about, and for each
- * client one of its own from here on. */
+/*
+ * Registers of the memory connection's window: a counter, a word for compare and swap, and a
+ * register that only questions use. From OWN on, each client has one register of its own.
+ */
 #define COUNTER 0
 #define WORD 1
 #define UNUSED 7
@@ -33,10 +38,10 @@ static const struct dart_log the_log = { .tail = 8, .step = 9, .end = 10 };
 static const struct dart_priority_registers priorities = { .tail = 11, .most = 12, .step = 13 };
 #define URGENT_START (1 << 19)
 #define BARRIER_REGISTER 14
-/* Bytes of a place for arguments, and for a result. */
+/* Size in bytes of an area for arguments, and of one for a result. */
 #define SIZE 1024
 
-/* What a connection is made of. */
+/* The parts of a connection. */
 struct part {
 	struct dart_endpoint *endpoint;
 	struct dart_bank *bank;
@@ -71,14 +76,14 @@ static inline void close_part(struct part *part)
 	dart_endpoint_destroy(part->endpoint);
 }
 
-/* A line: its first word, and the numbers behind it. */
+/* A line: its first word, and the numbers after it. */
 struct line {
 	char word[32];
 	unsigned long long numbers[8];
 	int count;
 };
 
-/* Reads the next line; 0 if there is none. */
+/* Reads the next line. Returns 0 if there is none. */
 static inline int next_line(struct line *line)
 {
 	char text[256], *rest, *end;
@@ -95,14 +100,14 @@ static inline int next_line(struct line *line)
 	return 1;
 }
 
-/* A role obeys lines; `state` is its own. */
+/* A command of a role; `state` is the role's own. */
 struct command {
 	const char *word;
 	int numbers;
 	void (*obey)(void *state, const unsigned long long *numbers, int count);
 };
 
-/* Obeys all lines, each with one of the commands, and at least so many numbers. */
+/* Executes all lines. Each must have one of the commands, and at least its number of numbers. */
 static inline void obey_all(const struct command *commands, void *state)
 {
 	const struct command *command;

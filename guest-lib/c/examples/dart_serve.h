@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The host whose registers and memory compound operations are about. A line for each of what it does:
+ * The host whose registers and memory the compound operations use. It reads one command per line:
  *
- *   admit              the next client is, for all of them
- *   counter REGISTER   its value
- *   word OFFSET        8 bytes of memory
- *   log ENTRIES        makes a log of so many entries
- *   logged             the log's entries, sorted
- *   items COUNT        takes so many items
- *   backlog            begins a priority queue
- *   urgent             whether an event has come within a moment, and what has come, the most urgent first
- *   barrier ROUNDS     looks after so many rounds of a barrier
- *   calls COUNT        answers so many calls: each result is the arguments backwards
+ *   admit              accepts the next client, on all connections
+ *   counter REGISTER   prints the register's value
+ *   word OFFSET        prints 8 bytes of memory
+ *   log ENTRIES        creates a log of ENTRIES entries
+ *   logged             prints the log's entries, sorted
+ *   items COUNT        takes COUNT items
+ *   backlog            creates a priority queue
+ *   urgent             prints whether an event arrives within a moment, and all
+ *                      received entries, the most urgent first
+ *   barrier ROUNDS     releases ROUNDS rounds of a barrier
+ *   calls COUNT        answers COUNT calls: each result is the arguments backwards
  */
 #ifndef DART_SERVE_H
 #define DART_SERVE_H
@@ -19,7 +20,7 @@
 #include "dart_roles.h"
 
 #define CLIENTS 8
-/* Most entries of a log that are listed, and most that are urgent. */
+/* Maximum number of entries that are listed, of a log and of urgent ones. */
 #define LISTED 4096
 
 struct serving {
@@ -42,7 +43,7 @@ static void serve_admit(void *state, const unsigned long long *numbers, int coun
 	if (serving->clients == CLIENTS)
 		fail("there are too many clients");
 	for (int part = 0; part < PARTS; part++) {
-		/* The window is all of the bank: what all clients have, and behind it what each has for itself. */
+		/* The window is the whole bank: the shared registers, then each client's own. */
 		struct dart_connection_options options = options_of(&serving->parts[part]);
 		struct hamlyn_request *request;
 
@@ -53,7 +54,7 @@ static void serve_admit(void *state, const unsigned long long *numbers, int coun
 	printf("{\"admitted\":%zu}\n", ++serving->clients);
 }
 
-/* Any of the connections has the registers that all have. */
+/* Returns any of the connections: all have the shared registers. */
 static struct dart_connection *any(struct serving *serving, int part)
 {
 	if (!serving->clients)
@@ -123,7 +124,7 @@ static void serve_logged(void *state, const unsigned long long *numbers, int cou
 	list("entries", entries, written / ENTRY);
 }
 
-/* Which client a record is of. */
+/* Returns the client that a record belongs to. */
 static size_t client_of(const struct serving *serving, int part, const struct dart_record *record)
 {
 	for (size_t client = 0; client < serving->clients; client++) {
@@ -177,7 +178,7 @@ static void serve_urgent(void *state, const unsigned long long *numbers, int cou
 	event = dart_queue_next(events, &record, MOMENT_MS) == 0;
 	while (dart_queue_next(events, &record, 0) == 0)
 		;
-	/* As many at a time as there is room for: the most urgent of all that are left. */
+	/* Takes as many at a time as there is room for: the most urgent of all that are left. */
 	while ((some = must(dart_backlog_take(serving->backlog, serving->parts[URGENT].endpoint, entries, 2))) != 0) {
 		for (int at = 0; at < some && all < LISTED; at++)
 			taken[all++] = entries[at].priority;
@@ -198,7 +199,7 @@ static void serve_barrier(void *state, const unsigned long long *numbers, int co
 					 serving->clients, part->events, BARRIER_REGISTER, &serving->barrier));
 		part->events = NULL;
 	}
-	/* Its members may come now. */
+	/* The members may arrive now. */
 	puts("{\"open\":true}");
 	fflush(stdout);
 	for (uint64_t done = 0; done < numbers[0]; done++)

@@ -1,4 +1,4 @@
-//! Memory of the program's own, at both ends.
+//! The program's own memory, on the sending and the receiving side.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -20,17 +20,23 @@ use crate::stream::{
 use crate::tagged::hamlyn_tag_receiver;
 use crate::ticket::hamlyn_ticket;
 
-/// Memory that receivers are made in: what arrives is written there, and nobody copies it.
+/// Memory to create receivers in: messages arrive there directly, without a copy.
 pub struct hamlyn_area(pub(crate) MessageArea);
 
-/// Memory to send from without copying. One thread at a time may use it; it goes to any number of peers.
+/// Memory to send from without copying. One thread at a time may use it. It can be sent to any
+/// number of peers.
 pub struct hamlyn_buffer(Buffer);
 
-/// Makes an area of `length` bytes of the program's own memory, up to 1 GiB, or with NULL of memory that the library takes. The
-/// memory has to stay mapped and writable until the area and all that was made in it are destroyed; until then the program may read
-/// what has arrived there, in place, and is not to write. A card that is attached to by its socket takes whole pages of private
-/// memory, such as aligned_alloc(4096, ...) gives, and no other thread is to touch them while this call or the last of those that
-/// destroy runs. In a virtual machine any bytes do.
+/// Creates an area of `length` bytes of the program's own memory, up to 1 GiB. If `memory` is NULL,
+/// the library allocates the memory.
+///
+/// The memory must stay mapped and writable until the area and everything created in it are
+/// destroyed. Until then the program may read arrived data in place, but must not write to the
+/// memory.
+///
+/// In a virtual machine any bytes are accepted. A card that is attached to through its socket
+/// requires whole pages of private memory, for example from aligned_alloc(4096, ...). No other
+/// thread may touch these pages during this call, or during the last of the destroy calls.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_area_create(
     card: Option<&hamlyn_card>,
@@ -49,19 +55,19 @@ pub unsafe extern "C" fn hamlyn_area_create(
     })
 }
 
-/// Lets an area go. NULL is nothing.
+/// Releases an area. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_area_destroy(area: Option<Box<hamlyn_area>>) {
     free(area);
 }
 
-/// Where an area's bytes are; NULL for NULL.
+/// Returns the address of an area's first byte; NULL for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_area_data(area: Option<&hamlyn_area>) -> *mut c_void {
     area.map_or(std::ptr::null_mut(), |area| area.0.as_ptr().cast_mut().cast())
 }
 
-/// Creates a receiver for datagrams as long as the area; it is ready for one.
+/// Creates a receiver for datagrams as long as the area. It is ready for one datagram.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_receiver_create_in(
     manager: Option<&hamlyn_manager>,
@@ -77,8 +83,9 @@ pub unsafe extern "C" fn hamlyn_datagram_receiver_create_in(
     })
 }
 
-/// Creates a stream's receiver whose records arrive in the area: of `record_size` bytes for each of `records` at least. With
-/// `max_records` 0 it makes no more.
+/// Creates a stream receiver whose records arrive in the area. The area must have at least
+/// `record_size` bytes for each of `records`. If `max_records` is 0, the number of records does not
+/// grow.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_receiver_create_in(
     manager: Option<&hamlyn_manager>,
@@ -97,7 +104,8 @@ pub unsafe extern "C" fn hamlyn_stream_receiver_create_in(
     })
 }
 
-/// Creates a receiver of tagged remote writes into the area, with a queue for as many as `tags` tags (2 to 65536).
+/// Creates a receiver of tagged remote writes into the area, with a queue for up to `tags` tags (2
+/// to 65536).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_receiver_create_in(
     card: Option<&hamlyn_card>,
@@ -112,9 +120,10 @@ pub unsafe extern "C" fn hamlyn_tag_receiver_create_in(
     })
 }
 
-/// Makes a send buffer of `length` bytes of the program's own memory, up to 1 GiB, or with NULL of memory that the library takes.
-/// The memory has to stay mapped until the buffer is destroyed; a card behind a socket wants of it what hamlyn_area_create says. A
-/// manager has at most eight of them, so a program with many messages makes one, and sends parts of it.
+/// Creates a send buffer of `length` bytes of the program's own memory, up to 1 GiB. If `memory` is
+/// NULL, the library allocates the memory. The memory must stay mapped until the buffer is
+/// destroyed. A card behind a socket has the requirements that hamlyn_area_create lists. A manager
+/// has at most eight send buffers: to send many messages, create one and send parts of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_buffer_create(
     manager: Option<&hamlyn_manager>,
@@ -133,8 +142,8 @@ pub unsafe extern "C" fn hamlyn_buffer_create(
     })
 }
 
-/// Lets a buffer go at once: the memory is the program's again. What the card has not gathered yet is refused, so wait first
-/// (hamlyn_buffer_wait). NULL is nothing.
+/// Releases a buffer immediately: the program may use the memory freely again. The card refuses
+/// what it has not gathered yet, so wait first (hamlyn_buffer_wait). NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_buffer_destroy(buffer: Option<Box<hamlyn_buffer>>) {
     call(|| {
@@ -145,20 +154,22 @@ pub unsafe extern "C" fn hamlyn_buffer_destroy(buffer: Option<Box<hamlyn_buffer>
     });
 }
 
-/// Where a buffer's bytes are, to be written to while none of them is on its way; NULL for NULL.
+/// Returns the address of a buffer's first byte; NULL for NULL. Write to the buffer only while none
+/// of its bytes is in flight.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_buffer_data(buffer: Option<&hamlyn_buffer>) -> *mut c_void {
     buffer.map_or(std::ptr::null_mut(), |buffer| buffer.0.as_ptr().cast_mut().cast())
 }
 
-/// Waits until the card has finished with all that was sent from a buffer: its bytes may be changed then.
+/// Waits until the card has finished with everything sent from a buffer. The bytes may be changed
+/// then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_buffer_wait(buffer: Option<&hamlyn_buffer>, timeout_ms: c_int) -> c_int {
     call(|| at_once(timeout_ms, given(buffer, "buffer")?.0.wait_idle(timeout(timeout_ms)).map(|()| 0)))
 }
 
-/// Sends `length` bytes from `start` in a buffer as a datagram, as hamlyn_datagram_send does, but without copying: they are not to be
-/// changed until hamlyn_buffer_wait.
+/// Sends `length` bytes from `start` in a buffer as a datagram, like hamlyn_datagram_send but
+/// without copying. Do not change the bytes until hamlyn_buffer_wait has returned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_send_from(
     manager: Option<&hamlyn_manager>,
@@ -184,8 +195,9 @@ pub unsafe extern "C" fn hamlyn_datagram_send_from(
     })
 }
 
-/// Sends `length` bytes from `start` in a buffer by a stream, without copying: they are not to be changed until hamlyn_buffer_wait.
-/// Returns how many were taken: all, or as many as there was room for in time.
+/// Sends `length` bytes from `start` in a buffer by a stream, without copying. Do not change the
+/// bytes until hamlyn_buffer_wait has returned. Returns the number of bytes accepted: all, or as
+/// many as there was room for before the timeout.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_send_from(
     sender: Option<&mut hamlyn_stream_sender>,
@@ -204,8 +216,8 @@ pub unsafe extern "C" fn hamlyn_stream_send_from(
     })
 }
 
-/// Sends `length` bytes from `start` in a buffer as a tagged remote write, at most as long as a packet, without copying: they are not
-/// to be changed until hamlyn_buffer_wait.
+/// Sends `length` bytes from `start` in a buffer as a tagged remote write of at most one packet,
+/// without copying. Do not change the bytes until hamlyn_buffer_wait has returned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_send_from(
     manager: Option<&hamlyn_manager>,
@@ -230,7 +242,7 @@ pub unsafe extern "C" fn hamlyn_tag_send_from(
     })
 }
 
-/// A range whose end is past the end of any buffer if it cannot be said.
+/// Returns the range. On overflow its end saturates, which is past the end of any buffer.
 fn part(start: usize, length: usize) -> Range<usize> {
     start..start.saturating_add(length)
 }

@@ -1,4 +1,4 @@
-//! How a call ends: 0 or more, or a negative errno and a text.
+//! Results of calls: 0 or more, or a negative errno and a message.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
@@ -29,17 +29,17 @@ impl Failure {
         Self { errno, text: text.into() }
     }
 
-    /// No store or load is so wide.
+    /// An invalid width of a store or load.
     pub(crate) fn width(width: u32) -> Self {
         Self::argument(format!("width {width} of a store or load is none of 1, 2, 4 and 8"))
     }
 
-    /// There is nothing now.
+    /// Nothing is available now.
     pub(crate) fn nothing_yet(what: &str) -> Self {
         Self::new(EAGAIN, format!("there is no {what} yet"))
     }
 
-    /// An argument that makes no sense.
+    /// An invalid argument.
     pub(crate) fn argument(text: impl Into<String>) -> Self {
         Self::new(EINVAL, text)
     }
@@ -88,7 +88,7 @@ fn errno(error: &Error) -> c_int {
     }
 }
 
-/// Why there is no other end.
+/// Returns the errno for the loss of the peer.
 fn errno_of_loss(error: &Error) -> c_int {
     match error {
         Error::PeerLost(PeerLoss::Host) => EHOSTDOWN,
@@ -107,7 +107,8 @@ fn errno_of_loss(error: &Error) -> c_int {
     }
 }
 
-/// Why a send buffer leads nowhere: as the driver says it of one that is not made.
+/// Returns the errno for a send buffer with no destination. It is the errno with which the driver
+/// refuses to create such a buffer.
 fn errno_of_mapping(why: &MappingError) -> c_int {
     match why {
         MappingError::Access { .. } => EACCES,
@@ -123,7 +124,8 @@ fn errno_of_mapping(why: &MappingError) -> c_int {
     }
 }
 
-/// Makes a call: what C gets is its value, or the negative errno of its failure, whose text is kept.
+/// Runs a call. Returns its value to C, or the negative errno of its failure. The failure's message
+/// is kept for hamlyn_error.
 pub(crate) fn call(act: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     let panicked = |_| Err(Failure::new(EIO, "the library has failed: please report it"));
     let Failure { errno, text } = match catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(panicked) {
@@ -134,7 +136,7 @@ pub(crate) fn call(act: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     -errno
 }
 
-/// Frees what C gives back, if anything.
+/// Frees an object that C gives back, if any.
 pub(crate) fn free<T>(object: Option<Box<T>>) {
     call(|| {
         drop(object);
@@ -142,12 +144,13 @@ pub(crate) fn free<T>(object: Option<Box<T>>) {
     });
 }
 
-/// A pointer that may not be null.
+/// Rejects a null pointer.
 pub(crate) fn given<T>(pointer: Option<T>, name: &str) -> Result<T, Failure> {
     pointer.ok_or_else(|| Failure::argument(format!("{name} is a null pointer")))
 }
 
-/// Room in a structure for what may come: a program that has put something there wants more than this library can do.
+/// Checks the reserved fields of a structure. A program that sets one wants a feature that this
+/// library does not have.
 pub(crate) fn unused(reserved: &[u32]) -> Result<(), Failure> {
     match reserved.iter().find(|word| **word != 0) {
         Some(word) => Err(Failure::argument(format!("reserved field {word} is out of range (limit 0)"))),
@@ -155,23 +158,23 @@ pub(crate) fn unused(reserved: &[u32]) -> Result<(), Failure> {
     }
 }
 
-/// Stores a value where C wants it, and succeeds.
+/// Stores a value where C wants it. Never fails.
 pub(crate) fn store<T>(to: &mut MaybeUninit<T>, value: T) -> Result<c_int, Failure> {
     to.write(value);
     Ok(0)
 }
 
-/// A length or number as C gets it from a call.
+/// Converts a length or number to a call's return value.
 pub(crate) fn count(value: usize) -> c_int {
     c_int::try_from(value).unwrap_or(c_int::MAX)
 }
 
-/// A time-out as `poll(2)` has it: in milliseconds, for ever if negative.
+/// Converts a timeout as in `poll(2)`: in milliseconds, forever if negative.
 pub(crate) fn timeout(milliseconds: c_int) -> Option<Duration> {
     u64::try_from(milliseconds).ok().map(Duration::from_millis)
 }
 
-/// What is waited for by `wait`, or with a time-out of 0 looked for by `look`.
+/// Calls `wait`, or `look` if the timeout is 0.
 pub(crate) fn wait<T>(
     milliseconds: c_int,
     look: impl FnOnce() -> hamlyn::Result<T>,
@@ -180,8 +183,9 @@ pub(crate) fn wait<T>(
     if milliseconds == 0 { look() } else { wait(timeout(milliseconds)) }
 }
 
-/// Makes attempts until one has room or time is over: a single one with a time-out of 0. The card makes room by and by; in between
-/// it sleeps until the card has finished with requests of this terminus.
+/// Repeats an attempt until it finds room or the timeout expires. With a timeout of 0 it makes a
+/// single attempt. Between attempts it sleeps until the card has finished with requests of this
+/// terminus, which makes room.
 pub(crate) fn retry<T>(
     terminus: &Terminus,
     milliseconds: c_int,
@@ -211,7 +215,7 @@ fn is_for_later(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::InFlight)
 }
 
-/// With a time-out of 0 there was no time to run out.
+/// Turns an expired timeout into `EAGAIN` if the timeout was 0.
 pub(crate) fn at_once<T>(milliseconds: c_int, outcome: hamlyn::Result<T>) -> Result<T, Failure> {
     outcome.map_err(|error| {
         let would_block = milliseconds == 0 && error.is_timed_out();
@@ -219,17 +223,19 @@ pub(crate) fn at_once<T>(milliseconds: c_int, outcome: hamlyn::Result<T>) -> Res
     })
 }
 
-/// The version of the library that this header describes: major << 16 | minor << 8 | patch.
+/// Version of the library that this header describes: major << 16 | minor << 8 | patch.
 pub const HAMLYN_VERSION: u32 = 0x0000_0100;
 
-/// The version of the library that the program runs with, as HAMLYN_VERSION is of the one that it was compiled for. One with the
-/// same major number (and, while that is 0, the same minor number) does.
+/// Returns the version of the library that the program runs with, encoded as HAMLYN_VERSION. A
+/// library is compatible if it has the major number that the program was compiled with. While the
+/// major number is 0, the minor number must match too.
 #[unsafe(no_mangle)]
 pub extern "C" fn hamlyn_version() -> u32 {
     HAMLYN_VERSION
 }
 
-/// Why the last call that failed in this thread did: a sentence, valid until the thread's next call that fails.
+/// Returns the reason for the last failed call in this thread: a sentence, valid until the thread's
+/// next failed call.
 #[unsafe(no_mangle)]
 pub extern "C" fn hamlyn_error() -> *const c_char {
     LAST.with(|last| last.borrow().as_ptr())
@@ -245,12 +251,12 @@ mod tests {
     use super::*;
 
     fn text() -> String {
-        // SAFETY: the text is this thread's, and no call fails before it is copied.
+        // SAFETY: the text belongs to this thread, and no call fails before it is copied.
         unsafe { CStr::from_ptr(hamlyn_error()) }.to_string_lossy().into_owned()
     }
 
     #[test]
-    fn a_failure_is_a_negative_errno_and_a_text_of_this_thread() {
+    fn failure_gives_errno_and_thread_local_text() {
         assert_eq!(call(|| Ok(7)), 7);
         assert_eq!(call(|| Err(Error::LinkDown.into())), -ENETDOWN);
         assert!(text().contains("link"));
@@ -287,14 +293,14 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_the_packages() {
+    fn version_matches_the_package() {
         let [major, minor, patch] = [16, 8, 0]
             .map(|shift| (hamlyn_version() >> shift & if shift == 16 { u32::MAX } else { 0xff }).to_string());
         assert_eq!([major, minor, patch].join("."), env!("CARGO_PKG_VERSION"));
     }
 
     #[test]
-    fn no_panic_crosses() {
+    fn no_panic_crosses_into_c() {
         assert_eq!(call(|| panic!("on purpose")), -EIO);
         struct Bomb;
         impl Drop for Bomb {

@@ -1,4 +1,4 @@
-//! Cards.
+//! Open cards.
 
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
@@ -11,39 +11,41 @@ use crate::memory::text;
 /// An open card: one protection domain. Any number of threads may use it at once.
 pub struct hamlyn_card(pub(crate) Card);
 
-/// The host id of a card whose link is down.
+/// Host id of a card whose link is down.
 pub const HAMLYN_NO_LINK: u32 = 0xffff_ffff;
 
-/// What a card is and how much of everything it has.
+/// Properties and resource counts of a card.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_card_info {
-    /// Its host id, or HAMLYN_NO_LINK while its link is down.
+    /// Host id, or HAMLYN_NO_LINK while the link is down.
     pub host: u32,
-    /// Version of the card's contract: major in the upper half, minor in the lower.
+    /// Version of the card's ABI: major in the upper half, minor in the lower.
     pub abi_version: u32,
-    /// The most data in a packet, in bytes.
+    /// Maximum data in a packet, in bytes.
     pub packet_size: u32,
-    /// The card's memory, in bytes.
+    /// Size of the card's memory, in bytes.
     pub sram_size: u32,
-    /// Send termini.
+    /// Number of send termini.
     pub termini: u32,
-    /// Slots.
+    /// Number of slots.
     pub slots: u32,
-    /// Notification queues.
+    /// Number of notification queues.
     pub queues: u32,
-    /// Interrupt vectors.
+    /// Number of interrupt vectors.
     pub vectors: u32,
-    /// Ports of the switch, which host ids are below; 0 while the link is down, or if the card or driver is too old to know.
+    /// Number of switch ports: host ids are below it. 0 while the link is down, or if the card or
+    /// driver is too old to report it.
     pub ports: u32,
-    /// Bytes of the card's memory that are free; 0 also if the card or driver is too old to know.
+    /// Free bytes of the card's memory. Also 0 if the card or driver is too old to report it.
     pub sram_free: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 6],
 }
 
-/// Opens a card: "/dev/hamlynN", or "vfio-user:" and the path of a card's socket, with no virtual machine. NULL is
-/// the card that the environment variable HAMLYN_CARD names, else /dev/hamlyn0.
+/// Opens a card. The name is "/dev/hamlynN", or "vfio-user:" and the path of a card's socket, which
+/// needs no virtual machine. NULL opens the card that the environment variable HAMLYN_CARD names,
+/// or /dev/hamlyn0 if it is not set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_open(
     name: *const c_char,
@@ -56,13 +58,13 @@ pub unsafe extern "C" fn hamlyn_open(
     })
 }
 
-/// Lets a card go; it is closed when all that was made from it is gone too. NULL is nothing.
+/// Releases a card. It is closed when everything created from it is gone too. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_close(card: Option<Box<hamlyn_card>>) {
     free(card);
 }
 
-/// Describes a card as it is now.
+/// Stores the card's current properties.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_get_info(
     card: Option<&hamlyn_card>,

@@ -10,46 +10,47 @@ use libc::ENODATA;
 use crate::call::{Failure, at_once, call, free, given, store, timeout};
 use crate::memory::bytes;
 
-/// The most bytes that a connection's side passes the other at a time.
+/// Maximum number of bytes that one side of a connection can pass to the other at a time.
 pub const HAMLYN_MAX_PRIVATE: usize = 256;
 
 /// The peer closed the connection.
 pub const HAMLYN_END_CLOSED: u32 = 1;
-/// The peer's process died, or let go of the connection without closing it.
+/// The peer's process died, or released the connection without closing it.
 pub const HAMLYN_END_DIED: u32 = 2;
-/// The peer's host gives no sign of life: it has died, was paused, or cannot be reached.
+/// The peer's host does not respond: it crashed, was paused, or is unreachable.
 pub const HAMLYN_END_HOST_LOST: u32 = 3;
-/// The peer's host, or its card, has started anew.
+/// The peer's host or its card has restarted.
 pub const HAMLYN_END_HOST_RESET: u32 = 4;
 /// This host's link went down.
 pub const HAMLYN_END_LINK_LOST: u32 = 5;
-/// This host stood still, and its card discarded what arrived meanwhile.
+/// This host stalled, and its card discarded what arrived meanwhile.
 pub const HAMLYN_END_LAPSED: u32 = 6;
 /// This host's card was reset or removed, or has failed.
 pub const HAMLYN_END_CARD_RESET: u32 = 7;
 
-/// A name that others can connect to. Any number of threads may use it at once.
+/// A name that other processes can connect to. Any number of threads may use it at once.
 pub struct hamlyn_listener(pub(crate) Listener);
 
-/// Somebody who wants to connect. One thread at a time may use it.
+/// A request to connect. One thread at a time may use it.
 pub struct hamlyn_request(pub(crate) Request);
 
-/// A connection, which the operating systems set up and watch. It carries no data but what both sides pass when it begins and
-/// ends: tickets and seeds, perhaps. It tells of the other side's end. Any number of threads may use it at once.
+/// A connection, which the operating systems set up and monitor. It carries no data except what
+/// both sides pass when it begins and ends, for example tickets and seeds. It reports the end of
+/// the peer. Any number of threads may use it at once.
 pub struct hamlyn_connection(pub(crate) Connection);
 
-/// A connection that was asked for. One thread at a time may use it.
+/// A connection that was requested. One thread at a time may use it.
 pub struct hamlyn_connecting(pub(crate) Connecting);
 
-/// What the other side has passed. It stays until the request or connection is gone.
+/// Data that the peer has passed. Valid until the request or connection is destroyed.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_passed {
-    /// Its bytes.
+    /// The bytes.
     pub data: *const c_void,
-    /// How many, at most HAMLYN_MAX_PRIVATE.
+    /// Number of bytes, at most HAMLYN_MAX_PRIVATE.
     pub length: usize,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 4],
 }
 
@@ -57,29 +58,29 @@ pub struct hamlyn_passed {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_end {
-    /// HAMLYN_END_CLOSED or another.
+    /// One of the HAMLYN_END_ constants.
     pub reason: u32,
-    /// How many bytes the other side passed when it closed.
+    /// Number of bytes that the peer passed when it closed the connection.
     pub length: u32,
-    /// Those bytes, and zeros.
+    /// Those bytes, followed by zeros.
     pub data: [u8; HAMLYN_MAX_PRIVATE],
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 6],
 }
 
-/// Gives the name back; who waits is rejected. NULL is nothing.
+/// Releases the name, and rejects pending requests. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_listener_destroy(listener: Option<Box<hamlyn_listener>>) {
     free(listener);
 }
 
-/// A file descriptor, which stays the library's: readable while somebody wants to connect.
+/// Returns a file descriptor, owned by the library: readable while a request is pending.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_listener_fd(listener: Option<&hamlyn_listener>) -> c_int {
     call(|| Ok(given(listener, "listener")?.0.as_fd().as_raw_fd()))
 }
 
-/// Gives the next who wants to connect.
+/// Stores the next request to connect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_listener_request(
     listener: Option<&hamlyn_listener>,
@@ -93,13 +94,13 @@ pub unsafe extern "C" fn hamlyn_listener_request(
     })
 }
 
-/// The host id of who wants to connect.
+/// Returns the requester's host id.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_request_host(request: Option<&hamlyn_request>) -> c_int {
     call(|| Ok(given(request, "request")?.0.host() as c_int))
 }
 
-/// Stores the user id of the process that wants to connect, as hamlyn_connection_user does.
+/// Stores the user id of the requesting process, like hamlyn_connection_user.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_request_user(
     request: Option<&hamlyn_request>,
@@ -111,7 +112,7 @@ pub unsafe extern "C" fn hamlyn_request_user(
     })
 }
 
-/// What who wants to connect has passed.
+/// Stores the data that the requester has passed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_request_passed(
     request: Option<&hamlyn_request>,
@@ -123,7 +124,8 @@ pub unsafe extern "C" fn hamlyn_request_passed(
     })
 }
 
-/// Accepts, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails.
+/// Accepts a request, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is destroyed, even if
+/// this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_accept(
     request: Option<Box<hamlyn_request>>,
@@ -139,7 +141,8 @@ pub unsafe extern "C" fn hamlyn_accept(
     })
 }
 
-/// Rejects, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails. NULL is refused.
+/// Rejects a request, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is destroyed, even if
+/// this fails. NULL is an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_reject(
     request: Option<Box<hamlyn_request>>,
@@ -149,14 +152,15 @@ pub unsafe extern "C" fn hamlyn_reject(
     call(|| Ok(given(request, "request")?.0.reject(bytes(data, length, "data")?).map(|()| 0)?))
 }
 
-/// A file descriptor, which stays the library's: writable once the connection is accepted, readable once there will be none.
+/// Returns a file descriptor, owned by the library. It is writable once the connection is accepted,
+/// and readable once it can no longer be accepted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connecting_fd(connecting: Option<&hamlyn_connecting>) -> c_int {
     call(|| Ok(given(connecting, "connecting")?.0.as_fd().as_raw_fd()))
 }
 
-/// Waits for the answer and fails as hamlyn_connect does. What was asked for is gone, even if this fails: given up, if there is
-/// no answer in time.
+/// Waits for the answer, and fails like hamlyn_connect. `connecting` is destroyed, even if this
+/// fails: if there is no answer in time, the request is cancelled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connect_finish(
     connecting: Option<Box<hamlyn_connecting>>,
@@ -171,20 +175,21 @@ pub unsafe extern "C" fn hamlyn_connect_finish(
     })
 }
 
-/// Gives up what was asked for; the other side is told. NULL is nothing.
+/// Cancels a requested connection, and notifies the peer. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connecting_destroy(connecting: Option<Box<hamlyn_connecting>>) {
     free(connecting);
 }
 
-/// The other side's host id.
+/// Returns the peer's host id.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connection_host(connection: Option<&hamlyn_connection>) -> c_int {
     call(|| Ok(given(connection, "connection")?.0.host() as c_int))
 }
 
-/// Stores the peer's user id, as the operating system of its host says. -ENODATA if that host
-/// does not say: the peer is a program at a card's socket, or its host's driver is too old.
+/// Stores the peer's user id, as reported by the operating system of its host. Fails with -ENODATA
+/// if that host does not report it: the peer is a program at a card's socket, or its host's driver
+/// is too old.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connection_user(
     connection: Option<&hamlyn_connection>,
@@ -196,7 +201,7 @@ pub unsafe extern "C" fn hamlyn_connection_user(
     })
 }
 
-/// What the other side passed when the connection began.
+/// Stores the data that the peer passed when the connection began.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connection_passed(
     connection: Option<&hamlyn_connection>,
@@ -208,13 +213,13 @@ pub unsafe extern "C" fn hamlyn_connection_passed(
     })
 }
 
-/// A file descriptor, which stays the library's: readable once the connection has ended.
+/// Returns a file descriptor, owned by the library: readable once the connection has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connection_fd(connection: Option<&hamlyn_connection>) -> c_int {
     call(|| Ok(given(connection, "connection")?.0.as_fd().as_raw_fd()))
 }
 
-/// Waits until the connection has ended, and says how.
+/// Waits until the connection has ended, and stores how.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connection_end(
     connection: Option<&hamlyn_connection>,
@@ -228,8 +233,9 @@ pub unsafe extern "C" fn hamlyn_connection_end(
     })
 }
 
-/// Closes a connection, and passes up to HAMLYN_MAX_PRIVATE bytes. What was sent may still be on its way: hamlyn_manager_flush
-/// and hamlyn_stream_close wait for it. The connection is gone, even if this fails.
+/// Closes a connection, and passes up to HAMLYN_MAX_PRIVATE bytes. Sent data may still be in
+/// flight: hamlyn_manager_flush and hamlyn_stream_close wait for it. The connection is destroyed,
+/// even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connection_close(
     connection: Option<Box<hamlyn_connection>>,
@@ -239,7 +245,8 @@ pub unsafe extern "C" fn hamlyn_connection_close(
     call(|| Ok(given(connection, "connection")?.0.close(bytes(data, length, "data")?).map(|()| 0)?))
 }
 
-/// Lets a connection go without closing: the other side is told that this process has died. NULL is nothing.
+/// Releases a connection without closing it: the peer is notified that this process has died. NULL
+/// is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connection_destroy(connection: Option<Box<hamlyn_connection>>) {
     free(connection);
@@ -259,7 +266,7 @@ impl hamlyn_end {
     }
 }
 
-/// Fails if the peer's host has not told its user.
+/// Returns the user, or fails if the peer's host has not reported it.
 fn told(user: Option<u32>) -> Result<u32, Failure> {
     user.ok_or_else(|| Failure::new(ENODATA, "the peer's host does not say which user the peer has"))
 }
@@ -289,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_is_passed_as_the_library_passes() {
+    fn private_data_size_matches_the_library() {
         assert_eq!(HAMLYN_MAX_PRIVATE, MAX_PRIVATE);
         let end = hamlyn_end::new(&End { reason: EndReason::Lapsed, private: vec![9; MAX_PRIVATE] });
         assert_eq!((end.reason, end.length, end.data), (HAMLYN_END_LAPSED, 256, [9; MAX_PRIVATE]));

@@ -11,28 +11,29 @@ use crate::manager::{Way, hamlyn_manager};
 use crate::memory::{bytes, items_mut};
 use crate::ticket::{HAMLYN_TICKET_SIZE, hamlyn_ticket};
 
-/// Receives one datagram at a time: the next one is refused until hamlyn_datagram_rearm. One thread at a time may use it.
+/// Receives one datagram at a time: the next one is refused until hamlyn_datagram_rearm. One thread
+/// at a time may use it.
 pub struct hamlyn_datagram_receiver(pub(crate) DatagramReceiver);
 
-/// A datagram that has come.
+/// A received datagram.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_datagram {
-    /// Its bytes, where the card put them. They stay until the receiver is re-armed or destroyed.
+    /// The bytes, where the card put them. Valid until the receiver is re-armed or destroyed.
     pub data: *const c_void,
-    /// How many.
+    /// Number of bytes.
     pub length: usize,
-    /// Where in the receiver's buffer they start.
+    /// Offset of the bytes in the receiver's buffer.
     pub offset: usize,
-    /// Whether it brought a ticket for a reply: 1 or 0.
+    /// 1 if the datagram has a ticket for a reply, else 0.
     pub has_reply: c_int,
     /// That ticket.
     pub reply: hamlyn_ticket,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 4],
 }
 
-/// Creates a receiver for datagrams of up to `capacity` bytes; it is ready for one.
+/// Creates a receiver for datagrams of up to `capacity` bytes. It is ready for one datagram.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_receiver_create(
     manager: Option<&hamlyn_manager>,
@@ -46,8 +47,8 @@ pub unsafe extern "C" fn hamlyn_datagram_receiver_create(
     })
 }
 
-/// Creates `count` receivers for datagrams of up to `capacity` bytes each, which share a slot and nothing else, and stores them one
-/// behind the other. Each is ready, has a key of its own, and is destroyed by itself.
+/// Creates `count` receivers for datagrams of up to `capacity` bytes each, and stores them in an
+/// array. They share only a slot. Each is ready, has its own key, and is destroyed separately.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_group_create(
     manager: Option<&hamlyn_manager>,
@@ -66,7 +67,7 @@ pub unsafe extern "C" fn hamlyn_datagram_group_create(
     })
 }
 
-/// Gives a receiver a token for hamlyn_manager_ready.
+/// Sets the token that hamlyn_manager_ready reports for a receiver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_set_token(
     receiver: Option<&mut hamlyn_datagram_receiver>,
@@ -78,13 +79,13 @@ pub unsafe extern "C" fn hamlyn_datagram_set_token(
     })
 }
 
-/// Lets a receiver go, with its buffer. NULL is nothing.
+/// Releases a receiver and its buffer. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_receiver_destroy(receiver: Option<Box<hamlyn_datagram_receiver>>) {
     free(receiver);
 }
 
-/// The ticket that senders need.
+/// Stores the ticket that senders need.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_receiver_ticket(
     receiver: Option<&hamlyn_datagram_receiver>,
@@ -96,8 +97,9 @@ pub unsafe extern "C" fn hamlyn_datagram_receiver_ticket(
     })
 }
 
-/// Gives the datagram that has come: the same one until the receiver is re-armed. -ENODATA if packets of one have arrived, and no
-/// other for 10 s (hamlyn_datagram_set_stall_timeout): its sender was lost half-way. hamlyn_datagram_revoke or
+/// Stores the received datagram: the same one until the receiver is re-armed. Fails with -ENODATA
+/// if a datagram is incomplete and no further packet has arrived for 10 s
+/// (hamlyn_datagram_set_stall_timeout): its sender failed half-way. hamlyn_datagram_revoke or
 /// hamlyn_datagram_forget makes the receiver ready again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_receive(
@@ -123,7 +125,8 @@ pub unsafe extern "C" fn hamlyn_datagram_receive(
     })
 }
 
-/// Makes a receiver ready for the next datagram. What the last one's `data` points to may change now.
+/// Makes a receiver ready for the next datagram. The memory that the last datagram's `data` points
+/// to may change from now on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_rearm(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
     call(|| {
@@ -132,19 +135,21 @@ pub unsafe extern "C" fn hamlyn_datagram_rearm(receiver: Option<&mut hamlyn_data
     })
 }
 
-/// Returns 1 if packets of a datagram have arrived and not all of them, else 0.
+/// Returns 1 if some but not all packets of a datagram have arrived, else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_is_partial(receiver: Option<&hamlyn_datagram_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.is_partial().into()))
 }
 
-/// Gives up a datagram that is not whole. The tickets stay valid: what its sender still sends counts to the next datagram.
+/// Discards an incomplete datagram. The tickets stay valid: packets that its sender still sends
+/// count toward the next datagram.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_forget(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.forget().map(|()| 0)?))
 }
 
-/// Sets how long packets of a datagram may stand alone before hamlyn_datagram_receive returns -ENODATA; 10000 at first.
+/// Sets how long a datagram may stay incomplete, with no further packet, before
+/// hamlyn_datagram_receive returns -ENODATA. The initial value is 10000.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_set_stall_timeout(
     receiver: Option<&mut hamlyn_datagram_receiver>,
@@ -156,16 +161,17 @@ pub unsafe extern "C" fn hamlyn_datagram_set_stall_timeout(
     })
 }
 
-/// Gives a receiver a new key: the tickets that were handed out are void. A datagram that has come stays until
-/// hamlyn_datagram_rearm; one that is not whole is forgotten, and the buffer is zeroed.
+/// Gives a receiver a new key, which invalidates its existing tickets. A datagram that has arrived
+/// stays until hamlyn_datagram_rearm. An incomplete one is discarded, and the buffer is zeroed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_revoke(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.revoke().map(|()| 0)?))
 }
 
-/// Sends a datagram `offset` bytes into a receiver's buffer, with a ticket for a reply or NULL. The data may be changed when
-/// this returns. It waits while there is more to send than the card has room for. To have sent is not to have delivered: a receiver
-/// that is not ready refuses the datagram, and this side is not told.
+/// Sends a datagram to `offset` bytes into a receiver's buffer, with a ticket for a reply or NULL.
+/// The data may be changed when this returns. Waits while the card has no room. Success does not
+/// mean delivery: a receiver that is not ready refuses the datagram, and the sender is not
+/// notified.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_datagram_send(
     manager: Option<&hamlyn_manager>,

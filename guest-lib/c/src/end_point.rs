@@ -1,4 +1,4 @@
-//! Receiver classes of the program's own (section 3.3 of the paper).
+//! Application-defined receiver classes (section 3.3 of the paper).
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -12,34 +12,40 @@ use crate::memory::{Context, address};
 use crate::slot::HAMLYN_METADATA_SIZE;
 use crate::ticket::hamlyn_ticket;
 
-/// A slot in one-shot mode with a part of its memory for each of its metadata entries, and a receiver of the program's own that is
-/// called for what arrives there. Any number of threads may use it.
+/// A slot in one-shot mode with a part of its memory for each metadata entry, and an
+/// application-defined receiver that is called for arriving messages. Any number of threads may use
+/// it.
 pub struct hamlyn_end_point(Arc<Class>);
 
-/// A message that is whole.
+/// A complete message.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_arrived {
     /// The slot's number on this host.
     pub slot: u32,
-    /// Which of the end point's metadata entries it came to.
+    /// The end point's metadata entry that the message came to.
     pub entry: u32,
-    /// The metadata that it brought: as many bytes as its sender gave, then zeros. Its sender has written that: check it.
+    /// The message's metadata: the bytes that the sender gave, then zeros. The sender chose them:
+    /// validate them.
     pub metadata: [u8; HAMLYN_METADATA_SIZE],
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 5],
 }
 
-/// What a receiver does. The functions are called by whatever thread takes notifications of the manager, one call at a time. A lock is
-/// held meanwhile: they record what has come and return, and call nothing that waits or takes notifications.
+/// The callbacks of a receiver. The thread that takes the manager's notifications calls them, one
+/// call at a time. A lock is held meanwhile: record what has arrived and return. Do not call
+/// anything that waits or takes notifications.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_receiver_class {
-    /// Records the arrival of a message. If it returns 1 the end point's token is among those of hamlyn_manager_ready.
+    /// Records the arrival of a message. If it returns 1, hamlyn_manager_ready reports the end
+    /// point's token.
     pub process_arrival: Option<unsafe extern "C" fn(*mut c_void, *const hamlyn_arrived) -> c_int>,
-    /// Notes that notifications were lost, perhaps of this receiver: it looks which entries are locked. The same of what it returns.
+    /// Called when notifications were lost, perhaps of this receiver: it must check which entries
+    /// are locked. The return value has the same meaning.
     pub arrivals_lost: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
-    /// What both are handed first. It stays until hamlyn_end_point_destroy has returned.
+    /// First argument of both callbacks. It must stay valid until hamlyn_end_point_destroy has
+    /// returned.
     pub context: *mut c_void,
     /// Must be 0.
     pub reserved: [u32; 4],
@@ -49,7 +55,7 @@ pub struct hamlyn_receiver_class {
 #[derive(Debug)]
 struct Class {
     end_point: EndPoint,
-    /// Held while C is called. None once the end point is destroyed.
+    /// Locked while a C callback runs. `None` once the end point is destroyed.
     receiver: Mutex<Option<Receiver>>,
     token: Mutex<Option<u64>>,
 }
@@ -106,12 +112,13 @@ impl ReceiverClass for Class {
 
 impl Drop for hamlyn_end_point {
     fn drop(&mut self) {
-        // The class may live on elsewhere, but calls C no more from here on.
+        // The class may outlive the end point elsewhere, but does not call C from here on.
         *self.0.receiver() = None;
     }
 }
 
-/// Creates an end point of `entries` metadata entries, each with `length` bytes of memory; 0 for metadata alone.
+/// Creates an end point with `entries` metadata entries, each with `length` bytes of memory. 0
+/// means metadata only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_create(
     manager: Option<&hamlyn_manager>,
@@ -130,14 +137,14 @@ pub unsafe extern "C" fn hamlyn_end_point_create(
     })
 }
 
-/// Closes an end point. After this returns, the library does not call the receiver; so the receiver must not call this. NULL is
-/// nothing.
+/// Closes an end point. The library does not call the receiver after this returns, so the receiver
+/// must not call this function. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_destroy(end_point: Option<Box<hamlyn_end_point>>) {
     free(end_point);
 }
 
-/// The ticket for a metadata entry and its part of the memory.
+/// Stores the ticket for a metadata entry and its part of the memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_ticket(
     end_point: Option<&hamlyn_end_point>,
@@ -150,7 +157,7 @@ pub unsafe extern "C" fn hamlyn_end_point_ticket(
     })
 }
 
-/// Lets a metadata entry take its next message. Nothing happens if it has had none.
+/// Lets a metadata entry accept its next message. A no-op if it has not had one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_reopen(end_point: Option<&hamlyn_end_point>, entry: u32) -> c_int {
     call(|| {
@@ -169,8 +176,8 @@ pub unsafe extern "C" fn hamlyn_end_point_is_locked(
     call(|| Ok(given(end_point, "end_point")?.0.end_point.slot().metadata(entry)?.is_locked().into()))
 }
 
-/// Returns 1 if packets of a message have arrived at a metadata entry and not all of them, else 0. If it stays so,
-/// hamlyn_end_point_revoke.
+/// Returns 1 if some but not all packets of a message have arrived at a metadata entry, else 0. If
+/// this persists, call hamlyn_end_point_revoke.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_is_partial(
     end_point: Option<&hamlyn_end_point>,
@@ -179,13 +186,15 @@ pub unsafe extern "C" fn hamlyn_end_point_is_partial(
     call(|| Ok(given(end_point, "end_point")?.0.end_point.slot().metadata(entry)?.is_partial().into()))
 }
 
-/// Gives a metadata entry a new key: the tickets for it that were handed out are void, and a message that is not whole is forgotten.
+/// Gives a metadata entry a new key. This invalidates the entry's existing tickets and discards an
+/// incomplete message.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_revoke(end_point: Option<&hamlyn_end_point>, entry: u32) -> c_int {
     call(|| Ok(given(end_point, "end_point")?.0.end_point.slot().metadata(entry)?.revoke().map(|()| 0)?))
 }
 
-/// Where a metadata entry's part of the memory is; NULL for NULL, and for an entry that there is not.
+/// Returns the address of a metadata entry's part of the memory. Returns NULL if the end point is
+/// NULL or the entry does not exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_data(
     end_point: Option<&hamlyn_end_point>,
@@ -199,7 +208,7 @@ pub unsafe extern "C" fn hamlyn_end_point_data(
     part.unwrap_or(std::ptr::null())
 }
 
-/// Gives an end point a token for hamlyn_manager_ready.
+/// Sets the token that hamlyn_manager_ready reports for an end point.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_end_point_set_token(
     end_point: Option<&hamlyn_end_point>,

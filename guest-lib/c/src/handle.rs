@@ -1,4 +1,4 @@
-//! Release handles (section 3.2 of the paper): what becomes of one request.
+//! Release handles (section 3.2 of the paper): the outcome of a single request.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -15,7 +15,8 @@ use crate::ticket::hamlyn_ticket;
 /// The handle of a request. Any number of threads may use it.
 pub struct hamlyn_handle(Handle);
 
-/// Sends bytes as hamlyn_terminus_send does, and stores a handle of the request. What the handle says of it, no other call says.
+/// Sends bytes like hamlyn_terminus_send, and stores a handle of the request. Only the handle
+/// reports the request's outcome; no other call does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_post(
     terminus: Option<&hamlyn_terminus>,
@@ -33,8 +34,8 @@ pub unsafe extern "C" fn hamlyn_terminus_post(
     })
 }
 
-/// Sends pieces of send buffers as hamlyn_terminus_send_pieces does, and stores a handle of the request. Once it has finished the
-/// pieces may be changed.
+/// Sends pieces of send buffers like hamlyn_terminus_send_pieces, and stores a handle of the
+/// request. The pieces may be changed once the request has finished.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_post_pieces(
     terminus: Option<&hamlyn_terminus>,
@@ -53,7 +54,8 @@ pub unsafe extern "C" fn hamlyn_terminus_post_pieces(
     })
 }
 
-/// Sends bytes as a share of a group as hamlyn_terminus_send_share does, and stores a handle of the request.
+/// Sends bytes as a share of a group like hamlyn_terminus_send_share, and stores a handle of the
+/// request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_post_share(
     terminus: Option<&hamlyn_terminus>,
@@ -82,8 +84,9 @@ fn post(
     store(to, Box::new(hamlyn_handle(terminus.post(message, data, timeout_ms)?)))
 }
 
-/// Waits until the card has finished with a request. -EPERM if it has refused it, as often as this is called; hamlyn_error says why.
-/// With a time-out of 0 it only looks: -EAGAIN if the card has not finished.
+/// Waits until the card has finished with a request. Every call fails with -EPERM if the card
+/// refused the request; hamlyn_error gives the reason. With a timeout of 0 the call does not wait:
+/// it fails with -EAGAIN if the card has not finished.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_handle_wait(handle: Option<&hamlyn_handle>, timeout_ms: c_int) -> c_int {
     call(|| {
@@ -95,14 +98,14 @@ pub unsafe extern "C" fn hamlyn_handle_wait(handle: Option<&hamlyn_handle>, time
     })
 }
 
-/// Makes the terminus' hamlyn_terminus_fd readable once the card has finished with a request. Returns 1 if it has (then the
-/// descriptor may not become readable for it), else 0.
+/// Makes the terminus' hamlyn_terminus_fd readable once the card has finished with a request.
+/// Returns 1 if it already has (then the descriptor may not become readable for it), else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_handle_arm(handle: Option<&hamlyn_handle>) -> c_int {
     call(|| Ok(given(handle, "handle")?.0.arm()?.into()))
 }
 
-/// Lets a handle go; its request goes on. NULL is nothing.
+/// Releases a handle; its request continues. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_handle_destroy(handle: Option<Box<hamlyn_handle>>) {
     free(handle);

@@ -1,14 +1,18 @@
-//! The user library for C. What C programmers read is `include/hamlyn.h`, for SHRIMP cards `include/shrimp.h`, for CLAN
-//! cards `include/clan.h` and `include/clan_programs.h`, for DART cards `include/dart.h` and `include/dart_programs.h`, for express memory
-//! `include/express.h`, which are made from these files by `cargo run -p hamlyn-headers FOLDER`: the comments here are written for them.
+//! The user library for C. `scripts/headers` generates its headers from the doc comments in these
+//! files, so write those comments for C programmers. The headers are `hamlyn.h`, `shrimp.h` for
+//! SHRIMP cards, `clan.h` and `clan_programs.h` for CLAN cards, `dart.h` and `dart_programs.h` for
+//! DART cards, and `express.h` for express memory.
 //!
-//! A handle is a Rust value in a box of its own, so what C passes in is `Option<&T>`, `Option<&mut T>` or
-//! `Option<Box<T>>`, which are pointers that may be null, and what it gets is written to an `Option<&mut MaybeUninit<T>>`.
-//! What is left for unsafe code is in `memory.rs`: bytes and texts that C points to. No panic crosses into C.
+//! A handle is a Rust value in its own box. So C passes `Option<&T>`, `Option<&mut T>` or
+//! `Option<Box<T>>`, which are nullable pointers. Results are written to an `Option<&mut
+//! MaybeUninit<T>>`. The remaining unsafe code is in `memory.rs`: byte ranges and strings that C
+//! points to. No panic crosses into C.
 
-//! To Rust the functions are unsafe: what they are handed must be what the headers say, handles alive and bytes as many as said.
+//! The functions are unsafe in Rust: the caller must meet the headers' requirements. Handles must
+//! be valid, and buffers must have the stated length.
 
-// The names are C's. What makes the calls safe is said once, above, and not in the comments, which are the header's.
+// The names are C names. The safety requirements are stated once, above: the function comments go
+// into the headers.
 #![allow(non_camel_case_types, clippy::missing_safety_doc)]
 
 mod area;

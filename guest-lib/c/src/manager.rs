@@ -13,11 +13,11 @@ use crate::card::hamlyn_card;
 use crate::memory::items_mut;
 use crate::ticket::{HAMLYN_TICKET_SIZE, hamlyn_ticket};
 
-/// Entries of a manager's first notification queue, by default.
+/// Default number of entries of a manager's first notification queue.
 const ENTRIES: u32 = 1024;
 
-/// A send terminus with a notification queue and memory to send from. Receivers are registered with it. Any number of
-/// threads may use it at once.
+/// A send terminus with a notification queue and memory to send from. Receivers are registered with
+/// it. Any number of threads may use it at once.
 pub struct hamlyn_manager {
     pub(crate) manager: Manager,
     sending: Mutex<Sending>,
@@ -25,16 +25,16 @@ pub struct hamlyn_manager {
     ready: Mutex<VecDeque<u64>>,
 }
 
-/// What was sent from a manager by calls that do not say what became of it.
+/// Messages sent from a manager by calls that do not report the outcome.
 #[derive(Default)]
 pub(crate) struct Sending {
     /// In the order in which the card takes them.
     under_way: VecDeque<Way>,
-    /// Why the card refused one, until somebody asks.
+    /// Why the card refused one. Kept until it is taken.
     refused: Option<Error>,
     /// Memory for a tagged remote write that is too long for a request.
     long: Option<SendBuffer>,
-    /// The ticket that was used last: its checksum is not to be checked for each message.
+    /// The last ticket used, so that its checksum is not checked for each message.
     last: Option<([u8; HAMLYN_TICKET_SIZE], Ticket)>,
 }
 
@@ -54,7 +54,7 @@ impl Way {
 }
 
 impl Sending {
-    /// Reads a ticket, if it is not the one that was read last.
+    /// Reads a ticket, unless it is the one that was read last.
     pub(crate) fn read(&mut self, ticket: &hamlyn_ticket) -> Result<Ticket, Failure> {
         match &self.last {
             Some((bytes, read)) if *bytes == ticket.bytes => Ok(*read),
@@ -85,7 +85,7 @@ impl Sending {
         self.under_way.push_back(way);
     }
 
-    /// Why the card refused any that it has finished with.
+    /// Returns why the card refused one of the finished messages, if it did.
     fn take_refusal(&mut self) -> Option<Error> {
         let refused = self.under_way.iter().find_map(|way| way.is_complete().err());
         self.under_way.retain(|way| way.is_complete().is_ok_and(|complete| !complete));
@@ -112,23 +112,24 @@ pub unsafe extern "C" fn hamlyn_manager_create(
     })
 }
 
-/// How a manager is made; 0 in any place is the default.
+/// Options for a manager; 0 in a field selects the default.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_manager_options {
-    /// Entries of its first notification queue, 2 to 65536: 1024 by default. It takes another queue by itself when that is too
-    /// short for all its receivers.
+    /// Entries of the first notification queue, 2 to 65536; 1024 by default. The manager adds
+    /// another queue when this one is too short for all its receivers.
     pub entries: u32,
-    /// How often a call that waits looks at memory before it sleeps: 200 by default. HAMLYN_NO_LOOKS is none.
+    /// Number of times that a waiting call polls memory before it sleeps; 200 by default.
+    /// HAMLYN_NO_LOOKS disables polling.
     pub looks: u32,
     /// Must be 0.
     pub reserved: [u32; 6],
 }
 
-/// For hamlyn_manager_options.looks: calls that wait sleep at once.
+/// For hamlyn_manager_options.looks: waiting calls sleep without polling first.
 pub const HAMLYN_NO_LOOKS: u32 = 0xffff_ffff;
 
-/// Creates a manager as the options say.
+/// Creates a manager with options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_create_with(
     card: Option<&hamlyn_card>,
@@ -150,14 +151,16 @@ pub unsafe extern "C" fn hamlyn_manager_create_with(
     })
 }
 
-/// Lets a manager go; it lives on for the senders and receivers that were made from it. NULL is nothing.
+/// Releases a manager. It stays alive for the senders and receivers created from it. NULL is a
+/// no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_destroy(manager: Option<Box<hamlyn_manager>>) {
     free(manager);
 }
 
-/// Waits until the card has taken all that hamlyn_tag_send and hamlyn_datagram_send have sent: what it has not is lost when
-/// the manager goes. If the card has refused any of it, this says so, once.
+/// Waits until the card has taken everything that hamlyn_tag_send and hamlyn_datagram_send have
+/// sent. What it has not taken is lost when the manager is destroyed. If the card refused any of
+/// it, this call fails, once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_flush(manager: Option<&hamlyn_manager>, timeout_ms: c_int) -> c_int {
     call(|| {
@@ -167,23 +170,26 @@ pub unsafe extern "C" fn hamlyn_manager_flush(manager: Option<&hamlyn_manager>, 
     })
 }
 
-/// Waits until something has arrived for one of the manager's receivers: looks at memory for a while, then sleeps. Returns
-/// at once if something has since the last call, perhaps noticed by a call for another receiver: ask all once more.
-/// One loop for each manager, by this or by hamlyn_manager_arm.
+/// Waits until something has arrived for one of the manager's receivers: polls memory for a while,
+/// then sleeps. Returns immediately if something has arrived since the last call, even if a call
+/// for another receiver has already seen it: check all receivers again. Use one loop for each
+/// manager, based on this call or on hamlyn_manager_arm.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_wait(manager: Option<&hamlyn_manager>, timeout_ms: c_int) -> c_int {
     call(|| at_once(timeout_ms, given(manager, "manager")?.manager.wait(timeout(timeout_ms)).map(|()| 0)))
 }
 
-/// Takes notice of all that has arrived, without waiting. Returns how many messages that were.
+/// Processes all pending arrivals without waiting. Returns the number of messages.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_poll(manager: Option<&hamlyn_manager>) -> c_int {
     call(|| Ok(count(given(manager, "manager")?.manager.poll_all()?)))
 }
 
-/// Stores the tokens (hamlyn_datagram_set_token and its like) of those that have something new since the last call, at most `count` of
-/// them, in rising order. Returns how many; if those are `count`, call it again before the loop waits. Ask each until it has no more;
-/// one may be asked in vain. A sender is among them when it was out of room (-EAGAIN) and may find some.
+/// Stores the tokens of objects with news since the last call (see hamlyn_datagram_set_token and
+/// similar calls). Stores at most `count`, in ascending order, and returns the number stored. If
+/// that is `count`, call it again before the loop waits. Poll each object until it has nothing
+/// left; an object may turn out to have nothing. A sender is included if it was out of room
+/// (-EAGAIN) and may have room now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_ready(
     manager: Option<&hamlyn_manager>,
@@ -205,25 +211,28 @@ pub unsafe extern "C" fn hamlyn_manager_ready(
     })
 }
 
-/// A file descriptor for poll(2) and the like, which stays the library's, and the same for as long as the manager lives. It may
-/// stand for more than this manager: call hamlyn_manager_arm before each wait, and hamlyn_manager_poll or a receiver's call with
-/// a time-out of 0 behind it.
+/// Returns a file descriptor for poll(2) and similar calls. The library owns it, and it stays the
+/// same for the manager's lifetime. Several managers may share it. Call hamlyn_manager_arm before
+/// each wait, and hamlyn_manager_poll or a receiver's call with a timeout of 0 after it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_fd(manager: Option<&hamlyn_manager>) -> c_int {
     call(|| Ok(given(manager, "manager")?.manager.as_fd().as_raw_fd()))
 }
 
-/// Makes hamlyn_manager_fd readable once the next message is there, or, if a call that sends was out of room (-EAGAIN), once there is
-/// some. Returns 1 if it is so already (then the descriptor may not become readable for it) or hamlyn_manager_wake was called, else 0.
-/// It looks at memory for a while first.
+/// Makes hamlyn_manager_fd readable once the next message has arrived. If a send call was out of
+/// room (-EAGAIN), it also becomes readable once there is room. Returns 1 if this is already the
+/// case (then the descriptor may not become readable for it) or if hamlyn_manager_wake was called,
+/// else 0. Polls memory for a while first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_arm(manager: Option<&hamlyn_manager>) -> c_int {
     call(|| Ok(given(manager, "manager")?.manager.arm()?.into()))
 }
 
-/// Ends a call that waits at a manager, or the next one that would, from any thread: hamlyn_manager_wait returns 0, others
-/// -ECANCELED. hamlyn_manager_fd is readable until hamlyn_manager_arm has returned 1 for it. Who has several threads that wait has
-/// the one that was woken wake the next. A sleep that had begun before the first call for this manager notices within a second.
+/// Ends a call that waits on a manager, or the next one that would wait, from any thread.
+/// hamlyn_manager_wait then returns 0; other calls return -ECANCELED. hamlyn_manager_fd is readable
+/// until hamlyn_manager_arm has returned 1 for it. If several threads wait, the one that was woken
+/// must wake the next. A sleep that began before the first call for this manager ends within a
+/// second.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_wake(manager: Option<&hamlyn_manager>) -> c_int {
     call(|| {

@@ -1,4 +1,4 @@
-//! Bytes and texts that C points to: this crate's unsafe code.
+//! Bytes and strings that C points to: this crate's unsafe code.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -10,42 +10,46 @@ use hamlyn::attach::Mapping;
 
 use crate::call::{Failure, given};
 
-/// Bytes that C points to; a null pointer is good for none.
+/// Returns bytes that C points to. The pointer may be null if the length is 0.
 ///
-/// The caller in C promises that there are so many, and that nobody changes them during the call.
+/// The C caller promises that there are `length` bytes, and that no thread changes them during the
+/// call.
 pub(crate) fn bytes<'a>(data: *const c_void, length: usize, name: &str) -> Result<&'a [u8], Failure> {
     if length == 0 {
         return Ok(&[]);
     }
     check(data, length, name)?;
-    // SAFETY: not null, of an allowed length, and C promises the rest.
+    // SAFETY: the pointer is not null, the length is allowed, and C promises the rest.
     Ok(unsafe { slice::from_raw_parts(data.cast(), length) })
 }
 
-/// Bytes that C wants filled; the same holds.
+/// Returns bytes for the library to fill. The same rules apply as for [`bytes`].
 pub(crate) fn bytes_mut<'a>(data: *mut c_void, length: usize, name: &str) -> Result<&'a mut [u8], Failure> {
     if length == 0 {
         return Ok(&mut []);
     }
     check(data, length, name)?;
-    // They may never have been written, and a slice must have been.
-    // SAFETY: not null, of an allowed length; C promises that there are so many, and its own.
+    // C may never have written the bytes, but a slice must be initialized.
+    // SAFETY: the pointer is not null and the length is allowed. C promises that there are `length`
+    // bytes, and that no other code uses them.
     unsafe { data.cast::<u8>().write_bytes(0, length) };
     // SAFETY: as above.
     Ok(unsafe { slice::from_raw_parts_mut(data.cast(), length) })
 }
 
-/// So many things of a kind, one behind the other; a null pointer is good for none. The caller in C promises that they are there.
+/// Returns an array of `count` items. The pointer may be null if the count is 0. The C caller
+/// promises that the items exist.
 pub(crate) fn items<'a, T>(first: *const T, count: usize, name: &str) -> Result<&'a [T], Failure> {
     if count == 0 {
         return Ok(&[]);
     }
     check(first.cast(), count.saturating_mul(size_of::<T>()), name)?;
-    // SAFETY: not null, of an allowed length, and C promises the rest.
+    // SAFETY: the pointer is not null, the length is allowed, and C promises the rest.
     Ok(unsafe { slice::from_raw_parts(first, count) })
 }
 
-/// Room for so many; the same holds, but they need not have been written.
+/// Returns an array of `count` items for the library to fill. The same rules apply as for
+/// [`items`], but the items may be uninitialized.
 pub(crate) fn items_mut<'a, T>(
     first: *mut T,
     count: usize,
@@ -55,12 +59,13 @@ pub(crate) fn items_mut<'a, T>(
         return Ok(&mut []);
     }
     check(first.cast(), count.saturating_mul(size_of::<T>()), name)?;
-    // SAFETY: not null, of an allowed length; C promises that there is room, and its own.
+    // SAFETY: the pointer is not null and the length is allowed. C promises that there is room, and
+    // that no other code uses it.
     Ok(unsafe { slice::from_raw_parts_mut(first.cast(), count) })
 }
 
-/// Takes handles from C, so many behind each other, and leaves null pointers in their place; none is taken if one is null, or stands there
-/// twice. The caller in C promises that each is one that this library gave.
+/// Takes an array of `count` handles from C, and replaces each with a null pointer. Takes none if
+/// one is null or occurs twice. The C caller promises that each is a handle from this library.
 pub(crate) fn boxes<T>(first: *mut *mut T, count: usize, name: &str) -> Result<Vec<Box<T>>, Failure> {
     given(NonNull::new(first), name)?;
     let seen = items(first.cast_const(), count, name)?.to_vec();
@@ -73,40 +78,43 @@ pub(crate) fn boxes<T>(first: *mut *mut T, count: usize, name: &str) -> Result<V
     for place in items_mut(first, count, name)? {
         place.write(std::ptr::null_mut());
     }
-    // SAFETY: each is a handle of this library's, as C promises, and nobody else has it now.
+    // SAFETY: C promises that each is a handle from this library, and no other code has it now.
     Ok(seen.into_iter().map(|handle| unsafe { Box::from_raw(handle) }).collect())
 }
 
-/// Memory that C lends until what is made of it is destroyed; none for a null pointer.
+/// Returns memory that C lends until the object made of it is destroyed. Returns `None` for a null
+/// pointer.
 ///
-/// The caller in C promises what hamlyn_area_create says: that it stays, and who writes to it.
+/// The C caller makes the promises of hamlyn_area_create: how long the memory stays mapped, and who
+/// may write to it.
 pub(crate) fn lent(memory: *mut c_void, length: usize) -> Result<Option<Mapping>, Failure> {
     let Some(start) = NonNull::new(memory.cast()) else { return Ok(None) };
     check(memory, length, "memory")?;
-    // SAFETY: not null, of an allowed length, and C promises the rest.
+    // SAFETY: the pointer is not null, the length is allowed, and C promises the rest.
     Ok(Some(unsafe { Mapping::promised(start, length) }))
 }
 
-/// A text that C points to and ends with a zero.
+/// Returns a zero-terminated string that C points to.
 pub(crate) fn text<'a>(text: *const c_char, name: &str) -> Result<&'a str, Failure> {
     let text = given(std::ptr::NonNull::new(text.cast_mut()), name)?;
-    // SAFETY: not null, and C promises a zero behind it, and that nobody changes it during the call.
+    // SAFETY: the pointer is not null. C promises that the string is zero-terminated and that no
+    // thread changes it during the call.
     let text = unsafe { CStr::from_ptr(text.as_ptr()) };
     text.to_str().map_err(|_| Failure::argument(format!("{name} is not UTF-8")))
 }
 
-/// What C wants to be handed when it is called. It promises that any thread may do so.
+/// The context pointer for callbacks into C. C promises that any thread may pass it back.
 #[derive(Debug)]
 pub(crate) struct Context(pub(crate) *mut c_void);
 
-// SAFETY: this library only hands it back, and C promises that any thread may do so.
+// SAFETY: this library only passes the pointer back, and C promises that any thread may do so.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
 impl Context {
     pub(crate) fn call(&self, function: unsafe extern "C" fn(*mut c_void) -> c_int) -> c_int {
-        // SAFETY: C gave both, for each other.
+        // SAFETY: C gave the function and the context for each other.
         unsafe { function(self.0) }
     }
 
@@ -115,12 +123,13 @@ impl Context {
         function: unsafe extern "C" fn(*mut c_void, *const T) -> c_int,
         argument: &T,
     ) -> c_int {
-        // SAFETY: C gave both, for each other, and the argument outlives the call.
+        // SAFETY: C gave the function and the context for each other, and the argument outlives the
+        // call.
         unsafe { function(self.0, argument) }
     }
 }
 
-/// Where a byte of an area lies.
+/// Returns the address of a byte of an area.
 pub(crate) fn address(area: &MessageArea, offset: usize) -> *const c_void {
     area.as_ptr().wrapping_add(offset).cast()
 }
@@ -158,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_null_or_too_long_is_refused() {
+    fn null_or_too_long_pointers_are_refused() {
         assert!(bytes(null(), 0, "data").is_ok_and(<[u8]>::is_empty));
         assert!(bytes(null(), 1, "data").is_err());
         assert!(bytes(b"x".as_ptr().cast(), usize::MAX, "data").is_err());

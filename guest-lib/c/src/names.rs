@@ -1,4 +1,4 @@
-//! Processes that find each other by name: hamlyn_listen and its like, and what they share with those of other models' cards.
+//! Name service: hamlyn_listen and related calls, and the parts shared with other card models.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -11,21 +11,22 @@ use crate::card::hamlyn_card;
 use crate::connection::{hamlyn_connecting, hamlyn_connection, hamlyn_listener};
 use crate::memory::{bytes, text};
 
-/// Which hosts have a name: bit h of each word stands for host h.
+/// The hosts that have a name: bit h of each word stands for host h.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_found {
-    /// Hosts on which somebody listened under it when they were asked.
+    /// Hosts that had a listener for the name when they answered.
     pub hosts: u64,
-    /// Hosts that cannot say, as their drivers are too old: only who connects will know.
+    /// Hosts whose drivers are too old to answer: only a connection attempt can tell.
     pub too_old: u64,
-    /// Hosts that have said nothing in time: most are not there.
+    /// Hosts that did not answer in time: most do not exist.
     pub silent: u64,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 10],
 }
 
-/// Takes a name, of 1 to 64 bytes, that processes of any host can connect to. Up to `backlog` requests, 1 to 1024, wait.
+/// Registers a name, of 1 to 64 bytes, that processes on any host can connect to. Up to `backlog`
+/// requests, 1 to 1024, may be pending.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_listen(
     card: Option<&hamlyn_card>,
@@ -36,8 +37,9 @@ pub unsafe extern "C" fn hamlyn_listen(
     call(|| listen(&given(card, "card")?.0, name, backlog, listener))
 }
 
-/// Connects to a name on a host, passes up to HAMLYN_MAX_PRIVATE bytes, and waits until the other side has accepted, up to 30
-/// seconds: -ECONNREFUSED if nobody listens there or it was rejected, -EHOSTUNREACH if there is no such host.
+/// Connects to a name on a host, and passes up to HAMLYN_MAX_PRIVATE bytes. Waits up to 30 seconds
+/// until the peer has accepted. Fails with -ECONNREFUSED if the name has no listener there or the
+/// peer rejected the request, and with -EHOSTUNREACH if there is no such host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connect(
     card: Option<&hamlyn_card>,
@@ -50,7 +52,7 @@ pub unsafe extern "C" fn hamlyn_connect(
     call(|| connect(&given(card, "card")?.0, host, name, (data, length), connection))
 }
 
-/// Asks for a connection as hamlyn_connect does, and does not wait for the answer.
+/// Requests a connection like hamlyn_connect, but does not wait for the answer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connect_begin(
     card: Option<&hamlyn_card>,
@@ -63,8 +65,9 @@ pub unsafe extern "C" fn hamlyn_connect_begin(
     call(|| begin_connect(&given(card, "card")?.0, host, name, (data, length), connecting))
 }
 
-/// Connects to a name, as hamlyn_connect does, on whichever of these hosts accepts first: bit h of the word stands for host h, and
-/// 0 for all hosts. They are asked at once, and first whether they have the name.
+/// Connects to a name, like hamlyn_connect, on the first of these hosts that accepts. Bit h of
+/// `hosts` stands for host h; 0 stands for all hosts. All hosts are asked in parallel, first
+/// whether they have the name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connect_any(
     card: Option<&hamlyn_card>,
@@ -78,9 +81,10 @@ pub unsafe extern "C" fn hamlyn_connect_any(
     call(|| connect_any(&given(card, "card")?.0, hosts, name, (data, length), connection, timeout_ms))
 }
 
-/// Which hosts have a listener of a name; returns how many. All hosts of the switch are asked at once: it is done once each has
-/// answered, or with the time-out, which is no error. A host that is not there never answers; 2000 ms allow for a busy one. Then
-/// hamlyn_connect.
+/// Finds the hosts that have a listener for a name, and returns their number. Asks all hosts of the
+/// switch in parallel. Returns once each has answered or the timeout expires, which is not an
+/// error. A host that does not exist never answers; 2000 ms are enough for a busy one. To connect,
+/// call hamlyn_connect next.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_find(
     card: Option<&hamlyn_card>,
@@ -91,7 +95,7 @@ pub unsafe extern "C" fn hamlyn_find(
     call(|| find(&given(card, "card")?.0, name, found, timeout_ms))
 }
 
-/// What any model's card does for its `…_listen`.
+/// Implements `…_listen` for any card model.
 pub(crate) fn listen<A: CardAttachment + ?Sized>(
     card: &Card<A>,
     name: *const c_char,
@@ -103,7 +107,7 @@ pub(crate) fn listen<A: CardAttachment + ?Sized>(
     store(to, Box::new(hamlyn_listener(listener)))
 }
 
-/// What any model's card does for its `…_connect`.
+/// Implements `…_connect` for any card model.
 pub(crate) fn connect<A: CardAttachment + ?Sized>(
     card: &Card<A>,
     host: u32,
@@ -116,7 +120,7 @@ pub(crate) fn connect<A: CardAttachment + ?Sized>(
     store(to, Box::new(hamlyn_connection(connection)))
 }
 
-/// What any model's card does for its `…_connect_begin`.
+/// Implements `…_connect_begin` for any card model.
 pub(crate) fn begin_connect<A: CardAttachment + ?Sized>(
     card: &Card<A>,
     host: u32,
@@ -129,7 +133,7 @@ pub(crate) fn begin_connect<A: CardAttachment + ?Sized>(
     store(to, Box::new(hamlyn_connecting(connecting)))
 }
 
-/// What any model's card does for its `…_connect_any`.
+/// Implements `…_connect_any` for any card model.
 pub(crate) fn connect_any<A: CardAttachment + ?Sized>(
     card: &Card<A>,
     hosts: u64,
@@ -145,7 +149,7 @@ pub(crate) fn connect_any<A: CardAttachment + ?Sized>(
     store(to, Box::new(hamlyn_connection(connection)))
 }
 
-/// What any model's card does for its `…_find`.
+/// Implements `…_find` for any card model.
 pub(crate) fn find<A: CardAttachment + ?Sized>(
     card: &Card<A>,
     name: *const c_char,

@@ -1,4 +1,4 @@
-//! The lower layer's receiving half: notification queues and slots.
+//! The receiving half of the lower layer: notification queues and slots.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -13,43 +13,44 @@ use crate::card::hamlyn_card;
 use crate::memory::bytes_mut;
 use crate::ticket::hamlyn_ticket;
 
-/// Where a card tells of messages (section 2.6 of the paper), for slots of the program's own. Any number of threads may use it.
+/// A queue in which a card reports messages (section 2.6 of the paper), for the program's own
+/// slots. Any number of threads may use it.
 pub struct hamlyn_queue(NotificationQueue);
 
-/// An area opened to who holds a ticket. Any number of threads may use it.
+/// An area that is open to ticket holders. Any number of threads may use it.
 pub struct hamlyn_slot(Slot);
 
-/// A message that is whole.
+/// A complete message.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_notification {
-    /// Where its metadata entry lies, for hamlyn_slot_entry; 0 for a fast-mode message.
+    /// Address of the metadata entry, for hamlyn_slot_entry; 0 for a fast-mode message.
     pub metadata: u64,
-    /// The slot that it arrived in.
+    /// The slot that the message arrived in.
     pub slot: u32,
-    /// The number that the slot was given.
+    /// The number that the slot's owner gave to the slot.
     pub index: u32,
-    /// Whether it came by fast mode: 1 or 0.
+    /// 1 if the message came in fast mode, else 0.
     pub is_fast: u32,
-    /// The word that a fast-mode message brought.
+    /// The word of a fast-mode message.
     pub word: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 4],
 }
 
-/// How a slot is to be; zeros are the whole area, no metadata entries, the normal mode.
+/// Options for a slot. Zeros mean the whole area, no metadata entries and normal mode.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_slot_options {
-    /// The first byte of the area that it covers.
+    /// Offset of the first byte of the area that the slot covers.
     pub start: usize,
-    /// How many: 0 for all that follow.
+    /// Number of bytes; 0 for all that follow.
     pub length: usize,
-    /// Metadata entries; with none only fast-mode messages come in.
+    /// Number of metadata entries. Without any, the slot accepts only fast-mode messages.
     pub metadata_entries: u32,
     /// HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID or HAMLYN_MODE_ONE_SHOT.
     pub mode: u32,
-    /// A number that its notifications carry.
+    /// A number that the slot's notifications carry.
     pub index: u32,
     /// HAMLYN_SLOT_QUIET and HAMLYN_SLOT_FETCHABLE.
     pub flags: u32,
@@ -59,17 +60,18 @@ pub struct hamlyn_slot_options {
 
 /// Messages are checked against the slot's own key and bounds.
 pub const HAMLYN_MODE_NORMAL: u32 = 0;
-/// And against the metadata entry's.
+/// Also checked against the metadata entry's key and bounds.
 pub const HAMLYN_MODE_PARANOID: u32 = 1;
-/// And an entry takes one message until hamlyn_slot_reopen.
+/// As HAMLYN_MODE_PARANOID. In addition, an entry accepts only one message until
+/// hamlyn_slot_reopen.
 pub const HAMLYN_MODE_ONE_SHOT: u32 = 2;
-/// A sleeping receiver is woken by messages alone that ask for it.
+/// Only messages that request it wake a sleeping receiver.
 pub const HAMLYN_SLOT_QUIET: u32 = 1;
-/// Who may write may also fetch-and-op words, and so read them.
+/// Senders that may write may also fetch-and-op words, and so read them.
 pub const HAMLYN_SLOT_FETCHABLE: u32 = 2;
-/// In place of a metadata entry: fast mode.
+/// Selects fast mode instead of a metadata entry.
 pub const HAMLYN_FAST: u32 = 0xffff_ffff;
-/// Bytes of metadata that a message brings at most.
+/// Maximum metadata of a message, in bytes.
 pub const HAMLYN_METADATA_SIZE: usize = 60;
 
 /// Creates a notification queue of 2 to 65536 entries.
@@ -85,13 +87,14 @@ pub unsafe extern "C" fn hamlyn_queue_create(
     })
 }
 
-/// Lets a queue go; it stays for the slots that name it. NULL is nothing.
+/// Releases a queue. It stays alive for the slots that use it. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_queue_destroy(queue: Option<Box<hamlyn_queue>>) {
     free(queue);
 }
 
-/// Takes the next notification. -EOVERFLOW, once, if some were overwritten before they were taken.
+/// Takes the next notification. Fails with -EOVERFLOW, once, if notifications were overwritten
+/// before they were taken.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_queue_receive(
     queue: Option<&hamlyn_queue>,
@@ -110,19 +113,22 @@ pub unsafe extern "C" fn hamlyn_queue_receive(
     })
 }
 
-/// A file descriptor for poll(2) and the like, which stays the library's. Call hamlyn_queue_arm before each wait.
+/// Returns a file descriptor for poll(2) and similar calls, owned by the library. Call
+/// hamlyn_queue_arm before each wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_queue_fd(queue: Option<&hamlyn_queue>) -> c_int {
     call(|| Ok(given(queue, "queue")?.0.file()?.as_fd().as_raw_fd()))
 }
 
-/// Makes hamlyn_queue_fd readable once the next notification is there. Returns 1 if it is there already, else 0.
+/// Makes hamlyn_queue_fd readable once the next notification has arrived. Returns 1 if it has
+/// already, else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_queue_arm(queue: Option<&hamlyn_queue>) -> c_int {
     call(|| Ok(given(queue, "queue")?.0.arm()?.into()))
 }
 
-/// Opens an area, or a part of it, and notifies of messages by the queue; without a queue (NULL) data arrives without a word.
+/// Opens an area, or a part of it. The queue gets a notification for each message. Without a queue
+/// (NULL), data arrives without notification.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_create(
     card: Option<&hamlyn_card>,
@@ -168,13 +174,13 @@ fn mode(number: u32) -> Result<Mode, Failure> {
     }
 }
 
-/// Closes a slot: when this has returned nothing more arrives. NULL is nothing.
+/// Closes a slot: nothing arrives after this has returned. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_destroy(slot: Option<Box<hamlyn_slot>>) {
     free(slot);
 }
 
-/// The ticket for a metadata entry, or with HAMLYN_FAST for fast mode.
+/// Stores the ticket for a metadata entry, or for fast mode with HAMLYN_FAST.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_ticket(
     slot: Option<&hamlyn_slot>,
@@ -188,7 +194,8 @@ pub unsafe extern "C" fn hamlyn_slot_ticket(
     })
 }
 
-/// Which metadata entry of the slot a notification is about: -ENOENT if it is of another slot, or of a fast-mode message.
+/// Returns the metadata entry of the slot that a notification refers to. Fails with -ENOENT if it
+/// belongs to another slot or to a fast-mode message.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_entry(
     slot: Option<&hamlyn_slot>,
@@ -204,7 +211,8 @@ pub unsafe extern "C" fn hamlyn_slot_entry(
     })
 }
 
-/// Copies the metadata that a message brought, HAMLYN_METADATA_SIZE bytes: as many as its sender gave, then what was there.
+/// Copies HAMLYN_METADATA_SIZE bytes of a message's metadata: the bytes that the sender gave, then
+/// the entry's previous contents.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_metadata(
     slot: Option<&hamlyn_slot>,
@@ -217,9 +225,9 @@ pub unsafe extern "C" fn hamlyn_slot_metadata(
     })
 }
 
-/// For the paranoid modes: gives an entry a random key of its own and `length` bytes from `start` in the slot. Tickets that were
-/// handed out for it are void; hamlyn_slot_ticket gives another. The entry counts packets from 0. If the card cannot be reached
-/// the entry stays closed.
+/// For the paranoid modes: gives an entry its own random key and `length` bytes from `start` in the
+/// slot. This invalidates the entry's existing tickets; hamlyn_slot_ticket gives a new one. The
+/// entry's packet count starts at 0. If the card cannot be reached, the entry stays closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_protect(
     slot: Option<&hamlyn_slot>,
@@ -233,8 +241,8 @@ pub unsafe extern "C" fn hamlyn_slot_protect(
     })
 }
 
-/// For the paranoid modes: takes an entry from all who have a ticket for it, until hamlyn_slot_protect. A packet that the card is checking
-/// at this moment may still be written.
+/// For the paranoid modes: revokes all tickets for an entry, until hamlyn_slot_protect. A packet
+/// that the card is checking at this moment may still be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_shut(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
     with_entry(slot, entry, |entry| {
@@ -243,8 +251,8 @@ pub unsafe extern "C" fn hamlyn_slot_shut(slot: Option<&hamlyn_slot>, entry: u32
     })
 }
 
-/// In one-shot mode: lets an entry take its next message, with metadata of zeros and a packet count of 0. Nothing happens if it is
-/// not locked.
+/// In one-shot mode: lets an entry accept its next message, with zeroed metadata and a packet count
+/// of 0. A no-op if the entry is not locked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_reopen(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
     with_entry(slot, entry, |entry| {
@@ -259,14 +267,16 @@ pub unsafe extern "C" fn hamlyn_slot_is_locked(slot: Option<&hamlyn_slot>, entry
     with_entry(slot, entry, |entry| Ok(entry.is_locked().into()))
 }
 
-/// Returns 1 if packets of a message, or of a group of them, have arrived and not all of them, else 0. One that stays so is lost:
-/// hamlyn_slot_forget or hamlyn_slot_protect resets the entry.
+/// Returns 1 if some but not all packets of a message, or of a group of messages, have arrived,
+/// else 0. If this persists, the message is lost: hamlyn_slot_forget or hamlyn_slot_protect resets
+/// the entry.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_is_partial(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
     with_entry(slot, entry, |entry| Ok(entry.is_partial().into()))
 }
 
-/// Gives up a message, or a group of them, that will never be whole: the entry counts packets from 0. Its tickets stay valid.
+/// Discards an incomplete message, or group of messages: the entry's packet count restarts at 0.
+/// Its tickets stay valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_slot_forget(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
     with_entry(slot, entry, |entry| {

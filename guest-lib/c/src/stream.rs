@@ -10,41 +10,44 @@ use crate::manager::hamlyn_manager;
 use crate::memory::{bytes, bytes_mut};
 use crate::ticket::hamlyn_seed;
 
-/// The sending end of a stream: bytes in order, from one sender to one receiver. One thread at a time may use it.
+/// The sending end of a stream: ordered bytes from one sender to one receiver. One thread at a time
+/// may use it.
 pub struct hamlyn_stream_sender(pub(crate) StreamSender);
 
-/// The receiving end. It is made first, and gives the seed that the sender is made from. One thread at a time may use it.
+/// The receiving end of a stream. It is created first, and gives the seed that the sender is
+/// created from. One thread at a time may use it.
 pub struct hamlyn_stream_receiver(pub(crate) StreamReceiver);
 
-/// How a stream's receiver is made; 0 in any place is the default.
+/// Options for a stream receiver; 0 in a field selects the default.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_stream_options {
-    /// Bytes of a record's buffer: 16384 by default.
+    /// Size of a record's buffer in bytes; 16384 by default.
     pub record_size: u32,
-    /// Buffers to begin with: 16 by default.
+    /// Initial number of buffers; 16 by default.
     pub records: u32,
-    /// Buffers that it grows to by itself: 256 by default.
+    /// Number of buffers that the receiver may grow to by itself; 256 by default.
     pub max_records: u32,
     /// Must be 0.
     pub reserved: [u32; 5],
 }
 
-/// Bytes that have come, a part of the stream.
+/// Received bytes, a part of the stream.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_record {
-    /// Its number, for hamlyn_stream_release.
+    /// The record's number, for hamlyn_stream_release.
     pub number: u64,
-    /// Its bytes, where the card put them. They stay until it is released or the receiver is destroyed.
+    /// The bytes, where the card put them. Valid until the record is released or the receiver is
+    /// destroyed.
     pub data: *const c_void,
-    /// How many.
+    /// Number of bytes.
     pub length: usize,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 4],
 }
 
-/// Creates a receiver; the options may be NULL.
+/// Creates a receiver. The options may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_receiver_create(
     manager: Option<&hamlyn_manager>,
@@ -76,13 +79,13 @@ pub(crate) fn read_options(options: Option<&hamlyn_stream_options>) -> Result<St
     Ok(chosen)
 }
 
-/// Lets a receiver go, with its buffers. NULL is nothing.
+/// Releases a receiver and its buffers. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_receiver_destroy(receiver: Option<Box<hamlyn_stream_receiver>>) {
     free(receiver);
 }
 
-/// The seed that the sender is to be made from.
+/// Stores the seed to create the sender from.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_receiver_seed(
     receiver: Option<&hamlyn_stream_receiver>,
@@ -94,7 +97,8 @@ pub unsafe extern "C" fn hamlyn_stream_receiver_seed(
     })
 }
 
-/// Gives the next record, without copying. Returns 1, or 0 if the sender has closed the stream and all was received.
+/// Stores the next record, without copying. Returns 1, or 0 if the sender has closed the stream and
+/// everything was received.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_receive(
     receiver: Option<&hamlyn_stream_receiver>,
@@ -118,9 +122,10 @@ pub unsafe extern "C" fn hamlyn_stream_receive(
     })
 }
 
-/// Copies bytes out of the stream until `length` are there, and releases what was read whole. Returns how many: less if the time
-/// is over or the stream has ended meanwhile, which the next call says, and 0 if the sender has closed the stream and all was
-/// received. Not beside hamlyn_stream_receive: one or the other.
+/// Copies `length` bytes out of the stream, and releases the records that were read completely.
+/// Returns the number of bytes copied. It is less than `length` if the timeout expired or the
+/// stream ended meanwhile; the next call reports that. Returns 0 if the sender has closed the
+/// stream and everything was received. Do not mix with hamlyn_stream_receive: use one or the other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_read(
     receiver: Option<&mut hamlyn_stream_receiver>,
@@ -136,7 +141,8 @@ pub unsafe extern "C" fn hamlyn_stream_read(
     })
 }
 
-/// Releases all records up to and with this number. What their `data` points to may change now.
+/// Releases all records up to and including this number. The memory that their `data` points to may
+/// change from now on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_release(
     receiver: Option<&mut hamlyn_stream_receiver>,
@@ -160,14 +166,16 @@ pub unsafe extern "C" fn hamlyn_stream_sender_create(
     })
 }
 
-/// Lets a sender go without closing: the receiver is told that the stream was abandoned. NULL is nothing.
+/// Releases a sender without closing the stream: the receiver is notified that the stream was
+/// abandoned. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_sender_destroy(sender: Option<Box<hamlyn_stream_sender>>) {
     free(sender);
 }
 
-/// Sends bytes, which may be changed when this returns. Few are held back until there are more, or hamlyn_stream_flush.
-/// Returns how many were taken: all, or as many as there was room for in time.
+/// Sends bytes, which may be changed when this returns. A small number of bytes is held back until
+/// there are more, or until hamlyn_stream_flush. Returns the number of bytes accepted: all, or as
+/// many as there was room for before the timeout.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_send(
     sender: Option<&mut hamlyn_stream_sender>,
@@ -185,7 +193,7 @@ pub unsafe extern "C" fn hamlyn_stream_send(
     })
 }
 
-/// Sends with a time-out. How many bytes were taken.
+/// Sends with a timeout. Returns the number of bytes accepted.
 pub(crate) fn send_with(
     sender: &mut StreamSender,
     timeout_ms: c_int,
@@ -200,7 +208,7 @@ pub(crate) fn send_with(
     Ok(count((sender.accepted() - before) as usize))
 }
 
-/// Gives a sender a token for hamlyn_manager_ready.
+/// Sets the token that hamlyn_manager_ready reports for a sender.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_sender_set_token(
     sender: Option<&mut hamlyn_stream_sender>,
@@ -212,7 +220,7 @@ pub unsafe extern "C" fn hamlyn_stream_sender_set_token(
     })
 }
 
-/// Gives a receiver a token for hamlyn_manager_ready.
+/// Sets the token that hamlyn_manager_ready reports for a receiver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_receiver_set_token(
     receiver: Option<&mut hamlyn_stream_receiver>,
@@ -224,7 +232,7 @@ pub unsafe extern "C" fn hamlyn_stream_receiver_set_token(
     })
 }
 
-/// Sends what is held back.
+/// Sends the bytes that are held back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_flush(
     sender: Option<&mut hamlyn_stream_sender>,
@@ -242,8 +250,9 @@ pub unsafe extern "C" fn hamlyn_stream_flush(
     })
 }
 
-/// Closes a stream: sends what is held back, tells the receiver that nothing comes behind it, and lets the sender go, which
-/// is gone even if this fails (hamlyn_stream_try_close does not wait).
+/// Closes a stream: sends the bytes that are held back, notifies the receiver of the end, and
+/// releases the sender. The sender is released even if this fails (hamlyn_stream_try_close does not
+/// wait).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_close(
     sender: Option<Box<hamlyn_stream_sender>>,
@@ -252,8 +261,8 @@ pub unsafe extern "C" fn hamlyn_stream_close(
     call(|| at_once(timeout_ms, given(sender, "sender")?.0.close(timeout(timeout_ms)).map(|()| 0)))
 }
 
-/// Closes a stream without waiting, and the sender stays. -EAGAIN until all is on its way: call it again then. Once it has returned 0
-/// comes hamlyn_stream_sender_destroy.
+/// Closes a stream without waiting; the sender stays. Fails with -EAGAIN until everything has been
+/// sent: call it again then. Once it has returned 0, call hamlyn_stream_sender_destroy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_try_close(sender: Option<&mut hamlyn_stream_sender>) -> c_int {
     call(|| Ok(given(sender, "sender")?.0.try_close().map(|()| 0)?))

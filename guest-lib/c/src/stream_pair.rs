@@ -13,13 +13,14 @@ use crate::manager::hamlyn_manager;
 use crate::memory::text;
 use crate::stream::{hamlyn_stream_options, hamlyn_stream_receiver, hamlyn_stream_sender, read_options};
 
-/// A name under which others open streams to this process. Any number of threads may use it at once.
+/// A name under which other processes open streams to this one. Any number of threads may use it at
+/// once.
 pub struct hamlyn_stream_listener(StreamListener);
 
-/// Somebody who wants to open streams. One thread at a time may use it.
+/// A request to open streams. One thread at a time may use it.
 pub struct hamlyn_stream_request(StreamRequest);
 
-/// Takes a name, of 1 to 64 bytes, under which processes of any host open streams to this one.
+/// Registers a name, of 1 to 64 bytes, under which processes of any host open streams to this one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_listen(
     manager: Option<&hamlyn_manager>,
@@ -33,7 +34,8 @@ pub unsafe extern "C" fn hamlyn_stream_listen(
     })
 }
 
-/// Takes a name as hamlyn_stream_listen does; the streams to this side are to be as the options say, which may be NULL.
+/// Registers a name like hamlyn_stream_listen. The options, which may be NULL, apply to the streams
+/// that this side receives.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_listen_with(
     manager: Option<&hamlyn_manager>,
@@ -49,20 +51,21 @@ pub unsafe extern "C" fn hamlyn_stream_listen_with(
     })
 }
 
-/// Gives the name back. NULL is nothing.
+/// Releases the name. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_listener_destroy(listener: Option<Box<hamlyn_stream_listener>>) {
     free(listener);
 }
 
-/// A file descriptor, which stays the library's: readable while somebody wants to connect.
+/// Returns a file descriptor, owned by the library: readable while a request is pending.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_listener_fd(listener: Option<&hamlyn_stream_listener>) -> c_int {
     call(|| Ok(given(listener, "listener")?.0.as_fd().as_raw_fd()))
 }
 
-/// Gives streams to and from the next who connects. If the other side dies their calls fail, behind all that had come: with
-/// -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the way there).
+/// Accepts the next request, and stores the streams to and from the peer. If the peer dies, calls
+/// on them fail after all arrived data has been received: with -ECONNRESET (its process),
+/// -EHOSTDOWN (its host) or -ENETDOWN (the network path).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_accept(
     listener: Option<&hamlyn_stream_listener>,
@@ -77,8 +80,9 @@ pub unsafe extern "C" fn hamlyn_stream_accept(
     })
 }
 
-/// Gives the next who wants to open streams, and leaves it to the caller whether to accept: hamlyn_stream_request_accept or
-/// hamlyn_stream_request_reject. It may outlive its listener.
+/// Stores the next request to open streams. The caller decides on it, with
+/// hamlyn_stream_request_accept or hamlyn_stream_request_reject. The request may outlive its
+/// listener.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_listener_request(
     listener: Option<&hamlyn_stream_listener>,
@@ -92,14 +96,14 @@ pub unsafe extern "C" fn hamlyn_stream_listener_request(
     })
 }
 
-/// The host id of who wants to open streams.
+/// Returns the requester's host id.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_request_host(request: Option<&hamlyn_stream_request>) -> c_int {
     call(|| Ok(given(request, "request")?.0.host() as c_int))
 }
 
-/// Accepts, and gives the streams, as hamlyn_stream_accept does. If they cannot be made, the asker is told why. The request is
-/// gone, even if this fails.
+/// Accepts a request, and stores the streams like hamlyn_stream_accept. If they cannot be created,
+/// the requester receives the reason. The request is destroyed, even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_request_accept(
     request: Option<Box<hamlyn_stream_request>>,
@@ -113,7 +117,8 @@ pub unsafe extern "C" fn hamlyn_stream_request_accept(
     })
 }
 
-/// Rejects, for a reason that the asker's error shows: as much of it as 256 bytes hold. The request is gone, even if this fails.
+/// Rejects a request. The requester's error shows the reason, truncated to 256 bytes. The request
+/// is destroyed, even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_request_reject(
     request: Option<Box<hamlyn_stream_request>>,
@@ -122,14 +127,15 @@ pub unsafe extern "C" fn hamlyn_stream_request_reject(
     call(|| Ok(given(request, "request")?.0.reject(text(reason, "reason")?).map(|()| 0)?))
 }
 
-/// Lets a request go: it is rejected. NULL is nothing.
+/// Destroys a request, which rejects it. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_request_destroy(request: Option<Box<hamlyn_stream_request>>) {
     free(request);
 }
 
-/// Connects to a name on a host, and gives streams there and back, as hamlyn_stream_accept does: -ECONNREFUSED if nobody
-/// listens there, -EHOSTUNREACH if there is no such host.
+/// Connects to a name on a host, and stores the streams to and from it, like hamlyn_stream_accept.
+/// Fails with -ECONNREFUSED if the name has no listener there, and with -EHOSTUNREACH if there is
+/// no such host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_connect(
     manager: Option<&hamlyn_manager>,
@@ -147,7 +153,8 @@ pub unsafe extern "C" fn hamlyn_stream_connect(
     })
 }
 
-/// Connects as hamlyn_stream_connect does; the stream to this side is to be as the options say, which may be NULL.
+/// Connects like hamlyn_stream_connect. The options, which may be NULL, apply to the stream that
+/// this side receives.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_connect_with(
     manager: Option<&hamlyn_manager>,
@@ -168,8 +175,9 @@ pub unsafe extern "C" fn hamlyn_stream_connect_with(
     })
 }
 
-/// A file descriptor, which stays the library's, of a receiver that hamlyn_stream_accept or hamlyn_stream_connect gave: readable
-/// once the other side has ended. Then call hamlyn_stream_peer_ended. -ENOTCONN for another receiver.
+/// Returns a file descriptor, owned by the library, for a receiver from hamlyn_stream_accept or
+/// hamlyn_stream_connect. It is readable once the peer has ended; then call
+/// hamlyn_stream_peer_ended. Fails with -ENOTCONN for any other receiver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_peer_fd(receiver: Option<&hamlyn_stream_receiver>) -> c_int {
     call(|| {
@@ -178,8 +186,9 @@ pub unsafe extern "C" fn hamlyn_stream_peer_fd(receiver: Option<&hamlyn_stream_r
     })
 }
 
-/// Returns after how many milliseconds at the latest hamlyn_stream_receive says that the other side has ended, for what it has sent
-/// may come until then; -EAGAIN if it has not. hamlyn_stream_send says so at once.
+/// Returns the number of milliseconds after which, at the latest, hamlyn_stream_receive reports
+/// that the peer has ended. Data that the peer has sent may arrive until then. Fails with -EAGAIN
+/// if the peer has not ended. hamlyn_stream_send reports the end immediately.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_stream_peer_ended(receiver: Option<&hamlyn_stream_receiver>) -> c_int {
     call(|| {

@@ -13,15 +13,16 @@ use crate::manager::{Way, hamlyn_manager};
 use crate::memory::{bytes, bytes_mut};
 use crate::ticket::hamlyn_ticket;
 
-/// The most bytes that go with the request itself. More are copied to memory that the card gathers from.
+/// Maximum number of bytes in the request itself. Longer data is copied to memory that the card
+/// gathers from.
 const DIRECT: usize = 448;
 
 /// Receives tagged remote writes. One thread at a time may use it.
 pub struct hamlyn_tag_receiver(pub(crate) TagReceiver);
 
-/// Writes data `offset` bytes into the receiver's buffer and enqueues the tag there. At most as long as a packet
-/// (hamlyn_card_info.packet_size). The data may be changed when this returns. There is no order among several. It waits while
-/// there is more to send than the card has room for.
+/// Writes data to `offset` bytes into the receiver's buffer, and enqueues the tag there. The data
+/// must fit in one packet (hamlyn_card_info.packet_size), and may be changed when this returns.
+/// Several writes may arrive in any order. Waits while the card has no room.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_send(
     manager: Option<&hamlyn_manager>,
@@ -37,14 +38,15 @@ pub unsafe extern "C" fn hamlyn_tag_send(
         let ticket = manager.sending().read(given(ticket, "ticket")?)?;
         let data = bytes(data, length, "data")?;
         let sender = TagSender::new(manager.manager.terminus().clone());
-        // Others may send from the manager while this waits.
+        // Takes the lock for each attempt, so that other threads can send from the manager while
+        // this waits.
         retry(sender.terminus(), timeout_ms, || {
             let mut sending = manager.sending();
             let handle = if length <= DIRECT {
                 sender.try_send(&ticket, data, offset, tag)?
             } else {
                 let buffer = sending.long_buffer(sender.terminus())?;
-                // Not before the card has gathered what was there.
+                // Fails until the card has gathered the previous contents.
                 buffer.write(0, data)?;
                 sender.try_send(&ticket, buffer.piece(0, length)?, offset, tag)?
             };
@@ -59,8 +61,8 @@ fn nothing() -> Failure {
     Failure::new(EAGAIN, "no such tag has arrived")
 }
 
-/// Creates a receiver with a buffer of `length` bytes, and a queue for as many as `tags` tags (2 to 65536) that have arrived
-/// and were not taken.
+/// Creates a receiver with a buffer of `length` bytes. Its queue has room for up to `tags` tags (2
+/// to 65536) that have arrived and were not taken.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_receiver_create(
     card: Option<&hamlyn_card>,
@@ -75,13 +77,13 @@ pub unsafe extern "C" fn hamlyn_tag_receiver_create(
     })
 }
 
-/// Lets a receiver go, with its buffer. NULL is nothing.
+/// Releases a receiver and its buffer. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_receiver_destroy(receiver: Option<Box<hamlyn_tag_receiver>>) {
     free(receiver);
 }
 
-/// The ticket that senders need.
+/// Stores the ticket that senders need.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_receiver_ticket(
     receiver: Option<&hamlyn_tag_receiver>,
@@ -111,8 +113,9 @@ pub unsafe extern "C" fn hamlyn_tag_receive(
     })
 }
 
-/// Takes this very tag once it has arrived; others stay for later, in their order. -ENOSPC if as many others stand aside as the
-/// receiver was created for: take some by hamlyn_tag_receive.
+/// Takes this specific tag once it has arrived. Other tags stay queued in order. Fails with -ENOSPC
+/// if as many other tags are set aside as the receiver was created for: take some with
+/// hamlyn_tag_receive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_receive_specific(
     receiver: Option<&mut hamlyn_tag_receiver>,
@@ -130,21 +133,22 @@ pub unsafe extern "C" fn hamlyn_tag_receive_specific(
     })
 }
 
-/// A file descriptor for poll(2) and the like, which stays the library's. Call hamlyn_tag_arm before each wait, and
-/// hamlyn_tag_receive with a time-out of 0 behind it until it has no more.
+/// Returns a file descriptor for poll(2) and similar calls, owned by the library. Call
+/// hamlyn_tag_arm before each wait. After it, call hamlyn_tag_receive with a timeout of 0 until
+/// there are no more tags.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_fd(receiver: Option<&hamlyn_tag_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.file()?.as_fd().as_raw_fd()))
 }
 
-/// Makes hamlyn_tag_fd readable once a tag has arrived. Returns 1 if there is one that was not taken (then the descriptor may not
-/// become readable for it), else 0.
+/// Makes hamlyn_tag_fd readable once a tag has arrived. Returns 1 if there already is a tag that
+/// was not taken (then the descriptor may not become readable for it), else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_arm(receiver: Option<&hamlyn_tag_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.arm()?.into()))
 }
 
-/// Copies bytes out of the receiver's buffer, from `offset` on.
+/// Copies bytes out of the receiver's buffer, starting at `offset`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_tag_read(
     receiver: Option<&hamlyn_tag_receiver>,

@@ -1,4 +1,5 @@
-//! The lower layer's sending half: termini, send buffers, shares of a group, fetch-and-op, barriers; and the card's counters.
+//! The sending half of the lower layer: termini, send buffers, group shares, fetch-and-op and
+//! barriers. Also the card's counters.
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
@@ -14,45 +15,47 @@ use crate::card::hamlyn_card;
 use crate::memory::{bytes, items, items_mut, lent};
 use crate::ticket::{hamlyn_ticket, print};
 
-/// A send terminus of the program's own. Any number of threads may use it.
+/// The program's own send terminus. Any number of threads may use it.
 pub struct hamlyn_terminus {
     terminus: Terminus,
-    /// Requests that nobody was told of yet.
+    /// Requests whose outcome was not reported yet.
     under_way: Mutex<VecDeque<Handle>>,
 }
 
 /// One of a terminus' eight send buffers: memory that the card gathers from.
 pub struct hamlyn_send_buffer(SendBuffer);
 
-/// A participant of a barrier that the others are not known to yet.
+/// A participant of a barrier that does not know the other participants yet.
 pub struct hamlyn_entrance(Entrance);
 
 /// A participant of a barrier. One thread at a time may use it.
 pub struct hamlyn_barrier(Barrier);
 
-/// Bytes of a share.
+/// Size of a share in bytes.
 pub const HAMLYN_SHARE_SIZE: usize = 52;
 
-/// A part of a group receive (section 2.5 of the paper): a piece of a ticket's buffer, and what it counts for. It is used up by
-/// sending or dividing it, once: who keeps a copy closes the group too early.
+/// A part of a group receive (section 2.5 of the paper): a piece of a ticket's buffer, and its part
+/// of the packet count. Sending or dividing a share uses it up. Using a copy of a used share
+/// completes the group too early.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_share {
-    /// Its binary form.
+    /// The binary form.
     pub bytes: [u8; HAMLYN_SHARE_SIZE],
 }
 
-/// What a message has beside its data; zeros are nothing of it.
+/// Options for a message, in addition to its data. Zeros select none.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_message {
     /// Metadata, up to HAMLYN_METADATA_SIZE bytes; not in fast mode.
     pub metadata: *const c_void,
-    /// How many bytes of it.
+    /// Number of bytes of metadata.
     pub metadata_length: usize,
-    /// Where in the ticket's buffer the data goes.
+    /// Offset in the ticket's buffer at which the data goes.
     pub offset: u32,
-    /// In fast mode the word that the notification carries, else the packet counter's initial value (section 2.5).
+    /// In fast mode the word that the notification carries, else the packet counter's initial value
+    /// (section 2.5).
     pub word: u32,
     /// HAMLYN_MESSAGE_SILENT and HAMLYN_MESSAGE_INTERRUPT.
     pub flags: u32,
@@ -60,15 +63,15 @@ pub struct hamlyn_message {
     pub reserved: [u32; 5],
 }
 
-/// Some bytes of a send buffer.
+/// A range of bytes of a send buffer.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_piece {
-    /// The buffer, which is the terminus'.
+    /// The buffer, which must belong to the terminus.
     pub buffer: *const hamlyn_send_buffer,
-    /// The first byte.
+    /// Offset of the first byte.
     pub start: usize,
-    /// How many.
+    /// Number of bytes.
     pub length: usize,
 }
 
@@ -78,15 +81,15 @@ pub const HAMLYN_MESSAGE_SILENT: u32 = 1;
 pub const HAMLYN_MESSAGE_INTERRUPT: u32 = 2;
 /// The word plus the operand.
 pub const HAMLYN_OP_ADD: u32 = 0;
-/// The word and the operand, bit by bit.
+/// The word and the operand, bitwise.
 pub const HAMLYN_OP_AND: u32 = 1;
-/// The word or the operand.
+/// The word or the operand, bitwise.
 pub const HAMLYN_OP_OR: u32 = 2;
 /// The word exclusive-or the operand.
 pub const HAMLYN_OP_XOR: u32 = 3;
 /// The operand.
 pub const HAMLYN_OP_SWAP: u32 = 4;
-/// The operand if the word is `compare`.
+/// The operand if the word equals `compare`.
 pub const HAMLYN_OP_COMPARE_SWAP: u32 = 5;
 
 impl hamlyn_share {
@@ -100,7 +103,7 @@ impl hamlyn_share {
 }
 
 impl hamlyn_terminus {
-    /// Sends when there is room, and has a later call tell what became of it.
+    /// Sends when there is room. A later call reports the outcome.
     fn send(&self, message: &Message<'_>, data: Source<'_>, timeout_ms: c_int) -> Result<c_int, Failure> {
         let handle = self.post(message, data, timeout_ms)?;
         self.keep(handle).map(|()| 0)
@@ -116,7 +119,7 @@ impl hamlyn_terminus {
         Ok(retry(&self.terminus, timeout_ms, || self.terminus.try_send(message, data))?)
     }
 
-    /// Keeps a request's handle until it is known what became of it.
+    /// Keeps a request's handle until its outcome is known.
     fn keep(&self, handle: Handle) -> Result<(), Failure> {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         under_way.push_back(handle);
@@ -133,7 +136,8 @@ impl hamlyn_terminus {
     }
 }
 
-/// Creates a send terminus with `weight` times the share of the link of one of weight 1 (0 is 1).
+/// Creates a send terminus that gets `weight` times the link share of a terminus of weight 1. A
+/// weight of 0 means 1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_create(
     card: Option<&hamlyn_card>,
@@ -147,16 +151,17 @@ pub unsafe extern "C" fn hamlyn_terminus_create(
     })
 }
 
-/// Lets a terminus go: what is still in its work queue is abandoned, so flush it. It lives on for its send buffers and barriers.
-/// NULL is nothing.
+/// Releases a terminus. Requests that are still in its work queue are dropped, so flush it first.
+/// It stays alive for its send buffers and barriers. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_destroy(terminus: Option<Box<hamlyn_terminus>>) {
     free(terminus);
 }
 
-/// Sends bytes with the request itself, up to 448 with what metadata there is; they may be changed when this returns. -EPERM if the
-/// card has refused an earlier one, which is said once; this one is sent all the same (hamlyn_terminus_post gives a handle of each
-/// request instead). The message may be NULL.
+/// Sends bytes inside the request itself: up to 448, including the metadata. They may be changed
+/// when this returns. The message may be NULL. Fails with -EPERM, once, if the card has refused an
+/// earlier request; this request is sent nevertheless. To get a handle of each request instead, use
+/// hamlyn_terminus_post.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_send(
     terminus: Option<&hamlyn_terminus>,
@@ -174,8 +179,8 @@ pub unsafe extern "C" fn hamlyn_terminus_send(
     })
 }
 
-/// Sends up to 28 pieces of the terminus' send buffers, one behind the other, without copying: they are not to be changed until
-/// hamlyn_terminus_flush. Otherwise as hamlyn_terminus_send.
+/// Sends up to 28 pieces of the terminus' send buffers, concatenated, without copying. Do not
+/// change them until hamlyn_terminus_flush has returned. Otherwise like hamlyn_terminus_send.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_send_pieces(
     terminus: Option<&hamlyn_terminus>,
@@ -194,8 +199,8 @@ pub unsafe extern "C" fn hamlyn_terminus_send_pieces(
     })
 }
 
-/// Sends bytes as a share of a group, which uses the share up; there may be fewer than it has room for. Otherwise as
-/// hamlyn_terminus_send; the message's `word` must be 0.
+/// Sends bytes as a share of a group, which uses the share up. There may be fewer bytes than the
+/// share has room for. Otherwise like hamlyn_terminus_send; the message's `word` must be 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_send_share(
     terminus: Option<&hamlyn_terminus>,
@@ -213,7 +218,8 @@ pub unsafe extern "C" fn hamlyn_terminus_send_share(
     })
 }
 
-/// Waits until the card has finished with all requests. If it has refused any of them, this says so, once.
+/// Waits until the card has finished with all requests. Fails, once, if the card refused any of
+/// them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_flush(
     terminus: Option<&hamlyn_terminus>,
@@ -228,23 +234,25 @@ pub unsafe extern "C" fn hamlyn_terminus_flush(
     })
 }
 
-/// A file descriptor for poll(2) and the like, which stays the library's: readable once what hamlyn_terminus_arm_room or
-/// hamlyn_terminus_arm_flush was called for is there, the one that was called last. It may stand for more than this terminus: call
-/// that before each wait.
+/// Returns a file descriptor for poll(2) and similar calls, owned by the library. It is readable
+/// once the event of the last hamlyn_terminus_arm_room or hamlyn_terminus_arm_flush call has
+/// happened. Several termini may share it: call one of these before each wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_fd(terminus: Option<&hamlyn_terminus>) -> c_int {
     call(|| Ok(given(terminus, "terminus")?.terminus.file()?.as_fd().as_raw_fd()))
 }
 
-/// Makes hamlyn_terminus_fd readable once there is room for a call that sends: for who was without, once half of the work queue is
-/// free. Returns 1 if there is room (then the descriptor may not become readable for it), else 0.
+/// Makes hamlyn_terminus_fd readable once there is room for a call that sends. After a call that
+/// found no room, this means that half of the work queue is free. Returns 1 if there already is
+/// room (then the descriptor may not become readable for it), else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_arm_room(terminus: Option<&hamlyn_terminus>) -> c_int {
     call(|| Ok(given(terminus, "terminus")?.terminus.arm_room()?.into()))
 }
 
-/// Makes hamlyn_terminus_fd readable once the card has finished with all that was sent until now. Returns 1 if it has (then the
-/// descriptor may not become readable for it), else 0. hamlyn_terminus_flush says whether it has refused any.
+/// Makes hamlyn_terminus_fd readable once the card has finished with everything sent so far.
+/// Returns 1 if it already has (then the descriptor may not become readable for it), else 0.
+/// hamlyn_terminus_flush reports whether the card refused any of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_terminus_arm_flush(terminus: Option<&hamlyn_terminus>) -> c_int {
     call(|| {
@@ -254,8 +262,9 @@ pub unsafe extern "C" fn hamlyn_terminus_arm_flush(terminus: Option<&hamlyn_term
     })
 }
 
-/// Changes the 64-bit word `offset` bytes into a ticket's buffer (a multiple of 8), and stores what it was. The slot is
-/// HAMLYN_SLOT_FETCHABLE. After a time-out it is not known whether the word was changed.
+/// Changes the 64-bit word at `offset` (a multiple of 8) in a ticket's buffer, and stores its
+/// previous value. The slot must be HAMLYN_SLOT_FETCHABLE. After a timeout the word may or may not
+/// have been changed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_fetch(
     terminus: Option<&hamlyn_terminus>,
@@ -284,8 +293,8 @@ pub unsafe extern "C" fn hamlyn_fetch(
     })
 }
 
-/// Makes a send buffer of `length` bytes of the program's own memory, or with NULL of memory that the library takes; as
-/// hamlyn_buffer_create says.
+/// Creates a send buffer of `length` bytes of the program's own memory. If `memory` is NULL, the
+/// library allocates the memory. See hamlyn_buffer_create for the requirements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_send_buffer_create(
     terminus: Option<&hamlyn_terminus>,
@@ -304,19 +313,20 @@ pub unsafe extern "C" fn hamlyn_send_buffer_create(
     })
 }
 
-/// Takes a send buffer from the card at once, which refuses what it had not gathered. NULL is nothing.
+/// Takes a send buffer from the card immediately. The card refuses what it has not gathered yet.
+/// NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_send_buffer_destroy(buffer: Option<Box<hamlyn_send_buffer>>) {
     free(buffer);
 }
 
-/// Where a send buffer's bytes are; NULL for NULL.
+/// Returns the address of a send buffer's first byte; NULL for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_send_buffer_data(buffer: Option<&hamlyn_send_buffer>) -> *mut c_void {
     buffer.map_or(std::ptr::null_mut(), |buffer| buffer.0.as_ptr().cast_mut().cast())
 }
 
-/// Starts a group: all of a ticket's buffer. One notification comes when all its parts have.
+/// Starts a group: all of a ticket's buffer. A single notification arrives when all its parts have.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_share_whole(
     ticket: Option<&hamlyn_ticket>,
@@ -328,7 +338,8 @@ pub unsafe extern "C" fn hamlyn_share_whole(
     })
 }
 
-/// Divides a share into `count` parts, as equal as can be, which are stored; the share is used up.
+/// Divides a share into `count` parts, as equal as possible, and stores them. This uses the share
+/// up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_share_split(
     share: Option<&hamlyn_share>,
@@ -362,7 +373,7 @@ pub unsafe extern "C" fn hamlyn_share_take(
     })
 }
 
-/// Makes a place at a barrier (section 2.5 of the paper).
+/// Creates a participant of a barrier (section 2.5 of the paper).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_entrance_create(
     card: Option<&hamlyn_card>,
@@ -374,13 +385,13 @@ pub unsafe extern "C" fn hamlyn_entrance_create(
     })
 }
 
-/// Lets a place go that was not joined from. NULL is nothing.
+/// Releases a participant that has not joined. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_entrance_destroy(entrance: Option<Box<hamlyn_entrance>>) {
     free(entrance);
 }
 
-/// The ticket that all other participants need.
+/// Stores the ticket that all other participants need.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_entrance_ticket(
     entrance: Option<&hamlyn_entrance>,
@@ -392,8 +403,9 @@ pub unsafe extern "C" fn hamlyn_entrance_ticket(
     })
 }
 
-/// Joins the barrier of those whose tickets these are, in an order on which all agree; this one's own is number `index`. The
-/// entrance is used up, also by a failure.
+/// Joins the barrier of the participants with these tickets. All participants must use the same
+/// order. `index` is the number of this one's own ticket. The entrance is destroyed, even if this
+/// fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_barrier_join(
     entrance: Option<Box<hamlyn_entrance>>,
@@ -412,7 +424,8 @@ pub unsafe extern "C" fn hamlyn_barrier_join(
     })
 }
 
-/// Enters the next round, and leaves it when all others have entered it. After a time-out call it again to wait on.
+/// Enters the next round, and leaves it when all other participants have entered it. After a
+/// timeout, call it again to continue waiting.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_barrier_wait(
     barrier: Option<&mut hamlyn_barrier>,
@@ -421,13 +434,13 @@ pub unsafe extern "C" fn hamlyn_barrier_wait(
     call(|| at_once(timeout_ms, given(barrier, "barrier")?.0.wait(timeout(timeout_ms)).map(|()| 0)))
 }
 
-/// Lets a participant go. NULL is nothing.
+/// Releases a participant. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_barrier_destroy(barrier: Option<Box<hamlyn_barrier>>) {
     free(barrier);
 }
 
-/// Reads the card's counters, as many as there is room for. Returns how many there are.
+/// Reads the card's counters, at most `count` of them. Returns the total number of counters.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_statistics(
     card: Option<&hamlyn_card>,
@@ -443,7 +456,8 @@ pub unsafe extern "C" fn hamlyn_statistics(
     })
 }
 
-/// Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes the zero-terminated name of counter `number` into `size` bytes; HAMLYN_TEXT_SIZE is
+/// enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_statistic_name(number: u32, text: *mut c_char, size: usize) -> c_int {
     call(|| match given(std::ptr::NonNull::new(text), "text").map(|_| Statistic::from_number(number))? {
@@ -452,7 +466,7 @@ pub unsafe extern "C" fn hamlyn_statistic_name(number: u32, text: *mut c_char, s
     })
 }
 
-/// A share's message, as C describes it.
+/// Returns a share's message with the options from C.
 pub(crate) fn shared<'a>(
     share: &'a Share,
     options: Option<&'a hamlyn_message>,
@@ -463,7 +477,7 @@ pub(crate) fn shared<'a>(
     described(share.message(), options)
 }
 
-/// What C says of a message, on top of where it goes.
+/// Adds the options from C to a message.
 pub(crate) fn described<'a>(
     mut message: Message<'a>,
     options: Option<&'a hamlyn_message>,
@@ -488,7 +502,7 @@ pub(crate) fn described<'a>(
     Ok(message)
 }
 
-/// A piece as C names it.
+/// Converts a piece from C.
 pub(crate) fn piece(piece: &hamlyn_piece) -> Result<Piece<'_>, Failure> {
     let buffer = items(piece.buffer, 1, "buffer")?;
     Ok(buffer[0].0.piece(piece.start, piece.length)?)

@@ -1,4 +1,4 @@
-//! Tickets and seeds: what a receiver gives to its senders.
+//! Tickets and seeds, which a receiver gives to its senders.
 
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
@@ -8,27 +8,29 @@ use hamlyn::{Seed, Ticket};
 use crate::call::{Failure, call, given, store};
 use crate::memory::{bytes_mut, text};
 
-/// Bytes of a ticket.
+/// Size of a ticket in bytes.
 pub const HAMLYN_TICKET_SIZE: usize = 40;
-/// Bytes of a seed.
+/// Size of a seed in bytes.
 pub const HAMLYN_SEED_SIZE: usize = 52;
-/// Room for the text of a ticket or a seed, with the zero behind it.
+/// Buffer size that is enough for the text of a ticket or a seed, including the terminating zero.
 pub const HAMLYN_TEXT_SIZE: usize = 256;
 
-/// Permission to write into a receiver's buffer. It may be copied, sent in a message and used on any host; who has it may
-/// write. The bytes carry a checksum, which is checked when a ticket is first used.
+/// Permission to write into a receiver's buffer. It may be copied, sent in a message and used on
+/// any host. A ticket is a capability: any process that has it may write. It contains a checksum,
+/// which is checked when the ticket is first used.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_ticket {
-    /// Its binary form.
+    /// The binary form.
     pub bytes: [u8; HAMLYN_TICKET_SIZE],
 }
 
-/// What a stream's sender is made from: the tickets for its receiver's buffers. As with tickets, who has it may send.
+/// The tickets for a stream receiver's buffers, from which its sender is created. Like a ticket it
+/// is a capability: any process that has it may send.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_seed {
-    /// Its binary form.
+    /// The binary form.
     pub bytes: [u8; HAMLYN_SEED_SIZE],
 }
 
@@ -52,7 +54,7 @@ impl hamlyn_seed {
     }
 }
 
-/// Writes a text and the zero behind it.
+/// Writes a zero-terminated text.
 pub(crate) fn print(text: &str, to: *mut c_char, size: usize) -> Result<c_int, Failure> {
     let needed = text.len() + 1;
     if size < needed {
@@ -64,7 +66,7 @@ pub(crate) fn print(text: &str, to: *mut c_char, size: usize) -> Result<c_int, F
     Ok(0)
 }
 
-/// Reads a ticket's text, "hamlyn1:" and digits.
+/// Parses a ticket's text: "hamlyn1:" and digits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_ticket_parse(
     text: *const c_char,
@@ -77,7 +79,7 @@ pub unsafe extern "C" fn hamlyn_ticket_parse(
     })
 }
 
-/// Writes a ticket's text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes a ticket's zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_ticket_print(
     ticket: Option<&hamlyn_ticket>,
@@ -87,7 +89,7 @@ pub unsafe extern "C" fn hamlyn_ticket_print(
     call(|| print(&given(ticket, "ticket")?.read()?.to_string(), text, size))
 }
 
-/// Reads a seed's text, "hamlynseed1:" and digits.
+/// Parses a seed's text: "hamlynseed1:" and digits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_seed_parse(
     text: *const c_char,
@@ -100,7 +102,7 @@ pub unsafe extern "C" fn hamlyn_seed_parse(
     })
 }
 
-/// Writes a seed's text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes a seed's zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_seed_print(
     seed: Option<&hamlyn_seed>,
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ticket_comes_back_from_its_text_and_a_short_text_is_refused() {
+    fn ticket_text_round_trips_and_short_buffer_fails() {
         let ticket = Ticket {
             destination: 1,
             slot: 2,
@@ -130,23 +132,23 @@ mod tests {
         let ticket = hamlyn_ticket::new(&ticket);
         let mut text = [0x7f as c_char; HAMLYN_TEXT_SIZE];
         let place = text.as_mut_ptr();
-        // SAFETY: the text has so many bytes, or more.
+        // SAFETY: the text has at least `size` bytes.
         let print = |ticket, size| unsafe { hamlyn_ticket_print(ticket, place, size) };
         assert_eq!(print(Some(&ticket), 88), -libc::EINVAL);
         assert_eq!(print(Some(&ticket), 89), 0);
         assert_eq!(print(None, 256), -libc::EINVAL);
         assert_eq!(text[89], 0x7f as c_char);
         let mut read = MaybeUninit::new(hamlyn_ticket { bytes: [0; HAMLYN_TICKET_SIZE] });
-        // SAFETY: both texts end with a zero.
+        // SAFETY: both texts are zero-terminated.
         let mut parse = |text: *const c_char| unsafe { hamlyn_ticket_parse(text, Some(&mut read)) };
         assert_eq!(parse(text.as_ptr()), 0);
         assert_eq!(parse(c"hamlyn1:".as_ptr()), -libc::EINVAL);
-        // SAFETY: it was made with a value.
+        // SAFETY: it was created with a value.
         assert_eq!(unsafe { read.assume_init() }.bytes, ticket.bytes);
     }
 
     #[test]
-    fn sizes_are_the_librarys() {
+    fn sizes_match_the_library() {
         assert_eq!((HAMLYN_TICKET_SIZE, HAMLYN_SEED_SIZE), (Ticket::SIZE, Seed::SIZE));
         assert!("hamlynseed1:".len() + 2 * Seed::SIZE < HAMLYN_TEXT_SIZE);
     }

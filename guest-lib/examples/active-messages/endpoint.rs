@@ -1,4 +1,5 @@
-//! An endpoint of Active Messages: requests and replies that name a handler, run where the application polls.
+//! An endpoint of Active Messages: requests and replies that name a handler, run where the
+//! application polls.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,7 +11,8 @@ use crate::common::Outcome;
 use crate::meet::{self, Watch};
 use crate::wire::{Head, Verdict};
 
-/// Requests to one peer that may be under way: each has a place of its own there for the request, and here for the reply.
+/// Requests to one peer that may be under way: each has a place of its own there for the request,
+/// and here for the reply.
 pub(crate) const CREDITS: usize = 4;
 /// The most bytes of arguments of a message.
 pub(crate) const MAX_ARGUMENTS: usize = 64 * 1024;
@@ -23,7 +25,8 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs at the receiver of a request: what it returns is the reply.
 ///
-/// It has the application's state and no endpoint, so it cannot send anything else: with nothing to wait for, it cannot deadlock.
+/// It has the application's state and no endpoint, so it cannot send anything else: with nothing to
+/// wait for, it cannot deadlock.
 pub(crate) type RequestHandler<S> = fn(&mut S, usize, &[u8]) -> Reply;
 /// Runs at the receiver of a reply, which sent the request.
 pub(crate) type ReplyHandler<S> = fn(&mut S, usize, &[u8]);
@@ -124,7 +127,8 @@ impl<S> Endpoint<S> {
         }
     }
 
-    /// Adds the next peer: its number is how many there were. `told` is what it told of its [`Places`].
+    /// Adds the next peer: its number is how many there were. `told` is what it told of its
+    /// [`Places`].
     pub(crate) fn add(&mut self, places: Places, told: &[u8], watch: Option<Watch>) -> Result<usize> {
         self.peers.push(places.meet(told, watch)?);
         Ok(self.peers.len() - 1)
@@ -227,7 +231,8 @@ impl<S> Endpoint<S> {
         self.look_for_ends()
     }
 
-    /// Looks which peers have ended, which the operating system knows. What had come from them before is handled first.
+    /// Looks which peers have ended, which the operating system knows. What had come from them
+    /// before is handled first.
     fn look_for_ends(&mut self) -> Outcome {
         self.poll()?;
         for number in 0..self.peers.len() {
@@ -239,7 +244,8 @@ impl<S> Endpoint<S> {
         Ok(())
     }
 
-    /// A peer that is lost owes no reply any more. That is an error, told once, unless it left gracefully and owes nothing.
+    /// A peer that is lost owes no reply any more. That is an error, told once, unless it left
+    /// gracefully and owes nothing.
     fn lose(&mut self, number: usize, loss: PeerLoss) -> Outcome {
         let peer = &mut self.peers[number];
         peer.loss = Some(loss);
@@ -257,7 +263,8 @@ impl<S> Endpoint<S> {
         self.peers.into_iter().filter_map(|peer| peer.watch).try_for_each(Watch::close)
     }
 
-    /// Runs the request handler, makes the place ready again, and replies: whoever has the reply may use the place.
+    /// Runs the request handler, makes the place ready again, and replies: whoever has the reply
+    /// may use the place.
     fn take_request(&mut self, from: usize, place: usize) -> Result<bool> {
         let Some((message, reply_to)) = received(&self.peers[from].requests[place])? else {
             return Ok(false);

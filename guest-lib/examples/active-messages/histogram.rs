@@ -2,7 +2,8 @@
 
 use crate::endpoint::{Handlers, Reply};
 
-/// Request handlers, by index: counts bins, notes that a process is done, gives the bins, takes the whole histogram.
+/// Request handlers, by index: counts bins, notes that a process is done, gives the bins, takes the
+/// whole histogram.
 pub(crate) const COUNT: u16 = 0;
 pub(crate) const DONE: u16 = 1;
 pub(crate) const FETCH: u16 = 2;

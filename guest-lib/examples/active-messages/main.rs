@@ -1,8 +1,10 @@
-//! Active Messages over the library (section 5.4): a histogram whose bins lie in several processes; see docs/active-messages.md.
+//! Active Messages over the library (section 5.4): a histogram whose bins lie in several processes;
+//! see docs/active-messages.md.
 //!
-//! Every process has samples of its own and a part of the bins, and sends each sample's bin to the process that counts it.
-//! Process 0 collects the bins by bulk replies and sends the whole histogram to all by bulk requests. All samples are made from
-//! seeds, so every process can check every bin.
+//! Every process has samples of its own and a part of the bins, and sends each sample's bin to the
+//! process that counts it. Process 0 collects the bins by bulk replies and sends the whole
+//! histogram to all by bulk requests. All samples are made from seeds, so every process can check
+//! every bin.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -145,7 +147,8 @@ fn count(mut endpoint: Endpoint<Histogram>, options: &Options) -> Outcome {
     if verified { Ok(()) } else { Err("the histogram is wrong".into()) }
 }
 
-/// The shortest of many exchanges; and one with a handler that there is not, which the requester is told and nobody else notices.
+/// The shortest of many exchanges; and one with a handler that there is not, which the requester is
+/// told and nobody else notices.
 fn round_trip(endpoint: &mut Endpoint<Histogram>, peer: usize, patience: Duration) -> Outcome<Duration> {
     let mut shortest = Duration::MAX;
     for _ in 0..ROUND_TRIPS {

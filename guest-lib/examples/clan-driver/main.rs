@@ -19,7 +19,8 @@ mod trespass;
 mod tripwires;
 mod wakes;
 
-/// Does what tests ask of a CLAN card and its driver; the card is that of $CLAN_CARD, else /dev/clan0
+/// Does what tests ask of a CLAN card and its driver; the card is that of $CLAN_CARD, else
+/// /dev/clan0
 #[derive(Debug, Parser)]
 struct Options {
     #[command(subcommand)]

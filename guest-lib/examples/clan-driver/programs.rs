@@ -1,4 +1,5 @@
-//! The paper's programs of section 4.3 between two machines: an early Tripwire, header and body apart, a stream of bytes.
+//! The paper's programs of section 4.3 between two machines: an early Tripwire, header and body
+//! apart, a stream of bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +55,8 @@ fn accept(card: &Card, listener: &Endpoint) -> Outcome<Arc<End>> {
     Ok(Arc::new(End::accept(listener.accept(PATIENCE)?, &sleeping(card, 0)?, own, PATIENCE)?))
 }
 
-/// Says for how many messages the early Tripwire fired while the rest was not there. The sender sends that when it is told of it.
+/// Says for how many messages the early Tripwire fired while the rest was not there. The sender
+/// sends that when it is told of it.
 fn receive_early(end: &Arc<End>) -> Outcome<usize> {
     let mut receiver = transfer::Receiver::new(end)?;
     receiver.set_early()?;
@@ -79,7 +81,8 @@ fn tell(end: &End) -> Outcome {
     Ok(end.connection().send(b"go on")?)
 }
 
-/// Says for how many messages the header was there before the body, which is sent when the sender is told of that.
+/// Says for how many messages the header was there before the body, which is sent when the sender
+/// is told of that.
 fn receive_headed(end: &Arc<End>) -> Outcome<usize> {
     let mut receiver = headed::Receiver::new(end, HEADER)?;
     let (mut header, mut body, mut apart) = ([0; HEADER], vec![0; LENGTH], 0);

@@ -1,5 +1,5 @@
-//! What a process may not do at the card itself, by its endpoint's page and its DMA requests: with memory that is another's. Two open files
-//! are two owners, though the process is the same.
+//! What a process may not do at the card itself, by its endpoint's page and its DMA requests: with
+//! memory that is another's. Two open files are two owners, though the process is the same.
 
 use std::mem::offset_of;
 use std::time::{Duration, Instant};

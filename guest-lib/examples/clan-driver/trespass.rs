@@ -1,5 +1,5 @@
-//! What a process may not do with the driver's calls and with what it shares with the driver: each attempt is refused, and what is right
-//! still works behind it.
+//! What a process may not do with the driver's calls and with what it shares with the driver: each
+//! attempt is refused, and what is right still works behind it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -238,7 +238,8 @@ impl Ground {
         attempts.must_fail("the driver's requests", done, Errno::NOENT);
     }
 
-    /// Fills all that is shared with card and driver with nonsense, and has both look at it. Counts that could be are not among it.
+    /// Fills all that is shared with card and driver with nonsense, and has both look at it. Counts
+    /// that could be are not among it.
     fn scribble(&self) -> Outcome {
         let mut own = ClanEndpoint { flags: CLAN_DRIVERS_DMA, ..endpoint(0) };
         self.device.card_call::<CLAN_IOC_ENDPOINT_OPEN, _>(&mut own, &[])?;

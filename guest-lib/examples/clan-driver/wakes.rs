@@ -1,4 +1,5 @@
-//! Sleeping by the driver's own call. The library looks again within 100 ms, which would hide a wake-up that is lost.
+//! Sleeping by the driver's own call. The library looks again within 100 ms, which would hide a
+//! wake-up that is lost.
 
 use std::mem::offset_of;
 use std::path::Path;
@@ -20,8 +21,8 @@ const ROUNDS: u64 = 500;
 /// A sleep that takes as long is not going to end.
 const LOST_NS: i64 = 60_000_000_000;
 
-/// A thread stores to this host's own memory through the card. Another sleeps for each store: first for a bit of its
-/// endpoint, then for an event.
+/// A thread stores to this host's own memory through the card. Another sleeps for each store: first
+/// for a bit of its endpoint, then for an event.
 pub(crate) fn run(path: &Path) -> Outcome {
     let ground = Ground::prepare(path)?;
     let mut reach = Reach::new(&ground)?;
@@ -61,7 +62,8 @@ pub(crate) fn run(path: &Path) -> Outcome {
     print(&json!({ "rounds": ROUNDS, "slept": slept[0], "events": slept[1] }))
 }
 
-/// Sleeps until the queue has an event after the first `taken`, and takes it. Returns the number of events that it found.
+/// Sleeps until the queue has an event after the first `taken`, and takes it. Returns the number of
+/// events that it found.
 fn take_event(ground: &Ground, queue: &Mapping, taken: u32) -> Outcome<u64> {
     let mut wait = ClanEventsWait { timeout_ns: LOST_NS, queue: ground.events.queue, taken };
     ground.device.card_call::<CLAN_IOC_EVENTS_WAIT, _>(&mut wait, &[])?;

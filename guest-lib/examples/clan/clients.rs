@@ -1,5 +1,5 @@
-//! Clients of the event-driven server (section 5.3): one process with any number of connections, each of which has at most one request
-//! at a time.
+//! Clients of the event-driven server (section 5.3): one process with any number of connections,
+//! each of which has at most one request at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,7 +39,8 @@ pub(crate) struct Options {
     /// How many of the connections requests are sent on; else all
     #[arg(long)]
     used: Option<usize>,
-    /// Sends one on each that is used before any is timed: the first finds pages that nobody has touched yet
+    /// Sends one on each that is used before any is timed: the first finds pages that nobody has
+    /// touched yet
     #[arg(long)]
     warm_up: bool,
 }
@@ -61,7 +62,8 @@ impl Clients {
         Ok(Self { all, times: Histogram::new(3)? })
     }
 
-    /// Has requests under way at this one and at those behind it of the first `count`, and collects their replies.
+    /// Has requests under way at this one and at those behind it of the first `count`, and collects
+    /// their replies.
     fn ask(&mut self, first: usize, count: usize, requests: Range<u32>) -> Outcome {
         let mut begun = Vec::with_capacity(requests.len());
         for (index, request) in requests.clone().enumerate() {
@@ -79,7 +81,8 @@ impl Clients {
         Ok(())
     }
 
-    /// A server that takes many messages late is told of some of these ends by the operating systems.
+    /// A server that takes many messages late is told of some of these ends by the operating
+    /// systems.
     fn close(self) -> Outcome {
         for (client, end) in self.all {
             drop(client);

@@ -1,7 +1,7 @@
 //! The shortest way: a message by stores, memory by DMA, and a load across the network.
 //!
-//! The receiver takes a message, and answers with the descriptor of an aperture. The sender writes there by DMA, then tells of it by a
-//! message, which arrives behind the bytes.
+//! The receiver takes a message, and answers with the descriptor of an aperture. The sender writes
+//! there by DMA, then tells of it by a message, which arrives behind the bytes.
 
 use clap::{Args, Subcommand};
 use hamlyn::clan::programs::transfer::{Receiver, Sender};

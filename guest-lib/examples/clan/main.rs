@@ -1,4 +1,5 @@
-//! CLAN cards, `hamlyn::clan`: one program for all that is shown of them, as an image has little room.
+//! CLAN cards, `hamlyn::clan`: one program for all that is shown of them, as an image has little
+//! room.
 
 use std::process::ExitCode;
 
@@ -18,7 +19,8 @@ mod rpc;
 mod server;
 mod sleep;
 
-/// Reaches another host's memory, and is told when its own is reached; the card is that of $CLAN_CARD, else /dev/clan0
+/// Reaches another host's memory, and is told when its own is reached; the card is that of
+/// $CLAN_CARD, else /dev/clan0
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! What the card does by itself: a word's round trip by programmed I/O, a load across the network, DMA, a Tripwire, and what endpoints
-//! cost that are opened or used again.
+//! What the card does by itself: a word's round trip by programmed I/O, a load across the network,
+//! DMA, a Tripwire, and what endpoints cost that are opened or used again.
 
 use std::time::{Duration, Instant};
 
@@ -139,7 +139,8 @@ fn ask(card: &Card, meet: &meet::Options, options: &Options) -> Outcome {
     Ok(())
 }
 
-/// What it costs to have an endpoint and its memory: opened each time, and used again (section 3.1).
+/// What it costs to have an endpoint and its memory: opened each time, and used again (section
+/// 3.1).
 fn endpoints(card: &Card, count: u64) -> Outcome<(u64, u64)> {
     let mut each = [0; 2];
     for (kept, time) in [0, 1].into_iter().zip(&mut each) {

@@ -91,8 +91,8 @@ impl Options {
     }
 }
 
-/// Returns whether a later attempt may succeed: the port is not open yet, or too many messages wait for its host. A rejection is
-/// final.
+/// Returns whether a later attempt may succeed: the port is not open yet, or too many messages wait
+/// for its host. A rejection is final.
 fn is_passing(error: &Error) -> bool {
     let is_refused = matches!(error, Error::Ended(end) if end.reason == EndReason::Rejected);
     !is_refused && matches!(error.kind(), ErrorKind::PeerLost | ErrorKind::TimedOut | ErrorKind::WouldBlock)

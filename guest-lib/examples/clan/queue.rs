@@ -1,5 +1,6 @@
-//! A producer and a consumer on different hosts, by a distributed queue (section 4.2). Each item says its number in its bytes and in its
-//! metadata, every tenth has several parts; the consumer looks whether all are there, whole and in their order.
+//! A producer and a consumer on different hosts, by a distributed queue (section 4.2). Each item
+//! says its number in its bytes and in its metadata, every tenth has several parts; the consumer
+//! looks whether all are there, whole and in their order.
 
 use std::time::Instant;
 

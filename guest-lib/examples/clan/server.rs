@@ -1,8 +1,9 @@
 //! The event-driven server of section 5.3.
 //!
-//! The server has one loop ([`super::sleep`]), which takes events and has them handed to the connections that they are for. When a client
-//! connects a Tripwire is set where its requests arrive, and registered with the queue. Endpoints and their memory are used again for
-//! later clients of the same host.
+//! The server has one loop ([`super::sleep`]), which takes events and has them handed to the
+//! connections that they are for. When a client connects a Tripwire is set where its requests
+//! arrive, and registered with the queue. Endpoints and their memory are used again for later
+//! clients of the same host.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -46,7 +47,8 @@ enum What {
         /// Microseconds for which it looks before it sleeps (section 5.3)
         #[arg(long, default_value_t = 15)]
         polling: u64,
-        /// How many clients of one host it serves at once: more are refused, so that others find a place
+        /// How many clients of one host it serves at once: more are refused, so that others find a
+        /// place
         #[arg(long, default_value_t = CLIENTS_OF_HOST)]
         of_host: usize,
         /// What it sleeps in

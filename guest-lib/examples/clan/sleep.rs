@@ -1,5 +1,6 @@
-//! The loop of a server: events are taken until there are none; then the queue is looked at for 15 us more before the loop sleeps, in
-//! `poll(2)`, in `mio` by `epoll(7)`, or as a task of `tokio`. The event queue's file is one of several that these may wait for.
+//! The loop of a server: events are taken until there are none; then the queue is looked at for 15
+//! us more before the loop sleeps, in `poll(2)`, in `mio` by `epoll(7)`, or as a task of `tokio`.
+//! The event queue's file is one of several that these may wait for.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering;

@@ -1,5 +1,6 @@
-//! How the processes of a program find each other: by a name that the driver keeps (section 6.3); or by hand, by lines
-//! that somebody carries between them, where a card is reached by its socket and there is no driver.
+//! How the processes of a program find each other: by a name that the driver keeps (section 6.3);
+//! or by hand, by lines that somebody carries between them, where a card is reached by its socket
+//! and there is no driver.
 
 // Every program uses a part of it.
 #![allow(dead_code)]
@@ -17,7 +18,8 @@ use crate::common::{Outcome, input_ended, print, read_line};
 
 /// How soon to look again for a door.
 const AGAIN: Duration = Duration::from_millis(50);
-/// What somebody sent before its end has come by then: it may come behind the operating system's word.
+/// What somebody sent before its end has come by then: it may come behind the operating system's
+/// word.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// How to find the others.
@@ -70,7 +72,8 @@ impl MeetOption {
         Ok(Door { way: Way::Hand(lines), shut: shut.into() })
     }
 
-    /// Comes to a door, tells this of itself, and is told something. If there is no such door it waits for as long as `patience`.
+    /// Comes to a door, tells this of itself, and is told something. If there is no such door it
+    /// waits for as long as `patience`.
     pub(crate) fn connect(
         &self,
         card: &Card,
@@ -114,7 +117,8 @@ impl Door {
         }
     }
 
-    /// Lets in the next who comes within this time, and tells it what `answer` makes of what it tells.
+    /// Lets in the next who comes within this time, and tells it what `answer` makes of what it
+    /// tells.
     pub(crate) fn admit(
         &self,
         patience: Duration,
@@ -163,7 +167,8 @@ impl Watch {
     }
 }
 
-/// Sleeps until a message has come, one of these files is readable, or time has run out. Then all messages are handed on.
+/// Sleeps until a message has come, one of these files is readable, or time has run out. Then all
+/// messages are handed on.
 pub(crate) fn sleep(manager: &Manager, files: &[BorrowedFd<'_>], limit: Duration) -> Outcome {
     if !manager.arm()? {
         let all = std::iter::once(manager.as_fd()).chain(files.iter().copied());

@@ -1,4 +1,5 @@
-//! What the guest programs share: one JSON object per line on standard output, a ticket per line on standard input.
+//! What the guest programs share: one JSON object per line on standard output, a ticket per line on
+//! standard input.
 
 // Every program uses a part of it.
 #![allow(dead_code)]
@@ -40,7 +41,8 @@ fn is_closed_output(error: &(dyn Error + 'static)) -> bool {
 /// Which card.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CardOption {
-    /// The card: a device, or `vfio-user:` and a socket's path; else $HAMLYN_CARD, else /dev/hamlyn0
+    /// The card: a device, or `vfio-user:` and a socket's path; else $HAMLYN_CARD, else
+    /// /dev/hamlyn0
     #[arg(long, global = true)]
     card: Option<String>,
 }
@@ -114,7 +116,8 @@ pub(crate) fn seconds(count: u64) -> Option<Duration> {
     Some(Duration::from_secs(count))
 }
 
-/// Fills `bytes`, which lie `offset` bytes into a stream, with the stream's pattern (SplitMix64 over 8-byte words).
+/// Fills `bytes`, which lie `offset` bytes into a stream, with the stream's pattern (SplitMix64
+/// over 8-byte words).
 pub(crate) fn fill_pattern(seed: u64, offset: usize, bytes: &mut [u8]) {
     for (index, byte) in bytes.iter_mut().enumerate() {
         let at = offset + index;

@@ -1,4 +1,5 @@
-//! The other hosts' part of the compound operations; a line for each, and an answer. `own` is a number that no other client has.
+//! The other hosts' part of the compound operations; a line for each, and an answer. `own` is a
+//! number that no other client has.
 //!
 //! | line | answer |
 //! |---|---|

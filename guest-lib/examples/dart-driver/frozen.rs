@@ -1,4 +1,5 @@
-//! Messages to a file's pages, one of which cannot be brought in: its file system is frozen meanwhile.
+//! Messages to a file's pages, one of which cannot be brought in: its file system is frozen
+//! meanwhile.
 
 use std::fs::OpenOptions;
 use std::io::BufRead;

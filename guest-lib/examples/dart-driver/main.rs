@@ -23,7 +23,8 @@ mod trespass;
 mod wakes;
 mod way;
 
-/// Does what tests ask of a DART card and its driver; the card is that of $DART_CARD, else /dev/dart0
+/// Does what tests ask of a DART card and its driver; the card is that of $DART_CARD, else
+/// /dev/dart0
 #[derive(Debug, Parser)]
 struct Options {
     #[command(subcommand)]
@@ -40,13 +41,15 @@ enum What {
         #[arg(default_value = "/dev/dart0")]
         node: PathBuf,
     },
-    /// Sends to memory of this process that it takes away and puts elsewhere meanwhile, by the driver's calls
+    /// Sends to memory of this process that it takes away and puts elsewhere meanwhile, by the
+    /// driver's calls
     Remap {
         /// The card's node
         #[arg(default_value = "/dev/dart0")]
         node: PathBuf,
     },
-    /// Sends to memory of this process that is there again, while the driver still looks for what there was not; only root may
+    /// Sends to memory of this process that is there again, while the driver still looks for what
+    /// there was not; only root may
     Reappear {
         /// The card's node
         #[arg(default_value = "/dev/dart0")]

@@ -1,10 +1,12 @@
-//! Memory that is there again where some was unmapped, while the driver still looks for what there was not: who sends when it is there
-//! finds it.
+//! Memory that is there again where some was unmapped, while the driver still looks for what there
+//! was not: who sends when it is there finds it.
 //!
-//! The driver has two steps: it sees that there is no page, and says so. Memory may be put there between them, and a message come that
-//! finds it; the driver must not say to that one that it has nowhere to go. On the machine's one processor this program runs before the
-//! driver's threads. So it interrupts them wherever they are, or, if they hold what it needs to have memory, as soon as they do no more; puts
-//! the memory there, sends, and lets them go on when the message is where it waits for pages.
+//! The driver has two steps: it sees that there is no page, and says so. Memory may be put there
+//! between them, and a message come that finds it; the driver must not say to that one that it has
+//! nowhere to go. On the machine's one processor this program runs before the driver's threads. So
+//! it interrupts them wherever they are, or, if they hold what it needs to have memory, as soon as
+//! they do no more; puts the memory there, sends, and lets them go on when the message is where it
+//! waits for pages.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,9 +22,11 @@ const ROUNDS: u64 = 100;
 const OTHERS: usize = 8;
 /// All send the same, as the others' may come late, too.
 const PATTERN: u64 = 5;
-/// The longest time for which the driver's threads are let be, once they have begun, in microseconds, before they are interrupted.
+/// The longest time for which the driver's threads are let be, once they have begun, in
+/// microseconds, before they are interrupted.
 const LONGEST: u64 = 1000;
-/// How long a message that has left takes at most to where it waits for pages, if the host is not too busy.
+/// How long a message that has left takes at most to where it waits for pages, if the host is not
+/// too busy.
 const ON_THE_WAY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,5 +1,6 @@
-//! Memory that a process takes away, and puts elsewhere, while messages come for it: what is at an address when a message is executed is
-//! what it is about, and no page that was there before is reached.
+//! Memory that a process takes away, and puts elsewhere, while messages come for it: what is at an
+//! address when a message is executed is what it is about, and no page that was there before is
+//! reached.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,8 @@ pub(crate) fn run(path: &Path) -> Outcome {
     print(&json!({ "unmapped": unmapped, "found_again": found_again, "moved": moved }))
 }
 
-/// Memory that is unmapped, and other memory at its address. How often it was unmapped, and found again.
+/// Memory that is unmapped, and other memory at its address. How often it was unmapped, and found
+/// again.
 fn unmap(path: &Path) -> Outcome<(u64, u64)> {
     let device = Device::open(path)?;
     let mut target = Mapping::anonymous(LENGTH)?;

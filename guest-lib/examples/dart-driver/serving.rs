@@ -111,7 +111,8 @@ impl Serving<'_> {
     fn admit(&mut self) -> Outcome<Value> {
         for part in &mut self.parts {
             let events = part.events.as_ref().ok_or("a program has begun")?;
-            // Each client has registers of its own, too, from 16 on: the window is a part of it that all have, and more.
+            // Each client has registers of its own, too, from 16 on: the window is a part of it
+            // that all have, and more.
             let builder = self.card.connection(&part.endpoint, &part.bank).events(events);
             let (connection, known) = builder.admit(part.listener.request(PATIENCE)?)?;
             part.clients.push(Arc::new(connection));

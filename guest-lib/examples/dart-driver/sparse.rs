@@ -1,4 +1,5 @@
-//! Reads of memory that nothing is in, a page in each 2 MiB: each costs the kernel a page table, and the process nothing that it is known by.
+//! Reads of memory that nothing is in, a page in each 2 MiB: each costs the kernel a page table,
+//! and the process nothing that it is known by.
 
 use std::io::Read;
 use std::path::Path;

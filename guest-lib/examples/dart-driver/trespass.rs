@@ -1,5 +1,5 @@
-//! What a process may not do with the driver's calls and with what it shares with the card: each attempt is refused, and what is right
-//! still works behind it.
+//! What a process may not do with the driver's calls and with what it shares with the card: each
+//! attempt is refused, and what is right still works behind it.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Sleeping by the driver's own calls. The library looks again within 100 ms, which would hide a wake-up that is lost.
+//! Sleeping by the driver's own calls. The library looks again within 100 ms, which would hide a
+//! wake-up that is lost.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -18,8 +19,8 @@ const RECORDS: u32 = 1024;
 /// A sleep that takes as long is not going to end.
 const LOST_NS: i64 = 60_000_000_000;
 
-/// A thread sends to this process' own memory, while another goes to sleep for what comes of that: a record, room behind a message
-/// that has left, an exception that no queue takes.
+/// A thread sends to this process' own memory, while another goes to sleep for what comes of that:
+/// a record, room behind a message that has left, an exception that no queue takes.
 pub(crate) fn run(path: &Path) -> Outcome {
     let device = Device::open(path)?;
     let target = Mapping::anonymous(LENGTH)?;

@@ -1,4 +1,5 @@
-//! Remote reads: blocks that lie scattered in one host's memory are put together in another's. The questions do not wait for each other.
+//! Remote reads: blocks that lie scattered in one host's memory are put together in another's. The
+//! questions do not wait for each other.
 
 use hamlyn::dart::Card;
 use hamlyn::dart::programs::{Caller, Piece};

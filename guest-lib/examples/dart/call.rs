@@ -1,5 +1,6 @@
-//! Calls, the variant (section 2): a message names an operation of its receiver's, who may make it another whenever it wants. Here what is
-//! called appends an entry to a log at first, and later makes room for one alone; who calls knows nothing of either.
+//! Calls, the variant (section 2): a message names an operation of its receiver's, who may make it
+//! another whenever it wants. Here what is called appends an entry to a log at first, and later
+//! makes room for one alone; who calls knows nothing of either.
 
 use hamlyn::dart::{Card, Operation, Source, Step, Target};
 use serde_json::json;
@@ -8,7 +9,8 @@ use crate::Options;
 use crate::common::{Outcome, print};
 use crate::meet::{Guest, Home, MEMORY, Plan};
 
-/// The program's entry that is called, and the registers that the callers name: where the next entry of the log is, and how long one is.
+/// The program's entry that is called, and the registers that the callers name: where the next
+/// entry of the log is, and how long one is.
 const ENTRY: u32 = 0;
 const TAIL: u8 = 4;
 const STEP: u8 = 5;

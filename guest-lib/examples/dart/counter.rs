@@ -1,4 +1,5 @@
-//! A counter: several hosts add to a register of one host's card, by fetch and increment or by compare and swap.
+//! A counter: several hosts add to a register of one host's card, by fetch and increment or by
+//! compare and swap.
 
 use std::time::Instant;
 

@@ -1,5 +1,6 @@
-//! Filtering (section 1): who takes events sleeps until there is one, then does something else, and takes the others when it suits. If its
-//! queue is delayed it is interrupted once; if it is immediate, by each.
+//! Filtering (section 1): who takes events sleeps until there is one, then does something else, and
+//! takes the others when it suits. If its queue is delayed it is interrupted once; if it is
+//! immediate, by each.
 
 use hamlyn::dart::{Card, Operation, Urgency};
 use serde_json::json;

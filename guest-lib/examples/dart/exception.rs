@@ -1,4 +1,5 @@
-//! Software exceptions (section 2): what the card cannot do, the host's software does, which is interrupted for it. Here it multiplies.
+//! Software exceptions (section 2): what the card cannot do, the host's software does, which is
+//! interrupted for it. Here it multiplies.
 
 use hamlyn::dart::{Card, Operation, What};
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! Deposits: 32 bytes go where their sender says, and come back. Both hosts look at their memory, and nobody is interrupted.
+//! Deposits: 32 bytes go where their sender says, and come back. Both hosts look at their memory,
+//! and nobody is interrupted.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! A lock: what several hosts read, change and write, in memory of one of them, is changed by one at a time. The lock is two registers.
+//! A lock: what several hosts read, change and write, in memory of one of them, is changed by one
+//! at a time. The lock is two registers.
 
 use hamlyn::dart::programs::{Caller, Lock, LockRegisters};
 use hamlyn::dart::{Card, Operation};
@@ -38,7 +39,8 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
         let mut bytes = [0; 8];
         caller.read(0, &mut bytes)?;
         guest.endpoint.write(0, &(number(bytes) + 1).to_le_bytes())?;
-        // The two words alone. It is there before the lock is given back, as messages of a connection keep their order.
+        // The two words alone. It is there before the lock is given back, as messages of a
+        // connection keep their order.
         guest.connection.send_wait(&Operation::write(0).mask(0b1111_1100), 0..8, guest.patience)?;
         lock.unlock(&caller)?;
         guest.connection.wait_until_left(guest.patience)?;

@@ -1,5 +1,5 @@
-//! A log: several hosts append entries to one host's memory, whose address one register has (store indirect with postincrement). When it is
-//! full an entry is refused, and its sender told.
+//! A log: several hosts append entries to one host's memory, whose address one register has (store
+//! indirect with postincrement). When it is full an entry is refused, and its sender told.
 
 use hamlyn::dart::Card;
 use hamlyn::dart::programs::{Appender, Log};

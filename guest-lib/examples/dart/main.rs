@@ -1,7 +1,8 @@
-//! DART cards, `hamlyn::dart`: one program for all that is shown of them, as an image has little room.
+//! DART cards, `hamlyn::dart`: one program for all that is shown of them, as an image has little
+//! room.
 //!
-//! One host keeps memory and address registers (`dart keep counter`), and others do something with them (`dart join counter`), of which
-//! it tells afterwards how often its card has interrupted it.
+//! One host keeps memory and address registers (`dart keep counter`), and others do something with
+//! them (`dart join counter`), of which it tells afterwards how often its card has interrupted it.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -31,7 +32,8 @@ mod queue;
 mod rpc;
 mod trespass;
 
-/// Does something with another host's memory and address registers; the card is that of $DART_CARD, else /dev/dart0
+/// Does something with another host's memory and address registers; the card is that of $DART_CARD,
+/// else /dev/dart0
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]

@@ -1,7 +1,8 @@
 //! How the programs meet: one host has memory and registers, others do something with them.
 //!
-//! Each of the others says that it is ready, and begins when it is told its number, and how many there are. Register 0 counts how often one
-//! of them was done, so that nobody has to be disturbed to know it. What the card has counted in between is that of the operation alone.
+//! Each of the others says that it is ready, and begins when it is told its number, and how many
+//! there are. Register 0 counts how often one of them was done, so that nobody has to be disturbed
+//! to know it. What the card has counted in between is that of the operation alone.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +19,8 @@ use crate::common::{Outcome, print};
 /// Bytes of an endpoint that nobody wants larger.
 pub(crate) const MEMORY: usize = 4 * PAGE;
 const PAGE: usize = 4096;
-/// Registers of a window: this one counts who is done; from `OWN` on each of the others has one for itself.
+/// Registers of a window: this one counts who is done; from `OWN` on each of the others has one for
+/// itself.
 const REGISTERS: u32 = 32;
 const DONE: u8 = 0;
 pub(crate) const OWN: u8 = 16;
@@ -177,8 +179,8 @@ impl Guest {
         Self::reach(card, options, MEMORY, true)
     }
 
-    /// The same with so much memory of its own. If it is to be `warm`, pages of the other's memory are written to first, whose misses
-    /// interrupt that host.
+    /// The same with so much memory of its own. If it is to be `warm`, pages of the other's memory
+    /// are written to first, whose misses interrupt that host.
     pub(crate) fn reach(card: &Card, options: &Options, memory: usize, warm: bool) -> Outcome<Self> {
         let patience = options.patience();
         let (endpoint, bank) = (Arc::new(card.endpoint(memory)?), card.bank(REGISTERS, 0)?);
@@ -242,7 +244,8 @@ impl Guest {
     }
 }
 
-/// Returns whether a later attempt may succeed: the name is not registered yet. A rejection is final.
+/// Returns whether a later attempt may succeed: the name is not registered yet. A rejection is
+/// final.
 fn is_passing(error: &Error) -> bool {
     let is_refused = matches!(error, Error::Ended(end) if end.reason == EndReason::Rejected);
     error.kind() == ErrorKind::PeerLost && !is_refused

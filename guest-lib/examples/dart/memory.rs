@@ -1,5 +1,6 @@
-//! Virtual memory (section 3): nothing of an endpoint is pinned. A message for a page that is not there waits, the driver is interrupted and
-//! brings it in, and then the message is executed. The next one for that page disturbs nobody.
+//! Virtual memory (section 3): nothing of an endpoint is pinned. A message for a page that is not
+//! there waits, the driver is interrupted and brings it in, and then the message is executed. The
+//! next one for that page disturbs nobody.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! Priority queueing: who takes entries is told only of those that are more urgent than all that it has.
+//! Priority queueing: who takes entries is told only of those that are more urgent than all that it
+//! has.
 
 use hamlyn::dart::Card;
 use hamlyn::dart::programs::{Backlog, PriorityRegisters, Urgent};

@@ -1,5 +1,5 @@
-//! A queue of several producers: while it is full they wait, first in the cards and then in the library; nothing is lost. The consumer
-//! is slow on purpose.
+//! A queue of several producers: while it is full they wait, first in the cards and then in the
+//! library; nothing is lost. The consumer is slow on purpose.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Remote procedure calls: arguments are deposited where the server wants them, and results in the same way.
+//! Remote procedure calls: arguments are deposited where the server wants them, and results in the
+//! same way.
 
 use std::time::Instant;
 

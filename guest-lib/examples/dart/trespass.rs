@@ -1,4 +1,5 @@
-//! What a connection does not allow is refused by the other host's card: nothing there changes, and both hosts are told why.
+//! What a connection does not allow is refused by the other host's card: nothing there changes, and
+//! both hosts are told why.
 
 use hamlyn::dart::{Address, Card, Operation, Rights, Source, Step, Target, Trap, What};
 use serde_json::json;

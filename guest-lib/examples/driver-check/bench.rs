@@ -147,7 +147,8 @@ pub(crate) fn poll_for(device: &Device, time: Duration) -> io::Result<PollFlags>
     Ok(files[0].revents())
 }
 
-/// Waits for entry `cursor` in another thread while `meanwhile` runs in this one; it is told whether the wait is over.
+/// Waits for entry `cursor` in another thread while `meanwhile` runs in this one; it is told
+/// whether the wait is over.
 pub(crate) fn wait_while(
     bench: &mut Bench,
     cursor: u32,

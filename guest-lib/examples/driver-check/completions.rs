@@ -19,7 +19,8 @@ use crate::checks::{Checks, Spoil, spoilt};
 use crate::common::Outcome;
 use crate::sleep::counter;
 
-/// A host that is not there: a fetch-and-op of it is finished when the card gives it up, after ten seconds.
+/// A host that is not there: a fetch-and-op of it is finished when the card gives it up, after ten
+/// seconds.
 const ABSENT: u32 = 60_000;
 
 pub(crate) fn completions(checks: &mut Checks, path: &Path) -> Outcome {
@@ -63,7 +64,8 @@ fn arguments(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
     checks.refused("arm another file's terminus", foreign, Errno::NOENT)
 }
 
-/// Two sleep on one terminus. The one that comes later waits for less: it is woken no later than that.
+/// Two sleep on one terminus. The one that comes later waits for less: it is woken no later than
+/// that.
 fn two_sleep(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     let interrupts = counter(&bench.device, Statistic::Interrupts)?;
     let unanswered = counter(&bench.device, Statistic::RefusedUnanswered)?;

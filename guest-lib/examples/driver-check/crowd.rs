@@ -10,7 +10,8 @@ use zerocopy::FromZeros;
 use crate::bench::{PAGE, slot};
 use crate::common::{self, Outcome, print};
 
-/// Pages at the beginning and the end of a release that are not taken for its midst: the kernel counts late.
+/// Pages at the beginning and the end of a release that are not taken for its midst: the kernel
+/// counts late.
 const EDGE: u64 = 50_000;
 
 pub(crate) fn hoard(path: &Path, slots: u32, pages: usize) -> Outcome {

@@ -1,7 +1,8 @@
-//! Checks the driver's calls (`hamlyn_abi::uapi`) one by one: good ones, every field that can be wrong, limits, sleeping.
+//! Checks the driver's calls (`hamlyn_abi::uapi`) one by one: good ones, every field that can be
+//! wrong, limits, sleeping.
 //!
-//! A line for each check; one that fails does not end the others. Nothing of the library is used but its system calls,
-//! so what the library would never ask for is asked for here.
+//! A line for each check; one that fails does not end the others. Nothing of the library is used
+//! but its system calls, so what the library would never ask for is asked for here.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,9 +50,11 @@ enum What {
     Completions,
     /// Several wait for one queue at different places
     Waiters,
-    /// Creates all that the card can have, and one more (as root: the ordinary limit on pinned memory is lower)
+    /// Creates all that the card can have, and one more (as root: the ordinary limit on pinned
+    /// memory is lower)
     Tables,
-    /// Holds one of everything, waits for a line on standard input, and checks that all of it is gone
+    /// Holds one of everything, waits for a line on standard input, and checks that all of it is
+    /// gone
     Hold,
     /// Holds a slot and a terminus, and closes the file as soon as the card is reset
     CloseOnReset {
@@ -67,7 +70,8 @@ enum What {
         #[arg(long)]
         pages: usize,
     },
-    /// Takes all of the card that it gets, says how much that is, and waits for a line on standard input
+    /// Takes all of the card that it gets, says how much that is, and waits for a line on standard
+    /// input
     Greedy,
     /// Connections that have ended beside their user's share
     Ended,

@@ -1,4 +1,5 @@
-//! `RLIMIT_MEMLOCK` is a limit of the user: processes, address spaces and files are no way around it.
+//! `RLIMIT_MEMLOCK` is a limit of the user: processes, address spaces and files are no way around
+//! it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

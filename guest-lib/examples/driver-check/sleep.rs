@@ -57,7 +57,8 @@ pub(crate) fn sleep(checks: &mut Checks, path: &Path) -> Outcome {
     checks.holds("poll without a queue", poll_for(&device, Duration::ZERO)?.is_empty())
 }
 
-/// Who waits for as long as it takes goes on waiting when it was stopped; who has a time-out is told, to reckon the rest.
+/// Who waits for as long as it takes goes on waiting when it was stopped; who has a time-out is
+/// told, to reckon the rest.
 fn stopped(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     let stop_me =
         || Command::new("sh").args(["-c", "kill -STOP $PPID; sleep 1; kill -CONT $PPID"]).status().map(drop);
@@ -80,7 +81,8 @@ fn stopped(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     checks.done("a message wakes it then", woken)
 }
 
-/// In the second pass the flag is another; who still waits for the first is not left to wait for ever.
+/// In the second pass the flag is another; who still waits for the first is not left to wait for
+/// ever.
 fn second_pass(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     for cursor in 0..ENTRIES {
         bench.send(cursor);
@@ -102,7 +104,8 @@ fn second_pass(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     checks.done("look for what was not", bench.device.queue_wait(&mut bench.wait(3, 0)))
 }
 
-/// More sleepers on a vector than an interrupt handler looks at: the driver has a thread for the rest.
+/// More sleepers on a vector than an interrupt handler looks at: the driver has a thread for the
+/// rest.
 fn crowd(checks: &mut Checks, path: &Path) -> Outcome {
     const QUEUES: usize = 100;
     let bench = &mut Bench::create(path)?;

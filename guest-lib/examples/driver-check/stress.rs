@@ -19,7 +19,8 @@ use zerocopy::{FromZeros, IntoBytes};
 use crate::bench::{PAGE, Terminus, WINDOW, object, poll_for, slot};
 use crate::common::{Outcome, print};
 
-/// Runs until it is killed, or the time is over. Results do not matter: what the driver makes of it does.
+/// Runs until it is killed, or the time is over. Results do not matter: what the driver makes of it
+/// does.
 pub(crate) fn stress(path: &Path, time: Duration) -> Outcome {
     let (device, area) = (&Device::open(path)?, &Mapping::anonymous(64 * PAGE)?);
     let mut query = HamlynQuery::default();

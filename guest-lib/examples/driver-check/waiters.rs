@@ -1,4 +1,5 @@
-//! Several wait for one queue, each at a place of its own: who arms for one must not take another's wake-up.
+//! Several wait for one queue, each at a place of its own: who arms for one must not take another's
+//! wake-up.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -25,7 +26,8 @@ pub(crate) fn waiters(checks: &mut Checks, path: &Path) -> Outcome {
     if late { Ok(()) } else { poll_beside_one_that_waits(checks, &mut Bench::create(path)?) }
 }
 
-/// Sleeps for each of many messages, while another thread arms for an entry that is far ahead. Whether a wake-up was lost.
+/// Sleeps for each of many messages, while another thread arms for an entry that is far ahead.
+/// Whether a wake-up was lost.
 fn beside_one_that_arms(checks: &mut Checks, bench: &mut Bench) -> Outcome<bool> {
     let (over, woken) =
         (&*Box::leak(Box::new(AtomicBool::new(false))), &*Box::leak(Box::new(AtomicU32::new(0))));
@@ -71,7 +73,8 @@ fn beside_one_that_arms(checks: &mut Checks, bench: &mut Bench) -> Outcome<bool>
     Ok(lost.is_some())
 }
 
-/// Polls for each of many messages, while another thread waits for an entry that is far ahead, again and again.
+/// Polls for each of many messages, while another thread waits for an entry that is far ahead,
+/// again and again.
 fn poll_beside_one_that_waits(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     let over = &*Box::leak(Box::new(AtomicBool::new(false)));
     let (device, far) = (bench.device.clone(), bench.wait(ENTRIES - 1, BRIEF_NS));

@@ -1,5 +1,5 @@
-//! Streams by name (sections 3.3 and 6.3): one thread serves any number of clients, and sleeps in `mio` or `tokio` when none
-//! has anything to say. Each gets back what it sends.
+//! Streams by name (sections 3.3 and 6.3): one thread serves any number of clients, and sleeps in
+//! `mio` or `tokio` when none has anything to say. Each gets back what it sends.
 
 use std::io::BufRead;
 use std::process::ExitCode;
@@ -54,7 +54,8 @@ enum Role {
         #[arg(long, default_value_t = 60)]
         timeout: u64,
     },
-    /// Reads numbers from standard input, a line each: so many times it connects, sends a few bytes and verifies what comes back
+    /// Reads numbers from standard input, a line each: so many times it connects, sends a few bytes
+    /// and verifies what comes back
     Churn {
         /// The server's host id
         #[arg(long)]

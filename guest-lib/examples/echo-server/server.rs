@@ -1,5 +1,5 @@
-//! The server in one loop of its own, but for how it sleeps. It looks at those clients that have something, however many there
-//! are.
+//! The server in one loop of its own, but for how it sleeps. It looks at those clients that have
+//! something, however many there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -45,7 +45,8 @@ impl Server {
         self.listener.as_fd()
     }
 
-    /// Does all that there is to do. Then it may sleep until one of the files is readable, the manager's among them.
+    /// Does all that there is to do. Then it may sleep until one of the files is readable, the
+    /// manager's among them.
     pub(crate) fn work(&mut self, mut watch: impl FnMut(u64, BorrowedFd<'_>) -> io::Result<()>) -> Outcome {
         loop {
             self.admit(&mut watch)?;

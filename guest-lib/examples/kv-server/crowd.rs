@@ -62,7 +62,8 @@ struct Caller<T> {
     begun: Instant,
 }
 
-/// Asks as planned. `wait` tells which clients may have something, by their numbers. What it gives is for the benchmark.
+/// Asks as planned. `wait` tells which clients may have something, by their numbers. What it gives
+/// is for the benchmark.
 pub(crate) fn run<T: Stream>(
     streams: Vec<T>,
     plan: &Plan,
@@ -93,7 +94,8 @@ pub(crate) fn run<T: Stream>(
     )
 }
 
-/// Has `total` requests answered, with so many under way at a time. Who was answered goes to the end of the queue.
+/// Has `total` requests answered, with so many under way at a time. Who was answered goes to the
+/// end of the queue.
 fn drive<T: Stream>(
     callers: &mut [Caller<T>],
     (total, at_once): (u64, usize),

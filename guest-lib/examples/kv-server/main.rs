@@ -1,7 +1,8 @@
-//! A key-value server, complete: any number of clients in one thread, each with a stream there and one back (sections 3.3
-//! and 6.3). docs/programming.md has its essential parts, with the reasons.
+//! A key-value server, complete: any number of clients in one thread, each with a stream there and
+//! one back (sections 3.3 and 6.3). docs/programming.md has its essential parts, with the reasons.
 //!
-//! `session.rs` serves one client and knows nothing of cards; `server.rs` serves all; `on_card.rs` lets them in and waits.
+//! `session.rs` serves one client and knows nothing of cards; `server.rs` serves all; `on_card.rs`
+//! lets them in and waits.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -34,7 +35,8 @@ struct Options {
     /// The server's name
     #[arg(long, global = true, default_value = "kv")]
     name: String,
-    /// Instead of names: seeds on standard output and input, which somebody carries between the programs
+    /// Instead of names: seeds on standard output and input, which somebody carries between the
+    /// programs
     #[arg(long, global = true)]
     by_hand: bool,
     /// Instead of cards: the server's address for TCP
@@ -142,7 +144,8 @@ impl Options {
 /// Files that a program has besides its clients'.
 const OTHER_FILES: u64 = 32;
 
-/// Every client is a file. Takes as many as the system lets this process have; how many clients that is enough for.
+/// Every client is a file. Takes as many as the system lets this process have; how many clients
+/// that is enough for.
 fn clamp_to_files(clients: usize) -> Outcome<usize> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;

@@ -37,7 +37,8 @@ impl OnCard {
     }
 
     fn note<R>(&mut self, result: hamlyn::Result<R>) -> io::Result<R> {
-        // The receiver tells of the room that it makes; nobody does of room in the card's work queue.
+        // The receiver tells of the room that it makes; nobody does of room in the card's work
+        // queue.
         self.behind = result
             .as_ref()
             .is_err_and(|error| error.is_would_block() && !StreamSender::waits_for_receiver(error));
@@ -93,7 +94,8 @@ impl News {
         Ok(news)
     }
 
-    /// Waits until somebody has something, and gives their numbers. None of them: somebody else has, or the time is over.
+    /// Waits until somebody has something, and gives their numbers. None of them: somebody else
+    /// has, or the time is over.
     pub(crate) fn wait(&mut self, limit: Option<Duration>) -> Outcome<Vec<u64>> {
         self.manager.poll_all()?;
         let mut ready = self.manager.ready();

@@ -1,4 +1,5 @@
-//! The server: all its clients in one thread, whatever carries their bytes and wherever they come from.
+//! The server: all its clients in one thread, whatever carries their bytes and wherever they come
+//! from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -10,7 +11,8 @@ use crate::session::{CLOSED, Session, Step, Store, Stream};
 
 /// How soon to look again for room that nobody tells of.
 const NAP: Duration = Duration::from_millis(1);
-/// How often clients who have more take their turns before the server looks whether others have something.
+/// How often clients who have more take their turns before the server looks whether others have
+/// something.
 const TURNS: usize = 16;
 
 /// What clients may have.
@@ -32,7 +34,8 @@ pub(crate) struct Server<T> {
     clients: BTreeMap<u64, Session<T>>,
     /// Those with something to do.
     to_do: BTreeSet<u64>,
-    /// Those who do not take their answers, and until when they may: the first of them is the next to go.
+    /// Those who do not take their answers, and until when they may: the first of them is the next
+    /// to go.
     stuck: BTreeSet<(Instant, u64)>,
     stuck_until: BTreeMap<u64, Instant>,
     /// Those whose answers wait for room that nobody tells of.

@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind, Read, Write};
 
 use crate::wire::{self, Frames, MAX_BESIDES, Request, Status};
 
-/// What a client and the server have between them. No call waits: where one would have to it says `WouldBlock`.
+/// What a client and the server have between them. No call waits: where one would have to it says
+/// `WouldBlock`.
 pub(crate) trait Stream: Read + Write {
     /// Says that no more comes, behind all that was written.
     fn close(&mut self) -> io::Result<()>;
@@ -59,7 +60,8 @@ impl<T: Stream> Session<T> {
 
     /// Does what can be done now. An error is the end of this client, and of no other.
     pub(crate) fn step(&mut self, store: &mut Store) -> io::Result<Step> {
-        // No request is read before the last answer has gone: so a client that takes none costs no more memory.
+        // No request is read before the last answer has gone: so a client that takes none costs no
+        // more memory.
         if !self.push()? {
             return Ok(Step::Stuck);
         }

@@ -1,5 +1,5 @@
-//! What is said over a stream. A frame is its length in four bytes, lowest first, and so many bytes: a request's first says
-//! what is wanted, an answer's how that went.
+//! What is said over a stream. A frame is its length in four bytes, lowest first, and so many
+//! bytes: a request's first says what is wanted, an answer's how that went.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -88,7 +88,8 @@ impl Frames {
         Self { bytes: Vec::new(), limit }
     }
 
-    /// The next frame's bytes; none if the peer has closed the stream behind a whole one. `WouldBlock`: it is not all there.
+    /// The next frame's bytes; none if the peer has closed the stream behind a whole one.
+    /// `WouldBlock`: it is not all there.
     pub(crate) fn next(&mut self, from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
         loop {
             let whole = self.whole()?;

@@ -26,7 +26,8 @@ impl Locks {
         Ok(Self { managers, timeout })
     }
 
-    /// Waits for a lock; none if it was not free in time. The number rises with each grant of the manager.
+    /// Waits for a lock; none if it was not free in time. The number rises with each grant of the
+    /// manager.
     pub(crate) fn lock(&mut self, lock: &str, mode: Mode) -> Outcome<Option<u64>> {
         let procedure = match mode {
             Mode::Exclusive => "lock exclusive",

@@ -50,7 +50,8 @@ impl Guard {
         Ok(Self { terminus: card.create_terminus()?, words, timeout })
     }
 
-    /// Nobody else may be there, and what is read may be written back: that is what an exclusive lock promises.
+    /// Nobody else may be there, and what is read may be written back: that is what an exclusive
+    /// lock promises.
     pub(crate) fn alone(&self, lock: u32, number: u64) -> Outcome {
         let at = lock * SIZE;
         expect("another owner", self.fetch(at + OWNER, FetchOp::Swap(number))?, 0)?;

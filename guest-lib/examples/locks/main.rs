@@ -1,7 +1,8 @@
 //! A distributed lock manager over remote procedure calls: see docs/lock-manager.md.
 //!
-//! How mutual exclusion is checked: the first manager's process has an area of words that clients change by fetch-and-op
-//! while they hold a lock. Who finds a word not as the lock promises says so.
+//! How mutual exclusion is checked: the first manager's process has an area of words that clients
+//! change by fetch-and-op while they hold a lock. Who finds a word not as the lock promises says
+//! so.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -58,7 +59,8 @@ enum Role {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Takes one lock, says so, and holds it until standard input ends; or says that it is not free in time
+    /// Takes one lock, says so, and holds it until standard input ends; or says that it is not free
+    /// in time
     Hold {
         /// Its name
         lock: String,

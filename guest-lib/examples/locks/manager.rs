@@ -11,7 +11,8 @@ const MAX_LOCK: usize = 256;
 /// A manager.
 pub(crate) struct LockManager {
     table: Table<u64>,
-    /// Calls that are answered when the lock is granted. An owner is a client; it has one such call for a lock.
+    /// Calls that are answered when the lock is granted. An owner is a client; it has one such call
+    /// for a lock.
     waiting: Vec<(String, Asker)>,
     words: Ticket,
     granted: u64,

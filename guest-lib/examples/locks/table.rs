@@ -26,7 +26,8 @@ pub(crate) enum Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grant<O> {
     pub(crate) owner: O,
-    /// Rises with every grant of the table: who guards something can tell a late owner from the present one.
+    /// Rises with every grant of the table: who guards something can tell a late owner from the
+    /// present one.
     pub(crate) number: u64,
 }
 
@@ -49,8 +50,8 @@ impl<O: Copy + PartialEq> Table<O> {
         Self { locks: BTreeMap::new(), grants: 0 }
     }
 
-    /// Asks for a lock. Granted at once, or in its turn: those who wait get it in the order in which they asked, so that a
-    /// writer is not kept waiting by ever more readers.
+    /// Asks for a lock. Granted at once, or in its turn: those who wait get it in the order in
+    /// which they asked, so that a writer is not kept waiting by ever more readers.
     pub(crate) fn request(&mut self, name: &str, owner: O, mode: Mode) -> Result<Vec<Grant<O>>, Refusal> {
         let lock = self.locks.entry(name.to_owned()).or_insert_with(Lock::new);
         if lock.holders.iter().chain(&lock.waiting).any(|(other, _)| *other == owner) {
@@ -70,7 +71,8 @@ impl<O: Copy + PartialEq> Table<O> {
         Ok(grants)
     }
 
-    /// An owner is no more: all that it has goes to the next, and it waits for nothing. Who has which lock next?
+    /// An owner is no more: all that it has goes to the next, and it waits for nothing. Who has
+    /// which lock next?
     pub(crate) fn forget(&mut self, owner: O) -> Vec<(String, Grant<O>)> {
         let mut grants = Vec::new();
         for (name, lock) in &mut self.locks {

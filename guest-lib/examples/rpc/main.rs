@@ -1,4 +1,5 @@
-//! Remote procedure calls: a server with any number of clients, and clients that check every result; see docs/rpc.md.
+//! Remote procedure calls: a server with any number of clients, and clients that check every
+//! result; see docs/rpc.md.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -35,7 +36,8 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Serves until standard input ends: echo gives its arguments back, sum adds 4-byte numbers, fail never works
+    /// Serves until standard input ends: echo gives its arguments back, sum adds 4-byte numbers,
+    /// fail never works
     Serve,
     /// Calls one procedure, and prints the result as text
     Call {
@@ -48,7 +50,8 @@ enum Role {
         #[arg(default_value = "")]
         argument: String,
     },
-    /// Calls many times, with arguments and results of many sizes, several calls at once, and checks every result
+    /// Calls many times, with arguments and results of many sizes, several calls at once, and
+    /// checks every result
     Check {
         /// The server's host id
         #[arg(long, default_value_t = 0)]
@@ -126,7 +129,8 @@ fn carry_out(procedure: &str, arguments: Vec<u8>) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Calls of all sizes, the results asked for in another order than the calls; and calls that must fail.
+/// Calls of all sizes, the results asked for in another order than the calls; and calls that must
+/// fail.
 fn check(mut client: Client, rounds: u64, bytes: usize, timeout: Duration) -> Outcome {
     let mut calls = 0_u64;
     let mut fastest = Duration::MAX;

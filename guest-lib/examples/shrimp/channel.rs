@@ -1,5 +1,5 @@
-//! What two programs that use the primitives have between them: a channel for messages, another for the program's own barriers, and a
-//! block for deliberate update. `c-primitives` has the same.
+//! What two programs that use the primitives have between them: a channel for messages, another for
+//! the program's own barriers, and a block for deliberate update. `c-primitives` has the same.
 
 use std::time::Duration;
 
@@ -101,7 +101,8 @@ fn map(card: &Card, told: &[u8], lengths: &[usize], mode: Mode) -> Outcome<Vec<S
         .collect()
 }
 
-/// A barrier of the two programs, which are each other's node 0. It is no part of what is counted, so it is kept out of it.
+/// A barrier of the two programs, which are each other's node 0. It is no part of what is counted,
+/// so it is kept out of it.
 #[inline(never)]
 pub(crate) fn barrier(node: &mut nx::Node<'_>) -> Outcome {
     node.csend(BARRIER, &[], 0)?;

@@ -1,7 +1,9 @@
-//! Code between marks, for `c-count` to count its instructions: each primitive as a program has it, one message in each iteration of a
-//! loop. Lengths, types and nodes come from memory, so the compiler knows none of them. Bytes are not counted, or are few.
+//! Code between marks, for `c-count` to count its instructions: each primitive as a program has it,
+//! one message in each iteration of a loop. Lengths, types and nodes come from memory, so the
+//! compiler knows none of them. Bytes are not counted, or are few.
 //!
-//! What a primitive would wait for is there before each pair of marks. So the count is that of a program that does not wait.
+//! What a primitive would wait for is there before each pair of marks. So the count is that of a
+//! program that does not wait.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +23,8 @@ use crate::primitives::{HALF, Primitive};
 const TIMES: usize = 10;
 /// How long it may take to step through it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The marks' numbers: the primitive; the primitive with a store of the program's own; a look whether a transfer is done.
+/// The marks' numbers: the primitive; the primitive with a store of the program's own; a look
+/// whether a transfer is done.
 const ONE: u8 = 1;
 const STORE: u8 = 2;
 const CHECK: u8 = 3;
@@ -93,14 +96,16 @@ fn receive(channel: &Channel, primitive: Primitive, silent: &[End]) -> Outcome {
     barrier(&mut program)
 }
 
-/// Whether it is to be counted once more. The number is in memory, so that no register is counted up between marks.
+/// Whether it is to be counted once more. The number is in memory, so that no register is counted
+/// up between marks.
 #[inline(never)]
 fn again() -> bool {
     static BEGUN: AtomicUsize = AtomicUsize::new(0);
     BEGUN.fetch_add(1, Ordering::Relaxed) < TIMES
 }
 
-// Each in a function of its own, where the compiler has as many registers as a program's inner loop has.
+// Each in a function of its own, where the compiler has as many registers as a program's inner loop
+// has.
 
 #[inline(never)]
 fn send_single(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
@@ -142,7 +147,8 @@ fn receive_copy(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     Ok(())
 }
 
-// In case 1 a swap only decides where the next message lies. So a store of the program's own to there is counted with it.
+// In case 1 a swap only decides where the next message lies. So a store of the program's own to
+// there is counted with it.
 
 #[inline(never)]
 fn swap_sender(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {

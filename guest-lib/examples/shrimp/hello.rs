@@ -1,8 +1,8 @@
 //! The shortest way: one program has memory, the other stores to it.
 //!
-//! A receiver takes a name, and its answer to who connects is the handle of its memory. The sender maps a buffer to it: a message
-//! and a flag travel by themselves (automatic update, section 4.1), several pages when they are told to (deliberate update, section
-//! 4.3).
+//! A receiver takes a name, and its answer to who connects is the handle of its memory. The sender
+//! maps a buffer to it: a message and a flag travel by themselves (automatic update, section 4.1),
+//! several pages when they are told to (deliberate update, section 4.3).
 
 use std::time::Duration;
 
@@ -96,7 +96,8 @@ fn send(card: &Card, options: &Options, mode: Mode) -> Outcome {
     let front = card.map(&handle, 0, PAGES, mode)?;
     let pages = card.map(&handle, PAGES as u64, options.bytes, Mode::Deliberate)?;
 
-    // Nothing has to be sent: the stores are. Who sees the flag sees the message, as they arrive in this order.
+    // Nothing has to be sent: the stores are. Who sees the flag sees the message, as they arrive in
+    // this order.
     let text = format!("hello from host {}", card.host()?.unwrap_or_default());
     front.write(MESSAGE, text.as_bytes())?;
     front.store_u32(FLAG, text.len() as u32)?;

@@ -1,12 +1,15 @@
-//! Mutual exclusion between two hosts, by memory that they share (complementary mappings, section 4.1), and nothing else.
+//! Mutual exclusion between two hosts, by memory that they share (complementary mappings, section
+//! 4.1), and nothing else.
 //!
-//! Algorithms for one memory, as Dekker's and Peterson's, exclude nobody here: a store is on its way while the next load is made. Lamport's
-//! algorithm (*Time, clocks, and the ordering of events in a distributed system*, 1978) asks for no more than that what a host says comes
-//! in order, which is what PRAM consistency is. Who wants to enter stores a time of his own; he may once the other has
-//! seen that, and wants nothing himself or came later. Each of these words has one writer.
+//! Algorithms for one memory, as Dekker's and Peterson's, exclude nobody here: a store is on its
+//! way while the next load is made. Lamport's algorithm (*Time, clocks, and the ordering of events
+//! in a distributed system*, 1978) asks for no more than that what a host says comes in order,
+//! which is what PRAM consistency is. Who wants to enter stores a time of his own; he may once the
+//! other has seen that, and wants nothing himself or came later. Each of these words has one
+//! writer.
 //!
-//! Inside, each adds one to a counter, which both write. If a store overtook another, the lock would be seen to be free before the
-//! counter was there, and an increment would be lost.
+//! Inside, each adds one to a counter, which both write. If a store overtook another, the lock
+//! would be seen to be free before the counter was there, and an increment would be lost.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +20,16 @@ use serde_json::json;
 use crate::common::{Outcome, print};
 use crate::seek::seek;
 
-/// The words of a side, from where its own begin: the time of its wish to enter, or 0; the time of the other's that it has seen
-/// last; and whether it is done.
+/// The words of a side, from where its own begin: the time of its wish to enter, or 0; the time of
+/// the other's that it has seen last; and whether it is done.
 const WISH: usize = 0;
 const SEEN: usize = 4;
 const DONE: usize = 8;
-/// Where they begin. Each side's are in a page of their own, so that blocked-write merges nothing of the two.
+/// Where they begin. Each side's are in a page of their own, so that blocked-write merges nothing
+/// of the two.
 const SIDES: [usize; 2] = [0, 4096];
-/// What is counted: whoever is inside writes it. Behind it its complement, so that half an increment is seen.
+/// What is counted: whoever is inside writes it. Behind it its complement, so that half an
+/// increment is seen.
 const COUNTER: usize = 8192;
 const COMPLEMENT: usize = 8192 + 2048;
 const LENGTH: usize = 3 * 4096;

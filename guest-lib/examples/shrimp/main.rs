@@ -1,4 +1,5 @@
-//! SHRIMP cards, `hamlyn::shrimp`: one program for all that is shown of them, as an image has little room.
+//! SHRIMP cards, `hamlyn::shrimp`: one program for all that is shown of them, as an image has
+//! little room.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,7 +26,8 @@ mod seek;
 mod stream;
 mod trespass;
 
-/// Stores to another host's memory, in several ways; the card is that of $SHRIMP_CARD, else /dev/shrimp0
+/// Stores to another host's memory, in several ways; the card is that of $SHRIMP_CARD, else
+/// /dev/shrimp0
 #[derive(Debug, Parser)]
 struct Options {
     #[command(subcommand)]

@@ -1,4 +1,5 @@
-//! How long a flag takes to another host and back by automatic update, and how much deliberate update sends in a second.
+//! How long a flag takes to another host and back by automatic update, and how much deliberate
+//! update sends in a second.
 
 use std::time::{Duration, Instant};
 
@@ -64,7 +65,8 @@ pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
     }
 }
 
-/// Word `index` of an update: each one's own. A word at a time, as an emulated machine needs seconds for as many bytes.
+/// Word `index` of an update: each one's own. A word at a time, as an emulated machine needs
+/// seconds for as many bytes.
 fn word(update: u32, index: usize) -> [u8; 4] {
     (update << 24 ^ index as u32).wrapping_mul(0x9e37_79b9).to_le_bytes()
 }

@@ -1,4 +1,5 @@
-//! The message-passing primitives of section 5.2, each used as a program would, with messages that are verified.
+//! The message-passing primitives of section 5.2, each used as a program would, with messages that
+//! are verified.
 //!
 //! `c-primitives` is the same in C: either end may be the other's.
 
@@ -15,7 +16,8 @@ use crate::common::{Outcome, fill_pattern, find_difference, print};
 
 /// Bytes of each message of double buffering.
 pub(crate) const HALF: usize = 6000;
-/// Bytes of csend's messages: none, one, as many as a buffer has, more; three of the longest fit into what a node has.
+/// Bytes of csend's messages: none, one, as many as a buffer has, more; three of the longest fit
+/// into what a node has.
 const LENGTHS: [usize; 8] = [0, 1, 100, 2047, 2048, 2049, 5000, 10_000];
 /// Types that are sent in turn, and received in another order.
 const TYPES: [u16; 3] = [0, 77, 65_535];

@@ -1,8 +1,10 @@
-//! A producer and a consumer on different hosts, by memory that they share (complementary mappings, section 4.1).
+//! A producer and a consumer on different hosts, by memory that they share (complementary mappings,
+//! section 4.1).
 //!
-//! The producer stores an item and then how many there are; the consumer takes them and then stores how many it has taken. There is
-//! no lock and no call: that the producer's stores arrive in their order is all that it needs, and each item shows whether they
-//! did. Each word has one writer, as PRAM consistency asks for.
+//! The producer stores an item and then how many there are; the consumer takes them and then stores
+//! how many it has taken. There is no lock and no call: that the producer's stores arrive in their
+//! order is all that it needs, and each item shows whether they did. Each word has one writer, as
+//! PRAM consistency asks for.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +17,8 @@ use crate::seek::seek;
 
 /// How many items were produced: the producer's.
 const PRODUCED: usize = 0;
-/// How many were taken: the consumer's. In a page of its own, so that blocked-write merges nothing of the two.
+/// How many were taken: the consumer's. In a page of its own, so that blocked-write merges nothing
+/// of the two.
 const TAKEN: usize = 4096;
 /// Items, of so many words of 8 bytes each: they cross pages.
 const ITEMS: usize = 8192;

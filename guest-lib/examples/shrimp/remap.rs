@@ -1,5 +1,5 @@
-//! An exporter that unmaps its memory, as it does what lines on standard input say. It speaks to the driver itself, as the library
-//! keeps exported memory where it is.
+//! An exporter that unmaps its memory, as it does what lines on standard input say. It speaks to
+//! the driver itself, as the library keeps exported memory where it is.
 //!
 //! | line | answer |
 //! |---|---|

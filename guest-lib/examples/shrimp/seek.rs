@@ -10,8 +10,8 @@ use crate::common::Outcome;
 /// How soon to ask all hosts again.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Connects to whichever host has the name. A machine that is busy, or stands still for a moment, may not say in time that it has: so as long as
-/// there is patience all are asked again.
+/// Connects to whichever host has the name. A machine that is busy, or stands still for a moment,
+/// may not say in time that it has: so as long as there is patience all are asked again.
 pub(crate) fn seek(
     card: &Card,
     name: &str,

@@ -9,7 +9,8 @@ use crate::common::Outcome;
 
 /// How many items were stored: the first word.
 const COUNT: usize = 0;
-/// Items lie behind the first page, and each is the number that it has: a later one of the same place is a larger number.
+/// Items lie behind the first page, and each is the number that it has: a later one of the same
+/// place is a larger number.
 const ITEMS: usize = 4096;
 /// How long the next item is waited for.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));

@@ -1,6 +1,8 @@
-//! What a process may not do with the driver's calls and the card's pages: each attempt is refused, and changes nothing.
+//! What a process may not do with the driver's calls and the card's pages: each attempt is refused,
+//! and changes nothing.
 //!
-//! It speaks to the driver itself, as a program may that does not want the library. The other host is its own.
+//! It speaks to the driver itself, as a program may that does not want the library. The other host
+//! is its own.
 
 use std::io;
 use std::path::Path;
@@ -216,7 +218,8 @@ impl Ground {
         window.store_u32(last + REST, 0x5555_5555);
         window.store_word(last + PAGE - 1, 0x55_u8);
         window.store_u64(last + REST - 4, u64::MAX);
-        // An export's command pages ask for reports, and start or change nothing: its pages are not mapped out.
+        // An export's command pages ask for reports, and start or change nothing: its pages are not
+        // mapped out.
         let receiving = pages(self.export.commands_offset)?;
         for value in [1, SHRIMP_MAX_WORDS, SHRIMP_SET_MODE + SHRIMP_MODE_SINGLE, SHRIMP_REPORT_NEXT + 1] {
             receiving.store_u32(0, value);
@@ -242,7 +245,8 @@ impl Ground {
         }
     }
 
-    /// What is right still works: an arrival is reported to a process that has asked for it by its command page.
+    /// What is right still works: an arrival is reported to a process that has asked for it by its
+    /// command page.
     fn still_serves(&self) -> Outcome {
         let asking = self.device.map(self.export.commands_offset, 3 * PAGE, Access::ReadWrite)?;
         let mut before = ShrimpWait { export: self.export.export, ..ShrimpWait::default() };

@@ -26,12 +26,12 @@ pub(super) enum Kind {
     Dart(dart::Card),
 }
 
-/// The environment variables that name a card's node, in the order in which they are looked at.
+/// Environment variables that name a card's node, in the order in which they are checked.
 const VARIABLES: [&str; 4] = ["HAMLYN_CARD", "SHRIMP_CARD", "CLAN_CARD", "DART_CARD"];
-/// The models, in the order in which nodes are looked for.
+/// Models, in the order in which nodes are searched.
 const MODELS: [&str; 4] = [Hamlyn::NAME, shrimp::Shrimp::NAME, clan::Clan::NAME, dart::Dart::NAME];
 
-/// Calls a method that cards of all models have.
+/// Calls a method that exists for all models.
 macro_rules! with {
     ($card:expr, $name:ident => $call:expr) => {
         match &$card.0 {
@@ -44,8 +44,8 @@ macro_rules! with {
 }
 
 impl Card {
-    /// Opens the card that `HAMLYN_CARD`, `SHRIMP_CARD`, `CLAN_CARD` or `DART_CARD` names, else the first in `/dev`, by model in that order
-    /// and by number.
+    /// Opens the card that `HAMLYN_CARD`, `SHRIMP_CARD`, `CLAN_CARD` or `DART_CARD` names, in that
+    /// order. Otherwise opens the first node in `/dev`, ordered by model and number.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if there is no card; those of [`Card::open`].
@@ -57,10 +57,11 @@ impl Card {
         }
     }
 
-    /// Opens the card whose node this is.
+    /// Opens the card at `node`.
     ///
     /// # Errors
-    /// [`Error::System`] if it cannot be opened; [`Error::OtherModel`] for a card that has no channels.
+    /// [`Error::System`] if it cannot be opened; [`Error::OtherModel`] if the card's model has no
+    /// channels.
     pub fn open(node: &Path) -> Result<Self> {
         let model = match crate::Card::open(&node.display().to_string()) {
             Ok(card) => return Ok(Self::from(card)),
@@ -70,7 +71,7 @@ impl Card {
         Ok(Self(match model {
             clan::Clan::NUMBER => Kind::Clan(clan::Card::open_path(node)?),
             dart::Dart::NUMBER => Kind::Dart(dart::Card::open_path(node)?),
-            // A card of a model that has no channels is refused by this, too.
+            // This also refuses models that have no channels.
             _ => Kind::Shrimp(shrimp::Card::attached(Arc::new(Node::open(node)?))),
         }))
     }
@@ -99,7 +100,7 @@ impl Card {
         }
     }
 
-    /// Returns the hosts that there can be.
+    /// Returns the range of possible host ids.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -107,10 +108,11 @@ impl Card {
         with!(self, card => card.hosts())
     }
 
-    /// Returns which hosts have a listener of this name, and asks for at most `timeout`.
+    /// Returns the hosts that have a listener of this name. Waits for answers for at most
+    /// `timeout`.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a name that is too long; [`Error::System`].
+    /// [`Error::OutOfRange`] if the name is too long; [`Error::System`].
     pub fn find(&self, name: &str, timeout: Option<Duration>) -> Result<Found> {
         with!(self, card => card.find(name, timeout))
     }
@@ -148,7 +150,7 @@ impl From<dart::Card> for Card {
     }
 }
 
-/// Returns the manager of a Hamlyn card's channels, which is made with the first of them.
+/// Returns the manager of a Hamlyn card's channels. It is created with the first channel.
 pub(super) fn manager(card: &crate::Card, made: &Mutex<Option<Manager>>) -> Result<Manager> {
     let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
     if made.is_none() {

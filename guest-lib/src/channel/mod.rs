@@ -1,7 +1,9 @@
-//! Channels: messages between two processes, in order and whole, the same by every card.
+//! Channels: complete, ordered messages between two processes, with the same interface on every
+//! card.
 //!
-//! A [`Channel`] is opened by host and name, or by a name alone, and has a [`Sender`] and a [`Receiver`], which may go to different
-//! threads. [`Card::open_any`] opens whatever card the machine has; nothing else in a program depends on the model.
+//! A [`Channel`] is opened by host and name, or by name alone. It has a [`Sender`] and a
+//! [`Receiver`], which may be moved to different threads. [`Card::open_any`] opens any card of the
+//! machine; nothing else in a program depends on the model.
 //!
 //! ```no_run
 //! use hamlyn::channel::{Card, Channel, Listener, Options};
@@ -23,20 +25,24 @@
 //! # }
 //! ```
 //!
-//! # What it guarantees
-//! - Each message arrives once, in order and whole, or the channel ends with an error.
-//! - A sender has credit for the receiver's ring, so a program that stops reading makes no one wait but its own peer.
-//! - How the peer ended is told apart ([`crate::PeerLoss`]), after all that it had sent: closed (`None`), abandoned, its process
-//!   died, its host is lost, the link is lost, or it stored nonsense.
+//! # Guarantees
+//! - Each message arrives once, in order and complete, or the channel ends with an error.
+//! - A sender has credit for the receiver's ring, so a program that stops reading blocks only its
+//!   own peer.
+//! - [`crate::PeerLoss`] tells how the peer ended, and is reported after everything the peer had
+//!   sent. The peer closed (`None`), abandoned the channel or stored nonsense; or its process died,
+//!   its host is lost or the link is lost.
 //!
-//! # What carries it
-//! | card | a message | the word that tells of it | a sleeper is woken by |
+//! # Transports
+//! | card | message | arrival is detected by | a sleeper is woken by |
 //! |---|---|---|---|
-//! | any two hosts with express memory | is stored where the receiver reads it | in the same memory | a message of the card |
-//! | Hamlyn | by a stream of deposits into slots | packet counting | a notification |
-//! | SHRIMP | by deliberate update | by automatic update | the report of an arrival |
-//! | CLAN | by RDMA into a distributed queue | the last element of the DMA chain | a Tripwire |
-//! | DART | by store, indirect, postincrement | a record of the receiver's queue | the queue |
+//! | any, with express memory | direct store | a word in the same memory | a message of the card |
+//! | Hamlyn | stream of deposits into slots | packet counting | a notification |
+//! | SHRIMP | deliberate update | automatic update | the report of an arrival |
+//! | CLAN | RDMA into a distributed queue | the last element of the DMA chain | a Tripwire |
+//! | DART | store, indirect, postincrement | a record of the receiver's queue | the queue |
+//!
+//! With express memory the sender stores the message directly where the receiver reads it.
 
 mod card;
 mod offer;
@@ -54,26 +60,26 @@ pub use self::open::Listener;
 pub use self::receiver::{Message, Receiver};
 pub use self::sender::{Room, Sender};
 
-/// How this end of a channel is to be.
+/// Options of this end of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// Bytes of the ring in each direction, in whole pages. Both directions have the smaller of what the two ends ask for, and the
-    /// longest message is half of that without 8 bytes.
+    /// Size in bytes of the ring in each direction, in whole pages. Both directions use the smaller
+    /// of the two ends' requests. The longest message is half of the ring minus 8 bytes.
     pub capacity: u64,
-    /// By the card, even if the two hosts share express memory.
+    /// Uses the card even if the two hosts share express memory.
     pub by_card: bool,
 }
 
 impl Default for Options {
-    /// A ring of 60 KiB, for messages of up to 30,712 bytes.
+    /// Returns options with a ring of 60 KiB, for messages of up to 30,712 bytes.
     fn default() -> Self {
         Self { capacity: 15 * PAGE as u64, by_card: false }
     }
 }
 
 impl Options {
-    /// Returns options for messages of `longest` bytes and less.
+    /// Returns options for messages of at most `longest` bytes.
     #[must_use]
     pub fn for_messages(longest: u64) -> Self {
         let ring = longest.saturating_add(16).saturating_mul(2);
@@ -81,7 +87,7 @@ impl Options {
     }
 }
 
-/// A channel: both directions. Its halves may go to different threads.
+/// A channel in both directions. Its halves may be moved to different threads.
 #[derive(Debug)]
 pub struct Channel {
     /// To the peer.

@@ -1,4 +1,4 @@
-//! What the two ends of a channel by cards pass each other when they connect. Little-endian.
+//! Connection data that the two ends of a channel exchange when cards carry it. Little-endian.
 
 use crate::core::connection::MAX_PRIVATE;
 use crate::core::place::PAGE;
@@ -9,7 +9,7 @@ const MAGIC: [u8; 4] = *b"CH\x01\x00";
 /// Bytes before the address.
 const HEAD: usize = 16;
 
-/// One end: the capacity that it asks for, and where it is reached, as its model writes that.
+/// One end: its requested capacity, and its address in the model's format.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Offer<'a> {
     pub(super) model: u32,
@@ -27,7 +27,7 @@ impl<'a> Offer<'a> {
         bytes
     }
 
-    /// Reads the offer of a peer at a card of this model.
+    /// Parses the offer of a peer whose card has this model.
     pub(super) fn from_bytes(bytes: &'a [u8], model: u32) -> Result<Self> {
         let other = Error::Malformed("an offer that is not of a channel, or of another version");
         let (head, address) = bytes.split_first_chunk::<HEAD>().ok_or(other)?;
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn offer_comes_back_for_its_model() {
+    fn offer_parses_only_for_its_model() {
         let bytes = offer().to_bytes();
         assert_eq!(Offer::from_bytes(&bytes, 3).unwrap(), offer());
         assert!(Offer::from_bytes(&bytes, 4).unwrap_err().to_string().contains("another model"));
@@ -66,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn changed_offer_is_read_or_refused(at in 0..21_usize, byte: u8, length in 0..30_usize) {
+        fn corrupted_offer_is_parsed_or_refused(at in 0..21_usize, byte: u8, length in 0..30_usize) {
             let mut bytes = offer().to_bytes();
             bytes[at] = byte;
             bytes.resize(length, byte);

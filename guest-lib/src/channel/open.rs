@@ -1,4 +1,4 @@
-//! Channels by name: a connection carries what the two ends need of each other, and tells of the end.
+//! Opening channels by name. A connection exchanges what the two ends need and reports the end.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -23,21 +23,23 @@ use crate::hamlyn::express::{self, ChannelListener, ChannelOptions};
 use crate::shrimp::channel::ShrimpEnds;
 use crate::{clan, dart, shrimp};
 
-/// The largest ring: what a CLAN card's aperture and a SHRIMP card's receive buffer have room for.
+/// Largest ring that fits a CLAN card's aperture and a SHRIMP card's receive buffer.
 const MAX_CAPACITY: u64 = (16 << 20) - PAGE as u64;
 
 impl Channel {
-    /// Opens a channel to the [`Listener`] of this name on a host. Blocks until it answers.
+    /// Opens a channel to the [`Listener`] of this name on a host. Blocks until the listener
+    /// answers.
     ///
     /// # Errors
-    /// [`Error::Ended`] if the host has no such listener, or it refuses; [`Error::PeerLost`]; [`Error::Malformed`] if the listener is not
-    /// of channels; [`Error::OutOfRange`] for a ring of more than 16 MiB without a page; [`Error::Exhausted`], [`Error::Quota`],
-    /// [`Error::Locked`]; [`Error::System`].
+    /// [`Error::Ended`] if the host has no such listener, or the listener refuses;
+    /// [`Error::PeerLost`]; [`Error::Malformed`] if the listener does not serve channels;
+    /// [`Error::OutOfRange`] for a ring larger than 16 MiB minus a page; [`Error::Exhausted`],
+    /// [`Error::Quota`], [`Error::Locked`]; [`Error::System`].
     pub fn connect(card: &Card, host: u32, name: &str, options: Options) -> Result<Self> {
         connect(card, host, name, options, None)
     }
 
-    /// Opens a channel to a listener on a host, and blocks for at most `timeout`.
+    /// Opens a channel to a listener on a host. Blocks for at most `timeout`.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; those of [`Channel::connect`].
@@ -51,11 +53,12 @@ impl Channel {
         connect(card, host, name, options, Some(timeout))
     }
 
-    /// Opens a channel to a listener of this name, on whichever host has one: the lowest host whose listener accepts.
+    /// Opens a channel to a listener of this name on any host: the lowest host whose listener
+    /// accepts.
     ///
     /// # Errors
-    /// [`Error::Ended`] with [`EndReason::NoName`] if no host has the name; if no listener accepts, the error of the last one; those of
-    /// [`Channel::connect`].
+    /// [`Error::Ended`] with [`EndReason::NoName`] if no host has the name; the last listener's
+    /// error if none accepts; those of [`Channel::connect`].
     pub fn connect_any(card: &Card, name: &str, options: Options) -> Result<Self> {
         let found = card.find(name, Some(FIND_TIMEOUT))?;
         let mut failed = Error::Ended(End { reason: EndReason::NoName, private: Vec::new() });
@@ -68,7 +71,7 @@ impl Channel {
         Err(failed)
     }
 
-    /// Returns whether both directions go by express memory, with no card between the two ends.
+    /// Returns whether both directions use express memory, with no card between the two ends.
     #[must_use]
     pub fn is_express(&self) -> bool {
         self.sender.is_express() && self.receiver.is_express()
@@ -102,7 +105,7 @@ impl Channel {
     }
 }
 
-/// The ring's bytes by these options: whole pages.
+/// Returns the ring's size for these options, rounded up to whole pages.
 fn capacity(options: Options) -> Result<u64> {
     at_most("bytes of a channel's ring", options.capacity, MAX_CAPACITY)?;
     Ok(options.capacity.max(1).next_multiple_of(PAGE as u64))
@@ -114,7 +117,8 @@ fn express_options(options: Options) -> ChannelOptions {
     express
 }
 
-/// This end of a channel with a host, by a card that stores to the peer's memory; the model's number. `None`: by a Hamlyn card.
+/// Returns this end of a channel to a host for cards that store to the peer's memory, and the
+/// model's number. Returns `None` for a Hamlyn card.
 fn ends(card: &Card, host: u32, capacity: u64) -> Result<Option<(Box<dyn Ends>, u32)>> {
     Ok(Some(match &card.0 {
         Kind::Hamlyn(..) => return Ok(None),
@@ -146,9 +150,10 @@ fn connect(
     Channel::over_remote(ends, &own, &Offer::from_bytes(&answer, model)?, connection)
 }
 
-/// A name under which processes of any host open a [`Channel`] to this one. It is free again when this is dropped.
+/// A name under which processes of any host open a [`Channel`] to this process. The name is free
+/// again when the listener is dropped.
 ///
-/// Its descriptor ([`AsFd`]) is readable while a request waits.
+/// Its descriptor ([`AsFd`]) is readable while a request is pending.
 #[derive(Debug)]
 pub struct Listener {
     way: Way,
@@ -162,11 +167,11 @@ enum Way {
 }
 
 impl Listener {
-    /// Takes a name.
+    /// Registers a name.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]; [`Error::System`], with `EADDRINUSE` if the name is taken; [`Error::Unsupported`] on a card whose driver has no
-    /// connections.
+    /// [`Error::OutOfRange`]; [`Error::System`], with `EADDRINUSE` if the name is taken;
+    /// [`Error::Unsupported`] on a card whose driver has no connections.
     pub fn bind(card: &Card, name: &str, options: Options) -> Result<Self> {
         capacity(options)?;
         let way = match &card.0 {
@@ -179,24 +184,25 @@ impl Listener {
         Ok(Self { way, options })
     }
 
-    /// Accepts the next peer. Blocks until there is one. A request that is not for a channel is rejected meanwhile.
+    /// Accepts the next peer. Blocks until there is one. Meanwhile rejects requests that are not
+    /// for a channel.
     ///
     /// # Errors
-    /// [`Error::Exhausted`], [`Error::Quota`], [`Error::Locked`], [`Error::System`]: the peer is rejected, and told why. Other peers can
-    /// still be accepted.
+    /// [`Error::Exhausted`], [`Error::Quota`], [`Error::Locked`], [`Error::System`]: the peer is
+    /// rejected with the reason. Other peers can still be accepted.
     pub fn accept(&self) -> Result<Channel> {
         self.accept_with(None)
     }
 
-    /// Accepts the next peer, if one waits.
+    /// Accepts the next peer, if a request is pending.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] if none does; those of [`Listener::accept`].
+    /// [`Error::TimedOut`] if none is pending; those of [`Listener::accept`].
     pub fn try_accept(&self) -> Result<Channel> {
         self.accept_with(Some(Duration::ZERO))
     }
 
-    /// Accepts the next peer. Blocks until there is one, for at most `timeout`.
+    /// Accepts the next peer. Blocks for at most `timeout`.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; those of [`Listener::accept`].
@@ -212,7 +218,7 @@ impl Listener {
         let mut turn = listener.turn(timeout);
         loop {
             match self.admit(card, listener.request(turn.left())?) {
-                // The peer has gone meanwhile, or its request was not for a channel.
+                // The peer has gone, or its request was not for a channel.
                 Ok(None) | Err(Error::Ended(_) | Error::NotConnected) => {}
                 Ok(Some(channel)) => return Ok(channel),
                 Err(error) => return Err(error),
@@ -221,7 +227,7 @@ impl Listener {
         }
     }
 
-    /// Answers a request; `None` if it was rejected for what it asks for.
+    /// Answers a request. Returns `None` if the request was rejected for its content.
     fn admit(&self, card: &Card, request: Request) -> Result<Option<Channel>> {
         let made = capacity(self.options).and_then(|capacity| {
             let ends = ends(card, request.host(), capacity)?.ok_or(Error::NotConnected)?;
@@ -230,7 +236,7 @@ impl Listener {
         let (address, (ends, model), capacity) = match made {
             Ok(made) => made,
             Err(error) => {
-                // The peer may have gone meanwhile.
+                // The peer may be gone already.
                 let _ = request.reject(cut(&error.to_string()));
                 return Err(error);
             }
@@ -255,7 +261,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Returns as much of a text as can be passed.
+/// Returns as much of a text as fits the private data.
 fn cut(text: &str) -> &[u8] {
     let whole = (0..=text.len().min(MAX_PRIVATE)).rev().find(|end| text.is_char_boundary(*end));
     &text.as_bytes()[..whole.unwrap_or_default()]

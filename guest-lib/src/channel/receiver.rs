@@ -1,4 +1,4 @@
-//! The receiving half.
+//! The receiving half of a channel.
 
 use std::io;
 use std::sync::atomic::AtomicU8;
@@ -14,11 +14,12 @@ use crate::hamlyn::express::{ChannelReceiver, Received};
 
 /// The receiving half of a [`super::Channel`].
 ///
-/// Dropped before the end, the peer's sender gets [`crate::PeerLoss::Abandoned`] once there is no room.
+/// If it is dropped before the end, the peer's sender gets [`crate::PeerLoss::Abandoned`] once the
+/// ring is full.
 #[derive(Debug)]
 pub struct Receiver {
     pub(super) way: Way,
-    /// As a stream of bytes: a message that was read in part, and how much of it.
+    /// For use as a byte stream: a partly read message, and the number of bytes read.
     pub(super) rest: (Vec<u8>, usize),
 }
 
@@ -29,13 +30,13 @@ pub(super) enum Way {
 }
 
 impl Receiver {
-    /// Returns whether messages come by express memory, with no card between the two ends.
+    /// Returns whether messages use express memory, with no card between the two ends.
     #[must_use]
     pub fn is_express(&self) -> bool {
         matches!(&self.way, Way::Hamlyn(receiver) if receiver.is_express())
     }
 
-    /// Sets how often blocking calls look before they sleep.
+    /// Sets how often blocking calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
         match &mut self.way {
             Way::Hamlyn(receiver) => receiver.set_polling(polling),
@@ -43,17 +44,18 @@ impl Receiver {
         }
     }
 
-    /// Returns the next message, in place; `None` if the peer has closed and all was received. Blocks until there is one.
+    /// Returns the next message in place, or `None` if the peer has closed and everything was
+    /// received. Blocks until there is one.
     ///
     /// # Errors
-    /// [`Error::PeerLost`], after all that came before; [`Error::Nonsense`] if the peer has stored what makes no sense, which ends the
-    /// channel; [`Error::System`].
+    /// [`Error::PeerLost`], after all earlier messages; [`Error::Nonsense`] if the peer has stored
+    /// an invalid value, which ends the channel; [`Error::System`].
     #[inline]
     pub fn recv(&mut self) -> Result<Option<Message<'_>>> {
         self.recv_with(Wait::Until(None))
     }
 
-    /// Returns the next message, if it is there.
+    /// Returns the next message, if one has arrived.
     ///
     /// # Errors
     /// [`Error::WouldBlock`]; those of [`Receiver::recv`].
@@ -62,7 +64,7 @@ impl Receiver {
         self.recv_with(Wait::No)
     }
 
-    /// Returns the next message. Blocks until there is one, for at most `timeout`.
+    /// Returns the next message. Blocks for at most `timeout`.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; those of [`Receiver::recv`].
@@ -96,7 +98,7 @@ fn next(receiver: &mut remote::Receiver) -> Result<Option<Span>> {
     next.ok_or(Error::WouldBlock { object: "messages that were sent", limit: 0 })
 }
 
-/// A stream of bytes: where a message ends means nothing. Blocks until there is a byte.
+/// A byte stream: message boundaries are not preserved. Blocks until there is a byte.
 impl io::Read for Receiver {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         while self.rest.1 == self.rest.0.len() && !to.is_empty() {
@@ -118,9 +120,10 @@ impl io::Read for Receiver {
     }
 }
 
-/// A message that has come, where the peer's card or process has put it. It is released when this is dropped.
+/// A received message, where the peer's card or process has stored it. Dropping it releases the
+/// space.
 ///
-/// The peer may change it for as long as it is there: copy what you check, and then check the copy.
+/// The peer may change the bytes until then: copy what you check, and check the copy.
 #[derive(Debug)]
 pub struct Message<'a>(Place<'a>);
 
@@ -131,7 +134,7 @@ enum Place<'a> {
 }
 
 impl Message<'_> {
-    /// Returns how many bytes it has.
+    /// Returns its length in bytes.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
@@ -141,16 +144,17 @@ impl Message<'_> {
         }
     }
 
-    /// Returns whether it has none.
+    /// Returns whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Copies bytes out, from its byte `offset` on.
+    /// Copies bytes out, starting at the message's byte `offset`.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::PeerLost`] if express memory has gone with a reset of the card: then `to` has nothing of worth.
+    /// [`Error::PastEnd`]; [`Error::PeerLost`] if a reset of the card has revoked the express
+    /// memory. The contents of `to` are then undefined.
     #[inline]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         match &self.0 {
@@ -173,7 +177,7 @@ impl Message<'_> {
         }
     }
 
-    /// Returns a copy of all of it.
+    /// Returns a copy of the whole message.
     ///
     /// # Errors
     /// Those of [`Message::read`].

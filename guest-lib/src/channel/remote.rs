@@ -1,14 +1,18 @@
-//! A ring in the receiver's memory that the sender's card writes to: the channel of SHRIMP, CLAN and DART cards.
+//! A ring in the receiver's memory that the sender's card writes to: the channel of SHRIMP, CLAN
+//! and DART cards.
 //!
-//! Each half has an *area* that the peer's card stores to, and a *mirror*, a copy of the peer's area that its own card sends
-//! from. A message is built in the mirror, where it will lie in the peer's area. Both are laid out as an area of express
-//! memory is, a page of words and the ring ([`RingMemory`]), and the same code finds places, checks the peer's words and
-//! counts credit ([`Writer`], [`Reader`]). Two things differ from memory that is shared:
+//! Each half has an *area* that the peer's card stores to, and a *mirror*: a copy of the peer's
+//! area that its own card sends from. A message is built in the mirror, at the offset where it will
+//! lie in the peer's area. Both have the layout of an express-memory area, a page of words and the
+//! ring ([`RingMemory`]). The same code allocates space, validates the peer's words and counts
+//! credit ([`Writer`], [`Reader`]). Two things differ from shared memory:
 //!
-//! - **A store is a packet.** The receiver returns credit only when a quarter of the ring is free again.
-//! - **The card wakes.** No word says that the peer sleeps: the receiver's card interrupts for what has arrived.
+//! - **A store is a packet.** The receiver returns credit only when a quarter of the ring is free
+//!   again.
+//! - **The card wakes the sleeper.** No word records that the peer sleeps: the receiver's card
+//!   raises an interrupt on arrival.
 //!
-//! A sender may reuse its mirror as soon as it has credit: what was received had left.
+//! A sender may reuse its mirror as soon as it has credit: received data has left the mirror.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -24,20 +28,21 @@ use crate::core::waiting::Deadline;
 use crate::core::watch::{GRACE, Watch};
 use crate::error::{Error, Result};
 
-/// The longest sleep between two questions whether the connection stands.
+/// Longest sleep between two checks of the connection.
 const SLICE: Duration = Duration::from_millis(100);
-/// How long to wait for the connection's end when a card reports that the peer's memory is gone, and between two looks.
+/// How long to wait for the connection's end when a card reports that the peer's memory is gone,
+/// and the pause between two checks.
 const END_LIMIT: Duration = Duration::from_secs(1);
 const END_PAUSE: Duration = Duration::from_millis(5);
-/// How a sender ends.
+/// How a sender ended.
 const CLOSED: u64 = 1;
 const ABANDONED: u64 = 2;
 
-/// What both halves of a channel have.
+/// State shared by both halves of a channel.
 #[derive(Debug)]
 pub(super) struct Common {
     watch: Watch,
-    /// What the peer has stored that makes no sense: neither half goes on after it.
+    /// Invalid value that the peer has stored. Neither half continues after it.
     broken: OnceLock<Nonsense>,
 }
 
@@ -46,7 +51,7 @@ impl Common {
         Arc::new(Self { watch, broken: OnceLock::new() })
     }
 
-    /// Fails if the peer is lost, and has been known to be for `grace`.
+    /// Fails if the peer has been known to be lost for `grace`.
     fn check(&self, grace: Duration) -> Result<()> {
         match (self.broken.get(), self.watch.loss(grace)) {
             (Some(nonsense), _) => Err((*nonsense).into()),
@@ -55,7 +60,8 @@ impl Common {
         }
     }
 
-    /// Returns the error of a peer that has stored nonsense. The connection ends, and the peer is told why.
+    /// Returns the error for a peer that has stored nonsense. Ends the connection, and tells the
+    /// peer why.
     fn blame(&self, nonsense: Nonsense) -> Error {
         if self.broken.set(nonsense).is_ok() {
             self.watch.blame();
@@ -63,7 +69,8 @@ impl Common {
         nonsense.into()
     }
 
-    /// Returns why a card could not store to the peer's memory: how the connection has ended, if it ends within a second.
+    /// Returns why a card could not store to the peer's memory: the reason of the connection's end,
+    /// if it ends within a second.
     #[cold]
     fn why(&self, error: Error) -> Error {
         let begun = Instant::now();
@@ -79,14 +86,14 @@ impl Common {
     }
 }
 
-/// The words and bytes that a half reaches, as a ring's code uses them.
+/// Memory that a half can access, as the ring's code needs it.
 #[derive(Debug)]
 struct Reached {
     remote: Box<dyn Remote>,
     capacity: u64,
-    /// Up to here the mirror's ring was sent.
+    /// Position up to which the mirror's ring was sent.
     posted: Cell<u64>,
-    /// Why a store could not be made, until it is reported.
+    /// Error of a store, until it is reported.
     failed: RefCell<Option<Error>>,
 }
 
@@ -102,7 +109,7 @@ impl Reached {
         }
     }
 
-    /// Fails with what a store has failed with, once; later stores are not made.
+    /// Fails once with the error of a failed store. No stores are made after that.
     fn check(&self) -> Result<()> {
         if let Some(error) = self.failed.borrow_mut().as_mut() {
             return Err(std::mem::replace(error, Error::PeerLost(PeerLoss::Gone)));
@@ -110,7 +117,7 @@ impl Reached {
         self.remote.check()
     }
 
-    /// The ring's bytes between two positions: a piece, or two if they pass its end.
+    /// Returns the ring's bytes between two positions: one piece, or two if they wrap around.
     fn pieces(&self, from: u64, to: u64) -> [Range<u64>; 2] {
         let (start, length) = (from % self.capacity, to - from);
         let first = length.min(self.capacity - start);
@@ -122,7 +129,7 @@ impl Shared for Reached {
     #[inline]
     fn load(&self, word: Word) -> u64 {
         match word {
-            // The card wakes it.
+            // The card wakes the sleeper.
             Word::ReaderSleeps | Word::WriterSleeps => 0,
             word => self.remote.load(word),
         }
@@ -138,7 +145,7 @@ impl Shared for Reached {
 
     fn take(&self, _word: Word) {}
 
-    /// Each word has one writer, and the card keeps the order of stores.
+    /// Each word has one writer, and the card keeps stores in order.
     fn barrier(&self) {}
 
     #[inline]
@@ -162,7 +169,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// `capacity` is that of both the peer's ring and the mirror.
+    /// `capacity` is the size of the peer's ring and of the mirror's.
     pub(super) fn new(common: &Arc<Common>, remote: Box<dyn Remote>, capacity: u64) -> Self {
         let ring = Writer::new(Reached::new(remote, capacity), capacity);
         Self { ring, polling: Polling::default(), closed: false, common: common.clone() }
@@ -172,7 +179,7 @@ impl Sender {
         self.polling = polling;
     }
 
-    /// Returns room for a message of at most [`Sender::longest`] bytes, if there is.
+    /// Reserves space for a message of at most [`Sender::longest`] bytes, if there is any.
     pub(super) fn reserve(&mut self, length: u64) -> Result<Option<Span>> {
         if self.closed {
             return Err(Error::Closed("the channel"));
@@ -203,7 +210,7 @@ impl Sender {
             common.check(Duration::ZERO)?;
             let left = deadline.check("room in the channel")?.map_or(SLICE, |left| left.min(SLICE));
             let remote = &self.ring.shared().remote;
-            // Either the card has to make room, or the peer.
+            // Space must be freed by the card or by the peer.
             if remote.wait_for_room(Some(left))? {
                 remote.sleep(left)?;
             }
@@ -232,7 +239,8 @@ impl Sender {
         self.with(Writer::behind)
     }
 
-    /// Closes it: the peer receives all that was sent, and then that there is no more. A peer that takes no more need not hear that.
+    /// Closes the ring: the peer receives all messages, and then the end. A peer that has left need
+    /// not be told.
     pub(super) fn close(&mut self, timeout: Option<Duration>) -> Result<()> {
         if !std::mem::replace(&mut self.closed, true) {
             self.ring.end(CLOSED);
@@ -245,7 +253,7 @@ impl Sender {
         self.ring.shared().remote.finish(timeout)
     }
 
-    /// Fails if a store could not be made: the peer may have left, and taken its memory with it.
+    /// Fails if a store failed. The peer may have left and released its memory.
     fn check_stores(&mut self) -> Result<()> {
         let Err(error) = self.ring.shared().check() else { return Ok(()) };
         if self.ring.reader_has_left() {
@@ -265,7 +273,7 @@ impl Drop for Sender {
         if !self.closed && self.common.broken.get().is_none() {
             self.ring.end(ABANDONED);
         }
-        // What has not left by then is lost with this end's memory.
+        // Data that has not left by then is lost with this end's memory.
         let _ = self.ring.shared().remote.finish(Some(END_LIMIT));
     }
 }
@@ -275,7 +283,7 @@ impl Drop for Sender {
 pub(super) struct Receiver {
     ring: Reader<Reached>,
     polling: Polling,
-    /// How the peer has ended, once that was reported; `None` inside if it has closed.
+    /// How the peer has ended, once that was reported; the inner `None` if it closed.
     end: Option<Option<PeerLoss>>,
     common: Arc<Common>,
 }
@@ -306,8 +314,8 @@ impl Receiver {
         }
     }
 
-    /// Returns the next message for a call that does not wait and has found none: if the peer is lost by now, what it had
-    /// sent comes first.
+    /// Returns the next message for a non-blocking call that has found none. If the peer is lost by
+    /// now, its last messages come first.
     pub(super) fn next_or_loss(&mut self) -> Result<Option<Option<Span>>> {
         let Err(lost) = self.common.check(GRACE) else { return Ok(None) };
         match self.next()? {
@@ -339,7 +347,7 @@ impl Receiver {
         self.ring.shared().remote.area().data(span)
     }
 
-    /// Releases a message. A credit that cannot be returned is reported by a later call.
+    /// Releases a message. A later call reports a failure to return the credit.
     pub(super) fn release(&mut self, span: Span) {
         self.ring.release(span.end);
     }

@@ -1,4 +1,4 @@
-//! The sending half.
+//! The sending half of a channel.
 
 use std::io;
 use std::sync::atomic::AtomicU8;
@@ -14,7 +14,8 @@ use crate::hamlyn::express::{ChannelSender, Reserved};
 
 /// The sending half of a [`super::Channel`].
 ///
-/// Dropped without [`Sender::close`], the peer's receiver gets [`crate::PeerLoss::Abandoned`] after all that was sent.
+/// If it is dropped without [`Sender::close`], the peer's receiver gets
+/// [`crate::PeerLoss::Abandoned`] after all messages.
 #[derive(Debug)]
 pub struct Sender {
     pub(super) way: Way,
@@ -27,7 +28,7 @@ pub(super) enum Way {
     Remote(remote::Sender),
 }
 
-/// How long a call waits: not at all, for ever, or for a time.
+/// How long a call waits: not at all, indefinitely, or for a time.
 #[derive(Clone, Copy)]
 pub(super) enum Wait {
     No,
@@ -42,13 +43,13 @@ impl Sender {
         self.longest
     }
 
-    /// Returns whether messages go by express memory, with no card between the two ends.
+    /// Returns whether messages use express memory, with no card between the two ends.
     #[must_use]
     pub fn is_express(&self) -> bool {
         matches!(&self.way, Way::Hamlyn(sender) if sender.is_express())
     }
 
-    /// Sets how often blocking calls look before they sleep.
+    /// Sets how often blocking calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
         match &mut self.way {
             Way::Hamlyn(sender) => sender.set_polling(polling),
@@ -56,17 +57,18 @@ impl Sender {
         }
     }
 
-    /// Sends a message. Blocks while there is no room for it.
+    /// Sends a message. Blocks while the ring has no space for it.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a message longer than [`Sender::longest`]; [`Error::PeerLost`]; [`Error::Nonsense`] if the peer has
-    /// stored what makes no sense, which ends the channel; [`Error::System`]. The message has not been sent then.
+    /// [`Error::OutOfRange`] for a message longer than [`Sender::longest`]; [`Error::PeerLost`];
+    /// [`Error::Nonsense`] if the peer has stored an invalid value, which ends the channel;
+    /// [`Error::System`]. The message is not sent in these cases.
     #[inline]
     pub fn send(&mut self, message: &[u8]) -> Result<()> {
         self.send_with(message, Wait::Until(None))
     }
 
-    /// Sends a message, if there is room for it.
+    /// Sends a message, if the ring has space for it.
     ///
     /// # Errors
     /// [`Error::WouldBlock`]; those of [`Sender::send`].
@@ -75,7 +77,7 @@ impl Sender {
         self.send_with(message, Wait::No)
     }
 
-    /// Sends a message. Blocks while there is no room for it, for at most `timeout`.
+    /// Sends a message. Blocks while the ring has no space for it, for at most `timeout`.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; those of [`Sender::send`].
@@ -90,7 +92,8 @@ impl Sender {
         room.commit()
     }
 
-    /// Returns room for a message of `length` bytes, which is built in place and sent by [`Room::commit`]. Blocks until there is.
+    /// Reserves space for a message of `length` bytes, which is built in place and sent by
+    /// [`Room::commit`]. Blocks until there is space.
     ///
     /// # Errors
     /// Those of [`Sender::send`].
@@ -99,7 +102,7 @@ impl Sender {
         self.reserve_with(length, Wait::Until(None))
     }
 
-    /// Returns room for a message, if there is.
+    /// Reserves space for a message, if there is any.
     ///
     /// # Errors
     /// Those of [`Sender::try_send`].
@@ -108,7 +111,7 @@ impl Sender {
         self.reserve_with(length, Wait::No)
     }
 
-    /// Returns room for a message. Blocks until there is, for at most `timeout`.
+    /// Reserves space for a message. Blocks for at most `timeout`.
     ///
     /// # Errors
     /// Those of [`Sender::send_timeout`].
@@ -144,11 +147,12 @@ impl Sender {
         }
     }
 
-    /// Returns how many bytes, with 8 for each message, were sent and not received yet. The receiver tells of a quarter of the ring at
-    /// a time. A server that sees the number stay near the ring's capacity has a slow peer.
+    /// Returns the number of bytes sent and not yet known to be received, plus 8 for each message.
+    /// The receiver returns credit for a quarter of the ring at a time. If the number stays near
+    /// the ring's capacity, the peer is slow.
     ///
     /// # Errors
-    /// [`Error::Nonsense`] if the peer says what makes no sense.
+    /// [`Error::Nonsense`] if the peer has stored an invalid value.
     pub fn bytes_behind(&mut self) -> Result<u64> {
         match &mut self.way {
             Way::Hamlyn(sender) => sender.behind(),
@@ -156,8 +160,8 @@ impl Sender {
         }
     }
 
-    /// Closes the channel in this direction: the peer receives all that was sent, and then `None`. Blocks until all is sure to
-    /// arrive. It is not an error that the peer has dropped its receiver.
+    /// Closes the channel in this direction: the peer receives all messages, and then `None`.
+    /// Blocks until delivery is certain. Succeeds if the peer has dropped its receiver.
     ///
     /// # Errors
     /// [`Error::PeerLost`], [`Error::System`].
@@ -165,7 +169,7 @@ impl Sender {
         self.close_with(None)
     }
 
-    /// Closes the channel in this direction, and blocks for at most `timeout`.
+    /// Closes the channel in this direction. Blocks for at most `timeout`.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; those of [`Sender::close`].
@@ -183,13 +187,14 @@ impl Sender {
         }
     }
 
-    /// Bytes of a stream that go as a message at once: a part of the ring, so that both ends are at work.
+    /// Returns how many bytes of a stream are sent as one message: a part of the ring, so that both
+    /// ends work in parallel.
     fn piece(&self) -> usize {
         (self.longest / 2).max(1)
     }
 }
 
-/// A stream of bytes: where a message ends means nothing.
+/// A byte stream: message boundaries are not preserved.
 impl io::Write for Sender {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let length = bytes.len().min(self.piece());
@@ -204,7 +209,7 @@ impl io::Write for Sender {
     }
 }
 
-/// Room for a message ([`Sender::reserve`]). Dropped, nothing was sent.
+/// Space for a message ([`Sender::reserve`]). Dropping it sends nothing.
 #[derive(Debug)]
 pub struct Room<'a>(Place<'a>);
 
@@ -215,7 +220,7 @@ enum Place<'a> {
 }
 
 impl Room<'_> {
-    /// Returns how many bytes the message has.
+    /// Returns the message's length in bytes.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
@@ -225,13 +230,13 @@ impl Room<'_> {
         }
     }
 
-    /// Returns whether the message has no bytes.
+    /// Returns whether the message is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Copies bytes into the message, from its byte `offset` on.
+    /// Copies bytes into the message, starting at its byte `offset`.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -242,7 +247,8 @@ impl Room<'_> {
         Ok(())
     }
 
-    /// Returns the message in place. What was there before is undefined, and by express memory the peer may change it at any moment.
+    /// Returns the message in place. Its previous contents are undefined. With express memory the
+    /// peer may change it at any time.
     #[must_use]
     #[inline]
     pub fn cells(&self) -> &[AtomicU8] {
@@ -264,7 +270,8 @@ impl Room<'_> {
         }
     }
 
-    /// Puts the message in place for [`Sender::flush`], or the next message that is committed: one doorbell for several messages.
+    /// Queues the message until [`Sender::flush`] or the next commit, so that several messages
+    /// share one doorbell.
     ///
     /// # Errors
     /// [`Error::PeerLost`], [`Error::System`].

@@ -1,4 +1,4 @@
-//! The halves of a channel whose "card" is a copy from memory to memory.
+//! Halves of a channel whose "card" copies from memory to memory.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 const CAPACITY: u64 = 4096;
 const SOON: Option<Duration> = Some(Duration::from_millis(20));
 
-/// A connection that ends when the test says so.
+/// A connection that the test ends.
 #[derive(Debug, Default)]
 struct Told {
     reason: AtomicU32,
@@ -126,7 +126,7 @@ impl Remote for Copies {
     }
 }
 
-/// One direction, and what can happen to it.
+/// One direction of a channel, and the controls of a test.
 struct Pair {
     sender: Sender,
     receiver: Receiver,
@@ -194,7 +194,7 @@ impl Pair {
         Ok(sent)
     }
 
-    /// The next message; `None` if there is none now, and inside if the peer has closed.
+    /// Returns the next message; `None` if there is none, the inner `None` if the peer has closed.
     fn next(&mut self) -> Result<Option<Option<Vec<u8>>>> {
         let Some(next) = self.receiver.next()? else { return Ok(None) };
         Ok(Some(next.map(|span| {
@@ -206,7 +206,8 @@ impl Pair {
 }
 
 proptest! {
-    /// Against a queue: what is sent is received, in order; a message is refused only for want of credit.
+    /// Compares the channel with a queue: messages are received in order, and refused only without
+    /// credit.
     #[test]
     fn messages_arrive_in_order(steps in prop::collection::vec((0..4_u8, 0..=half_of(CAPACITY) as usize), 0..300)) {
         let (mut pair, mut sent, mut posted) = (pair(), VecDeque::new(), VecDeque::new());
@@ -221,7 +222,7 @@ proptest! {
                 2 if pair.put(&message).unwrap() => posted.push_back(message),
                 3 => match pair.next().unwrap() {
                     Some(next) => {
-                        // What was put is also sent when the ring is full.
+                        // A full ring also sends the queued messages.
                         prop_assert_eq!(next, sent.pop_front().or_else(|| posted.pop_front()));
                     }
                     None => prop_assert!(sent.is_empty()),
@@ -237,13 +238,13 @@ proptest! {
         prop_assert!(sent.is_empty());
     }
 
-    /// Once all was received there is room for any message, whatever came before.
+    /// Once everything was received, any message fits, whatever was sent before.
     #[test]
-    fn an_empty_channel_takes_the_longest_message(lengths in prop::collection::vec(0..=half_of(CAPACITY) as usize, 0..50)) {
+    fn empty_channel_takes_longest_message(lengths in prop::collection::vec(0..=half_of(CAPACITY) as usize, 0..50)) {
         let mut pair = pair();
         for length in lengths {
             let message = vec![7; length];
-            // A message may have to wait until the end of the ring has been passed.
+            // The end of the ring may have to be passed first.
             let mut tries = 0;
             while !pair.send(&message).unwrap() {
                 prop_assert!(pair.next().unwrap().is_none());
@@ -256,7 +257,7 @@ proptest! {
 }
 
 #[test]
-fn closed_end_is_no_loss() {
+fn closed_channel_is_not_a_loss() {
     let mut pair = pair();
     assert!(pair.send(b"last").unwrap());
     pair.sender.close(None).unwrap();
@@ -267,7 +268,7 @@ fn closed_end_is_no_loss() {
 }
 
 #[test]
-fn dropped_sender_has_abandoned() {
+fn dropped_sender_is_reported_as_abandoned() {
     let mut pair = pair();
     assert!(pair.send(b"last").unwrap());
     let Pair { sender, receiver, .. } = &mut pair;
@@ -277,7 +278,7 @@ fn dropped_sender_has_abandoned() {
 }
 
 #[test]
-fn sender_of_a_receiver_that_left_fails_when_full() {
+fn full_sender_fails_after_receiver_left() {
     let mut pair = pair();
     drop(std::mem::replace(&mut pair.receiver, self::pair().receiver));
     let lost = (0..100).find_map(|_| pair.send(&[1; 1000]).err()).unwrap();
@@ -285,7 +286,7 @@ fn sender_of_a_receiver_that_left_fails_when_full() {
 }
 
 #[test]
-fn messages_come_before_the_loss_of_their_sender() {
+fn messages_are_received_before_peer_loss() {
     let mut pair = pair();
     assert!(pair.send(b"last").unwrap());
     pair.receivers.reason.store(HAMLYN_END_DIED, Ordering::Relaxed);
@@ -295,7 +296,7 @@ fn messages_come_before_the_loss_of_their_sender() {
 }
 
 #[test]
-fn sleeping_sender_learns_of_the_loss() {
+fn sleeping_sender_fails_when_peer_dies() {
     let mut pair = pair();
     while pair.send(&[1; 1000]).unwrap() {}
     assert!(pair.sender.wait(1000, SOON).unwrap_err().is_timed_out());
@@ -304,7 +305,7 @@ fn sleeping_sender_learns_of_the_loss() {
 }
 
 #[test]
-fn store_that_fails_tells_how_the_connection_ended() {
+fn failed_store_reports_how_connection_ended() {
     let mut pair = pair();
     pair.is_cut.store(true, Ordering::Relaxed);
     pair.senders.reason.store(HAMLYN_END_DIED, Ordering::Relaxed);
@@ -312,7 +313,7 @@ fn store_that_fails_tells_how_the_connection_ended() {
 }
 
 #[test]
-fn nonsense_ends_the_channel_and_is_told() {
+fn nonsense_ends_channel_and_informs_peer() {
     let mut pair = pair();
     pair.receivers_area.store(Word::Written, 12);
     assert!(matches!(pair.next(), Err(Error::Nonsense(Nonsense::Written { value: 12, .. }))));
@@ -326,7 +327,7 @@ fn nonsense_ends_the_channel_and_is_told() {
 }
 
 #[test]
-fn bytes_behind_are_those_without_credit() {
+fn bytes_behind_counts_bytes_without_credit() {
     let mut pair = pair();
     assert_eq!(pair.sender.behind().unwrap(), 0);
     assert!(pair.send(&[0; 1016]).unwrap() && pair.send(&[0; 24]).unwrap());

@@ -1,4 +1,4 @@
-//! Memory that others may reach.
+//! Memory that other hosts can access.
 
 use std::sync::Arc;
 
@@ -14,33 +14,33 @@ use crate::core::memory::Memory;
 use crate::core::place::{aligned, multiple};
 use crate::error::{Error, GivenBack, Result, at_most, inside};
 
-/// What an aperture allows others. Its owner's own DMA requests may use it whatever it is.
+/// Access rights of other hosts to an aperture. The owner's own DMA requests may always use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rights {
-    /// Nothing: it is for the owner's DMA requests alone.
+    /// No access: the aperture is only for the owner's DMA requests.
     None,
-    /// To read it.
+    /// Other hosts may read it.
     Read,
-    /// To write to it.
+    /// Other hosts may write to it.
     Write,
-    /// Both.
+    /// Other hosts may read it and write to it.
     ReadWrite,
 }
 
-/// An aperture (section 3.2): memory of this process that others reach who have its [`Descriptor`], by windows and by DMA. What they
-/// write is simply there.
+/// An aperture (section 3.2): memory of this process that every holder of its [`Descriptor`] can
+/// access by windows and by DMA. Remote writes appear in the memory without any call.
 ///
-/// What one host has written arrives in the order in which it was written; a load of a word sees all that its writer had written
-/// before the word it finds. When the aperture is dropped nobody reaches the memory any more: its descriptors lead nowhere.
+/// Writes from one host arrive in order. A load of a word also sees everything that its writer
+/// wrote before that word. Dropping the aperture revokes all access: its descriptors become stale.
 #[derive(Debug)]
 pub struct Aperture {
     parts: Arc<Parts>,
 }
 
-/// What DMA requests keep while they may use it.
+/// The part of an aperture that DMA requests in flight keep alive.
 #[derive(Debug)]
 pub(super) struct Parts {
-    // Dropped last: the card is told first.
+    // Dropped before `memory`: the card closes the aperture first.
     open: Open,
     memory: Memory,
 }
@@ -51,7 +51,7 @@ struct Open {
     number: u32,
     key: u64,
     rights: Rights,
-    /// As the descriptor's host: the group.
+    /// The group, encoded like a descriptor's host.
     group: Option<u32>,
 }
 
@@ -93,7 +93,7 @@ impl Aperture {
             .map_err(|failed| GivenBack::new(failed.error, lend::returned(failed.back)))
     }
 
-    /// Over memory that is lent as it is, and not by value.
+    /// Opens an aperture over memory that is lent as a mapping, not by value.
     pub(super) fn over_mapping(card: &Arc<dyn Attachment>, mapping: Mapping, rights: Rights) -> Result<Self> {
         check(mapping.length())?;
         multiple("address of the memory", mapping.address() as usize, 8)?;
@@ -118,37 +118,38 @@ impl Aperture {
         Ok(Self { parts: Arc::new(Parts { open, memory }) })
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.memory.len()
     }
 
-    /// Whether it has none: never.
+    /// Returns whether the length is zero, which it never is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.parts.memory.is_empty()
     }
 
-    /// Where it lies in this process' memory. Only for languages that can make no other use of it.
+    /// Returns the address in this process. Only for languages that cannot use the other methods.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.parts.memory.mapping().address() as usize as *const u8
     }
 
-    /// Its number at this host.
+    /// Returns the aperture's number at this host.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.parts.open.number
     }
 
-    /// What it allows others.
+    /// Returns the access rights of other hosts.
     #[must_use]
     pub fn rights(&self) -> Rights {
         self.parts.open.rights
     }
 
-    /// What others name it by. That of a member of a group is the group's.
+    /// Returns the descriptor by which other hosts access the aperture. For a member of a group it
+    /// is the group's descriptor.
     ///
     /// # Errors
     /// [`Error::LinkDown`], [`Error::System`].
@@ -164,7 +165,7 @@ impl Aperture {
         }
     }
 
-    /// Copies bytes out. What arrives meanwhile may be seen in part.
+    /// Copies bytes out of the aperture. The copy may contain a part of a concurrent write.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -172,7 +173,7 @@ impl Aperture {
         self.parts.memory.read(offset, to)
     }
 
-    /// Copies bytes in, for this process, and for those who read the aperture.
+    /// Copies bytes into the aperture, where this process and remote readers see them.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -180,10 +181,11 @@ impl Aperture {
         self.parts.memory.write(offset, from)
     }
 
-    /// Closes it, and gives memory that was lent back.
+    /// Closes the aperture and returns the memory that was lent.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the memory was not lent as a value of this type, or DMA requests may still use it. Then it is as before.
+    /// [`Error::Invalid`] if the memory was not lent as a value of this type, or DMA requests may
+    /// still use it. The error returns the aperture unchanged.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         if let Err(error) = self.parts.memory.may_take_back::<T>() {
             return Err(GivenBack::new(error, self));
@@ -208,7 +210,7 @@ impl Aperture {
         &self.parts.memory
     }
 
-    /// One word, in one piece; what its writer wrote before it is seen by what is loaded after it.
+    /// Loads one word atomically. Later loads see everything that its writer wrote before the word.
     pub(super) fn load<W: Word>(&self, offset: usize) -> Result<W> {
         self.check::<W>(offset)?;
         Ok(self.parts.memory.mapping().load_word(offset))

@@ -27,7 +27,7 @@ use ::tokio::io::unix::AsyncFd;
 
 use super::events::{Event, EventQueue};
 
-/// An event queue whose events a task may wait for.
+/// An event queue for use in asynchronous tasks.
 #[derive(Debug)]
 pub struct Events {
     queue: EventQueue,
@@ -35,10 +35,10 @@ pub struct Events {
 }
 
 impl Events {
-    /// Takes a queue. Takes a `tokio` runtime with I/O enabled, which this is called in.
+    /// Wraps a queue. Must be called within a `tokio` runtime that has I/O enabled.
     ///
     /// # Errors
-    /// Those of the system, if there is no file left.
+    /// The system's errors, if no more files can be opened.
     #[allow(
         deprecated,
         reason = "newer ways are unsafe, for what has a file's number need not own it: this does"
@@ -48,22 +48,22 @@ impl Events {
         Ok(Self { queue, file })
     }
 
-    /// The queue itself, to register with.
+    /// Returns the queue, for registrations.
     pub fn queue(&mut self) -> &mut EventQueue {
         &mut self.queue
     }
 
-    /// Takes the next event. What is given up meanwhile loses none.
+    /// Takes the next event. Cancel-safe: no event is lost.
     ///
     /// # Errors
-    /// Those of the system, if the card has gone.
+    /// The system's errors, if the card is gone.
     pub async fn next(&mut self) -> io::Result<Event> {
         loop {
             if let Some(event) = self.queue.next() {
                 return Ok(event);
             }
             if self.queue.arm()? {
-                // It may be another queue's of the same card.
+                // The event may belong to another queue of the same card.
                 ::tokio::task::yield_now().await;
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What the driver of a CLAN card does for the library.
+//! Operations that the library needs from the driver of a CLAN card.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::core::device::Node;
 use crate::core::memory::Memory;
 use crate::error::Result;
 
-/// A CLAN card as its driver offers it: what needs the operating system's mediation. The calls are those of
-/// `hamlyn_abi::clan::uapi`, which says what their arguments mean.
+/// The driver's interface to a CLAN card: the operations that need the operating system. The calls
+/// and their arguments are described in `hamlyn_abi::clan::uapi`.
 pub trait Attachment: CardAttachment {
-    /// New memory for an aperture, zeroed. It begins at a multiple of 8.
+    /// Allocates zeroed memory for an aperture, starting at a multiple of 8.
     ///
     /// # Errors
-    /// Those of [`CardAttachment::allocate`].
+    /// Same as [`CardAttachment::allocate`].
     fn allocate_aperture(&self, length: usize) -> Result<Memory> {
         self.allocate(length)
     }
@@ -27,7 +27,8 @@ pub trait Attachment: CardAttachment {
     /// Opens an aperture over `memory`.
     ///
     /// # Errors
-    /// [`crate::Error::Exhausted`], [`crate::Error::Quota`], [`crate::Error::Locked`], [`crate::Error::System`].
+    /// [`crate::Error::Exhausted`], [`crate::Error::Quota`], [`crate::Error::Locked`],
+    /// [`crate::Error::System`].
     fn open_aperture(&self, argument: &mut ClanAperture, memory: &Memory) -> Result<()>;
 
     /// Opens a window.
@@ -39,68 +40,68 @@ pub trait Attachment: CardAttachment {
     /// Opens an endpoint.
     ///
     /// # Errors
-    /// Those of [`Attachment::open_window`].
+    /// Same as [`Attachment::open_window`].
     fn open_endpoint(&self, argument: &mut ClanEndpoint) -> Result<()>;
 
     /// Opens an event queue.
     ///
     /// # Errors
-    /// Those of [`Attachment::open_window`].
+    /// Same as [`Attachment::open_window`].
     fn open_events(&self, argument: &mut ClanEvents) -> Result<()>;
 
-    /// Closes one of these, by its number.
+    /// Closes the object with this number.
     fn close(&self, what: Object, number: u32);
 
-    /// Maps what the driver gave an offset for.
+    /// Maps the pages at an offset that the driver returned.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn map_pages(&self, what: &str, offset: u64, length: usize, access: Access) -> Result<Arc<Mapping>>;
 
-    /// Sleeps until a bit of an endpoint is set.
+    /// Blocks until a bit of an endpoint is set.
     ///
     /// # Errors
-    /// [`crate::Error::System`], with `ETIMEDOUT` or `EINTR`, too.
+    /// [`crate::Error::System`], also with `ETIMEDOUT` or `EINTR`.
     fn wait(&self, argument: &mut ClanWait) -> Result<()>;
 
-    /// Sleeps until an event queue has more records.
+    /// Blocks until an event queue has more records.
     ///
     /// # Errors
-    /// [`crate::Error::System`], with `ETIMEDOUT` or `EINTR`, too.
+    /// [`crate::Error::System`], also with `ETIMEDOUT` or `EINTR`.
     fn wait_for_events(&self, argument: &mut ClanEventsWait) -> Result<()>;
 
     /// Sends a message.
     ///
     /// # Errors
-    /// [`crate::Error::System`], with `EHOSTUNREACH` or `EAGAIN`, too.
+    /// [`crate::Error::System`], also with `EHOSTUNREACH` or `EAGAIN`.
     fn send(&self, argument: &mut ClanSend) -> Result<()>;
 
-    /// Says who an endpoint's peer is.
+    /// Sets an endpoint's peer.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn set_peer(&self, argument: &mut ClanPeer) -> Result<()>;
 
-    /// Says where an endpoint's events go.
+    /// Sets the event queue of an endpoint.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn set_events(&self, argument: &mut ClanEventsOf) -> Result<()>;
 
-    /// Has the driver carry out DMA requests.
+    /// Makes the driver carry out DMA requests.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn kick(&self, argument: &mut ClanKick) -> Result<()>;
 
-    /// What is readable while an event queue is not empty.
+    /// Returns a file that is readable while an event queue is not empty.
     fn file(&self) -> QueueFile<'_>;
 }
 
-/// The most bytes of an aperture that has no pages of its own.
+/// Maximum size of an aperture without pages of its own, in bytes.
 const SHORT: usize = 1024;
 
-/// Bytes that begin at a multiple of 8, as an aperture does.
+/// A byte buffer that starts at a multiple of 8, as an aperture requires.
 #[derive(Debug)]
 struct Words {
     words: Box<[u64]>,
@@ -119,7 +120,7 @@ impl AsMut<[u8]> for Words {
     }
 }
 
-/// What is opened and closed.
+/// Kinds of objects that the driver opens and closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Object {
     /// An aperture.
@@ -133,7 +134,8 @@ pub enum Object {
 }
 
 impl Attachment for Node<Clan> {
-    /// What is short lies among the process' other memory: who has a thousand connections touches few pages by theirs.
+    /// Places short apertures in the process' heap, so that a process with a thousand connections
+    /// needs few pages for them.
     fn allocate_aperture(&self, length: usize) -> Result<Memory> {
         if length > SHORT {
             return self.allocate(length);
@@ -169,7 +171,7 @@ impl Attachment for Node<Clan> {
 
     fn close(&self, what: Object, number: u32) {
         let mut object = HamlynObject { index: number, ..HamlynObject::default() };
-        // If it fails the card has gone, and the object with it.
+        // A failure means that the card is gone, and the object with it.
         let _ = match what {
             Object::Aperture => {
                 self.call::<CLAN_IOC_APERTURE_CLOSE, _>("close an aperture", &mut object, &[])
@@ -220,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_so_many_bytes_and_aligned() {
+    fn words_have_requested_length_and_are_aligned() {
         for length in [1, 7, 8, 9, 1000, SHORT] {
             let mapping = Mapping::over(Words::new(length));
             assert_eq!((mapping.length(), mapping.address() % 8), (length, 0));

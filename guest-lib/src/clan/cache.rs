@@ -1,4 +1,4 @@
-//! Endpoints that are used again.
+//! A cache of endpoints.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,30 +8,31 @@ use super::card::Card;
 use super::endpoint::{Endpoint, EndpointBuilder};
 use crate::error::Result;
 
-/// An endpoint and the memory that belongs to it: what a connection takes.
+/// The resources of a connection: an endpoint and its memory.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Kit {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// Its memory, with whatever its last user left there.
+    /// The endpoint's memory, with the contents that its last user left.
     pub aperture: Aperture,
 }
 
 impl Kit {
-    /// Of what a connection has left ([`super::programs::End::close`]).
+    /// Builds a kit from the resources of a closed connection ([`super::programs::End::close`]).
     #[must_use]
     pub fn new(endpoint: Endpoint, aperture: Aperture) -> Self {
         Self { endpoint, aperture }
     }
 }
 
-/// Endpoints and their memory, kept to be used again (section 3.1): to open them takes system calls and has pages pinned, a connection
-/// itself takes messages only.
+/// A cache of endpoints and their memory (section 3.1). Opening them takes system calls and pins
+/// pages, while connection set-up takes only messages.
 ///
-/// Whoever once had an aperture's descriptor can reach it for as long as it is open. So a kit is given out again only for the peer that
-/// it was given back for, by whatever number the caller tells peers apart: the host's, if he trusts all of a host alike. For another
-/// peer the endpoint is used again, and the aperture is new.
+/// Every holder of an aperture's descriptor can access the aperture for as long as it is open. So a
+/// kit is reused only for the peer for which it was returned. The caller chooses the numbers that
+/// identify peers: the host number is enough if the caller trusts all processes of a host alike.
+/// For another peer, the endpoint is reused with a new aperture.
 #[derive(Debug)]
 pub struct EndpointCache {
     card: Card,
@@ -39,24 +40,25 @@ pub struct EndpointCache {
     length: usize,
     rights: Rights,
     most: usize,
-    /// The one that was given back first is the first.
+    /// Ordered by the time of their return, oldest first.
     kept: VecDeque<(u64, Kit)>,
     hits: u64,
     misses: u64,
 }
 
 impl EndpointCache {
-    /// Keeps at most so many kits, each with an aperture of `length` bytes.
+    /// Creates a cache of at most `most` kits, each with an aperture of `length` bytes.
     #[must_use]
     pub fn new(card: &Card, builder: EndpointBuilder, length: usize, rights: Rights, most: usize) -> Self {
         let (kept, card) = (VecDeque::new(), card.clone());
         Self { card, builder, length, rights, most, kept, hits: 0, misses: 0 }
     }
 
-    /// A kit for this peer: one that was given back for it, else one with a new aperture, else a new one.
+    /// Returns a kit for this peer: one that was returned for it, else a cached endpoint with a new
+    /// aperture, else a new kit.
     ///
     /// # Errors
-    /// Those of [`EndpointBuilder::open`] and [`Card::aperture`].
+    /// Same as [`EndpointBuilder::open`] and [`Card::aperture`].
     pub fn take(&mut self, peer: u64) -> Result<Kit> {
         let own = self.kept.iter().rposition(|(known, _)| *known == peer);
         if let Some((_, kit)) = own.and_then(|at| self.kept.remove(at)) {
@@ -64,7 +66,8 @@ impl EndpointCache {
             return Ok(kit);
         }
         self.misses += 1;
-        // Its memory was for another: that goes first, for it is what there may be too little of.
+        // The old aperture belonged to another peer. Drop it before opening the new one: apertures
+        // may be scarce.
         let endpoint = match self.kept.pop_front() {
             Some((_, Kit { endpoint, aperture })) => {
                 drop(aperture);
@@ -76,8 +79,10 @@ impl EndpointCache {
         Ok(Kit { endpoint, aperture })
     }
 
-    /// Keeps a kit for the next connection with this peer. It is closed instead if somebody still uses it (a window, a Tripwire, a
-    /// connection, a DMA request), or as many are kept as may be: then the one goes that was given back first.
+    /// Keeps a kit for the next connection with this peer.
+    ///
+    /// The kit is closed instead if it is still in use (by a window, a Tripwire, a connection or a
+    /// DMA request). If the cache is full, the kit that was returned first is closed.
     pub fn give(&mut self, peer: u64, kit: Kit) {
         if !is_idle(&kit) || self.most == 0 {
             return;
@@ -88,27 +93,28 @@ impl EndpointCache {
         self.kept.push_back((peer, kit));
     }
 
-    /// How many are kept.
+    /// Returns the number of cached kits.
     #[must_use]
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Whether none is kept.
+    /// Returns whether the cache is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// How often [`EndpointCache::take`] found a kit for the peer, and how often it did not.
+    /// Returns how often [`EndpointCache::take`] found a kit for the peer, and how often it did
+    /// not.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         (self.hits, self.misses)
     }
 }
 
-/// Whether nobody uses it any more. Then all that was for its last user is thrown away, and faults of what that sent are not told to the
-/// next.
+/// Returns whether the kit is unused. If so, discards its pending messages, and excludes faults of
+/// its last user's requests from those reported to the next user.
 fn is_idle(kit: &Kit) -> bool {
     let core = kit.endpoint.core();
     if Arc::strong_count(core) != 1 || !core.places().are_free() || kit.endpoint.dma().in_flight() != 0 {

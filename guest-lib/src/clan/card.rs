@@ -1,4 +1,4 @@
-//! A CLAN card, open.
+//! An open CLAN card.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::error::{GivenBack, Result, at_most};
 
 /// Environment variable that names the card to open.
 const ENVIRONMENT: &str = "CLAN_CARD";
-/// The card to open if nothing is said.
+/// The card to open if [`ENVIRONMENT`] is not set.
 const DEFAULT: &str = "/dev/clan0";
 
 /// The CLAN card's model.
@@ -52,31 +52,32 @@ impl model::Model for Clan {
     ];
 }
 
-/// An open CLAN card: what is made with it is this process' own, and goes with it. An object may use another only if both were made
-/// with the same open card, or with clones of it.
+/// An open CLAN card. Objects created with it belong to this process and are closed with the card.
+/// An object may use another only if both were created with the same open card or its clones.
 pub type Card = card::Card<dyn Attachment>;
 
-/// What a card is.
+/// Properties of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CardInfo {
-    /// Its host id, or none while its link is down.
+    /// The card's host id; `None` while its link is down.
     pub host: Option<u32>,
-    /// Version of the card's contract: major in the upper half, minor in the lower.
+    /// Version of the card's contract: the upper half is the major version, the lower half the
+    /// minor.
     pub abi_version: u32,
-    /// Apertures that processes may have.
+    /// Number of apertures available to processes.
     pub apertures: u32,
-    /// Window pages that processes may have.
+    /// Number of window pages available to processes.
     pub window_pages: u32,
-    /// Endpoints, and event queues, that processes may have.
+    /// Number of endpoints available to processes, and of event queues.
     pub endpoints: u32,
-    /// Tripwires of all endpoints together (section 2.5).
+    /// Number of Tripwires of all endpoints together (section 2.5).
     pub tripwires: u32,
-    /// The most bytes of data in a packet.
+    /// Maximum payload of a packet, in bytes.
     pub burst: u32,
-    /// Words that a host may have on their way to another (section 2.2).
+    /// Number of words that a host may have in flight to another host (section 2.2).
     pub credits: u32,
-    /// Ports of the switch: host ids are below it. None while the link is down.
+    /// Number of switch ports: host ids are below it. `None` while the link is down.
     pub ports: Option<u32>,
 }
 
@@ -84,28 +85,30 @@ impl Card {
     /// Opens `/dev/clanN`.
     ///
     /// # Errors
-    /// [`crate::Error::System`] if it cannot be opened; [`crate::Error::OtherModel`] if that is another model's card.
+    /// [`crate::Error::System`] if the device cannot be opened; [`crate::Error::OtherModel`] if it
+    /// is a card of another model.
     pub fn open(number: u32) -> Result<Self> {
         Ok(Self::attached(Arc::new(Node::<Clan>::open_number(number)?)))
     }
 
-    /// Opens the card whose node this is.
+    /// Opens the card with this device node.
     ///
     /// # Errors
-    /// Those of [`Card::open`].
+    /// Same as [`Card::open`].
     pub fn open_path(node: &Path) -> Result<Self> {
         Ok(Self::attached(Arc::new(Node::<Clan>::open(node)?)))
     }
 
-    /// Opens the card whose node the environment variable `CLAN_CARD` names, else `/dev/clan0`.
+    /// Opens the card whose device node is in the environment variable `CLAN_CARD`, or `/dev/clan0`
+    /// if the variable is not set.
     ///
     /// # Errors
-    /// Those of [`Card::open`].
+    /// Same as [`Card::open`].
     pub fn open_default() -> Result<Self> {
         Self::open_path(Path::new(&std::env::var(ENVIRONMENT).unwrap_or_else(|_| DEFAULT.to_owned())))
     }
 
-    /// The card's host id; `None` while its link is down.
+    /// Returns the card's host id; `None` while its link is down.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -113,7 +116,7 @@ impl Card {
         Ok(self.info()?.host)
     }
 
-    /// Describes the card as it is now.
+    /// Returns the card's current properties.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -133,7 +136,7 @@ impl Card {
         })
     }
 
-    /// The card's counters, by name and in their order.
+    /// Returns the card's counters with their names, in the card's order.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -142,62 +145,69 @@ impl Card {
         Ok(ClanStatistic::NAMES.into_iter().zip(statistics.values).collect())
     }
 
-    /// Opens an aperture (section 3.2) over `length` bytes of new memory, 1 byte to 1 GiB, zeroed. Up to 1 KiB it has no
-    /// pages of its own, but lies among the other memory of this process, of which nobody reaches a byte: many short apertures touch few pages.
+    /// Opens an aperture (section 3.2) over `length` bytes of new, zeroed memory: 1 byte to 1 GiB.
+    ///
+    /// An aperture of at most 1 KiB has no pages of its own. It shares pages with other memory of
+    /// this process, which peers cannot reach. Therefore, many short apertures use few pages.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`]; [`crate::Error::Invalid`] for no bytes; [`crate::Error::Locked`];
-    /// [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is none left; [`crate::Error::System`].
+    /// [`crate::Error::OutOfRange`]; [`crate::Error::Invalid`] if `length` is 0;
+    /// [`crate::Error::Locked`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if no
+    /// aperture is free; [`crate::Error::System`].
     pub fn aperture(&self, length: usize, rights: Rights) -> Result<Aperture> {
         Aperture::open(self.attachment(), length, rights)
     }
 
-    /// Opens an aperture over memory of the application's own, which is lent to the library until [`Aperture::take_back`]. It begins
-    /// at a multiple of 8.
+    /// Opens an aperture over the application's own memory. The memory is lent to the library until
+    /// [`Aperture::take_back`], and must start at a multiple of 8.
     ///
     /// # Errors
-    /// Those of [`Card::aperture`]; [`crate::Error::Misaligned`]. The memory is given back.
+    /// Same as [`Card::aperture`]; [`crate::Error::Misaligned`]. The error returns the memory.
     pub fn aperture_over<T: Lendable>(&self, memory: T, rights: Rights) -> Result<Aperture, GivenBack<T>> {
         Aperture::over(self.attachment(), memory, rights)
     }
 
-    /// The same over memory whose owner promises what [`Mapping::promised`] says; it is his again when the aperture is dropped.
+    /// Opens an aperture over memory whose owner makes the promises of [`Mapping::promised`]. The
+    /// owner gets the memory back when the aperture is dropped.
     ///
     /// # Errors
-    /// Those of [`Card::aperture_over`].
+    /// Same as [`Card::aperture_over`].
     pub fn aperture_over_mapping(&self, mapping: Mapping, rights: Rights) -> Result<Aperture> {
         Aperture::over_mapping(self.attachment(), mapping, rights)
     }
 
-    /// Opens an aperture that is a member of a group (multicast, section 2.5): what anybody writes to the group under this key is
-    /// written to each host's member. [`super::Descriptor::of_group`] names the group to who writes.
+    /// Opens an aperture that is a member of a group (multicast, section 2.5). A write to the group
+    /// with this key goes to the member of each host. Writers name the group with
+    /// [`super::Descriptor::of_group`].
     ///
     /// # Errors
-    /// Those of [`Card::aperture`]; [`crate::Error::System`] with `EADDRINUSE` if the group has a member at this host.
+    /// Same as [`Card::aperture`]; [`crate::Error::System`] with `EADDRINUSE` if the group already
+    /// has a member at this host.
     pub fn join_group(&self, group: u32, key: u64, length: usize) -> Result<Aperture> {
         at_most("group", group.into(), u64::from(CLAN_GROUPS) - 1)?;
         Aperture::join(self.attachment(), group, key, length)
     }
 
-    /// Opens an endpoint (section 3.1) on any port that is free, with what [`EndpointBuilder`] has if nothing is said.
+    /// Opens an endpoint (section 3.1) on any free port, with the defaults of [`EndpointBuilder`].
     ///
     /// # Errors
-    /// Those of [`EndpointBuilder::open`].
+    /// Same as [`EndpointBuilder::open`].
     pub fn endpoint(&self) -> Result<Endpoint> {
         self.endpoint_builder().open()
     }
 
-    /// An endpoint that is to be opened.
+    /// Returns a builder for an endpoint.
     pub fn endpoint_builder(&self) -> EndpointBuilder {
         EndpointBuilder::new(self.attachment())
     }
 
-    /// Opens an event queue (section 3.5) with room for so many records, 16 to 65,536, a power of two: one for each source of
-    /// events, which are three for each endpoint and one for each Tripwire.
+    /// Opens an event queue (section 3.5) with room for `records` records: 16 to 65,536, a power of
+    /// two. Each source of events needs one record: three for each endpoint, and one for each
+    /// Tripwire.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is none left;
-    /// [`crate::Error::System`].
+    /// [`crate::Error::OutOfRange`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if no
+    /// event queue is free; [`crate::Error::System`].
     pub fn events(&self, records: u32) -> Result<EventQueue> {
         EventQueue::open(self.attachment(), records)
     }

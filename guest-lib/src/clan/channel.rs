@@ -1,8 +1,8 @@
-//! Channels by CLAN cards: a distributed queue (section 4.2) with a Tripwire on its words.
+//! Channels over CLAN cards: a distributed queue (section 4.2) with a Tripwire on its words.
 //!
-//! Each half has an endpoint and one aperture, which is its area and its mirror. Short messages are stored to a window of the
-//! peer's aperture; longer ones go by DMA, in a chain that ends with the word. A sleeper is woken by a Tripwire over the words
-//! that the peer stores.
+//! Each half has an endpoint and one aperture, which holds both its area and its mirror. Short
+//! messages are stored through a window of the peer's aperture. Longer ones go by DMA, in a chain
+//! that ends with the word. A Tripwire over the words that the peer stores wakes a sleeping half.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -25,20 +25,23 @@ use crate::core::remote::{Ends, Remote};
 use crate::core::waiting::slept;
 use crate::error::{Error, Result, inside};
 
-/// The longest message that is stored: each store is a trap of some microseconds.
+/// Maximum length of a message that is stored: each store is a trap of some microseconds.
 const STORED: u64 = 256;
-/// A peer's area up to this length is mapped whole; of a longer one the words alone, and all messages go by DMA.
+/// Maximum length of a peer's area that is mapped whole. Of a longer area only the words are
+/// mapped, and all messages go by DMA.
 const MAPPED: usize = 256 << 10;
-/// Where the words lie that a chain ends with, one for each chain that may be in flight: the queue has room for 64 requests.
+/// Offset of the words that end a chain, one for each chain that may be in flight: the queue has
+/// room for 64 requests.
 const SLOTS: usize = 1024;
 const SLOT_COUNT: usize = 128;
-/// Requests of the longest chain: two pieces and the word. The rest of the queue may be in flight before it.
+/// Requests of the longest chain: two pieces and the word. The rest of the queue may be in flight
+/// before it.
 const CHAIN: usize = 3;
 const REQUESTS: usize = 64;
-/// How long the card may take to make room for a chain.
+/// Maximum time for the card to make room for a chain.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Both halves before the peer's are known.
+/// Both halves, before the peer's halves are known.
 #[derive(Debug)]
 pub(crate) struct ClanEnds {
     sender: Own,
@@ -54,7 +57,7 @@ struct Own {
 }
 
 impl Own {
-    /// `watched` are the words that the peer stores.
+    /// Creates a half. `watched` is the range of words that the peer stores.
     fn create(card: &Card, capacity: u64, watched: Range<usize>) -> Result<Self> {
         let endpoint = card.endpoint()?;
         let aperture = card.aperture(PAGE + capacity as usize, Rights::Write)?;
@@ -102,11 +105,12 @@ impl Ends for ClanEnds {
 
 #[derive(Debug)]
 struct Half {
-    // Dropped in this order: the peer can be stored to no more before its stores come to nothing.
+    // The drop order matters: this half stops storing to the peer before the peer's stores become
+    // invalid.
     window: Window,
     dma: Dma,
     peer: Descriptor,
-    /// The last chain, and how many there were.
+    /// The last chain, and the number of chains so far.
     last: Cell<Option<Requested>>,
     chains: Cell<usize>,
     own: Own,
@@ -152,7 +156,8 @@ impl Remote for Half {
         &self.own.memory
     }
 
-    /// A store would overtake what the engine has not sent.
+    /// Uses DMA for short messages too while requests are in flight, because a store would overtake
+    /// them.
     fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
         let length: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
         let is_mapped = pieces.iter().all(|piece| PAGE as u64 + piece.end <= self.window.len() as u64);

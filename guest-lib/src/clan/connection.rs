@@ -1,7 +1,8 @@
-//! Connections between endpoints (section 3.1), by their messages.
+//! Connections between endpoints (section 3.1), set up and closed by messages.
 //!
-//! Of a message's 40 bytes the first 8 are a number that who asks makes up for each connection, so that nobody else can answer, or end
-//! it; the other 32 are the caller's, and have room for a [`super::Descriptor`].
+//! The first 8 of a message's 40 bytes are a nonce that the requester chooses for each connection.
+//! So no third party can answer or close the connection. The other 32 bytes belong to the caller,
+//! and have room for a [`super::Descriptor`].
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,11 +16,13 @@ use crate::core::loss::PeerLoss;
 use crate::core::waiting::Deadline;
 use crate::error::{Error, Result, at_most};
 
-/// Bytes that each side tells the other with a request, its answer, and the end.
+/// Size of the caller's data in a connection request, its answer, and the closing message, in
+/// bytes.
 pub const TOLD_SIZE: usize = 32;
-/// What who has asked says last: if that cannot be delivered, the other was gone before he knew whom to watch.
+/// Last message of connection set-up, from the requester. If it cannot be delivered, the acceptor
+/// was gone before the requester knew which peer to watch.
 const CONFIRMED: &[u8] = b"and so we are connected";
-/// Messages of a peer that wait to be asked for; more are not taken out of the endpoint's queue.
+/// Maximum number of buffered messages of the peer. Further messages stay in the endpoint's queue.
 const WAITING: usize = 32;
 
 fn payload(nonce: u64, told: &[u8]) -> Result<[u8; MESSAGE_SIZE]> {
@@ -38,13 +41,14 @@ fn parse(message: &Message) -> (u64, [u8; TOLD_SIZE]) {
 }
 
 impl Endpoint {
-    /// Asks for a connection, tells the other up to 32 bytes, and waits for the answer. The endpoint has no other connection
-    /// meanwhile, and gives its peer's messages to this one alone.
+    /// Requests a connection, sends up to 32 bytes with the request, and blocks until the answer
+    /// arrives. The endpoint must not have another connection meanwhile. This connection takes all
+    /// messages of its peer.
     ///
     /// # Errors
-    /// [`Error::Ended`] if it was refused, or nobody has that port, or its owner ended without an answer; [`Error::PeerLost`] if there
-    /// is no such host;
-    /// [`Error::TimedOut`], [`Error::OutOfRange`], [`Error::System`].
+    /// [`Error::Ended`] if the request was refused, the port is not in use, or its owner ended
+    /// without an answer; [`Error::PeerLost`] if the host does not exist; [`Error::TimedOut`],
+    /// [`Error::OutOfRange`], [`Error::System`].
     pub fn connect(&self, to: Address, told: &[u8], timeout: Option<Duration>) -> Result<Connection> {
         let nonce = random_key()?;
         let request = payload(nonce, told)?;
@@ -68,15 +72,16 @@ impl Endpoint {
         }
     }
 
-    /// The next who asks for a connection. Other messages are passed over: this endpoint is for requests.
+    /// Blocks until a connection request arrives and returns it. Other messages are discarded: this
+    /// endpoint is for requests.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
+    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
     pub fn accept(&self, timeout: Option<Duration>) -> Result<Request> {
         self.core().wait_until(MESSAGE, timeout, "request for a connection", || Ok(self.try_accept()))
     }
 
-    /// The same, if there is one.
+    /// Returns the next connection request if there is one, without blocking.
     #[must_use]
     pub fn try_accept(&self) -> Option<Request> {
         loop {
@@ -94,7 +99,7 @@ fn ended(reason: EndReason, told: &[u8]) -> Error {
     Error::Ended(End { reason, private: told[..length].to_vec() })
 }
 
-/// Somebody who asks for a connection. Dropped without an answer, it stays without one.
+/// A pending connection request. If it is dropped without an answer, the requester gets none.
 #[derive(Debug)]
 pub struct Request {
     listener: Endpoint,
@@ -104,19 +109,20 @@ pub struct Request {
 }
 
 impl Request {
-    /// Who asks.
+    /// Returns the requester's address.
     #[must_use]
     pub fn from(&self) -> Address {
         self.from
     }
 
-    /// What he tells.
+    /// Returns the data that the requester sent.
     #[must_use]
     pub fn told(&self) -> &[u8; TOLD_SIZE] {
         &self.told
     }
 
-    /// Accepts, and tells him up to 32 bytes. The connection is that of `endpoint`, which has no other.
+    /// Accepts the request and sends up to 32 bytes to the requester. The connection uses
+    /// `endpoint`, which must not have another one.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::PeerLost`], [`Error::System`].
@@ -132,10 +138,11 @@ impl Request {
         Ok(Connection::new(endpoint, self.from, self.nonce, self.told))
     }
 
-    /// The memory that it tells of, if that is at its host: what [`super::programs::End::accept`] maps.
+    /// Returns the descriptor in the requester's data, if its memory is at the requester's host.
+    /// [`super::programs::End::accept`] maps this memory.
     ///
     /// # Errors
-    /// [`Error::Descriptor`] or [`Error::Malformed`] if it tells nonsense.
+    /// [`Error::Descriptor`] or [`Error::Malformed`] if the data is not such a descriptor.
     pub fn descriptor(&self) -> Result<Descriptor> {
         let descriptor = Descriptor::from_bytes(&self.told)?;
         if descriptor.host() != Some(self.from.host) {
@@ -144,7 +151,7 @@ impl Request {
         Ok(descriptor)
     }
 
-    /// Refuses, and tells him why, in up to 32 bytes.
+    /// Refuses the request and sends a reason of up to 32 bytes.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::PeerLost`], [`Error::System`].
@@ -153,9 +160,11 @@ impl Request {
     }
 }
 
-/// A connection of two endpoints. Each hears when the other ends: that it closed the connection, or that its process or host is lost.
+/// A connection of two endpoints. Each side is notified when the other side closes the connection,
+/// or when its process or host is lost.
 ///
-/// It takes its endpoint's messages. If it is dropped without [`Connection::close`], the peer hears it when the endpoint ends.
+/// The connection takes its endpoint's messages. If it is dropped without [`Connection::close`],
+/// the peer is notified when the endpoint is closed.
 #[derive(Debug)]
 pub struct Connection {
     endpoint: Endpoint,
@@ -170,46 +179,46 @@ struct Heard {
     waiting: VecDeque<[u8; TOLD_SIZE]>,
     lost: u32,
     end: Option<PeerEnd>,
-    /// How many faults of its endpoint were looked at.
+    /// The fault count of the endpoint up to which faults were checked.
     faults: u32,
 }
 
-/// How the peer ended.
+/// How the peer ended the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerEnd {
-    /// It closed the connection, and told this.
+    /// The peer closed the connection, and sent this data.
     Closed([u8; TOLD_SIZE]),
-    /// It is no more, or its host is lost: the exceptional end.
+    /// The peer's process or host is lost: the exceptional end.
     Gone,
 }
 
 impl Connection {
     fn new(endpoint: &Endpoint, peer: Address, nonce: u64, told: [u8; TOLD_SIZE]) -> Self {
-        // What the endpoint was used for before is not this connection's.
+        // Faults from an earlier use of the endpoint do not belong to this connection.
         let heard = Heard { faults: endpoint.core().faults(), ..Heard::default() };
         Self { endpoint: endpoint.clone(), peer, nonce, told, heard: Mutex::new(heard) }
     }
 
-    /// The last step of who asked.
+    /// Completes the set-up on the requester's side.
     fn confirm(endpoint: &Endpoint, peer: Address, nonce: u64, told: [u8; TOLD_SIZE]) -> Result<Self> {
         endpoint.core().set_peer(Some(peer))?;
         endpoint.core().send(peer, MessageKind::Accept, &payload(nonce, CONFIRMED)?)?;
         Ok(Self::new(endpoint, peer, nonce, told))
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     #[must_use]
     pub fn peer(&self) -> Address {
         self.peer
     }
 
-    /// What the peer told: with its request if this side accepted it, else with its answer.
+    /// Returns the peer's data: from its request if this side accepted it, else from its answer.
     #[must_use]
     pub fn told(&self) -> &[u8; TOLD_SIZE] {
         &self.told
     }
 
-    /// Its endpoint.
+    /// Returns the connection's endpoint.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
@@ -219,7 +228,7 @@ impl Connection {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks through the messages that are there. No system call.
+    /// Processes the messages that have arrived, without a system call.
     fn listen(&self) -> MutexGuard<'_, Heard> {
         let mut heard = self.heard();
         while heard.waiting.len() < WAITING {
@@ -246,24 +255,25 @@ impl Connection {
         }
     }
 
-    /// Sends the peer up to 32 bytes, out of band.
+    /// Sends up to 32 bytes to the peer, out of band.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]; [`Error::PeerLost`]; an error that [`Error::is_would_block`]; [`Error::System`].
+    /// [`Error::OutOfRange`]; [`Error::PeerLost`]; an error for which [`Error::is_would_block`] is
+    /// true; [`Error::System`].
     pub fn send(&self, bytes: &[u8]) -> Result<()> {
         self.endpoint.core().send(self.peer, MessageKind::Data, &payload(self.nonce, bytes)?)
     }
 
-    /// Takes the next message of the peer's, if there is one.
+    /// Takes the peer's next message, if there is one.
     #[must_use]
     pub fn try_receive(&self) -> Option<[u8; TOLD_SIZE]> {
         self.listen().waiting.pop_front()
     }
 
-    /// Takes the next message of the peer's; sleeps until there is one.
+    /// Takes the peer's next message; blocks until there is one.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; those of [`Connection::check`].
+    /// [`Error::TimedOut`]; the errors of [`Connection::check`].
     pub fn receive(&self, timeout: Option<Duration>) -> Result<[u8; TOLD_SIZE]> {
         self.core().wait_until(MESSAGE, timeout, "message of the peer", || {
             let message = self.try_receive();
@@ -271,35 +281,35 @@ impl Connection {
                 return Ok(message);
             }
             let ended = self.check();
-            // It may have come with the end.
+            // A message may have arrived together with the end.
             self.try_receive().map_or(ended.map(|()| None), |message| Ok(Some(message)))
         })
     }
 
-    /// How many messages of [`Connection::send`] the peer had no room for.
+    /// Returns the number of messages of [`Connection::send`] that the peer had no room for.
     #[must_use]
     pub fn undelivered(&self) -> u32 {
         self.listen().lost
     }
 
-    /// How the peer ended, if it has.
+    /// Returns how the peer ended the connection, if it has.
     #[must_use]
     pub fn end(&self) -> Option<PeerEnd> {
         self.listen().end
     }
 
-    /// Waits for the peer's end.
+    /// Blocks until the peer ends the connection.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
+    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
     pub fn wait_end(&self, timeout: Option<Duration>) -> Result<PeerEnd> {
         self.core().wait_until(MESSAGE, timeout, "end of the connection", || Ok(self.end()))
     }
 
-    /// Fails if the peer has ended.
+    /// Fails if the peer has ended the connection.
     ///
     /// # Errors
-    /// [`Error::Ended`] if it closed the connection, [`Error::PeerLost`] if it is gone.
+    /// [`Error::Ended`] if the peer closed the connection, [`Error::PeerLost`] if it is gone.
     pub fn check(&self) -> Result<()> {
         match self.end() {
             None => Ok(()),
@@ -308,8 +318,9 @@ impl Connection {
         }
     }
 
-    /// Closes it, and tells the peer up to 32 bytes, behind all that it was sent by this endpoint's windows. The endpoint may have
-    /// another connection then. It is no error if the peer has ended meanwhile.
+    /// Closes the connection and sends up to 32 bytes to the peer. They arrive after everything
+    /// that this endpoint's windows have sent. The endpoint can then be used for another
+    /// connection. It is not an error if the peer has ended meanwhile.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::System`].
@@ -323,13 +334,14 @@ impl Connection {
             }
         }
         core.set_peer(None)?;
-        // A fault that is still on its way is not the next connection's.
+        // A fault still in flight must not be attributed to the next connection.
         core.begin_use();
         Ok(self.endpoint)
     }
 
-    /// Waits until `look` finds something, and looks again whenever one of `bits` is set; fails if the peer ends, or a store to it came
-    /// to nothing. What the peer did last is found before its end.
+    /// Blocks until `look` finds something, and calls it again whenever one of `bits` is set. Fails
+    /// if the peer ends, or if a store to it failed. The peer's last actions are found before its
+    /// end.
     pub(super) fn wait_until<T>(
         &self,
         bits: u64,
@@ -346,7 +358,7 @@ impl Connection {
                 return Ok(None);
             }
             let ended = self.check();
-            // It may have come with the end.
+            // The result may have arrived together with the end.
             if let Some(found) = look()? {
                 return Ok(Some(found));
             }
@@ -355,14 +367,17 @@ impl Connection {
         })
     }
 
-    /// Whether it has ended, or there is a fault that was not looked at.
+    /// Returns whether the connection has ended, or there is an unchecked fault.
     fn has_news(&self) -> bool {
         let heard = self.heard();
         heard.end.is_some() || heard.faults != self.core().faults()
     }
 
-    /// The last fault, if it is of the peer's host and was not looked at. Others that the endpoint has written to, a former peer among them,
-    /// must not end this connection; their faults stay the endpoint's. Where one of theirs hides the peer's, his end is still told.
+    /// Takes the last fault if it is unchecked and comes from the peer's host.
+    ///
+    /// The endpoint may also have written to other hosts, such as a former peer. Their faults must
+    /// not end this connection, and stay with the endpoint. If such a fault hides a fault of the
+    /// peer, the peer's end is still reported.
     fn take_fault(&self) -> Option<Fault> {
         let (count, fault) = self.core().last_fault();
         let seen = std::mem::replace(&mut self.heard().faults, count);

@@ -1,4 +1,4 @@
-//! What names an aperture to those who may reach it: the paper's RDMA cookie.
+//! Descriptors of apertures: the paper's RDMA cookie.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,11 +13,14 @@ const MAGIC: [u8; 2] = *b"CL";
 const VERSION: u8 = 1;
 const PREFIX: &str = "clan1:";
 
-/// The opaque descriptor of section 3.2: which memory of which host, and what it allows. Whoever has it may map it, or have it as the
-/// target of a DMA transfer, and hand it on; the key is a secret. The host that has the memory looks at each packet, whatever is
-/// written here.
+/// The opaque descriptor of section 3.2: the host, aperture and access rights of some memory.
 ///
-/// It is handed on as text ([`fmt::Display`], [`FromStr`]), or as 32 bytes, which fit into a message of an endpoint.
+/// Every holder may map the memory, use it as the target of a DMA transfer, and pass the descriptor
+/// on; the key is a secret. The host that owns the memory checks each packet, whatever the
+/// descriptor contains.
+///
+/// A descriptor is passed on as text ([`fmt::Display`], [`FromStr`]), or as 32 bytes, which fit
+/// into a message of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Descriptor {
     pub(super) host: u32,
@@ -31,58 +34,61 @@ impl Descriptor {
     /// Size of the binary form, in bytes.
     pub const SIZE: usize = 32;
 
-    /// A descriptor of what another program told in its own way.
+    /// Creates a descriptor from values that another program passed in a format of its own.
     #[must_use]
     pub fn new(host: u32, aperture: u32, key: u64, length: u64, rights: Rights) -> Self {
         Self { host, aperture, key, length, rights }
     }
 
-    /// The descriptor of a group (multicast, section 2.5), whose members agree on key and length. It is written to, and never read.
+    /// Returns the descriptor of a group (multicast, section 2.5), whose members agree on key and
+    /// length. A group is write-only.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`] for a group that there cannot be.
+    /// [`crate::Error::OutOfRange`] if the group number is too large.
     pub fn of_group(group: u32, key: u64, length: u64) -> Result<Self> {
         at_most("group", group.into(), u64::from(CLAN_GROUPS) - 1)?;
         Ok(Self::new(CLAN_GROUP_HOST + group, 0, key, length, Rights::Write))
     }
 
-    /// The host that has the memory; none for a group, whose members are at several.
+    /// Returns the host that owns the memory; `None` for a group, whose members are at several
+    /// hosts.
     #[must_use]
     pub fn host(&self) -> Option<u32> {
         (!self.is_group()).then_some(self.host)
     }
 
-    /// Whether it names a group.
+    /// Returns whether the descriptor names a group.
     #[must_use]
     pub fn is_group(&self) -> bool {
         (CLAN_GROUP_HOST..CLAN_GROUP_HOST + CLAN_GROUPS).contains(&self.host)
     }
 
-    /// The aperture's number at its host.
+    /// Returns the aperture's number at its host.
     #[must_use]
     pub fn aperture(&self) -> u32 {
         self.aperture
     }
 
-    /// How many bytes it has.
+    /// Returns the length of the memory in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.length
     }
 
-    /// Whether it has none: never, if it is as it should be.
+    /// Returns whether the length is zero, which it never is in a valid descriptor.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// What it allows, by what its owner says.
+    /// Returns the access rights, as its owner declared them.
     #[must_use]
     pub fn rights(&self) -> Rights {
         self.rights
     }
 
-    /// The binary form: little-endian; `CL`, version, rights, host, aperture, key, length, CRC-32 of all before it.
+    /// Returns the binary form, little-endian: `CL`, version, rights, host, aperture, key, length,
+    /// and the CRC-32 of all bytes before it.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -98,10 +104,10 @@ impl Descriptor {
         bytes
     }
 
-    /// Reads the binary form.
+    /// Parses the binary form.
     ///
     /// # Errors
-    /// [`DescriptorError`] says what is wrong with it.
+    /// [`DescriptorError`] describes the problem.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DescriptorError> {
         let length = bytes.len();
         let bytes: &[u8; Self::SIZE] = bytes.try_into().map_err(|_| DescriptorError::Size { length })?;
@@ -123,7 +129,7 @@ impl Descriptor {
 }
 
 impl Rights {
-    /// `CLAN_APERTURE_READ` and `CLAN_APERTURE_WRITE`.
+    /// Returns the rights as `CLAN_APERTURE_READ` and `CLAN_APERTURE_WRITE`.
     pub(super) fn flags(self) -> u32 {
         match self {
             Rights::None => 0,
@@ -146,7 +152,7 @@ impl fmt::Display for Descriptor {
     }
 }
 
-/// Everything but the key, which is a secret.
+/// Prints everything but the key, which is a secret.
 impl fmt::Debug for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Descriptor")
@@ -171,17 +177,17 @@ impl FromStr for Descriptor {
     }
 }
 
-/// What is wrong with a descriptor.
+/// Reasons why a descriptor is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DescriptorError {
-    /// The text does not start as a descriptor does.
+    /// The text does not start with the prefix of a descriptor.
     #[error("descriptor does not start with \"clan1:\"")]
     Prefix,
     /// The text is too short or too long.
     #[error("descriptor has {digits} digits instead of {}", 2 * Descriptor::SIZE)]
     Digits {
-        /// Bytes behind the prefix.
+        /// Number of bytes after the prefix.
         digits: usize,
     },
     /// A character is not a digit.
@@ -190,33 +196,33 @@ pub enum DescriptorError {
         /// Its position in the text, in bytes.
         position: usize,
     },
-    /// The bytes are too few or too many.
+    /// There are too few or too many bytes.
     #[error("descriptor has {length} bytes instead of {}", Descriptor::SIZE)]
     Size {
-        /// How many.
+        /// The number of bytes.
         length: usize,
     },
-    /// The bytes do not start as a descriptor does.
+    /// The bytes do not start with the magic letters of a descriptor.
     #[error("descriptor does not start with the letters CL")]
     Magic,
-    /// It is of another version.
+    /// The version is unknown.
     #[error("descriptor version {version} is not known (limit {VERSION})")]
     Version {
-        /// Which.
+        /// The version in the descriptor.
         version: u8,
     },
-    /// It allows what nobody knows.
+    /// The access rights have unknown bits.
     #[error("descriptor rights {rights:#x} are not known (limit 0x3)")]
     Rights {
-        /// What it says.
+        /// The rights in the descriptor.
         rights: u8,
     },
-    /// It was changed on the way.
+    /// The checksum is wrong.
     #[error("descriptor checksum {stored:#010x} is wrong (computed {computed:#010x})")]
     Checksum {
-        /// What it carries.
+        /// The checksum in the descriptor.
         stored: u32,
-        /// What its bytes give.
+        /// The checksum computed from its bytes.
         computed: u32,
     },
 }
@@ -240,13 +246,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_forms_come_back(descriptor in descriptors()) {
+        fn descriptor_round_trips_in_both_forms(descriptor in descriptors()) {
             prop_assert_eq!(Descriptor::from_bytes(&descriptor.to_bytes()), Ok(descriptor));
             prop_assert_eq!(descriptor.to_string().parse(), Ok(descriptor));
         }
 
         #[test]
-        fn a_changed_byte_is_found(
+        fn changed_byte_is_detected(
             descriptor in descriptors(),
             at in 0..Descriptor::SIZE,
             change in 1..=255_u8,
@@ -257,20 +263,20 @@ mod tests {
         }
 
         #[test]
-        fn a_cut_or_grown_one_is_refused(descriptor in descriptors(), length in 0..100_usize) {
+        fn descriptor_of_wrong_size_is_refused(descriptor in descriptors(), length in 0..100_usize) {
             let mut bytes = descriptor.to_bytes().to_vec();
             bytes.resize(length, 0);
             prop_assert_eq!(Descriptor::from_bytes(&bytes).is_err(), length != Descriptor::SIZE);
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in ".*") {
+        fn arbitrary_text_does_not_panic(text in ".*") {
             let _ = text.parse::<Descriptor>();
             let _ = format!("{PREFIX}{text}").parse::<Descriptor>();
         }
 
         #[test]
-        fn rights_that_nobody_knows_are_refused(descriptor in descriptors(), strange in 4..=255_u8) {
+        fn unknown_rights_are_refused(descriptor in descriptors(), strange in 4..=255_u8) {
             let mut bytes = descriptor.to_bytes();
             bytes[3] = strange;
             let sum = crc32fast::hash(&bytes[..28]);
@@ -280,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn it_fits_into_a_message_and_keeps_its_key_to_itself() {
+    fn descriptor_fits_into_message_and_hides_key() {
         assert!(Descriptor::SIZE + 8 <= size_of_val(&ClanSend::default().data));
         let text = format!("{:?}", Descriptor::new(1, 2, 123_454_321, 4, Rights::Read));
         assert!(!text.contains("123454321"), "{text}");
@@ -288,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_no_host_and_is_only_written_to() {
+    fn group_has_no_host_and_is_write_only() {
         let group = Descriptor::of_group(63, 5, 64).unwrap();
         assert_eq!((group.host(), group.is_group(), group.rights()), (None, true, Rights::Write));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! DMA (section 3.4).
+//! DMA requests (section 3.4).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::descriptor::Descriptor;
 use super::endpoint::{Core, DMA, State};
 use crate::error::{Error, ErrorKind, Result, at_most, inside};
 
-/// A transfer between an aperture of this process and one of any host.
+/// A transfer between an aperture of this process and an aperture of any host.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Transfer {
@@ -22,10 +22,12 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// From `offset` of memory of this process, whatever that allows others, to `to_offset` of the other's.
+    /// Writes from `offset` of this process' memory to `to_offset` of the remote memory. The local
+    /// aperture may have any access rights.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::OutOfRange`] over 1 GiB; [`Error::Invalid`] for no bytes.
+    /// [`Error::PastEnd`]; [`Error::OutOfRange`] if `length` is over 1 GiB; [`Error::Invalid`] if
+    /// it is 0.
     pub fn write(
         from: &Aperture,
         offset: usize,
@@ -36,10 +38,11 @@ impl Transfer {
         Self::new(CLAN_DMA_WRITE, (from, offset), (to, to_offset), length)
     }
 
-    /// From `from_offset` of the other's memory to `offset` of this process', whatever that allows others.
+    /// Reads from `from_offset` of the remote memory to `offset` of this process' memory. The local
+    /// aperture may have any access rights.
     ///
     /// # Errors
-    /// Those of [`Transfer::write`]; [`Error::Unsupported`] for a group.
+    /// Same as [`Transfer::write`]; [`Error::Unsupported`] if `from` is a group.
     pub fn read(
         to: &Aperture,
         offset: usize,
@@ -81,22 +84,25 @@ impl Transfer {
         Ok(Self { request, local: local.parts().clone() })
     }
 
-    /// Nobody is told of its end, by an event or otherwise: for one of many, whose last one is waited for.
+    /// Suppresses the notification of its completion, including the event. For all but the last
+    /// transfer of a batch, where only the last one is waited for.
     pub fn quiet(mut self) -> Self {
         self.request.flags &= !CLAN_DMA_NOTIFY;
         self
     }
 }
 
-/// The position of a request among those of its endpoint: what it is asked for by.
+/// The sequence number of a request within its endpoint, used to query its completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Requested(pub u64);
 
-/// An endpoint's queue of DMA requests, in memory that it shares with the card. To put a request makes no system call.
+/// An endpoint's queue of DMA requests, in memory shared with the card. Queueing a request makes no
+/// system call.
 ///
-/// Requests of one endpoint are carried out in their order. A write is done when all of it has left; that the other host refused it is a
-/// fault of the endpoint. A read is done when its bytes have come, and then all that the endpoint had written to that host before
-/// has arrived. Stores by a window may overtake what is not done yet.
+/// Requests of one endpoint are carried out in order. A write is complete when all of it has left
+/// this host; a refusal by the other host is a fault of the endpoint. A read is complete when its
+/// bytes have arrived. By then, everything that the endpoint wrote to that host before has arrived
+/// too. Stores through a window may overtake incomplete requests.
 #[derive(Debug, Clone)]
 pub struct Dma {
     core: Arc<Core>,
@@ -107,19 +113,20 @@ impl Dma {
         Self { core }
     }
 
-    /// Puts a request, if there is room.
+    /// Queues a request if there is room.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if there is none now; [`Error::System`].
+    /// [`Error::WouldBlock`] if the queue is full; [`Error::System`].
     pub fn put(&self, transfer: &Transfer) -> Result<Requested> {
         self.put_chain(std::slice::from_ref(transfer))
     }
 
-    /// Puts requests that belong together: if one fails, those behind it are skipped ([`DmaError::Skipped`]). The last is what it
-    /// gives.
+    /// Queues a chain of requests: if one fails, the rest are skipped ([`DmaError::Skipped`]).
+    /// Returns the number of the last request.
     ///
     /// # Errors
-    /// Those of [`Dma::put`]; [`Error::OutOfRange`] for more than there ever is room for; [`Error::Invalid`] for none.
+    /// Same as [`Dma::put`]; [`Error::OutOfRange`] if the chain is longer than the queue;
+    /// [`Error::Invalid`] if it is empty.
     pub fn put_chain(&self, transfers: &[Transfer]) -> Result<Requested> {
         let (core, mut queue) = (&self.core, self.core.dma());
         queue.harvest(core.state());
@@ -135,10 +142,10 @@ impl Dma {
         Ok(last)
     }
 
-    /// The same; waits for room.
+    /// Queues a chain of requests like [`Dma::put_chain`], and blocks until there is room.
     ///
     /// # Errors
-    /// Those of [`Dma::put_chain`], but for [`Error::WouldBlock`]; [`Error::TimedOut`].
+    /// Same as [`Dma::put_chain`], except [`Error::WouldBlock`]; [`Error::TimedOut`].
     pub fn put_wait(&self, transfers: &[Transfer], timeout: Option<Duration>) -> Result<Requested> {
         self.core.wait_until(DMA, timeout, "room for a DMA request", || match self.put_chain(transfers) {
             Err(Error::WouldBlock { .. }) => Ok(None),
@@ -146,26 +153,29 @@ impl Dma {
         })
     }
 
-    /// Whether a request is done. It makes no system call.
+    /// Returns whether a request is complete, without a system call.
     ///
     /// # Errors
-    /// [`Error::Dma`] if it has failed. Of those that failed the last ones are remembered, as many as the queue has room for.
+    /// [`Error::Dma`] if the request failed. Only the latest failures are remembered: as many as
+    /// the queue has room for requests.
     pub fn is_done(&self, request: Requested) -> Result<bool> {
         let mut queue = self.core.dma();
         queue.harvest(self.core.state());
         queue.is_done(request)
     }
 
-    /// Waits until a request is done. One that is quiet, with no other behind it, is waited for by looking now and then.
+    /// Blocks until a request is complete. A quiet request without a later one that notifies is
+    /// polled from time to time.
     ///
     /// # Errors
-    /// [`Error::Dma`] if it has failed; [`Error::TimedOut`]; [`Error::System`] if the card has gone.
+    /// [`Error::Dma`] if the request failed; [`Error::TimedOut`]; [`Error::System`] if the card is
+    /// gone.
     pub fn wait(&self, request: Requested, timeout: Option<Duration>) -> Result<()> {
         self.core
             .wait_until(DMA, timeout, "end of a DMA request", || Ok(self.is_done(request)?.then_some(())))
     }
 
-    /// How many requests have been put and are not done.
+    /// Returns the number of queued requests that are not complete.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         let mut queue = self.core.dma();
@@ -174,15 +184,15 @@ impl Dma {
     }
 }
 
-/// What the owner of a queue knows of it.
+/// The owner's state of a queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     room: u32,
     drivers: bool,
-    /// How many were put, and how many of them are known to have ended.
+    /// Number of requests queued, and number of those known to be complete.
     put: u64,
     ended: u64,
-    /// The memory that requests in flight use, the oldest first.
+    /// Memory in use by requests in flight, oldest first.
     flying: VecDeque<Arc<aperture::Parts>>,
     failed: VecDeque<(u64, DmaError)>,
 }
@@ -203,7 +213,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Behind a check.
+    /// Queues requests. The caller has checked that there is room.
     fn put(&mut self, state: &State, transfers: &[Transfer]) -> Requested {
         for (left, transfer) in (0..transfers.len()).rev().zip(transfers) {
             let mut request = transfer.request;
@@ -217,7 +227,8 @@ impl Queue {
         Requested(self.put - 1)
     }
 
-    /// Notes what came of requests that have ended. A card that says more than there were is not believed.
+    /// Collects the results of completed requests. A completion count above the number of requests
+    /// in flight is ignored.
     pub(super) fn harvest(&mut self, state: &State) {
         let ended = u64::from(state.done().wrapping_sub(self.ended as u32));
         if ended > self.put - self.ended {
@@ -245,23 +256,23 @@ impl Queue {
     }
 }
 
-/// Why a DMA request failed.
+/// Reasons why a DMA request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DmaError {
-    /// The request means nothing.
+    /// The request is malformed.
     BadRequest,
-    /// The local aperture is not this process', or does not have all the bytes.
+    /// The local aperture does not belong to this process, or is too short.
     BadLocal,
     /// The other host refused a read.
     Refused,
-    /// The other host has not answered a read in time, or there is no link.
+    /// The other host did not answer a read in time, or there is no link.
     Timeout,
-    /// Memory could not be reached, at either end.
+    /// Memory at either end could not be accessed.
     Memory,
     /// An earlier request of the chain failed.
     Skipped,
-    /// The card says what this library does not know.
+    /// The card returned a result that this library does not know.
     Unknown(u32),
 }
 
@@ -279,7 +290,7 @@ impl DmaError {
         })
     }
 
-    /// What a program can do about it.
+    /// Returns the kind of the error, which tells a program how to react.
     pub(crate) fn kind(self) -> ErrorKind {
         match self {
             DmaError::BadRequest | DmaError::BadLocal => ErrorKind::Invalid,

@@ -22,26 +22,26 @@ use super::tripwire::Tripwire;
 use crate::core::waiting::{Deadline, poll_for, slept, slice};
 use crate::error::{Error, Result, at_most};
 
-/// Something that has happened.
+/// An event in an event queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Event {
-    /// What the source was registered with.
+    /// The token with which the source was registered.
     pub token: u64,
-    /// What has happened.
+    /// What happened.
     pub what: What,
 }
 
-/// What has happened, once or more often.
+/// The kind of an event, which may have happened once or several times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum What {
-    /// The Tripwire of this number has fired.
+    /// The Tripwire with this number has fired.
     Tripwire(u32),
-    /// A DMA request has ended that is not quiet.
+    /// A DMA request that is not quiet has completed.
     Dma,
-    /// There is a message.
+    /// A message has arrived.
     Message,
-    /// There was a fault.
+    /// A fault has occurred.
     Fault,
 }
 
@@ -57,7 +57,7 @@ impl What {
     }
 }
 
-/// Which events of an endpoint are wanted, besides those of its Tripwires.
+/// Selects an endpoint's events, besides those of its Tripwires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Interest {
     /// [`What::Dma`].
@@ -72,7 +72,7 @@ impl Interest {
     /// All of them.
     pub const ALL: Self = Self { dma: true, messages: true, faults: true };
 
-    /// As the card is told.
+    /// Returns the mask in the card's format.
     fn mask(self) -> u32 {
         let all = [
             (self.dma, CLAN_INTERESTED_IN_DMA),
@@ -88,25 +88,27 @@ impl Interest {
     }
 }
 
-/// What happens to any number of endpoints, in one queue of this process' memory: the card writes it, and to take an event costs no
-/// system call, however many endpoints there are.
+/// A queue of the events of any number of endpoints, in memory of this process. The card writes it.
+/// Taking an event needs no system call, however many endpoints there are.
 ///
-/// A source has at most one event in the queue that is not taken, however often it happens meanwhile. So who takes one then looks at
-/// all there is: takes messages until there are none, clears the Tripwire before he looks at its memory.
+/// A source has at most one pending event in the queue, however often it happens meanwhile. So
+/// after taking an event, handle everything that is there: take messages until there are none, and
+/// clear the Tripwire before reading its memory.
 ///
-/// [`AsFd`] is what `poll(2)`, `epoll(7)`, `mio` and (feature `tokio`) [`super::asynchronous`] wait for: it is readable while a queue
-/// of the same open card is not empty; one card has one queue for that. Take events until there are none before you wait.
+/// [`AsFd`] returns the file to wait for with `poll(2)`, `epoll(7)`, `mio` and (feature `tokio`)
+/// [`super::asynchronous`]. It is readable while a queue of the same open card is not empty. One
+/// card has one queue for that. Take events until there are none before waiting.
 #[derive(Debug)]
 pub struct EventQueue {
-    // Dropped first: nothing is written to the memory any more.
+    // Dropped first: afterwards the card does not write to the memory.
     open: Open,
     memory: Arc<Mapping>,
     records: u32,
-    /// How many were taken, modulo 2^32.
+    /// Number of events taken, modulo 2^32.
     taken: u32,
     file: OwnedFd,
     sources: HashMap<u32, Source>,
-    /// Of what had happened before it was registered.
+    /// Events of conditions that existed before their source was registered.
     early: VecDeque<Event>,
 }
 
@@ -145,18 +147,20 @@ impl EventQueue {
         Ok(Self { open, memory, records, taken: 0, file, sources, early })
     }
 
-    /// Has an endpoint's events come here from now on, with this token, and those of before as far as they are not looked at yet.
-    /// What it was registered for before, apart from Tripwires, is forgotten.
+    /// Routes an endpoint's events to this queue from now on, with this token. Earlier events are
+    /// included if they were not handled yet. Replaces an earlier registration of the endpoint,
+    /// except that of its Tripwires.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an endpoint of another open card; [`Error::System`], if the queue has no room for more sources, too.
+    /// [`Error::Invalid`] if the endpoint belongs to another open card; [`Error::System`], also if
+    /// the queue has no room for more sources.
     pub fn register(&mut self, endpoint: &Endpoint, interest: Interest, token: u64) -> Result<()> {
         let core = endpoint.core();
         let source = self.attach(core)?;
         source.tokens.retain(|what, _| matches!(what, What::Tripwire(_)));
         source.tokens.extend(interest.wants().map(|what| (what, token)));
-        // The card makes an event of each bit that is set. A message or fault that was taken left its bit; one that was not is
-        // found below.
+        // The card creates an event for each bit that is set. A message or fault that was taken
+        // leaves its bit set; one that was not taken is found below.
         core.state().clear(1 << CLAN_BIT_MESSAGE | 1 << CLAN_BIT_FAULT);
         core.state().set_interest(interest.mask());
         let news = [(core.has_message(), What::Message), (core.has_fault(), What::Fault)];
@@ -168,11 +172,12 @@ impl EventQueue {
         Ok(())
     }
 
-    /// Has a Tripwire's firing come here as an event from now on, with this token. The Tripwire is enabled, and its endpoint's events
-    /// come here, too; those that nobody registered for are passed over.
+    /// Routes a Tripwire's events to this queue from now on, with this token. The Tripwire is
+    /// enabled. Its endpoint's events are routed here too; those without a registration are
+    /// discarded.
     ///
     /// # Errors
-    /// Those of [`EventQueue::register`]; [`Error::Tripwire`] if the card refuses.
+    /// Same as [`EventQueue::register`]; [`Error::Tripwire`] if the card refuses.
     pub fn register_tripwire(&mut self, tripwire: &mut Tripwire, token: u64) -> Result<()> {
         let what = What::Tripwire(tripwire.number());
         self.attach(tripwire.core())?.tokens.insert(what, token);
@@ -183,7 +188,7 @@ impl EventQueue {
         Ok(())
     }
 
-    /// Has no more events of a Tripwire. The Tripwire stays enabled.
+    /// Stops the events of a Tripwire. The Tripwire stays enabled.
     ///
     /// # Errors
     /// [`Error::Tripwire`] if the card does not answer.
@@ -194,7 +199,7 @@ impl EventQueue {
         tripwire.set_event(false)
     }
 
-    /// Has no more events of an endpoint, those of its Tripwires included.
+    /// Stops the events of an endpoint, including those of its Tripwires.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -206,7 +211,8 @@ impl EventQueue {
         self.open.card.set_events(&mut argument)
     }
 
-    /// The source that an endpoint is. Its number may have been that of one that is closed.
+    /// Returns the source of an endpoint. A source with the same number may belong to an endpoint
+    /// that was closed.
     fn attach(&mut self, core: &Arc<Core>) -> Result<&mut Source> {
         if !Arc::ptr_eq(core.card(), &self.open.card) {
             return Err(Error::Invalid("an event queue has events of endpoints of the same open card"));
@@ -222,7 +228,7 @@ impl EventQueue {
         Ok(self.sources.entry(number).or_insert_with(new))
     }
 
-    /// Takes the next event, if there is one. It makes no system call.
+    /// Takes the next event, if there is one, without a system call.
     #[allow(clippy::should_implement_trait, reason = "another look may find one after there was none")]
     pub fn next(&mut self) -> Option<Event> {
         if let Some(event) = self.early.pop_front() {
@@ -236,7 +242,7 @@ impl EventQueue {
         }
     }
 
-    /// Takes a record. What it stands for is to be looked at behind it.
+    /// Takes a record. The caller must check what it stands for afterwards.
     fn take(&mut self) -> Option<ClanEvent> {
         let next = self.taken.wrapping_add(1);
         let at = (CLAN_EVENTS_HEAD + (self.taken & (self.records - 1)) * CLAN_EVENT_SIZE) as usize;
@@ -252,7 +258,8 @@ impl EventQueue {
         ClanEvent::read_from_bytes(event.as_bytes()).ok()
     }
 
-    /// What a record means to who registered its source, if anybody did who is still there.
+    /// Converts a record to the event of its source; `None` if the source is not registered or its
+    /// endpoint is closed.
     fn meant(&self, record: &ClanEvent) -> Option<Event> {
         let what = What::of(record)?;
         let source = self.sources.get(&record.endpoint)?;
@@ -260,15 +267,15 @@ impl EventQueue {
         (source.core.strong_count() != 0).then_some(Event { token, what })
     }
 
-    /// Takes the next event; looks for it for as long as `polling`, then gives up (section 5.3: up to 15 us).
+    /// Takes the next event, and polls for it for up to `polling` (section 5.3: up to 15 us).
     pub fn poll(&mut self, polling: Duration) -> Option<Event> {
         poll_for(polling, || Ok(self.next())).ok().flatten()
     }
 
-    /// Takes the next event; sleeps until there is one.
+    /// Takes the next event; blocks until there is one.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
+    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Event> {
         let deadline = Deadline::new(timeout);
         loop {
@@ -282,8 +289,8 @@ impl EventQueue {
         }
     }
 
-    /// Makes sure that the file tells of the next event, to who is told only of changes (`mio`, `epoll` with `EPOLLET`). True if there
-    /// is one already: then take it instead of waiting.
+    /// Arms the file for edge-triggered waiting (`mio`, `epoll` with `EPOLLET`), so that it signals
+    /// the next event. Returns true if an event is already there: then take it instead of waiting.
     ///
     /// # Errors
     /// [`Error::System`].

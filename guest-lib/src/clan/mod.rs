@@ -1,20 +1,26 @@
-//! The CLAN card: memory of other hosts, and Tripwires that fire when it is touched (Riddoch and others, *Tripwire: a synchronisation
-//! primitive for virtual memory mapped communication*).
+//! The CLAN card: access to memory of other hosts, and Tripwires that fire on such accesses
+//! (Riddoch and others, *Tripwire: a synchronisation primitive for virtual memory mapped
+//! communication*).
 //!
 //! | paper | section | here |
 //! |---|---|---|
 //! | aperture, and the opaque descriptor (RDMA cookie) | 3.2 | [`Aperture`], [`Descriptor`] |
 //! | mapping of a remote aperture; programmed I/O | 2.1 | [`Endpoint::map`], [`Window`] |
 //! | multicast | 2.5 | [`Card::join_group`], [`Descriptor::of_group`] |
-//! | Tripwire: local or remote, reads or writes, a range, once only | 2.5, 3.3 | [`Watch`], [`Endpoint::tripwire`] |
-//! | test, wait; at user level | 3.3 | [`Tripwire::test`], [`Tripwire::wait`], [`Tripwire::wait_until`] |
+//! | Tripwire: local or remote, reads or writes | 2.5, 3.3 | [`Watch`], [`Endpoint::tripwire`] |
+//! | Tripwire: address range, one-shot | 2.5, 3.3 | [`Watch`] |
+//! | test at user level | 3.3 | [`Tripwire::test`] |
+//! | wait; wait at user level | 3.3 | [`Tripwire::wait`], [`Tripwire::wait_until`] |
 //! | Tripset | 3.3 | [`Tripset`] |
-//! | endpoint; 40-byte out-of-band messages | 3.1 | [`Endpoint`], [`Endpoint::send_message`], [`Endpoint::message`] |
-//! | connections: set-up, tear-down, exceptional conditions | 3.1 | [`Endpoint::connect`], [`Endpoint::accept`], [`Connection`] |
-//! | endpoints that are cached and used again | 3.1 | [`EndpointCache`] |
-//! | DMA requests in a shared queue; by the driver, for comparison | 3.4 | [`Dma`], [`Transfer`]; [`EndpointBuilder::drivers_dma`] |
+//! | endpoint | 3.1 | [`Endpoint`] |
+//! | 40-byte out-of-band messages | 3.1 | [`Endpoint::send_message`], [`Endpoint::message`] |
+//! | connection set-up | 3.1 | [`Endpoint::connect`], [`Endpoint::accept`] |
+//! | connection tear-down, exceptional conditions | 3.1 | [`Connection`] |
+//! | endpoint cache and reuse | 3.1 | [`EndpointCache`] |
+//! | DMA requests in a shared queue | 3.4 | [`Dma`], [`Transfer`] |
+//! | DMA requests by the driver, for comparison | 3.4 | [`EndpointBuilder::drivers_dma`] |
 //! | asynchronous event queue; readable when not empty | 3.5 | [`EventQueue`] |
-//! | message transfer, RPC, distributed queue, and what may be made of them | 4 | [`programs`] |
+//! | message transfer, RPC, distributed queue, and programs built on them | 4 | [`programs`] |
 //!
 //! ```no_run
 //! use hamlyn::clan::{Card, Descriptor, Rights, Watch};
@@ -23,11 +29,12 @@
 //! let (endpoint, aperture) = (card.endpoint()?, card.aperture(4096, Rights::Write)?);
 //! println!("give this to the sender: {}", aperture.descriptor()?);
 //! let mut ready = endpoint.tripwire(&Watch::local(&aperture, 0..8)?)?;
-//! let length = ready.wait_until(None, || Ok(Some(aperture.load_u64(0)?).filter(|length| *length != 0)))?;
+//! let length =
+//!     ready.wait_until(None, || Ok(Some(aperture.load_u64(0)?).filter(|length| *length != 0)))?;
 //! let mut text = vec![0; length.min(4088) as usize];
 //! aperture.read(8, &mut text)?;
 //!
-//! // Another, on another host:
+//! // Another process, on another host:
 //! let descriptor: Descriptor = std::env::args().nth(1).unwrap_or_default().parse()?;
 //! let window = endpoint.map(&descriptor, 0, 4096)?;
 //! window.write(8, b"hello")?;

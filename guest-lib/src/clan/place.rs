@@ -1,13 +1,13 @@
-//! Accesses of a window: ragged ends are single ones.
+//! Splits a byte range of a window into aligned accesses.
 
-/// A naturally aligned access of 1, 2, 4 or 8 bytes: what a window takes.
+/// A naturally aligned access of 1, 2, 4 or 8 bytes, as a window supports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Access {
     pub(super) at: usize,
     pub(super) bytes: usize,
 }
 
-/// The fewest accesses that touch `length` bytes from `at` on, in rising order.
+/// Returns the fewest accesses that cover `length` bytes starting at `at`, in ascending order.
 pub(super) fn accesses(at: usize, length: usize) -> impl Iterator<Item = Access> {
     let end = at + length;
     let mut next = at;
@@ -36,7 +36,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn accesses_are_all_of_it_and_aligned(at in 0..5000_usize, length in 0..5000_usize) {
+        fn accesses_cover_range_and_are_aligned(at in 0..5000_usize, length in 0..5000_usize) {
             let mut next = at;
             for access in accesses(at, length) {
                 prop_assert_eq!(access.at, next);

@@ -12,37 +12,39 @@ use super::descriptor::Descriptor;
 use super::endpoint::Core;
 use crate::error::{Error, ErrorKind, Result, inside};
 
-/// How long the card may take to answer. It does at once, but a machine may stand still for a while.
+/// Maximum time for the card to answer. It answers at once, but a machine may be paused for a
+/// while.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Looks before the processor is given to others.
+/// Number of polls before the thread yields the processor.
 const LOOKS: u32 = 100;
 
-/// What a Tripwire watches, and what it does when it fires.
+/// The range that a Tripwire watches, and its actions when it fires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Watch {
     offset: u64,
     length: u64,
-    /// The aperture, and its host if it is remote.
+    /// The aperture in the lower half; for a remote one, its host in the upper half.
     target: u64,
     flags: u32,
 }
 
 impl Watch {
-    /// Watches bytes of an aperture of this process' own for what other hosts do there: for writes, if nothing else is said.
+    /// Watches bytes of an aperture of this process for accesses by other hosts. The default is
+    /// writes.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::Invalid`] for no bytes.
+    /// [`Error::PastEnd`]; [`Error::Invalid`] if the range is empty.
     pub fn local(aperture: &Aperture, range: Range<usize>) -> Result<Self> {
         let range = range.start as u64..range.end as u64;
         Self::over(aperture.len() as u64, range, aperture.number().into(), 0)
     }
 
-    /// Watches bytes of an aperture of another host for what this process' windows and DMA requests do there, the completion of a
-    /// transfer say: for writes, if nothing else is said.
+    /// Watches bytes of another host's aperture for accesses by this process' windows and DMA
+    /// requests, for example the completion of a transfer. The default is writes.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::Invalid`] for no bytes.
+    /// [`Error::PastEnd`]; [`Error::Invalid`] if the range is empty.
     pub fn remote(descriptor: &Descriptor, range: Range<u64>) -> Result<Self> {
         let target = u64::from(descriptor.aperture) | u64::from(descriptor.host) << 32;
         Self::over(descriptor.length, range, target, CLAN_TRIPWIRE_REMOTE)
@@ -58,45 +60,47 @@ impl Watch {
         Ok(Self { offset: range.start, length, target, flags: flags | actions | CLAN_TRIPWIRE_WRITES })
     }
 
-    /// Fires for reads, and not for writes.
+    /// Fires for reads, not for writes.
     pub fn reads(mut self) -> Self {
         self.flags = self.flags & !CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_READS;
         self
     }
 
-    /// Fires for reads as well as writes.
+    /// Fires for reads and for writes.
     pub fn reads_and_writes(mut self) -> Self {
         self.flags |= CLAN_TRIPWIRE_READS | CLAN_TRIPWIRE_WRITES;
         self
     }
 
-    /// Is disabled when it fires (section 3.3); [`Tripwire::enable`] enables it again.
+    /// Disables the Tripwire when it fires (section 3.3); [`Tripwire::enable`] enables it again.
     pub fn once(mut self) -> Self {
         self.flags |= CLAN_TRIPWIRE_ONCE;
         self
     }
 
-    /// Interrupts whenever it fires, whether anybody sleeps or not, as the paper's card does. Nobody needs that: for comparison.
+    /// Raises an interrupt whenever the Tripwire fires, even if no thread sleeps, as the paper's
+    /// card does. Only for comparison.
     pub fn interrupting(mut self) -> Self {
         self.flags |= CLAN_TRIPWIRE_FIFO;
         self
     }
 }
 
-/// A Tripwire of an endpoint, set. It is disabled when it is dropped.
+/// A Tripwire of an endpoint. Dropping it disables it.
 ///
-/// The card counts how often it fires. [`Tripwire::test`] says how often that was since it was last cleared, and what waits looks at
-/// the count, too: so what fires before the wait ends it, and no order of calls loses a wake-up.
+/// The card counts how often the Tripwire fires. [`Tripwire::test`] returns the count since the
+/// last clear, and waits check the count too. So a Tripwire that fires before a wait ends that
+/// wait, and no order of calls causes a lost wake-up.
 #[derive(Debug)]
 pub struct Tripwire {
     core: Arc<Core>,
     index: u32,
     flags: u32,
-    /// Its count when it was last cleared.
+    /// The count at the last clear.
     seen: u32,
 }
 
-/// Which Tripwires of an endpoint are in use, and the serial number that each was told last.
+/// The Tripwires of an endpoint that are in use, and the last serial number sent for each.
 #[derive(Debug)]
 pub(super) struct Places {
     count: u32,
@@ -119,7 +123,7 @@ impl Places {
         Ok(index)
     }
 
-    /// Whether none is in use.
+    /// Returns whether no Tripwire is in use.
     pub(super) fn are_free(&self) -> bool {
         self.used == 0
     }
@@ -139,31 +143,32 @@ impl Tripwire {
         Ok(tripwire)
     }
 
-    /// Watches something else from now on, and is enabled. What fired before stays counted.
+    /// Watches another range from now on, and enables the Tripwire. The count is kept.
     ///
     /// # Errors
-    /// [`Error::Tripwire`]: then it is disabled.
+    /// [`Error::Tripwire`]; the Tripwire is then disabled.
     pub fn watch(&mut self, watch: &Watch) -> Result<()> {
         self.core.state().watch(self.index, watch.offset, watch.length, watch.target);
         self.flags = watch.flags | self.flags & CLAN_TRIPWIRE_EVENT;
         self.enable()
     }
 
-    /// Its number at its endpoint.
+    /// Returns the Tripwire's number at its endpoint.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.index
     }
 
-    /// Enables it. That is a store to the card, whose answer is looked for in memory: no system call.
+    /// Enables the Tripwire, without a system call: a store to the card, then polling memory for
+    /// its answer.
     ///
     /// # Errors
-    /// [`Error::Tripwire`]: then it is disabled.
+    /// [`Error::Tripwire`]; the Tripwire is then disabled.
     pub fn enable(&mut self) -> Result<()> {
         self.tell(self.flags | CLAN_TRIPWIRE_ENABLE, PATIENCE)
     }
 
-    /// Disables it: once this has returned, it does not fire.
+    /// Disables the Tripwire: it does not fire after this call returns.
     ///
     /// # Errors
     /// [`Error::Tripwire`] if the card does not answer.
@@ -172,7 +177,7 @@ impl Tripwire {
     }
 
     fn tell(&self, flags: u32, patience: Duration) -> Result<()> {
-        // Serial numbers must be told in their order.
+        // Serial numbers must reach the card in order.
         let mut places = self.core.places();
         let serial = places.next_serial(self.index);
         let state = self.core.state();
@@ -193,30 +198,31 @@ impl Tripwire {
         }
     }
 
-    /// How often it has fired since it was last cleared. It makes no system call.
+    /// Returns how often the Tripwire fired since the last clear, without a system call.
     #[must_use]
     #[inline]
     pub fn test(&self) -> u32 {
         self.core.state().fired(self.index).wrapping_sub(self.seen)
     }
 
-    /// How often it has fired in all, modulo 2^32.
+    /// Returns how often the Tripwire fired in total, modulo 2^32.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.core.state().fired(self.index)
     }
 
-    /// Clears it, and says how often it had fired.
+    /// Clears the Tripwire, and returns how often it had fired.
     pub fn clear(&mut self) -> u32 {
         let fired = self.test();
         self.seen = self.seen.wrapping_add(fired);
         fired
     }
 
-    /// Waits until it has fired since it was last cleared, clears it, and says how often. It looks for a moment before it sleeps.
+    /// Blocks until the Tripwire has fired since the last clear, clears it, and returns how often
+    /// it fired. Polls for a short time before it sleeps.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
+    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<u32> {
         let core = self.core.clone();
         core.wait_until(self.bit(), timeout, "Tripwire that fires", || {
@@ -224,11 +230,12 @@ impl Tripwire {
         })
     }
 
-    /// Waits until `look` finds something in what the Tripwire watches, and looks again whenever it has fired. What it wrote before
-    /// it fired is seen by the next look. It clears the Tripwire.
+    /// Blocks until `look` finds something in the watched memory, and calls it again whenever the
+    /// Tripwire has fired. A write that fired the Tripwire is visible to the next call. Clears the
+    /// Tripwire.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; what `look` fails with; [`Error::System`] if the card has gone.
+    /// [`Error::TimedOut`]; the errors of `look`; [`Error::System`] if the card is gone.
     pub fn wait_until<T>(
         &mut self,
         timeout: Option<Duration>,
@@ -241,7 +248,7 @@ impl Tripwire {
         })
     }
 
-    /// Its bit of [`Core::wait_until`].
+    /// Returns the Tripwire's bit for [`Core::wait_until`].
     pub(super) fn bit(&self) -> u64 {
         1 << self.index
     }
@@ -250,7 +257,7 @@ impl Tripwire {
         &self.core
     }
 
-    /// Has it be an event of its endpoint, or not. It is enabled then.
+    /// Makes the Tripwire create events of its endpoint, or stops them. Enables the Tripwire.
     pub(super) fn set_event(&mut self, event: bool) -> Result<()> {
         let before = self.flags;
         self.flags = if event { before | CLAN_TRIPWIRE_EVENT } else { before & !CLAN_TRIPWIRE_EVENT };
@@ -260,40 +267,40 @@ impl Tripwire {
 
 impl Drop for Tripwire {
     fn drop(&mut self) {
-        // A place whose card does not answer is not used again: it might fire.
+        // If the card does not answer, the Tripwire is not used again: it might still fire.
         if self.tell(0, PATIENCE).is_ok() {
             self.core.places().used &= !(1 << self.index);
         }
     }
 }
 
-/// Why a Tripwire is not set.
+/// Reasons why a Tripwire could not be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TripwireError {
-    /// There is no such aperture, or it was opened by another.
+    /// The aperture does not exist, or another process opened it.
     #[error("the card refused a Tripwire: there is no such aperture of this process' open card")]
     NoAperture,
     /// The range is not within the aperture.
     #[error("the card refused a Tripwire: its range is empty, or not within the aperture")]
     BadRange,
-    /// The card does not know such flags.
+    /// The card does not know the flags.
     #[error("the card refused a Tripwire: its flags mean nothing")]
     BadFlags,
-    /// Too many watch the same bytes.
+    /// Too many Tripwires watch the same bytes.
     #[error(
         "the card refused a Tripwire: as many as there may be watch a part of its range (limit {CLAN_TRIPWIRES_AT_ONCE})"
     )]
     Crowded,
-    /// Its events could not go anywhere.
+    /// There is no room for its events.
     #[error(
         "the card refused a Tripwire: its endpoint has no event queue, or that has no room for one more source"
     )]
     NoEvents,
-    /// The card does not say.
+    /// The card did not answer.
     #[error("the card has not answered what a Tripwire was told within {PATIENCE:?}")]
     NoAnswer,
-    /// The card says what this library does not know.
+    /// The card returned an answer that this library does not know.
     #[error("the card answers {0} to what a Tripwire was told, which is not known")]
     Unknown(u32),
 }
@@ -311,7 +318,7 @@ impl TripwireError {
         })
     }
 
-    /// What a program can do about it.
+    /// Returns the kind of the error, which tells a program how to react.
     pub(crate) fn kind(self) -> ErrorKind {
         match self {
             TripwireError::NoAperture | TripwireError::BadRange | TripwireError::BadFlags => {
@@ -324,17 +331,17 @@ impl TripwireError {
     }
 }
 
-/// Several Tripwires of one endpoint, any of which ends a wait (section 3.3).
+/// Several Tripwires of one endpoint, waited for together (section 3.3).
 #[derive(Debug)]
 pub struct Tripset {
     tripwires: Vec<Tripwire>,
 }
 
 impl Tripset {
-    /// Of these.
+    /// Creates a Tripset of these Tripwires.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for none, or for Tripwires of several endpoints.
+    /// [`Error::Invalid`] if there are none, or if they belong to several endpoints.
     pub fn new(tripwires: impl IntoIterator<Item = Tripwire>) -> Result<Self> {
         let tripwires: Vec<_> = tripwires.into_iter().collect();
         let Some(first) = tripwires.first() else { return Err(Error::Invalid("a Tripset of no Tripwires")) };
@@ -344,24 +351,25 @@ impl Tripset {
         Ok(Self { tripwires })
     }
 
-    /// Its Tripwires, in the order in which they were given.
+    /// Returns the Tripwires, in the order in which they were passed.
     #[must_use]
     pub fn tripwires(&self) -> &[Tripwire] {
         &self.tripwires
     }
 
-    /// Its Tripwires, to enable or disable.
+    /// Returns the Tripwires, for enabling and disabling them.
     pub fn tripwires_mut(&mut self) -> &mut [Tripwire] {
         &mut self.tripwires
     }
 
-    /// Its Tripwires, each for itself again.
+    /// Returns the Tripwires as single ones.
     #[must_use]
     pub fn into_tripwires(self) -> Vec<Tripwire> {
         self.tripwires
     }
 
-    /// The positions of those that have fired since they were last cleared. They are cleared.
+    /// Clears all Tripwires, and returns the positions of those that had fired since their last
+    /// clear.
     pub fn clear(&mut self) -> Vec<usize> {
         let fired = self
             .tripwires
@@ -371,10 +379,11 @@ impl Tripset {
         fired.collect()
     }
 
-    /// Waits until one of them has fired, and says which have, by their positions. They are cleared.
+    /// Blocks until one of the Tripwires has fired, clears them, and returns the positions of those
+    /// that fired.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
+    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<usize>> {
         let core = self.tripwires[0].core.clone();
         let bits = self.tripwires.iter().map(Tripwire::bit).fold(0, |all, bit| all | bit);

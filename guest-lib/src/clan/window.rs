@@ -1,4 +1,4 @@
-//! Memory of another host, mapped.
+//! Mapped memory of another host.
 
 use std::sync::Arc;
 
@@ -12,17 +12,19 @@ use super::place::accesses;
 use crate::core::place::{PAGE, aligned, multiple};
 use crate::error::{Error, Result, at_most, inside};
 
-/// A descriptor's memory, mapped (sections 2.1 and 3.2). A store goes to the other host and is not waited for; stores arrive in their
-/// order. A load is a read across the network, and the processor stands still meanwhile: the paper's programs make none.
+/// A mapping of a descriptor's memory (sections 2.1 and 3.2).
 ///
-/// Each access takes the card's attention. From some hundred bytes on [`super::Dma`] is better.
+/// A store goes to the other host without waiting for it; stores arrive in order. A load is a read
+/// across the network and stalls the processor: the paper's programs use none.
+///
+/// The card handles each access separately. Above some hundred bytes, [`super::Dma`] is faster.
 #[derive(Debug)]
 pub struct Window {
     open: Open,
     pages: Arc<Mapping>,
     length: usize,
     descriptor: Descriptor,
-    // Dropped last: an endpoint that a window names cannot be closed.
+    // Dropped last: an endpoint cannot be closed while a window refers to it.
     core: Arc<Core>,
 }
 
@@ -68,37 +70,38 @@ impl Window {
         Ok(Self { open, pages, length, descriptor: *descriptor, core: core.clone() })
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it has none: never.
+    /// Returns whether the length is zero, which it never is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Where its pages are in this process' memory. Only for languages that can make no other use of it.
+    /// Returns the address of the mapping in this process. Only for languages that cannot use the
+    /// other methods.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.pages.address() as usize as *const u8
     }
 
-    /// Its number at this card.
+    /// Returns the window's number at this card.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.open.number
     }
 
-    /// What is mapped.
+    /// Returns the descriptor of the mapped memory.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// Stores bytes, by as few stores as there can be, most of them of 8 bytes.
+    /// Stores bytes with as few stores as possible, most of them 8 bytes wide.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -119,10 +122,11 @@ impl Window {
         Ok(())
     }
 
-    /// Loads bytes, each piece a read across the network.
+    /// Loads bytes; each piece is a read across the network.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::Fault`] if the other host refuses or does not answer; [`Error::Unsupported`] for a group.
+    /// [`Error::PastEnd`]; [`Error::Fault`] if the other host refuses or does not answer;
+    /// [`Error::Unsupported`] if the window maps a group.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("window", offset as u64, to.len() as u64, self.length as u64)?;
         let begin = offset;
@@ -150,7 +154,8 @@ impl Window {
         Ok(())
     }
 
-    /// All ones may be a value, or what a load reads as that came to nothing: only then the endpoint's faults are asked.
+    /// Loads one word. All ones can be a value, or the result of a failed load, so only then the
+    /// endpoint's fault counters are checked.
     fn load<W: Word + Ones>(&self, offset: usize) -> Result<W> {
         self.check::<W>(offset)?;
         if self.descriptor.is_group() {
@@ -187,8 +192,8 @@ macro_rules! words {
                 #[doc = concat!("Loads the ", $bytes, " at `offset`, a multiple of as many: a read across the network.")]
                 ///
                 /// # Errors
-                /// [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::Fault`] if the other host refuses or does not answer;
-                /// [`Error::Unsupported`] for a group.
+                /// [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::Fault`] if the other host
+                /// refuses or does not answer; [`Error::Unsupported`] if the window maps a group.
                 pub fn $load(&self, offset: usize) -> Result<$word> {
                     self.load(offset)
                 }

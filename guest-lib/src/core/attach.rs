@@ -1,6 +1,7 @@
-//! How any card is reached: what its driver, or whoever stands in for one, does for the library.
+//! Access to any card: the operations that its driver, or a substitute for it, performs for the
+//! library.
 //!
-//! A card's module has a trait of its own for what its model does beyond that, which asks for this one.
+//! Each card's module has its own trait for model-specific operations, which requires this trait.
 
 use std::fmt::Debug;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -15,27 +16,29 @@ use crate::core::express::pages::ExpressParts;
 use crate::core::memory::Memory;
 use crate::error::{Error, GivenBack, Result};
 
-/// A card of any model as the driver offers it (section 3.1): what needs the operating system's mediation.
+/// A card of any model as its driver presents it (section 3.1): the operations that the operating
+/// system mediates.
 ///
-/// One attachment is one protection domain: what it creates is its own and goes when it is dropped.
+/// An attachment is one protection domain: it owns the objects it creates, and they go when it is
+/// dropped.
 pub trait CardAttachment: Debug + Send + Sync {
-    /// Describes the card as it is now.
+    /// Returns the card's current description.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn query(&self) -> Result<HamlynQuery>;
 
-    /// Zeroed memory that objects of the card may be made of, `length` bytes, 1 to 1 GiB.
+    /// Allocates zeroed memory for objects of the card, `length` bytes, 1 to 1 GiB.
     ///
     /// # Errors
     /// [`crate::Error::System`], [`crate::Error::OutOfRange`].
     fn allocate(&self, length: usize) -> Result<Memory>;
 
-    /// Makes memory of the application's own ([`Mapping::is_lent`]) such that objects of the card may be made of it.
+    /// Prepares application memory ([`Mapping::is_lent`]) for objects of the card.
     ///
     /// # Errors
-    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] for memory that this attachment cannot reach. The mapping is given
-    /// back.
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] for memory that this attachment
+    /// cannot reach. The mapping is returned.
     fn lend(&self, mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
         let error = Error::Unsupported("this way to reach a card knows no memory of the application's own");
         Err(GivenBack::new(error, mapping))
@@ -53,32 +56,35 @@ pub trait CardAttachment: Debug + Send + Sync {
     /// [`crate::Error::System`].
     fn self_test(&self) -> Result<HamlynSelfTest>;
 
-    /// Takes a name to listen under (section 6.3).
+    /// Registers a name to listen under (section 6.3).
     ///
     /// # Errors
-    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] where no operating system takes part.
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] for an attachment without an
+    /// operating system.
     fn listen(&self, _name: &str, _backlog: u32) -> Result<Box<dyn ListenerParts>> {
         Err(Error::Unsupported(NO_CONNECTIONS))
     }
 
-    /// Asks for a connection (section 6.3).
+    /// Requests a connection (section 6.3).
     ///
     /// # Errors
-    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] where no operating system takes part.
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] for an attachment without an
+    /// operating system.
     fn connect(&self, _host: u32, _name: &str, _private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
         Err(Error::Unsupported(NO_CONNECTIONS))
     }
 
-    /// Asks whether anybody on a host listens under a name (section 6.3). The question stands as a connection does, and ends with
-    /// the answer.
+    /// Asks a host whether it has a listener of this name (section 6.3). The query is an object
+    /// like a connection, and ends with the answer.
     ///
     /// # Errors
-    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] by a driver that cannot, or where no operating system takes part.
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] if the driver does not support
+    /// queries, or for an attachment without an operating system.
     fn ask(&self, _host: u32, _name: &str) -> Result<Box<dyn ConnectionParts>> {
         Err(Error::Unsupported(NO_QUESTIONS))
     }
 
-    /// Makes an area of express memory for a host, zeros.
+    /// Creates a zeroed area of express memory for a host.
     ///
     /// # Errors
     /// [`crate::Error::System`]; [`crate::Error::Unsupported`] without express memory.
@@ -94,7 +100,7 @@ pub trait CardAttachment: Debug + Send + Sync {
         Err(Error::Unsupported(NO_EXPRESS))
     }
 
-    /// Gives an area or a view back; its memory shows what nobody else sees.
+    /// Releases an area or a view. Its mapping then shows private memory.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -102,7 +108,7 @@ pub trait CardAttachment: Debug + Send + Sync {
         Err(Error::Unsupported(NO_EXPRESS))
     }
 
-    /// What there is of express memory with a host.
+    /// Returns the state of the express memory shared with a host.
     ///
     /// # Errors
     /// [`crate::Error::System`]; [`crate::Error::Unsupported`] without express memory.
@@ -111,9 +117,9 @@ pub trait CardAttachment: Debug + Send + Sync {
     }
 }
 
-/// What users share that a card has only as many of as its driver has room for.
+/// Name of a shared resource: the driver has a fixed number per card.
 pub(crate) const CONNECTIONS: &str = "connections and names";
-/// How to have more of them.
+/// How to get more of them.
 pub(crate) const CONNECTIONS_REMEDY: &str = "close some, here or in another process: a card has no more";
 
 pub(crate) const NO_QUESTIONS: &str =
@@ -125,54 +131,54 @@ pub(crate) const NO_EXPRESS: &str =
 const NO_CONNECTIONS: &str =
     "connections are the operating system's affair: this card is attached to without one";
 
-/// A listener, as the operating system has it.
+/// A listener in the operating system.
 pub trait ListenerParts: Debug + Send + Sync {
-    /// The next request, if one waits.
+    /// Returns the next pending request, if any.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn next_request(&self) -> Result<Option<Box<dyn ConnectionParts>>>;
 
-    /// What is readable while one waits.
+    /// Returns the file, which is readable while a request is pending.
     fn file(&self) -> BorrowedFd<'_>;
 }
 
-/// A connection, as the operating system has it.
+/// A connection in the operating system.
 pub trait ConnectionParts: Debug + Send + Sync {
-    /// How it stands.
+    /// Returns the current state.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn state(&self) -> Result<HamlynConnectionState>;
 
-    /// Accepts what was asked for.
+    /// Accepts the request.
     ///
     /// # Errors
     /// [`crate::Error::NotConnected`], [`crate::Error::System`].
     fn accept(&self, private: &[u8]) -> Result<()>;
 
-    /// Rejects what was asked for.
+    /// Rejects the request.
     ///
     /// # Errors
     /// [`crate::Error::NotConnected`], [`crate::Error::System`].
     fn reject(&self, private: &[u8]) -> Result<()>;
 
-    /// Closes it gracefully.
+    /// Closes the connection gracefully.
     ///
     /// # Errors
     /// [`crate::Error::NotConnected`], [`crate::Error::System`].
     fn close(&self, private: &[u8]) -> Result<()>;
 
-    /// What is writable while it is established, and readable once it has ended.
+    /// Returns the file: writable while established, readable once ended.
     fn file(&self) -> BorrowedFd<'_>;
 }
 
 /// A file descriptor to poll.
 #[derive(Debug)]
 pub enum QueueFile<'a> {
-    /// The attachment's own.
+    /// The attachment's file.
     Borrowed(BorrowedFd<'a>),
-    /// The queue's own.
+    /// The queue's file.
     Shared(Arc<OwnedFd>),
 }
 
@@ -185,7 +191,7 @@ impl std::os::fd::AsFd for QueueFile<'_> {
     }
 }
 
-/// Refuses another major version.
+/// Fails with [`Error::Incompatible`] if the major version differs.
 pub(crate) fn check_version(object: &'static str, value: u32, expected: u32) -> Result<()> {
     if value >> 16 != expected >> 16 {
         return Err(Error::Incompatible { object, value: value.into(), expected: expected.into() });

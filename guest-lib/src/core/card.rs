@@ -1,14 +1,14 @@
-//! A card of any model, however it is reached.
+//! A card of any model, independent of the attachment.
 
 use std::sync::Arc;
 
 use crate::core::attach::CardAttachment;
 use crate::error::Result;
 
-/// An open card: one protection domain. What is created from it is its own.
+/// An open card: one protection domain, which owns the objects created from it.
 ///
-/// `A` is what the card's model does besides what any card does. Cheap to clone; it is closed when the last clone and the last of
-/// what was created from it are dropped.
+/// `A` has the operations of the card's model beyond those of any card. Clones are cheap. The card
+/// is closed when the last clone and the last object created from it are dropped.
 #[derive(Debug)]
 pub struct Card<A: ?Sized> {
     attachment: Arc<A>,
@@ -20,7 +20,7 @@ impl<A: ?Sized> Clone for Card<A> {
     }
 }
 
-/// Results of a card's self-tests: none, or what failed.
+/// Results of a card's self-tests: `None`, or the failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SelfTest {
@@ -28,33 +28,34 @@ pub struct SelfTest {
     pub access: Option<&'static str>,
     /// DMA.
     pub dma: Option<&'static str>,
-    /// Interrupts: the vector that did not arrive.
+    /// Interrupts: the vector of the missing interrupt.
     pub interrupt: Option<u32>,
 }
 
 impl SelfTest {
-    /// Whether all passed.
+    /// Returns whether all tests passed.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.access.is_none() && self.dma.is_none() && self.interrupt.is_none()
     }
 }
 
-/// [`Card::settle`], for objects that hold the attachment alone.
+/// [`Card::settle`] for objects that only hold the attachment.
 pub(crate) fn settle<A: CardAttachment + ?Sized>(attachment: &A) -> Result<()> {
-    // Any command does: the card carries it out between two packets.
+    // Any command will do: the card executes it between two packets.
     attachment.statistics().map(drop)
 }
 
 impl<A: CardAttachment + ?Sized> Card<A> {
-    /// A card reached in a way of one's own.
+    /// Creates a card with a custom attachment.
     #[must_use]
     pub fn attached(attachment: Arc<A>) -> Self {
         Self { attachment }
     }
 
-    /// Waits until the card has done with every packet that it had begun to check. After it, what was taken away before it
-    /// (an entry's key or bounds, section 2.7) is gone for certain. It goes through the driver.
+    /// Blocks until the card has finished all packets whose checks it had started. Access that was
+    /// revoked before the call (an entry's key or bounds, section 2.7) is then revoked for certain.
+    /// The call goes through the driver.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -62,7 +63,7 @@ impl<A: CardAttachment + ?Sized> Card<A> {
         settle(&*self.attachment)
     }
 
-    /// Runs the self-tests of access, DMA and interrupts. In a guest that takes `CAP_SYS_ADMIN`.
+    /// Runs the self-tests of access, DMA and interrupts. In a guest this needs `CAP_SYS_ADMIN`.
     ///
     /// # Errors
     /// [`crate::Error::System`].

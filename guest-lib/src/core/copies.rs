@@ -1,8 +1,10 @@
-//! How many bytes this thread has had copied by the library, for the test of the table in docs/programming.md.
+//! Counts the bytes that the library copies on this thread, for the test of the table in
+//! docs/programming.md.
 //!
-//! A message's bytes are copied in three places only: between the application's bytes and memory that the card reaches
-//! ([`crate::Memory`]), from the application's bytes into a work-queue entry (direct I/O), and between the application's bytes and express
-//! memory (here). Builds for release count nothing.
+//! The bytes of a message are copied in three places only. The first is between application memory
+//! and memory that the card can reach ([`crate::Memory`]). The second is from application memory
+//! into a work-queue entry (direct I/O). The third is between application memory and express memory
+//! (here). Release builds do not count.
 
 use std::sync::atomic::AtomicU8;
 
@@ -18,21 +20,21 @@ pub(crate) fn count(_bytes: usize) {
     COPIED.with(|copied| copied.set(copied.get() + _bytes as u64));
 }
 
-/// Copies bytes into express memory, to the first of `to`, which has as many.
+/// Copies bytes into express memory, to the start of `to`, which has at least as many.
 #[inline]
 pub(crate) fn into_express(to: &[AtomicU8], from: &[u8]) {
     count(from.len());
     hamlyn_sys::register_copy_in(to, from);
 }
 
-/// Copies the first bytes of `from` out of express memory, which has as many as `to`.
+/// Copies bytes out of express memory, from the start of `from`, which has at least as many.
 #[inline]
 pub(crate) fn out_of_express(from: &[AtomicU8], to: &mut [u8]) {
     count(to.len());
     hamlyn_sys::register_copy_out(from, to);
 }
 
-/// How many bytes this thread has had copied so far.
+/// Returns the number of bytes copied on this thread.
 #[cfg(debug_assertions)]
 #[must_use]
 pub fn copied() -> u64 {

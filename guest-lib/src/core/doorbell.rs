@@ -1,4 +1,4 @@
-//! Doorbells: how a card that sleeps is told that there is work.
+//! Doorbells: wake-ups for a sleeping card that has work.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use hamlyn_sys::Mapping;
 
 use crate::error::Result;
 
-/// Rings, for a terminus say: wakes a card that declared itself asleep.
+/// A doorbell, for example of a terminus: wakes a card that declared itself asleep.
 pub trait Doorbell: Debug + Send + Sync {
-    /// Rings.
+    /// Rings the doorbell.
     ///
     /// # Errors
     /// [`crate::Error::System`] if the card cannot be reached.
     fn ring(&self) -> Result<()>;
 }
 
-/// A doorbell page that the driver lets one map.
+/// A doorbell page mapped through the driver.
 #[derive(Debug)]
 pub(crate) struct MappedDoorbell(pub(crate) Arc<Mapping>);
 

@@ -1,18 +1,18 @@
-//! Which parts of a memory are free.
+//! Allocator of the free parts of a memory.
 
 use std::collections::BTreeMap;
 
-/// Free parts: their lengths by where they start. No two touch.
+/// Free parts: their lengths by start offset. Adjacent parts are merged.
 #[derive(Debug)]
 pub(crate) struct Free(BTreeMap<usize, usize>);
 
 impl Free {
-    /// All of so much is free.
+    /// Creates an allocator with all of `size` free.
     pub(crate) fn all(size: usize) -> Self {
         Self(BTreeMap::from([(0, size)]))
     }
 
-    /// Takes a part, the first that is long enough. Where it starts.
+    /// Allocates from the first part that is long enough, and returns the start.
     pub(crate) fn take(&mut self, size: usize) -> Option<usize> {
         let (start, length) =
             self.0.iter().find(|(_, length)| **length >= size).map(|(start, length)| (*start, *length))?;
@@ -23,7 +23,7 @@ impl Free {
         Some(start)
     }
 
-    /// Gives back a part that was taken.
+    /// Frees an allocated part.
     pub(crate) fn give(&mut self, mut start: usize, mut size: usize) {
         if let Some(behind) = self.0.remove(&(start + size)) {
             size += behind;

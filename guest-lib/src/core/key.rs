@@ -6,12 +6,13 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::error::{Error, Result};
 
-/// A protection key from the kernel's random source: 64 bits, so that nobody guesses one.
+/// Returns a 64-bit protection key from the kernel's random source, so that it cannot be guessed.
 ///
-/// Slots get theirs from the driver; this one is for metadata entries ([`crate::MetadataEntry::protect`]).
+/// Slots get their keys from the driver; this one is for metadata entries
+/// ([`crate::MetadataEntry::protect`]).
 ///
 /// # Errors
-/// [`Error::System`] if the kernel has none to give.
+/// [`Error::System`] if the kernel provides none.
 pub fn random_key() -> Result<u64> {
     let mut key = [0; 8];
     match getrandom(&mut key, GetRandomFlags::empty()) {

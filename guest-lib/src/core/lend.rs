@@ -1,4 +1,4 @@
-//! Memory of the application's own, lent to the library by value.
+//! Application memory that is lent to the library by value.
 
 use std::fmt::Debug;
 
@@ -12,12 +12,13 @@ use crate::error::{Error, GivenBack, Result, at_most};
 /// Size of a page, in bytes.
 const PAGE: usize = 4096;
 
-/// What owns bytes that can be lent: a `Vec<u8>`, a `Box<[u8]>`, an array, another crate's mapping.
+/// An owner of bytes that can be lent: a `Vec<u8>`, a `Box<[u8]>`, an array, another crate's
+/// mapping.
 pub trait Lendable: AsMut<[u8]> + Debug + Send + 'static {}
 
 impl<T: AsMut<[u8]> + Debug + Send + 'static> Lendable for T {}
 
-/// Whole pages of ordinary memory, zeroed: what any card can be lent.
+/// Zeroed whole pages of ordinary memory, which can be lent to any card.
 #[derive(Debug)]
 pub struct Pages {
     memory: Vec<u8>,
@@ -26,11 +27,11 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// At least so many bytes, and at least one page.
+    /// Allocates at least `length` bytes, and at least one page.
     #[must_use]
     pub fn new(length: usize) -> Self {
         let length = length.max(1).next_multiple_of(PAGE);
-        // The vector's pages at its ends may hold others' bytes.
+        // Exclude the vector's first and last partial page, which may hold unrelated bytes.
         let memory = vec![0; length + PAGE - 1];
         let start = (memory.as_ptr() as usize).next_multiple_of(PAGE) - memory.as_ptr() as usize;
         Self { memory, start, length }
@@ -49,7 +50,7 @@ impl AsMut<[u8]> for Pages {
     }
 }
 
-/// Refuses what no area or send buffer can be.
+/// Fails if the length is not valid for an area or a send buffer.
 pub(crate) fn check(length: usize) -> Result<()> {
     if length == 0 {
         return Err(Error::Invalid("memory of no bytes"));
@@ -57,7 +58,7 @@ pub(crate) fn check(length: usize) -> Result<()> {
     at_most("memory length", length as u64, HAMLYN_MAX_AREA)
 }
 
-/// Lends what a value owns, or gives the value back.
+/// Lends the bytes that a value owns, or returns the value on failure.
 pub(crate) fn lend<T: Lendable>(
     attachment: &(impl CardAttachment + ?Sized),
     mut memory: T,
@@ -70,12 +71,12 @@ pub(crate) fn lend<T: Lendable>(
         .map_err(|failed| GivenBack::new(failed.error, made_of(failed.back.take_back().ok())))
 }
 
-/// The value of a loan that came to nothing.
+/// Returns the value of a failed loan.
 pub(crate) fn returned<T: 'static>(memory: Memory) -> T {
     made_of(memory.take_back().ok())
 }
 
-/// A value that a mapping was made of a moment ago, and that nobody else can have.
+/// Unwraps a value of which a mapping was just made, and of which there is no other owner.
 fn made_of<T>(back: Option<T>) -> T {
     back.unwrap_or_else(|| unreachable!("an attachment gives back what it was given"))
 }

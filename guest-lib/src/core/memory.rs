@@ -11,29 +11,31 @@ use hamlyn_sys::Mapping;
 use crate::core::copies;
 use crate::error::{Error, GivenBack, Result, inside};
 
-/// Page-aligned memory that the card can reach: what message areas, metadata areas and send buffers are made of.
+/// Page-aligned memory that the card can reach. Message areas, metadata areas and send buffers are
+/// made of it.
 ///
-/// In a guest it is the process' own memory, pinned by the driver while an object of the card uses it. Attached by
-/// socket it is shared with the card's process for as long as it lives.
+/// In a guest it is process memory, which the driver pins while an object of the card uses it.
+/// Attached by socket, it is shared with the card's process for its whole lifetime.
 pub struct Memory {
-    /// What ends the loan when dropped, before the mapping goes.
+    /// Ends the loan when dropped, before the mapping goes.
     loan: Option<Box<dyn Any + Send + Sync>>,
     mapping: Arc<Mapping>,
     card_address: u64,
     length: usize,
 }
 
-/// Bytes of a huge page.
+/// Size of a huge page, in bytes.
 const HUGE_PAGE: usize = 2 << 20;
 
 impl Memory {
-    /// New memory of this process, that the driver finds by its address.
+    /// Allocates process memory, which the driver finds by its address.
     ///
-    /// In a huge page the card finds 2 MiB together, where it has to look up every 4 KiB otherwise. No more of them are
-    /// asked for than are filled.
+    /// In a huge page the card finds 2 MiB at once; otherwise it must look up every 4 KiB. Only as
+    /// many huge pages are requested as are filled.
     pub(crate) fn anonymous(length: usize) -> io::Result<Self> {
         let huge = length / HUGE_PAGE * HUGE_PAGE;
-        // The kernel puts mappings of whole huge pages where these fit; what is never touched takes no memory.
+        // The kernel aligns mappings of whole huge pages so that these fit. Untouched pages take no
+        // memory.
         let mapped = if huge == 0 { length } else { length.next_multiple_of(HUGE_PAGE) };
         let mapping = Mapping::anonymous(mapped)?;
         if huge != 0 {
@@ -42,13 +44,14 @@ impl Memory {
         Ok(Self::local(mapping, length))
     }
 
-    /// Memory of this process that the driver finds by its address; `length` bytes of the mapping are used.
+    /// Wraps process memory, which the driver finds by its address. Only the first `length` bytes
+    /// of the mapping are used.
     #[must_use]
     pub fn local(mapping: Mapping, length: usize) -> Self {
         Self::lent(mapping, length, None, None)
     }
 
-    /// Memory that the card knows by another address; `loan` is dropped when the memory is.
+    /// Wraps memory that the card knows by another address. `loan` is dropped with the memory.
     #[must_use]
     pub fn lent(
         mapping: impl Into<Arc<Mapping>>,
@@ -65,31 +68,33 @@ impl Memory {
         }
     }
 
-    /// How many bytes it has.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Its address as the uapi's structures want it: this process' (in a guest), or the card's (by socket).
+    /// Returns the address for the uapi's structures: the process' address (in a guest), or the
+    /// card's (by socket).
     #[must_use]
     pub fn card_address(&self) -> u64 {
         self.card_address
     }
 
-    /// The mapping itself: at least [`Memory::len`] bytes.
+    /// Returns the mapping, which has at least [`Memory::len`] bytes.
     #[must_use]
     pub fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
     }
 
-    /// Copies bytes from `offset` out. What the card deposits meanwhile may be seen in part.
+    /// Copies bytes out, starting at `offset`. A concurrent deposit by the card may be partly
+    /// visible.
     ///
     /// # Errors
     /// [`crate::Error::PastEnd`].
@@ -100,7 +105,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Copies bytes in, from `offset` on.
+    /// Copies bytes in, starting at `offset`.
     ///
     /// # Errors
     /// [`crate::Error::PastEnd`].
@@ -111,13 +116,13 @@ impl Memory {
         Ok(())
     }
 
-    /// The bytes in place, from `offset` on.
+    /// Returns the bytes in place, starting at `offset`.
     pub(crate) fn cells(&self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
         inside("memory", offset as u64, length as u64, self.length as u64)?;
         Ok(self.mapping.cells(offset, length))
     }
 
-    /// Ends the loan of the application's own memory, if nobody else has it and it is of this type.
+    /// Ends the loan of application memory, if there is no other user and the type matches.
     pub(crate) fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         if let Err(error) = self.may_take_back::<T>() {
             return Err(GivenBack::new(error, self));
@@ -131,7 +136,7 @@ impl Memory {
         })
     }
 
-    /// Whether [`Memory::take_back`] would give it back.
+    /// Returns whether [`Memory::take_back`] would succeed.
     pub(crate) fn may_take_back<T: 'static>(&self) -> Result<()> {
         if !self.mapping.is_over::<T>() {
             return Err(Error::Invalid("the memory was not made of a value of this type"));
@@ -154,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_has_its_length_in_huge_pages_or_small_ones() {
+    fn memory_length_is_exact_with_huge_pages() {
         for length in [1, HUGE_PAGE - 1, HUGE_PAGE, 2 * HUGE_PAGE + 1] {
             let memory = Memory::anonymous(length).unwrap();
             let mut last = [1];

@@ -1,7 +1,9 @@
-//! What any card's library needs: to attach to a card, to lend it memory, to map what it offers, to wait, to connect.
+//! Parts that any card's library needs: attaching to a card, lending it memory, mapping what it
+//! provides, waiting and connecting.
 //!
-//! Nothing here knows a model: each has a module beside this one, with a trait of its own for what its driver does
-//! ([`attach::CardAttachment`] is any card's), a [`model::Model`] that says how its nodes are found, and a [`card::Card`].
+//! This module is independent of the models. Each model has a module beside this one. That module
+//! has a trait for the model's driver operations ([`attach::CardAttachment`] is any card's), a
+//! [`model::Model`] that tells how its nodes are found, and a [`card::Card`].
 
 pub(crate) mod attach;
 pub(crate) mod card;

@@ -1,4 +1,4 @@
-//! What a card's module says of its model, so that any card's node can be opened and its errors be told.
+//! Descriptions of card models, for opening nodes and for error messages.
 
 use std::fmt::Debug;
 
@@ -6,23 +6,25 @@ use hamlyn_abi::uapi::HamlynQuery;
 
 /// A model of the family.
 pub trait Model: Debug + Send + Sync + 'static {
-    /// Its `HAMLYN_MODEL_*`.
+    /// The model's `HAMLYN_MODEL_*`.
     const NUMBER: u32;
-    /// Its name: its nodes are `/dev/<name>N`.
+    /// The model's name: its nodes are `/dev/<name>N`.
     const NAME: &'static str;
-    /// The version of its contract that this library was written for: major in the upper half, minor in the lower.
+    /// Version of the model's ABI that this library was written for: major in the upper half, minor
+    /// in the lower.
     const VERSION: u32;
-    /// What users share of a card of this model besides connections: at most three kinds, by their `HAMLYN_SHARE_*`.
+    /// Resources that users share on a card of this model, besides connections: at most three
+    /// kinds, indexed by `HAMLYN_SHARE_*`.
     const SHARED: &'static [Shared];
 }
 
-/// A kind of thing that users share.
+/// A kind of resource that users share.
 #[derive(Debug)]
 pub struct Shared {
-    /// What it is called, in the plural.
+    /// Name of the resource, in the plural.
     pub object: &'static str,
-    /// How to have more of them.
+    /// How to get more of it.
     pub remedy: &'static str,
-    /// How many the card has, by what it says of itself.
+    /// Returns the number of the card's resources of this kind.
     pub limit: fn(&HamlynQuery) -> u32,
 }

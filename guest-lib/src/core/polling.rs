@@ -1,29 +1,31 @@
-//! How to wait for memory to change without starving whoever is to change it.
+//! Busy-polling of memory that does not starve the process that changes it.
 
 use std::time::{Duration, Instant};
 
 use rustix::thread::sched_yield;
 
-/// Yields before a waiter for which no interrupt exists begins to nap.
+/// Number of yields before a waiter without an interrupt starts to nap.
 const YIELDS_BEFORE_NAP: u32 = 1000;
-/// Yields before who waits for the card to finish with requests goes to sleep: about as long as it takes to sleep and be woken,
-/// for the card is mostly at it.
+/// Number of yields before a waiter for request completions goes to sleep. They take about as long
+/// as a sleep and a wake-up, because the card is usually at work on the requests.
 const YIELDS_BEFORE_SLEEP: u32 = 100;
-/// How long it naps.
+/// Length of a nap.
 const NAP: Duration = Duration::from_micros(50);
 
-/// How a caller that polls shares its processor.
+/// How a polling caller shares its processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Polling {
-    /// Looks at memory, with a spin hint between two, before the caller yields its processor or goes to sleep.
+    /// Number of polls of memory, each after a spin hint, before the caller yields its processor or
+    /// goes to sleep.
     pub spins: u32,
 }
 
 impl Default for Polling {
-    /// 200 looks: microseconds, so it hardly matters where others need the processor.
+    /// 200 polls take microseconds, so they hardly delay other users of the processor.
     ///
-    /// Measured by `ping-pong --spins N` on both sides, 16 bytes, between two emulated machines of one processor each,
-    /// on a host with 2 cores and other work (11 runs of 2,000 to 3,000 round trips, interleaved; medians):
+    /// Measured by `ping-pong --spins N` on both sides with 16 bytes, between two emulated machines
+    /// of one processor each. The host has 2 cores and other work. The values are medians of 11
+    /// interleaved runs of 2,000 to 3,000 round trips:
     ///
     /// | spins | p50 | p99 |
     /// |---|---|---|
@@ -32,18 +34,20 @@ impl Default for Polling {
     /// | 2,000 | 121 us | 2.0 ms |
     /// | 200, then asleep (`recv_block`; 7 runs) | 415 us | 0.8 ms |
     ///
-    /// The first three differ by less than runs of the same kind do, so the default is a middle one.
+    /// The first three differ by less than repeated runs of one kind do, so the default is one in
+    /// the middle.
     ///
-    /// A yield gives a guest's processor to others in that guest, but never the host's core to the card or the switch:
-    /// a virtual machine that polls keeps it, and with fewer cores than pollers the tail is the host's time slice.
-    /// Sleeping costs an interrupt each time and frees the core.
+    /// A yield gives a guest's processor to other tasks of that guest, but never the host's core to
+    /// the card or the switch. A polling virtual machine keeps its core, so with fewer cores than
+    /// pollers the tail latency is the host's time slice. Sleeping costs one interrupt each time,
+    /// and frees the core.
     fn default() -> Self {
         Self { spins: 200 }
     }
 }
 
 impl Polling {
-    /// Looks once, and then `spins` times more with a spin hint before each.
+    /// Polls once, and then `spins` more times with a spin hint before each.
     #[inline(always)]
     pub(crate) fn look<T>(self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         look().or_else(|| {
@@ -54,7 +58,7 @@ impl Polling {
         })
     }
 
-    /// Looks, and yields the processor now and then, for what comes soon if it comes at all.
+    /// Polls, with occasional yields, for events that come soon if at all.
     pub(crate) fn look_on<T>(self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         self.look(&mut look).or_else(|| {
             (0..YIELDS_BEFORE_SLEEP).find_map(|_| {
@@ -64,9 +68,11 @@ impl Polling {
         })
     }
 
-    /// Looks until there is something or the time-out (`None`: never) has passed, yielding in between.
+    /// Polls until `look` returns a value or the timeout (`None`: never) has expired, with yields
+    /// in between.
     ///
-    /// With `nap`, it naps after a while: for what raises no interrupt and may take long.
+    /// With `nap`, the call sleeps briefly after a while. This is for events that raise no
+    /// interrupt and may take long.
     pub(crate) fn wait<T>(
         self,
         timeout: Option<Duration>,

@@ -1,4 +1,4 @@
-//! What a model's cards do for channels ([`crate::channel`]): memory of the peer's that they store to.
+//! Interface of a card model to channels ([`crate::channel`]): access to the peer's memory.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -8,16 +8,17 @@ use crate::core::express::memory::RingMemory;
 use crate::core::express::ring::{Shared, Word};
 use crate::error::Result;
 
-/// What a model's cards do for one half of a channel.
+/// Operations of a model's cards for one half of a channel.
 pub(crate) trait Remote: Debug + Send {
     /// Returns the area that the peer stores to.
     fn area(&self) -> &RingMemory;
 
-    /// Returns the copy of the peer's area that is sent from.
+    /// Returns the copy of the peer's area that this end sends from.
     fn mirror(&self) -> &RingMemory;
 
-    /// Sends bytes of the mirror's ring to the same place of the peer's, and then stores a word there: a peer that sees the
-    /// word sees the bytes. The second piece begins where the ring does, and is empty unless the bytes pass its end.
+    /// Sends bytes of the mirror's ring to the same offsets of the peer's ring, and then stores a
+    /// word there. A peer that sees the word sees the bytes. The second piece starts at offset 0;
+    /// it is empty unless the bytes wrap around.
     fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()>;
 
     /// Returns the word that the peer has stored last.
@@ -25,32 +26,34 @@ pub(crate) trait Remote: Debug + Send {
         self.area().load(word)
     }
 
-    /// Waits until a call of [`Remote::post`] does not have to wait for the card. False: the time is over.
+    /// Blocks until [`Remote::post`] would not have to wait for the card. Returns `false` on
+    /// timeout.
     fn wait_for_room(&self, _limit: Option<Duration>) -> Result<bool> {
         Ok(true)
     }
 
-    /// Has what arrives from now on end the next sleep.
+    /// Arms the next sleep: any arrival from now on ends it.
     fn arm(&self) -> Result<()>;
 
-    /// Sleeps until something has arrived since [`Remote::arm`], for `limit` at most. It may also end early.
+    /// Sleeps until something has arrived since [`Remote::arm`], for at most `limit`. May return
+    /// early.
     fn sleep(&self, limit: Duration) -> Result<()>;
 
-    /// Fails if something that was posted did not arrive.
+    /// Fails if a posted store did not arrive.
     fn check(&self) -> Result<()>;
 
-    /// Waits until what was posted is sure to arrive, whatever becomes of this end.
+    /// Blocks until all posted stores are sure to arrive, even if this end goes away.
     fn finish(&self, _limit: Option<Duration>) -> Result<()> {
         Ok(())
     }
 }
 
-/// Both halves of a channel at one end, before those of the other are known.
+/// Both halves of a channel at one end, before the other end's halves are known.
 pub(crate) trait Ends: Debug {
-    /// Returns what the other end needs of this one.
+    /// Returns what the other end needs to reach this one.
     fn address(&self) -> Result<Vec<u8>>;
 
-    /// Makes the sending and the receiving half, by what the other end at `host` has passed. The rings of both have `capacity` bytes, at most
-    /// as many as these ends were made for.
+    /// Creates the sending and the receiving half from the address of the other end at `host`. Both
+    /// rings have `capacity` bytes, at most the size that these ends were created for.
     fn join(self: Box<Self>, peer: &[u8], host: u32, capacity: u64) -> Result<[Box<dyn Remote>; 2]>;
 }

@@ -1,4 +1,5 @@
-//! Text forms of what is handed on between processes: a prefix that says what and which version, then hexadecimal digits.
+//! Text forms of objects that processes pass to each other: a prefix with type and version,
+//! followed by hexadecimal digits.
 
 use std::fmt;
 
@@ -8,7 +9,7 @@ pub(crate) fn write_hex(f: &mut fmt::Formatter<'_>, prefix: &str, bytes: &[u8]) 
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
-/// Reads the text form of `N` bytes.
+/// Parses the text form of `N` bytes.
 pub(crate) fn read_hex<const N: usize>(prefix: &str, text: &str) -> Result<[u8; N], TextError> {
     let digits = text.strip_prefix(prefix).ok_or(TextError::Prefix)?.as_bytes();
     if digits.len() != 2 * N {
@@ -26,12 +27,12 @@ pub(crate) fn read_hex<const N: usize>(prefix: &str, text: &str) -> Result<[u8; 
     Ok(bytes)
 }
 
-/// What is wrong with a text.
+/// Why a text is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextError {
-    /// It starts otherwise.
+    /// The prefix is wrong.
     Prefix,
-    /// It has too few or too many digits.
+    /// There are too few or too many digits.
     Digits { digits: usize },
     /// A character is not a digit.
     Digit { position: usize },

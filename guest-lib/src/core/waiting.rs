@@ -1,4 +1,5 @@
-//! Waiting for what the card writes to memory: to look for a while, and then to sleep without missing it.
+//! Waiting for the card to write to memory: polling for a while, and then sleeping without a lost
+//! wake-up.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -8,13 +9,14 @@ use rustix::io::Errno;
 use crate::core::device::{is, nanoseconds};
 use crate::error::{Error, Result};
 
-/// How long anybody sleeps before he looks again by himself. A thread that waits at an endpoint may clear a flag just when another, which
-/// waits for it too, has looked and is about to sleep. Then this is what it costs; a thread that waits alone misses nothing.
+/// Longest sleep before a waiter checks again by itself. At an endpoint with several waiters, a
+/// thread may clear a flag just when another has checked it and is about to sleep. This limits the
+/// delay of that case; a thread that waits alone misses nothing.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
-/// Looks between two looks at the clock.
+/// Polls between two reads of the clock.
 const LOOKS: u32 = 16;
 
-/// The time until which somebody waits; a time-out past the end of time is none.
+/// End of a wait. A timeout beyond the range of `Instant` has no end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     timeout: Option<Duration>,
@@ -26,12 +28,12 @@ impl Deadline {
         Self { timeout, until: timeout.and_then(|timeout| Instant::now().checked_add(timeout)) }
     }
 
-    /// What is left of it; `None`: no end.
+    /// Returns the time left; `None` means no end.
     pub(crate) fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// Fails if it is over.
+    /// Fails with [`Error::TimedOut`] if the deadline has passed. Otherwise returns the time left.
     pub(crate) fn check(&self, what: &'static str) -> Result<Option<Duration>> {
         match self.left() {
             Some(Duration::ZERO) => Err(Error::TimedOut { what, after: self.timeout.unwrap_or_default() }),
@@ -39,7 +41,7 @@ impl Deadline {
         }
     }
 
-    /// The error of a step that had what was left of the time: it names all of it.
+    /// Makes the timeout error of a single step report the whole timeout.
     pub(crate) fn name(&self, error: Error) -> Error {
         match error {
             Error::TimedOut { what, .. } => Error::TimedOut { what, after: self.timeout.unwrap_or_default() },
@@ -52,23 +54,24 @@ impl Deadline {
 #[derive(Debug)]
 pub(crate) struct Turn {
     until: Deadline,
-    /// Requests that a look may still take.
+    /// Number of requests that a poll may still take.
     left: u32,
 }
 
 impl Turn {
-    /// `waiting` is the most requests that can wait at once.
+    /// `waiting` is the maximum number of pending requests.
     pub(crate) fn new(timeout: Option<Duration>, waiting: u32) -> Self {
         Self { until: Deadline::new(timeout), left: waiting }
     }
 
-    /// Returns what is left of the time; `None`: no end.
+    /// Returns the time left; `None` means no end.
     pub(crate) fn left(&self) -> Option<Duration> {
         self.until.left()
     }
 
-    /// Ends a request. Fails if the call is over: a flood of requests must not keep it. A look, with a time-out of zero, has
-    /// then taken every request that waited when it began. An edge-triggered loop is woken for those that came since.
+    /// Finishes a request. Fails if the call is over, so that a flood of requests cannot prolong
+    /// it. By then a poll, with a timeout of zero, has taken every request that was pending when it
+    /// began. An edge-triggered loop is woken for later requests.
     pub(crate) fn next(&mut self, what: &'static str) -> Result<()> {
         self.left = self.left.saturating_sub(1);
         match self.until.timeout {
@@ -78,7 +81,7 @@ impl Turn {
     }
 }
 
-/// Looks once, and then again for as long as that.
+/// Polls once, and then again for `limit`.
 pub(crate) fn poll_for<T>(limit: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
     if let Some(found) = look()? {
         return Ok(Some(found));
@@ -95,7 +98,7 @@ pub(crate) fn poll_for<T>(limit: Duration, mut look: impl FnMut() -> Result<Opti
     Ok(None)
 }
 
-/// A sleep that ended without news is none of the caller's business.
+/// Treats a sleep that ended without news as success.
 pub(crate) fn slept(result: Result<()>) -> Result<()> {
     let quiet =
         |source: &io::Error| [Errno::TIMEDOUT, Errno::INTR].into_iter().any(|errno| is(source, errno));
@@ -105,7 +108,7 @@ pub(crate) fn slept(result: Result<()>) -> Result<()> {
     }
 }
 
-/// How long to sleep at once, of what is left.
+/// Returns how long to sleep at once, given the time left.
 pub(crate) fn slice(left: Option<Duration>) -> i64 {
     nanoseconds(Some(left.map_or(LONGEST_SLEEP, |left| left.min(LONGEST_SLEEP))))
 }

@@ -1,4 +1,4 @@
-//! What the two ends of a stream or channel know of the connection that set it up.
+//! State of a connection, as seen by the two ends of a stream or channel that it set up.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,21 +8,22 @@ use std::time::{Duration, Instant};
 use crate::core::connection::{Connection, End, EndReason};
 use crate::core::loss::PeerLoss;
 
-/// How often who waits asks the operating system whether the peer is there.
+/// Interval at which a waiter asks the operating system whether the peer is alive.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
-/// What the peer sent before its end has arrived by then: it may come later than the operating system's word.
+/// Time after which everything that the peer sent before its end has arrived. Data may arrive after
+/// the operating system has reported the end.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
-/// What a connection is closed with whose peer has stored what makes no sense.
+/// Private data that closes a connection whose peer has stored an invalid value.
 const BLAME: &[u8] = b"what you have stored makes no sense";
 
-/// What two ends know of their connection.
+/// State of a connection, shared by two ends.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// None only while it is being dropped.
+    /// `None` only during drop.
     connection: Option<Connection>,
     seen: Mutex<Seen>,
-    /// Ends that have come to a good end.
+    /// Number of ends that have finished normally.
     finished: AtomicU32,
 }
 
@@ -38,33 +39,35 @@ impl Watch {
         Self { connection: Some(connection), seen, finished: AtomicU32::new(0) }
     }
 
-    /// Why the peer is lost, if it was known for so long. Asks the operating system now and then.
+    /// Returns why the peer is lost, if that has been known for `grace`. Asks the operating system
+    /// at most every [`INTERVAL`].
     pub(crate) fn loss(&self, grace: Duration) -> Option<PeerLoss> {
         let now = Instant::now();
         let (since, loss) = self.end(now, false)?;
         (now.duration_since(since) >= grace).then_some(loss)
     }
 
-    /// How long it takes yet until who receives is told of the end, if there is one. Asks the operating system.
+    /// Returns the time until the receiver is told of the end, if the connection has ended. Asks
+    /// the operating system.
     pub(crate) fn grace(&self) -> Option<Duration> {
         let now = Instant::now();
         let (since, _) = self.end(now, true)?;
         Some(GRACE.saturating_sub(now.duration_since(since)))
     }
 
-    /// What is readable once the connection has ended.
+    /// Returns a file that is readable once the connection has ended.
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         self.connection.as_ref().map(AsFd::as_fd)
     }
 
-    /// Since when the end is known, and what it means.
+    /// Returns when the end was noticed, and what it means.
     fn end(&self, now: Instant, at_once: bool) -> Option<(Instant, PeerLoss)> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.end.is_none() && (at_once || now >= seen.next_look) {
             seen.next_look = now + INTERVAL;
             let end = self.connection.as_ref().and_then(|connection| match connection.end() {
                 Ok(end) => end.map(|end| loss_of(&end)),
-                // The card itself is gone.
+                // The card is gone.
                 Err(_) => Some(EndReason::CardReset.into()),
             });
             seen.end = end.map(|loss| (now, loss));
@@ -72,7 +75,7 @@ impl Watch {
         seen.end
     }
 
-    /// The peer has stored what makes no sense: the connection ends, and it is told why.
+    /// Ends the connection because the peer has stored an invalid value, and tells the peer why.
     pub(crate) fn blame(&self) {
         if let Some(connection) = &self.connection {
             // A card that is gone has no connection to end.
@@ -80,7 +83,7 @@ impl Watch {
         }
     }
 
-    /// One of the two ends has come to a good end.
+    /// Marks one of the two ends as finished normally.
     pub(crate) fn finish(&self) {
         self.finished.fetch_add(1, Ordering::Relaxed);
     }

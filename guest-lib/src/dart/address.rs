@@ -1,4 +1,4 @@
-//! What names a connection to whom may be its other end.
+//! Addresses of connections.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,9 +9,10 @@ const MAGIC: [u8; 2] = *b"DA";
 const VERSION: u8 = 1;
 const PREFIX: &str = "dart1:";
 
-/// A connection's address: its host, its number there, and its key. Who has it may be the other end; the key is a secret.
+/// The address of a connection: its host, its number there, and its key. Every holder can become
+/// the other end; the key is a secret.
 ///
-/// It is handed on as text ([`fmt::Display`], [`FromStr`]), or as 24 bytes.
+/// An address is passed on as text ([`fmt::Display`], [`FromStr`]), or as 24 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Address {
     pub(super) host: u32,
@@ -23,25 +24,25 @@ impl Address {
     /// Size of the binary form, in bytes.
     pub const SIZE: usize = 24;
 
-    /// The address that another program told in its own way.
+    /// Creates an address from values that another program passed in a format of its own.
     #[must_use]
     pub fn new(host: u32, number: u32, key: u64) -> Self {
         Self { host, number, key }
     }
 
-    /// The connection's host.
+    /// Returns the connection's host.
     #[must_use]
     pub fn host(&self) -> u32 {
         self.host
     }
 
-    /// Its number there.
+    /// Returns the connection's number at its host.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The binary form.
+    /// Returns the binary form.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -55,10 +56,10 @@ impl Address {
         bytes
     }
 
-    /// Reads the binary form.
+    /// Parses the binary form.
     ///
     /// # Errors
-    /// [`AddressError`] says what is wrong with it.
+    /// [`AddressError`] describes the problem.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, AddressError> {
         let length = bytes.len();
         let bytes: &[u8; Self::SIZE] = bytes.try_into().map_err(|_| AddressError::Size { length })?;
@@ -84,7 +85,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Everything but the key, which is a secret.
+/// Prints everything but the key, which is a secret.
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Address");
@@ -105,17 +106,17 @@ impl FromStr for Address {
     }
 }
 
-/// What is wrong with an address.
+/// Reasons why an address is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// The text does not start as an address does.
+    /// The text does not start with the prefix of an address.
     #[error("address does not start with \"dart1:\"")]
     Prefix,
     /// The text is too short or too long.
     #[error("address has {digits} digits instead of {}", 2 * Address::SIZE)]
     Digits {
-        /// Bytes behind the prefix.
+        /// Number of bytes after the prefix.
         digits: usize,
     },
     /// A character is not a digit.
@@ -124,27 +125,27 @@ pub enum AddressError {
         /// Its position in the text, in bytes.
         position: usize,
     },
-    /// The bytes are too few or too many.
+    /// There are too few or too many bytes.
     #[error("address has {length} bytes instead of {}", Address::SIZE)]
     Size {
-        /// How many.
+        /// The number of bytes.
         length: usize,
     },
-    /// The bytes do not start as an address does.
+    /// The bytes do not start with the magic letters of an address.
     #[error("address does not start with the letters DA")]
     Magic,
-    /// It is of another version.
+    /// The version is unknown.
     #[error("address version {version} is not known (limit {VERSION})")]
     Version {
-        /// Which.
+        /// The version in the address.
         version: u8,
     },
-    /// It was changed on the way.
+    /// The checksum is wrong.
     #[error("address checksum {stored:#010x} is wrong (computed {computed:#010x})")]
     Checksum {
-        /// What it carries.
+        /// The checksum in the address.
         stored: u32,
-        /// What its bytes give.
+        /// The checksum computed from its bytes.
         computed: u32,
     },
 }
@@ -161,27 +162,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_forms_come_back(address in addresses()) {
+        fn address_round_trips_in_both_forms(address in addresses()) {
             prop_assert_eq!(Address::from_bytes(&address.to_bytes()), Ok(address));
             prop_assert_eq!(address.to_string().parse(), Ok(address));
         }
 
         #[test]
-        fn a_changed_byte_is_found(address in addresses(), at in 0..Address::SIZE, change in 1..=255_u8) {
+        fn changed_byte_is_detected(address in addresses(), at in 0..Address::SIZE, change in 1..=255_u8) {
             let mut bytes = address.to_bytes();
             bytes[at] ^= change;
             prop_assert!(Address::from_bytes(&bytes).is_err());
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in ".*") {
+        fn arbitrary_text_does_not_panic(text in ".*") {
             let _ = text.parse::<Address>();
             let _ = format!("{PREFIX}{text}").parse::<Address>();
         }
     }
 
     #[test]
-    fn it_keeps_its_key_to_itself() {
+    fn debug_output_hides_key() {
         let text = format!("{:?}", Address::new(1, 64, 123_454_321));
         assert!(!text.contains("123454321"), "{text}");
         assert_eq!("clan1:00".parse::<Address>(), Err(AddressError::Prefix));

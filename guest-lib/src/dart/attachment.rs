@@ -1,4 +1,4 @@
-//! What the driver of a DART card does for the library.
+//! Operations that the library needs from the driver of a DART card.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::core::device::Node;
 use crate::core::memory::Memory;
 use crate::error::Result;
 
-/// A DART card as its driver offers it: what needs the operating system's mediation. The calls are those of
-/// `hamlyn_abi::dart::uapi`, which says what their arguments mean.
+/// The driver's interface to a DART card: the operations that need the operating system. The calls
+/// and their arguments are described in `hamlyn_abi::dart::uapi`.
 pub trait Attachment: CardAttachment {
     /// Opens an endpoint over `memory`.
     ///
@@ -25,37 +25,37 @@ pub trait Attachment: CardAttachment {
     /// Opens a bank.
     ///
     /// # Errors
-    /// Those of [`Attachment::open_endpoint`].
+    /// Same as [`Attachment::open_endpoint`].
     fn open_bank(&self, argument: &mut DartBank) -> Result<()>;
 
     /// Opens a queue.
     ///
     /// # Errors
-    /// Those of [`Attachment::open_endpoint`].
+    /// Same as [`Attachment::open_endpoint`].
     fn open_queue(&self, argument: &mut DartQueue) -> Result<()>;
 
     /// Opens a connection.
     ///
     /// # Errors
-    /// Those of [`Attachment::open_endpoint`]; [`crate::Error::System`] with `EHOSTUNREACH`, too.
+    /// Same as [`Attachment::open_endpoint`]; [`crate::Error::System`], also with `EHOSTUNREACH`.
     fn open_connection(&self, argument: &mut DartConnection) -> Result<()>;
 
-    /// Closes one of these, by its number.
+    /// Closes the object with this number.
     fn close(&self, what: Object, number: u32);
 
-    /// A connection's page of the card, for which the driver gave this offset.
+    /// Returns a connection's page of the card, at an offset that the driver returned.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn page(&self, connection: u32, offset: u64) -> Result<Box<dyn Page>>;
 
-    /// Maps what the driver gave an offset for.
+    /// Maps the pages at an offset that the driver returned.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn map_pages(&self, what: &str, offset: u64, length: usize, access: Access) -> Result<Arc<Mapping>>;
 
-    /// Says what a connection's other end is.
+    /// Sets a connection's other end.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -67,38 +67,39 @@ pub trait Attachment: CardAttachment {
     /// [`crate::Error::System`].
     fn set_program(&self, argument: &mut DartSetProgram) -> Result<()>;
 
-    /// Sleeps until a queue has more records.
+    /// Blocks until a queue has more records.
     ///
     /// # Errors
-    /// [`crate::Error::System`], with `ETIMEDOUT` or `EINTR`, too.
+    /// [`crate::Error::System`], also with `ETIMEDOUT` or `EINTR`.
     fn wait_for_records(&self, argument: &mut DartQueueWait) -> Result<()>;
 
-    /// Sleeps until messages have left.
+    /// Blocks until messages have left.
     ///
     /// # Errors
-    /// [`crate::Error::System`], with `ETIMEDOUT` or `EINTR`, too.
+    /// [`crate::Error::System`], also with `ETIMEDOUT` or `EINTR`.
     fn wait_until_left(&self, argument: &mut DartLeftWait) -> Result<()>;
 
-    /// Sleeps until a connection has had exceptions that no queue took.
+    /// Blocks until a connection has had exceptions that went to no queue.
     ///
     /// # Errors
-    /// [`crate::Error::System`], with `ETIMEDOUT` or `EINTR`, too.
+    /// [`crate::Error::System`], also with `ETIMEDOUT` or `EINTR`.
     fn wait_for_exceptions(&self, argument: &mut DartExceptionWait) -> Result<()>;
 
-    /// What is readable while a queue is not empty.
+    /// Returns a file that is readable while a queue is not empty.
     fn file(&self) -> QueueFile<'_>;
 }
 
-/// A connection's page of the card: Send Registers, and the address registers of its window, at the places of `hamlyn_abi::dart::connection`.
-/// It is no memory: each load and store is one of the card's.
+/// A connection's page of the card: the Send Registers, and the address registers of its window, at
+/// the offsets of `hamlyn_abi::dart::connection`. This is MMIO, not memory: the card handles each
+/// load and store.
 pub trait Page: std::fmt::Debug + Send + Sync {
     /// Loads 8 bytes.
     fn load_u64(&self, place: u32) -> u64;
 
-    /// Stores 8 bytes, behind all that was stored to memory before.
+    /// Stores 8 bytes, after all earlier stores to memory.
     fn store_u64(&self, place: u32, value: u64);
 
-    /// Stores 4 bytes in the same way.
+    /// Stores 4 bytes, after all earlier stores to memory.
     fn store_u32(&self, place: u32, value: u32);
 }
 
@@ -116,7 +117,7 @@ impl Page for Arc<Mapping> {
     }
 }
 
-/// What is opened and closed.
+/// Kinds of objects that the driver opens and closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Object {
     /// An endpoint.
@@ -150,7 +151,7 @@ impl Attachment for Node<Dart> {
 
     fn close(&self, what: Object, number: u32) {
         let mut object = HamlynObject { index: number, ..HamlynObject::default() };
-        // If it fails the card has gone, and the object with it.
+        // A failure means that the card is gone, and the object with it.
         let _ = match what {
             Object::Endpoint => {
                 self.call::<DART_IOC_ENDPOINT_CLOSE, _>("close an endpoint", &mut object, &[])

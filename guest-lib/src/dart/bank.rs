@@ -10,14 +10,15 @@ use super::attachment::{Attachment, Object};
 use super::operation::Operation;
 use crate::error::{Error, Result, at_most, inside};
 
-/// A bank: address registers of the card, zero at first, and entries of programs. Connections have windows of it, which may overlap and
-/// nest: what two of them have in common both ends' messages change.
+/// A bank: address registers of the card, initially zero, and program entries. Connections have
+/// windows of it, which may overlap and nest. Registers that two windows share can be changed by
+/// messages of both connections.
 #[derive(Debug, Clone)]
 pub struct Bank {
     parts: Arc<Parts>,
 }
 
-/// What connections keep.
+/// The part of a bank that connections keep alive.
 #[derive(Debug)]
 pub(super) struct Parts {
     card: Arc<dyn Attachment>,
@@ -32,12 +33,14 @@ impl Drop for Parts {
     }
 }
 
-/// An entry of a program: what a message that calls it executes. Registers, mask and data are the message's.
+/// An entry of a program: the operation that a message executes by calling it. Registers, mask and
+/// data come from the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry(DartEntry);
 
 impl Entry {
-    /// The operation, with the operand of the message that calls it ([`Operation::call_with`]).
+    /// Creates an entry for the operation, with the operand of the message that calls it
+    /// ([`Operation::call_with`]).
     #[must_use]
     pub const fn with_callers_operand(operation: Operation) -> Self {
         let opcode = operation.control().opcode;
@@ -45,7 +48,7 @@ impl Entry {
     }
 }
 
-/// The operation, with its own operand.
+/// An entry with the operation's own operand.
 impl From<Operation> for Entry {
     fn from(operation: Operation) -> Self {
         let control = operation.control();
@@ -65,19 +68,19 @@ impl Bank {
         Ok(Self { parts: Arc::new(Parts { card: card.clone(), number: opened.bank, registers, entries }) })
     }
 
-    /// How many registers it has.
+    /// Returns the number of registers.
     #[must_use]
     pub fn registers(&self) -> u32 {
         self.parts.registers
     }
 
-    /// How many entries of programs it has.
+    /// Returns the number of program entries.
     #[must_use]
     pub fn entries(&self) -> u32 {
         self.parts.entries
     }
 
-    /// Sets entries, from `first` on: operations, or [`Entry`]s.
+    /// Sets program entries, starting at `first`, to operations or [`Entry`]s.
     ///
     /// # Errors
     /// [`Error::PastEnd`], [`Error::System`].

@@ -1,4 +1,4 @@
-//! A DART card, open.
+//! An open DART card.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::error::{GivenBack, Result};
 
 /// Environment variable that names the card to open.
 const ENVIRONMENT: &str = "DART_CARD";
-/// The card to open if nothing is said.
+/// The card to open if [`ENVIRONMENT`] is not set.
 const DEFAULT: &str = "/dev/dart0";
 
 /// The DART card's model.
@@ -52,33 +52,34 @@ impl model::Model for Dart {
     ];
 }
 
-/// An open DART card: what is made with it is this process' own, and goes with it. An object may use another only if both were made
-/// with the same open card, or with clones of it.
+/// An open DART card. Objects created with it belong to this process and are closed with the card.
+/// An object may use another only if both were created with the same open card or its clones.
 pub type Card = card::Card<dyn Attachment>;
 
-/// What a card is.
+/// Properties of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CardInfo {
-    /// Its host id, or none while its link is down.
+    /// The card's host id; `None` while its link is down.
     pub host: Option<u32>,
-    /// Version of the card's contract: major in the upper half, minor in the lower.
+    /// Version of the card's contract: the upper half is the major version, the lower half the
+    /// minor.
     pub abi_version: u32,
-    /// Connections that processes may have.
+    /// Number of connections available to processes.
     pub connections: u32,
-    /// Endpoints that processes may have.
+    /// Number of endpoints available to processes.
     pub endpoints: u32,
-    /// Address registers.
+    /// Number of address registers.
     pub registers: u32,
-    /// Entries of all programs.
+    /// Number of program entries in total.
     pub program: u32,
-    /// Queues.
+    /// Number of queues.
     pub queues: u32,
-    /// Translations of pages that the card keeps.
+    /// Number of page translations that the card caches.
     pub tlb: u32,
-    /// Cells that a connection may have on their way.
+    /// Number of cells that a connection may have in flight.
     pub window: u32,
-    /// Ports of the switch: host ids are below it. None while the link is down.
+    /// Number of switch ports: host ids are below it. `None` while the link is down.
     pub ports: Option<u32>,
 }
 
@@ -86,28 +87,30 @@ impl Card {
     /// Opens `/dev/dartN`.
     ///
     /// # Errors
-    /// [`crate::Error::System`] if it cannot be opened; [`crate::Error::OtherModel`] if that is another model's card.
+    /// [`crate::Error::System`] if the device cannot be opened; [`crate::Error::OtherModel`] if it
+    /// is a card of another model.
     pub fn open(number: u32) -> Result<Self> {
         Ok(Self::attached(Arc::new(Node::<Dart>::open_number(number)?)))
     }
 
-    /// Opens the card whose node this is.
+    /// Opens the card with this device node.
     ///
     /// # Errors
-    /// Those of [`Card::open`].
+    /// Same as [`Card::open`].
     pub fn open_path(node: &Path) -> Result<Self> {
         Ok(Self::attached(Arc::new(Node::<Dart>::open(node)?)))
     }
 
-    /// Opens the card whose node the environment variable `DART_CARD` names, else `/dev/dart0`.
+    /// Opens the card whose device node is in the environment variable `DART_CARD`, or `/dev/dart0`
+    /// if the variable is not set.
     ///
     /// # Errors
-    /// Those of [`Card::open`].
+    /// Same as [`Card::open`].
     pub fn open_default() -> Result<Self> {
         Self::open_path(Path::new(&std::env::var(ENVIRONMENT).unwrap_or_else(|_| DEFAULT.to_owned())))
     }
 
-    /// The card's host id; `None` while its link is down.
+    /// Returns the card's host id; `None` while its link is down.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -115,7 +118,7 @@ impl Card {
         Ok(self.info()?.host)
     }
 
-    /// Describes the card as it is now.
+    /// Returns the card's current properties.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -136,7 +139,7 @@ impl Card {
         })
     }
 
-    /// The card's counters, by name and in their order.
+    /// Returns the card's counters with their names, in the card's order.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -145,51 +148,53 @@ impl Card {
         Ok(DartStatistic::NAMES.into_iter().zip(statistics.values).collect())
     }
 
-    /// Opens an endpoint (section 3) over `length` bytes of new memory, zeroed, none of which is there before it is touched.
+    /// Opens an endpoint (section 3) over `length` bytes of new, zeroed memory. Pages are only
+    /// allocated when they are touched.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] for no bytes; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is none left;
-    /// [`crate::Error::System`].
+    /// [`crate::Error::Invalid`] if `length` is zero; [`crate::Error::Exhausted`] or
+    /// [`crate::Error::Quota`] if no endpoint is free; [`crate::Error::System`].
     pub fn endpoint(&self, length: usize) -> Result<Endpoint> {
         Endpoint::open(self.attachment(), length)
     }
 
-    /// Opens an endpoint over memory of the application's own, which is lent to the library until [`Endpoint::take_back`]. It begins
-    /// at a multiple of 4.
+    /// Opens an endpoint over the application's own memory. The memory is lent to the library until
+    /// [`Endpoint::take_back`], and must start at a multiple of 4.
     ///
     /// # Errors
-    /// Those of [`Card::endpoint`]; [`crate::Error::Misaligned`]. The memory is given back.
+    /// Same as [`Card::endpoint`]; [`crate::Error::Misaligned`]. The error returns the memory.
     pub fn endpoint_over<T: Lendable>(&self, memory: T) -> Result<Endpoint, GivenBack<T>> {
         Endpoint::over(self.attachment(), memory)
     }
 
-    /// The same over memory whose owner promises what [`Mapping::promised`] says; it is his again when the endpoint is dropped.
+    /// Opens an endpoint over memory whose owner makes the promises of [`Mapping::promised`]. The
+    /// owner gets the memory back when the endpoint is dropped.
     ///
     /// # Errors
-    /// Those of [`Card::endpoint_over`].
+    /// Same as [`Card::endpoint_over`].
     pub fn endpoint_over_mapping(&self, mapping: Mapping) -> Result<Endpoint> {
         Endpoint::over_mapping(self.attachment(), mapping)
     }
 
-    /// Opens a bank of address registers, 1 to 1,024, and entries of programs, 0 to 256.
+    /// Opens a bank of 1 to 1,024 address registers and 0 to 256 program entries.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`], [`crate::Error::Invalid`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there are none
-    /// left; [`crate::Error::System`].
+    /// [`crate::Error::OutOfRange`], [`crate::Error::Invalid`]; [`crate::Error::Exhausted`] or
+    /// [`crate::Error::Quota`] if none are free; [`crate::Error::System`].
     pub fn bank(&self, registers: u32, entries: u32) -> Result<Bank> {
         Bank::open(self.attachment(), registers, entries)
     }
 
-    /// Opens a queue with room for so many records, 16 to 65,536, a power of two.
+    /// Opens a queue with room for `records` records: 16 to 65,536, a power of two.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`], [`crate::Error::Invalid`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is none
-    /// left; [`crate::Error::System`].
+    /// [`crate::Error::OutOfRange`], [`crate::Error::Invalid`]; [`crate::Error::Exhausted`] or
+    /// [`crate::Error::Quota`] if no queue is free; [`crate::Error::System`].
     pub fn queue(&self, records: u32, urgency: Urgency) -> Result<Queue> {
         Queue::open(self.attachment(), records, urgency)
     }
 
-    /// A connection that is to be opened with these.
+    /// Returns a builder for a connection with this endpoint and bank.
     pub fn connection(&self, endpoint: &Endpoint, bank: &Bank) -> ConnectionBuilder {
         ConnectionBuilder::new(self.attachment(), endpoint, bank)
     }

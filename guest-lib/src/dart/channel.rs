@@ -1,8 +1,9 @@
-//! Channels by DART cards: store, indirect, postincrement (section 2).
+//! Channels over DART cards: store, indirect, postincrement (section 2).
 //!
-//! The receiver says by register 0 where the next message goes; each message moves it on by its length, or back to the ring's
-//! beginning, and makes a record in the receiver's queue. So a sender names no address, and the queue is what a receiver polls
-//! and sleeps on. Each half has a connection, whose endpoint is its area and its mirror.
+//! The receiver's register 0 holds the address of the next message. Each message advances it by its
+//! length, or sets it back to the start of the ring, and creates a record in the receiver's queue.
+//! So a sender needs no address, and the receiver polls its queue and sleeps on it. Each half has a
+//! connection, whose endpoint holds both its area and its mirror.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -24,21 +25,23 @@ use crate::core::remote::{Ends, Remote};
 use crate::core::waiting::Deadline;
 use crate::error::{Error, Result};
 
-/// Records of a half's queue: when it is full, messages wait at the sender's card.
+/// Capacity of a half's queue in records. When the queue is full, messages wait at the sender's
+/// card.
 const RECORDS: u32 = 256;
-/// The register that says where the next message goes.
+/// The register that holds the address of the next message.
 const NEXT: u8 = 0;
-/// Messages that may wait to leave before a sender has to wait.
+/// Maximum number of messages waiting to leave before a sender blocks.
 const WAITING: u32 = DART_MAX_SENDS / 2;
-/// The operand of the answer that says that all before its question was executed, and where the question lies.
+/// Operand of the answer that confirms the execution of all messages before its question; and the
+/// question's offset.
 const FENCE: u64 = 0x6665_6e63_6521;
 const SCRATCH: u64 = 512;
-/// How long to sleep at once for that answer: that the connection has broken makes no record.
+/// Maximum time of one sleep for that answer, because a broken connection creates no record.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a message may take to leave.
+/// Maximum time for a message to leave.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Both halves before the peer's are known.
+/// Both halves, before the peer's halves are known.
 #[derive(Debug)]
 pub(crate) struct DartEnds {
     sender: Half,
@@ -76,9 +79,9 @@ struct Half {
     queue: RefCell<Queue>,
     memory: RingMemory,
     capacity: u64,
-    /// Where the peer has written up to, by the records of its messages.
+    /// The position up to which the peer has written, according to the records of its messages.
     written: Cell<u64>,
-    /// Answers that said that all before them was executed.
+    /// Number of answers that confirmed the execution of all messages before them.
     fences: Cell<u32>,
 }
 
@@ -100,7 +103,7 @@ impl Half {
         })
     }
 
-    /// Counts what the records tell.
+    /// Takes all records and counts the messages and answers that they report.
     fn take_records(&self) {
         let mut queue = self.queue.borrow_mut();
         while let Some(record) = queue.next() {
@@ -112,11 +115,12 @@ impl Half {
     }
 }
 
-/// Writes up to 32 bytes, or more, where register 0 says. `is_last`: these bytes end where the ring does.
+/// Returns an operation that writes `length` bytes at the address in register 0: one block if these
+/// are up to 32 bytes, else several. `is_last` means that these bytes end at the end of the ring.
 fn store(length: u64, is_last: bool) -> Operation {
     let (step, operand) = if is_last { (Step::Move, PAGE as u64) } else { (Step::Add, length) };
     let store = if length <= DART_BLOCK.into() {
-        // A block has 8 words; those that the message does not have are not written.
+        // A block has 8 words. The mask deselects those that the message does not have.
         Operation::write(operand).mask((0xff_u32 << (length / 4)) as u8)
     } else {
         Operation::write_multiple(operand)
@@ -124,7 +128,8 @@ fn store(length: u64, is_last: bool) -> Operation {
     store.indirect(NEXT).first(step, Source::Operand, Target::I).tell()
 }
 
-/// Returns the position behind a message, by its record. Records of other operations are words that were stored.
+/// Returns the position after a message, from its record. Records of other operations belong to
+/// stored words.
 fn behind(record: &Record, position: u64, capacity: u64) -> u64 {
     let control = record.operation.control();
     let is = |operation: Operation| operation.control().opcode == control.opcode;
@@ -145,7 +150,8 @@ impl Remote for Half {
         &self.memory
     }
 
-    /// Of `Written` the records tell; other words are stored, and make a record that wakes the peer.
+    /// Posts pieces and a word. The records report `Written`; other words are stored, with a record
+    /// that wakes the peer.
     fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
         for piece in pieces {
             for at in piece.clone().step_by(DART_LONGEST as usize) {
@@ -178,7 +184,7 @@ impl Remote for Half {
         }
     }
 
-    /// The queue's count of taken records says what has been seen.
+    /// Does nothing: the count of records taken from the queue already tracks what was seen.
     fn arm(&self) -> Result<()> {
         Ok(())
     }
@@ -191,8 +197,8 @@ impl Remote for Half {
         self.connection.check_executed()
     }
 
-    /// Waits until the peer's card has executed all that was posted: when this connection is closed, messages that still wait for a
-    /// page there are dropped.
+    /// Blocks until the peer's card has executed all posted messages. Closing this connection would
+    /// drop messages that still wait for a page there.
     fn finish(&self, limit: Option<Duration>) -> Result<()> {
         let deadline = Deadline::new(limit);
         let (question, answer) = (Operation::answer(0), Operation::registers(FENCE).tell());

@@ -1,4 +1,4 @@
-//! Ends of paths to other hosts.
+//! Connections to other hosts.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,19 +22,20 @@ use super::queue::{self, Queue};
 use crate::core::waiting::{Deadline, slept, slice};
 use crate::error::{Error, Result, at_most, inside};
 
-/// Bytes of a page of the card.
+/// Size of a page of the card in bytes.
 const PAGE: usize = DART_PAGE_SIZE as usize;
 
-/// What the messages of a connection may do to its endpoint. Its registers they may change whatever this is.
+/// Access rights of a connection's messages to its endpoint. Messages may always change the
+/// connection's registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rights {
-    /// Nothing.
+    /// No access.
     None,
-    /// Read it.
+    /// Messages may read the endpoint.
     Read,
-    /// Write to it.
+    /// Messages may write to the endpoint.
     Write,
-    /// Both.
+    /// Messages may read the endpoint and write to it.
     ReadWrite,
 }
 
@@ -49,8 +50,8 @@ impl Rights {
     }
 }
 
-/// A connection that is to be opened: with an endpoint, a bank of whose registers it has all, and none of its programs; nobody is told of
-/// anything; its messages may do all to the endpoint.
+/// Builds a connection with an endpoint and a bank. Defaults: all of the bank's registers, none of
+/// its programs, no queues, and messages with full access to the endpoint.
 #[derive(Debug, Clone)]
 #[must_use = "it does nothing until it is opened"]
 pub struct ConnectionBuilder {
@@ -78,42 +79,45 @@ impl ConnectionBuilder {
         }
     }
 
-    /// Its window: these of the bank's registers, 256 at most.
+    /// Sets the connection's window: a range of the bank's registers, at most 256.
     pub fn registers(mut self, registers: Range<u32>) -> Self {
         self.registers = registers;
         self
     }
 
-    /// Its program: these of the bank's entries.
+    /// Sets the connection's program: a range of the bank's entries.
     pub fn program(mut self, entries: Range<u32>) -> Self {
         self.program = entries;
         self
     }
 
-    /// Where its messages' events are told.
+    /// Sets the queue for events of its messages.
     pub fn events(mut self, queue: &Queue) -> Self {
         self.events = Some(queue.parts().clone());
         self
     }
 
-    /// Where its exceptions are told: what is for software, and what was not executed. Without it [`Connection::wait_for_exception`]
-    /// tells of what was not executed, and software exceptions are refused.
+    /// Sets the queue for exceptions: software exceptions, and messages that were not executed.
+    /// Without it, [`Connection::wait_for_exception`] reports messages that were not executed, and
+    /// software exceptions are refused.
     pub fn exceptions(mut self, queue: &Queue) -> Self {
         self.exceptions = Some(queue.parts().clone());
         self
     }
 
-    /// What its messages may do to the endpoint.
+    /// Sets the access rights of messages to the endpoint.
     pub fn rights(mut self, rights: Rights) -> Self {
         self.rights = rights;
         self
     }
 
-    /// Opens it, with another host, or with this one. It takes messages at once; none leave before [`Connection::connect`].
+    /// Opens the connection, with another host or with this one. It accepts messages at once, but
+    /// none leave before [`Connection::connect`].
     ///
     /// # Errors
-    /// [`Error::PastEnd`], [`Error::OutOfRange`] for registers or entries that the bank has not; [`Error::Invalid`] if these were made with
-    /// different open cards; [`Error::Exhausted`] or [`Error::Quota`] if there is none left; [`Error::System`].
+    /// [`Error::PastEnd`], [`Error::OutOfRange`] if the bank does not have these registers or
+    /// entries; [`Error::Invalid`] if the parts were created with different open cards;
+    /// [`Error::Exhausted`] or [`Error::Quota`] if no connection is free; [`Error::System`].
     pub fn open(&self, host: u32) -> Result<Connection> {
         let card = &self.card;
         at_most("registers of a window", self.registers.len() as u64, DART_MAX_REGISTERS.into())?;
@@ -155,8 +159,9 @@ impl ConnectionBuilder {
     }
 }
 
-/// A connection (section 3): what is sent by it is executed by its other end's card, on that one's endpoint and registers, in the order
-/// in which it was sent, each message once or not at all.
+/// A connection (section 3). The card of the other end executes its messages on the endpoint and
+/// registers of that end. Messages are executed in the order in which they were sent, each at most
+/// once.
 #[derive(Debug)]
 pub struct Connection {
     open: Open,
@@ -167,7 +172,7 @@ pub struct Connection {
     registers: u32,
     sender: Mutex<Sender>,
     endpoint: Arc<endpoint::Parts>,
-    // Dropped last: they cannot be closed while a connection names them.
+    // Dropped last: they cannot be closed while a connection refers to them.
     _kept: (Arc<bank::Parts>, Option<Arc<queue::Parts>>, Option<Arc<queue::Parts>>),
 }
 
@@ -183,7 +188,7 @@ impl Drop for Open {
     }
 }
 
-/// What is in the Send Registers, which keep it, and how many messages were stored.
+/// Contents of the Send Registers, which keep their values, and the number of messages stored.
 #[derive(Debug, Default)]
 struct Sender {
     kept: [u64; 3],
@@ -191,19 +196,20 @@ struct Sender {
 }
 
 impl Connection {
-    /// Its number at this host.
+    /// Returns the connection's number at this host.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.open.number
     }
 
-    /// The other end's host.
+    /// Returns the host of the other end.
     #[must_use]
     pub fn host(&self) -> u32 {
         self.host
     }
 
-    /// What its other end must know to be that. It is for the process that is to be the other end, and for nobody else.
+    /// Returns the address that the other end needs to connect. Pass it only to the process that is
+    /// to be the other end.
     ///
     /// # Errors
     /// [`Error::LinkDown`], [`Error::System`].
@@ -214,10 +220,11 @@ impl Connection {
         }
     }
 
-    /// Says what its other end is, once. Both ends do.
+    /// Sets the other end, once. Both ends must call this.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an address at another host than it was opened with; [`Error::System`], also if it has been said.
+    /// [`Error::Invalid`] if the address is at another host than the one the connection was opened
+    /// with; [`Error::System`], also if the other end is already set.
     pub fn connect(&self, other: &Address) -> Result<()> {
         if other.host != self.host {
             return Err(Error::Invalid("the address is not at the host that the connection was opened with"));
@@ -226,12 +233,12 @@ impl Connection {
         self.open.card.set_peer(&mut peer)
     }
 
-    /// Sends a message with these bytes of this end's endpoint, which it may not change before the message has left
-    /// ([`Connection::wait_until_left`]). It makes no system call.
+    /// Sends a message with these bytes of this end's endpoint, without a system call. The bytes
+    /// must not be changed before the message has left ([`Connection::wait_until_left`]).
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::OutOfRange`] for more data than the operation takes; [`Error::WouldBlock`] if as many messages wait as can;
-    /// [`Error::Broken`].
+    /// [`Error::PastEnd`]; [`Error::OutOfRange`] if there is more data than the operation takes;
+    /// [`Error::WouldBlock`] if the maximum number of messages is waiting; [`Error::Broken`].
     pub fn send(&self, operation: &Operation, data: Range<u64>) -> Result<()> {
         let length = self.check(operation, &data)?;
         let mut sender = self.sender();
@@ -240,10 +247,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a message; sleeps while as many wait as can.
+    /// Sends a message; blocks while the maximum number of messages is waiting.
     ///
     /// # Errors
-    /// Those of [`Connection::send`]; [`Error::TimedOut`].
+    /// Same as [`Connection::send`]; [`Error::TimedOut`].
     pub fn send_wait(
         &self,
         operation: &Operation,
@@ -260,14 +267,16 @@ impl Connection {
         }
     }
 
-    /// Asks: what is read, or register `i`, comes back as a message of the operation `answer` with it as its data, executed here. So an
-    /// answer may be put somewhere, or told as an event with its data, or both.
+    /// Sends a question. The data that was read, or register `i`, comes back as the data of a
+    /// message with the operation `answer`, which is executed here. So an answer can be stored, or
+    /// create an event with its data, or both.
     ///
-    /// `bytes` are read by an [`Operation::read_multiple`], whose answer is an [`Operation::write_multiple`]; others have one block. The
-    /// question takes 20 bytes of this end's endpoint from `scratch` on, until it has left.
+    /// An [`Operation::read_multiple`] reads `bytes` bytes, and its answer is an
+    /// [`Operation::write_multiple`]. Other operations read one block. The question takes 20 bytes
+    /// of this end's endpoint, starting at `scratch`, until it has left.
     ///
     /// # Errors
-    /// Those of [`Connection::send`].
+    /// Same as [`Connection::send`].
     pub fn ask(&self, question: &Operation, answer: &Operation, bytes: u32, scratch: u64) -> Result<()> {
         at_most("bytes that are asked for", bytes.into(), DART_LONGEST.into())?;
         let mut sender = self.sender();
@@ -291,7 +300,7 @@ impl Connection {
     }
 
     fn sender(&self) -> MutexGuard<'_, Sender> {
-        // Nothing in there panics.
+        // A panic cannot happen while the lock is held.
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -308,7 +317,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Stores what the Send Registers do not have already; the last one sends. Where data is that there is none of does not matter.
+    /// Stores the values that differ from the contents of the Send Registers; the last store sends.
+    /// The offset of empty data does not matter.
     fn store(&self, sender: &mut Sender, control: DartControl, offset: u64, length: u32) {
         let offset = if length == 0 { sender.kept[2] } else { offset };
         let [i, j, k] = control.indices.map(u64::from);
@@ -333,12 +343,12 @@ impl Connection {
         self.state(DART_STATE_LEFT)
     }
 
-    /// Whether all that was sent has left.
+    /// Returns whether all messages have left.
     pub(super) fn has_left(&self) -> bool {
         self.sender().sent == self.left()
     }
 
-    /// Sleeps until fewer messages than this wait to leave.
+    /// Blocks until fewer than `limit` messages wait to leave.
     pub(super) fn wait_for_room(&self, limit: u32, timeout: Option<Duration>) -> Result<()> {
         let deadline = Deadline::new(timeout);
         loop {
@@ -363,7 +373,8 @@ impl Connection {
         slept(self.open.card.wait_until_left(&mut wait))
     }
 
-    /// Sleeps until all messages that were sent have left: their data may be changed. What becomes of them only an answer tells.
+    /// Blocks until all messages sent so far have left: their data may then be changed. Only an
+    /// answer confirms that they were executed.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Broken`], [`Error::System`].
@@ -371,7 +382,7 @@ impl Connection {
         let (deadline, sent) = (Deadline::new(timeout), self.sender().sent);
         loop {
             let left = self.left();
-            // Others may have sent more, and it have left.
+            // Other threads may have sent more messages, which have left too.
             if sent.wrapping_sub(left) as i32 <= 0 {
                 return Ok(());
             }
@@ -382,8 +393,9 @@ impl Connection {
         }
     }
 
-    /// Sleeps until [`Status::exceptions`] is another number than `known`; returns it. Without an exception queue that is all that the host
-    /// learns of a trap, and the sender is told of it, too.
+    /// Blocks until [`Status::exceptions`] differs from `known`, and returns it. Without an
+    /// exception queue, this is all that the receiving host learns of a trap. The sender is
+    /// notified of it, too.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Broken`], [`Error::System`].
@@ -403,7 +415,7 @@ impl Connection {
         }
     }
 
-    /// Fails if it is broken, or a message of this end's was not executed.
+    /// Fails if the connection is broken, or a message of this end was not executed.
     pub(super) fn check_executed(&self) -> Result<()> {
         if let Some(broken) = self.broken() {
             return Err(Error::Broken(broken));
@@ -411,7 +423,7 @@ impl Connection {
         Trap::of(self.state(DART_STATE_TRAP)).map_or(Ok(()), |trap| Err(Error::Trap(trap)))
     }
 
-    /// How it fares.
+    /// Returns the connection's status.
     #[must_use]
     pub fn status(&self) -> Status {
         let traps = self.state(DART_STATE_TRAPS);
@@ -429,7 +441,7 @@ impl Connection {
         }
     }
 
-    /// Register `number` of its window, as it is now.
+    /// Returns the current value of register `number` of the window.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
@@ -437,7 +449,7 @@ impl Connection {
         Ok(self.page.load_u64(self.place(number)?))
     }
 
-    /// Sets register `number` of its window.
+    /// Sets register `number` of the window.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].

@@ -1,4 +1,4 @@
-//! Regions of this process' memory that messages reach.
+//! Regions of this process' memory that messages can access.
 
 use std::sync::Arc;
 
@@ -11,19 +11,20 @@ use crate::core::memory::Memory;
 use crate::core::place::{aligned, multiple};
 use crate::error::{Error, GivenBack, Result, inside};
 
-/// An endpoint (section 3): a region of this process' memory. Messages of the connections that name it write to it, and read it, at
-/// offsets from its first byte; what is sent comes from there.
+/// An endpoint (section 3): a region of this process' memory. Messages of its connections write to
+/// it and read it, at offsets from its first byte. It is also the source of data to be sent.
 ///
-/// Nothing of it is pinned. A page that was never touched, or that is swapped out, is brought in when a message needs it.
+/// The memory is not pinned. If a message needs a page that was never touched, or is swapped out,
+/// the page is brought in.
 #[derive(Debug)]
 pub struct Endpoint {
     parts: Arc<Parts>,
 }
 
-/// What connections keep.
+/// The part of an endpoint that connections keep alive.
 #[derive(Debug)]
 pub(super) struct Parts {
-    // Dropped last: the card is told first.
+    // Dropped before `memory`: the card closes the endpoint first.
     open: Open,
     memory: Memory,
 }
@@ -56,7 +57,7 @@ impl Endpoint {
         Self::make(card, memory).map_err(|failed| GivenBack::new(failed.error, lend::returned(failed.back)))
     }
 
-    /// Over memory that is lent as it is, and not by value.
+    /// Opens an endpoint over memory that is lent as a mapping, not by value.
     pub(super) fn over_mapping(card: &Arc<dyn Attachment>, mapping: Mapping) -> Result<Self> {
         check(mapping.length())?;
         multiple("address of the memory", mapping.address() as usize, 4)?;
@@ -73,25 +74,25 @@ impl Endpoint {
         Ok(Self { parts: Arc::new(Parts { open, memory }) })
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.memory.len()
     }
 
-    /// Whether it has none: never.
+    /// Returns whether the length is zero, which it never is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where it is in this process' memory.
+    /// Returns the address in this process.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.parts.memory.mapping().address()
     }
 
-    /// Copies bytes out. What arrives meanwhile may be seen in part.
+    /// Copies bytes out of the endpoint. The copy may contain a part of a concurrent write.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -99,7 +100,7 @@ impl Endpoint {
         self.parts.memory.read(offset, to)
     }
 
-    /// Copies bytes in: for this process, for those who read them, and to be sent.
+    /// Copies bytes into the endpoint, for this process, for remote readers, and for sending.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -107,8 +108,8 @@ impl Endpoint {
         self.parts.memory.write(offset, from)
     }
 
-    /// The 4 bytes at `offset`, a multiple of as many from the memory's start, in one piece; what a message wrote before them is seen by
-    /// what is loaded after them.
+    /// Loads 4 bytes atomically at `offset`, a multiple of 4. Later loads see everything that a
+    /// message wrote before them.
     ///
     /// # Errors
     /// [`Error::PastEnd`], [`Error::Misaligned`].
@@ -117,7 +118,7 @@ impl Endpoint {
         Ok(self.parts.memory.mapping().load_u32_acquire(offset))
     }
 
-    /// Stores 4 bytes in one piece.
+    /// Stores 4 bytes atomically.
     ///
     /// # Errors
     /// [`Error::PastEnd`], [`Error::Misaligned`].
@@ -132,7 +133,8 @@ impl Endpoint {
         aligned::<W>("offset", offset)
     }
 
-    /// Tells the kernel that its memory, if it is not the application's own, is not needed soon: its pages may go to swap space.
+    /// Tells the kernel that the endpoint's memory is not needed soon, so its pages may be swapped
+    /// out. Does not apply to the application's own memory.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -141,16 +143,17 @@ impl Endpoint {
         told.map_err(Error::system("have an endpoint's pages swapped out"))
     }
 
-    /// Gives its memory's pages back: those that are touched again, by whomever, are zero.
+    /// Returns the memory's pages to the kernel. Pages that are touched again, locally or by
+    /// messages, are zero.
     ///
     /// # Errors
-    /// [`Error::System`]; [`Error::Invalid`] if it is the application's own.
+    /// [`Error::System`]; [`Error::Invalid`] if the memory is the application's own.
     pub fn discard(&self) -> Result<()> {
         let told = self.parts.memory.mapping().discard();
         told.map_err(Error::system("give an endpoint's pages back"))
     }
 
-    /// Has a child process keep its bytes as they are now.
+    /// Makes a child process keep a copy of the current bytes.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -160,10 +163,11 @@ impl Endpoint {
         kept.map_err(Error::system("have a child process"))
     }
 
-    /// Closes it, and gives memory that was lent back.
+    /// Closes the endpoint and returns the memory that was lent.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the memory was not lent as a value of this type, or a connection names the endpoint. Then it is as before.
+    /// [`Error::Invalid`] if the memory was not lent as a value of this type, or a connection uses
+    /// the endpoint. The error returns the endpoint unchanged.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         if let Err(error) = self.parts.memory.may_take_back::<T>() {
             return Err(GivenBack::new(error, self));

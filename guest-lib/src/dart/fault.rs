@@ -1,33 +1,33 @@
-//! What becomes of messages and connections.
+//! Errors of messages, and the status of connections.
 
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::trap::*;
 
 use crate::error::ErrorKind;
 
-/// Why a message was not executed by its receiver.
+/// Reasons why the receiver did not execute a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Trap {
-    /// There is no such operation.
+    /// The operation is unknown.
     #[error("the receiver knows no such operation")]
     Unimplemented,
-    /// An index is not inside the connection's window.
+    /// An index is outside the connection's window.
     #[error("a register is not inside the connection's window")]
     Index,
-    /// Its comparison held, and it said that it is refused then.
+    /// The message's comparison held, and the message requested to be refused in this case.
     #[error("it was refused, as it said itself")]
     Refused,
-    /// The connection may not write to the endpoint, or not read it.
+    /// The connection may not write to the endpoint, or may not read it.
     #[error("the connection may not do that to the receiver's endpoint")]
     Right,
-    /// The address is no multiple of 4.
+    /// The address is not a multiple of 4.
     #[error("the address is no multiple of 4")]
     Misaligned,
-    /// A word is not inside the endpoint.
+    /// A word is outside the endpoint.
     #[error("the address is not inside the receiver's endpoint")]
     Bounds,
-    /// There is no memory, or it cannot be written to.
+    /// There is no memory, or it is not writable.
     #[error("the receiver has no such memory there")]
     NoMemory,
 }
@@ -47,17 +47,17 @@ impl Trap {
     }
 }
 
-/// Why a message has not left.
+/// Reasons why a message did not leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Dropped {
-    /// It has more data than its operation takes.
+    /// The message has more data than its operation takes.
     #[error("it has more data than its operation takes")]
     Length,
-    /// Its data is not inside the endpoint, or there is no such memory.
+    /// The data is outside the endpoint, or there is no memory.
     #[error("its data is not inside the endpoint, or there is no such memory")]
     Memory,
-    /// As many messages waited as can.
+    /// The maximum number of messages was waiting.
     #[error("as many messages waited as can")]
     Room,
     /// The connection is broken.
@@ -77,23 +77,23 @@ impl Dropped {
     }
 }
 
-/// Why a connection takes and sends nothing any more.
+/// Reasons why a connection is broken, so that it neither accepts nor sends messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Broken {
-    /// A packet was lost on the way.
+    /// A packet was lost in the network.
     #[error("the connection is broken: a packet was lost")]
     Lost,
     /// The link was down.
     #[error("the connection is broken: the link is or was down")]
     Link,
-    /// The other card sent what makes no sense.
+    /// The other card violated the protocol.
     #[error("the connection is broken: the other end's card sent what makes no sense")]
     Peer,
-    /// Memory of the connection's own cannot be reached.
+    /// The connection's own memory cannot be accessed.
     #[error("the connection is broken: its own memory cannot be reached")]
     Memory,
-    /// The other end has been closed, or its host is lost.
+    /// The other end was closed, or its host is lost.
     #[error("the connection is broken: its other end is no more")]
     Gone,
     /// A reason that this library does not know.
@@ -122,24 +122,25 @@ impl Broken {
     }
 }
 
-/// How a connection fares.
+/// The status of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Status {
-    /// How many of its messages have left, or will not, modulo 2^32.
+    /// Number of its messages that have left, or were dropped, modulo 2^32.
     pub left: u32,
-    /// How many of them have not left.
+    /// Number of its messages that were dropped.
     pub dropped: u32,
-    /// Why the last of these did not.
+    /// Why the last of them was dropped.
     pub dropped_why: Option<Dropped>,
-    /// How many of its messages were not executed by their receiver.
+    /// Number of its messages that the receiver did not execute.
     pub traps: u32,
-    /// Why the last of these was not, and its opcode.
+    /// Why the last of them was not executed, and its opcode.
     pub trap: Option<(Trap, u32)>,
-    /// How many messages of the other end had a trap here that no exception queue took, modulo 2^32.
+    /// Number of messages of the other end that trapped here and went to no exception queue, modulo
+    /// 2^32.
     pub exceptions: u32,
-    /// Why the last of these had one, and its opcode.
+    /// Why the last of them trapped, and its opcode.
     pub exception: Option<(Trap, u32)>,
-    /// Why it takes and sends nothing any more, if that is so.
+    /// Why the connection is broken, if it is.
     pub broken: Option<Broken>,
 }

@@ -1,5 +1,5 @@
-//! The DART card: messages that carry operations on the receiver's memory and registers (Osborne, *A Hybrid Deposit Model for Low Overhead
-//! Communication in High Speed LANs*).
+//! The DART card: messages that carry operations on the receiver's memory and registers (Osborne,
+//! *A Hybrid Deposit Model for Low Overhead Communication in High Speed LANs*).
 //!
 //! | paper | section | here |
 //! |---|---|---|
@@ -7,7 +7,8 @@
 //! | connection, and its Send Registers | 3 | [`Connection`], [`Address`] |
 //! | address registers, windows | 2 | [`Bank`], [`Connection::register`] |
 //! | the Operation Logic, and what a message does | 2, Figures 2 and 5 | [`Operation`] |
-//! | operations that the receiver keeps (the variant) | 2 | [`Bank::set_program`], [`Operation::call`] |
+//! | operations stored at the receiver (the variant) | 2 | [`Bank::set_program`] |
+//! | calls of stored operations | 2 | [`Operation::call`] |
 //! | reads, and other questions | 3 | [`Connection::ask`] |
 //! | queues: delayed and immediate; exceptions | 1, 2 | [`Queue`], [`Urgency`] |
 //! | set-up by name | | [`ConnectionBuilder::reach`], [`ConnectionBuilder::admit`] |
@@ -19,12 +20,12 @@
 //! let card = Card::open_default()?;
 //! let (endpoint, bank) = (card.endpoint(65536)?, card.bank(4, 0)?);
 //! let mut queue = card.queue(16, Urgency::Delayed)?;
-//! // With a process of host 1, which does the same: each tells the other its address.
+//! // A process of host 1 does the same; both processes exchange their addresses.
 //! let connection = card.connection(&endpoint, &bank).events(&queue).open(1)?;
 //! println!("give this to the other: {}", connection.address()?);
 //! let other: Address = std::env::args().nth(1).unwrap_or_default().parse()?;
 //! connection.connect(&other)?;
-//! // Fetch and increment of register 0 there: the answer is told here, with the register as it was.
+//! // Fetch and increment register 0 there: the answer creates an event here, with the old value.
 //! let question = Operation::answer(0).first(Step::Increment, Source::Operand, Target::I);
 //! connection.ask(&question, &Operation::registers(7).tell(), 0, 0)?;
 //! println!("it was {:?}", queue.wait(None)?.word(0));

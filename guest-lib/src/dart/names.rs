@@ -1,4 +1,4 @@
-//! Connections that are set up by a name (section 6.3 of the Hamlyn paper, which all cards of the family share).
+//! Connection set-up by name (section 6.3 of the Hamlyn paper, common to all cards of the family).
 
 use super::address::Address;
 use super::card::Card;
@@ -7,12 +7,13 @@ use crate::core::connection::{Connection as Known, Request};
 use crate::error::Result;
 
 impl ConnectionBuilder {
-    /// Opens a connection with whoever listens under a name at a host ([`crate::dart::Card::listen`] of any card), and connects both ends. The
-    /// second tells of the other process' end.
+    /// Opens a connection with the process that listens under `name` at `host`
+    /// ([`crate::dart::Card::listen`] of any card), and connects both ends. The second value
+    /// reports the end of the other process.
     ///
     /// # Errors
-    /// Those of [`ConnectionBuilder::open`], [`Connection::connect`] and of the card's `connect`; [`crate::Error::Address`] if who listens answers
-    /// otherwise.
+    /// Same as [`ConnectionBuilder::open`], [`Connection::connect`] and the card's `connect`;
+    /// [`crate::Error::Address`] if the listener's answer is not an address.
     pub fn reach(&self, card: &Card, host: u32, name: &str) -> Result<(Connection, Known)> {
         let own = self.open(host)?;
         let known = card.connect(host, name, &own.address()?.to_bytes())?;
@@ -20,10 +21,11 @@ impl ConnectionBuilder {
         Ok((own, known))
     }
 
-    /// Opens a connection with who has asked for it by [`ConnectionBuilder::reach`], and connects both ends.
+    /// Opens a connection with the sender of a request ([`ConnectionBuilder::reach`]), and connects
+    /// both ends.
     ///
     /// # Errors
-    /// Those of [`ConnectionBuilder::reach`]. Who has asked is told that there is none.
+    /// Same as [`ConnectionBuilder::reach`]. The request is then rejected.
     pub fn admit(&self, request: Request) -> Result<(Connection, Known)> {
         match self.meet(&request) {
             Ok((own, address)) => Ok((own, request.accept(&address.to_bytes())?)),

@@ -1,4 +1,4 @@
-//! Queues of what messages tell (sections 1 and 2).
+//! Queues of records about messages (sections 1 and 2).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -18,57 +18,58 @@ use super::operation::Operation;
 use crate::core::waiting::{Deadline, poll_for, slept, slice};
 use crate::error::{Error, Result, at_most};
 
-/// When who waits for a queue's records is disturbed.
+/// When a queue's records cause interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Urgency {
-    /// Records are taken when it suits; there is an interrupt only if somebody sleeps.
+    /// Records are taken when convenient; there is an interrupt only if a thread sleeps.
     Delayed,
-    /// Each record interrupts: for exceptions, and what must not wait.
+    /// Each record causes an interrupt: for exceptions and urgent messages.
     Immediate,
 }
 
-/// What a message has told.
+/// A record about a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {
-    /// The connection that it came by, as its own host calls it.
+    /// The connection of the message, by its number at this host.
     pub connection: u32,
-    /// What it is about.
+    /// The kind of the record.
     pub what: What,
     /// The message's operation.
     pub operation: Operation,
-    /// The data of its first cell.
+    /// The data of the message's first cell.
     pub data: [u8; DART_BLOCK as usize],
-    /// Bytes of data of a message of several blocks, of which `data` has the first if there are more than 32; else 0.
+    /// Number of data bytes of a message of several blocks, else 0. If there are more than 32,
+    /// `data` has the first block.
     pub length: u32,
-    /// The queue was too small for the data of an exception, of which `data` is all that is left.
+    /// The queue was too small for the data of an exception: only `data` is left of it.
     pub is_cut: bool,
 }
 
 impl Record {
-    /// 8 bytes of the data, the `n`-th of four.
+    /// Returns 8 bytes of the data, the `n`-th of four words.
     #[must_use]
     pub fn word(&self, n: usize) -> Option<u64> {
         let bytes = self.data.chunks_exact(8).nth(n)?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 
-    /// The message's operand.
+    /// Returns the message's operand.
     #[must_use]
     pub fn operand(&self) -> u64 {
         self.operation.control().operand
     }
 }
 
-/// What a record is about.
+/// Kinds of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum What {
-    /// The message's comparison held; it has been executed.
+    /// The message's comparison held, and the message was executed.
     Compared,
-    /// A software exception: the software is to do what the message says.
+    /// A software exception: software must carry out the message.
     Exception,
-    /// The message was not executed; none: for a reason that this library does not know.
+    /// The message was not executed; `None` means a reason that this library does not know.
     Trap(Option<Trap>),
 }
 
@@ -82,25 +83,30 @@ impl What {
     }
 }
 
-/// A queue: a ring in this process' memory, to which the card writes what messages tell, of as many connections as name it. To take a
-/// record costs no system call. If it is full the messages wait, and what comes behind them on their connections: nothing is lost.
+/// A queue: a ring in this process' memory. The card writes records about messages to it, for all
+/// connections that use it. Taking a record needs no system call.
 ///
-/// An exception takes a place for each 60 bytes of its message's data more, so a queue for exceptions of any length has 2,048 records.
+/// If the queue is full, the messages wait, and so do later messages of their connections: nothing
+/// is lost.
 ///
-/// [`AsFd`] is what `poll(2)`, `epoll(7)` and the like wait for: it is readable while a queue of the same open card is not empty.
+/// An exception takes one more slot for each 60 bytes of its message's data. So a queue for
+/// exceptions of any length has 2,048 records.
+///
+/// [`AsFd`] returns the file to wait for with `poll(2)`, `epoll(7)` and the like. It is readable
+/// while a queue of the same open card is not empty.
 #[derive(Debug)]
 pub struct Queue {
     parts: Arc<Parts>,
     memory: Arc<Mapping>,
     records: u32,
-    /// How many were taken, modulo 2^32.
+    /// Number of records taken, modulo 2^32.
     taken: u32,
-    /// The data of the record that was taken last.
+    /// The data of the last record taken.
     data: Vec<u8>,
     file: OwnedFd,
 }
 
-/// What connections keep.
+/// The part of a queue that connections keep alive.
 #[derive(Debug)]
 pub(super) struct Parts {
     card: Arc<dyn Attachment>,
@@ -140,7 +146,7 @@ impl Queue {
         Ok(Self { parts, memory, records, taken: 0, data: Vec::new(), file })
     }
 
-    /// Takes the next record, if there is one. It makes no system call.
+    /// Takes the next record, if there is one, without a system call.
     #[allow(clippy::should_implement_trait, reason = "another look may find one after there was none")]
     pub fn next(&mut self) -> Option<Record> {
         let next = self.taken.wrapping_add(1);
@@ -159,14 +165,15 @@ impl Queue {
         Some(Record { connection, what: What::of(kind), operation: control.into(), data, length, is_cut })
     }
 
-    /// Returns all data of the message that the record taken last is about, if that is an exception; else the data of its first cell. So software
-    /// can carry out what the card could not, whatever its length.
+    /// Returns the data of the last record taken: all data of its message if it is an exception,
+    /// else the data of the first cell. So software can carry out messages of any length that the
+    /// card could not execute.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// Reads the data of a record, and returns how many places it takes behind that.
+    /// Reads the data of a record, and returns the number of additional slots that it takes.
     fn read_data(&mut self, record: &DartRecord) -> u32 {
         self.data.clear();
         self.data.extend(record.data.as_bytes());
@@ -188,20 +195,20 @@ impl Queue {
         parts
     }
 
-    /// Where the `n`-th record is.
+    /// Returns the offset of record `n`.
     fn place(&self, n: u32) -> usize {
         (DART_QUEUE_HEAD + (n & (self.records - 1)) * DART_RECORD_SIZE) as usize
     }
 
-    /// Takes the next record; looks for it for as long as `polling`, then gives up.
+    /// Takes the next record, and polls for it for up to `polling`.
     pub fn poll(&mut self, polling: Duration) -> Option<Record> {
         poll_for(polling, || Ok(self.next())).ok().flatten()
     }
 
-    /// Takes the next record; sleeps until there is one.
+    /// Takes the next record; blocks until there is one.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
+    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Record> {
         let deadline = Deadline::new(timeout);
         loop {
@@ -212,7 +219,7 @@ impl Queue {
         }
     }
 
-    /// Sleeps until there is a record behind the last one taken, or for a while.
+    /// Blocks until there is a record after the last one taken, or for a limited time.
     pub(super) fn sleep(&self, left: Option<Duration>) -> Result<()> {
         let mut wait = DartQueueWait { timeout_ns: slice(left), queue: self.parts.number, taken: self.taken };
         slept(self.parts.card.wait_for_records(&mut wait))

@@ -1,4 +1,4 @@
-//! The echo card: mailboxes, and nothing else. A card to learn from; `docs/new-card.md` builds it.
+//! The echo card has mailboxes only. It is the tutorial card; `docs/new-card.md` builds it.
 //!
 //! ```no_run
 //! use hamlyn::echo::{Address, Card};
@@ -27,7 +27,7 @@ use crate::core::device::{Node, nanoseconds};
 use crate::core::model::{Model, Shared};
 use crate::error::{Result, at_most};
 
-/// The echo card's model.
+/// Model of the echo card.
 #[derive(Debug)]
 pub enum Echo {}
 
@@ -42,25 +42,25 @@ impl Model for Echo {
     }];
 }
 
-/// An open echo card: what is opened with it is this process' own, and goes with it.
+/// An open echo card. Objects created from it belong to this process and are closed with it.
 #[derive(Debug, Clone)]
 pub struct Card(Arc<Node<Echo>>);
 
-/// Where messages go to and come from.
+/// Source or destination of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// The host id.
+    /// Host id.
     pub host: u32,
-    /// The mailbox there.
+    /// Number of the mailbox on that host.
     pub mailbox: u32,
 }
 
-/// A message that has come.
+/// A received message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who sent it, as the two cards say.
+    /// Sender, as reported by the two cards.
     pub from: Address,
-    /// Its bytes.
+    /// Payload.
     pub data: Vec<u8>,
 }
 
@@ -73,7 +73,7 @@ impl Card {
         Node::open_number(number).map(Arc::new).map(Self)
     }
 
-    /// The card's host id; `None` while its link is down.
+    /// Returns the card's host id; `None` while its link is down.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -82,7 +82,7 @@ impl Card {
         Ok((host != hamlyn_abi::family::link::HAMLYN_NO_HOST).then_some(host))
     }
 
-    /// Runs the self-tests of access, DMA and interrupts. In a guest that takes `CAP_SYS_ADMIN`.
+    /// Runs the self-tests of access, DMA and interrupts. In a guest this needs `CAP_SYS_ADMIN`.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -90,10 +90,11 @@ impl Card {
         card::Card::attached(self.0.clone()).self_test()
     }
 
-    /// Opens a mailbox whose inbox has room for so many messages, 4 to 1,024, a power of two.
+    /// Opens a mailbox whose inbox has `records` entries: 4 to 1,024, a power of two.
     ///
     /// # Errors
-    /// [`crate::Error::System`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is none left.
+    /// [`crate::Error::System`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if none is
+    /// left.
     pub fn open_mailbox(&self, records: u32) -> Result<Mailbox> {
         let node = self.0.clone();
         let mut opened = EchoMailbox { records, ..EchoMailbox::default() };
@@ -116,23 +117,25 @@ pub struct Mailbox {
     outbox: Arc<Mapping>,
     doorbell: Arc<Mapping>,
     inbox: Arc<Mapping>,
-    /// How often it was rung, and how many messages were taken, modulo 2^32.
+    /// Number of doorbell rings, and of messages taken, modulo 2^32.
     rung: u32,
     taken: u32,
 }
 
 impl Mailbox {
-    /// Its number: who knows that and the host id may send to it.
+    /// Returns its number. A sender needs this number and the host id.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Sends a message of at most 1,008 bytes. It returns when the card has taken it, which waits for a link that is full. A
-    /// message that finds no room there is lost: the other card counts it.
+    /// Sends a message of at most 1,008 bytes. Returns when the card has taken the message. Blocks
+    /// while the link is full. If the destination inbox is full, the message is lost and counted by
+    /// the receiving card.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`] for a longer one, or a host that cannot be. [`crate::Error::System`] if the card has gone.
+    /// [`crate::Error::OutOfRange`] for a longer message or an impossible host.
+    /// [`crate::Error::System`] if the card is gone.
     pub fn send(&mut self, to: Address, data: &[u8]) -> Result<()> {
         at_most("message length", data.len() as u64, ECHO_MAX_MESSAGE.into())?;
         for (word, value) in [
@@ -153,7 +156,8 @@ impl Mailbox {
         }
     }
 
-    /// Looks until the card has taken what was rung for, and from time to time whether there is a card.
+    /// Busy-polls until the card has taken the message. Checks every 100 ms whether the card still
+    /// exists.
     fn wait_until_sent(&self) -> Result<()> {
         let mut looked = Instant::now();
         while self.outbox.load_u32_acquire(ECHO_OUTBOX_SENT as usize) != self.rung {
@@ -166,7 +170,7 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Takes the next message, if one is there.
+    /// Returns the next message, if one has arrived.
     pub fn try_receive(&mut self) -> Option<Message> {
         let place = ((self.taken % self.records) * ECHO_RECORD_SIZE) as usize;
         let next = self.taken.wrapping_add(1);
@@ -181,10 +185,10 @@ impl Mailbox {
         Some(Message { from: Address { host, mailbox }, data })
     }
 
-    /// Takes the next message; sleeps until there is one.
+    /// Returns the next message. Blocks until one arrives, for at most `timeout`.
     ///
     /// # Errors
-    /// [`crate::Error::System`]: of the kind [`crate::ErrorKind::TimedOut`], or if the card has gone.
+    /// [`crate::Error::System`], of kind [`crate::ErrorKind::TimedOut`] or if the card is gone.
     pub fn receive(&mut self, timeout: Option<Duration>) -> Result<Message> {
         let end = timeout.map(|timeout| Instant::now() + timeout);
         loop {
@@ -202,7 +206,7 @@ impl Mailbox {
 impl Drop for Mailbox {
     fn drop(&mut self) {
         let mut object = HamlynObject { index: self.number, ..HamlynObject::default() };
-        // If it fails the card has gone, and the mailbox with it.
+        // If this fails, the card is gone, and the mailbox with it.
         let _ = self.node.call::<ECHO_IOC_MAILBOX_CLOSE, _>("close a mailbox", &mut object, &[]);
     }
 }

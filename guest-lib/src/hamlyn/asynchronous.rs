@@ -1,5 +1,5 @@
-//! Streams for `tokio` (feature `tokio`): [`Stream`] is an `AsyncRead` and an `AsyncWrite`, [`Hub`] watches a manager for all of
-//! its streams.
+//! Streams for `tokio` (feature `tokio`). [`Stream`] implements `AsyncRead` and `AsyncWrite`;
+//! [`Hub`] watches a manager for all of its streams.
 //!
 //! ```no_run
 //! use hamlyn::asynchronous::{Hub, Listener};
@@ -40,13 +40,14 @@ use crate::error::{Error, Result};
 use crate::hamlyn::manager::Manager;
 use crate::hamlyn::protocol::stream::{StreamListener, StreamPair, StreamReceiver, StreamSender};
 
-/// How soon to look again whether what was on its way has come behind its sender's end.
+/// Interval for checking whether data that was in flight when its sender ended has arrived.
 const NAP: Duration = Duration::from_millis(1);
 
-/// Watches a manager, and wakes the task whose stream has news. One for each manager.
+/// Watches a manager, and wakes the task whose stream has news. Use one hub per manager.
 ///
-/// Cheap to clone; its task ends with its last clone and the last of its streams. Nobody else may wait at the manager meanwhile
-/// ([`Manager::wait`], [`Manager::arm`]) or take its [`Manager::ready`] tokens: those are the hub's.
+/// Cheap to clone. Its task ends with its last clone and the last of its streams. No other code may
+/// wait at the manager meanwhile ([`Manager::wait`], [`Manager::arm`]) or take its
+/// [`Manager::ready`] tokens: those belong to the hub.
 #[derive(Debug, Clone)]
 pub struct Hub {
     shared: Arc<Shared>,
@@ -59,22 +60,22 @@ struct Shared {
     watching: AbortHandle,
 }
 
-/// Who waits, by token. An end that is there and nobody waits for has none.
+/// Wakers of the waiting tasks, by token. A stream end without a waiting task has `None`.
 #[derive(Debug, Default)]
 struct Tasks(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
     wakers: BTreeMap<u64, Option<Waker>>,
-    /// Nobody watches any more: the card is gone.
+    /// The hub has stopped watching, because the card is gone.
     over: bool,
 }
 
 impl Hub {
-    /// Begins to watch. Takes a `tokio` runtime with I/O and time enabled, which this is called in.
+    /// Starts watching. Must be called within a `tokio` runtime that has I/O and time enabled.
     ///
     /// # Errors
-    /// Those of the system, if there is no file left.
+    /// The system's errors, if no file descriptor is left.
     pub fn start(manager: &Manager) -> io::Result<Self> {
         let (tasks, file) = (Arc::new(Tasks::default()), watch(manager.as_fd())?);
         let watching = ::tokio::spawn(watch_over(manager.clone(), file, tasks.clone())).abort_handle();
@@ -115,15 +116,16 @@ impl Tasks {
     }
 }
 
-/// Hands on what arrives, and wakes those that it is for, until the card is gone.
+/// Dispatches arrivals, and wakes the tasks that they are for, until the card is gone.
 async fn watch_over(manager: Manager, file: AsyncFd<OwnedFd>, tasks: Arc<Tasks>) {
     loop {
-        // Who lost something is told by its stream.
+        // A stream that lost something reports it itself.
         let _ = manager.poll_all();
         tasks.wake(&manager.ready());
         match manager.arm() {
             Ok(true) => ::tokio::task::yield_now().await,
-            // It has been readable for what was handed on: what comes from now on makes it readable again.
+            // The file was readable for what has been dispatched. New arrivals make it readable
+            // again.
             Ok(false) => match file.readable().await {
                 Ok(mut readable) => readable.clear_ready(),
                 Err(_) => break,
@@ -134,13 +136,14 @@ async fn watch_over(manager: Manager, file: AsyncFd<OwnedFd>, tasks: Arc<Tasks>)
     tasks.end();
 }
 
-/// Newer ways to say so are unsafe, for what has a file's number need not own it: this does.
+/// The newer constructors are unsafe, because a type that has a raw file descriptor need not own
+/// it. `OwnedFd` does.
 #[allow(deprecated)]
 pub(super) fn watch(file: BorrowedFd<'_>) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(file.try_clone_to_owned()?, Interest::READABLE)
 }
 
-/// An end of a stream, as its hub knows it.
+/// One end of a stream, as its hub knows it.
 #[derive(Debug)]
 pub(super) struct Place {
     hub: Hub,
@@ -148,7 +151,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// This task is woken when there is news.
+    /// Registers the current task to be woken when there is news.
     pub(super) fn wait(&self, context: &Context<'_>) -> io::Result<()> {
         let mut waiting = self.hub.shared.tasks.lock();
         if waiting.over {
@@ -165,10 +168,11 @@ impl Drop for Place {
     }
 }
 
-/// Two streams, there and back, by a name ([`StreamPair`]).
+/// Two streams, one in each direction, opened by name ([`StreamPair`]).
 ///
-/// What is written is coalesced until a record is full or it is flushed, as behind a `BufWriter`; `tokio::io::copy` flushes by
-/// itself. To shut down closes the stream to the peer gracefully; dropped without it, the peer is told that it was abandoned.
+/// Written data is coalesced until a record is full or is flushed, as with a `BufWriter`.
+/// `tokio::io::copy` flushes by itself. Shutting down closes the stream to the peer gracefully. If
+/// the stream is dropped without shutdown, the peer is notified that it was abandoned.
 #[derive(Debug)]
 pub struct Stream {
     from: ReadHalf,
@@ -176,11 +180,11 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Takes both ends of a pair, of the hub's manager. A pair that is to be connected is connected elsewhere, for that takes
-    /// its time: by [`StreamPair::connect`] in `tokio::task::spawn_blocking`.
+    /// Takes both ends of a pair that belongs to the hub's manager. Connect the pair elsewhere,
+    /// because that takes time: use [`StreamPair::connect`] in `tokio::task::spawn_blocking`.
     ///
     /// # Errors
-    /// Those of the system, if there is no file left.
+    /// The system's errors, if no file descriptor is left.
     pub fn new(hub: &Hub, pair: StreamPair) -> io::Result<Self> {
         let StreamPair { mut sender, mut receiver } = pair;
         let peer = receiver.peer_file().map(watch).transpose()?;
@@ -194,25 +198,25 @@ impl Stream {
         })
     }
 
-    /// Its ends, for different tasks.
+    /// Splits the stream into its ends, for different tasks.
     #[must_use]
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         (self.from, self.to)
     }
 }
 
-/// What comes from the peer.
+/// The stream from the peer.
 #[derive(Debug)]
 pub struct ReadHalf {
     receiver: StreamReceiver,
     place: Place,
     peer: Option<AsyncFd<OwnedFd>>,
-    /// The peer's end is known: how long what it has sent may still be on its way.
+    /// Set once the peer's end is known: how long its last data may still be in flight.
     grace: Option<Pin<Box<Sleep>>>,
 }
 
 impl ReadHalf {
-    /// The receiver from a seed, if there is no connection.
+    /// Wraps a receiver that is used with a seed, without a connection.
     #[must_use]
     pub fn new(hub: &Hub, mut receiver: StreamReceiver) -> Self {
         let place = hub.enter();
@@ -220,10 +224,10 @@ impl ReadHalf {
         Self { receiver, place, peer: None, grace: None }
     }
 
-    /// Whether the peer has ended, and what it had sent may have come since.
+    /// Completes when the peer has ended and its last data may have arrived since.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.grace.is_none() {
-            // Until it is not readable: then this is woken once it is.
+            // Repeat until the file is not readable. The task is then woken once it is.
             if let Some(peer) = &self.peer {
                 ready!(peer.poll_read_ready(context))?.clear_ready();
             }
@@ -244,7 +248,7 @@ impl ReadHalf {
     }
 }
 
-/// What goes to the peer.
+/// The stream to the peer.
 #[derive(Debug)]
 pub struct WriteHalf {
     sender: StreamSender,
@@ -253,7 +257,7 @@ pub struct WriteHalf {
 }
 
 impl WriteHalf {
-    /// The sender from a seed, if there is no connection.
+    /// Wraps a sender that was created from a seed, without a connection.
     #[must_use]
     pub fn new(hub: &Hub, mut sender: StreamSender) -> Self {
         let place = hub.enter();
@@ -261,7 +265,7 @@ impl WriteHalf {
         Self { sender, place, peer: None }
     }
 
-    /// Makes an attempt, and others when there is room.
+    /// Makes an attempt, and retries when there is room.
     fn attempt<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -269,7 +273,8 @@ impl WriteHalf {
     ) -> Poll<io::Result<T>> {
         loop {
             self.place.wait(context)?;
-            // Behind it: what was handed on before it is seen by this look, what comes later wakes.
+            // The attempt must follow the registration. It sees what was dispatched before; what is
+            // dispatched later wakes the task.
             match attempt(&mut self.sender) {
                 Ok(done) => return Poll::Ready(Ok(done)),
                 Err(error) if error.is_would_block() => {}
@@ -281,7 +286,7 @@ impl WriteHalf {
                     continue;
                 }
             }
-            // The hub is told of room, the receiver's and the card's.
+            // The hub is notified of room at the receiver and at the card.
             return Poll::Pending;
         }
     }
@@ -295,7 +300,8 @@ impl AsyncRead for ReadHalf {
     ) -> Poll<io::Result<()>> {
         loop {
             self.place.wait(context)?;
-            // Behind it: what was handed on before it is seen by this look, what comes later wakes.
+            // The read must follow the registration. It sees what was dispatched before; what is
+            // dispatched later wakes the task.
             match self.receiver.try_read(into.initialize_unfilled()) {
                 Ok(length) => {
                     into.advance(length);
@@ -355,7 +361,7 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// A name under which others open streams to this process.
+/// A name under which other processes open streams to this one.
 #[derive(Debug)]
 pub struct Listener {
     listener: StreamListener,
@@ -367,16 +373,16 @@ impl Listener {
     /// Takes a listener of the hub's manager.
     ///
     /// # Errors
-    /// Those of the system, if there is no file left.
+    /// The system's errors, if no file descriptor is left.
     pub fn new(hub: &Hub, listener: StreamListener) -> io::Result<Self> {
         let file = watch(listener.as_fd())?;
         Ok(Self { listener, file, hub: hub.clone() })
     }
 
-    /// The next who connects.
+    /// Accepts the next connection.
     ///
     /// # Errors
-    /// Those of [`StreamListener::accept`]. One that cannot be let in is no reason to accept no more.
+    /// The errors of [`StreamListener::accept`]. You can continue to accept after an error.
     pub async fn accept(&self) -> io::Result<Stream> {
         loop {
             match self.listener.accept(Some(Duration::ZERO)) {
@@ -385,7 +391,7 @@ impl Listener {
                 Err(error) => return Err(error.into()),
             }
             let mut readable = self.file.readable().await?;
-            // Taken back first, and looked for behind it: whoever asks from now on makes it readable again.
+            // Clear readiness before looking again: a later request makes the file readable again.
             readable.clear_ready();
             match self.listener.accept(Some(Duration::ZERO)) {
                 Ok(pair) => return Stream::new(&self.hub, pair),

@@ -1,7 +1,7 @@
-//! How a Hamlyn card is reached: through the driver, or straight through the card's vfio-user socket.
+//! Access to a Hamlyn card: through the driver, or directly through the card's vfio-user socket.
 //!
-//! Both speak the driver's verbs, with the structures of `hamlyn_abi::uapi`; nothing above knows which it is.
-//! Addresses in the structures are [`Memory::card_address`].
+//! Both implement the driver's calls, with the structures of `hamlyn_abi::uapi`. The layers above
+//! do not depend on which one is used. Addresses in the structures are [`Memory::card_address`].
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -18,90 +18,97 @@ use crate::hamlyn::cursor::Sight;
 /// A new send terminus, mapped.
 #[derive(Debug)]
 pub struct TerminusParts {
-    /// Its number.
+    /// The terminus number.
     pub terminus: u32,
-    /// Its window.
+    /// The window.
     pub window: Window,
-    /// Its status words.
+    /// The status words.
     pub status: StatusWords,
-    /// Its doorbell.
+    /// The doorbell.
     pub doorbell: Box<dyn Doorbell>,
 }
 
 /// A new notification queue, mapped.
 #[derive(Debug)]
 pub struct QueueParts {
-    /// Its number.
+    /// The queue number.
     pub queue: u32,
-    /// Its entries.
+    /// The entries.
     pub entries: QueueEntries,
 }
 
-/// Which notification to wait for: the one that the card writes to entry `cursor` in pass `pass`.
+/// Identifies the notification to wait for: the one that the card writes to entry `cursor` in pass
+/// `pass`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueWait {
     /// The queue.
     pub queue: u32,
-    /// An entry's index.
+    /// The index of the entry.
     pub cursor: u32,
     /// The pass over the queue, from 0, modulo 2^30.
     pub pass: u32,
 }
 
 impl QueueWait {
-    /// Whether there is nothing to wait for: by its entry's `wrap` word, the notification is there or was overwritten.
+    /// Returns true if the wait is over: the entry's `wrap` word shows that the notification has
+    /// arrived or was overwritten.
     #[must_use]
     pub fn is_over(&self, word: u32) -> bool {
         Sight::of(word, self.pass) != Sight::NotYet
     }
 }
 
-/// A Hamlyn card as the driver offers it (section 3.1): termini, queues and slots, besides what any card has.
+/// A Hamlyn card as the driver presents it (section 3.1): termini, queues and slots, in addition to
+/// what every card has.
 pub trait Attachment: CardAttachment {
-    /// Creates a send terminus; `weight` is its share of the link beside other busy termini, from 1.
+    /// Creates a send terminus. `weight` is its share of the link relative to other busy termini,
+    /// from 1.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn create_terminus(&self, weight: u32) -> Result<TerminusParts>;
 
-    /// Destroys a send terminus; what is left in its work queue is abandoned.
+    /// Destroys a send terminus. Requests that are left in its work queue are abandoned.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn destroy_terminus(&self, terminus: u32) -> Result<()>;
 
-    /// Sleeps until the status words' `completed` of a terminus has reached a number. It may return early, but not much later
-    /// than the time-out: the caller looks, and calls again.
+    /// Sleeps until `completed` in a terminus' status words has reached a number. May return early,
+    /// but not much later than the timeout: the caller checks, and calls again.
     ///
     /// # Errors
-    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] by a driver that cannot: the caller has to look from time to time.
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] if the driver cannot do this. The
+    /// caller then has to poll.
     fn wait_terminus(&self, _terminus: u32, _completed: u32, _timeout: Option<Duration>) -> Result<()> {
         Err(Error::Unsupported(NO_COMPLETIONS))
     }
 
-    /// Makes [`Attachment::terminus_file`] readable once `completed` has reached a number. True if it has already.
+    /// Makes [`Attachment::terminus_file`] readable once `completed` has reached a number. Returns
+    /// true if it already has.
     ///
     /// # Errors
-    /// Those of [`Attachment::wait_terminus`].
+    /// The errors of [`Attachment::wait_terminus`].
     fn arm_terminus(&self, _terminus: u32, _completed: u32) -> Result<bool> {
         Err(Error::Unsupported(NO_COMPLETIONS))
     }
 
-    /// What to poll for a terminus that was armed. One file may stand for several termini, and for queues.
+    /// Returns the file to poll for a terminus that was armed. Several termini and queues may share
+    /// one file.
     ///
     /// # Errors
-    /// Those of [`Attachment::wait_terminus`].
+    /// The errors of [`Attachment::wait_terminus`].
     fn terminus_file(&self, _terminus: u32) -> Result<QueueFile<'_>> {
         Err(Error::Unsupported(NO_COMPLETIONS))
     }
 
-    /// Makes a piece of `memory` a send buffer.
+    /// Registers a piece of `memory` as a send buffer.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn set_send_buffer(&self, buffer: HamlynSendBuffer, memory: &Memory) -> Result<()>;
 
-    /// Takes a send buffer back.
+    /// Deregisters a send buffer.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -113,32 +120,33 @@ pub trait Attachment: CardAttachment {
     /// [`crate::Error::System`].
     fn create_queue(&self, entries: u32) -> Result<QueueParts>;
 
-    /// Destroys a notification queue that no slot names.
+    /// Destroys a notification queue that no slot uses.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn destroy_queue(&self, queue: u32) -> Result<()>;
 
-    /// Sleeps until the awaited notification is there, or overwritten. It may return early, but not much later than the
-    /// time-out: the caller looks, and calls again.
+    /// Sleeps until the awaited notification has arrived or was overwritten. May return early, but
+    /// not much later than the timeout: the caller checks, and calls again.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()>;
 
-    /// Makes [`Attachment::queue_file`] readable once the awaited notification is there. True if it is already.
+    /// Makes [`Attachment::queue_file`] readable once the awaited notification has arrived. Returns
+    /// true if it already has.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn arm_queue(&self, wait: QueueWait) -> Result<bool>;
 
-    /// What to poll for a queue that was armed. One file may stand for several queues.
+    /// Returns the file to poll for a queue that was armed. Several queues may share one file.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn queue_file(&self, queue: u32) -> Result<QueueFile<'_>>;
 
-    /// Creates a slot. `slot` and `key` are filled in.
+    /// Creates a slot. Fills in its fields `slot` and `key`.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -149,7 +157,7 @@ pub trait Attachment: CardAttachment {
         metadata: Option<&Memory>,
     ) -> Result<()>;
 
-    /// Destroys a slot. Nothing more is deposited when it returns.
+    /// Destroys a slot. Nothing is deposited after this returns.
     ///
     /// # Errors
     /// [`crate::Error::System`].

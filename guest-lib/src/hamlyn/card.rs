@@ -1,4 +1,4 @@
-//! A Hamlyn card, however it is reached.
+//! A Hamlyn card, however it is accessed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,45 +21,48 @@ use crate::hamlyn::terminus::Terminus;
 
 /// Environment variable that names the card to open.
 const ENVIRONMENT: &str = "HAMLYN_CARD";
-/// The card to open if nothing is said.
+/// The card to open by default.
 const DEFAULT: &str = "/dev/hamlyn0";
-/// What names of vfio-user sockets start with.
+/// Prefix of the names of vfio-user sockets.
 const SOCKET: &str = "vfio-user:";
 
 /// An open Hamlyn card.
 pub type Card = card::Card<dyn Attachment>;
 
-/// What a card is and how much of everything it has.
+/// Properties and resource counts of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CardInfo {
-    /// Its host id, or none while its link is down.
+    /// Host id, or `None` while the link is down.
     pub host: Option<u32>,
-    /// Version of the card's contract: major in the upper half, minor in the lower.
+    /// Version of the card's ABI: major in the upper half, minor in the lower.
     pub abi_version: u32,
-    /// The most data in a packet, in bytes.
+    /// Maximum data in a packet, in bytes.
     pub packet_size: u32,
-    /// The card's memory, in bytes.
+    /// Size of the card's memory, in bytes.
     pub sram_size: u32,
-    /// Bytes of it that are free. None if the card or driver is too old to know.
+    /// Free bytes of the card's memory. `None` if the card or driver is too old to report it.
     pub sram_free: Option<u32>,
-    /// Send termini.
+    /// Number of send termini.
     pub termini: u32,
-    /// Slots.
+    /// Number of slots.
     pub slots: u32,
-    /// Notification queues.
+    /// Number of notification queues.
     pub queues: u32,
-    /// Interrupt vectors.
+    /// Number of interrupt vectors.
     pub vectors: u32,
-    /// Ports of the switch: host ids are below it. None while the link is down, or if the card or driver is too old to know.
+    /// Number of switch ports: host ids are below it. `None` while the link is down, or if the card
+    /// or driver is too old to report it.
     pub ports: Option<u32>,
 }
 
 impl Card {
-    /// Opens a card: `/dev/hamlynN` through the driver, or `vfio-user:` and the path of a card's socket, with no VM.
+    /// Opens a card: `/dev/hamlynN` through the driver, or `vfio-user:` and the path of a card's
+    /// socket, with no VM.
     ///
     /// # Errors
-    /// [`Error::System`] if it cannot be reached, [`Error::Incompatible`] if it is something else.
+    /// [`Error::System`] if it cannot be reached, [`Error::Incompatible`] if it is not a Hamlyn
+    /// card.
     pub fn open(name: &str) -> Result<Self> {
         match name.strip_prefix(SOCKET) {
             #[cfg(feature = "socket")]
@@ -73,15 +76,16 @@ impl Card {
         }
     }
 
-    /// Opens the card that the environment variable `HAMLYN_CARD` names, else `/dev/hamlyn0`.
+    /// Opens the card that the environment variable `HAMLYN_CARD` names, or `/dev/hamlyn0` if it is
+    /// not set.
     ///
     /// # Errors
-    /// Those of [`Card::open`].
+    /// The errors of [`Card::open`].
     pub fn open_default() -> Result<Self> {
         Self::open(&std::env::var(ENVIRONMENT).unwrap_or_else(|_| DEFAULT.to_owned()))
     }
 
-    /// Describes the card as it is now.
+    /// Returns the card's current properties.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -109,11 +113,13 @@ impl Card {
         self.create_terminus_weighted(1)
     }
 
-    /// Creates a send terminus that gets `weight` times the share of one of weight 1 while both are busy: the priorities
-    /// that section 2.3 leaves open. From 1 to [`Terminus::MAX_WEIGHT`]. In a guest a weight over 1 takes `CAP_SYS_NICE`.
+    /// Creates a send terminus with a weight from 1 to [`Terminus::MAX_WEIGHT`]. While both are
+    /// busy, it gets `weight` times the share of a terminus of weight 1. These are the priorities
+    /// that section 2.3 leaves open. In a guest, a weight over 1 requires `CAP_SYS_NICE`.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Invalid`] for a weight of 0, [`Error::Exhausted`], [`Error::System`].
+    /// [`Error::OutOfRange`], [`Error::Invalid`] for a weight of 0, [`Error::Exhausted`],
+    /// [`Error::System`].
     pub fn create_terminus_weighted(&self, weight: u32) -> Result<Terminus> {
         if weight == 0 {
             return Err(Error::Invalid("a terminus of weight 0 would never send"));
@@ -130,7 +136,7 @@ impl Card {
         NotificationQueue::create(self.attachment(), entries)
     }
 
-    /// Creates a message area of 1 byte to 1 GiB, zeroed.
+    /// Creates a zeroed message area of 1 byte to 1 GiB.
     ///
     /// # Errors
     /// [`Error::System`], [`Error::OutOfRange`].
@@ -138,24 +144,27 @@ impl Card {
         self.attachment().allocate(length).map(MessageArea::new)
     }
 
-    /// Makes a message area of memory of the caller's own: a `Vec<u8>`, a `Box<[u8]>`, another crate's mapping. Nothing is
-    /// copied, and what arrives is in that memory. It is the library's until [`MessageArea::take_back`], so nobody can look at
-    /// plain bytes that the card writes to; meanwhile there are [`MessageArea::cells`].
+    /// Makes a message area from the caller's own memory: a `Vec<u8>`, a `Box<[u8]>`, or another
+    /// crate's mapping. Nothing is copied; messages arrive directly in that memory. The library
+    /// owns it until [`MessageArea::take_back`], so no code can read plain bytes that the card
+    /// writes to. Meanwhile use [`MessageArea::cells`].
     ///
-    /// In a guest any bytes do. A card that is attached to by its socket takes whole pages of private memory: it gets pages of a
-    /// file at the same place, until the area goes.
+    /// In a guest any bytes are accepted. A card that is attached to through its socket requires
+    /// whole pages of private memory. It replaces them with pages of a file at the same address,
+    /// until the area is dropped.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Invalid`] for no bytes, [`Error::Unsupported`], [`Error::System`]; and the memory is given
-    /// back.
+    /// [`Error::OutOfRange`], [`Error::Invalid`] for zero bytes, [`Error::Unsupported`],
+    /// [`Error::System`]. On error the memory is given back.
     pub fn lend<T: Lendable>(&self, memory: T) -> Result<MessageArea, GivenBack<T>> {
         lend::lend(&**self.attachment(), memory).map(MessageArea::new)
     }
 
-    /// [`Card::lend`] for memory that is mapped already, for other languages ([`crate::attach::Mapping::promised`]).
+    /// Like [`Card::lend`], for memory that is already mapped
+    /// ([`crate::attach::Mapping::promised`]). For other languages.
     ///
     /// # Errors
-    /// Those of [`Card::lend`], and the mapping is given back.
+    /// The errors of [`Card::lend`]. On error the mapping is given back.
     pub fn lend_mapping(&self, mapping: Mapping) -> Result<MessageArea, GivenBack<Mapping>> {
         match lend::check(mapping.length()) {
             Ok(()) => self.attachment().lend(mapping).map(MessageArea::new),
@@ -163,13 +172,13 @@ impl Card {
         }
     }
 
-    /// A slot over an area of this card, to be described further.
+    /// Starts building a slot over an area of this card.
     #[must_use]
     pub fn slot<'a>(&'a self, area: &'a MessageArea) -> SlotBuilder<'a> {
         SlotBuilder::new(self, area)
     }
 
-    /// The card's counters, in their order.
+    /// Returns the card's counters, in order.
     ///
     /// # Errors
     /// [`Error::System`].

@@ -1,8 +1,9 @@
-//! A reader's place in a notification queue, and what it finds there (section 2.6).
+//! A reader's position in a notification queue, and what it finds there (section 2.6).
 //!
-//! The card never waits for the reader. Positions count notifications since the queue was made, so position *p* is entry
-//! *p* mod `entries` of pass *p* / `entries`. The pass that is in an entry's `wrap` word tells a reader that is whole
-//! passes behind, for whom the wrap flag alone would look right.
+//! The card never waits for the reader. Positions count notifications since the queue was created,
+//! so position *p* is entry *p* mod `entries` of pass *p* / `entries`. An entry's `wrap` word holds
+//! the pass. This detects a reader that is whole passes behind, for which the wrap flag alone would
+//! look correct.
 
 use hamlyn_abi::hamlyn::notification::{
     HAMLYN_NOTIFICATION_PASS_SHIFT, HAMLYN_NOTIFICATION_WRAP, HamlynNotification,
@@ -12,27 +13,29 @@ use hamlyn_sys::hamlyn::window::QueueEntries;
 /// Passes are counted modulo 2^30.
 const PASSES: u32 = 1 << 30;
 
-/// The wrap flag while an entry is not whole yet: 0 in the first pass, 1 in the next, and so on.
+/// Returns the wrap flag of an entry that is not complete yet: 0 in the first pass, 1 in the next,
+/// and so on.
 fn wrap_begun(pass: u32) -> u32 {
     pass % 2
 }
 
-/// What an entry's `wrap` word says to who awaits the entry of a certain pass.
+/// The meaning of an entry's `wrap` word for a reader that awaits a certain pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sight {
-    /// It is not written yet, or not whole.
+    /// The entry is not written yet, or not complete.
     NotYet,
-    /// It is there.
+    /// The entry is complete.
     There,
-    /// It was overwritten, or is being overwritten, this many passes later.
+    /// The entry was overwritten, or is being overwritten, this many passes later.
     Overwritten { passes: u32 },
 }
 
 impl Sight {
     #[inline]
     pub(crate) fn of(word: u32, pass: u32) -> Self {
-        // In half passes, for an entry that is begun is half-way: how far the card is from where it begins with `pass`,
-        // modulo 2^31. Half of that or more means behind.
+        // Count in half passes, because an entry whose write has begun is half-way. The difference
+        // is the card's distance from where it begins with `pass`, modulo 2^31. Half of that or
+        // more means behind.
         let whole = (word & HAMLYN_NOTIFICATION_WRAP) ^ wrap_begun(word >> HAMLYN_NOTIFICATION_PASS_SHIFT);
         let written = (word >> HAMLYN_NOTIFICATION_PASS_SHIFT) << 1 | whole;
         match ((written.wrapping_sub(pass << 1) << 1) as i32) >> 1 {
@@ -43,13 +46,13 @@ impl Sight {
     }
 }
 
-/// What a queue's memory shows: [`QueueEntries`], or a model of it in tests.
+/// Read access to a queue's memory: [`QueueEntries`], or a model of it in tests.
 pub(crate) trait Entries {
-    /// How many entries there are.
+    /// Returns the number of entries.
     fn entries(&self) -> u32;
-    /// The `wrap` word of an entry.
+    /// Returns the `wrap` word of an entry.
     fn word(&self, cursor: u32) -> u32;
-    /// An entry, unless its word is no longer the same behind it.
+    /// Returns an entry, or `None` if its word has changed by the time the entry has been read.
     fn entry(&self, cursor: u32, word: u32) -> Option<HamlynNotification>;
 }
 
@@ -67,36 +70,39 @@ impl Entries for QueueEntries {
     }
 }
 
-/// What a look at a queue gave.
+/// The result of one look at a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Nothing new.
     Nothing,
     /// The next notification.
     Notification(HamlynNotification),
-    /// So many were overwritten unread. The cursor is at the oldest that was still there.
+    /// This many notifications were overwritten unread. The cursor is at the oldest one that was
+    /// still there.
     Lost(u64),
 }
 
-/// The position of the next notification to read, as entry and pass: nothing is divided on the data path.
+/// The position of the next notification to read, as entry and pass, so that the data path needs no
+/// division.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     index: u32,
-    /// Passes from the first, never wrapping.
+    /// Number of passes since the first; never wraps.
     pass: u64,
 }
 
 impl Cursor {
-    /// The entry's index, and its pass modulo 2^30.
+    /// Returns the entry's index, and its pass modulo 2^30.
     pub(crate) fn place(&self) -> (u32, u32) {
         (self.index, self.pass as u32 % PASSES)
     }
 
-    /// Takes the next notification, or skips what was overwritten.
+    /// Takes the next notification, or skips overwritten ones.
     ///
-    /// The entry at the cursor tells how far the card was at least when it was written, and so which entries were lost
-    /// for certain; the oldest that is left is looked at next, because the card may have gone on. To chase a card that
-    /// is faster than its reader has no end, so a look gives up after one round and reports what it has found so far.
+    /// The entry at the cursor gives a lower bound on the card's position when the entry was
+    /// written, and so which entries are certainly lost. The oldest remaining entry is read next,
+    /// because the card may have moved on. Chasing a card that is faster than its reader would
+    /// never end. So a look gives up after one round and reports the loss found so far.
     #[inline]
     pub(crate) fn look(&mut self, queue: &impl Entries) -> Look {
         let entries = queue.entries();
@@ -116,7 +122,8 @@ impl Cursor {
                     None => 1,
                 },
             };
-            // The card is at this entry again, `passes` later: what it wrote one pass before that is lost up to here.
+            // The card has reached this entry again, `passes` later. What it wrote in the pass
+            // before that is lost up to here.
             self.pass += u64::from(passes - 1);
             self.advance(entries);
         }
@@ -144,17 +151,18 @@ mod tests {
 
     use super::*;
 
-    /// A card that writes as the contract says, some steps of its work between any two looks of the reader.
+    /// A card that writes as the ABI requires. It does some steps of its work between any two looks
+    /// of the reader.
     struct Model {
         words: RefCell<Vec<HamlynNotification>>,
-        /// Notifications written, and steps done of the one under way (0 to 3).
+        /// Number of notifications written, and completed steps (0 to 3) of the one in progress.
         written: Cell<u64>,
         step: Cell<u8>,
         first: u64,
-        /// How many steps before each look, over and over.
+        /// Number of steps before each look, repeated cyclically.
         pace: Vec<u16>,
         looks: Cell<usize>,
-        /// Where the card stops.
+        /// Position at which the card stops.
         limit: u64,
     }
 
@@ -162,7 +170,7 @@ mod tests {
         fn new(entries: u32, first: u64, count: u64, pace: Vec<u16>) -> Self {
             let mut words = vec![HamlynNotification::default(); entries as usize];
             if first > 0 {
-                // As the pass before left them.
+                // As the previous pass left them.
                 for position in first - u64::from(entries)..first {
                     words[(position % u64::from(entries)) as usize] = entry(position, entries);
                 }
@@ -204,7 +212,7 @@ mod tests {
         }
     }
 
-    /// What the card writes for a position: every field tells it.
+    /// Returns the entry that the card writes for a position. Every field identifies the position.
     fn entry(position: u64, entries: u32) -> HamlynNotification {
         let pass = (position / u64::from(entries)) as u32;
         HamlynNotification {
@@ -239,7 +247,8 @@ mod tests {
         }
     }
 
-    /// Reads until the card has stopped and nothing is left. Gives what was read and how many were lost.
+    /// Reads until the card has stopped and nothing is left. Returns the numbers of notifications
+    /// read and lost.
     fn drain(model: &Model) -> Result<(u64, u64), TestCaseError> {
         let mut cursor = Cursor { index: 0, pass: model.first / u64::from(model.entries()) };
         let (mut read, mut lost) = (0, 0);
@@ -260,7 +269,7 @@ mod tests {
                     read += 1;
                 }
             }
-            // Nothing is given up that is still there.
+            // No entry is counted as lost while it is still there.
             let overwritten = model.written.get() + 1 - u64::from(model.step.get() == 0);
             prop_assert!(
                 lost == 0
@@ -272,12 +281,12 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
-        /// However the card's and the reader's steps interleave: each notification is read whole, once and in its order,
-        /// or counted as lost.
+        /// For any interleaving of the card's and the reader's steps, each notification is read
+        /// complete, once and in order, or counted as lost.
         #[test]
         fn every_notification_is_read_or_counted(
             entries in 2..9_u32, count in 0..200_u64,
-            // From the start, or so that the pass counter of 30 bits wraps.
+            // From the start, or so that the 30-bit pass counter wraps.
             late in any::<bool>(), pace in prop::collection::vec(prop_oneof![0..6_u16, 0..200_u16], 1..30),
         ) {
             let first = if late { u64::from(entries) * (u64::from(PASSES) - 3) } else { 0 };
@@ -287,9 +296,10 @@ mod tests {
             prop_assert!(read >= count.min(entries.into()), "the last ones are still there");
         }
 
-        /// As many whole passes behind as one likes: the flag at the cursor then looks like "not yet", or like "there".
+        /// For any number of whole passes behind: the flag at the cursor then looks like "not yet",
+        /// or like "there".
         #[test]
-        fn who_is_whole_passes_behind_finds_the_oldest(entries in 2..70_u32, passes in 0..50_u64, more in 0..70_u64) {
+        fn reader_many_passes_behind_finds_oldest(entries in 2..70_u32, passes in 0..50_u64, more in 0..70_u64) {
             let count = passes * u64::from(entries) + more;
             let model = Model::new(entries, 0, count, vec![0]);
             model.run(u16::MAX);
@@ -306,13 +316,13 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_in_time_loses_nothing() {
+    fn fast_reader_loses_nothing() {
         let model = Model::new(3, 0, 100, vec![1]);
         assert_eq!(drain(&model).unwrap(), (100, 0));
     }
 
     #[test]
-    fn a_word_says_where_the_card_was() {
+    fn wrap_word_shows_card_position() {
         let word = |pass: u32, flag| (pass << HAMLYN_NOTIFICATION_PASS_SHIFT) | flag;
         assert_eq!(Sight::of(0, 0), Sight::NotYet, "an empty entry");
         assert_eq!(Sight::of(word(0, 1), 0), Sight::There);

@@ -1,4 +1,4 @@
-//! Through the driver: `/dev/hamlynN`.
+//! Access through the driver: `/dev/hamlynN`.
 
 use std::io;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::hamlyn::attach::{Attachment, NO_COMPLETIONS, QueueParts, QueueWait, T
 /// Bytes of the page that starts with a terminus' status words.
 const STATUS_PAGE: usize = 4096;
 
-/// The Hamlyn card's model.
+/// The Hamlyn card model.
 #[derive(Debug)]
 pub enum Hamlyn {}
 
@@ -56,10 +56,10 @@ pub(crate) const QUEUES: Shared = Shared {
     limit: |card| card.queues,
 };
 
-/// A Hamlyn card reached through the driver.
+/// A Hamlyn card accessed through the driver.
 pub type DeviceAttachment = Node<Hamlyn>;
 
-/// Bytes of the card's memory that an object of a `HAMLYN_SHARE_*` takes.
+/// Bytes of card memory that an object of a `HAMLYN_SHARE_*` kind takes.
 fn bytes_of(kind: u32) -> u32 {
     match kind {
         HAMLYN_SHARE_TERMINI => HAMLYN_SRAM_TERMINUS,
@@ -68,7 +68,8 @@ fn bytes_of(kind: u32) -> u32 {
     }
 }
 
-/// Says that the card's memory is full, if it has no piece for an object of this kind.
+/// Returns the error for full card memory, if the card has no free piece for an object of this
+/// kind.
 pub(crate) fn memory_full(action: &str, kind: u32, card: &HamlynQuery) -> Option<Error> {
     let HamlynSramQuery { room, free, longest, .. } = card.of_card()?;
     let needs = bytes_of(kind);
@@ -76,7 +77,7 @@ pub(crate) fn memory_full(action: &str, kind: u32, card: &HamlynQuery) -> Option
     (room != 0 && longest < needs).then_some(full)
 }
 
-/// Names what there is none left of: card memory, numbers of a kind, or the user's share of them.
+/// Names the exhausted resource: card memory, numbers of a kind, or the user's share of them.
 fn create_error(node: &DeviceAttachment, action: String, kind: u32) -> impl FnOnce(io::Error) -> Error {
     move |error| {
         let card = if is(&error, Errno::NOSPC) { node.query().ok() } else { None };
@@ -85,7 +86,7 @@ fn create_error(node: &DeviceAttachment, action: String, kind: u32) -> impl FnOn
     }
 }
 
-/// A driver of before does not know the call.
+/// An older driver does not know the call.
 fn completion_error(
     node: &DeviceAttachment,
     action: impl std::fmt::Display,
@@ -253,7 +254,7 @@ mod tests {
              64): close some, or give the card more memory (hamlyn card --sram)"
         );
         assert!(error.is_exhausted());
-        // Its numbers are used up, or the card is too old to have one memory.
+        // The numbers are used up, or the card is too old to have one memory.
         assert!(memory_full("create a slot", HAMLYN_SHARE_SLOTS, &card(4096, 128, 128)).is_none());
         assert!(memory_full("create a queue", HAMLYN_SHARE_QUEUES, &card(4096, 64, 64)).is_none());
         assert!(memory_full("create a terminus", HAMLYN_SHARE_TERMINI, &card(4096, 448, 448)).is_some());
@@ -261,13 +262,13 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_a_driver_of_before_does_not_know_are_unsupported() {
-        // A file that knows no call answers as a driver does for one that it does not know: ENOTTY.
+    fn calls_unknown_to_old_driver_are_unsupported() {
+        // A file that supports no call returns ENOTTY, as a driver does for an unknown call.
         let old = DeviceAttachment::unchecked(Path::new("/dev/null")).unwrap();
         assert!(matches!(old.wait_terminus(0, 1, None), Err(Error::Unsupported(_))));
         assert!(matches!(old.arm_terminus(0, 1), Err(Error::Unsupported(_))));
         assert!(matches!(old.ask(1, "name"), Err(Error::Unsupported(_))));
-        // What was there from the start is never missing: this is no card's node.
+        // Calls that every driver has are never missing: this file is not a card's node.
         let none = DeviceAttachment::open(Path::new("/dev/null")).unwrap_err();
         assert!(matches!(none, Error::System { .. }), "{none}");
     }

@@ -1,5 +1,6 @@
-//! Remote fetch-and-op: an extension. Section 5.1 credits one to the first proposal of Hamlyn; this one passes the checks
-//! that any message of 8 bytes passes (sections 2.2 and 2.7), and needs the slot's leave besides, because it reads.
+//! Remote fetch-and-op: an extension. Section 5.1 credits one to the first proposal of Hamlyn. This
+//! one passes the same checks as any message of 8 bytes (sections 2.2 and 2.7). It also needs the
+//! slot's permission, because it reads.
 
 use std::time::Duration;
 
@@ -10,33 +11,34 @@ use crate::hamlyn::request::{Message, RequestBlock};
 use crate::hamlyn::terminus::{Handle, Terminus};
 use crate::hamlyn::ticket::Ticket;
 
-/// Size of the word, in bytes; its offset is a multiple of it.
+/// Size of the word, in bytes. Its offset is a multiple of this.
 const WORD: u32 = size_of::<u64>() as u32;
 
-/// What becomes of the 64-bit word, in one piece as far as other fetch-and-ops and the owner's own loads can see.
+/// The operation on the 64-bit word. It is atomic with respect to other fetch-and-ops and the
+/// owner's own loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FetchOp {
-    /// The word plus this, modulo 2^64. `Add(0)` only reads.
+    /// Adds this to the word, modulo 2^64. `Add(0)` only reads.
     Add(u64),
-    /// The word and this, bit by bit.
+    /// Bitwise AND.
     And(u64),
-    /// The word or this, bit by bit.
+    /// Bitwise OR.
     Or(u64),
-    /// The word exclusive-or this, bit by bit.
+    /// Bitwise exclusive OR.
     Xor(u64),
-    /// This.
+    /// Replaces the word.
     Swap(u64),
-    /// `swap` if the word is `compare`, else the word as it is.
+    /// Replaces the word with `swap` if it equals `compare`; otherwise leaves it unchanged.
     CompareSwap {
-        /// What the word must be.
+        /// The expected value.
         compare: u64,
-        /// What it becomes.
+        /// The new value.
         swap: u64,
     },
 }
 
 impl FetchOp {
-    /// The operation's number and body, as the card takes them.
+    /// Returns the operation's number and body in the card's format.
     fn encode(self) -> (u32, HamlynFetch) {
         let with = |operand| HamlynFetch { operand, compare: 0 };
         match self {
@@ -53,15 +55,17 @@ impl FetchOp {
 }
 
 impl Terminus {
-    /// Changes the 64-bit word that lies `offset` bytes behind the start of the ticket's buffer, and fetches what it was.
-    /// The slot must have been created with [`crate::SlotBuilder::allow_fetch`]. Nobody is notified.
+    /// Changes the 64-bit word at `offset` bytes after the start of the ticket's buffer, and
+    /// fetches its old value. The slot must have been created with
+    /// [`crate::SlotBuilder::allow_fetch`]. No notification is sent.
     ///
-    /// The request stands in the work queue as a message does, and what is posted behind it waits until the answer is
-    /// there: a round trip. For several at a time, take several termini. While all work-queue entries are in use it waits.
+    /// The request occupies the work queue like a message. Requests posted after it wait until the
+    /// answer has arrived: one round trip. To have several in flight, use several termini. If all
+    /// work-queue entries are in use, this call waits.
     ///
     /// # Errors
-    /// [`Error::Misaligned`] if the word's place in the message area is not a multiple of 8, [`Error::PastEnd`] if it does
-    /// not lie in the ticket's buffer, [`Error::OutOfRange`].
+    /// [`Error::Misaligned`] if the word's offset in the message area is not a multiple of 8,
+    /// [`Error::PastEnd`] if the word is not inside the ticket's buffer, [`Error::OutOfRange`].
     pub fn fetch(&self, ticket: &Ticket, offset: u32, operation: FetchOp) -> Result<Fetch> {
         let (number, body) = operation.encode();
         let block = RequestBlock::fetch(&Message::to(ticket).offset(offset), number, &body)?;
@@ -86,35 +90,41 @@ impl RequestBlock {
     }
 }
 
-/// A fetch-and-op on its way. It may be dropped: the word is changed all the same.
+/// A fetch-and-op in flight. If it is dropped, the word is still changed.
 #[derive(Debug)]
 pub struct Fetch {
     handle: Handle,
 }
 
 impl Fetch {
-    /// The word as it was before, if the answer is there. It stays the same however late one asks.
+    /// Returns the old value of the word, or `None` if the answer has not arrived. The result stays
+    /// the same however late it is queried.
     ///
     /// # Errors
-    /// [`Error::Refused`], with [`crate::Statistic::RefusedByDestination`] if the destination's card refused (a wrong key,
-    /// bounds, a slot that does not allow it: that card counts which), [`crate::Statistic::RefusedUnanswered`] if it did not
-    /// answer within 10 s (then nobody knows whether the word was changed), or another reason of this card's.
+    /// [`Error::Refused`] with one of these reasons:
+    ///
+    /// - [`crate::Statistic::RefusedByDestination`] if the destination's card refused: a wrong key,
+    ///   bounds, or a slot that does not allow it. That card counts which.
+    /// - [`crate::Statistic::RefusedUnanswered`] if that card did not answer within 10 s. Then it
+    ///   is unknown whether the word was changed.
+    /// - Another reason of this host's card.
     pub fn value(&self) -> Result<Option<u64>> {
         self.handle.fetched().transpose()
     }
 
-    /// Makes [`Terminus::file`] readable once the answer is there, as [`Handle::arm`]. True if it is already.
+    /// Makes [`Terminus::file`] readable once the answer has arrived, like [`Handle::arm`]. Returns
+    /// true if it already has.
     ///
     /// # Errors
-    /// Those of [`Terminus::arm_room`].
+    /// The errors of [`Terminus::arm_room`].
     pub fn arm(&self) -> Result<bool> {
         self.handle.arm()
     }
 
-    /// Waits for the word as it was before, for ever if there is no time-out.
+    /// Waits for the old value of the word. `None` waits forever.
     ///
     /// # Errors
-    /// Those of [`Fetch::value`], and [`Error::TimedOut`].
+    /// The errors of [`Fetch::value`], and [`Error::TimedOut`].
     pub fn wait(&self, timeout: Option<Duration>) -> Result<u64> {
         self.handle.wait_for("answer to a fetch-and-op", timeout, Handle::fetched)
     }

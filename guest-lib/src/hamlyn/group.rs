@@ -1,10 +1,12 @@
 //! Group receive (section 2.5): one notification for a message set from several senders.
 //!
-//! Whoever starts a group has the whole [`Share`] of a metadata entry: all of a ticket's buffer, and the counter value 2^32.
-//! It is divided among senders, who may divide theirs further, and each sends what is left to it as one message or,
-//! piece by piece, as several (scatter-gather I/O: the special case of one sender). When the last packet of the last
-//! message is in, in whatever order they come, the counter values have added up to 2^32, and the receiver is notified once.
-//! It need never know who the senders were.
+//! The process that starts a group owns the whole [`Share`] of a metadata entry: all of a ticket's
+//! buffer, and the counter value 2^32. It divides the share among senders, which may divide theirs
+//! further. Each sender sends its share as one message, or as several messages, piece by piece
+//! (scatter-gather I/O is the special case of one sender).
+//!
+//! When the last packet of the last message has arrived, in whatever order, the counter values have
+//! added up to 2^32. The receiver is notified once, and never needs to know the senders.
 //!
 //! ```no_run
 //! # use hamlyn::{Share, Terminus, Ticket};
@@ -27,24 +29,27 @@ use crate::error::{Error, Result};
 use crate::hamlyn::request::Message;
 use crate::hamlyn::ticket::{Ticket, TicketError};
 
-/// What all counter values of a group add up to.
+/// The sum of all counter values of a group.
 const WHOLE: u64 = 1 << 32;
-/// What the text form starts with; the digit is the version.
+/// Prefix of the text form; the digit is the version.
 const PREFIX: &str = "hamlynshare1:";
-/// What the binary form starts with: two letters and the version.
+/// Magic number of the binary form: two letters and the version.
 const MAGIC: [u8; 4] = *b"HS\x01\x00";
 
-/// A part of a group's message set: a piece of the message area, and a counter value Y that it must spend.
+/// A part of a group's message set: a piece of the message area, and a counter value Y that must be
+/// spent.
 ///
-/// It is used up by sending it ([`Share::message`]) or dividing it, and exactly once: a share that nobody sends leaves the
-/// set open for ever, one that is sent twice closes it too early. So it cannot be copied, except by handing on its text
-/// or bytes.
+/// A share is consumed by sending it ([`Share::message`]) or by dividing it, and exactly once. A
+/// share that is never sent leaves the set incomplete forever; one that is sent twice completes it
+/// too early. So a share cannot be copied, except by passing on its text or bytes.
 ///
-/// Y is at least 1, and at least the number of bytes: so whatever messages it is sent as, each has a Y of its own that is
-/// not less than its packets, every packet adds something, and no sum but the last is 2^32.
+/// Y is at least 1, and at least the number of bytes. So however a share is divided into messages,
+/// each message's Y is at least its number of packets. Every packet adds something, and only the
+/// last sum is 2^32.
 ///
-/// All messages of a group share a metadata entry. What the entry says last is the metadata of the message that came last.
-/// A sender could write to the others' pieces, too: they have the same key.
+/// All messages of a group share a metadata entry. The entry ends up with the metadata of the
+/// message that arrived last. A sender could also write to the others' pieces, because they have
+/// the same key.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Share {
     ticket: Ticket,
@@ -54,10 +59,10 @@ pub struct Share {
 impl Share {
     /// Size of the binary form, in bytes.
     pub const SIZE: usize = MAGIC.len() + Ticket::SIZE + 8;
-    /// The most parts that a share is divided into at a time.
+    /// Maximum number of parts that a share can be divided into at a time.
     pub const MAX_PARTS: usize = 65536;
 
-    /// All of a ticket's buffer and of its metadata entry's counter.
+    /// Creates a share of all of a ticket's buffer and all of its metadata entry's counter.
     ///
     /// # Errors
     /// [`ShareError::Fast`] for a fast-mode ticket.
@@ -68,41 +73,43 @@ impl Share {
         Ok(Self { ticket, counter: WHOLE })
     }
 
-    /// The ticket for its piece of the message area.
+    /// Returns the ticket for this share's piece of the message area.
     #[must_use]
     pub fn ticket(&self) -> &Ticket {
         &self.ticket
     }
 
-    /// How many bytes of the message area are its.
+    /// Returns the number of bytes of the message area in this share.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.ticket.length
     }
 
-    /// Whether it has no bytes: then what it sends is just counted, as in a barrier.
+    /// Returns true if the share has no bytes. Its message is then only counted, as in a barrier.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Its counter value Y, 1 to 2^32.
+    /// Returns the counter value Y, 1 to 2^32.
     #[must_use]
     pub fn counter(&self) -> u64 {
         self.counter
     }
 
-    /// A message that uses up the share: its last, or its only one. The data may be shorter than the share.
+    /// Returns a message that consumes the share: its last, or its only one. The data may be
+    /// shorter than the share.
     #[must_use]
     pub fn message(&self) -> Message<'_> {
         Message::to(&self.ticket).delta(self.counter as u32)
     }
 
-    /// Takes the first `length` bytes off, with as much counter value as they need, for a message that is not the last.
+    /// Takes off the first `length` bytes, with as much counter value as they need, for a message
+    /// that is not the last.
     ///
     /// # Errors
-    /// [`ShareError::Counter`] if nothing would be left for the last message (its text may be empty, but not its counter
-    /// value), [`Error::PastEnd`]. Then the share is as it was.
+    /// [`ShareError::Counter`] if nothing would be left for the last message (its data may be
+    /// empty, but not its counter value), [`Error::PastEnd`]. On error the share is unchanged.
     pub fn take(&mut self, length: u32) -> Result<Self> {
         let taken = Self { ticket: self.ticket.part(0, length)?, counter: needed(length) };
         let left = self.ticket.part(length, self.len() - length)?;
@@ -114,11 +121,11 @@ impl Share {
         Ok(taken)
     }
 
-    /// Divides it into so many parts, as equal as can be.
+    /// Divides the share into this number of parts, as equal as possible.
     ///
     /// # Errors
-    /// [`Undivided`], which gives the share back: for no parts or more than [`Share::MAX_PARTS`], or more than the
-    /// counter value can serve.
+    /// [`Undivided`], which gives the share back, for 0 parts, for more than [`Share::MAX_PARTS`],
+    /// or for more than the counter value allows.
     pub fn split(self, parts: usize) -> Result<Vec<Self>, Undivided> {
         let (length, count) = (self.len() as usize, parts.clamp(1, Self::MAX_PARTS));
         if count != parts {
@@ -129,11 +136,13 @@ impl Share {
         self.split_sizes(&sizes)
     }
 
-    /// Divides it into parts of these sizes in bytes, which must add up to its own, in this order. What counter value they
-    /// do not need is divided equally, so that each can be divided further.
+    /// Divides the share into parts of these sizes in bytes, in this order. The sizes must add up
+    /// to the share's size. The remaining counter value is divided equally, so that each part can
+    /// be divided further.
     ///
     /// # Errors
-    /// [`Undivided`], which gives the share back: as for [`Share::split`], or for sizes that add up to something else.
+    /// [`Undivided`], which gives the share back, as for [`Share::split`], or if the sizes do not
+    /// add up to the share's size.
     pub fn split_sizes(self, sizes: &[u32]) -> Result<Vec<Self>, Undivided> {
         match self.parts(sizes) {
             Ok(parts) => Ok(parts),
@@ -168,7 +177,8 @@ impl Share {
         Undivided { share: self, reason }
     }
 
-    /// The binary form: `HS`, version, the ticket's form, Y modulo 2^32 (little-endian), CRC-32 of all before it.
+    /// Returns the binary form: `HS`, version, the ticket's binary form, Y modulo 2^32
+    /// (little-endian), CRC-32 of everything before it.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -183,7 +193,7 @@ impl Share {
     /// Reads the binary form.
     ///
     /// # Errors
-    /// [`ShareError`] says what is wrong with it.
+    /// [`ShareError`] with the reason if it is not valid.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ShareError> {
         let length = bytes.len();
         let bytes: &[u8; Self::SIZE] = bytes.try_into().map_err(|_| ShareError::Size { length })?;
@@ -207,7 +217,8 @@ impl Share {
     }
 }
 
-/// The least counter value for so many bytes: a packet has a byte at least, and a message a packet.
+/// Returns the minimum counter value for this number of bytes. A packet has at least one byte, and
+/// a message at least one packet.
 fn needed(length: u32) -> u64 {
     length.max(1).into()
 }
@@ -227,13 +238,13 @@ impl FromStr for Share {
     }
 }
 
-/// A share that could not be divided, as it was.
+/// A share that could not be divided, unchanged.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct Undivided {
     /// The share.
     pub share: Share,
-    /// Why.
+    /// The reason.
     pub reason: ShareError,
 }
 
@@ -243,20 +254,20 @@ impl From<Undivided> for Error {
     }
 }
 
-/// What is wrong with a share, or with how it was to be divided.
+/// Why a share is not valid, or cannot be divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShareError {
     /// Packets are not counted in fast mode.
     #[error("a fast-mode ticket cannot be shared by a group")]
     Fast,
-    /// No parts, or too many.
+    /// 0 parts, or too many.
     #[error("a share cannot be divided into {parts} parts (limit 1 to {})", Share::MAX_PARTS)]
     Parts {
-        /// How many.
+        /// Number of parts.
         parts: usize,
     },
-    /// The parts' sizes do not add up.
+    /// The parts' sizes do not add up to the share's size.
     #[error("parts of {given} bytes in all do not divide a share of {available} bytes")]
     Bytes {
         /// Bytes of the parts.
@@ -267,44 +278,44 @@ pub enum ShareError {
     /// The counter value is too small.
     #[error("counter value {available} is too small for what it must serve (limit {needed})")]
     Counter {
-        /// The least that would do.
+        /// Minimum that would be sufficient.
         needed: u64,
-        /// What there is.
+        /// The counter value of the share.
         available: u64,
     },
-    /// The text does not start as a share does.
+    /// The text does not have a share's prefix.
     #[error("share does not start with \"hamlynshare1:\"")]
     Prefix,
     /// The text is too short or too long.
     #[error("share has {digits} digits instead of {}", 2 * Share::SIZE)]
     Digits {
-        /// Bytes behind the prefix.
+        /// Number of bytes after the prefix.
         digits: usize,
     },
     /// A character is not a digit.
     #[error("share has something else than 0 to 9 and a to f at position {position}")]
     Digit {
-        /// Its position in the text, in bytes.
+        /// Position in the text, in bytes.
         position: usize,
     },
-    /// The bytes are too few or too many.
+    /// There are too few or too many bytes.
     #[error("share has {length} bytes instead of {}", Share::SIZE)]
     Size {
-        /// How many.
+        /// Number of bytes.
         length: usize,
     },
-    /// The bytes do not start as a share of this version does.
+    /// The bytes do not start with the magic number of a share of this version.
     #[error("share does not start with the letters HS and version 1")]
     Magic,
-    /// It was changed on the way.
+    /// The share is corrupted.
     #[error("share checksum {stored:#010x} is wrong (computed {computed:#010x})")]
     Checksum {
-        /// What it carries.
+        /// Checksum in the share.
         stored: u32,
-        /// What its bytes give.
+        /// Checksum of its bytes.
         computed: u32,
     },
-    /// Its ticket cannot be read.
+    /// The ticket is not valid.
     #[error(transparent)]
     Ticket(#[from] TicketError),
 }
@@ -339,7 +350,7 @@ mod tests {
         Share::whole(ticket).unwrap()
     }
 
-    /// One step of a delegation: which share, and what becomes of it.
+    /// One step of a delegation, applied to one of the shares.
     #[derive(Debug, Clone)]
     enum Step {
         Split(usize),
@@ -358,7 +369,7 @@ mod tests {
         prop::collection::vec((any::<usize>(), step), 0..30)
     }
 
-    /// Cuts `length` at these places, however they fall.
+    /// Cuts `length` at these places, in any order.
     fn sizes(length: u32, cuts: &[u16]) -> Vec<u32> {
         let mut places: Vec<u32> =
             cuts.iter().map(|cut| ((u64::from(*cut) * u64::from(length)) >> 16) as u32).collect();
@@ -367,7 +378,7 @@ mod tests {
         places.iter().scan(0, |from, to| Some(*to - std::mem::replace(from, *to))).collect()
     }
 
-    /// A tree of delegations: all the shares that are sent in the end.
+    /// Runs a tree of delegations. Returns all the shares that are sent in the end.
     fn delegate(length: u32, steps: Vec<(usize, Step)>) -> Vec<Share> {
         let mut shares = vec![whole(length)];
         for (which, step) in steps {
@@ -394,7 +405,8 @@ mod tests {
         shares
     }
 
-    /// The deltas of a share's packets when it is sent as one message, as the card makes them (section 2.5).
+    /// Returns the deltas of a share's packets as the card creates them (section 2.5), if it is
+    /// sent as one message.
     fn deltas(share: &Share, packet: u32) -> Vec<u32> {
         let packets = share.len().div_ceil(packet).max(1);
         let mut deltas = vec![1; packets as usize - 1];
@@ -403,10 +415,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the delegations, packets and order of arrival: one notification, when all is there, and every byte
-        /// belongs to exactly one share.
+        /// For any delegations, packets and order of arrival: there is one notification, when
+        /// everything has arrived. Every byte belongs to exactly one share.
         #[test]
-        fn a_group_is_whole_exactly_once(
+        fn group_completes_exactly_once(
             length in prop_oneof![0..5_u32, 0..3000_u32], steps in steps(), packet in 1..300_u32, order in any::<u64>(),
         ) {
             let shares = delegate(length, steps);
@@ -417,7 +429,7 @@ mod tests {
             prop_assert_eq!(end, Some(100 + length), "pieces without gap or overlap");
 
             let mut deltas: Vec<_> = shares.iter().flat_map(|share| deltas(share, packet)).collect();
-            // Fisher and Yates, by a linear congruential generator.
+            // Fisher-Yates shuffle, with a linear congruential generator.
             let mut random = order;
             for last in (1..deltas.len()).rev() {
                 random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -451,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_divided_comes_back_as_it_was() {
+    fn failed_split_gives_share_back_unchanged() {
         let share = || Share { counter: 10, ..whole(10) };
         let refused = |result: Result<Vec<Share>, Undivided>| {
             let undivided = result.unwrap_err();
@@ -486,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_mode_ticket_and_a_counter_too_small_are_refused() {
+    fn fast_ticket_and_too_small_counter_are_refused() {
         let fast = Ticket { metadata_index: Ticket::FAST, ..whole(1).ticket };
         assert!(matches!(Share::whole(fast), Err(Error::Share(ShareError::Fast))));
         let text = Share { counter: 9, ..whole(10) }.to_string();
@@ -496,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn one_message_of_its_own_counts_nothing() {
+    fn message_of_whole_share_has_delta_zero() {
         assert_eq!((whole(1000).counter() as u32, deltas(&whole(10), 300)), (0, vec![0]));
     }
 }

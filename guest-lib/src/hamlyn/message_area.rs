@@ -1,4 +1,4 @@
-//! Message areas: where messages are deposited (section 2.2).
+//! Message areas: memory that messages are deposited in (section 2.2).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
@@ -6,9 +6,10 @@ use std::sync::atomic::AtomicU8;
 use crate::core::memory::Memory;
 use crate::error::{GivenBack, Result};
 
-/// A contiguous region of this process' memory that slots refer to; several slots may refer to one (section 2.2).
+/// A contiguous region of this process' memory. Several slots may refer to the same area (section
+/// 2.2).
 ///
-/// Cheap to clone: all clones are the same memory, which stays while a clone or a slot is left.
+/// Cheap to clone: all clones share the same memory. It stays while a clone or a slot is left.
 #[derive(Debug, Clone)]
 pub struct MessageArea {
     memory: Arc<Memory>,
@@ -19,22 +20,22 @@ impl MessageArea {
         Self { memory: Arc::new(memory) }
     }
 
-    /// How many bytes it has.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.memory.len()
     }
 
-    /// Never: an area has at least a byte.
+    /// Always returns false: an area has at least one byte.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.memory.is_empty()
     }
 
-    /// Copies received bytes out, from `offset` bytes on.
+    /// Copies received bytes out, starting at `offset`.
     ///
-    /// A sender that still writes there may be seen in part; nothing is, once its message has been notified and
-    /// nobody writes there again.
+    /// The copy may contain part of a message that a sender is still writing there. It cannot once
+    /// the message's notification has arrived and no sender writes there again.
     ///
     /// # Errors
     /// [`crate::Error::PastEnd`].
@@ -42,7 +43,7 @@ impl MessageArea {
         self.memory.read(offset, to)
     }
 
-    /// Writes bytes, from `offset` bytes on.
+    /// Writes bytes, starting at `offset`.
     ///
     /// # Errors
     /// [`crate::Error::PastEnd`].
@@ -50,8 +51,9 @@ impl MessageArea {
         self.memory.write(offset, from)
     }
 
-    /// Its bytes in place, `length` of them from `offset` on, without copying. The card may write to them at any time, so each is
-    /// loaded by itself; those of a message that was notified stay as they are until the receiver lets others write there.
+    /// Returns `length` bytes in place, starting at `offset`, without copying. The card may write
+    /// to them at any time, so each byte is loaded separately. The bytes of a message whose
+    /// notification has arrived do not change until the receiver lets others write there.
     ///
     /// # Errors
     /// [`crate::Error::PastEnd`].
@@ -59,11 +61,12 @@ impl MessageArea {
         self.memory.cells(offset, length)
     }
 
-    /// Gives back the memory that [`crate::Card::lend`] was given, with what has arrived in it: plain bytes again, for nobody
-    /// writes there any more.
+    /// Gives back the memory that was passed to [`crate::Card::lend`], with what has arrived in it.
+    /// They are plain bytes again, because nothing writes there anymore.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] and the area: while a slot, a receiver or another clone has it, or for another type.
+    /// [`crate::Error::Invalid`], with the area, while a slot, a receiver or another clone has it,
+    /// or if the type is another one.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         let memory = Arc::try_unwrap(self.memory).map_err(|memory| {
             let error = crate::Error::Invalid("a slot, a receiver or a clone still has the message area");
@@ -72,7 +75,8 @@ impl MessageArea {
         memory.take_back().map_err(|failed| GivenBack::new(failed.error, Self::new(failed.back)))
     }
 
-    /// Where it lies in this process' memory. Only for languages that can make no other use of it.
+    /// Returns the address in this process' memory. Only for languages that cannot use the other
+    /// calls.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.memory.mapping().address() as usize as *const u8

@@ -1,4 +1,5 @@
-//! Metadata entries: what each expected message has in the receiver's memory (section 2.4, Table 2).
+//! Metadata entries: the state of each expected message in the receiver's memory (section 2.4,
+//! Table 2).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::core::memory::Memory;
 use crate::error::{Result, at_most};
 use crate::hamlyn::attach::Attachment;
 
-/// Offsets in an entry, in bytes; a test compares them with the contract's structure.
+/// Offsets in an entry, in bytes. A test compares them with the ABI structure.
 const ACCUMULATOR: usize = 60;
 const KEY: usize = 64;
 const LOW: usize = 72;
@@ -21,35 +22,40 @@ const HIGH: usize = 80;
 const RECEIVE_CLASS: usize = 88;
 const ONE_SHOT: usize = 96;
 
-/// A low limit that no offset of a packet reaches.
+/// A low limit that no packet's offset reaches.
 const CLOSED: u64 = u64::MAX;
 
-/// One entry of a slot's metadata area. All of it is the receiver's to write, with no system call.
+/// One entry of a slot's metadata area. The receiver may write all of it, without a system call.
 ///
 /// # The paranoid modes (section 2.7)
 ///
-/// A server with mutually suspicious clients gives each an entry with a key and bounds of its own
-/// ([`MetadataEntry::protect`]) and a ticket for it ([`crate::Slot::ticket`]). It takes a client's right away by another key
-/// ([`MetadataEntry::revoke`]), which no other entry notices. In one-shot mode it calls [`MetadataEntry::reopen`] once it
-/// has processed a message; until then nobody changes the message, and nobody sends another.
+/// A server with mutually suspicious clients gives each client an entry with its own key and bounds
+/// ([`MetadataEntry::protect`]), and a ticket for it ([`crate::Slot::ticket`]). The server revokes
+/// a client's access by changing the key ([`MetadataEntry::revoke`]), which affects no other entry.
+/// In one-shot mode the server calls [`MetadataEntry::reopen`] once it has processed a message.
+/// Until then no sender can change the message or send another.
 ///
-/// The key and the bounds are separate words, so they change in an order in which nobody ever gets more than before or
-/// after: first the entry is closed to all, then the new high limit and key are stored, and last the new low limit, which
-/// opens it. What the entry holds can only narrow what the slot opens, whatever its owner stores.
+/// The key and the bounds are separate words. They change in an order in which no sender ever gets
+/// more access than before or after. First the entry is closed to all, then the new high limit and
+/// key are stored, and last the new low limit, which opens it. Whatever the owner stores, the entry
+/// can only narrow what the slot opens.
 ///
-/// A packet that the card is checking at this very moment may still be judged by the entry as it was, though never by
-/// words of before and after together: the card looks twice. So a new key is stored in four steps: the entry is closed, the card
-/// settles ([`crate::Card::settle`]), the packet count and the metadata are zeroed, the entry opens. Nothing that an earlier
-/// key's holder has written to the entry is counted to, or read with, a message of the next. The message area is the owner's to
-/// clear: bytes that the earlier holder sent stay there until others are written over them.
+/// A packet that the card is checking at this moment may still be checked against the old entry. It
+/// is never checked against a mix of old and new words, because the card reads the words twice. So
+/// a new key is stored in four steps: the entry is closed, the card settles
+/// ([`crate::Card::settle`]), the packet count and the metadata are zeroed, the entry opens.
+/// Nothing that the holder of an earlier key wrote to the entry is counted or read as part of a
+/// later message. The owner must clear the message area itself: bytes from the earlier holder stay
+/// there until they are overwritten.
 ///
-/// # Messages that are not whole
+/// # Incomplete messages
 ///
-/// An entry whose packet count is not 0 has had some packets of a message, or of a group of them, and not all
-/// ([`MetadataEntry::is_partial`]). If a process or a host that sends ends meanwhile, its card takes back the packets that it
-/// has sent, and the count is 0 again. Where the card itself or the switch is lost, the count stays. Then no later message of
-/// several packets is counted right, until the owner resets the entry ([`MetadataEntry::revoke`], or
-/// [`MetadataEntry::forget`] if the tickets are to stay valid).
+/// If an entry's packet count is not 0, only some packets of a message, or of a group of messages,
+/// have arrived ([`MetadataEntry::is_partial`]). If the sending process or host dies meanwhile, its
+/// card takes back the packets that it has sent, and the count becomes 0 again. If the card itself
+/// or the switch is lost, the count stays. Then no later message of several packets is counted
+/// correctly until the owner resets the entry. [`MetadataEntry::revoke`] does that, or
+/// [`MetadataEntry::forget`] if the tickets must stay valid.
 #[derive(Debug, Clone)]
 pub struct MetadataEntry {
     area: Arc<MetadataArea>,
@@ -85,8 +91,8 @@ impl MetadataEntry {
         self.area.memory.mapping()
     }
 
-    /// The metadata that the message's first packet carried: as many bytes as the sender gave, then zeros in one-shot mode, else what
-    /// was there.
+    /// Returns the metadata of the message's first packet: as many bytes as the sender gave. The
+    /// remaining bytes are zeros in one-shot mode, otherwise what was there before.
     #[must_use]
     pub fn user(&self) -> [u8; HAMLYN_MAX_METADATA as usize] {
         let mut user = [0; HAMLYN_MAX_METADATA as usize];
@@ -94,46 +100,49 @@ impl MetadataEntry {
         user
     }
 
-    /// The packet accumulator (section 2.5): zero when no message is half-way.
+    /// Returns the packet accumulator (section 2.5). It is zero when no message is incomplete.
     #[must_use]
     pub fn accumulator(&self) -> u32 {
         self.mapping().load_u32(self.start + ACCUMULATOR)
     }
 
-    /// Whether packets of a message have arrived, and not all of them. A message that is arriving right now is partial, too:
-    /// only one that stays so is lost.
+    /// Returns true if some but not all packets of a message have arrived. This includes a message
+    /// that is arriving right now: a message is lost only if it stays partial.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         !self.is_locked() && self.accumulator() != 0
     }
 
-    /// Gives up a message that is not whole: the entry counts from 0 again. Its tickets stay valid, so a packet that its sender
-    /// still sends counts to the next message: [`MetadataEntry::revoke`] keeps it out.
+    /// Discards an incomplete message: the entry counts from 0 again. Its tickets stay valid, so a
+    /// packet that the sender still sends counts towards the next message.
+    /// [`MetadataEntry::revoke`] keeps such packets out.
     ///
     /// # Errors
-    /// [`crate::Error::System`] if the card cannot be reached. In the paranoid modes the entry stays closed then, until
-    /// [`MetadataEntry::protect`].
+    /// [`crate::Error::System`] if the card cannot be reached. In the paranoid modes the entry then
+    /// stays closed until [`MetadataEntry::protect`].
     pub fn forget(&self) -> Result<()> {
         self.protect(self.key(), self.opens())
     }
 
-    /// Sets the packet accumulator. A packet that is just arriving may be counted before or after it.
+    /// Sets the packet accumulator. A packet that arrives at the same time may be counted before or
+    /// after this.
     pub fn set_accumulator(&self, value: u32) {
         self.mapping().store_u32(self.start + ACCUMULATOR, value);
     }
 
-    /// The key that supersedes the slot's in the paranoid modes (section 2.7).
+    /// Returns the key that supersedes the slot's key in the paranoid modes (section 2.7).
     #[must_use]
     pub fn key(&self) -> u64 {
         self.mapping().load_u64(self.start + KEY)
     }
 
-    /// Gives the entry a key and the bytes of the message area that it opens, counted from the slot's start, for the
-    /// paranoid modes (section 2.7). A good key is [`crate::random_key`]. It starts with a packet count of 0. A message that
-    /// waits for [`MetadataEntry::reopen`] goes on waiting.
+    /// Sets the entry's key and the range of the message area that it opens, for the paranoid modes
+    /// (section 2.7). The range counts from the slot's start. A good key is [`crate::random_key`].
+    /// The packet count starts at 0. A message that waits for [`MetadataEntry::reopen`] keeps
+    /// waiting.
     ///
     /// # Errors
-    /// [`crate::Error::System`] if the card cannot be reached: then the entry stays closed.
+    /// [`crate::Error::System`] if the card cannot be reached; the entry then stays closed.
     pub fn protect(&self, key: u64, bytes: Range<u64>) -> Result<()> {
         self.close();
         settle(&*self.area.attachment)?;
@@ -146,7 +155,7 @@ impl MetadataEntry {
         Ok(())
     }
 
-    /// [`MetadataEntry::protect`] for an entry that nobody has a ticket for yet.
+    /// Like [`MetadataEntry::protect`], for an entry that no ticket was given out for yet.
     pub(crate) fn open(&self, key: u64, bytes: Range<u64>) {
         self.close();
         let mapping = self.mapping();
@@ -155,57 +164,62 @@ impl MetadataEntry {
         mapping.store_u64_release(self.start + LOW, bytes.start);
     }
 
-    /// Revokes all tickets for the entry: it gets a new key, and its bounds stay. Other entries, and so other senders, do not
-    /// notice (section 2.7). When this returns no packet of an old ticket is accepted, or counted, any more.
+    /// Revokes all tickets for the entry: it gets a new key, and its bounds stay. Other entries,
+    /// and so other senders, are not affected (section 2.7). When this returns, packets of old
+    /// tickets are no longer accepted or counted.
     ///
     /// # Errors
-    /// [`crate::Error::System`] if the kernel has no random key to give; then the entry is as it was. [`crate::Error::System`] if
-    /// the card cannot be reached: then the entry stays closed, until [`MetadataEntry::protect`].
+    /// [`crate::Error::System`] if the kernel cannot provide a random key; the entry is then
+    /// unchanged. [`crate::Error::System`] if the card cannot be reached; the entry then stays
+    /// closed until [`MetadataEntry::protect`].
     pub fn revoke(&self) -> Result<()> {
         self.protect(random_key()?, self.opens())
     }
 
-    /// Closes the entry to all, whatever their key, until [`MetadataEntry::protect`]. For the paranoid modes.
+    /// Closes the entry to all keys until [`MetadataEntry::protect`]. For the paranoid modes.
     pub fn close(&self) {
         self.mapping().store_u64_release(self.start + LOW, CLOSED);
     }
 
-    /// The bytes of the message area that the entry opens, for the paranoid modes.
+    /// Returns the range of the message area that the entry opens, for the paranoid modes.
     #[must_use]
     pub fn opens(&self) -> Range<u64> {
         let mapping = self.mapping();
         mapping.load_u64(self.start + LOW)..mapping.load_u64(self.start + HIGH)
     }
 
-    /// The library's receive class pointer (Table 2): whom the manager calls when a message has come here
-    /// ([`crate::ReceiveClass::pointer`]). The card leaves it alone, and no sender reaches it.
+    /// Returns the library's receive class pointer (Table 2). It identifies the receiver that the
+    /// manager calls when a message arrives here ([`crate::ReceiveClass::pointer`]). The card does
+    /// not use it, and no sender can reach it.
     #[must_use]
     pub fn receive_class(&self) -> u64 {
         self.mapping().load_u64(self.start + RECEIVE_CLASS)
     }
 
-    /// Sets the receive class pointer. Where no manager is, it is any number that finds the receiver again.
+    /// Sets the receive class pointer. Without a manager, it may be any number that identifies the
+    /// receiver.
     pub fn set_receive_class(&self, value: u64) {
         self.mapping().store_u64(self.start + RECEIVE_CLASS, value);
     }
 
-    /// Paranoid one-shot mode: whether the entry has had its message and waits for [`MetadataEntry::reopen`].
+    /// Paranoid one-shot mode: returns true if the entry has received its message and waits for
+    /// [`MetadataEntry::reopen`].
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.mapping().load_u32_acquire(self.start + ONE_SHOT) == HAMLYN_ONE_SHOT_LOCKED
     }
 
-    /// Paranoid one-shot mode: lets the entry take its next message, with metadata of zeros and a packet count of 0. Does nothing
-    /// if the entry is not locked.
+    /// Paranoid one-shot mode: lets the entry accept its next message, with zeroed metadata and a
+    /// packet count of 0. Does nothing if the entry is not locked.
     pub fn reopen(&self) {
-        // While it is locked the card writes nothing to it.
+        // The card writes nothing to a locked entry.
         if self.is_locked() {
             self.clear();
             self.mapping().store_u32_release(self.start + ONE_SHOT, HAMLYN_ONE_SHOT_OPEN);
         }
     }
 
-    /// Zeroes what senders write to: the metadata and the accumulator.
+    /// Zeroes what senders can write: the metadata and the accumulator.
     fn clear(&self) {
         for offset in (0..ACCUMULATOR + 4).step_by(8) {
             self.mapping().store_u64(self.start + offset, 0);

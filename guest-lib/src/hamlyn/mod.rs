@@ -1,4 +1,5 @@
-//! The Hamlyn card: termini, slots, tickets and queues (section 3 of the paper), and the protocols above them.
+//! The Hamlyn card: termini, slots, tickets and queues (section 3 of the paper), and the protocols
+//! on top of them.
 
 #[cfg(feature = "tokio")]
 pub mod asynchronous;

@@ -1,4 +1,4 @@
-//! Notification queues: how a process learns of messages (section 2.6).
+//! Notification queues: how a process learns of arrived messages (section 2.6).
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,20 +15,21 @@ use crate::hamlyn::cursor::{Cursor, Look, Sight};
 /// One arrived message (Table 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Notification {
-    /// The slot that it arrived in.
+    /// The slot that the message arrived in.
     pub slot: u32,
-    /// The number that the slot's owner gave the slot.
+    /// The number that the slot's owner gave to the slot.
     pub notification_index: u32,
-    /// How it arrived.
+    /// How the message arrived.
     pub arrival: Arrival,
 }
 
-/// What a notification carries besides.
+/// The kind of message, and where its metadata is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// A message with a metadata entry, at this place: [`crate::Slot::entry_of`] turns it into an index.
+    /// A message with a metadata entry at this address. [`crate::Slot::entry_of`] turns the address
+    /// into an index.
     Metadata(u64),
-    /// A fast-mode message, with its word (section 2.7).
+    /// A fast-mode message, with its word of metadata (section 2.7).
     Fast(u32),
 }
 
@@ -41,15 +42,20 @@ impl From<HamlynNotification> for Notification {
     }
 }
 
-/// A circular queue that the card alone writes and the process alone reads, with a cursor and wrap flag each.
+/// A circular queue that only the card writes and only the process reads. Each has its own cursor
+/// and wrap flag.
 ///
-/// Cheap to clone; clones share the cursor, and each notification goes to one of them. The queue is destroyed when
-/// its last clone and the last slot that names it are dropped.
+/// Cheap to clone. All clones share one cursor, and each notification goes to only one of them. The
+/// queue is destroyed when its last clone and the last slot that uses it are dropped.
 ///
-/// A queue that is shorter than the messages that may be under way is overrun: older entries are overwritten, and lost
-/// (section 2.6). That is never silent: whatever receives from it says once how many were lost, and then goes on with the
-/// oldest that is still there. It cannot happen if the queue has an entry for every metadata entry of its slots and they
-/// are in [`crate::Mode::ParanoidOneShot`] (section 2.7), or senders keep to as many messages (section 2.8).
+/// A queue that is shorter than the number of messages in flight can overrun: the card overwrites
+/// older entries, and those notifications are lost (section 2.6). Loss is never silent: the next
+/// receive call reports once how many were lost, then continues with the oldest entry that is still
+/// there.
+///
+/// The queue cannot overrun if it has an entry for every metadata entry of its slots and they are
+/// in [`crate::Mode::ParanoidOneShot`] (section 2.7). The same holds if senders limit themselves to
+/// that many messages (section 2.8).
 #[derive(Debug, Clone)]
 pub struct NotificationQueue {
     inner: Arc<QueueInner>,
@@ -59,12 +65,12 @@ pub struct NotificationQueue {
 struct QueueInner {
     attachment: Arc<dyn Attachment>,
     parts: QueueParts,
-    /// The cursor's place, index and pass, for looks that find nothing: those need no lock.
+    /// The cursor's index and pass. A look that finds nothing needs only these, and no lock.
     awaited: AtomicU64,
     reader: Mutex<Reader>,
 }
 
-/// How far the process is.
+/// The reader's state.
 #[derive(Debug, Default)]
 struct Reader {
     cursor: Cursor,
@@ -84,37 +90,40 @@ impl NotificationQueue {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Its number on the card.
+    /// Returns the queue's number on the card.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.inner.parts.queue
     }
 
-    /// How many entries it has.
+    /// Returns the number of entries.
     #[must_use]
     pub fn entries(&self) -> u32 {
         self.inner.parts.entries.entries()
     }
 
-    /// How often the queue was found overrun, and how many notifications that has cost in all.
+    /// Returns the number of overruns that were detected, and the total number of notifications
+    /// lost.
     #[must_use]
     pub fn overruns(&self) -> (u64, u64) {
         self.inner.read(|reader| (reader.overruns, reader.lost))
     }
 
-    /// The next notification, if there is one: the paper's `h_recv`. Looks at memory alone.
+    /// Returns the next notification, or `None` if there is none: the paper's `h_recv`. Reads only
+    /// memory.
     ///
     /// # Errors
-    /// [`Error::Overrun`], once for what was lost.
+    /// [`Error::Overrun`], once per overrun.
     #[inline]
     pub fn recv(&self) -> Result<Option<Notification>> {
         if self.has_nothing() { Ok(None) } else { self.inner.take() }
     }
 
-    /// The next notification: the paper's `h_recv_block`. Looks at memory for a while, then sleeps.
+    /// Returns the next notification: the paper's `h_recv_block`. Busy-polls for a while, then
+    /// sleeps. `None` waits forever.
     ///
-    /// Only a message that asks for an interrupt, by itself, its ticket or its slot, wakes a sleeper (section 2.6).
-    /// `None` waits for ever.
+    /// A sleeping caller is woken only by a message that requests an interrupt. The message itself,
+    /// its ticket or its slot can request it (section 2.6).
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
@@ -122,10 +131,10 @@ impl NotificationQueue {
         self.recv_block_with(Polling::default(), timeout)
     }
 
-    /// Like [`NotificationQueue::recv_block`], looking as often as told before it sleeps.
+    /// Like [`NotificationQueue::recv_block`], but polls according to `polling` before it sleeps.
     ///
     /// # Errors
-    /// Those of [`NotificationQueue::recv_block`].
+    /// The errors of [`NotificationQueue::recv_block`].
     pub fn recv_block_with(&self, polling: Polling, timeout: Option<Duration>) -> Result<Notification> {
         if let Some(found) = polling.look(|| self.recv().transpose()) {
             return found;
@@ -143,8 +152,8 @@ impl NotificationQueue {
         }
     }
 
-    /// The next notification, by looking at memory without ever sleeping: `polling.spins` looks, then the processor
-    /// is yielded, and again. Needs no interrupt. `None` waits for ever.
+    /// Returns the next notification. Busy-polls and never sleeps: polls memory `polling.spins`
+    /// times, yields the processor, and repeats. Needs no interrupt. `None` waits forever.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`].
@@ -153,8 +162,9 @@ impl NotificationQueue {
         found.unwrap_or_else(|| Err(timed_out(timeout)))
     }
 
-    /// Makes [`NotificationQueue::file`] readable once the next notification is there, or was overwritten. True if it is
-    /// so already: then the file may not become readable for it.
+    /// Makes [`NotificationQueue::file`] readable once the next notification has arrived or was
+    /// overwritten. Returns true if that is already the case; the file may then not become readable
+    /// for it.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -162,8 +172,8 @@ impl NotificationQueue {
         self.inner.attachment.arm_queue(self.awaited())
     }
 
-    /// A file descriptor for `poll(2)` and the like. It may stand for several queues of the card: look with
-    /// [`NotificationQueue::recv`], and arm again before each wait.
+    /// Returns a file descriptor for `poll(2)` and the like. Several queues of the card may share
+    /// it: check with [`NotificationQueue::recv`], and arm again before each wait.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -171,27 +181,31 @@ impl NotificationQueue {
         self.inner.attachment.queue_file(self.number())
     }
 
-    /// Whether [`NotificationQueue::recv`] would find nothing. Takes no lock.
+    /// Returns true if [`NotificationQueue::recv`] would find nothing. Takes no lock.
     #[inline]
     pub(crate) fn has_nothing(&self) -> bool {
         self.inner.has_nothing()
     }
 
-    /// The notification that comes next.
+    /// Returns the position of the next notification.
     pub(crate) fn awaited(&self) -> QueueWait {
         let (cursor, pass) = self.inner.read(|reader| reader.cursor.place());
         QueueWait { queue: self.number(), cursor, pass }
     }
 
-    /// Sleeps until that notification is there or was taken, or time has run out. It may return early.
+    /// Sleeps until the awaited notification has arrived or was taken, or the timeout expires. May
+    /// return early.
     pub(crate) fn wait_for(&self, awaited: QueueWait, timeout: Option<Duration>) -> Result<()> {
         self.inner.attachment.wait_queue(awaited, timeout)
     }
 }
 
 impl QueueInner {
-    /// Whether there is no next notification: with the place and the entry's word together that is certain, whoever moves
-    /// the cursor meanwhile. For the awaited entry is not taken before it is there, and never looks so again.
+    /// Returns true if there is no next notification.
+    ///
+    /// The result is exact without the lock, even if another thread moves the cursor meanwhile. The
+    /// awaited entry is not taken before it is written. Once written, its word never reads as
+    /// `NotYet` again for that pass.
     #[inline]
     fn has_nothing(&self) -> bool {
         let awaited = self.awaited.load(Ordering::Acquire);
@@ -199,7 +213,7 @@ impl QueueInner {
         Sight::of(self.parts.entries.word(index), pass) == Sight::NotYet
     }
 
-    /// The next notification, if nobody else takes it.
+    /// Takes the next notification, unless another thread takes it first.
     fn take(&self) -> Result<Option<Notification>> {
         let entries = &self.parts.entries;
         self.read(|reader| {
@@ -225,7 +239,7 @@ impl QueueInner {
 
 impl Drop for QueueInner {
     fn drop(&mut self) {
-        // A card that is gone has no queue to destroy.
+        // Fails if the card is gone; then there is no queue to destroy.
         let _ = self.attachment.destroy_queue(self.parts.queue);
     }
 }

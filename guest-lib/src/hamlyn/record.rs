@@ -1,4 +1,4 @@
-//! What has arrived, where it lies.
+//! Received data, in place.
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicU8;
@@ -6,10 +6,11 @@ use std::sync::atomic::AtomicU8;
 use crate::error::{Result, inside};
 use crate::hamlyn::message_area::MessageArea;
 
-/// Received bytes in the message area that they were deposited in. The receiver that lends them cannot let anybody
-/// write there before this is gone.
+/// Received bytes in the message area that they were deposited in. The receiver that lends them
+/// cannot let any sender write there until this is dropped.
 ///
-/// They are read through calls, for the memory is shared with the card; nothing else in the library copies them.
+/// They are read through calls, because the memory is shared with the card. Nothing else in the
+/// library copies them.
 #[derive(Debug)]
 pub(crate) struct Landed<'a> {
     area: Cow<'a, MessageArea>,
@@ -18,7 +19,7 @@ pub(crate) struct Landed<'a> {
 }
 
 impl<'a> Landed<'a> {
-    /// `length` bytes of `area`, from `start` on.
+    /// Refers to `length` bytes of `area`, starting at `start`.
     pub(crate) fn new(area: Cow<'a, MessageArea>, start: usize, length: usize) -> Result<Self> {
         inside("message area", start as u64, length as u64, area.len() as u64)?;
         Ok(Self { area, start, length })
@@ -34,13 +35,13 @@ impl<'a> Landed<'a> {
     }
 
     pub(crate) fn cells(&self) -> &[AtomicU8] {
-        // Inside: `new` has checked it.
+        // In bounds: `new` has checked it.
         self.area.cells(self.start, self.length).unwrap_or_default()
     }
 
     pub(crate) fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.length];
-        // Inside: `new` has checked it.
+        // In bounds: `new` has checked it.
         let _ = self.area.read(self.start, &mut bytes);
         bytes
     }
@@ -50,23 +51,23 @@ impl<'a> Landed<'a> {
     }
 }
 
-/// The calls of a type that has a field `landed`.
+/// Implements the accessors of a type that has a field `landed`.
 macro_rules! landed {
     ($type:ident) => {
         impl $type<'_> {
-            /// How many bytes it has.
+            /// Returns the number of bytes.
             #[must_use]
             pub fn len(&self) -> usize {
                 self.landed.len()
             }
 
-            /// Whether it has no bytes.
+            /// Returns true if there are no bytes.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
 
-            /// Copies bytes out, from its byte `offset` on.
+            /// Copies bytes out, starting at byte `offset`.
             ///
             /// # Errors
             /// [`crate::Error::PastEnd`].
@@ -74,22 +75,24 @@ macro_rules! landed {
                 self.landed.read(offset, to)
             }
 
-            /// Its bytes in place, without copying. The card does not write to them for as long as this lives, unless it is
-            /// broken; that is why each is loaded by itself, and why they are no plain bytes. Those are what an area's
-            /// [`crate::MessageArea::take_back`] gives.
+            /// Returns the bytes in place, without copying. The card does not write to them while
+            /// this value lives, unless the card is broken. That is why each byte is loaded
+            /// separately, and why they are not plain bytes. Use an area's
+            /// [`crate::MessageArea::take_back`] to get plain bytes.
             #[must_use]
             pub fn cells(&self) -> &[std::sync::atomic::AtomicU8] {
                 self.landed.cells()
             }
 
-            /// A copy of all of it.
+            /// Returns a copy of all bytes.
             #[must_use]
             pub fn to_vec(&self) -> Vec<u8> {
                 self.landed.to_vec()
             }
 
-            /// Where it lies in this process' memory: the paper's start pointer. Only for languages that can make no
-            /// other use of it; what it points to may change once this is gone.
+            /// Returns the address in this process' memory: the paper's start pointer. Only for
+            /// languages that cannot use the other calls. The memory may change once this value is
+            /// dropped.
             #[must_use]
             pub fn as_ptr(&self) -> *const u8 {
                 self.landed.as_ptr()

@@ -1,4 +1,4 @@
-//! Transmission-request blocks: what a terminus' work queue holds (section 2.3).
+//! Transmission-request blocks: the contents of a terminus' work queue (section 2.3).
 
 use hamlyn_abi::hamlyn::request::{
     HAMLYN_BODY_SIZE, HAMLYN_MAX_METADATA, HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_FETCH,
@@ -18,10 +18,10 @@ const HEAD: usize = size_of::<HamlynRequest>();
 const BODY: usize = HAMLYN_BODY_SIZE as usize;
 /// Size of a gather tuple, in bytes.
 const TUPLE: usize = size_of::<HamlynGather>();
-/// Size of a word, in bytes: what work-queue entries are filled by.
+/// Size of a word, in bytes: the unit in which work-queue entries are filled.
 const WORD: usize = size_of::<u64>();
 
-/// A message to be sent: everything but its data.
+/// A message to send, without its data.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
     ticket: &'a Ticket,
@@ -32,43 +32,46 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// A message with no metadata, to the start of the ticket's buffer.
+    /// Creates a message with no metadata, to the start of the ticket's buffer.
     #[must_use]
     #[inline]
     pub fn to(ticket: &'a Ticket) -> Self {
         Self { ticket, metadata: &[], offset: 0, delta: 0, flags: ticket.flags.bits() }
     }
 
-    /// Carries metadata, up to 60 bytes, into the ticket's metadata entry (section 2.2). Not in fast mode.
+    /// Adds up to 60 bytes of metadata, for the ticket's metadata entry (section 2.2). Not in fast
+    /// mode.
     #[must_use]
     #[inline]
     pub fn metadata(self, metadata: &'a [u8]) -> Self {
         Self { metadata, ..self }
     }
 
-    /// Puts the data `offset` bytes behind the start of the ticket's buffer.
+    /// Deposits the data `offset` bytes after the start of the ticket's buffer.
     #[must_use]
     #[inline]
     pub fn offset(self, offset: u32) -> Self {
         Self { offset, ..self }
     }
 
-    /// Sets the packet counter's initial value Y, for group receive (section 2.5): one notification arrives when the
-    /// sum over all senders is 2^32. Each Y must be larger than the number of packets of its message.
+    /// Sets the packet counter's initial value Y, for group receive (section 2.5). One notification
+    /// arrives when the sum over all senders is 2^32. Each Y must be larger than the number of
+    /// packets of its message.
     #[must_use]
     #[inline]
     pub fn delta(self, delta: u32) -> Self {
         Self { delta, ..self }
     }
 
-    /// In fast mode: the word that the notification carries (section 2.7). It takes the packet counter's place.
+    /// Sets the word that the notification carries, in fast mode (section 2.7). The word takes the
+    /// place of the packet counter.
     #[must_use]
     #[inline]
     pub fn word(self, word: u32) -> Self {
         self.delta(word)
     }
 
-    /// Moves the data without a notification (section 1).
+    /// Transfers the data without a notification (section 1).
     #[must_use]
     #[inline]
     pub fn silent(self) -> Self {
@@ -82,14 +85,16 @@ impl<'a> Message<'a> {
         Self { flags: self.flags | HAMLYN_REQUEST_INTERRUPT, ..self }
     }
 
-    /// The most bytes that go by direct I/O along with this message's metadata.
+    /// Returns the maximum number of bytes that direct I/O can send along with this message's
+    /// metadata.
     #[must_use]
     #[inline]
     pub fn direct_limit(&self) -> usize {
         BODY.saturating_sub(self.metadata.len().next_multiple_of(8))
     }
 
-    /// Checks the message against its ticket and the card, and builds the head for `length` bytes of data.
+    /// Checks the message against its ticket and the card, and builds the head for `length` bytes
+    /// of data.
     #[inline]
     pub(crate) fn head(&self, length: usize, packet_size: u32) -> Result<HamlynRequest> {
         at_most("metadata length", self.metadata.len() as u64, HAMLYN_MAX_METADATA.into())?;
@@ -117,19 +122,19 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A request that was checked, in pieces: what goes into a work-queue entry, and where in it.
+/// A checked request, in pieces: the contents of a work-queue entry and their positions in it.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     head: HamlynRequest,
     metadata: &'a [u8],
     /// Data or tuples.
     body: &'a [u8],
-    /// Where they start, in bytes from the entry's start: a multiple of 8.
+    /// Start of the body, in bytes from the entry's start: a multiple of 8.
     body_start: usize,
 }
 
 impl<'a> Request<'a> {
-    /// Direct I/O: metadata and data in the body.
+    /// Builds a direct I/O request: the body holds metadata and data.
     #[inline]
     pub(crate) fn direct(message: &Message<'a>, data: &'a [u8], packet_size: u32) -> Result<Self> {
         let head = message.head(data.len(), packet_size)?;
@@ -138,7 +143,7 @@ impl<'a> Request<'a> {
         Ok(Self { head, metadata: message.metadata, body: data, body_start })
     }
 
-    /// DMA: the metadata and tuples that name the data, in the body.
+    /// Builds a DMA request: the body holds the metadata and the tuples that name the data.
     #[inline]
     pub(crate) fn gather(
         message: &Message<'a>,
@@ -159,8 +164,8 @@ impl<'a> Request<'a> {
         Ok(Self { head, metadata: message.metadata, body, body_start })
     }
 
-    /// Stores it into entry `number` of a work queue: what it uses and no more, once and in rising order. The card does
-    /// not look at the rest.
+    /// Stores the request into entry `number` of a work queue. Writes only the bytes it uses, once
+    /// each and in ascending order. The card does not read the rest.
     #[inline(always)]
     pub(crate) fn store(&self, window: &Window, number: u32) {
         window.fill_entry(number, 0, self.head.as_bytes());
@@ -189,7 +194,7 @@ struct Entry {
 }
 
 impl RequestBlock {
-    /// A request as it is. Nothing is checked: the card does that.
+    /// Creates a request from a raw head and body. Nothing is checked here: the card does that.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if the body has more than 448 bytes.
@@ -198,29 +203,31 @@ impl RequestBlock {
         Ok(Self::of(&Request { head: *head, metadata: &[], body, body_start: HEAD }))
     }
 
-    /// Direct I/O: metadata and data in the body.
+    /// Creates a direct I/O request: the body holds metadata and data.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] or [`Error::PastEnd`] for a length over what fits, the ticket's buffer or the card.
+    /// [`Error::OutOfRange`] or [`Error::PastEnd`] if the length exceeds the body, the ticket's
+    /// buffer or the card's limit.
     pub fn direct(message: &Message<'_>, data: &[u8], packet_size: u32) -> Result<Self> {
         Request::direct(message, data, packet_size).map(|request| Self::of(&request))
     }
 
-    /// DMA: the metadata and tuples that name the data, in the body.
+    /// Creates a DMA request: the body holds the metadata and the tuples that name the data.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] or [`Error::PastEnd`] for more tuples than fit, or a length over the ticket's buffer.
+    /// [`Error::OutOfRange`] or [`Error::PastEnd`] if there are too many tuples for the body, or
+    /// the length exceeds the ticket's buffer.
     pub fn gather(message: &Message<'_>, tuples: &[HamlynGather], packet_size: u32) -> Result<Self> {
         Request::gather(message, tuples, packet_size).map(|request| Self::of(&request))
     }
 
-    /// The entry's bytes, as far as they mean something.
+    /// Returns the used bytes of the entry.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.entry.as_bytes()[..self.used]
     }
 
-    /// The request, as if its whole body were data.
+    /// Returns the request, treating its whole body as data.
     pub(crate) fn request(&self) -> Request<'_> {
         let body = &self.entry.body[..self.used - HEAD];
         Request { head: self.entry.head, metadata: &[], body, body_start: HEAD }
@@ -247,7 +254,7 @@ mod tests {
     use super::*;
     use crate::hamlyn::ticket::TicketFlags;
 
-    /// What an entry holds once the request is stored into it; it held zeros.
+    /// Returns the contents of a zeroed entry after the request is stored into it.
     fn stored(request: &Request<'_>) -> [u8; HAMLYN_ENTRY_SIZE as usize] {
         let mapping = Arc::new(Mapping::anonymous(HAMLYN_WINDOW_SIZE as usize).unwrap());
         request.store(&Window::new(mapping.clone()).unwrap(), 64 + 3);
@@ -269,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direct_request_is_laid_out_byte_by_byte() {
+    fn layout_of_direct_request() {
         let ticket = ticket();
         let message = Message::to(&ticket).metadata(b"meta").offset(0x20).delta(0x2122_2324).silent();
         let block = RequestBlock::direct(&message, b"data!", 4096).unwrap();
@@ -294,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gather_request_is_laid_out_byte_by_byte() {
+    fn layout_of_gather_request() {
         let ticket = ticket();
         let tuples = [
             HamlynGather { tag: 1, reserved: 0, offset: 16, length: 0x3000 },

@@ -1,4 +1,4 @@
-//! Seeds: what a sender grows from (section 3.3).
+//! Seeds: what a sender is created from (section 3.3).
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,32 +7,33 @@ use crate::core::text::{TextError, read_hex, write_hex};
 use crate::error::Result;
 use crate::hamlyn::ticket::{Ticket, TicketError};
 
-/// What the text form starts with; the digit is the version.
+/// Prefix of the text form; the digit is the version.
 const PREFIX: &str = "hamlynseed1:";
-/// What the binary form starts with: two letters and the version.
+/// Magic number of the binary form: two letters and the version.
 const MAGIC: [u8; 4] = *b"HG\x01\x00";
-/// Size of what the checksum covers.
+/// Number of bytes that the checksum covers.
 const COVERED: usize = MAGIC.len() + Ticket::SIZE + 4;
 
-/// What a receiver gives to the one who is to send to it: tickets for buffers that are already there. From it a
-/// sender of the same protocol is made, on this host or another (section 3.3).
+/// A receiver gives a seed to its sender: tickets for buffers that already exist. A sender of the
+/// same protocol is created from the seed, on this host or another (section 3.3).
 ///
-/// It is location-independent and a capability, as a [`Ticket`] is.
+/// Like a [`Ticket`], it is location-independent and a capability.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Seed {
-    /// The ticket of the first buffer. The others follow it, in the area and among the metadata entries.
+    /// The ticket of the first buffer. The other buffers follow it, in the area and among the
+    /// metadata entries.
     first: Ticket,
-    /// How many.
+    /// Number of tickets.
     tickets: u32,
 }
 
 impl Seed {
     /// Size of the binary form, in bytes.
     pub const SIZE: usize = COVERED + 4;
-    /// The most tickets that a seed holds.
+    /// Maximum number of tickets in a seed.
     pub const MAX_TICKETS: u32 = 65536;
 
-    /// Tickets for `tickets` buffers.
+    /// Creates a seed with `tickets` tickets, one per buffer.
     pub(crate) fn new(first: Ticket, tickets: u32) -> Result<Self, SeedError> {
         if tickets == 0 || tickets > Self::MAX_TICKETS {
             return Err(SeedError::Tickets { tickets });
@@ -48,18 +49,18 @@ impl Seed {
         Ok(Self { first, tickets })
     }
 
-    /// Bytes that a buffer takes.
+    /// Returns the size of a buffer, in bytes.
     #[must_use]
     pub fn record_size(&self) -> u32 {
         self.first.length
     }
 
-    /// The host that its tickets lead to.
+    /// Returns the destination host of the tickets.
     pub(crate) fn destination(&self) -> u32 {
         self.first.destination
     }
 
-    /// Its tickets.
+    /// Returns the tickets.
     pub fn tickets(&self) -> impl Iterator<Item = Ticket> + '_ {
         (0..self.tickets).map(|index| Ticket {
             metadata_index: self.first.metadata_index + index,
@@ -68,7 +69,8 @@ impl Seed {
         })
     }
 
-    /// The binary form: `HG`, version, the first ticket, how many there are, CRC-32 of all before it; little-endian.
+    /// Returns the binary form, little-endian: `HG`, version, the first ticket, the number of
+    /// tickets, CRC-32 of everything before it.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -83,7 +85,7 @@ impl Seed {
     /// Reads the binary form.
     ///
     /// # Errors
-    /// [`SeedError`] says what is wrong with it.
+    /// [`SeedError`] with the reason if it is not valid.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SeedError> {
         let length = bytes.len();
         let bytes: &[u8; Self::SIZE] = bytes.try_into().map_err(|_| SeedError::Size { length })?;
@@ -106,7 +108,7 @@ impl fmt::Display for Seed {
     }
 }
 
-/// Everything but the key, which is a secret.
+/// Shows everything except the key, which is a secret.
 impl fmt::Debug for Seed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seed").field("first", &self.first).field("tickets", &self.tickets).finish()
@@ -131,55 +133,55 @@ impl From<TextError> for SeedError {
     }
 }
 
-/// What is wrong with a seed.
+/// Why a seed is not valid.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SeedError {
-    /// The text does not start as a seed does.
+    /// The text does not have a seed's prefix.
     #[error("seed does not start with \"hamlynseed1:\"")]
     Prefix,
     /// The text is too short or too long.
     #[error("seed has {digits} digits instead of {}", 2 * Seed::SIZE)]
     Digits {
-        /// Bytes behind the prefix.
+        /// Number of bytes after the prefix.
         digits: usize,
     },
     /// A character is not a digit.
     #[error("seed has something else than 0 to 9 and a to f at position {position}")]
     Digit {
-        /// Its position in the text, in bytes.
+        /// Position in the text, in bytes.
         position: usize,
     },
-    /// The bytes are too few or too many.
+    /// There are too few or too many bytes.
     #[error("seed has {length} bytes instead of {}", Seed::SIZE)]
     Size {
-        /// How many.
+        /// Number of bytes.
         length: usize,
     },
-    /// The bytes do not start as a seed does.
+    /// The bytes do not start with a seed's magic number.
     #[error("seed does not start with the letters HG and version 1")]
     Magic,
-    /// It was changed on the way.
+    /// The seed is corrupted.
     #[error("seed checksum {stored:#010x} is wrong (computed {computed:#010x})")]
     Checksum {
-        /// What it carries.
+        /// Checksum in the seed.
         stored: u32,
-        /// What its bytes give.
+        /// Checksum of its bytes.
         computed: u32,
     },
-    /// It has no tickets, or too many.
+    /// There are no tickets, or too many.
     #[error("{tickets} tickets in a seed are out of range (limits 1 and {})", Seed::MAX_TICKETS)]
     Tickets {
-        /// How many.
+        /// Number of tickets.
         tickets: u32,
     },
-    /// Its buffers take no bytes.
+    /// The buffers have no bytes.
     #[error("the seed's tickets open no bytes")]
     Empty,
-    /// Its tickets reach further than a message area or a metadata area can.
+    /// The tickets exceed the largest possible message area or metadata area.
     #[error("the seed's tickets reach past the end of any area")]
     Extent,
-    /// Its ticket cannot be read.
+    /// The ticket is not valid.
     #[error(transparent)]
     Ticket(#[from] TicketError),
 }
@@ -212,7 +214,7 @@ mod tests {
             prop_assert!(Seed::from_bytes(&bytes).is_err());
         }
 
-        /// Whoever makes one up, checksums and all, gets tickets or an error.
+        /// A forged seed with correct checksums gives tickets or an error.
         #[test]
         fn any_forgery_is_read_or_refused(base: u32, length: u32, index: u32, tickets: u32) {
             let forged = Seed { first: ticket(base, length, index), tickets };

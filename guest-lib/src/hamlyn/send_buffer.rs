@@ -13,17 +13,18 @@ use crate::hamlyn::terminus::Terminus;
 
 /// One of a terminus' eight send buffers.
 ///
-/// It is the library's memory, or the application's own ([`Terminus::lend`]). While a request that gathers from some of its
-/// bytes is under way, those bytes cannot be changed. Dropped with such a request under way, the buffer is taken from the card:
-/// the card refuses what it had not gathered yet.
+/// The memory is the library's, or the application's own ([`Terminus::lend`]). While a request that
+/// gathers from some of its bytes is in flight, those bytes cannot be changed. If the buffer is
+/// dropped while such a request is in flight, it is deregistered from the card. The card then
+/// refuses what it has not gathered yet.
 #[derive(Debug)]
 pub struct SendBuffer {
-    // The card gives the memory up before it goes.
+    // Declared first: the card must release the memory before it is freed.
     registration: Registration,
     memory: Memory,
 }
 
-/// That a terminus gathers from a memory by this tag.
+/// The registration of a memory under a tag of a terminus.
 #[derive(Debug)]
 struct Registration {
     terminus: Terminus,
@@ -31,7 +32,7 @@ struct Registration {
 }
 
 impl SendBuffer {
-    /// Has the terminus gather from this memory.
+    /// Registers this memory with the terminus, for gathering.
     pub(crate) fn create(terminus: &Terminus, tag: u32, memory: Memory) -> Result<Self, GivenBack<Memory>> {
         let buffer = HamlynSendBuffer {
             terminus: terminus.number(),
@@ -49,10 +50,11 @@ impl SendBuffer {
         }
     }
 
-    /// Gives back the memory that [`Terminus::lend`] was given.
+    /// Gives back the memory that was passed to [`Terminus::lend`].
     ///
     /// # Errors
-    /// [`Error::InFlight`] while the card may still gather from it, [`Error::Invalid`] for another type; and the buffer.
+    /// [`Error::InFlight`] while the card may still gather from it, [`Error::Invalid`] if the type
+    /// is another one. On error the buffer is given back.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         match self.memory.may_take_back::<T>().and_then(|()| self.check_idle(0, self.len())) {
             Ok(()) => {
@@ -64,76 +66,80 @@ impl SendBuffer {
         }
     }
 
-    /// Its bytes in place, `length` of them from `offset` on, to be filled without copying: each is stored by itself.
+    /// Returns `length` bytes in place, starting at `offset`, to be filled without copying. Each
+    /// byte is stored separately.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::InFlight`] while the card may still gather from one of these bytes.
+    /// [`Error::PastEnd`]; [`Error::InFlight`] while the card may still gather from one of these
+    /// bytes.
     pub fn cells(&mut self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
         self.cells_of(offset, length)
     }
 
-    /// [`SendBuffer::cells`] for those who have divided the buffer among themselves.
+    /// Like [`SendBuffer::cells`], for callers that have divided the buffer among themselves.
     pub(crate) fn cells_of(&self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
         self.check_idle(offset, length)?;
         self.memory.cells(offset, length)
     }
 
-    /// Where it lies in this process' memory. Only for languages that can make no other use of it.
+    /// Returns the address in this process' memory. Only for languages that cannot use the other
+    /// calls.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.memory.mapping().address() as usize as *const u8
     }
 
-    /// Whether it is the application's own memory.
+    /// Returns true if this is the application's own memory.
     pub(crate) fn is_lent(&self) -> bool {
         self.memory.mapping().is_lent()
     }
 
-    /// Whether it is a value's of this type.
+    /// Returns true if the memory belongs to a value of this type.
     pub(crate) fn is_over<T: 'static>(&self) -> bool {
         self.memory.mapping().is_over::<T>()
     }
 
-    /// Refuses bytes that the card may still gather from.
+    /// Fails if the card may still gather from any of these bytes.
     pub(crate) fn check_idle(&self, offset: usize, length: usize) -> Result<()> {
         inside("send buffer", offset as u64, length as u64, self.len() as u64)?;
         let state = self.registration.terminus.inner.observe();
         state.uses.check(self.tag(), offset as u64, length as u64)
     }
 
-    /// Its tag, 0 to 7.
+    /// Returns the tag, 0 to 7.
     #[must_use]
     pub fn tag(&self) -> u32 {
         self.registration.tag
     }
 
-    /// How many bytes it has.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.memory.len()
     }
 
-    /// Never: a send buffer has at least a byte.
+    /// Always returns false: a send buffer has at least one byte.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.memory.is_empty()
     }
 
-    /// Copies bytes in, from `offset` bytes on.
+    /// Copies bytes in, starting at `offset`.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::InFlight`] while the card may still gather from one of these bytes.
+    /// [`Error::PastEnd`]; [`Error::InFlight`] while the card may still gather from one of these
+    /// bytes.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.store(offset, bytes)
     }
 
-    /// [`SendBuffer::write`] for those who have divided the buffer among themselves.
+    /// Like [`SendBuffer::write`], for callers that have divided the buffer among themselves.
     pub(crate) fn store(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.check_idle(offset, bytes.len())?;
         self.memory.write(offset, bytes)
     }
 
-    /// Copies bytes out, from `offset` bytes on.
+    /// Copies bytes out, starting at `offset`.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -141,7 +147,7 @@ impl SendBuffer {
         self.memory.read(offset, bytes)
     }
 
-    /// Names a piece of it, to be sent.
+    /// Returns a reference to a piece of the buffer, for sending.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -153,13 +159,14 @@ impl SendBuffer {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // A card that is gone has no buffer to take back; and it only reads.
+        // Fails if the card is gone; then there is no buffer to deregister. And the card only reads
+        // it.
         let _ = self.terminus.inner.attachment().clear_send_buffer(self.terminus.number(), self.tag);
         self.terminus.inner.return_tag(self.tag);
     }
 }
 
-/// Some bytes of a send buffer: the paper's `<tag, offset, length>`.
+/// A range of a send buffer: the paper's `<tag, offset, length>`.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece<'a> {
     buffer: &'a SendBuffer,
@@ -168,19 +175,19 @@ pub struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// The send buffer's tag.
+    /// Returns the send buffer's tag.
     #[must_use]
     pub fn tag(&self) -> u32 {
         self.buffer.tag()
     }
 
-    /// How many bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length as usize
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if the piece has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
@@ -199,7 +206,8 @@ impl Piece<'_> {
     }
 }
 
-/// Which bytes of a terminus' send buffers requests under way gather from, in the order of the requests.
+/// The ranges of a terminus' send buffers that requests in flight gather from, in the order of the
+/// requests.
 #[derive(Debug, Default)]
 pub(crate) struct Uses(VecDeque<Use>);
 
@@ -212,20 +220,20 @@ struct Use {
 }
 
 impl Uses {
-    /// Notes that a request gathers from a piece.
+    /// Records that a request gathers from a piece.
     pub(crate) fn add(&mut self, piece: &Piece<'_>, request: u64) {
         let offset = u64::from(piece.offset);
         self.0.push_back(Use { tag: piece.tag(), offset, end: offset + u64::from(piece.length), request });
     }
 
-    /// Forgets what requests up to `completed` gathered from.
+    /// Removes the ranges of requests up to `completed`.
     pub(crate) fn release(&mut self, completed: u64) {
         while self.0.front().is_some_and(|used| used.request <= completed) {
             self.0.pop_front();
         }
     }
 
-    /// Refuses bytes that are in use.
+    /// Fails if any of these bytes are in use.
     fn check(&self, tag: u32, offset: u64, length: u64) -> Result<()> {
         let end = offset + length;
         match self.0.iter().find(|used| used.tag == tag && used.offset < end && offset < used.end) {

@@ -1,4 +1,4 @@
-//! Slots: message areas that others may write into (sections 2.2 and 2.7).
+//! Slots: message areas that other hosts may write into (sections 2.2 and 2.7).
 
 use std::fmt;
 use std::ops::Range;
@@ -21,19 +21,20 @@ use crate::hamlyn::metadata::{MetadataArea, MetadataEntry};
 use crate::hamlyn::notification::{Arrival, Notification, NotificationQueue};
 use crate::hamlyn::ticket::{Ticket, TicketFlags};
 
-/// What an arriving packet is checked against.
+/// What the card checks an arriving packet against.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
     /// The slot's own key and bounds.
     #[default]
     Normal,
-    /// The metadata entry's key and bounds as well (section 2.7).
+    /// Also the metadata entry's key and bounds (section 2.7).
     Paranoid,
-    /// And an entry takes one message until [`MetadataEntry::reopen`] (section 2.7).
+    /// As in paranoid mode. In addition, an entry accepts only one message until
+    /// [`MetadataEntry::reopen`] (section 2.7).
     ParanoidOneShot,
 }
 
-/// How a slot is to be.
+/// Builder for a slot.
 #[derive(Debug)]
 pub struct SlotBuilder<'a> {
     card: &'a Card,
@@ -62,45 +63,50 @@ impl<'a> SlotBuilder<'a> {
         }
     }
 
-    /// Covers these bytes of the area instead of all: what senders' offsets count from starts with them.
+    /// Covers this range of the area instead of all of it. Senders' offsets count from the start of
+    /// the range.
     #[must_use]
     pub fn range(self, range: Range<usize>) -> Self {
         Self { range, ..self }
     }
 
-    /// With a metadata area of so many entries (section 2.4). Without one only fast-mode messages come in.
+    /// Gives the slot a metadata area with this number of entries (section 2.4). Without one, the
+    /// slot accepts only fast-mode messages.
     #[must_use]
     pub fn metadata_entries(self, entries: u32) -> Self {
         Self { metadata_entries: entries, ..self }
     }
 
-    /// With this protection mode. In the paranoid modes every entry starts with the slot's own key and all of its
-    /// bytes; [`MetadataEntry::protect`] changes that.
+    /// Sets the protection mode. In the paranoid modes every entry starts with the slot's key and
+    /// covers all bytes of the slot; [`MetadataEntry::protect`] changes that.
     #[must_use]
     pub fn mode(self, mode: Mode) -> Self {
         Self { mode, ..self }
     }
 
-    /// Notifies of messages by this queue. Several slots may share one. Without one, data arrives without a word.
+    /// Sets the queue that gets a notification for each message. Several slots may share one queue.
+    /// Without a queue, data arrives without notification.
     #[must_use]
     pub fn queue(self, queue: &'a NotificationQueue) -> Self {
         Self { queue: Some(queue), ..self }
     }
 
-    /// Gives the slot a number that its notifications carry.
+    /// Sets the number that the slot's notifications carry.
     #[must_use]
     pub fn notification_index(self, index: u32) -> Self {
         Self { notification_index: index, ..self }
     }
 
-    /// Whether every message wakes a sleeping receiver (as without this call), or only one that asks for it.
+    /// Sets whether every message wakes a sleeping receiver (the default), or only a message that
+    /// requests it.
     #[must_use]
     pub fn interrupt(self, always: bool) -> Self {
         Self { interrupt: always, ..self }
     }
 
-    /// Lets those who may write also [`crate::Terminus::fetch`] words of the area, and so read them. Words are aligned to
-    /// 8 bytes of memory: with [`SlotBuilder::range`], start it at a multiple of 8.
+    /// Lets senders with the key also [`crate::Terminus::fetch`] words of the area, and so read
+    /// them. Words are aligned to 8 bytes of memory: if you use [`SlotBuilder::range`], start the
+    /// range at a multiple of 8.
     #[must_use]
     pub fn allow_fetch(self) -> Self {
         Self { fetch: true, ..self }
@@ -109,8 +115,8 @@ impl<'a> SlotBuilder<'a> {
     /// Creates the slot.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] for a range outside of the area, [`Error::Exhausted`] if the card has no slot left, [`Error::System`]
-    /// if the driver or card refuses.
+    /// [`Error::PastEnd`] if the range is outside the area, [`Error::Exhausted`] if the card has no
+    /// slot left, [`Error::System`] if the driver or card refuses.
     pub fn create(self) -> Result<Slot> {
         let length = self.range.end.saturating_sub(self.range.start);
         inside("message area", self.range.start as u64, length as u64, self.area.len() as u64)?;
@@ -135,8 +141,8 @@ impl<'a> SlotBuilder<'a> {
         Ok(slot)
     }
 
-    /// The metadata area. In the paranoid modes its entries are closed: the slot opens before its key is known, and an
-    /// entry of zeros would admit who guesses the key 0.
+    /// Allocates the metadata area. In the paranoid modes all entries start closed. The slot opens
+    /// before its key is known, and an entry of zeros would accept a sender that guesses key 0.
     fn allocate_metadata(&self) -> Result<Option<Arc<MetadataArea>>> {
         if self.metadata_entries == 0 {
             return Ok(None);
@@ -173,7 +179,8 @@ impl<'a> SlotBuilder<'a> {
     }
 }
 
-/// A message area opened to who holds the key. Dropping it closes it: when that is done nothing more arrives.
+/// A message area that is open to holders of the slot's key. Dropping the slot closes it: nothing
+/// arrives after the drop has returned.
 pub struct Slot {
     attachment: Arc<dyn Attachment>,
     created: HamlynSlotCreate,
@@ -181,40 +188,41 @@ pub struct Slot {
     area: MessageArea,
     start: usize,
     metadata: Option<Arc<MetadataArea>>,
-    /// The queue outlives the slots that name it.
+    /// Keeps the queue alive for as long as a slot uses it.
     _queue: Option<NotificationQueue>,
 }
 
 impl Slot {
-    /// Its number on this host.
+    /// Returns the slot's number on this host.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.created.slot
     }
 
-    /// How many bytes it covers.
+    /// Returns the number of bytes that the slot covers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.created.area_length as usize
     }
 
-    /// Never: a slot covers at least a byte.
+    /// Always returns false: a slot covers at least one byte.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many metadata entries it has.
+    /// Returns the number of metadata entries.
     #[must_use]
     pub fn metadata_entries(&self) -> u32 {
         self.created.metadata_entries
     }
 
-    /// A ticket for one metadata entry. It covers all of the slot's bytes; in the paranoid modes, those that the entry opens,
-    /// and it carries the entry's own key (section 2.7). So a server gives each client a ticket for an entry of its own.
+    /// Returns a ticket for one metadata entry. It covers all bytes of the slot. In the paranoid
+    /// modes it covers the bytes that the entry opens, and carries the entry's own key (section
+    /// 2.7). So a server can give each client a ticket for its own entry.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for an entry that the slot does not have, [`Error::LinkDown`].
+    /// [`Error::OutOfRange`] if the slot does not have this entry, [`Error::LinkDown`].
     pub fn ticket(&self, metadata_index: u32) -> Result<Ticket> {
         let entry = self.metadata(metadata_index)?;
         let ticket = self.make_ticket(metadata_index, self.created.key)?;
@@ -227,7 +235,7 @@ impl Slot {
         Ok(Ticket { key: entry.key(), ..part })
     }
 
-    /// A ticket for all of the slot's bytes by fast mode (section 2.7).
+    /// Returns a fast-mode ticket for all bytes of the slot (section 2.7).
     ///
     /// # Errors
     /// [`Error::Invalid`] in the paranoid modes, [`Error::LinkDown`].
@@ -238,10 +246,10 @@ impl Slot {
         self.make_ticket(Ticket::FAST, self.created.key)
     }
 
-    /// One of the slot's metadata entries.
+    /// Returns one of the slot's metadata entries.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for an entry that the slot does not have.
+    /// [`Error::OutOfRange`] if the slot does not have this entry.
     pub fn metadata(&self, index: u32) -> Result<MetadataEntry> {
         match &self.metadata {
             Some(area) => MetadataEntry::new(area.clone(), index),
@@ -249,18 +257,20 @@ impl Slot {
         }
     }
 
-    /// Which metadata entry a notification is about: none if it is of another slot, or of a fast-mode message.
+    /// Returns the index of the metadata entry that a notification refers to. Returns `None` if the
+    /// notification is of another slot or of a fast-mode message.
     #[must_use]
     pub fn entry_of(&self, notification: &Notification) -> Option<u32> {
         entry_of(&self.created, notification)
     }
 
-    /// What a notification leads to the metadata entry by.
+    /// Returns what is needed to follow a notification to its metadata entry.
     pub(crate) fn entries(&self) -> Option<Entries> {
         Some(Entries { slot: self.created, area: self.metadata.clone()? })
     }
 
-    /// Copies received bytes out, from `offset` bytes behind the slot's start: see [`MessageArea::read`].
+    /// Copies received bytes out, starting `offset` bytes after the slot's start. See
+    /// [`MessageArea::read`].
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -269,7 +279,7 @@ impl Slot {
         self.area.read(self.start + offset, to)
     }
 
-    /// The message area.
+    /// Returns the message area.
     #[must_use]
     pub fn area(&self) -> &MessageArea {
         &self.area
@@ -301,26 +311,27 @@ impl Slot {
     }
 }
 
-/// A slot's metadata area, for who follows notifications to it.
+/// A slot's metadata area, used to follow notifications to their entries.
 pub(crate) struct Entries {
     slot: HamlynSlotCreate,
     area: Arc<MetadataArea>,
 }
 
 impl Entries {
-    /// The entry that a notification is about: none if it is of another slot, or there is no such entry.
+    /// Returns the entry that a notification refers to. Returns `None` if the notification is of
+    /// another slot, or the entry does not exist.
     pub(crate) fn find(&self, notification: &Notification) -> Option<(u32, MetadataEntry)> {
         let index = entry_of(&self.slot, notification)?;
         Some((index, MetadataEntry::new(self.area.clone(), index).ok()?))
     }
 
-    /// All of them.
+    /// Returns all entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = MetadataEntry> + '_ {
         (0..self.slot.metadata_entries).filter_map(|index| MetadataEntry::new(self.area.clone(), index).ok())
     }
 }
 
-/// Everything but the key, which is a secret.
+/// Shows everything except the key, which is a secret.
 impl fmt::Debug for Entries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entries").field("slot", &self.slot.slot).finish_non_exhaustive()
@@ -334,7 +345,7 @@ fn entry_of(slot: &HamlynSlotCreate, notification: &Notification) -> Option<u32>
     (notification.slot == slot.slot && index < slot.metadata_entries).then_some(index)
 }
 
-/// Everything but the key, which is a secret.
+/// Shows everything except the key, which is a secret.
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slot")
@@ -348,10 +359,11 @@ impl fmt::Debug for Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // A card that is gone has no slot to close.
+        // Fails if the card is gone; then there is no slot to close.
         let closed = self.attachment.destroy_slot(self.created.slot);
         if closed.is_err() && self.area.memory().mapping().is_lent() {
-            // Or it is not gone: the application is not to have memory back that the card may still write to.
+            // But the card may also still be there. Leak the area, so that the application does not
+            // get back memory that the card may still write to.
             std::mem::forget(self.area.clone());
         }
     }

@@ -9,14 +9,14 @@ use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_REQUEST_INTERRUPT, HA
 use crate::core::text::{TextError, read_hex, write_hex};
 use crate::error::{self, Result};
 
-/// What the text form starts with; the digit is the version.
+/// Prefix of the text form; the digit is the version.
 const PREFIX: &str = "hamlyn1:";
-/// What the binary form starts with.
+/// Magic number of the binary form.
 const MAGIC: [u8; 2] = *b"HT";
 /// Version of the binary form.
 const VERSION: u16 = 1;
 
-/// What messages sent by a ticket ask for, besides what their sender asks for.
+/// Flags of messages sent with a ticket, in addition to the sender's own flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct TicketFlags(u32);
 
@@ -26,7 +26,7 @@ impl TicketFlags {
     /// The receiver is interrupted if it sleeps.
     pub const INTERRUPT: Self = Self(HAMLYN_REQUEST_INTERRUPT);
 
-    /// The bits, as a request carries them.
+    /// Returns the bits as a request carries them.
     #[must_use]
     pub fn bits(self) -> u32 {
         self.0
@@ -45,10 +45,11 @@ impl BitOr for TicketFlags {
     }
 }
 
-/// Permission to write into a part of a slot's message area, location-independent: it may be sent in a message and
-/// used from any host (section 3.2).
+/// Permission to write into a part of a slot's message area. It is location-independent: it may be
+/// sent in a message and used from any host (section 3.2).
 ///
-/// The fields are open: a ticket is a capability by its key alone, and the card checks everything else.
+/// The fields are public: only the key makes a ticket a capability, and the card checks everything
+/// else.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket {
     /// Destination host id, 0 to 65,535.
@@ -59,11 +60,11 @@ pub struct Ticket {
     pub metadata_index: u32,
     /// Protection key.
     pub key: u64,
-    /// Buffer base: first byte, from the start of the message area.
+    /// Buffer base: offset of the first byte from the start of the message area.
     pub base: u32,
-    /// Buffer bound: bytes from the base on.
+    /// Buffer bound: number of bytes from the base.
     pub length: u32,
-    /// What every message asks for.
+    /// Flags that apply to every message.
     pub flags: TicketFlags,
 }
 
@@ -73,23 +74,23 @@ impl Ticket {
     /// Size of the binary form, in bytes.
     pub const SIZE: usize = 40;
 
-    /// Whether messages go by fast mode.
+    /// Returns true if messages use fast mode.
     #[must_use]
     pub fn is_fast(&self) -> bool {
         self.metadata_index == Self::FAST
     }
 
-    /// A ticket for `length` bytes of this one's buffer, from `offset` on.
+    /// Returns a ticket for `length` bytes of this ticket's buffer, starting at `offset`.
     ///
     /// # Errors
-    /// [`error::Error::PastEnd`] if they do not lie in the buffer.
+    /// [`error::Error::PastEnd`] if the range is not inside the buffer.
     pub fn part(&self, offset: u32, length: u32) -> Result<Self> {
         error::inside("ticket's buffer", offset.into(), length.into(), self.length.into())?;
         Ok(Self { base: self.base.saturating_add(offset), length, ..*self })
     }
 
-    /// The binary form: little-endian; `HT`, version, flags, destination, slot, metadata index, base, length, key,
-    /// CRC-32 of all before it.
+    /// Returns the binary form, little-endian: `HT`, version, flags, destination, slot, metadata
+    /// index, base, length, key, CRC-32 of everything before it.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -109,7 +110,7 @@ impl Ticket {
     /// Reads the binary form.
     ///
     /// # Errors
-    /// [`TicketError`] says what is wrong with it.
+    /// [`TicketError`] with the reason if it is not valid.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TicketError> {
         let length = bytes.len();
         let bytes: &[u8; Self::SIZE] = bytes.try_into().map_err(|_| TicketError::Size { length })?;
@@ -149,7 +150,7 @@ impl fmt::Display for Ticket {
     }
 }
 
-/// Everything but the key, which is a secret.
+/// Shows everything except the key, which is a secret.
 impl fmt::Debug for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ticket")
@@ -181,58 +182,58 @@ impl From<TextError> for TicketError {
     }
 }
 
-/// What is wrong with a ticket.
+/// Why a ticket is not valid.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TicketError {
-    /// The text does not start as a ticket does.
+    /// The text does not have a ticket's prefix.
     #[error("ticket does not start with \"hamlyn1:\"")]
     Prefix,
     /// The text is too short or too long.
     #[error("ticket has {digits} digits instead of {}", 2 * Ticket::SIZE)]
     Digits {
-        /// Bytes behind the prefix.
+        /// Number of bytes after the prefix.
         digits: usize,
     },
     /// A character is not a digit.
     #[error("ticket has something else than 0 to 9 and a to f at position {position}")]
     Digit {
-        /// Its position in the text, in bytes.
+        /// Position in the text, in bytes.
         position: usize,
     },
-    /// The bytes are too few or too many.
+    /// There are too few or too many bytes.
     #[error("ticket has {length} bytes instead of {}", Ticket::SIZE)]
     Size {
-        /// How many.
+        /// Number of bytes.
         length: usize,
     },
-    /// The bytes do not start as a ticket does.
+    /// The bytes do not start with a ticket's magic number.
     #[error("ticket does not start with the letters HT")]
     Magic,
-    /// It is of another version.
+    /// The version is not known.
     #[error("ticket version {version} is not known (limit {VERSION})")]
     Version {
-        /// Which.
+        /// The version.
         version: u16,
     },
-    /// It was changed on the way.
+    /// The ticket is corrupted.
     #[error("ticket checksum {stored:#010x} is wrong (computed {computed:#010x})")]
     Checksum {
-        /// What it carries.
+        /// Checksum in the ticket.
         stored: u32,
-        /// What its bytes give.
+        /// Checksum of its bytes.
         computed: u32,
     },
-    /// The destination is no host id.
+    /// The destination is not a host id.
     #[error("ticket destination {destination} is out of range (limit 65535)")]
     Destination {
-        /// Its value.
+        /// The destination.
         destination: u32,
     },
-    /// Flag bits that mean nothing.
+    /// Undefined flag bits are set.
     #[error("ticket flags {flags:#x} mean nothing (limit 0x6)")]
     Flags {
-        /// All of them.
+        /// All flag bits.
         flags: u32,
     },
 }

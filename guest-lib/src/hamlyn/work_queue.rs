@@ -1,6 +1,7 @@
-//! Accounting of a terminus' work queue: what is posted, finished and refused (section 2.3).
+//! Accounting of a terminus' work queue: posted, completed and refused requests (section 2.3).
 //!
-//! The card counts modulo 2^32; positions here are 64 bits wide and start at 1, so that a handle stays valid for ever.
+//! The card counts modulo 2^32. Positions here are 64 bits wide and start at 1, so that a handle
+//! stays valid forever.
 
 use std::collections::BTreeMap;
 
@@ -9,51 +10,53 @@ use hamlyn_abi::hamlyn::window::{HAMLYN_REASON_SENT, HAMLYN_WORK_QUEUE_ENTRIES, 
 
 use crate::error::{Error, Result};
 
-/// Positions of a work queue.
+/// Positions in a work queue.
 #[derive(Debug, Default)]
 pub(crate) struct WorkQueue {
     posted: u64,
     completed: u64,
-    /// A bit for each entry: whether somebody still holds the handle of the request that is in it.
+    /// One bit per entry: set while the handle of the entry's request is still held.
     watched: u64,
-    /// What became of finished requests whose handles are held, by position; those that were sent and fetched 0 are left
-    /// out.
+    /// Results of completed requests whose handles are held, by position. Requests that were sent
+    /// and fetched 0 are left out.
     results: BTreeMap<u64, Finished>,
 }
 
 /// The reason, and the word that a fetch-and-op found.
 type Finished = (u32, u64);
 
-/// What needs no place in memory: sent, and no word to tell of.
+/// The result that is not stored: sent, and no word.
 const NOTHING_TO_TELL: Finished = (HAMLYN_REASON_SENT, 0);
 
 const _: () = assert!(HAMLYN_WORK_QUEUE_ENTRIES == u64::BITS, "a bit for each entry");
 
 impl WorkQueue {
-    /// The number of the entry that is next, if fewer than 63 are in use.
+    /// Returns the number of the next entry, if fewer than 63 entries are in use.
     pub(crate) fn next_entry(&self) -> Option<u32> {
         (self.posted - self.completed < u64::from(HAMLYN_WORK_QUEUE_USABLE)).then_some(self.posted as u32)
     }
 
-    /// How many entries are not in use.
+    /// Returns the number of free entries.
     pub(crate) fn room(&self) -> usize {
         (u64::from(HAMLYN_WORK_QUEUE_USABLE) - (self.posted - self.completed)) as usize
     }
 
     /// Counts the next entry as posted. Returns the request's position and the new tail.
     ///
-    /// What becomes of it is remembered until [`WorkQueue::forget`].
+    /// Its result is kept until [`WorkQueue::forget`].
     pub(crate) fn post(&mut self) -> (u64, u32) {
         self.posted += 1;
         self.watched |= bit(self.posted);
         (self.posted, self.posted as u32)
     }
 
-    /// Takes in how many requests the card says that it has finished with, modulo 2^32, and what became of each.
-    /// Nonsense (more finished than posted, or going back) is ignored. Whether there was anything new.
+    /// Takes in the card's count of completed requests, modulo 2^32, and the result of each.
+    /// Ignores an invalid count (more completed than posted, or going backwards). Returns true if
+    /// the count has advanced.
     ///
-    /// No result can be missed: the card overwrites it only once the entry is used again, which is after this. The word
-    /// of a request that was no fetch-and-op means nothing, and nobody asks for it.
+    /// No result can be missed: the card overwrites a result only when the entry is reused, which
+    /// is after this call. The word of a request that was not a fetch-and-op is meaningless, and is
+    /// never read.
     pub(crate) fn observe(&mut self, completed: u32, result: impl Fn(u32) -> Finished) -> bool {
         let advance = u64::from(completed.wrapping_sub(self.completed as u32));
         if advance == 0 || advance > self.posted - self.completed {
@@ -71,12 +74,12 @@ impl WorkQueue {
         true
     }
 
-    /// Whether the card has finished with the request: `None` if not yet, else how it went.
+    /// Returns the outcome of the request, or `None` if the card has not completed it yet.
     pub(crate) fn outcome(&self, request: u64) -> Option<Result<()>> {
         self.fetched(request).map(|result| result.map(drop))
     }
 
-    /// The word that a fetch-and-op found: `None` if the card has not finished with it yet.
+    /// Returns the word that a fetch-and-op found, or `None` if the card has not completed it yet.
     pub(crate) fn fetched(&self, request: u64) -> Option<Result<u64>> {
         if request > self.completed {
             return None;
@@ -88,7 +91,7 @@ impl WorkQueue {
         })
     }
 
-    /// Nobody will ask for the request's outcome any more.
+    /// Drops the request's result; its outcome will not be queried again.
     pub(crate) fn forget(&mut self, request: u64) {
         if request > self.completed {
             self.watched &= !bit(request);
@@ -97,30 +100,31 @@ impl WorkQueue {
         }
     }
 
-    /// The position of the request that who waits for room sleeps for: with it half of what is under way is finished, so that
-    /// nobody is woken for each request. `None` if nothing is under way.
+    /// Returns the position of the request that a caller waiting for room sleeps for. Once it is
+    /// complete, half of the requests in flight are complete, so the caller is not woken for each
+    /// request. Returns `None` if nothing is in flight.
     pub(crate) fn half_way(&self) -> Option<u64> {
         let under_way = self.posted - self.completed;
         (under_way != 0).then(|| self.completed + under_way.div_ceil(2))
     }
 
-    /// Whether the card has finished with all requests.
+    /// Returns true if the card has completed all requests.
     pub(crate) fn is_idle(&self) -> bool {
         self.completed == self.posted
     }
 
-    /// The position of the last request that was posted.
+    /// Returns the position of the last posted request.
     pub(crate) fn posted(&self) -> u64 {
         self.posted
     }
 
-    /// The position of the last request that the card has finished with.
+    /// Returns the position of the last completed request.
     pub(crate) fn completed(&self) -> u64 {
         self.completed
     }
 }
 
-/// The card's number of the request at a position: the first is 0.
+/// Returns the card's number of the request at a position: the first is 0.
 fn number(request: u64) -> u32 {
     (request - 1) as u32
 }
@@ -141,7 +145,7 @@ mod tests {
         WorkQueue { posted: position, completed: position, ..WorkQueue::default() }
     }
 
-    /// Where a test starts: at 0, or so that the card's 32-bit counter wraps.
+    /// Start position of a test: 0, or a position from which the card's 32-bit counter wraps.
     fn start() -> impl Strategy<Value = u64> {
         prop_oneof![Just(0_u64), (1_u64 << 32) - 200..(1 << 32) + 10]
     }
@@ -175,7 +179,8 @@ mod tests {
             }
         }
 
-        /// Against a card that refuses some: whatever is looked at, and whenever, is exact while its handle is held.
+        /// With a card that refuses some requests: every outcome is exact while its handle is held,
+        /// whichever request is queried and whenever.
         #[test]
         fn every_outcome_is_exact(
             start in start(),
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_to_its_own_request_and_forgotten_with_its_handle() {
+    fn refusal_belongs_to_its_request_until_handle_drops() {
         let mut queue = at(0);
         for _ in 0..3 {
             queue.post();
@@ -244,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_that_no_counter_has_is_a_refusal_all_the_same() {
+    fn unknown_reason_is_still_a_refusal() {
         let mut queue = at(0);
         queue.post();
         queue.observe(1, |_| (u32::MAX, 0));

@@ -1,4 +1,4 @@
-//! A SHRIMP card, open.
+//! An open SHRIMP card.
 
 use std::ops::Range;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::error::{Result, at_most};
 
 /// Environment variable that names the card to open.
 const ENVIRONMENT: &str = "SHRIMP_CARD";
-/// The card to open if nothing is said.
+/// The card to open if [`ENVIRONMENT`] is not set.
 const DEFAULT: &str = "/dev/shrimp0";
 
 /// The SHRIMP card's model.
@@ -48,28 +48,31 @@ impl model::Model for Shrimp {
     ];
 }
 
-/// An open SHRIMP card: what is made with it is this process' own, and goes with it. It has listeners and connections as any card
-/// has them, by which processes find each other and hand on their [`Handle`]s: [`Card::listen`], [`Card::connect`],
-/// [`Card::connect_any`].
+/// An open SHRIMP card. Objects created with it belong to this process and are closed with the
+/// card. Like all cards, it has listeners and connections, by which processes find each other and
+/// pass on their [`Handle`]s: [`Card::listen`], [`Card::connect`], [`Card::connect_any`].
 pub type Card = card::Card<Node<Shrimp>>;
 
-/// What a card is.
+/// Properties of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CardInfo {
-    /// Its host id, or none while its link is down.
+    /// The card's host id; `None` while its link is down.
     pub host: Option<u32>,
-    /// Version of the card's contract: major in the upper half, minor in the lower.
+    /// Version of the card's contract: the upper half is the major version, the lower half the
+    /// minor.
     pub abi_version: u32,
-    /// Entries of its page table (section 4), one for each page of this machine's memory.
+    /// Number of entries of the card's page table (section 4), one for each page of this machine's
+    /// memory.
     pub pages: u32,
-    /// Columns of the mesh (section 3).
+    /// Number of columns of the mesh (section 3).
     pub columns: u32,
-    /// Bytes of each of its FIFOs.
+    /// Size of each of its FIFOs in bytes.
     pub fifo: u32,
-    /// Whether it sees this machine's stores (section 3.1); otherwise the library stores by window pages.
+    /// Whether the card sees this machine's stores (section 3.1). Otherwise the library stores
+    /// through window pages.
     pub snoops: bool,
-    /// Ports of the switch: host ids are below it. None while the link is down.
+    /// Number of switch ports: host ids are below it. `None` while the link is down.
     pub ports: Option<u32>,
 }
 
@@ -77,21 +80,23 @@ impl Card {
     /// Opens `/dev/shrimpN`.
     ///
     /// # Errors
-    /// [`crate::Error::System`] if it cannot be opened; [`crate::Error::OtherModel`] if that is another model's card.
+    /// [`crate::Error::System`] if the device cannot be opened; [`crate::Error::OtherModel`] if it
+    /// is a card of another model.
     pub fn open(number: u32) -> Result<Self> {
         Node::open_number(number).map(Arc::new).map(Self::attached)
     }
 
-    /// Opens the card whose node the environment variable `SHRIMP_CARD` names, else `/dev/shrimp0`.
+    /// Opens the card whose device node is in the environment variable `SHRIMP_CARD`, or
+    /// `/dev/shrimp0` if the variable is not set.
     ///
     /// # Errors
-    /// Those of [`Card::open`].
+    /// Same as [`Card::open`].
     pub fn open_default() -> Result<Self> {
         let node = std::env::var(ENVIRONMENT).unwrap_or_else(|_| DEFAULT.to_owned());
         Node::open(Path::new(&node)).map(Arc::new).map(Self::attached)
     }
 
-    /// The card's host id; `None` while its link is down.
+    /// Returns the card's host id; `None` while its link is down.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -99,7 +104,7 @@ impl Card {
         Ok(self.info()?.host)
     }
 
-    /// Describes the card as it is now.
+    /// Returns the card's current properties.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -117,7 +122,7 @@ impl Card {
         })
     }
 
-    /// The card's counters, by name and in their order.
+    /// Returns the card's counters with their names, in the card's order.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -126,37 +131,43 @@ impl Card {
         Ok(ShrimpStatistic::NAMES.into_iter().zip(statistics.values).collect())
     }
 
-    /// Makes a receive buffer of 1 byte to 16 MiB, zeroed, that processes of these hosts may map theirs to; [`Card::hosts`] has all
-    /// hosts that there can be. Its pages stay in memory (the simplest policy of section 4.4), and count against what the process
-    /// may lock.
+    /// Exports a zeroed receive buffer of 1 byte to 16 MiB, to which processes of these hosts may
+    /// map send buffers. [`Card::hosts`] returns all possible hosts. The buffer's pages are pinned
+    /// (the simplest policy of section 4.4), and count against the process' limit of locked memory.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`]; [`crate::Error::Invalid`] for no bytes or no hosts; [`crate::Error::LinkDown`];
-    /// [`crate::Error::Locked`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is none left;
-    /// [`crate::Error::System`].
+    /// [`crate::Error::OutOfRange`]; [`crate::Error::Invalid`] if there are no bytes or no hosts;
+    /// [`crate::Error::LinkDown`]; [`crate::Error::Locked`]; [`crate::Error::Exhausted`] or
+    /// [`crate::Error::Quota`] if no export is free; [`crate::Error::System`].
     pub fn export(&self, length: usize, hosts: impl IntoIterator<Item = u32>) -> Result<ReceiveBuffer> {
         ReceiveBuffer::export(self.attachment(), length, nodes(hosts)?, SHRIMP_POLICY_PINNED)
     }
 
-    /// The same, but the machine may use the pages for something else when it is short of memory (the second policy of section 4.4):
-    /// then whoever has mapped them stores no more, their content goes to swap space if there is any, and all is undone when a
-    /// process at either end wants a page. A page that is mapped out as well, as those of [`Card::share`], stays.
+    /// Exports a receive buffer like [`Card::export`], but the machine may reclaim its pages when
+    /// it is short of memory (the second policy of section 4.4).
     ///
-    /// All of it counts against what the process may lock, as all of it may be in use at once. From 2 MiB on the kernel may have it
-    /// in huge pages, which leave as a whole or not at all.
+    /// Before pages are reclaimed, remote stores to them are stopped. Their contents go to swap
+    /// space if there is any. Everything is restored when a process at either end needs a page.
+    /// Pages that are mapped out as well, as the errors of [`Card::share`], stay in memory.
+    ///
+    /// The whole buffer counts against the process' limit of locked memory, because all of it may
+    /// be in use at once. A buffer of 2 MiB or more may be in huge pages, which are reclaimed as a
+    /// whole or not at all.
     ///
     /// # Errors
-    /// Those of [`Card::export`]; [`crate::Error::System`] with `EINVAL` if the driver is of before this.
+    /// Same as [`Card::export`]; [`crate::Error::System`] with `EINVAL` if the driver is too old.
     pub fn export_paged(&self, length: usize, hosts: impl IntoIterator<Item = u32>) -> Result<ReceiveBuffer> {
         ReceiveBuffer::export(self.attachment(), length, nodes(hosts)?, SHRIMP_POLICY_PAGED)
     }
 
-    /// Makes a receive buffer of a range of the program's own memory, up to 16 MiB with what is before it in its page. Its bytes stay
-    /// as they are until a host stores to them. Its pages stay in memory, as those of [`Card::export`].
+    /// Exports a range of the program's own memory as a receive buffer. The range may have up to 16
+    /// MiB, including the bytes before it in its page. Its bytes are unchanged until a host stores
+    /// to them. Its pages are pinned, as the errors of [`Card::export`].
     ///
     /// # Errors
-    /// Those of [`Card::export`]; [`crate::Error::PastEnd`] for bytes that the memory has not; [`crate::Error::Misaligned`] for a start
-    /// that is not a multiple of 4; [`crate::Error::Invalid`] for what would be a third part of a page, or is exported already.
+    /// Same as [`Card::export`]; [`crate::Error::PastEnd`] if the range is outside the memory;
+    /// [`crate::Error::Misaligned`] if its start is not a multiple of 4; [`crate::Error::Invalid`]
+    /// if it would be a third part of a page, or is exported already.
     pub fn export_own(
         &self,
         memory: &OwnMemory,
@@ -166,15 +177,18 @@ impl Card {
         ReceiveBuffer::over(self.attachment(), memory.span(range)?, nodes(hosts)?, SHRIMP_POLICY_PINNED)
     }
 
-    /// Makes a send buffer of a range of the program's own memory, and maps it to the bytes of a receive buffer that begin at `offset`.
-    /// Nothing but the range is mapped, so two send buffers, each to its own destination, may share a page where they touch. Its bytes
-    /// stay as they are, and are not sent before they are stored again.
+    /// Maps a range of the program's own memory as a send buffer to the bytes of a receive buffer
+    /// that begin at `offset`. Only the range is mapped. So two adjacent send buffers with
+    /// different destinations may share a page. Its bytes are unchanged, and are only sent when
+    /// they are stored again.
     ///
-    /// The range begins at the same byte of a page as what it is mapped to ([`Handle::place`], section 3.2).
+    /// The range must begin at the same offset in a page as its destination ([`Handle::place`],
+    /// section 3.2).
     ///
     /// # Errors
-    /// Those of [`Card::map`]; [`super::MappingError::OtherPlace`], [`super::MappingError::Occupied`]; [`crate::Error::Misaligned`]
-    /// for a start that is not a multiple of 4; [`crate::Error::Invalid`] for what would be a third part of a page.
+    /// Same as [`Card::map`]; [`super::MappingError::OtherPlace`],
+    /// [`super::MappingError::Occupied`]; [`crate::Error::Misaligned`] if the start is not a
+    /// multiple of 4; [`crate::Error::Invalid`] if the range would be a third part of a page.
     pub fn map_own(
         &self,
         memory: &OwnMemory,
@@ -186,32 +200,36 @@ impl Card {
         SendBuffer::of_span(self.attachment(), &memory.span(range)?, handle, offset, mode)
     }
 
-    /// The `map` of section 2: makes a send buffer of `length` bytes, zeroed, and maps it to those bytes of a receive buffer that
-    /// begin at `offset`. It waits for the other host's operating system. Its pages stay in memory, too. The handle says which host
-    /// that is: one that a peer passes on may name a third.
+    /// The `map` of section 2: creates a zeroed send buffer of `length` bytes, and maps it to the
+    /// bytes of a receive buffer that begin at `offset`. Blocks until the other host's operating
+    /// system answers. The pages are pinned, too. The handle determines the host: a handle from a
+    /// peer may name a third host.
     ///
-    /// Byte 0 of it arrives at byte `offset` of the receive buffer. Where that lies in a page is the library's affair: it makes the
-    /// mapping begin where the page does, so that a page never needs a third part (section 3.2).
+    /// Byte 0 of the buffer arrives at byte `offset` of the receive buffer. The library handles
+    /// page offsets: the mapping begins at the start of the page, so a page never needs a third
+    /// part (section 3.2).
     ///
     /// # Errors
-    /// [`super::MappingError`] if the other host refuses; [`crate::Error::PastEnd`] for bytes that the receive buffer has not;
-    /// [`crate::Error::OutOfRange`]; [`crate::Error::Invalid`] for no bytes; [`crate::Error::Locked`], [`crate::Error::Exhausted`],
+    /// [`super::MappingError`] if the other host refuses; [`crate::Error::PastEnd`] if the bytes
+    /// are outside the receive buffer; [`crate::Error::OutOfRange`]; [`crate::Error::Invalid`] if
+    /// `length` is zero; [`crate::Error::Locked`], [`crate::Error::Exhausted`],
     /// [`crate::Error::Quota`], [`crate::Error::System`].
     pub fn map(&self, handle: &Handle, offset: u64, length: usize, mode: Mode) -> Result<SendBuffer> {
         SendBuffer::map(self.attachment(), handle, offset, length, mode)
     }
 
-    /// Memory that this process has together with one of another host (section 4.1): a receive buffer of this process' own, which
-    /// is mapped to the other's, as long. The other does the same with this one's handle: complementary mappings.
+    /// Shares memory with a process of another host (section 4.1): maps this process' receive
+    /// buffer to the other's, which must have the same length. The other process does the same with
+    /// this one's handle: complementary mappings.
     ///
     /// # Errors
-    /// Those of [`Card::map`]; [`crate::Error::Invalid`] if the two are not of one length.
+    /// Same as [`Card::map`]; [`crate::Error::Invalid`] if the lengths differ.
     pub fn share(&self, own: ReceiveBuffer, other: &Handle, mode: Mode) -> Result<Shared> {
         Shared::new(self.attachment(), own, other, mode)
     }
 }
 
-/// A bit for each host.
+/// Returns a mask with one bit for each host.
 fn nodes(hosts: impl IntoIterator<Item = u32>) -> Result<u64> {
     let mut nodes = 0;
     for host in hosts {
@@ -226,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_bits_and_those_that_have_none_are_refused() {
+    fn host_mask_refuses_hosts_above_63() {
         assert_eq!(nodes([0, 3, 63]).unwrap(), 1 | 1 << 3 | 1 << 63);
         assert_eq!(nodes(0..64).unwrap(), u64::MAX);
         assert_eq!(nodes([64]).unwrap_err().to_string(), "host id 64 is out of range (limit 63)");

@@ -1,8 +1,9 @@
-//! Channels by SHRIMP cards: messages by deliberate update, the word that tells of them by automatic update (sections 4.1, 4.3).
+//! Channels over SHRIMP cards: messages by deliberate update, and the word that announces them by
+//! automatic update (sections 4.1, 4.3).
 //!
-//! Each half exports its area. The peer's area is mapped twice: by a buffer for deliberate updates, whose memory is the mirror,
-//! and by one for automatic updates, which short messages take, too. A sleeper asks its card to report the next arrival in
-//! the page of words.
+//! Each half exports its area. The peer's area is mapped twice. The buffer for deliberate updates
+//! has the mirror as its memory. The buffer for automatic updates is also used for short messages.
+//! Before sleeping, a half asks its card to report the next arrival in the page of words.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -18,14 +19,15 @@ use crate::core::place::PAGE;
 use crate::core::remote::{Ends, Remote};
 use crate::error::{Error, Result};
 
-/// The longest message by automatic update, where each store is a packet.
+/// Maximum length of a message by automatic update, where each store is a packet.
 const AUTOMATIC: u64 = 256;
-/// A peer's area up to this length is mapped whole for automatic update; of a longer one the words alone.
+/// Maximum length of a peer's area that is mapped whole for automatic update. Of a longer area only
+/// the words are mapped.
 const MAPPED: usize = 256 << 10;
-/// How long the card may take to read a message.
+/// Maximum time for the card to read a message.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Both halves before the peer's are known.
+/// Both halves, before the peer's halves are known.
 #[derive(Debug)]
 pub(crate) struct ShrimpEnds {
     card: Card,
@@ -34,7 +36,7 @@ pub(crate) struct ShrimpEnds {
 }
 
 impl ShrimpEnds {
-    /// Exports both areas to the peer's host alone.
+    /// Exports both areas to the peer's host only.
     pub(crate) fn create(card: &Card, host: u32, capacity: u64) -> Result<Self> {
         let sender = card.export(2 * PAGE, [host])?;
         let receiver = card.export(PAGE + capacity as usize, [host])?;
@@ -65,13 +67,13 @@ impl Ends for ShrimpEnds {
 
 #[derive(Debug)]
 struct Half {
-    // Dropped in this order: nothing is sent once the peer cannot answer any more.
+    // The drop order matters: nothing is sent after the peer can no longer answer.
     automatic: SendBuffer,
     deliberate: SendBuffer,
     own: ReceiveBuffer,
     area: RingMemory,
     mirror: RingMemory,
-    /// Reports that the driver had counted when it was armed.
+    /// The driver's count of reports when it was armed.
     reports: Cell<u32>,
 }
 
@@ -107,7 +109,7 @@ impl Remote for Half {
                 self.automatic.write(at, &bytes[..length_of_piece])?;
             } else {
                 self.deliberate.send(at, length_of_piece)?;
-                // The word, which is stored, would overtake what the card has not read.
+                // The word is stored, and would overtake bytes that the card has not read.
                 self.deliberate.wait_until_read(Some(PATIENCE))?;
             }
         }
@@ -123,7 +125,7 @@ impl Remote for Half {
         self.own.sleep(0, self.reports.get(), limit)
     }
 
-    /// That a mapping has ended is the connection's end, too.
+    /// Does nothing: the end of a mapping is also the end of the connection.
     fn check(&self) -> Result<()> {
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Deliberate update (section 4.3): a locked compare-and-exchange starts the card's one engine, or says why not.
+//! Deliberate update (section 4.3): a locked compare-and-exchange starts the card's single engine,
+//! or returns why it cannot.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -11,23 +12,25 @@ use super::place::{WORD, pieces};
 use crate::core::place::multiple;
 use crate::error::{Error, Result};
 
-/// How often whoever waits for the engine asks whether there still is a card.
+/// Interval at which a thread that waits for the engine checks that the card is still there.
 const LIFE: Duration = Duration::from_millis(100);
-/// Looks before who waits for it begins to nap: then the other host takes nothing, or others send a lot.
+/// Number of polls before a waiting thread starts to nap. After that, the other host accepts no
+/// data, or other processes send a lot.
 const LOOKS_BEFORE_NAP: u32 = 1000;
-/// How long it naps.
+/// Duration of a nap.
 const NAP: Duration = Duration::from_micros(50);
 
-/// The transfer that was started last. All before it are done: the engine was free when it was started.
+/// The last transfer that was started. All transfers before it are done: the engine was free when
+/// this one was started.
 #[derive(Debug, Default)]
 pub(super) struct Transfer {
-    /// Where, while it is not known to be done.
+    /// Its base, while it is not known to be done.
     base: Option<usize>,
-    /// Counts them.
+    /// Sequence number of the transfer.
     number: u64,
-    /// The engine was seen to have it.
+    /// The engine was seen working on it.
     was_seen: bool,
-    /// What was left of another's when the engine was looked at last, and how many others it was seen to have.
+    /// Words left of another's transfer at the last poll, and the number of other transfers seen.
     left: u32,
     others: u32,
 }
@@ -37,8 +40,11 @@ impl Transfer {
         *self = Self { base: Some(base), number: self.number + 1, ..Self::default() };
     }
 
-    /// Takes what the engine says at its place. If two processors were told at once that the engine is free, their transfers wait
-    /// for each other: so another's may be ahead of this one, or behind it. There are at most so many ahead.
+    /// Processes the engine's answer at the transfer's base, and returns whether the transfer is
+    /// done.
+    ///
+    /// If two processors saw a free engine at the same time, their transfers are queued. So another
+    /// transfer may be ahead of this one, or behind it. At most [`SHRIMP_MAX_WAITING`] are ahead.
     pub(super) fn is_done(&mut self, answer: u32) -> bool {
         let left = answer & SHRIMP_LEFT;
         let done = if answer == 0 {
@@ -47,7 +53,7 @@ impl Transfer {
             self.was_seen = true;
             false
         } else {
-            // What is left of one becomes less, so this is the next.
+            // The words left of one transfer only decrease, so an increase means the next transfer.
             self.others += u32::from(left > self.left || self.others == 0);
             self.left = left;
             self.was_seen || self.others > SHRIMP_MAX_WAITING
@@ -59,30 +65,30 @@ impl Transfer {
     }
 }
 
-/// The transfer that the card's engine has, as a command page describes it (section 4.3).
+/// The current transfer of the card's engine, as a command page describes it (section 4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Underway {
-    /// Words of 4 bytes that the engine has still to read.
+    /// Number of 4-byte words that the engine still has to read.
     pub words_left: u32,
-    /// Whether the transfer was started at the place that was asked about: the BASE flag.
+    /// Whether the transfer was started at the queried offset: the BASE flag.
     pub is_base: bool,
 }
 
 impl Underway {
-    /// `None` for what the command page says of a free engine.
+    /// Returns `None` for a command page's answer that the engine is free.
     fn of(answer: u32) -> Option<Self> {
         (answer != 0).then_some(Self { words_left: answer & SHRIMP_LEFT, is_base: answer & SHRIMP_BASE != 0 })
     }
 }
 
 impl Outlet {
-    /// Whether the engine is free.
+    /// Returns whether the engine is free.
     pub(super) fn is_free(&self) -> bool {
         self.commands.load_u32_acquire(0) == 0
     }
 
-    /// What the engine is doing, asked at a byte of the buffer.
+    /// Returns the engine's current transfer, queried at a byte of the buffer.
     pub(super) fn underway(&self, offset: usize) -> Result<Option<Underway>> {
         let at = self.at(offset, WORD)?;
         multiple("offset", offset, WORD)?;
@@ -90,8 +96,8 @@ impl Outlet {
         Ok(Underway::of(self.commands.load_u32_acquire(at)))
     }
 
-    /// Starts the transfer of these bytes, page by page: while the engine has one the next is prepared. `alive` is asked from time to
-    /// time.
+    /// Starts the transfer of these bytes, page by page. The next page is tried while the engine
+    /// works on the one before. Calls `alive` from time to time.
     pub(super) fn send(&self, offset: usize, length: usize, alive: &dyn Fn() -> Result<()>) -> Result<()> {
         let at = self.at(offset, length)?;
         multiple("offset", offset, WORD)?;
@@ -108,7 +114,7 @@ impl Outlet {
         Ok(())
     }
 
-    /// Waits until the engine is done with what was sent before.
+    /// Blocks until the engine has finished all earlier transfers of this buffer.
     pub(super) fn wait_until_sent(
         &self,
         timeout: Option<Duration>,
@@ -138,7 +144,7 @@ impl Outlet {
     }
 }
 
-/// Who waits for the engine.
+/// Back-off of a thread that waits for the engine.
 pub(super) struct Patience {
     looks: u32,
     asked: Instant,
@@ -149,7 +155,7 @@ impl Patience {
         Self { looks: 0, asked: Instant::now() }
     }
 
-    /// Leaves the engine alone for as long as it may need for the words that are left (section 4.3).
+    /// Leaves the engine alone for as long as it may need for the remaining words (section 4.3).
     pub(super) fn back_off(&mut self, answer: u32, alive: &dyn Fn() -> Result<()>) -> Result<()> {
         if self.asked.elapsed() >= LIFE {
             alive()?;
@@ -185,7 +191,7 @@ mod tests {
     const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 
     #[test]
-    fn a_command_for_each_page_says_how_many_words() {
+    fn command_for_each_page_has_word_count() {
         let pages = outlet(8, 3 * PAGE, false, SHRIMP_MODE_DELIBERATE);
         assert!(pages.outlet.is_free());
         pages.outlet.send(4, 2 * PAGE, &alive).unwrap();
@@ -197,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn engine_is_described_at_each_place() {
+    fn underway_reports_engine_at_each_offset() {
         let pages = outlet(8, 100, false, SHRIMP_MODE_DELIBERATE);
         assert_eq!(pages.outlet.underway(4).unwrap(), None);
         pages.commands.store_u32(12, SHRIMP_BUSY | SHRIMP_BASE | 768);
@@ -211,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_words_in_the_buffer_is_not_sent() {
+    fn partial_words_and_outside_ranges_are_refused() {
         let pages = outlet(8, 100, false, SHRIMP_MODE_DELIBERATE);
         for (offset, length, reason) in [
             (2, 4, "offset 2 is not a multiple of 4"),
@@ -228,10 +234,10 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_engine_is_tried_until_it_is_free() {
+    fn busy_engine_is_retried_until_free() {
         let pages = outlet(0, PAGE, false, SHRIMP_MODE_DELIBERATE);
         pages.commands.store_u32(16, SHRIMP_BUSY | 70);
-        // Whoever has it is done when somebody asks for the second time whether there is a card.
+        // The engine's transfer is done at the second check that the card is there.
         let asked = AtomicU32::new(0);
         let engine = || {
             if asked.fetch_add(1, Ordering::Relaxed) == 1 {
@@ -244,10 +250,10 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_card_that_is_gone_is_told() {
+    fn wait_fails_when_card_is_gone() {
         let pages = outlet(0, PAGE, false, SHRIMP_MODE_DELIBERATE);
         let gone = || Err(Error::LinkDown);
-        // What a bus answers that nobody is at.
+        // A read of all ones: the bus has no device there.
         pages.commands.store_u32(0, u32::MAX);
         assert!(matches!(pages.outlet.send(0, 4, &gone), Err(Error::LinkDown)));
         pages.commands.store_u32(0, 0);
@@ -257,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_sent_when_the_engine_has_it_no_more() {
+    fn transfer_is_sent_when_engine_dropped_it() {
         let pages = outlet(0, PAGE, false, SHRIMP_MODE_DELIBERATE);
         let says = |answer| pages.commands.store_u32(8, answer);
         let is_sent = || pages.outlet.wait_until_sent(AT_ONCE, &alive).is_ok();
@@ -267,7 +273,7 @@ mod tests {
         assert!(!is_sent());
         let late = pages.outlet.wait_until_sent(AT_ONCE, &alive).unwrap_err();
         assert_eq!(late.to_string(), "no end of a deliberate update within 0ns");
-        // Another's is behind it.
+        // Another transfer follows it.
         says(SHRIMP_BUSY | 9);
         assert!(is_sent());
         says(0);
@@ -277,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn others_that_are_ahead_of_it_are_waited_for() {
+    fn transfers_ahead_are_waited_for() {
         let pages = outlet(0, PAGE, false, SHRIMP_MODE_DELIBERATE);
         pages.outlet.send(8, 8, &alive).unwrap();
         let is_sent = |left| {

@@ -9,7 +9,7 @@ use super::own_memory::Span;
 use crate::core::memory::Memory;
 use crate::core::place::PAGE;
 
-/// Pages that no card is behind: what is stored stays there.
+/// Pages without a card: stored values stay there.
 pub(super) struct Pages {
     pub(super) memory: Arc<Memory>,
     pub(super) seen: Arc<Mapping>,
@@ -18,13 +18,13 @@ pub(super) struct Pages {
     pub(super) outlet: Outlet,
 }
 
-/// An outlet of so many bytes behind `place`.
+/// Creates an outlet of `length` bytes that begins at `place` of its page.
 pub(super) fn outlet(place: usize, length: usize, snoops: bool, mode: u32) -> Pages {
     let memory = Arc::new(Memory::anonymous(place + length).unwrap());
     outlet_over(Span::new(memory, place, length), snoops, mode)
 }
 
-/// An outlet of memory that there is.
+/// Creates an outlet over existing memory.
 pub(super) fn outlet_over(span: Span, snoops: bool, mode: u32) -> Pages {
     let size = (span.place() + span.len()).next_multiple_of(PAGE);
     let [seen, commands, window] = [(); 3].map(|()| Arc::new(Mapping::anonymous(size).unwrap()));

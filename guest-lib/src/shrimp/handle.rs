@@ -1,4 +1,4 @@
-//! What names a receive buffer to those who may map theirs to it.
+//! Handles of receive buffers, by which other processes map send buffers to them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,30 +12,33 @@ use crate::core::text::{TextError, read_hex, write_hex};
 const MAGIC: [u8; 2] = *b"SH";
 const VERSION: u16 = 2;
 const PREFIX: &str = "shrimp2:";
-/// Bytes before the exports, and of each of these.
+/// Size of the fields before the exports, and of each export, in bytes.
 const HEAD: usize = 24;
 const EACH: usize = 12;
 
-/// The `receive-buf` and `destination` of section 2's `map`: which memory of which host. Who has it, and is one of the hosts
-/// that the owner allows, may store there: the key is a secret.
+/// The `receive-buf` and `destination` of section 2's `map`: the host and exports of some memory.
+/// Every holder at a host that the owner allows may store there: the key is a secret.
 ///
-/// It is handed on as text ([`fmt::Display`], [`FromStr`]), or as bytes in a connection's private data.
+/// A handle is passed on as text ([`fmt::Display`], [`FromStr`]), or as bytes in a connection's
+/// private data.
 ///
-/// The driver takes at most 4 MiB in an export. A buffer with more bytes has several exports, up to 4, which the handle names.
+/// The driver accepts at most 4 MiB in an export. A larger buffer has several exports, up to 4,
+/// which the handle names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Handle {
     /// The host id.
     pub node: u32,
-    /// The number of the export there: of the first, if there are several.
+    /// The number of the export at the host: of the first, if there are several.
     pub export: u32,
     /// The export's key.
     pub key: u64,
-    /// Bytes of the buffer.
+    /// Length of the buffer in bytes.
     pub length: u64,
-    /// Offset of the buffer's first byte in its page. A byte arrives at the offset that it was stored at (section 3.2).
+    /// Offset of the buffer's first byte in its page. A byte arrives at the page offset at which it
+    /// was stored (section 3.2).
     pub place: u32,
-    /// The other exports: number and key.
+    /// Number and key of each of the other exports.
     more: [(u32, u64); PIECES - 1],
 }
 
@@ -43,13 +46,14 @@ impl Handle {
     /// Size of the binary form, in bytes.
     pub const SIZE: usize = HEAD + PIECES * EACH;
 
-    /// A handle of what another program told in its own way: a buffer of one export, which begins where a page does.
+    /// Creates a handle from values that another program passed in a format of its own: a buffer of
+    /// one export that begins at a page boundary.
     #[must_use]
     pub fn new(node: u32, export: u32, key: u64, length: u64) -> Self {
         Self { node, export, key, length, place: 0, more: [(0, 0); PIECES - 1] }
     }
 
-    /// Names a buffer that these exports are made of, in their order.
+    /// Creates the handle of a buffer that consists of these exports, in order.
     pub(super) fn of_exports(
         node: u32,
         place: usize,
@@ -65,12 +69,13 @@ impl Handle {
         }
     }
 
-    /// Offset in its page of a byte of the buffer.
+    /// Returns the page offset of a byte of the buffer.
     pub(super) fn place_of(&self, offset: u64) -> usize {
         ((u64::from(self.place) + offset) % PAGE as u64) as usize
     }
 
-    /// The pieces of `length` bytes from `offset` on, which the buffer has: each in one export.
+    /// Splits `length` bytes of the buffer from `offset` on into pieces, each in one export. The
+    /// caller has checked the range.
     pub(super) fn pieces(self, offset: u64, length: u64) -> impl Iterator<Item = Piece> {
         let place = u64::from(self.place);
         cut(place + offset, length).map(move |(at, length)| {
@@ -84,8 +89,9 @@ impl Handle {
         })
     }
 
-    /// The binary form: little-endian; `SH`, version, CRC-32 of all with zero here, host, place, length; then number and key of each
-    /// export, zero for those that are not needed.
+    /// Returns the binary form, little-endian: `SH`, version, a CRC-32 of all bytes with zero in
+    /// its place, host, place, length. Number and key of each export follow, zero for unused
+    /// exports.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
@@ -104,10 +110,10 @@ impl Handle {
         bytes
     }
 
-    /// Reads the binary form.
+    /// Parses the binary form.
     ///
     /// # Errors
-    /// [`HandleError`] says what is wrong with it.
+    /// [`HandleError`] describes the problem.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, HandleError> {
         let length = bytes.len();
         let mut bytes: [u8; Self::SIZE] = bytes.try_into().map_err(|_| HandleError::Size { length })?;
@@ -137,7 +143,7 @@ impl Handle {
         Ok(Self::of_exports(word(&bytes, 8), place as usize, length, exports))
     }
 
-    /// How many bytes of the binary form are in the text form: those of the exports that the buffer needs.
+    /// Returns how many bytes of the binary form are in the text form, which omits unused exports.
     fn text_size(&self) -> usize {
         let end = self.length.saturating_add(self.place.into());
         HEAD + EACH * end.div_ceil(SHRIMP_MAX_BUFFER).clamp(1, PIECES as u64) as usize
@@ -152,14 +158,14 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
-/// The text form: `shrimp2:` and the binary form in hexadecimal, without the exports that are not needed.
+/// The text form: `shrimp2:` and the binary form in hexadecimal, without unused exports.
 impl fmt::Display for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_hex(f, PREFIX, &self.to_bytes()[..self.text_size()])
     }
 }
 
-/// Everything but the keys, which are secrets.
+/// Prints everything but the keys, which are secrets.
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle")
@@ -179,7 +185,7 @@ impl FromStr for Handle {
         if !(2 * (HEAD + EACH)..=2 * Self::SIZE).contains(&digits) {
             return Err(HandleError::Digits { digits });
         }
-        // What the text leaves out is zero.
+        // Exports that the text omits are zero.
         let whole = format!("{text:0<width$}", width = PREFIX.len() + 2 * Self::SIZE);
         let bytes = read_hex::<{ Self::SIZE }>(PREFIX, &whole).map_err(|error| match error {
             TextError::Prefix => HandleError::Prefix,
@@ -191,17 +197,17 @@ impl FromStr for Handle {
     }
 }
 
-/// What is wrong with a handle.
+/// Reasons why a handle is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandleError {
-    /// The text does not start as a handle does.
+    /// The text does not start with the prefix of a handle.
     #[error("handle does not start with \"shrimp2:\"")]
     Prefix,
     /// The text is too short or too long.
     #[error("handle has {digits} digits, not {} and {} for each export", 2 * HEAD, 2 * EACH)]
     Digits {
-        /// Bytes behind the prefix.
+        /// Number of bytes after the prefix.
         digits: usize,
     },
     /// A character is not a digit.
@@ -210,37 +216,37 @@ pub enum HandleError {
         /// Its position in the text, in bytes.
         position: usize,
     },
-    /// The bytes are too few or too many.
+    /// There are too few or too many bytes.
     #[error("handle has {length} bytes instead of {}", Handle::SIZE)]
     Size {
-        /// How many.
+        /// The number of bytes.
         length: usize,
     },
-    /// The bytes do not start as a handle does.
+    /// The bytes do not start with the magic letters of a handle.
     #[error("handle does not start with the letters SH")]
     Magic,
-    /// It is of another version.
+    /// The version is unknown.
     #[error("handle version {version} is not known (limit {VERSION})")]
     Version {
-        /// Which.
+        /// The version in the handle.
         version: u16,
     },
-    /// It was changed on the way.
+    /// The checksum is wrong.
     #[error("handle checksum {stored:#010x} is wrong (computed {computed:#010x})")]
     Checksum {
-        /// What it carries.
+        /// The checksum in the handle.
         stored: u32,
-        /// What its bytes give.
+        /// The checksum computed from its bytes.
         computed: u32,
     },
-    /// No buffer is like that.
+    /// A buffer cannot have this place and length.
     #[error(
         "handle has {length} bytes from byte {place} of a page on (limit {MAX_BUFFER} bytes from the page's start)"
     )]
     Range {
-        /// Where the buffer begins in its page.
+        /// Offset of the buffer's first byte in its page.
         place: u32,
-        /// Its bytes.
+        /// Length of the buffer in bytes.
         length: u64,
     },
 }
@@ -264,35 +270,35 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_forms_come_back(handle in handles()) {
+        fn handle_round_trips_in_both_forms(handle in handles()) {
             prop_assert_eq!(Handle::from_bytes(&handle.to_bytes()), Ok(handle));
             prop_assert_eq!(handle.to_string().parse(), Ok(handle));
         }
 
         #[test]
-        fn a_changed_byte_is_found(handle in handles(), at in 0..Handle::SIZE, change in 1..=255_u8) {
+        fn changed_byte_is_detected(handle in handles(), at in 0..Handle::SIZE, change in 1..=255_u8) {
             let mut bytes = handle.to_bytes();
             bytes[at] ^= change;
             prop_assert!(Handle::from_bytes(&bytes).is_err());
         }
 
         #[test]
-        fn a_cut_or_grown_handle_is_refused(handle in handles(), length in 0..100_usize) {
+        fn handle_of_wrong_size_is_refused(handle in handles(), length in 0..100_usize) {
             let mut bytes = handle.to_bytes().to_vec();
             bytes.resize(length, 0);
             prop_assert_eq!(Handle::from_bytes(&bytes).is_err(), length != Handle::SIZE);
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in ".*") {
+        fn arbitrary_text_does_not_panic(text in ".*") {
             let _ = text.parse::<Handle>();
             let _ = format!("{PREFIX}{text}").parse::<Handle>();
         }
     }
 
     #[test]
-    fn it_fits_into_private_data_and_keeps_its_key_to_itself() {
-        // With two others.
+    fn handle_fits_into_private_data_and_hides_key() {
+        // Together with two others.
         const { assert!(3 * Handle::SIZE <= MAX_PRIVATE) };
         assert!(!format!("{:?}", Handle::new(1, 2, 123_454_321, 4)).contains("123454321"));
         assert_eq!("hamlyn1:00".parse::<Handle>(), Err(HandleError::Prefix));
@@ -300,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn text_has_the_exports_that_the_buffer_needs() {
+    fn text_has_only_needed_exports() {
         for (place, length, digits) in [(0, 4 << 20, 72), (16, 4 << 20, 96), (0, 16 << 20, 144)] {
             let handle = Handle::of_exports(1, place, length, (1..=4).map(|number| (number, 9)));
             assert_eq!(handle.to_string().len(), PREFIX.len() + digits, "{place} {length}");
@@ -308,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn buffer_larger_than_the_limit_is_refused() {
+    fn buffer_above_limit_is_refused() {
         for (place, length) in [(1, MAX_BUFFER), (PAGE, 1), (0, u64::MAX), (16, u64::MAX)] {
             let handle = Handle::of_exports(1, place, length, [(1, 2)].into_iter());
             let range = HandleError::Range { place: place as u32, length };
@@ -317,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn each_piece_names_its_export_and_offset_there() {
+    fn each_piece_has_export_and_offset() {
         const MIB: u64 = 1 << 20;
         let handle = Handle::of_exports(1, 16, 10 * MIB, [(5, 50), (6, 60), (7, 70)].into_iter());
         let pieces = |offset, length| {

@@ -1,4 +1,4 @@
-//! Why a buffer is not mapped, or not any more.
+//! Reasons why a buffer is not mapped.
 
 use std::io;
 
@@ -6,7 +6,8 @@ use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind};
 
-/// Why a send buffer leads nowhere: the other host would not have it mapped, or does not have the memory any more.
+/// Reasons why a send buffer is not mapped: the other host refused the mapping, or no longer has
+/// the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MappingError {
@@ -17,61 +18,63 @@ pub enum MappingError {
     Access {
         /// The host.
         node: u32,
-        /// The export there.
+        /// The export at that host.
         export: u32,
     },
-    /// The other host's buffer ends before.
+    /// The other host's buffer is too short.
     #[error("bytes up to {end} of export {export} of host {node} were to be mapped, and it is shorter")]
     Range {
         /// The host.
         node: u32,
-        /// The export there.
+        /// The export at that host.
         export: u32,
-        /// First byte behind what was to be mapped.
+        /// End of the bytes that were to be mapped.
         end: u64,
     },
-    /// A byte arrives at the offset of a page that it was stored at (section 3.2), and the two buffers begin at different ones.
+    /// The two buffers begin at different page offsets, but a byte arrives at the page offset at
+    /// which it was stored (section 3.2).
     #[error("export {export} of host {node} begins at another place in a page than its handle says")]
     Place {
         /// The host.
         node: u32,
-        /// The export there.
+        /// The export at that host.
         export: u32,
     },
-    /// The same, found before the other host was asked.
+    /// The page offsets differ, as for [`MappingError::Place`], detected before the other host was
+    /// asked.
     #[error(
         "memory at byte {at} of a page cannot be mapped to byte {there} of one: choose memory at the same byte"
     )]
     OtherPlace {
         /// Offset of the memory in its page.
         at: u32,
-        /// Offset in its page of the byte that it was to be mapped to.
+        /// Page offset of the byte that it was to be mapped to.
         there: u32,
     },
-    /// A page has two parts at most (section 3.2), and there is none left for this.
+    /// A page has at most two parts (section 3.2), and neither is free for this buffer.
     #[error("a page of the buffer is mapped out already, or would have more than two parts")]
     Occupied,
-    /// There is no such host, or it gives no sign of life.
+    /// The host does not exist, or does not respond.
     #[error("host {node} is not there, or is lost")]
     NoHost {
         /// The host.
         node: u32,
     },
-    /// The host is there, and its operating system has not answered in time.
+    /// The host exists, but its operating system did not answer in time.
     #[error("host {node} did not answer in time when a mapping was asked for")]
     NoAnswer {
         /// The host.
         node: u32,
     },
-    /// Its owner has taken the receive buffer back, or has ended: what is stored goes nowhere.
+    /// The owner took the receive buffer back, or has ended: stores are discarded.
     #[error("export {export} of host {node} was taken back")]
     TakenBack {
         /// The host.
         node: u32,
-        /// The export there.
+        /// The export at that host.
         export: u32,
     },
-    /// The other host is lost, or has begun anew: what is stored goes nowhere.
+    /// The other host is lost, or was restarted: stores are discarded.
     #[error("host {node}, which had the mapped memory, is lost or has begun anew")]
     Lost {
         /// The host.
@@ -80,7 +83,7 @@ pub enum MappingError {
 }
 
 impl MappingError {
-    /// What a program can do about it.
+    /// Returns the kind of the error, which tells a program how to react.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             MappingError::Access { .. } => ErrorKind::Refused,
@@ -96,7 +99,7 @@ impl MappingError {
     }
 }
 
-/// What the driver says of a mapping that it did not make.
+/// Converts the driver's error for a mapping that failed.
 pub(super) fn explain(node: u32, export: u32, end: u64, error: Error) -> Error {
     let Some(errno) = errno(&error) else { return error };
     match errno {
@@ -112,17 +115,17 @@ pub(super) fn explain(node: u32, export: u32, end: u64, error: Error) -> Error {
     }
 }
 
-/// What is said where the driver cannot name memory to the card.
+/// Message if the driver cannot give the card an address of the memory.
 pub(super) const OTHER_ADDRESSES: &str =
     "the card sees other addresses of memory than the processor, as behind an IOMMU: no page can be mapped";
 
-/// What is said of memory that has no entry in the card's page table.
+/// Message for memory without an entry in the card's page table.
 pub(super) const BEYOND_TABLE: &str = "the memory lies behind the card's page table: start the card with more `--pages`, one for each 4 KiB of the machine's addresses";
 
-/// What is said of memory that is exported already.
+/// Message for memory that is exported already.
 pub(super) const OCCUPIED: &str = "a page of the memory is exported already, in the same part or a third: two exports that share a page touch (section 3.2)";
 
-/// The errno of an error of the driver's.
+/// Returns the errno of a driver error.
 pub(super) fn errno(error: &Error) -> Option<Errno> {
     match error {
         Error::System { source, .. } => errno_of(source),
@@ -139,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_refusal_has_a_text_and_a_kind_of_its_own() {
+    fn each_refusal_has_its_text_and_kind() {
         let of = |errno: Errno| explain(3, 7, 8192, Error::system("map a buffer")(errno.into()));
         for (errno, kind, text) in [
             (Errno::ACCESS, ErrorKind::Refused, "host 3 refused access to export 7"),

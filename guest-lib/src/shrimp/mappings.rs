@@ -1,4 +1,4 @@
-//! What the driver has mapped for a send buffer: a mapping for each export that the buffer leads to.
+//! The driver's mappings of a send buffer: one for each export of its destination.
 
 use std::sync::Arc;
 
@@ -17,17 +17,18 @@ use crate::core::device::Node;
 use crate::core::place::PAGE;
 use crate::error::Result;
 
-/// The mappings, which end when this is dropped.
+/// The mappings of a send buffer. Dropping this unmaps them.
 #[derive(Debug)]
 pub(super) struct Mappings {
     node: Arc<Node<Shrimp>>,
     made: Vec<ShrimpMap>,
-    /// Bytes of the pages that each touches.
+    /// Size of the pages that each mapping touches, in bytes.
     sizes: Vec<usize>,
 }
 
 impl Mappings {
-    /// Maps memory to the bytes of a receive buffer from `offset` on, which it has, in this `SHRIMP_MODE_*`.
+    /// Maps memory to the bytes of a receive buffer from `offset` on, in this `SHRIMP_MODE_*`. The
+    /// caller has checked the range.
     pub(super) fn make(
         node: &Arc<Node<Shrimp>>,
         memory: &Span,
@@ -42,7 +43,7 @@ impl Mappings {
             let mut asked = mappings.ask(memory, &mut made);
             let is_first = mappings.made.is_empty();
             if is_first && matches!(&asked, Err(error) if errno(error) == Some(Errno::INVAL)) {
-                // A driver of before keeps the other host's pages where they are.
+                // An older driver pins the other host's pages.
                 flags = 0;
                 made.mode = mode;
                 asked = mappings.ask(memory, &mut made);
@@ -71,7 +72,7 @@ impl Mappings {
         self.map("window pages", |made| made.window_offset)
     }
 
-    /// The memory's pages again, if the driver can take them away for a while.
+    /// Maps the memory's pages again, if the driver can withdraw them temporarily.
     pub(super) fn seen(&self) -> Result<Option<Arc<Mapping>>> {
         if self.made.iter().any(|made| made.mode & SHRIMP_MAP_WITHDRAWABLE == 0) {
             return Ok(None);
@@ -79,13 +80,14 @@ impl Mappings {
         self.map("a mapping's memory", |made| made.commands_offset + SHRIMP_MEMORY_OFFSET).map(Some)
     }
 
-    /// The pages that each of the mappings has at an offset, one behind the other.
+    /// Maps the pages of all mappings at an offset, contiguously.
     fn map(&self, what: &str, offset: impl Fn(&ShrimpMap) -> u64) -> Result<Arc<Mapping>> {
         let parts: Vec<_> = self.made.iter().map(offset).zip(self.sizes.iter().copied()).collect();
         self.node.map_parts(what, &parts, Access::ReadWrite)
     }
 
-    /// `SHRIMP_STATE_*` of the buffer: that of the first mapping that leads nowhere, if there is one; and its export.
+    /// Returns `SHRIMP_STATE_*` of the buffer, and the export that it is about. If a mapping has
+    /// ended, it is that of the first such mapping.
     pub(super) fn state(&self) -> Result<(u32, u32)> {
         let mut found = (SHRIMP_STATE_MAPPED, 0);
         for made in &self.made {
@@ -104,13 +106,13 @@ impl Drop for Mappings {
     fn drop(&mut self) {
         for made in &self.made {
             let mut object = HamlynObject { index: made.mapping, ..HamlynObject::default() };
-            // If it fails the card has gone, and the mapping with it.
+            // A failure means that the card is gone, and the mapping with it.
             let _ = self.node.call::<SHRIMP_IOC_UNMAP, _>("end a mapping", &mut object, &[]);
         }
     }
 }
 
-/// What to ask the driver for, export by export.
+/// Returns the arguments for the driver, one for each export.
 fn arguments(memory: &Span, handle: &Handle, offset: u64, mode: u32) -> impl Iterator<Item = ShrimpMap> {
     let (node, mut address) = (handle.node, memory.card_address());
     handle.pieces(offset, memory.len() as u64).map(move |Piece { export, key, offset, length }| {
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn two_owners_of_a_page_ask_for_their_parts_alone() {
+    fn adjacent_ranges_of_page_map_separately() {
         let own = OwnMemory::new(Pages::new(2 * PAGE)).unwrap();
         let (one, other) = (Handle::new(1, 5, 50, 8192), Handle::new(2, 6, 60, 8192));
         assert_eq!(asked(&own, 0..5000, &one, 0), [[0, 5000, 5, 0]]);
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_4_mib_are_several_mappings() {
+    fn more_than_4_mib_needs_several_mappings() {
         const MIB: usize = 1 << 20;
         let own = OwnMemory::new(Pages::new(11 * MIB)).unwrap();
         let exports = [(5, 50), (6, 60), (7, 70)].into_iter();

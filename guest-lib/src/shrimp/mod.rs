@@ -1,20 +1,27 @@
-//! The SHRIMP card: what a process stores in its own memory arrives in another's (Blumrich and others, 1994).
+//! The SHRIMP card: what a process stores in its own memory arrives in another process' memory
+//! (Blumrich and others, 1994).
 //!
 //! | paper | section | here |
 //! |---|---|---|
-//! | receive buffer, `destination`: who may store there | 2 | [`ReceiveBuffer`], [`Handle`] |
+//! | receive buffer, `destination`: which hosts may store | 2 | [`ReceiveBuffer`], [`Handle`] |
 //! | `map`: protection is checked once, by both operating systems | 2, 3.1 | [`Card::map`] |
-//! | a program's own data structures as buffers, without a copy | 2 | [`OwnMemory`], [`Card::export_own`], [`Card::map_own`] |
+//! | a program's own data structures as buffers, without a copy | 2 | [`OwnMemory`] |
+//! | such memory as receive and send buffers | 2 | [`Card::export_own`], [`Card::map_own`] |
 //! | send buffer, `send` | 2 | [`SendBuffer`], [`SendBuffer::send`] |
 //! | where a mapping may begin; pages in two parts | 3.2 | [`Card::map`], [`OwnMemory`] |
-//! | automatic update: single-write, blocked-write | 4.1 | [`Mode::Single`], [`Mode::Blocked`]; [`SendBuffer::store_u32`], [`SendBuffer::write`] |
+//! | automatic update: single-write, blocked-write | 4.1 | [`Mode::Single`], [`Mode::Blocked`] |
+//! | stores for automatic update | 4.1 | [`SendBuffer::store_u32`], [`SendBuffer::write`] |
 //! | memory shared by complementary mappings, PRAM consistency | 4.1 | [`Shared`] |
 //! | commands by memory: another mode for a page | 4.2 | [`SendBuffer::set_mode`] |
 //! | an interrupt when data arrives for a page | 4.2 | [`ReceiveBuffer::wait`] |
-//! | deliberate update by CMPXCHG; several pages one after the other; back-off by the words that are left | 4.3 | [`SendBuffer::send`] |
-//! | whether the engine is free, or done with a transfer | 4.3 | [`SendBuffer::is_free`], [`SendBuffer::underway`], [`SendBuffer::wait_until_sent`] |
+//! | deliberate update by CMPXCHG, of several pages in turn | 4.3 | [`SendBuffer::send`] |
+//! | back-off by the number of words left | 4.3 | [`SendBuffer::send`] |
+//! | whether the engine is free | 4.3 | [`SendBuffer::is_free`] |
+//! | the transfer that the engine has | 4.3 | [`SendBuffer::underway`] |
+//! | whether the engine is done with a transfer | 4.3 | [`SendBuffer::wait_until_sent`] |
 //! | message-passing primitives | 5.2 | [`primitives`] |
-//! | pages with incoming mappings stay in memory, or leave and come back | 4.4 | [`Card::export`], [`Card::export_paged`] |
+//! | pages with incoming mappings stay in memory | 4.4 | [`Card::export`] |
+//! | pages with incoming mappings leave and come back | 4.4 | [`Card::export_paged`] |
 //! | mappings that their owner ends | 4.4 | [`SendBuffer::state`] |
 //!
 //! ```no_run
@@ -27,7 +34,7 @@
 //! let mut text = vec![0; length.min(4092) as usize];
 //! buffer.read(4, &mut text)?;
 //!
-//! // Another, on another host:
+//! // Another process, on another host:
 //! let handle: Handle = std::env::args().nth(1).unwrap_or_default().parse()?;
 //! let buffer = card.map(&handle, 0, 4096, Mode::Single)?;
 //! buffer.write(4, b"hello")?;

@@ -1,4 +1,5 @@
-//! A send buffer's faces: its memory, that memory as stores go to it, its command pages and its window pages.
+//! The faces of a send buffer: its memory, the mapping of it that stores go to, its command pages
+//! and its window pages.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,54 +17,60 @@ use crate::core::copies;
 use crate::core::place::{PAGE, aligned};
 use crate::error::{Result, inside};
 
-/// Where a send buffer lies in this process, from its first byte on: for languages that can make no other use of it, and for those who
-/// build primitives of their own. All of it is good for as long as the buffer lives.
+/// Addresses of a send buffer in this process, from its first byte on. For languages that cannot
+/// use the other methods, and for building other primitives. They are valid for as long as the
+/// buffer exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pointers {
-    /// Its memory, to load from.
+    /// Its memory, for loads.
     pub memory: *const u8,
-    /// What is stored here is sent by automatic update: the same memory again, or the window pages where the card does not see this
-    /// machine's stores. A load from there waits for the stores before it. It changes with [`SendBuffer::set_mode`](super::SendBuffer::set_mode).
+    /// Stores here are sent by automatic update. This is another mapping of the same memory, or the
+    /// window pages if the card does not see this machine's stores. A load from the window pages
+    /// waits for earlier stores. The address changes with
+    /// [`SendBuffer::set_mode`](super::SendBuffer::set_mode).
     pub stores: *mut u8,
-    /// A command about a byte is a store of 4 bytes at its place here (sections 4.2 and 4.3).
+    /// A store of 4 bytes at a byte's offset here is a command about that byte (sections 4.2 and
+    /// 4.3).
     pub commands: *mut u8,
 }
 
-/// What stores and commands go to. Each face but the memory begins with the page that the buffer begins in.
+/// The targets of stores and commands. Each face but the memory begins with the page that the
+/// buffer begins in.
 ///
-/// All but the memory itself may be withdrawn by the driver for a while, page by page (section 4.4): who touches them then waits. So
-/// loads go to the memory itself.
+/// The driver may temporarily withdraw pages of all faces but the memory (section 4.4): an access
+/// then blocks. So loads use the memory itself.
 #[derive(Debug)]
 pub(super) struct Outlet {
     memory: Span,
-    /// The pages of the memory again: what the card is to see is stored here. None: the memory itself serves.
+    /// Another mapping of the memory's pages, for stores that the card must see. If `None`, the
+    /// memory itself is used.
     seen: Option<Arc<Mapping>>,
     pub(super) commands: Arc<Mapping>,
     window: Arc<Mapping>,
-    /// The card sees the stores to memory.
+    /// The card sees stores to memory.
     is_seen: AtomicBool,
-    /// Where the buffer's first byte is in its page.
+    /// Page offset of the buffer's first byte.
     place: usize,
     /// `SHRIMP_MODE_*`.
     mode: AtomicU32,
-    /// Stores by the window, and how many of them are known to be in memory.
+    /// Number of stores by the window, and how many of them are known to be in memory.
     stored: AtomicU64,
     carried_out: AtomicU64,
-    /// What the engine was given last.
+    /// The last transfer of the engine.
     pub(super) transfer: Mutex<Transfer>,
 }
 
-/// Memory that a buffer's bytes can be stored to.
+/// A mapping through which a buffer's bytes can be stored.
 #[derive(Clone, Copy)]
 pub(super) struct Face<'a> {
     pub(super) mapping: &'a Mapping,
-    /// Where the buffer's first byte is.
+    /// Offset of the buffer's first byte in the mapping.
     pub(super) first: usize,
 }
 
 impl Outlet {
-    /// Each of the faces has all pages that the memory touches.
+    /// Creates an outlet. Each of the faces must have all pages that the memory touches.
     pub(super) fn new(
         memory: Span,
         seen: Option<Arc<Mapping>>,
@@ -93,12 +100,12 @@ impl Outlet {
         self.mode.load(Ordering::Acquire)
     }
 
-    /// Refuses bytes that the buffer has not.
+    /// Checks that the range is inside the buffer.
     fn check(&self, offset: usize, length: usize) -> Result<()> {
         inside("send buffer", offset as u64, length as u64, self.len() as u64)
     }
 
-    /// Where bytes of the buffer are in the command pages.
+    /// Returns the offset of bytes of the buffer in the command pages.
     pub(super) fn at(&self, offset: usize, length: usize) -> Result<usize> {
         self.check(offset, length)?;
         Ok(self.place + offset)
@@ -124,20 +131,21 @@ impl Outlet {
     fn check_word<W: Word>(&self, offset: usize) -> Result<()> {
         aligned::<W>("offset", offset)?;
         self.check(offset, size_of::<W>())?;
-        // Only a buffer that begins at an odd place has others.
+        // This can only fail if the buffer begins at an odd place.
         aligned::<W>("place in the page", self.place + offset)
     }
 
-    /// Whether the card sees the stores to memory, which it says only of pages that are mapped for automatic update already. No thread
-    /// may store meanwhile.
+    /// Sets whether the card sees stores to memory. The card only reports this for pages that are
+    /// already mapped for automatic update. No thread may store concurrently.
     pub(super) fn set_seen(&self, is_seen: bool) {
-        // What is on its way by the window must not come behind a store to memory.
+        // Stores by the window that are in flight must not be overtaken by a store to memory.
         self.settle();
         self.is_seen.store(is_seen, Ordering::Release);
     }
 
-    /// Where stores must go to be noticed: those of deliberate update need not be. Of what others store there, who have asked once,
-    /// [`Outlet::settle`] does not know.
+    /// Returns the face through which the card notices stores. Deliberate update does not need
+    /// this, so its stores go to memory. [`Outlet::settle`] does not know of stores that others
+    /// make through a face that they got earlier.
     pub(super) fn stored_to(&self) -> Face<'_> {
         if self.mode() == SHRIMP_MODE_DELIBERATE {
             self.own()
@@ -156,12 +164,12 @@ impl Outlet {
         }
     }
 
-    /// Whether the buffer begins where a page does, and each of its faces.
+    /// Returns whether the buffer begins at a page boundary, in each of its faces.
     pub(super) fn begins_with_page(&self) -> bool {
         self.place == 0 && self.memory.start() == 0
     }
 
-    /// The memory itself.
+    /// Returns the memory itself.
     pub(super) fn span(&self) -> &Span {
         &self.memory
     }
@@ -196,8 +204,8 @@ impl Outlet {
         self.memory.read(offset, to)
     }
 
-    /// Returns when all stores of before are in memory: those by the window are on their way to the card, which carries them out, and
-    /// answers a load behind them.
+    /// Returns when all earlier stores are in memory. Stores by the window are on their way to the
+    /// card, which carries them out before it answers a later load.
     pub(super) fn settle(&self) {
         let stored = self.stored.load(Ordering::Acquire);
         if self.carried_out.load(Ordering::Acquire) < stored {
@@ -206,15 +214,15 @@ impl Outlet {
         }
     }
 
-    /// Changes the mode of each page; it is changed when this returns.
+    /// Changes the mode of each page. The change has taken effect when this returns.
     pub(super) fn set_mode(&self, mode: u32) {
         let pages = (self.place + self.len()).div_ceil(PAGE);
-        // The first page may begin with a part that is not this buffer's.
+        // The first page may begin with a part of another buffer.
         let first = self.place / WORD * WORD;
         for at in (0..pages).map(|page| first.max(page * PAGE)) {
             self.commands.store_u32_release(at, SHRIMP_SET_MODE + mode);
         }
-        // Stores to the card come in order, and the answer behind them.
+        // Stores reach the card in order, and it answers this load after them.
         black_box(self.commands.load_u32_acquire(0));
         self.carried_out.fetch_max(self.stored.load(Ordering::Acquire), Ordering::AcqRel);
         self.mode.store(mode, Ordering::Release);
@@ -237,12 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn a_store_goes_where_the_card_notices_it() {
+    fn store_goes_where_card_sees_it() {
         for (snoops, mode, face) in [
             (true, SHRIMP_MODE_SINGLE, "seen"),
             (false, SHRIMP_MODE_SINGLE, "window"),
             (false, SHRIMP_MODE_BLOCKED, "window"),
-            // Nobody need notice it before it is sent.
+            // The card need not notice these stores before they are sent.
             (false, SHRIMP_MODE_DELIBERATE, "memory"),
             (true, SHRIMP_MODE_DELIBERATE, "memory"),
         ] {
@@ -265,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_loaded_is_in_memory() {
+    fn loads_read_memory() {
         let pages = outlet(16, 100, false, SHRIMP_MODE_SINGLE);
         pages.memory.mapping().store_word(24, 0x1234_u16);
         assert_eq!(pages.outlet.load::<u16>(8).unwrap(), 0x1234);
@@ -275,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_behind_stores_by_the_window_waits_until_they_are_carried_out() {
+    fn load_waits_for_window_stores() {
         let pages = outlet(0, 100, false, SHRIMP_MODE_SINGLE);
         let known = || pages.outlet.carried_out.load(Ordering::Relaxed);
         pages.outlet.store(0, 1_u32).unwrap();
@@ -289,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_to_memory_does_not_overtake_those_by_the_window() {
+    fn memory_store_does_not_overtake_window_stores() {
         let pages = outlet(0, 100, false, SHRIMP_MODE_SINGLE);
         pages.outlet.store(0, 1_u32).unwrap();
         pages.outlet.set_seen(true);
@@ -299,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outside_of_the_buffer_is_touched() {
+    fn accesses_outside_buffer_are_refused() {
         let pages = outlet(16, 100, false, SHRIMP_MODE_SINGLE);
         let refused = pages.outlet.store(100, 1_u8).unwrap_err().to_string();
         assert_eq!(refused, "1 bytes at offset 100 reach past the end of the send buffer (limit 100)");
@@ -320,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn pointers_lead_to_the_first_byte_of_each_face() {
+    fn pointers_are_first_byte_of_each_face() {
         let pages = outlet(16, 100, false, SHRIMP_MODE_SINGLE);
         let places = |pages: &super::super::fake::Pages| {
             [pages.memory.mapping(), &pages.window, &pages.commands, &pages.seen]
@@ -334,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn each_page_is_told_of_another_mode() {
+    fn set_mode_reaches_each_page() {
         let pages = outlet(16, 2 * PAGE, false, SHRIMP_MODE_SINGLE);
         pages.outlet.store(0, 1_u8).unwrap();
         pages.outlet.set_mode(SHRIMP_MODE_DELIBERATE);
@@ -348,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn own_memory_begins_inside_its_page_and_the_faces_with_it() {
+    fn own_memory_and_faces_begin_inside_page() {
         let own = OwnMemory::new(Pages::new(2 * PAGE)).unwrap();
         for (snoops, mode) in
             [(true, SHRIMP_MODE_SINGLE), (false, SHRIMP_MODE_SINGLE), (true, SHRIMP_MODE_DELIBERATE)]
@@ -373,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn two_buffers_in_a_page_reach_their_own_parts_alone() {
+    fn two_buffers_in_page_stay_separate() {
         let own = OwnMemory::new(Pages::new(PAGE)).unwrap();
         let [low, high] = [0..1000, 1000..PAGE]
             .map(|range| outlet_over(own.span(range).unwrap(), true, SHRIMP_MODE_SINGLE));

@@ -1,4 +1,4 @@
-//! Memory of the program's own that buffers are made of.
+//! The program's own memory, from which buffers are made.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,16 +10,19 @@ use crate::core::memory::Memory;
 use crate::core::place::{PAGE, multiple};
 use crate::error::{Error, GivenBack, Result, inside};
 
-/// Data structures of the program's own (section 2), lent to the library: ranges of them become receive buffers
-/// ([`Card::export_own`](super::Card::export_own)) and send buffers ([`Card::map_own`](super::Card::map_own)), without a copy.
+/// Data structures of the program (section 2) that are lent to the library. Ranges of them become
+/// receive buffers ([`Card::export_own`](super::Card::export_own)) and send buffers
+/// ([`Card::map_own`](super::Card::map_own)), without a copy.
 ///
-/// Other hosts change a receive buffer at any time, so no reference to the bytes may exist meanwhile. The library therefore takes
-/// the value that owns them, a `Vec<u8>`, a `Box<[u8]>` or another crate's memory, and gives it back when all buffers are gone
-/// ([`OwnMemory::take_back`]). The program reaches the bytes by the buffers.
+/// Other hosts change a receive buffer at any time, so references to its bytes must not exist.
+/// Therefore the library takes the value that owns them: a `Vec<u8>`, a `Box<[u8]>` or another
+/// crate's memory. It returns the value when all buffers are gone ([`OwnMemory::take_back`]). The
+/// program accesses the bytes through the buffers.
 ///
-/// A page has at most two parts, in each direction (section 3.2). So a range that begins inside a page reaches that page's end, and
-/// two buffers that share a page touch. Only the range is exposed: the card refuses stores of other hosts to the rest of its pages,
-/// and sends nothing from there.
+/// A page has at most two parts, in each direction (section 3.2). So a range that begins inside a
+/// page must reach that page's end, and two buffers that share a page are adjacent. Only the range
+/// is exposed: the card refuses stores of other hosts to the rest of its pages, and sends nothing
+/// from there.
 #[derive(Debug)]
 pub struct OwnMemory {
     memory: Arc<Memory>,
@@ -29,7 +32,8 @@ impl OwnMemory {
     /// Lends the bytes that a value owns, 1 byte to 1 GiB.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for no bytes, [`Error::OutOfRange`] for too many. The value is given back.
+    /// [`Error::Invalid`] if there are no bytes, [`Error::OutOfRange`] if there are too many. The
+    /// error returns the value.
     pub fn new<T: Lendable>(mut value: T) -> Result<Self, GivenBack<T>> {
         match lend::check(value.as_mut().len()) {
             Ok(()) => Ok(Self::over_mapping(Mapping::over(value))),
@@ -37,36 +41,36 @@ impl OwnMemory {
         }
     }
 
-    /// Over memory that is lent as it is, and not by value.
+    /// Uses memory that is lent as a mapping, not by value.
     #[must_use]
     pub fn over_mapping(mapping: Mapping) -> Self {
         let length = mapping.length();
         Self { memory: Arc::new(Memory::local(mapping, length)) }
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.memory.len()
     }
 
-    /// Whether it has none: only if it was lent as a mapping without any.
+    /// Returns whether the length is zero. Only possible for an empty mapping.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.memory.is_empty()
     }
 
-    /// Where it is in this process' memory.
+    /// Returns the address in this process.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.memory.mapping().address()
     }
 
-    /// Gives the value back, with what its bytes are now.
+    /// Returns the value, with the current contents of its bytes.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it was not lent as a value of this type, or a buffer that was made of it still exists. Then it is as
-    /// before.
+    /// [`Error::Invalid`] if it was not lent as a value of this type, or a buffer made from it
+    /// still exists. The error returns the memory unchanged.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         match Arc::try_unwrap(self.memory) {
             Ok(memory) => memory
@@ -79,7 +83,7 @@ impl OwnMemory {
         }
     }
 
-    /// A range that may be a buffer.
+    /// Returns a range that is valid for a buffer.
     pub(super) fn span(&self, range: Range<usize>) -> Result<Span> {
         let length = range.end.checked_sub(range.start).filter(|length| *length != 0);
         let length = length.ok_or(Error::Invalid("a buffer has at least one byte"))?;
@@ -90,7 +94,7 @@ impl OwnMemory {
     }
 }
 
-/// Bytes that a buffer is made of.
+/// The bytes of a buffer.
 #[derive(Debug, Clone)]
 pub(super) struct Span {
     memory: Arc<Memory>,
@@ -99,12 +103,12 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The memory must have the bytes.
+    /// Creates a span of bytes that are inside the memory.
     pub(super) fn new(memory: Arc<Memory>, start: usize, length: usize) -> Self {
         Self { memory, start, length }
     }
 
-    /// Refuses bytes that cannot be a part of each of their pages.
+    /// Checks that the bytes can be a part of each of their pages.
     fn check(&self) -> Result<()> {
         let place = self.place();
         // Commands are about words (section 4.2).
@@ -121,22 +125,22 @@ impl Span {
         self.length
     }
 
-    /// Where it is in this process' memory.
+    /// Returns the address in this process.
     pub(super) fn address(&self) -> u64 {
         self.memory.mapping().address() + self.start as u64
     }
 
-    /// Its address as the driver wants it.
+    /// Returns the address in the driver's format.
     pub(super) fn card_address(&self) -> u64 {
         self.memory.card_address() + self.start as u64
     }
 
-    /// Offset of its first byte in that byte's page.
+    /// Returns the page offset of its first byte.
     pub(super) fn place(&self) -> usize {
         self.address() as usize % PAGE
     }
 
-    /// Where it begins in its memory's mapping.
+    /// Returns the offset of its first byte in the memory's mapping.
     pub(super) fn start(&self) -> usize {
         self.start
     }
@@ -149,18 +153,18 @@ impl Span {
         self.memory.mapping()
     }
 
-    /// The same without its first bytes, and of another length, which it must have.
+    /// Returns the part of `length` bytes after the first `first` bytes, which must be inside.
     pub(super) fn part(&self, first: usize, length: usize) -> Self {
         Self::new(self.memory.clone(), self.start + first, length)
     }
 
-    /// Copies bytes out.
+    /// Copies bytes out of the span.
     pub(super) fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("memory", offset as u64, to.len() as u64, self.length as u64)?;
         self.memory.read(self.start + offset, to)
     }
 
-    /// Copies bytes in.
+    /// Copies bytes into the span.
     pub(super) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         inside("memory", offset as u64, from.len() as u64, self.length as u64)?;
         self.memory.write(self.start + offset, from)
@@ -173,7 +177,7 @@ mod tests {
     use crate::core::lend::Pages;
 
     #[test]
-    fn range_is_exactly_the_bytes_that_were_named() {
+    fn span_is_exactly_the_requested_range() {
         let own = OwnMemory::new(Pages::new(3 * PAGE)).unwrap();
         let span = own.span(100..2 * PAGE).unwrap();
         assert_eq!((span.address(), span.place()), (own.address() + 100, 100));
@@ -203,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn value_comes_back_when_no_buffer_uses_it() {
+    fn value_is_returned_when_no_buffer_uses_it() {
         let own = OwnMemory::new(vec![7_u8; 10_000]).unwrap();
         let span = Span::new(own.memory.clone(), 0, 10);
         let failed = own.take_back::<Vec<u8>>().unwrap_err();

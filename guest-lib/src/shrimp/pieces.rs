@@ -1,10 +1,10 @@
-//! Buffers of more than the driver takes at once: several exports, and mappings, one behind the other.
+//! Buffers larger than the driver's limit: several contiguous exports and mappings.
 
 use hamlyn_abi::shrimp::uapi::SHRIMP_MAX_BUFFER;
 
-/// The most exports of a buffer. Three handles then fit into a connection's private data.
+/// Maximum number of exports of a buffer. Three handles then fit into a connection's private data.
 pub(super) const PIECES: usize = 4;
-/// The most bytes of a buffer, with those before it in its page.
+/// Maximum size of a buffer in bytes, including the bytes before it in its page.
 pub const MAX_BUFFER: u64 = PIECES as u64 * SHRIMP_MAX_BUFFER;
 
 /// A part of a receive buffer that lies in one export.
@@ -12,13 +12,14 @@ pub const MAX_BUFFER: u64 = PIECES as u64 * SHRIMP_MAX_BUFFER;
 pub(super) struct Piece {
     pub(super) export: u32,
     pub(super) key: u64,
-    /// Its first byte in the export.
+    /// Offset of its first byte in the export.
     pub(super) offset: u64,
     pub(super) length: u64,
 }
 
-/// Cuts `length` bytes from `at` on, counted from the start of the first page, at each multiple of [`SHRIMP_MAX_BUFFER`]. So each
-/// piece but the first begins with a page. Returns where each begins, and its length.
+/// Splits `length` bytes from `at` on at each multiple of [`SHRIMP_MAX_BUFFER`], where `at` counts
+/// from the start of the first page. So each piece but the first begins at a page boundary. Returns
+/// the start and length of each piece.
 pub(super) fn cut(at: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
     let end = at + length;
     let mut next = at;
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_cut_at_multiples_of_the_limit() {
+    fn pieces_are_split_at_multiples_of_limit() {
         const LIMIT: u64 = SHRIMP_MAX_BUFFER;
         let of = |at, length| cut(at, length).collect::<Vec<_>>();
         assert_eq!(of(16, 0), []);

@@ -1,19 +1,20 @@
-//! Transfers: one stays in a page.
+//! Splits transfers at page boundaries.
 
 use crate::core::place::PAGE;
 
-/// Size of a word, in bytes: what transfers are counted in (section 4.3).
+/// Size of a word, the unit of transfers, in bytes (section 4.3).
 pub(super) const WORD: usize = 4;
 
-/// What one command transfers: at most what a page has (section 4.3).
+/// The bytes that one command transfers: at most one page (section 4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Its first byte, from the beginning of the first page.
+    /// Offset of its first byte from the start of the first page.
     pub(super) at: usize,
     pub(super) words: u32,
 }
 
-/// The pieces of `length` bytes from `at` on, both multiples of [`WORD`], in rising order.
+/// Returns the pieces of `length` bytes from `at` on, in ascending order. Both must be multiples of
+/// [`WORD`].
 pub(super) fn pieces(at: usize, length: usize) -> impl Iterator<Item = Piece> {
     let end = at + length;
     let mut next = at;
@@ -33,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_crosses_a_page_is_several_transfers() {
+    fn range_across_pages_is_several_transfers() {
         let of = |at, length| pieces(at, length).map(|piece| (piece.at, piece.words)).collect::<Vec<_>>();
         assert_eq!(of(0, 0), []);
         assert_eq!(of(8, 4), [(8, 1)]);
@@ -44,7 +45,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_are_all_of_it_and_each_is_in_a_page(at in 0..5000_usize, length in 0..5000_usize) {
+        fn pieces_cover_range_and_stay_in_page(at in 0..5000_usize, length in 0..5000_usize) {
             let (at, length) = (at * WORD, length * WORD);
             let mut next = at;
             for piece in pieces(at, length) {

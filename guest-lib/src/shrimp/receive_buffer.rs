@@ -1,4 +1,4 @@
-//! Memory that others store to.
+//! Memory that other hosts store to.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -24,41 +24,42 @@ use crate::core::place::{PAGE, aligned};
 use crate::core::polling::Polling;
 use crate::error::{Error, Result, at_most, inside};
 
-/// The `receive-buf` of section 2: memory of this process that is *mapped in*, so that others store to it. What arrives is simply
-/// there: nobody is asked, and no call of this library is needed to let it in.
+/// The `receive-buf` of section 2: memory of this process that is *mapped in*, so that other hosts
+/// store to it. Remote stores appear in the memory without any call of this library.
 ///
-/// What one host has stored arrives in the order in which it was stored (section 4.1); stores of several hosts come in any
-/// order among them. A load of a word sees all that its sender had stored before the word it finds.
+/// Stores of one host arrive in order (section 4.1). Stores of several hosts may interleave in any
+/// order. A load of a word also sees everything that its sender stored before that word.
 ///
-/// When it is dropped nothing more arrives, and who had mapped it is told by [`super::SendBuffer::state`].
+/// After this is dropped, nothing more arrives. Hosts that have mapped it learn of this through
+/// [`super::SendBuffer::state`].
 #[derive(Debug)]
 pub struct ReceiveBuffer {
     node: Arc<Node<Shrimp>>,
-    // Dropped first: the card is told before the memory goes.
+    // Dropped first: the card is notified before the memory is freed.
     exports: Vec<Export>,
     memory: Span,
-    /// The command pages of its pages.
+    /// The command pages for the buffer's pages.
     commands: Arc<Mapping>,
 }
 
-/// Up to 4 MiB of it: what the driver takes at once.
+/// Up to 4 MiB of the buffer, which is the driver's limit.
 #[derive(Debug)]
 struct Export {
     node: Arc<Node<Shrimp>>,
     made: ShrimpExport,
-    /// The number of reports that the driver has told of last.
+    /// The number of reports that the driver returned last.
     reports: AtomicU32,
 }
 
 impl ReceiveBuffer {
-    /// Of new memory. `policy`: `SHRIMP_POLICY_*`.
+    /// Exports new memory. `policy` is `SHRIMP_POLICY_*`.
     pub(super) fn export(node: &Arc<Node<Shrimp>>, length: usize, nodes: u64, policy: u32) -> Result<Self> {
         check_length(0, length)?;
         let memory = Arc::new(node.allocate(length)?);
         Self::over(node, Span::new(memory, 0, length), nodes, policy)
     }
 
-    /// Of memory that there is.
+    /// Exports existing memory.
     pub(super) fn over(node: &Arc<Node<Shrimp>>, memory: Span, nodes: u64, policy: u32) -> Result<Self> {
         check_length(memory.place(), memory.len())?;
         if nodes == 0 {
@@ -77,25 +78,25 @@ impl ReceiveBuffer {
         Ok(Self { node: node.clone(), exports, memory, commands })
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.memory.len()
     }
 
-    /// Whether it has none: never.
+    /// Returns whether the length is zero, which it never is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where it lies in this process' memory. Only for languages that can make no other use of it.
+    /// Returns the address in this process. Only for languages that cannot use the other methods.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.memory.address() as usize as *const u8
     }
 
-    /// What others name it by.
+    /// Returns the handle by which other processes map the buffer.
     ///
     /// # Errors
     /// [`Error::LinkDown`], [`Error::System`].
@@ -109,23 +110,26 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Where it is in this process' memory.
+    /// Returns the address in this process.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.memory.address()
     }
 
-    /// Tells the kernel that nobody will look at it soon, so that it may have the pages of a buffer of
-    /// [`Card::export_paged`](super::Card::export_paged) that it has asked for already. Those that others store to stay, as do all of another buffer.
+    /// Tells the kernel that the buffer is not needed soon. For a buffer of
+    /// [`Card::export_paged`](super::Card::export_paged), it can then reclaim pages that it has
+    /// asked for already. Pages that other hosts store to stay in memory, and so do all pages of
+    /// other buffers.
     ///
     /// # Errors
-    /// [`Error::System`], from a kernel that cannot be told, or for a program's own memory that does not begin with a page.
+    /// [`Error::System`] if the kernel does not support this, or if the program's own memory does
+    /// not begin at a page boundary.
     pub fn page_out(&self) -> Result<()> {
         let told = self.memory.mapping().page_out();
         told.map_err(self.node.error("give pages up"))
     }
 
-    /// Copies bytes out. What arrives meanwhile may be seen in part.
+    /// Copies bytes out of the buffer. The copy may contain a part of a concurrent store.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -133,7 +137,8 @@ impl ReceiveBuffer {
         self.memory.read(offset, to)
     }
 
-    /// Copies bytes in, for this process alone: to clear a flag, or a buffer for what comes next.
+    /// Copies bytes into the buffer, only for this process: to clear a flag, or a buffer for the
+    /// next data.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -141,14 +146,17 @@ impl ReceiveBuffer {
         self.memory.write(offset, from)
     }
 
-    /// Sleeps while the four bytes at `offset`, a multiple of 4, are `value`, and says what they are then. It looks at them for a
-    /// moment before it does. `None` waits for ever. (Section 4.2: the process asks the card by the page's command page to be
-    /// interrupted at the next arrival there, and sleeps in the driver until then.)
+    /// Blocks while the four bytes at `offset`, a multiple of 4, equal `value`, and returns their
+    /// new value. Polls for a short time before it sleeps. Without a timeout, it waits forever.
     ///
-    /// That its writer is gone is nothing that arrives: keep a connection, or give a time-out.
+    /// Section 4.2: through the page's command page, the process asks the card for an interrupt at
+    /// the next arrival there. It sleeps in the driver until then.
+    ///
+    /// The loss of the writer is not an arrival: keep a connection, or set a timeout.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::System`] if the card has gone.
+    /// [`Error::TimedOut`]; [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::System`] if the
+    /// card is gone.
     pub fn wait(&self, offset: usize, value: u32, timeout: Option<Duration>) -> Result<u32> {
         self.check::<u32>(offset)?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -156,7 +164,7 @@ impl ReceiveBuffer {
         let mut found = Polling::default().look(look);
         while found.is_none() {
             let reports = self.arm(offset);
-            // What arrived before the card was asked is there now; what arrives later is reported.
+            // Data that arrived before the request is visible now; later arrivals are reported.
             found = look();
             if found.is_none() {
                 let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -171,24 +179,26 @@ impl ReceiveBuffer {
         Ok(found.unwrap_or(value))
     }
 
-    /// Asks the card to report the next arrival in the page of a byte, and returns the reports so far.
+    /// Asks the card to report the next arrival in the page of a byte. Returns the number of
+    /// reports so far.
     pub(super) fn arm(&self, offset: usize) -> u32 {
         let reports = self.export_of(offset).reports.load(Ordering::Acquire);
         self.report_next(offset);
         reports
     }
 
-    /// Sleeps until there are more reports than these, or for `limit`.
+    /// Sleeps until there are more than `reports` reports, at most for `limit`.
     pub(super) fn sleep(&self, offset: usize, reports: u32, limit: Duration) -> Result<()> {
         self.export_of(offset).await_report(reports, Some(limit)).map(drop)
     }
 
-    /// The export that has a byte of the buffer.
+    /// Returns the export that contains a byte of the buffer.
     fn export_of(&self, offset: usize) -> &Export {
         &self.exports[(self.memory.place() + offset) / SHRIMP_MAX_BUFFER as usize]
     }
 
-    /// Asks the card to report the next arrival for the page of a byte (section 4.2); it has the command when this returns.
+    /// Asks the card to report the next arrival for the page of a byte (section 4.2). The card has
+    /// received the command when this returns.
     fn report_next(&self, offset: usize) {
         let page = (self.memory.place() + offset) / PAGE * PAGE;
         self.commands.store_u32_release(page, SHRIMP_REPORT_NEXT);
@@ -205,7 +215,7 @@ impl ReceiveBuffer {
         aligned::<W>("place in the page", self.memory.place() + offset)
     }
 
-    /// Behind a check.
+    /// Loads a word. The caller has checked the offset.
     fn load<W: Word>(&self, offset: usize) -> W {
         self.memory.mapping().load_word(self.memory.start() + offset)
     }
@@ -261,13 +271,13 @@ impl Export {
         Ok(Self { node: node.clone(), made, reports: AtomicU32::new(0) })
     }
 
-    /// Where the driver has its command pages, and their bytes.
+    /// Returns the driver's offset of the command pages, and their size in bytes.
     fn command_pages(&self) -> (u64, usize) {
         let place = self.made.address as usize % PAGE;
         (self.made.commands_offset, (place + self.made.length as usize).next_multiple_of(PAGE))
     }
 
-    /// Sleeps while the driver has counted so many reports. Returns false if the time is over.
+    /// Sleeps while the driver's count of reports equals `reports`. Returns false after a timeout.
     fn await_report(&self, reports: u32, left: Option<Duration>) -> Result<bool> {
         let (timeout_ns, export) = (nanoseconds(left), self.made.export);
         let mut wait = ShrimpWait { timeout_ns, export, arrivals: reports };
@@ -285,12 +295,12 @@ impl Export {
 impl Drop for Export {
     fn drop(&mut self) {
         let mut object = HamlynObject { index: self.made.export, ..HamlynObject::default() };
-        // If it fails the card has gone, and the export with it.
+        // A failure means that the card is gone, and the export with it.
         let _ = self.node.call::<SHRIMP_IOC_UNEXPORT, _>("take an export back", &mut object, &[]);
     }
 }
 
-/// Refuses a buffer of no bytes or too many.
+/// Checks the length of a buffer.
 fn check_length(place: usize, length: usize) -> Result<()> {
     if length == 0 {
         return Err(Error::Invalid("a receive buffer has at least one byte"));
@@ -299,7 +309,7 @@ fn check_length(place: usize, length: usize) -> Result<()> {
     at_most("receive buffer length, with what is before it in its page,", end, MAX_BUFFER)
 }
 
-/// What the driver says of memory that it did not take.
+/// Converts the driver's error for memory that it refused.
 pub(super) fn refused(node: &Node<Shrimp>, bytes: u64, action: String, error: Error) -> Error {
     match (errno(&error), error) {
         (Some(Errno::OPNOTSUPP), _) => Error::Unsupported(OTHER_ADDRESSES),
@@ -318,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn length_is_limited_with_what_is_before_it_in_its_page() {
+    fn length_limit_includes_offset_in_page() {
         check_length(0, 16 << 20).unwrap();
         check_length(4000, (16 << 20) - 4000).unwrap();
         let refused = check_length(1, 16 << 20).unwrap_err().to_string();

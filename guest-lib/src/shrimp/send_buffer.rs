@@ -1,4 +1,4 @@
-//! Memory whose stores travel.
+//! Memory whose stores are sent to another host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,26 +19,29 @@ use crate::core::device::Node;
 use crate::core::place::PAGE;
 use crate::error::{Error, Result, at_most, inside};
 
-/// How often it is asked whether the card sees a machine's stores, before it is taken for one that does not; and how far apart.
+/// Number of checks whether the card sees a machine's stores, before this is taken to be false; and
+/// the interval.
 const LOOKS: u32 = 10;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
-/// When what is stored in a send buffer is sent (section 2).
+/// Determines when stores to a send buffer are sent (section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Automatic update, single-write (section 4.1): each store at once, as a packet of its own.
+    /// Automatic update, single-write (section 4.1): each store is sent at once, in a packet of its
+    /// own.
     Single,
-    /// Automatic update, blocked-write (section 4.1): stores that follow each other in place and time go as one packet.
+    /// Automatic update, blocked-write (section 4.1): stores that are adjacent in place and time
+    /// are sent in one packet.
     Blocked,
-    /// Deliberate update (section 4.3): what [`SendBuffer::send`] says, when it says so.
+    /// Deliberate update (section 4.3): bytes are sent by [`SendBuffer::send`].
     Deliberate,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Mode; 3] = [Mode::Single, Mode::Blocked, Mode::Deliberate];
 
-    /// A short name.
+    /// Returns a short name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,43 +60,50 @@ impl Mode {
     }
 }
 
-/// Whether a send buffer still leads somewhere.
+/// Whether a send buffer is still mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MappingState {
-    /// What is stored arrives.
+    /// Stores arrive.
     Mapped,
-    /// The receive buffer was taken back, or its process has ended: what is stored goes nowhere.
+    /// The receive buffer was taken back, or its process has ended: stores are discarded.
     TakenBack,
-    /// The other host is lost, or has begun anew: what is stored goes nowhere.
+    /// The other host is lost, or was restarted: stores are discarded.
     Lost,
 }
 
-/// The `send-buf` of section 2: memory of this process that is *mapped out*, so that what is stored in it arrives in a receive buffer.
+/// The `send-buf` of section 2: memory of this process that is *mapped out*, so that stores to it
+/// arrive in a receive buffer.
 ///
-/// **Automatic update** ([`Mode::Single`], [`Mode::Blocked`]). There is nothing to call but the store itself. Where the card sees the
-/// processor's stores they go to memory, and cost no more than others. Where it does not
-/// ([`CardInfo::snoops`](super::CardInfo::snoops)), the library stores to a window page, and the card to memory. It asks the card ten
-/// times, a millisecond apart, when the buffer is made, as a card begins to see stores with the first mapping.
+/// **Automatic update** ([`Mode::Single`], [`Mode::Blocked`]). Only the store itself is needed. If
+/// the card sees the processor's stores, they go to memory, and cost no more than others. If it
+/// does not ([`CardInfo::snoops`](super::CardInfo::snoops)), the library stores to a window page,
+/// and the card stores to memory. The library checks this ten times, a millisecond apart, when the
+/// buffer is made, because a card begins to see stores with the first mapping.
 ///
-/// **When a store has arrived.** Not when the store is done: it travels while the processor goes on, and nothing says when it is
-/// there. Nothing need be flushed either. What is certain is the order: what this process has stored before is there before. So the
-/// receiver tells by a word that is stored last, and the sender knows that something was taken when the receiver stores an
-/// answer. A load from this buffer sees this process' own stores before it.
+/// **When a store has arrived.** A store is posted: it is in flight when the instruction completes,
+/// and there is no notification of its arrival. A flush is not needed either. Only the order is
+/// guaranteed: earlier stores of this process arrive earlier. So a word that is stored last tells
+/// the receiver that all data has arrived. The sender knows that data was taken when the receiver
+/// stores an answer. A load from this buffer sees earlier stores of this process.
 ///
-/// **Deliberate update** ([`Mode::Deliberate`]). Stores change memory alone, [`SendBuffer::send`] has the card read and send it.
+/// **Deliberate update** ([`Mode::Deliberate`]). Stores only change memory. [`SendBuffer::send`]
+/// makes the card read and send it.
 ///
-/// **When a store waits.** If the receive buffer was made by [`Card::export_paged`](super::Card::export_paged), the other host may use a
-/// page of it for something else while nobody stores there. The next store, or [`SendBuffer::send`], then waits until that host has
-/// the page back in memory, or the mapping has ended because that host does not answer. Loads do not wait where the card sees stores; by
-/// the window a load behind a store waits for the buffer's first page. Order stays as it is.
+/// **When a store waits.** This concerns receive buffers of
+/// [`Card::export_paged`](super::Card::export_paged). The other host may reclaim a page of such a
+/// buffer while there are no stores to it. The next store, or [`SendBuffer::send`], then blocks
+/// until that host has the page back in memory. It also returns if the mapping has ended because
+/// that host does not answer. Loads do not block if the card sees stores. Otherwise, a load after a
+/// store by the window waits for the buffer's first page. The order is preserved.
 ///
-/// When it is dropped, what was stored is sent and nothing after it. It may be used by several threads; the order is then that in which
-/// the card hears of their stores, which for each thread is that of its program.
+/// When the buffer is dropped, all earlier stores are sent and later ones are not. Several threads
+/// may use it. Their stores are then sent in the order in which the card receives them, which for
+/// each thread is program order.
 #[derive(Debug)]
 pub struct SendBuffer {
     node: Arc<Node<Shrimp>>,
-    // Dropped first: the card is told before the memory goes.
+    // Dropped first: the card is notified before the memory is freed.
     mappings: Mappings,
     handle: Handle,
     outlet: Outlet,
@@ -117,7 +127,7 @@ impl SendBuffer {
         Self::over(node, &mapped, (around.before, length), handle, offset, mode)
     }
 
-    /// Maps memory that there is, and nothing beside it.
+    /// Maps existing memory, and nothing around it.
     pub(super) fn of_span(
         node: &Arc<Node<Shrimp>>,
         span: &Span,
@@ -133,7 +143,8 @@ impl SendBuffer {
         Self::over(node, span, (0, span.len()), handle, offset, mode)
     }
 
-    /// Maps memory such that byte `offset` of the receive buffer is where the buffer begins: `first` bytes behind the memory's start.
+    /// Maps memory so that byte `offset` of the receive buffer is the first byte of the buffer,
+    /// which is `first` bytes after the memory's start.
     fn over(
         node: &Arc<Node<Shrimp>>,
         mapped: &Span,
@@ -150,8 +161,9 @@ impl SendBuffer {
         Ok(buffer)
     }
 
-    /// Finds out where stores must go. A machine begins to tell of its stores when the first page is mapped for automatic update, with
-    /// its next interrupt: so it is asked after that, and more than once.
+    /// Finds out where stores must go. A machine begins to report its stores when the first page is
+    /// mapped for automatic update, with its next interrupt. So the check follows the mapping, and
+    /// is repeated.
     fn look_who_sees(&self) -> Result<()> {
         if self.mode() == Mode::Deliberate {
             return Ok(());
@@ -170,31 +182,31 @@ impl SendBuffer {
         Ok(())
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.outlet.len()
     }
 
-    /// Whether it has none: never.
+    /// Returns whether the length is zero, which it never is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The receive buffer that it is mapped to.
+    /// Returns the handle of the receive buffer that this is mapped to.
     #[must_use]
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Where it lies in this process' memory. Only for languages that can make no other use of it.
+    /// Returns its addresses in this process. Only for languages that cannot use the other methods.
     #[must_use]
     pub fn pointers(&self) -> Pointers {
         self.outlet.pointers()
     }
 
-    /// When what is stored is sent.
+    /// Returns the mode, which determines when stores are sent.
     #[must_use]
     pub fn mode(&self) -> Mode {
         match self.outlet.mode() {
@@ -204,26 +216,29 @@ impl SendBuffer {
         }
     }
 
-    /// Changes that, page by page and without the operating system (section 4.2). What was stored before is sent as it was to be sent
-    /// then; a deliberate update that is under way is waited for. Other threads must not store meanwhile.
+    /// Changes the mode, page by page and without the operating system (section 4.2). Earlier
+    /// stores are sent in the old mode, and the call waits for a deliberate update in progress.
+    /// Other threads must not store concurrently.
     ///
-    /// From deliberate update back it asks whether the card sees the stores, which takes up to 10 ms where it does not.
+    /// When leaving deliberate update, the call checks whether the card sees the stores. This takes
+    /// up to 10 ms if it does not.
     ///
     /// # Errors
-    /// [`Error::System`] if the card has gone.
+    /// [`Error::System`] if the card is gone.
     pub fn set_mode(&self, mode: Mode) -> Result<()> {
         self.outlet.wait_until_sent(None, &|| self.is_there())?;
         let was = self.mode();
         if was == Mode::Deliberate {
-            // Nobody has seen them meanwhile, nor need begin at once.
+            // The card has not seen stores meanwhile, and need not begin at once.
             self.outlet.set_seen(false);
         }
         self.outlet.set_mode(mode.to_abi());
         if was == Mode::Deliberate { self.look_who_sees() } else { Ok(()) }
     }
 
-    /// Stores bytes, in rising order and by as many as 8 at a time: who sees the last of them need not see the first unless it was
-    /// stored by another call. So a flag is a store of its own, behind this.
+    /// Stores bytes in ascending order, up to 8 at a time. A receiver that sees the last of them
+    /// may not see the first yet, unless another call stored it. So store a flag separately, after
+    /// this.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -239,15 +254,19 @@ impl SendBuffer {
         self.outlet.read(offset, to)
     }
 
-    /// The `send` of section 2: has the card send these bytes as they are in memory. All are multiples of 4. What spans pages is sent
-    /// page by page, each by one locked instruction, and the next is tried while the one before is under way (section 4.3). It
-    /// returns when the last has begun: memory must not change before [`SendBuffer::wait_until_sent`].
+    /// The `send` of section 2: makes the card send these bytes as they are in memory. Offset and
+    /// length must be multiples of 4.
     ///
-    /// What is stored or sent later, also in other buffers for the same host, arrives later only if that was waited for.
+    /// A range of several pages is sent page by page, each with one locked instruction. The next
+    /// page is tried while the one before is in progress (section 4.3). The call returns when the
+    /// last page has begun: memory must not change before [`SendBuffer::wait_until_sent`].
+    ///
+    /// Later stores and sends, also in other buffers for the same host, only arrive later if the
+    /// caller has waited for this.
     ///
     /// # Errors
-    /// [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::Invalid`] if the mode is another; [`Error::System`] if the card has gone:
-    /// then some of it may be sent.
+    /// [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::Invalid`] in another mode;
+    /// [`Error::System`] if the card is gone: some of the bytes may then be sent.
     pub fn send(&self, offset: usize, length: usize) -> Result<()> {
         if self.mode() != Mode::Deliberate {
             return Err(Error::Invalid(
@@ -257,14 +276,16 @@ impl SendBuffer {
         self.outlet.send(offset, length, &|| self.is_there())
     }
 
-    /// Whether the card's engine for deliberate updates has nothing to do: there is one, for all processes of the machine (section 4.3).
+    /// Returns whether the card's engine for deliberate updates is idle. All processes of the
+    /// machine share one engine (section 4.3).
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.outlet.is_free()
     }
 
-    /// Returns the transfer that the engine has, asked at the byte at `offset`, a multiple of 4; `None` if the engine is free. The
-    /// card reads a transfer in pieces of `update-size` bytes, so the words that are left fall in steps (section 4.3).
+    /// Returns the engine's current transfer, queried at the byte at `offset`, a multiple of 4;
+    /// `None` if the engine is free. The card reads a transfer in pieces of `update-size` bytes, so
+    /// the number of words left decreases in steps (section 4.3).
     ///
     /// # Errors
     /// [`Error::PastEnd`], [`Error::Misaligned`].
@@ -272,24 +293,25 @@ impl SendBuffer {
         self.outlet.underway(offset)
     }
 
-    /// Waits until the card has read all that [`SendBuffer::send`] was called for: then memory may be changed, and what is stored now
-    /// arrives behind it.
+    /// Blocks until the card has read everything that [`SendBuffer::send`] was called for. Then
+    /// memory may be changed, and later stores arrive after it.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`MappingError::TakenBack`] or [`MappingError::Lost`] if it was sent to nobody, or may have been;
-    /// [`Error::System`] if the card has gone.
+    /// [`Error::TimedOut`]; [`MappingError::TakenBack`] or [`MappingError::Lost`] if the bytes were
+    /// discarded, or may have been; [`Error::System`] if the card is gone.
     pub fn wait_until_sent(&self, timeout: Option<Duration>) -> Result<()> {
         self.wait_until_read(timeout)?;
         self.check()
     }
 
-    /// Waits until the card has read it, whether or not the mapping stands.
+    /// Blocks until the card has read the bytes, even if the mapping has ended.
     pub(super) fn wait_until_read(&self, timeout: Option<Duration>) -> Result<()> {
         self.outlet.wait_until_sent(timeout, &|| self.is_there())
     }
 
-    /// Whether it still leads somewhere. It asks the driver, which hears of the end of a receive buffer or of a host from the other
-    /// operating systems (section 4.4): of a host's silence only after seconds.
+    /// Returns whether the buffer is still mapped. Queries the driver, which learns of the end of a
+    /// receive buffer or of a host from the other operating systems (section 4.4). A host that
+    /// stops responding is detected only after seconds.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -297,7 +319,7 @@ impl SendBuffer {
         Ok(self.state_and_export()?.0)
     }
 
-    /// How it stands, and which export that is about.
+    /// Returns the state, and the export that it is about.
     fn state_and_export(&self) -> Result<(MappingState, u32)> {
         let (state, export) = self.mappings.state()?;
         let state = match state {
@@ -315,7 +337,7 @@ impl SendBuffer {
         Ok((state, export))
     }
 
-    /// Fails if it leads nowhere any more.
+    /// Fails if the mapping has ended.
     ///
     /// # Errors
     /// [`MappingError::TakenBack`], [`MappingError::Lost`]; [`Error::System`].
@@ -332,7 +354,7 @@ impl SendBuffer {
         &self.outlet
     }
 
-    /// All of this process' own stores are in its memory when this returns.
+    /// Returns when all of this process' own stores are in its memory.
     pub(super) fn settle(&self) {
         self.outlet.settle();
     }
@@ -375,15 +397,16 @@ words! {
     load_u64, store_u64, u64, "8 bytes";
 }
 
-/// Bytes beside a buffer that are mapped with it, so that each of its pages has at most two parts.
+/// Bytes around a buffer that are mapped with it, so that each of its pages has at most two parts.
 #[derive(Debug, PartialEq, Eq)]
 struct Around {
     before: usize,
     behind: usize,
 }
 
-/// What is mapped with a buffer of new memory: what is before it in its page, as far as the receive buffer has it. If that is not all of
-/// the page, also what is behind it there.
+/// Returns the bytes to be mapped with a buffer of new memory: those before it in its page, as far
+/// as the receive buffer has them. If these are not all of the page's bytes before it, also the
+/// bytes after it in the page.
 fn around(handle: &Handle, offset: u64, length: usize) -> Result<Around> {
     let place = handle.place_of(offset);
     let before = place.min(usize::try_from(offset).unwrap_or(place));
@@ -392,7 +415,7 @@ fn around(handle: &Handle, offset: u64, length: usize) -> Result<Around> {
     Ok(Around { before, behind })
 }
 
-/// Refuses a mapping to bytes that the receive buffer has not, or to more than a buffer may have.
+/// Checks that a mapping is inside the receive buffer, and within the size limit of buffers.
 fn check(handle: &Handle, offset: u64, length: usize) -> Result<()> {
     if length == 0 {
         return Err(Error::Invalid("a send buffer has at least one byte"));
@@ -410,7 +433,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapping_lies_in_the_receive_buffer() {
+    fn mapping_outside_receive_buffer_is_refused() {
         let handle = Handle::new(1, 2, 3, 10_000);
         check(&handle, 0, 10_000).unwrap();
         assert_eq!(
@@ -424,14 +447,14 @@ mod tests {
     }
 
     #[test]
-    fn new_memory_leaves_no_third_part_of_a_page() {
+    fn new_memory_leaves_no_third_page_part() {
         let of = |handle: &Handle, offset, length| {
             let Around { before, behind } = around(handle, offset, length).unwrap();
             (before, behind)
         };
         let aligned = Handle::new(1, 2, 3, 10_000);
         assert_eq!((of(&aligned, 5000, 1), of(&aligned, 4096, 9)), ((904, 0), (0, 0)));
-        // It begins 100 bytes before a page's end, and there is nothing before it.
+        // The buffer begins 100 bytes before a page's end, and has nothing before it.
         let inside = Handle::of_exports(1, PAGE - 100, 10_000, [(2, 3)].into_iter());
         assert_eq!((of(&inside, 0, 1), of(&inside, 60, 8)), ((0, 99), (60, 32)));
         assert_eq!(
@@ -443,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mode_has_a_number_and_a_name_of_its_own() {
+    fn each_mode_has_its_number_and_name() {
         assert_eq!(Mode::ALL.map(Mode::to_abi), [1, 2, 3]);
         assert_eq!(Mode::ALL.map(Mode::name), ["single", "blocked", "deliberate"]);
     }

@@ -1,4 +1,4 @@
-//! Memory that two hosts have together.
+//! Memory shared by two hosts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,17 @@ use super::send_buffer::{Mode, SendBuffer};
 use crate::core::device::Node;
 use crate::error::{Error, Result};
 
-/// Complementary mappings of one piece of memory (section 4.1): each of two processes has a copy, loads from it, and what either
-/// stores is stored in both copies. That is PRAM consistency: each sees the other's stores in their order, but they need not agree on
-/// how the two orders mix.
+/// Complementary mappings of one piece of memory (section 4.1). Each of two processes has a copy
+/// and loads from it, and each store changes both copies. That is PRAM consistency: each sees the
+/// other's stores in order, but they may see a different interleaving of both.
 ///
-/// So let each word have one writer. Words that both store at once may stay different, and algorithms like Dekker's or Peterson's do
-/// not exclude anybody: they need a store to be seen by the other before the next load, and here it is still on its way. Hand a turn
-/// over instead, as producer and consumer do.
+/// So each word should have one writer. Words that both store at once may stay different.
+/// Algorithms like Dekker's or Peterson's do not provide mutual exclusion: they need the other side
+/// to see a store before the next load, but here the store is still in flight. Pass a turn instead,
+/// as producer and consumer do.
 #[derive(Debug)]
 pub struct Shared {
-    // Dropped first: nothing of it may be sent once it is somebody else's.
+    // Dropped first: nothing may be sent from the memory after it is reused.
     out: SendBuffer,
     own: ReceiveBuffer,
 }
@@ -38,25 +39,25 @@ impl Shared {
         Ok(Self { out, own })
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// Whether it has none: never.
+    /// Returns whether the length is zero, which it never is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The way to the other: its mode, its state, deliberate updates.
+    /// Returns the mapping to the other copy, for its mode, its state, and deliberate updates.
     #[must_use]
     pub fn mapping(&self) -> &SendBuffer {
         &self.out
     }
 
-    /// [`SendBuffer::write`].
+    /// Stores bytes, like [`SendBuffer::write`].
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -64,7 +65,7 @@ impl Shared {
         self.out.write(offset, from)
     }
 
-    /// Copies bytes out of this process' copy. What arrives meanwhile may be seen in part.
+    /// Copies bytes out of this process' copy, which may contain a part of a concurrent store.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -72,10 +73,10 @@ impl Shared {
         self.out.read(offset, to)
     }
 
-    /// [`ReceiveBuffer::wait`].
+    /// Blocks until a word changes, like [`ReceiveBuffer::wait`].
     ///
     /// # Errors
-    /// Those of [`ReceiveBuffer::wait`].
+    /// Same as [`ReceiveBuffer::wait`].
     pub fn wait(&self, offset: usize, value: u32, timeout: Option<Duration>) -> Result<u32> {
         self.out.settle();
         self.own.wait(offset, value, timeout)

@@ -1,15 +1,17 @@
 //! Memory barriers, named for their purpose.
 //!
-//! The first four are full barriers: each stands between a store that says something to the other side and a load that asks
-//! what the other side says. The card does the mirror image, so one of the two always sees the other (Dekker).
+//! The first four are full barriers. Each lies between a store that the other side reads and a load
+//! of what the other side stores. The card does the mirror image, so at least one of the two sees
+//! the other (Dekker).
 //!
-//! They are the instruction that is meant for devices, as the kernel's `mb()` is. Compilers make a locked operation of
-//! `fence(SeqCst)`, which is as good among processors; but an emulated machine with a single processor knows of no others,
-//! and QEMU's translator makes a plain load and store of it there, which order nothing for a card in another process.
+//! They use the instruction that is intended for devices, like the kernel's `mb()`. Compilers
+//! translate `fence(SeqCst)` into a locked operation, which is equivalent between processors. But
+//! an emulated machine with a single processor has no other processors, and QEMU translates the
+//! operation into a plain load and store there. These order nothing for a card in another process.
 
 use std::sync::atomic::{Ordering, fence};
 
-/// A full barrier, for devices too.
+/// A full barrier, also for devices.
 #[inline]
 fn full() {
     #[cfg(target_arch = "x86_64")]
@@ -21,39 +23,41 @@ fn full() {
     fence(Ordering::SeqCst);
 }
 
-/// Between publishing a request (the store of `tail`) and asking whether the card is awake.
+/// Orders publishing a request (the store of `tail`) before checking whether the card is awake.
 ///
-/// Without it a card that falls asleep at this moment could miss the request while its owner misses the sleep.
+/// Without it, a card that falls asleep at this moment could miss the request while its owner
+/// misses the sleep.
 #[inline]
 pub fn before_awake_check() {
     full();
 }
 
-/// Between declaring oneself asleep (the store of `armed`) and looking at the queue once more.
+/// Orders declaring oneself asleep (the store of `armed`) before checking the queue once more.
 ///
-/// Without it a notification written at this moment would wake nobody.
+/// Without it, a notification written at this moment would cause no wake-up.
 #[inline]
 pub fn before_sleep_check() {
     full();
 }
 
-/// Between taking an interrupt back (clearing `pending`) and looking at the queues it may stand for.
+/// Orders acknowledging an interrupt (clearing `pending`) before checking the queues that may have
+/// raised it.
 #[inline]
 pub fn before_queue_check() {
     full();
 }
 
-/// Between a store that the other end of express memory may sleep for (or that says that this one does), and asking whether it
-/// sleeps (or looking once more).
+/// For the ends of express memory. Orders a store that the peer may sleep for before checking
+/// whether it sleeps. Also orders a store that declares this end asleep before checking once more.
 #[inline]
 pub fn before_peer_check() {
     full();
 }
 
-/// Between reading a notification and looking at its `wrap` word once more (section 2.6).
+/// Orders reading a notification before checking its `wrap` word once more (section 2.6).
 ///
-/// Without it the word could be loaded first, and look the same while the entry is overwritten. An acquire fence is
-/// enough: only loads are to stay in order.
+/// Without it, the word could be loaded first, and look unchanged while the entry is overwritten.
+/// An acquire fence suffices: only loads must stay in order.
 #[inline]
 pub fn before_second_look() {
     fence(Ordering::Acquire);

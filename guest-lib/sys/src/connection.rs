@@ -1,4 +1,4 @@
-//! Files of listeners and connections, which the driver answers calls with.
+//! Files of listeners and connections, which the driver returns from calls.
 
 use std::ffi::c_void;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Updater};
 
 use crate::device::Device;
 
-/// A call whose result is a new file.
+/// A call that returns a new file.
 struct Opener<'a, const CODE: u32, T> {
     argument: *mut T,
     borrowed: PhantomData<&'a mut T>,
@@ -22,9 +22,9 @@ impl<'a, const CODE: u32, T> Opener<'a, CODE, T> {
     }
 }
 
-// SAFETY: every use below pairs a code with the structure whose size the code carries (a test of hamlyn-abi); the driver
-// reads that structure alone, which is borrowed as long as the call lasts, and answers with a descriptor that nobody
-// else has.
+// SAFETY: every use below pairs a code with the structure whose size the code carries (a test of
+// hamlyn-abi). The driver only reads that structure, which is borrowed as long as the call lasts,
+// and returns a descriptor that has no other owner.
 unsafe impl<const CODE: u32, T> Ioctl for Opener<'_, CODE, T> {
     type Output = OwnedFd;
     const IS_MUTATING: bool = true;
@@ -49,14 +49,15 @@ fn open<const CODE: u32, T>(file: &impl AsFd, argument: &mut T) -> io::Result<Ow
 }
 
 fn call<const CODE: u32, T>(file: &OwnedFd, argument: &mut T) -> io::Result<()> {
-    // SAFETY: as for `Opener`; the driver may write the structure, too, any bytes of which are valid.
+    // SAFETY: as for `Opener`; the driver may also write the structure, of which any bytes are
+    // valid.
     let call = unsafe { Updater::<'_, CODE, T>::new(argument) };
     // SAFETY: as above.
     Ok(unsafe { rustix::ioctl::ioctl(file, call) }?)
 }
 
 impl Device {
-    /// Takes a name to listen under.
+    /// Registers a name to listen under.
     ///
     /// # Errors
     /// The driver's: see `hamlyn_abi::uapi`.
@@ -64,7 +65,7 @@ impl Device {
         open::<HAMLYN_IOC_LISTEN, _>(self, argument).map(ListenerFile)
     }
 
-    /// Asks for a connection.
+    /// Requests a connection.
     ///
     /// # Errors
     /// The driver's: see `hamlyn_abi::uapi`.
@@ -72,7 +73,7 @@ impl Device {
         open::<HAMLYN_IOC_CONNECT, _>(self, argument).map(ConnectionFile)
     }
 
-    /// Asks whether anybody listens under a name: a question, which stands as a connection does.
+    /// Asks whether a name has a listener. The query is a file like a connection.
     ///
     /// # Errors
     /// The driver's: see `hamlyn_abi::uapi`.
@@ -81,12 +82,12 @@ impl Device {
     }
 }
 
-/// A listener. Its name is free again when it is dropped.
+/// A listener. Dropping it frees its name.
 #[derive(Debug)]
 pub struct ListenerFile(OwnedFd);
 
 impl ListenerFile {
-    /// The next connection that is asked for.
+    /// Returns the next requested connection.
     ///
     /// # Errors
     /// The driver's; `EAGAIN` if there is none.
@@ -101,12 +102,12 @@ impl AsFd for ListenerFile {
     }
 }
 
-/// A connection. If it is dropped without having been closed, the peer is told so.
+/// A connection. If it is dropped without being closed, the peer is notified.
 #[derive(Debug)]
 pub struct ConnectionFile(OwnedFd);
 
 impl ConnectionFile {
-    /// How it stands.
+    /// Reads the current state.
     ///
     /// # Errors
     /// The driver's.
@@ -114,26 +115,26 @@ impl ConnectionFile {
         call::<HAMLYN_IOC_CONNECTION_QUERY, _>(&self.0, state)
     }
 
-    /// Accepts what was asked for.
+    /// Accepts the request.
     ///
     /// # Errors
-    /// The driver's; `ENOTCONN` if it has ended, or has been answered.
+    /// The driver's; `ENOTCONN` if the connection has ended, or the request has been answered.
     pub fn accept(&self, private: &mut HamlynPrivate) -> io::Result<()> {
         call::<HAMLYN_IOC_ACCEPT, _>(&self.0, private)
     }
 
-    /// Rejects what was asked for.
+    /// Rejects the request.
     ///
     /// # Errors
-    /// The driver's; `ENOTCONN` if it has ended, or has been answered.
+    /// The driver's; `ENOTCONN` if the connection has ended, or the request has been answered.
     pub fn reject(&self, private: &mut HamlynPrivate) -> io::Result<()> {
         call::<HAMLYN_IOC_REJECT, _>(&self.0, private)
     }
 
-    /// Closes it.
+    /// Closes the connection.
     ///
     /// # Errors
-    /// The driver's; `ENOTCONN` if it has ended.
+    /// The driver's; `ENOTCONN` if the connection has ended.
     pub fn close(&self, private: &mut HamlynPrivate) -> io::Result<()> {
         call::<HAMLYN_IOC_CLOSE, _>(&self.0, private)
     }

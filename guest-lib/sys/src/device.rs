@@ -1,4 +1,5 @@
-//! `/dev/hamlynN`, or another model's node: the driver's ioctls (`hamlyn_abi::uapi`), typed, and mappings of its file.
+//! `/dev/hamlynN`, or another model's node: typed wrappers of the driver's ioctls
+//! (`hamlyn_abi::uapi`), and mappings of its file.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +12,8 @@ use rustix::ioctl::Updater;
 
 use crate::mapping::{Access, Mapping};
 
-/// An open `/dev/hamlynN`, or another model's node: one protection domain. What it created goes when it is dropped.
+/// An open `/dev/hamlynN`, or another model's node: one protection domain. Dropping it destroys the
+/// objects that it created.
 #[derive(Debug)]
 pub struct Device {
     file: OwnedFd,
@@ -27,10 +29,12 @@ impl Device {
         Ok(Self { file })
     }
 
-    /// A device that is open already: inherited, or passed by another process. `class` is what its model's nodes are called.
+    /// Wraps a device that is already open: inherited, or passed by another process. `class` is the
+    /// name of the model's nodes.
     ///
     /// # Errors
-    /// `EINVAL` for a file that is not one of the model's; those of `fstat(2)` and of looking for it in `/sys`.
+    /// `EINVAL` for a file that is not a node of the model; those of `fstat(2)` and of the lookup
+    /// in `/sys`.
     pub fn of_file(file: OwnedFd, class: &str) -> io::Result<Self> {
         let number = rustix::fs::fstat(&file)?.st_rdev;
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
@@ -38,15 +42,15 @@ impl Device {
         if found.file_name() == Some(class.as_ref()) { Ok(Self { file }) } else { Err(invalid()) }
     }
 
-    /// Maps `length` bytes at one of the offsets that the driver gave out.
+    /// Maps `length` bytes at an offset from the driver.
     ///
     /// # Errors
-    /// Those of `mmap(2)`; the driver answers `EINVAL` or `EACCES` for what is not this file's own.
+    /// Those of `mmap(2)`; the driver returns `EINVAL` or `EACCES` for objects of another file.
     pub fn map(&self, offset: u64, length: usize, access: Access) -> io::Result<Mapping> {
         Mapping::of_file(&self.file, offset, length, access)
     }
 
-    /// Maps several of them, an offset and a length each, one behind the other.
+    /// Maps several parts, each an offset and a length, contiguously.
     ///
     /// # Errors
     /// Those of [`Device::map`].
@@ -54,19 +58,20 @@ impl Device {
         Mapping::of_file_parts(&self.file, parts, access)
     }
 
-    /// Names a piece of `memory` as a send buffer.
+    /// Registers a piece of `memory` as a send buffer.
     ///
     /// # Errors
-    /// The driver's; `EINVAL` also for an address outside of `memory`.
+    /// The driver's; `EINVAL` also for an address outside `memory`.
     pub fn send_buffer_set(&self, argument: &mut HamlynSendBuffer, memory: &Mapping) -> io::Result<()> {
         inside(memory, argument.address, argument.length)?;
         self.call::<HAMLYN_IOC_SEND_BUFFER_SET, _>(argument)
     }
 
-    /// Creates a slot over a piece of `area`, with a metadata area in `metadata` if it names one.
+    /// Creates a slot over a piece of `area`, with a metadata area in `metadata` if the argument
+    /// has one.
     ///
     /// # Errors
-    /// The driver's; `EINVAL` also for an address outside of the memory.
+    /// The driver's; `EINVAL` also for an address outside the memory.
     pub fn slot_create(
         &self,
         argument: &mut HamlynSlotCreate,
@@ -85,10 +90,11 @@ impl Device {
         self.call::<HAMLYN_IOC_SLOT_CREATE, _>(argument)
     }
 
-    /// Makes a later model's own call. A code that is not one, or not one with this argument, does not compile.
+    /// Makes a call that is specific to a later model. A wrong code, or a code with another
+    /// argument, does not compile.
     ///
     /// # Errors
-    /// The driver's; `EINVAL` also for an argument that names an address outside of `memory`.
+    /// The driver's; `EINVAL` also if the argument refers to an address outside `memory`.
     pub fn card_call<const CODE: u32, T: CardArgument>(
         &self,
         argument: &mut T,
@@ -109,7 +115,8 @@ impl Device {
         self.call::<CODE, T>(argument)
     }
 
-    /// Reads the user's share with a structure of `SIZE` bytes, as a program does that is older or newer than the driver.
+    /// Reads the user's share with a structure of `SIZE` bytes, like a program that is older or
+    /// newer than the driver.
     ///
     /// # Errors
     /// The driver's: `E2BIG` if bytes that the driver does not know are not zero.
@@ -122,9 +129,10 @@ impl Device {
     }
 
     fn call<const CODE: u32, T>(&self, argument: &mut T) -> io::Result<()> {
-        // SAFETY: private, and every use pairs a code with the structure whose size the code carries (a test of hamlyn-abi, or
-        // the compiler); the driver reads and writes that structure alone. Memory that one names to the card was
-        // checked to be a `Mapping`'s, which is reached by atomic accesses only, and is pinned by the kernel.
+        // SAFETY: private, and every use pairs a code with the structure whose size the code
+        // carries (a test of hamlyn-abi, or the compiler). The driver reads and writes only that
+        // structure. Memory that it refers to was checked to belong to a `Mapping`, which is
+        // accessed by atomics only, and is pinned by the kernel.
         let call = unsafe { Updater::<'_, CODE, T>::new(argument) };
         // SAFETY: as above.
         unsafe { rustix::ioctl::ioctl(&self.file, call)? };
@@ -132,7 +140,8 @@ impl Device {
     }
 }
 
-/// The card may write to what a structure names: it must be memory that nobody holds references into.
+/// Fails with `EINVAL` for memory outside a `Mapping`. The card may write to memory that a
+/// structure refers to, so there must be no references into it.
 fn inside(memory: &Mapping, address: u64, length: u64) -> io::Result<()> {
     if memory.contains(address, length) { Ok(()) } else { Err(invalid()) }
 }
@@ -164,35 +173,35 @@ calls! {
     terminus_create(HamlynTerminusCreate) = HAMLYN_IOC_TERMINUS_CREATE;
     /// Destroys a send terminus.
     terminus_destroy(HamlynObject) = HAMLYN_IOC_TERMINUS_DESTROY;
-    /// Takes a send buffer back.
+    /// Releases a send buffer.
     send_buffer_clear(HamlynSendBuffer) = HAMLYN_IOC_SEND_BUFFER_CLEAR;
     /// Creates a notification queue.
     queue_create(HamlynQueueCreate) = HAMLYN_IOC_QUEUE_CREATE;
     /// Destroys a notification queue.
     queue_destroy(HamlynObject) = HAMLYN_IOC_QUEUE_DESTROY;
-    /// Sleeps until a notification is there.
+    /// Sleeps until a notification has arrived.
     queue_wait(HamlynQueueWait) = HAMLYN_IOC_QUEUE_WAIT;
     /// Makes `poll(2)` report the next notification.
     queue_arm(HamlynQueueWait) = HAMLYN_IOC_QUEUE_ARM;
-    /// Sleeps until requests of a terminus are finished.
+    /// Sleeps until requests of a terminus are completed.
     terminus_wait(HamlynTerminusWait) = HAMLYN_IOC_TERMINUS_WAIT;
-    /// Makes `poll(2)` report that requests of a terminus are finished.
+    /// Makes `poll(2)` report that requests of a terminus are completed.
     terminus_arm(HamlynTerminusWait) = HAMLYN_IOC_TERMINUS_ARM;
     /// Reads the card's counters.
     statistics(HamlynStatistics) = HAMLYN_IOC_STATISTICS;
     /// Runs the card's self-tests.
     self_test(HamlynSelfTest) = HAMLYN_IOC_SELF_TEST;
-    /// How much of the card its user holds, and may hold.
+    /// Reads how much of the card its user holds, and may hold.
     share(HamlynShareQuery) = HAMLYN_IOC_SHARE;
     /// Destroys a slot.
     slot_destroy(HamlynObject) = HAMLYN_IOC_SLOT_DESTROY;
-    /// Makes an area of express memory.
+    /// Creates an area of express memory.
     express_create(HamlynExpressCreate) = HAMLYN_IOC_EXPRESS_CREATE;
     /// Maps another host's area.
     express_map(HamlynExpressMap) = HAMLYN_IOC_EXPRESS_MAP;
-    /// Gives an area or a view back.
+    /// Releases an area or a view.
     express_destroy(HamlynObject) = HAMLYN_IOC_EXPRESS_DESTROY;
-    /// What there is of express memory with a host.
+    /// Reads the state of the express memory shared with a host.
     express_query(HamlynExpressQuery) = HAMLYN_IOC_EXPRESS_QUERY;
 }
 

@@ -1,14 +1,16 @@
-//! The unsafe floor of the Hamlyn library: system calls and shared memory behind a safe face.
+//! The unsafe layer of the Hamlyn library: system calls and shared memory behind a safe interface.
 //!
-//! Everything above (`hamlyn`) forbids unsafe code. What is here:
+//! All layers above (`hamlyn`) forbid unsafe code. The modules are:
 //!
-//! * [`mapping`]: memory shared with the card, touched by atomic loads and stores alone;
-//! * [`hamlyn`]: the three mapped structures of a Hamlyn card's data path, typed: a terminus' window, its status words, a queue;
-//! * [`shrimp`]: what the message-passing primitives of a SHRIMP card need: buffers that are used in turn, marks to count instructions;
-//! * [`barrier`]: memory barriers, named for what they keep apart;
-//! * [`device`]: `/dev/hamlynN`, its ioctls typed by `hamlyn_abi::uapi`;
-//! * [`connection`]: the files of listeners and connections;
-//! * [`urgency`]: who runs first.
+//! - [`mapping`]: memory shared with the card, accessed by atomic loads and stores only;
+//! - [`hamlyn`]: the three mapped structures of a Hamlyn card's data path, typed: a terminus'
+//!   window, its status words, a queue;
+//! - [`shrimp`]: what the message-passing primitives of a SHRIMP card need: buffers that are used
+//!   in turn, marks to count instructions;
+//! - [`barrier`]: memory barriers, named for their purpose;
+//! - [`device`]: `/dev/hamlynN`, its ioctls typed by `hamlyn_abi::uapi`;
+//! - [`connection`]: the files of listeners and connections;
+//! - [`urgency`]: scheduling priority.
 
 pub mod barrier;
 pub mod connection;

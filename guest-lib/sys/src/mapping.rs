@@ -1,12 +1,16 @@
 //! Memory that the card, another process or another thread may change at any time.
 //!
-//! No reference to plain bytes in it is ever given out, only to atomics ([`Mapping::cells`]). Bytes are copied in and
-//! out by relaxed atomic accesses, so a change under way gives mixed bytes and no torn words. That is what the machine
-//! does. Rust's memory model promises less: it says nothing of what another process or a card does to this memory, and
-//! it allows threads of this process to reach the same bytes at the same time by atomics of one size only. Here a copy
-//! goes by 8 bytes, and by 1 at its ragged ends, so two threads that copy to and from overlapping bytes at once, with
-//! other ends, rely on the compiler making plain loads and stores of relaxed atomics, as all do. The library does not
-//! do so by itself: what has arrived is not written again while it is lent, and what is being sent is not written to.
+//! References into it only refer to atomics ([`Mapping::cells`]), never to plain bytes. Bytes are
+//! copied in and out by relaxed atomic accesses. So a concurrent change yields a mix of old and new
+//! bytes, but no torn words.
+//!
+//! That is what the machine guarantees. Rust's memory model guarantees less. It does not cover what
+//! another process or a card does to this memory. It also allows concurrent accesses of this
+//! process' threads to the same bytes only by atomics of one size. A copy here uses accesses of 8
+//! bytes, and of 1 byte at its unaligned ends. So two threads that concurrently copy overlapping
+//! ranges with different ends rely on the compiler: it must translate relaxed atomics to plain
+//! loads and stores, as all compilers do. The library itself never makes such copies: received data
+//! is not written again while it is lent, and data that is being sent is not written to.
 
 use std::io;
 use std::ops::Deref;
@@ -33,12 +37,12 @@ pub use registers::{register_copy_in, register_copy_out};
 pub use strings::{copy_in, copy_out};
 pub use words::{Word, look};
 
-/// Whether a mapping may be written.
+/// Accesses that a mapping allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Loads only.
     Read,
-    /// Stores only (a doorbell page); loads are not made.
+    /// Stores only (a doorbell page).
     Write,
     /// Loads and stores.
     ReadWrite,
@@ -54,28 +58,30 @@ impl Access {
     }
 }
 
-/// A piece of mapped memory, unmapped when dropped; or bytes that a value of the application's owns ([`Mapping::over`]).
+/// A piece of mapped memory, unmapped when dropped; or the bytes of an application's value
+/// ([`Mapping::over`]).
 ///
-/// Offsets are in bytes from its start. As with slices, an access outside of it, a misaligned one, or one that
-/// [`Access`] does not allow is a mistake of the caller and panics; what depends on input is checked before.
+/// Offsets are in bytes from the start. As with slices, accesses that are out of bounds, misaligned
+/// or not allowed by [`Access`] are bugs of the caller and panic. Callers must validate values that
+/// depend on input.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     length: usize,
     access: Access,
     keeper: Keeper,
-    /// The application's own pages are a file's for now.
+    /// The application's pages are currently replaced by a file's.
     shared: bool,
 }
 
-// SAFETY: the memory is reached through atomic accesses only, and given up once, by the last owner; a value that keeps
-// it is `Send`, and nobody looks at it.
+// SAFETY: the memory is accessed through atomics only, and released once, by the last owner. A
+// value that owns it is `Send`, and is not accessed meanwhile.
 unsafe impl Send for Mapping {}
 // SAFETY: as above: every access through a shared reference is atomic.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Page-aligned, zeroed memory of this process, `length` bytes.
+    /// Allocates page-aligned, zeroed process memory, `length` bytes.
     ///
     /// # Errors
     /// Those of `mmap(2)`; `EINVAL` for a length of zero.
@@ -88,15 +94,16 @@ impl Mapping {
         Self::new(start.cast(), length, access)
     }
 
-    /// Asks the kernel for huge pages for the first `length` bytes of [`Mapping::anonymous`] memory, before they are touched.
-    /// One that has none, or none left, gives small ones.
+    /// Asks the kernel for huge pages for the first `length` bytes of [`Mapping::anonymous`]
+    /// memory, before they are touched. A kernel without free huge pages uses small ones.
     pub fn prefer_huge_pages(&self, length: usize) {
         let length = length.min(self.length);
         // SAFETY: inside the mapping; the advice changes no byte.
         let _ = unsafe { madvise(self.start.as_ptr().cast(), length, Advice::LinuxHugepage) };
     }
 
-    /// Tells the kernel that [`Mapping::anonymous`] memory is not needed soon: its pages may go to swap space.
+    /// Tells the kernel that [`Mapping::anonymous`] memory is not needed soon, so that its pages
+    /// may be swapped out.
     ///
     /// # Errors
     /// Those of `madvise(2)`.
@@ -105,19 +112,21 @@ impl Mapping {
         Ok(unsafe { madvise(self.start.as_ptr().cast(), self.length, Advice::LinuxPageOut) }?)
     }
 
-    /// Gives the pages of [`Mapping::anonymous`] memory back: those that are touched again are zero.
+    /// Returns the pages of [`Mapping::anonymous`] memory to the kernel. Pages that are touched
+    /// again are zero.
     ///
     /// # Errors
-    /// `EINVAL` for memory that is not this mapping's own; those of `madvise(2)`.
+    /// `EINVAL` for memory that this mapping does not own; those of `madvise(2)`.
     pub fn discard(&self) -> io::Result<()> {
         if !matches!(self.keeper, Keeper::Kernel) || self.shared {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        // SAFETY: the mapping itself, whose bytes are reached as atomics alone, any of which may become zero.
+        // SAFETY: the mapping itself, whose bytes are accessed as atomics only, any of which may
+        // become zero.
         Ok(unsafe { madvise(self.start.as_ptr().cast(), self.length, Advice::LinuxDontNeed) }?)
     }
 
-    /// `length` bytes of `file` from `offset`, shared with everybody who maps them.
+    /// Maps `length` bytes of `file` from `offset`, shared with all other mappings of the file.
     ///
     /// # Errors
     /// Those of `mmap(2)`.
@@ -143,26 +152,26 @@ impl Mapping {
         }
     }
 
-    /// Where it starts in this process' address space.
+    /// Returns the start address in this process' address space.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.start.as_ptr() as u64
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// The u32 at `offset`.
+    /// Loads the u32 at `offset`.
     #[must_use]
     #[inline]
     pub fn load_u32(&self, offset: usize) -> u32 {
         self.u32_at(offset, false).load(Ordering::Relaxed)
     }
 
-    /// The u32 at `offset`; what its writer stored before it is seen by loads after this one.
+    /// Loads the u32 at `offset`. Later loads see what its writer stored before it.
     #[must_use]
     #[inline]
     pub fn load_u32_acquire(&self, offset: usize) -> u32 {
@@ -175,13 +184,13 @@ impl Mapping {
         self.u32_at(offset, true).store(value, Ordering::Relaxed);
     }
 
-    /// Stores a u32 at `offset`; who sees it also sees every store before it.
+    /// Stores a u32 at `offset`. An observer that sees it also sees every earlier store.
     #[inline]
     pub fn store_u32_release(&self, offset: usize, value: u32) {
         self.u32_at(offset, true).store(value, Ordering::Release);
     }
 
-    /// The u64 at `offset`.
+    /// Loads the u64 at `offset`.
     #[must_use]
     #[inline]
     pub fn load_u64(&self, offset: usize) -> u64 {
@@ -194,13 +203,13 @@ impl Mapping {
         self.u64_at(offset, true).store(value, Ordering::Relaxed);
     }
 
-    /// Stores a u64 at `offset`; who sees it also sees every store before it.
+    /// Stores a u64 at `offset`. An observer that sees it also sees every earlier store.
     #[inline]
     pub fn store_u64_release(&self, offset: usize, value: u64) {
         self.u64_at(offset, true).store(value, Ordering::Release);
     }
 
-    /// Copies bytes from `offset` out.
+    /// Copies bytes out, starting at `offset`.
     pub fn read(&self, offset: usize, to: &mut [u8]) {
         let start = self.check(offset, to.len(), false);
         let (head, words) = split(start as usize, to.len());
@@ -209,14 +218,15 @@ impl Mapping {
         load_bytes(start, bytes);
         for (index, chunk) in middle.chunks_exact_mut(8).enumerate() {
             let address = start.wrapping_add(head + index * 8).cast();
-            // SAFETY: inside what was checked, aligned by `split`, and every access to it is atomic.
+            // SAFETY: inside the checked range, aligned by `split`, and every access to it is
+            // atomic.
             let word = unsafe { AtomicU64::from_ptr(address) }.load(Ordering::Relaxed);
             chunk.copy_from_slice(&word.to_ne_bytes());
         }
         load_bytes(start.wrapping_add(head + words * 8), tail);
     }
 
-    /// Copies bytes in, from `offset` on, in rising order.
+    /// Copies bytes in, starting at `offset`, in ascending order.
     pub fn write(&self, offset: usize, from: &[u8]) {
         let start = self.check(offset, from.len(), true);
         let (head, words) = split(start as usize, from.len());
@@ -227,30 +237,33 @@ impl Mapping {
             let mut word = [0; 8];
             word.copy_from_slice(chunk);
             let address = start.wrapping_add(head + index * 8).cast();
-            // SAFETY: inside what was checked, aligned by `split`, and every access to it is atomic.
+            // SAFETY: inside the checked range, aligned by `split`, and every access to it is
+            // atomic.
             unsafe { AtomicU64::from_ptr(address) }.store(u64::from_ne_bytes(word), Ordering::Relaxed);
         }
         store_bytes(start.wrapping_add(head + words * 8), tail);
     }
 
-    /// So many bytes from `offset` on, in place: each is loaded and stored by itself.
+    /// Returns `length` bytes in place, starting at `offset`, as single atomics.
     #[must_use]
     pub fn cells(&self, offset: usize, length: usize) -> &[AtomicU8] {
-        // It may be both loaded and stored.
+        // Both loads and stores must be allowed.
         self.check(offset, length, true);
         let start = self.check(offset, length, false);
-        // SAFETY: inside the mapping, which `&self` keeps; atomics may be changed by others, and any byte is one.
+        // SAFETY: inside the mapping, which `&self` keeps alive. Atomics may be changed by others,
+        // and any byte is a valid one.
         unsafe { std::slice::from_raw_parts(start.cast(), length) }
     }
 
-    /// Whether `length` bytes at `address` of this process' address space lie inside.
+    /// Returns whether `length` bytes at `address` of this process' address space lie inside.
     #[must_use]
     pub fn contains(&self, address: u64, length: u64) -> bool {
         let end = self.address() + self.length as u64;
         address >= self.address() && address.checked_add(length).is_some_and(|last| last <= end)
     }
 
-    /// The place of `count` structures at the mapping's start, if they lie inside and `access` is allowed.
+    /// Returns the address of `count` structures at the mapping's start. Fails with `EINVAL` if
+    /// they do not lie inside or `access` is not allowed.
     fn first_of<T>(&self, count: usize, access: Access) -> io::Result<NonNull<T>> {
         let start: NonNull<T> = self.start.cast();
         let inside = size_of::<T>().checked_mul(count).is_some_and(|size| size <= self.length);
@@ -261,7 +274,7 @@ impl Mapping {
         Ok(start)
     }
 
-    /// Checks an access and gives its address.
+    /// Checks an access and returns its address.
     #[inline]
     fn check(&self, offset: usize, size: usize, store: bool) -> *mut u8 {
         let allowed = if store { Access::Read } else { Access::Write };
@@ -302,34 +315,35 @@ impl Drop for Mapping {
     }
 }
 
-/// What may be laid over mapped memory.
+/// A type that may be laid over mapped memory.
 ///
 /// # Safety
-/// Every field is an atomic integer, so that any bytes are a value and others may change them, and there is no padding.
+/// Every field must be an atomic integer, so that any bytes are valid and others may change them,
+/// and there must be no padding.
 pub(crate) unsafe trait Atomics {}
 
 // SAFETY: an atomic integer.
 unsafe impl Atomics for AtomicU32 {}
 // SAFETY: as above.
 unsafe impl Atomics for AtomicU64 {}
-// SAFETY: elements of a slice lie side by side.
+// SAFETY: elements of a slice are contiguous.
 unsafe impl<T: Atomics> Atomics for [T] {}
 
-/// A structure at a mapping's start. That it lies inside, is aligned and may be accessed is checked when it is made, so
-/// that nothing is left to check on the data path.
+/// A structure at a mapping's start. Bounds, alignment and access are checked on creation, so that
+/// the data path has no checks.
 #[derive(Debug)]
 pub(crate) struct View<T: Atomics + ?Sized> {
     start: NonNull<T>,
     _mapping: Arc<Mapping>,
 }
 
-// SAFETY: a view is a mapping and a shared reference to atomics in it, which is why `Atomics` asks for them.
+// SAFETY: a view is a mapping and a shared reference to atomics in it, which `Atomics` ensures.
 unsafe impl<T: Atomics + ?Sized> Send for View<T> {}
 // SAFETY: as above.
 unsafe impl<T: Atomics + ?Sized> Sync for View<T> {}
 
 impl<T: Atomics> View<T> {
-    /// The structure. `EINVAL` if the mapping is smaller, or does not allow `access`.
+    /// Creates a view. Fails with `EINVAL` if the mapping is smaller, or does not allow `access`.
     pub(crate) fn new(mapping: Arc<Mapping>, access: Access) -> io::Result<Self> {
         let start = mapping.first_of(1, access)?;
         Ok(Self { start, _mapping: mapping })
@@ -337,7 +351,8 @@ impl<T: Atomics> View<T> {
 }
 
 impl<T: Atomics> View<[T]> {
-    /// So many structures, one behind the other. `EINVAL` if the mapping is smaller, or does not allow `access`.
+    /// Creates a view of `count` contiguous structures. Fails with `EINVAL` if the mapping is
+    /// smaller, or does not allow `access`.
     pub(crate) fn slice(mapping: Arc<Mapping>, count: usize, access: Access) -> io::Result<Self> {
         let start = mapping.first_of(count, access)?;
         Ok(Self { start: NonNull::slice_from_raw_parts(start, count), _mapping: mapping })
@@ -349,29 +364,30 @@ impl<T: Atomics + ?Sized> Deref for View<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: `Mapping::first_of` has checked the place, which stays mapped for as long as `self`; `Atomics` makes any
-        // bytes there a value, whoever changes them.
+        // SAFETY: `Mapping::first_of` has checked the address, which stays mapped for as long as
+        // `self` lives. `Atomics` makes any bytes there valid, also if others change them.
         unsafe { self.start.as_ref() }
     }
 }
 
-/// Copies bytes one by one; `Mapping::check` has been asked.
+/// Copies single bytes; `Mapping::check` has checked the range.
 fn load_bytes(start: *mut u8, to: &mut [u8]) {
     for (index, byte) in to.iter_mut().enumerate() {
-        // SAFETY: inside what was checked, and every access to it is atomic.
+        // SAFETY: inside the checked range, and every access to it is atomic.
         *byte = unsafe { AtomicU8::from_ptr(start.wrapping_add(index)) }.load(Ordering::Relaxed);
     }
 }
 
-/// Copies bytes one by one; `Mapping::check` has been asked.
+/// Copies single bytes; `Mapping::check` has checked the range.
 fn store_bytes(start: *mut u8, from: &[u8]) {
     for (index, byte) in from.iter().enumerate() {
-        // SAFETY: inside what was checked, and every access to it is atomic.
+        // SAFETY: inside the checked range, and every access to it is atomic.
         unsafe { AtomicU8::from_ptr(start.wrapping_add(index)) }.store(*byte, Ordering::Relaxed);
     }
 }
 
-/// How many single bytes come before the first aligned word at or behind `address`, and how many words follow.
+/// Returns the number of single bytes before the first aligned word at or after `address`, and the
+/// number of words after them.
 fn split(address: usize, length: usize) -> (usize, usize) {
     let head = (address.wrapping_neg() % 8).min(length);
     (head, (length - head) / 8)
@@ -405,7 +421,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "does not allow")]
-    fn a_store_into_a_read_only_mapping_is_stopped() {
+    fn store_into_read_only_mapping_panics() {
         let file = tempfile();
         Mapping::of_file(&file, 0, 4096, Access::Read).unwrap().store_u32(0, 1);
     }

@@ -232,7 +232,8 @@ fn what_was_refused_before_a_question_is_not_taken_for_the_question() {
     // A log that is full from the beginning.
     LOG.set(&other.connection, 1024, 12, 0).unwrap();
     let tell = || one.connection.send(&Operation::registers(0).tell(), 0..0).unwrap();
-    // The other end's queue is full, and one record waits. Behind it is what is refused, and then another that waits for a place.
+    // The other end's queue is full, and one record waits. Behind it is what is refused, and then
+    // another that waits for a place.
     (0..17).for_each(|_| tell());
     Appender::new(one.connection.clone(), LOG, 12).append(0).unwrap();
     tell();

@@ -1,5 +1,6 @@
-//! The library's DART module, and the compound operations that are made with it, on the cards as they are: without machines, drivers
-//! or a switch, so that what anybody does is whole when he has done it, and a test says in which order.
+//! The library's DART module, and the compound operations that are made with it, on the cards as
+//! they are: without machines, drivers or a switch, so that what anybody does is whole when he has
+//! done it, and a test says in which order.
 
 mod attachment;
 mod costs;
@@ -45,7 +46,8 @@ fn pair() -> [End; 2] {
     ends
 }
 
-/// The first host's end, its connections to so many others, all with the same endpoint, bank and queue; and the others' ends.
+/// The first host's end, its connections to so many others, all with the same endpoint, bank and
+/// queue; and the others' ends.
 fn star(others: u32) -> (End, Vec<Arc<Connection>>, Vec<End>) {
     let cards = net::cards(others as u16 + 1);
     let hub = end(&cards[0], 1);

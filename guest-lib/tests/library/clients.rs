@@ -1,4 +1,5 @@
-//! One manager for many peers, and how calls that fail say so, against a card in memory (section 3.3).
+//! One manager for many peers, and how calls that fail say so, against a card in memory (section
+//! 3.3).
 
 use std::io::{ErrorKind as IoKind, Read, Write};
 use std::time::Duration;
@@ -60,7 +61,8 @@ fn a_stream_as_an_io_object_keeps_the_kind_of_its_errors() {
     assert_eq!(sender.write(b"x").unwrap_err().kind(), IoKind::ConnectionReset);
 }
 
-/// A manager whose second queue is in use, with a place whose notifications go to the first and one of the second.
+/// A manager whose second queue is in use, with a place whose notifications go to the first and one
+/// of the second.
 fn two_queues() -> (Fake, Manager, Vec<DatagramReceiver>) {
     let fake = Fake::default();
     let manager = Manager::create_with(&Card::attached(fake.share()), 2, Polling { spins: 0 }).unwrap();

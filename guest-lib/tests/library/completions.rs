@@ -1,4 +1,5 @@
-//! Who waits until the card has finished with requests sleeps, and is woken: against a card in memory.
+//! Who waits until the card has finished with requests sleeps, and is woken: against a card in
+//! memory.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;

@@ -107,7 +107,8 @@ fn it_is_found_where_a_name_is_and_who_could_not_say() {
     assert!(card.find("", None).is_err() && card.find(&"x".repeat(65), None).is_err());
 }
 
-/// The two hosts' managers. Host 1 and the other host answer that they have the name, all others that they do not.
+/// The two hosts' managers. Host 1 and the other host answer that they have the name, all others
+/// that they do not.
 fn stream_hosts() -> [Manager; 2] {
     let fake = Fake::default();
     let mut answers: Vec<_> = (0..=OTHER).map(|host| (host, HAMLYN_END_NOBODY)).collect();

@@ -255,7 +255,8 @@ fn a_message_that_was_found_without_its_notification_comes_once() {
     assert_eq!(receivers[1].try_receive().unwrap().to_vec(), b"third");
 }
 
-/// Sends three packets of a message, of which the last makes it whole. The fake card sends each request as one packet.
+/// Sends three packets of a message, of which the last makes it whole. The fake card sends each
+/// request as one packet.
 fn three_packets(manager: &Manager, ticket: &Ticket) {
     for (delta, offset, data) in [(1, 0, b"aaaa"), (1, 4, b"bbbb"), (2_u32.wrapping_neg(), 8, b"cccc")] {
         let metadata = [&b"HDG1\0\0\0\0\x0c\0\0\0"[..], &[0; 40]].concat();

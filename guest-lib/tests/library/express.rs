@@ -154,7 +154,8 @@ fn who_sends_too_much_is_told_and_waits() {
         assert_eq!(there.receiver.try_recv().unwrap().unwrap().to_vec().unwrap(), [7; 100]);
     }
     assert!(there.receiver.try_recv().unwrap_err().is_would_block());
-    // It has passed the skip that the message before would have gone behind: all of the ring is free.
+    // It has passed the skip that the message before would have gone behind: all of the ring is
+    // free.
     here.sender.try_send(&[8; 4088]).unwrap();
     assert!(here.sender.try_send(b"").unwrap_err().is_would_block());
     assert_eq!(there.receiver.try_recv().unwrap().unwrap().len(), 4088);
@@ -441,7 +442,8 @@ fn look_of_a_listener_leaves_no_request() {
 
 #[test]
 fn look_of_a_listener_ends_under_a_flood() {
-    // More than can wait at once have come, so some of them since the look began: an edge-triggered loop is woken for those.
+    // More than can wait at once have come, so some of them since the look began: an edge-triggered
+    // loop is woken for those.
     let (fake, channels, streams, _asking) = listeners_with_strangers(64 + 5);
     assert!(channels.accept(Some(Duration::ZERO)).unwrap_err().is_timed_out());
     assert!(streams.request(Some(Duration::ZERO)).err().unwrap().is_timed_out());

@@ -1,4 +1,5 @@
-//! Channels in the loops of others: `mio` and `tokio`, by express memory and by messages, against a card in memory.
+//! Channels in the loops of others: `mio` and `tokio`, by express memory and by messages, against a
+//! card in memory.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

@@ -1,4 +1,5 @@
-//! Peers that store in a channel's memory what makes no sense, or what they had said otherwise; and memory that is gone.
+//! Peers that store in a channel's memory what makes no sense, or what they had said otherwise; and
+//! memory that is gone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -57,7 +58,8 @@ fn a_peer_that_says_something_again_and_again_keeps_nobody_from_his_time_out() {
 
 #[test]
 fn memory_that_is_shown_in_the_stead_of_the_peers_area_is_no_word_of_the_peer() {
-    // One's own area goes behind the connection: as long as that is there, what makes no sense is the peer's.
+    // One's own area goes behind the connection: as long as that is there, what makes no sense is
+    // the peer's.
     for (made, own) in [(true, true), (false, true), (true, false), (false, false)] {
         let Pair { fake, ends: [mut here, mut there], .. } = express(4096);
         let ring = fake.area();
@@ -121,7 +123,8 @@ fn a_message_that_goes_with_its_memory_is_not_taken_for_whole() {
     }
 }
 
-/// What is seen of a reset of the card: the connection has ended, and then another page is shown in the stead of each of an area's.
+/// What is seen of a reset of the card: the connection has ended, and then another page is shown in
+/// the stead of each of an area's.
 fn reset(peer: Channel, words: &[AtomicU64]) {
     drop(peer);
     words[ENDED].store(0, Ordering::Relaxed);
@@ -206,7 +209,8 @@ fn a_peer_that_has_ended_cannot_take_that_back() {
     assert!(receiver.try_recv().is_err_and(lost));
 }
 
-/// Stores anything anywhere in a ring, at any moment, until it is told to stop. Much of it is what a peer might say.
+/// Stores anything anywhere in a ring, at any moment, until it is told to stop. Much of it is what
+/// a peer might say.
 fn scribble(ring: &Mapping, mut seed: u64, stop: &AtomicBool) {
     let words = ring.long_words(0, ring.length() / 8);
     let mut next = move || {
@@ -273,8 +277,9 @@ impl Call {
     }
 }
 
-/// Calls until the end is told, and then nothing else is told ever after, if it is for good: who sends may have room again for what
-/// nobody takes, and who reads bytes may have some of a message yet.
+/// Calls until the end is told, and then nothing else is told ever after, if it is for good: who
+/// sends may have room again for what nobody takes, and who reads bytes may have some of a message
+/// yet.
 fn call_on(ring: u64, for_good: bool, mut call: impl FnMut(u64, bool) -> Call) {
     let mut ends = 0;
     for round in 0.. {

@@ -393,7 +393,8 @@ fn what_was_overwritten_unread_is_counted_and_the_rest_comes() {
         Arrival::Fast(word) => word,
         Arrival::Metadata(_) => u32::MAX,
     };
-    // As many as fit, then a number of messages that leaves the wrap flag at the cursor as if nothing had come.
+    // As many as fit, then a number of messages that leaves the wrap flag at the cursor as if
+    // nothing had come.
     send(2);
     assert_eq!(queue.recv_block(None).map(word).unwrap(), 0);
     assert_eq!(queue.recv_block(None).map(word).unwrap(), 1);

@@ -1,5 +1,5 @@
-//! The library of today with the drivers of before: each addition to version 2 that a driver does not have is done without, or
-//! refused by its name.
+//! The library of today with the drivers of before: each addition to version 2 that a driver does
+//! not have is done without, or refused by its name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use hamlyn_sys::Mapping;
 
 use crate::fake::Fake;
 
-/// What the first driver of version 2 had, and what each addition brought: as `capabilities` says it.
+/// What the first driver of version 2 had, and what each addition brought: as `capabilities` says
+/// it.
 const GENERATIONS: [u64; 5] = [0, 1, 3, 7, 15];
 
 /// A driver that has these additions, and answers what it does not know with `ENOTTY`.

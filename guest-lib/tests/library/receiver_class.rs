@@ -1,4 +1,5 @@
-//! Receiver classes of the application's own, and how the manager finds them (section 3.3, Table 2).
+//! Receiver classes of the application's own, and how the manager finds them (section 3.3, Table
+//! 2).
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -108,7 +109,8 @@ fn a_librarys_receiver_does_not_mind_anothers_entry() {
     let manager = Manager::create(&Card::attached(Fake::default().share())).unwrap();
     let log = Log::create(&manager, 9);
     let place = DatagramReceiver::create(&manager, 16).unwrap();
-    // Its pointer is the next in the table; who writes it into an entry of his own gets it called for that.
+    // Its pointer is the next in the table; who writes it into an entry of his own gets it called
+    // for that.
     let guess = log.end_point.slot().metadata(8).unwrap().receive_class() + 1;
     log.end_point.slot().metadata(8).unwrap().set_receive_class(guess);
     send(&manager, &log, 8, 1);

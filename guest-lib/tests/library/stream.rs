@@ -184,7 +184,8 @@ fn what_came_before_the_peer_was_lost_is_received() {
 
 #[test]
 fn what_no_sender_sends_ends_the_stream() {
-    // A record: kind, flags, number, length. Number 0 with no ticket, too long, out of turn, empty, nonsense.
+    // A record: kind, flags, number, length. Number 0 with no ticket, too long, out of turn, empty,
+    // nonsense.
     let wrong: [&[u8]; 4] =
         [b"S\x00", b"S\0\0\0\x0b\0\0\0\x01", b"S\0\0\0\x01\0\0\0\x09", b"S\0\0\0\0\0\0\0\x01"];
     for metadata in wrong {
@@ -264,7 +265,8 @@ fn bytes(from: u64, length: usize) -> Vec<u8> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
-    /// In whatever order messages arrive: every byte once and in order, nothing that is held changes, and it comes to an end.
+    /// In whatever order messages arrive: every byte once and in order, nothing that is held
+    /// changes, and it comes to an end.
     #[test]
     fn every_byte_in_order_over_any_fabric(
         steps in prop::collection::vec(step(), 0..300), record_size in 1..20_u32, records in 2..6_u32, more in 0..20_u32,

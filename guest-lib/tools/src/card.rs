@@ -1,4 +1,4 @@
-//! Which card a tool is about, and of which model.
+//! Selection of a tool's card, of any model.
 
 use std::fs;
 use std::path::Path;
@@ -15,24 +15,24 @@ use hamlyn_abi::uapi::HamlynQuery;
 use crate::Outcome;
 use crate::info::Facts;
 
-/// The models, as their nodes are called; who is to be the default stands before others.
+/// Models by their node names, in the order in which the default card is searched.
 const MODELS: [&str; 5] = ["hamlyn", "shrimp", "clan", "dart", "echo"];
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CardOption {
-    /// The card: a device of any model, or "vfio-user:" and the path of a Hamlyn card's socket [default: $HAMLYN_CARD, else
-    /// /dev/hamlyn0, else the first card of another model]
+    /// Card to use: a device of any model, or "vfio-user:" and the path of a Hamlyn card's socket
+    /// [default: $HAMLYN_CARD, else /dev/hamlyn0, else the first card of another model]
     #[arg(short = 'd', long, env = "HAMLYN_CARD", hide_env = true, value_name = "CARD")]
     card: Option<String>,
 }
 
 impl CardOption {
-    /// The card that was named, by option or environment.
+    /// Returns the card named by option or environment.
     pub(crate) fn name(&self) -> Option<&str> {
         self.card.as_deref()
     }
 
-    /// Opens it.
+    /// Opens the card.
     pub(crate) fn open(&self) -> Outcome<AnyCard> {
         match self.name() {
             Some(name) => AnyCard::open(name),
@@ -41,7 +41,7 @@ impl CardOption {
     }
 }
 
-/// A card of a model that the tools know.
+/// A card of any model that the tools support.
 pub(crate) enum AnyCard {
     Hamlyn(Card),
     Shrimp(shrimp::Card),
@@ -51,7 +51,7 @@ pub(crate) enum AnyCard {
 }
 
 impl AnyCard {
-    /// Opens a card, whose driver says which model it is.
+    /// Opens a card; its driver reports the model.
     pub(crate) fn open(name: &str) -> Outcome<Self> {
         match Card::open(name) {
             Err(Error::OtherModel { model: Shrimp::NUMBER, .. }) => Ok(Self::Shrimp(node(name)?)),
@@ -66,7 +66,7 @@ impl AnyCard {
         }
     }
 
-    /// What a card of this name says of itself.
+    /// Returns the description of the card, which has this name.
     pub(crate) fn facts(&self, name: &str) -> Outcome<Facts> {
         match self {
             Self::Hamlyn(card) => crate::hamlyn::facts(name, card),
@@ -77,7 +77,7 @@ impl AnyCard {
         }
     }
 
-    /// Which hosts have a listener of a name.
+    /// Returns the hosts that have a listener of a name.
     pub(crate) fn find(&self, name: &str) -> hamlyn::Result<Found> {
         match self {
             Self::Hamlyn(card) => card.find(name, Some(FIND_TIMEOUT)),
@@ -93,7 +93,7 @@ fn node<M: Model>(name: &str) -> hamlyn::Result<attach::Card<Node<M>>> {
     Ok(attach::Card::attached(Arc::new(Node::open(Path::new(name))?)))
 }
 
-/// What a card's driver says of it, and its counters by these names.
+/// Returns the driver's description of a card, and its counters with these names.
 pub(crate) fn driven<M: Model>(
     name: &str,
     counters: &[&'static str],
@@ -103,13 +103,13 @@ pub(crate) fn driven<M: Model>(
     Ok((node.query()?, counters.iter().copied().zip(counted.values).collect()))
 }
 
-/// The machine's cards, as the driver names them, by model and in the order of their numbers.
+/// Returns the machine's cards as device paths, ordered by model and number.
 pub(crate) fn all_cards() -> Outcome<Vec<String>> {
     let names = fs::read_dir("/dev")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     Ok(cards_among(names))
 }
 
-/// The cards among the devices of these names.
+/// Returns the cards among devices with these names.
 fn cards_among(names: impl Iterator<Item = String>) -> Vec<String> {
     let place = |name: &str| {
         MODELS.iter().enumerate().find_map(|(model, prefix)| {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_card_is_listed_by_model_and_in_the_order_of_its_number() {
+    fn cards_are_listed_by_model_and_number() {
         let names =
             ["hamlyn10", "shrimp1", "tty1", "hamlyn2", "hamlyn", "hamlynx", "echo0", "hamlyn0", "shrimp0"];
         let found = cards_among(names.map(str::to_owned).into_iter());

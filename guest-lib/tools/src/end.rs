@@ -1,4 +1,5 @@
-//! One end of the exchange between two tools: what a model does for it, and what client and server agree on.
+//! One end of the exchange between two tools: a model's part of it, and the protocol between client
+//! and server.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,69 +9,71 @@ use hamlyn::attach::{Card, CardAttachment};
 
 use crate::{Outcome, serve};
 
-/// Messages under way at once, none of which the receiver has confirmed.
+/// Maximum number of messages in flight, not confirmed by the receiver.
 pub(crate) const DEPTH: u64 = 64;
 
-/// Of what two tools say to each other.
+/// Version of the protocol between two tools.
 const VERSION: u8 = 2;
 
 /// How an end waits for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Looks without end.
+    /// Polls without end.
     Poll,
-    /// Looks for a while, then sleeps until an interrupt.
+    /// Polls for a while, then sleeps until an interrupt.
     Sleep,
 }
 
-/// What a server is to do with each message.
+/// What a server does with each message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// Send its bytes back.
+    /// Returns its bytes.
     Echo,
-    /// Answer with as many bytes that lie ready.
+    /// Answers with the same number of prepared bytes.
     Answer,
-    /// Count it, and confirm now and then.
+    /// Counts it, and confirms from time to time.
     Count,
-    /// The same, and meanwhile send as many of its own.
+    /// As `Count`, and sends as many messages itself meanwhile.
     Both,
 }
 
-/// Where an end receives, as its peer needs to know it.
+/// The address at which an end receives, as its peer needs it.
 pub(crate) trait Address: Copy + Send {
-    /// Bytes of its binary form.
+    /// Size of its binary form, in bytes.
     const SIZE: usize;
 
     fn to_bytes(&self) -> Vec<u8>;
 
     fn from_bytes(bytes: &[u8]) -> Option<Self>;
 
-    /// The host id.
+    /// Returns the host id.
     fn host(&self) -> u32;
 
-    /// The longest message that its owner takes.
+    /// Returns the length of the longest message that its owner accepts.
     fn room(&self) -> usize;
 }
 
-/// What a model's cards do for the tools: messages of a word and some bytes, from one end to its peer. The bytes of a message lie where
-/// those of the one before lay.
+/// Interface of a card model to the tools: an end sends messages to its peer, each a word and some
+/// bytes. The bytes of a message overwrite those of the previous one.
 pub(crate) trait End: Sized + Send {
-    /// How the model's cards are reached.
+    /// Attachment of the model's cards.
     type Attachment: CardAttachment + ?Sized + 'static;
-    /// Where an end receives.
+    /// Address at which an end receives.
     type Address: Address;
 
-    /// The model's name.
+    /// Name of the model.
     const MODEL: &'static str;
-    /// Whether who serves can be found by a ticket.
+    /// Whether clients can find a server by a ticket.
     const HAS_TICKETS: bool;
-    /// The longest message.
+    /// Length of the longest message.
     const MAX_SIZE: usize;
 
-    /// An end for messages of up to `size` bytes, with a peer at this host. Who prints tickets does not know where who has them is.
+    /// Creates an end for messages of up to `size` bytes, with a peer on `host`. A server that
+    /// prints tickets does not know the hosts of its clients.
     fn create(card: &Card<Self::Attachment>, host: Option<u32>, size: usize) -> Outcome<Self>;
 
-    /// The same with who listens there under a name: the end, the peer's address, and what tells of its end.
+    /// Creates an end with the listener `name` on `host` as its peer. Returns the end, the peer's
+    /// address, and the connection that reports the peer's end.
     fn connect(
         card: &Card<Self::Attachment>,
         host: u32,
@@ -82,15 +85,15 @@ pub(crate) trait End: Sized + Send {
         Ok((end, read(connection.private())?, Some(connection)))
     }
 
-    /// Listens under a name, and serves all who connect, each in a thread of its own, for ever.
+    /// Listens under a name, and serves each client in its own thread, indefinitely.
     fn listen(card: &Card<Self::Attachment>, name: &str, json: bool) -> Outcome<ExitCode> {
         serve::listen::<Self>(card, name, json)
     }
 
-    /// The card's host id.
+    /// Returns the card's host id.
     fn host(card: &Card<Self::Attachment>) -> hamlyn::Result<Option<u32>>;
 
-    /// Refuses messages of a size that cannot be sent for this.
+    /// Fails if messages of this size cannot be sent for this purpose.
     fn check(_wish: Wish, size: usize) -> Outcome {
         let limit = Self::MAX_SIZE;
         if size > limit {
@@ -99,70 +102,73 @@ pub(crate) trait End: Sized + Send {
         Ok(())
     }
 
-    /// What a peer needs.
+    /// Returns the address for the peer.
     fn address(&self) -> hamlyn::Result<Self::Address>;
 
-    /// From now on what is sent goes there, and is for this.
+    /// Sets the destination and the purpose of later messages.
     fn reach(&mut self, address: &Self::Address, wish: Wish) -> Outcome;
 
-    /// Fills the bytes that the next messages carry.
+    /// Sets the bytes of the next messages.
     fn fill(&mut self, data: &[u8]) -> hamlyn::Result<()>;
 
-    /// The bytes that the last message brought.
+    /// Returns the bytes of the last message received.
     fn data(&self, size: usize) -> hamlyn::Result<Vec<u8>>;
 
     /// Sends a numbered message of `size` bytes.
     fn send(&mut self, word: u32, size: usize) -> hamlyn::Result<()>;
 
-    /// Sends a word alone.
+    /// Sends a word without bytes.
     fn say(&mut self, word: u32) -> hamlyn::Result<()>;
 
-    /// Sends a client's wish, behind which comes [`crate::word::HELLO`].
+    /// Sends a client's request, followed by [`crate::word::HELLO`].
     fn say_hello(&mut self, hello: &[u8]) -> hamlyn::Result<()>;
 
-    /// The bytes of the wish behind a word of [`crate::word::HELLO`].
+    /// Returns the bytes of the request that came with a word of [`crate::word::HELLO`].
     fn read_hello(&self) -> hamlyn::Result<Vec<u8>>;
 
-    /// The word of the next message; none if the time is over. Without a time it waits for ever.
+    /// Returns the word of the next message, or `None` on timeout. Without a timeout it waits
+    /// indefinitely.
     fn receive(&mut self, wait: Wait, timeout: Option<Duration>) -> hamlyn::Result<Option<u32>>;
 
-    /// Fails if what was sent last was not sent, with the reason.
+    /// Fails with the reason if the last message was not sent.
     fn complain(&self) -> hamlyn::Result<()>;
 
-    /// Waits until this end may go without what it has sent being lost.
+    /// Blocks until this end can be dropped without losing sent messages.
     fn finish(&mut self, timeout: Duration) -> hamlyn::Result<()>;
 
-    /// Whether this end knows by itself that the other is gone. A connection tells of most.
+    /// Returns whether this end has noticed by itself that the peer is gone. Mostly the connection
+    /// reports that.
     fn has_ended(&self) -> bool {
         false
     }
 }
 
-/// An address as its model writes it.
+/// Parses an address of the model.
 pub(crate) fn read<A: Address>(bytes: &[u8]) -> Outcome<A> {
     Ok(A::from_bytes(bytes).ok_or("the peer is not of the card's model, or of another version")?)
 }
 
-/// What a client asks of a server.
+/// A client's request to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hello<A> {
     pub(crate) wish: Wish,
     pub(crate) wait: Wait,
-    /// Messages that the server may have under way, at most [`DEPTH`].
+    /// Messages that the server may have in flight, at most [`DEPTH`].
     pub(crate) depth: u8,
-    /// Bytes of each message.
+    /// Size of each message, in bytes.
     pub(crate) size: usize,
-    /// Messages that the server is to send of its own ([`Wish::Both`]); 0: until the client's last has come.
+    /// Number of messages that the server sends ([`Wish::Both`]). 0: until the client's last
+    /// message has arrived.
     pub(crate) messages: u64,
-    /// Where the client receives.
+    /// Address at which the client receives.
     pub(crate) address: A,
 }
 
 impl<A: Address> Hello<A> {
-    /// Bytes of its binary form.
+    /// Size of its binary form, in bytes.
     pub(crate) const SIZE: usize = 16 + A::SIZE;
 
-    /// Version, wish, wait, depth; size in 4 bytes, messages in 8, little-endian; address.
+    /// Encodes version, wish, wait, depth; size in 4 bytes, messages in 8, little-endian; address.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let wish = match self.wish {
             Wish::Echo => 0,
@@ -195,7 +201,7 @@ impl<A: Address> Hello<A> {
         fits.then_some(Self { wish, wait, depth, size, messages, address })
     }
 
-    /// Whether the server's message `number`, the first being 0, is its last.
+    /// Returns whether the server's message `number`, counted from 0, is its last.
     pub(crate) fn is_last(&self, number: u64, client_has_ended: bool) -> bool {
         if self.messages == 0 { client_has_ended } else { number + 1 >= self.messages }
     }
@@ -226,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_comes_back_if_both_have_room_for_it() {
+    fn hello_parses_if_size_fits_both_ends() {
         let wish = hello(1000, ticket());
         assert_eq!(Hello::from_bytes(&wish.to_bytes(), 1000), Some(wish));
         assert_eq!(Hello::<Ticket>::from_bytes(&wish.to_bytes(), 999), None);
@@ -237,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_sends_as_many_as_it_is_told_or_until_the_client_ends() {
+    fn server_sends_requested_count_or_until_client_ends() {
         let told = Hello { messages: 3, ..hello(1, ticket()) };
         assert_eq!([1, 2, 3].map(|number| told.is_last(number, true)), [false, true, true]);
         let open = Hello { messages: 0, ..hello(1, ticket()) };
@@ -246,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_wish_or_none(at in 0..Hello::<Ticket>::SIZE, byte in any::<u8>(), limit in 0..2000_usize) {
+        fn corrupted_hello_is_parsed_or_refused(at in 0..Hello::<Ticket>::SIZE, byte in any::<u8>(), limit in 0..2000_usize) {
             let mut bytes = hello(1000, ticket()).to_bytes();
             bytes[at] = byte;
             if let Some(read) = Hello::<Ticket>::from_bytes(&bytes, limit) {

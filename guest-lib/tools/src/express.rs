@@ -1,4 +1,5 @@
-//! An end of a channel over express memory (docs/express.md), between hosts with Hamlyn cards: a message is a record of the word and the bytes.
+//! An end of a channel over express memory (docs/express.md), between hosts with Hamlyn cards. A
+//! message is a record of the word and the bytes.
 
 use std::collections::VecDeque;
 use std::process::ExitCode;
@@ -14,41 +15,44 @@ use crate::serve;
 use crate::word;
 use crate::{Outcome, complain};
 
-/// Bytes of the ring to each end: of two messages of 64 KiB and what comes with them. A pair of ends takes a page more, so that one
-/// fits into an ordinary user's share of what two hosts have if nothing else was asked for.
+/// Size of each end's ring in bytes: two messages of 64 KiB and their overhead. A pair of ends
+/// takes one page more. With this size, one pair fits an ordinary user's default share of the
+/// memory between two hosts.
 const RING: usize = 35 * PAGE;
-/// Bytes of a record beside a message's: the ring's header, and the word.
+/// Overhead of a record in bytes: the ring's header, and the word.
 const HEAD: usize = 8 + WORD;
 const WORD: usize = 4;
-/// Records that may come while there is no room for one's own; and fewer of long ones, of which so many bytes are kept.
+/// Maximum number of records that are buffered while this end waits for space. Fewer if they are
+/// long, up to this many bytes.
 const EARLY: usize = 4096;
 const EARLY_BYTES: usize = 16 << 20;
-/// Looks before an end that polls asks whether the other is there.
+/// Polls before a polling end checks whether the peer is alive.
 const LOOKS: u32 = 100_000;
-/// How long an end waits for room before it takes what has come meanwhile: the other may be waiting for room, too.
+/// How long an end waits for space before it receives pending records: the peer may be waiting for
+/// space, too.
 const ROOM: Duration = Duration::from_millis(1);
 
-/// What is said of --express at another card.
+/// Error for --express with another card.
 pub(crate) const ONLY_HAMLYN: &str = "channels over express memory are of hosts with Hamlyn cards";
 
-/// A record that has come: its word, and its bytes.
+/// A received record: its word, and its bytes.
 type Record = (u32, Vec<u8>);
 
 pub(crate) struct ExpressEnd {
     channel: Channel,
     host: u32,
-    /// The bytes that the next messages carry.
+    /// Bytes of the next messages.
     filled: Vec<u8>,
-    /// Those that the last one brought.
+    /// Bytes of the last message received.
     came: Vec<u8>,
-    /// What came while this end waited for room.
+    /// Records received while this end waited for space.
     early: VecDeque<Record>,
-    /// The other end has closed, or is lost.
+    /// The peer has closed the channel, or is lost.
     ended: bool,
     loss: Option<PeerLoss>,
 }
 
-/// Whose end it is, and the longest message there.
+/// Host of an end, and the length of the longest message there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChannelAddress {
     host: u32,
@@ -93,7 +97,7 @@ impl ExpressEnd {
         Ok(Self { channel, host, filled, came, early, ended: false, loss: None })
     }
 
-    /// Sends a record, and takes what comes while there is no room for it.
+    /// Sends a record, and receives pending records while there is no space for it.
     fn send_record(&mut self, word: u32, bytes: usize) -> hamlyn::Result<()> {
         loop {
             match self.channel.sender.reserve(WORD + bytes, Some(ROOM)) {
@@ -106,7 +110,7 @@ impl ExpressEnd {
                 Err(error) => return Err(error),
             }
             if let Some(record) = self.next(Some(Duration::ZERO))? {
-                // More than rings hold comes of a peer alone that sends, and takes nothing.
+                // Only a peer that sends and never receives can exceed the capacity of the rings.
                 if self.early.len() >= EARLY.min(EARLY_BYTES / (HEAD + record.1.len())) {
                     return Err(Error::Malformed("a peer that takes nothing, and says more and more"));
                 }
@@ -144,7 +148,7 @@ impl End for ExpressEnd {
     const HAS_TICKETS: bool = false;
     const MAX_SIZE: usize = RING - HEAD;
 
-    /// There is none without the other: it comes by [`End::connect`] or [`End::listen`].
+    /// An end needs its peer: use [`End::connect`] or [`End::listen`].
     fn create(_card: &Card, _host: Option<u32>, _size: usize) -> Outcome<Self> {
         Err(Error::NotConnected.into())
     }
@@ -166,7 +170,7 @@ impl End for ExpressEnd {
         let listener = ChannelListener::bind(&manager, name, options())?;
         serve::announce(name, Self::host(card)?, json)?;
         loop {
-            // Who cannot be served is told why, and is no affair of the next.
+            // A client that cannot be served is told why, and does not affect the next one.
             let channel = match listener.accept(None) {
                 Ok(channel) => channel,
                 Err(error) => {
@@ -187,7 +191,7 @@ impl End for ExpressEnd {
         Ok(card.info()?.host)
     }
 
-    /// Both ends have rings of one length.
+    /// Both ends have rings of the same size.
     fn address(&self) -> hamlyn::Result<ChannelAddress> {
         Ok(ChannelAddress { host: self.host, room: Self::MAX_SIZE as u32 })
     }

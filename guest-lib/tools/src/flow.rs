@@ -1,33 +1,34 @@
-//! Numbered messages from one end to the other, or both ways: which may be sent, which have come, and what is confirmed.
+//! Flow control of numbered messages in one or both directions: which may be sent, which have
+//! arrived, and which are confirmed.
 
 use crate::word::{self, CONFIRM, LAST};
 
-/// Messages that are confirmed at once.
+/// Number of messages per confirmation.
 pub(crate) const CHUNK: u64 = 16;
 
-/// How a flow stands at one of its ends.
+/// State of a flow at one of its ends.
 #[derive(Debug)]
 pub(crate) struct Flow {
-    /// Messages that may be under way: sent, and not confirmed.
+    /// Number of messages that may be in flight: sent, and not confirmed.
     depth: u64,
     sent: u64,
     confirmed: u64,
-    /// Whether the last of this end has been sent.
+    /// Whether this end's last message has been sent.
     ended: bool,
-    /// Messages that came, in whatever order.
+    /// Number of messages received, in any order.
     came: u64,
-    /// The number of the peer's last message, once that has come.
+    /// Number of the peer's last message, once that has arrived.
     peers_last: Option<u32>,
 }
 
-/// What a word was.
+/// Meaning of a received word.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A word of something earlier.
+    /// A word of an earlier exchange.
     Stale,
-    /// So many more of this end's messages have arrived.
+    /// This many more of this end's messages have arrived.
     Confirmed(u64),
-    /// A message has come; the word to say now, if it is time to confirm it and others.
+    /// A message has arrived; the word to send now, if a confirmation is due.
     Came(Option<u32>),
 }
 
@@ -36,7 +37,7 @@ impl Flow {
         Self { depth, sent: 0, confirmed: 0, ended: false, came: 0, peers_last: None }
     }
 
-    /// Messages sent so far: the number of the next.
+    /// Returns the number of messages sent so far: the number of the next.
     pub(crate) fn sent(&self) -> u64 {
         self.sent
     }
@@ -45,7 +46,7 @@ impl Flow {
         !self.ended && self.sent < self.confirmed + self.depth
     }
 
-    /// The word of the next message, which is sent now.
+    /// Returns the word of the next message, which counts as sent.
     pub(crate) fn next_word(&mut self, is_last: bool) -> u32 {
         let word = word::number(self.sent) | if is_last { LAST } else { 0 };
         self.sent += 1;
@@ -53,7 +54,7 @@ impl Flow {
         word
     }
 
-    /// A word has come.
+    /// Handles a received word.
     pub(crate) fn take(&mut self, word: u32) -> Event {
         if word >= word::BYE {
             return Event::Stale;
@@ -77,17 +78,17 @@ impl Flow {
         (self.is_whole() || self.came % CHUNK == 0).then_some(CONFIRM | word::number(self.came))
     }
 
-    /// Whether all that this end sends has been sent and confirmed.
+    /// Returns whether everything that this end sends has been sent and confirmed.
     pub(crate) fn is_confirmed(&self) -> bool {
         self.ended && self.confirmed == self.sent
     }
 
-    /// Whether the peer's last message has come; others may still be under way.
+    /// Returns whether the peer's last message has arrived; earlier ones may still be in flight.
     pub(crate) fn peer_has_ended(&self) -> bool {
         self.peers_last.is_some()
     }
 
-    /// Whether all that the peer sends has come.
+    /// Returns whether everything that the peer sends has arrived.
     pub(crate) fn is_whole(&self) -> bool {
         self.peers_last.is_some_and(|last| self.came > 0 && word::number(self.came - 1) == last)
     }
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_that_came_is_confirmed_even_if_the_last_message_overtakes_others() {
+    fn all_messages_confirmed_if_last_overtakes_others() {
         let mut flow = Flow::new(64);
         let words = (0..20).chain([24 | LAST]).chain(20..24);
         let confirmed: Vec<Event> =
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn two_ends_that_send_to_each_other_both_come_to_an_end() {
+    fn bidirectional_flows_both_finish() {
         let mut ends = [Flow::new(CHUNK), Flow::new(64)];
         let mut ways = [Vec::new(), Vec::new()];
         while !ends.iter().all(|end| end.is_confirmed() && end.is_whole()) {
@@ -146,7 +147,7 @@ mod tests {
                     let word = ends[at].next_word(is_last);
                     ways[at].push(word);
                 }
-                // What the other sent comes in the reverse order.
+                // The other end's messages arrive in reverse order.
                 for word in std::mem::take(&mut ways[1 - at]).into_iter().rev() {
                     if let Event::Came(Some(answer)) = ends[at].take(word) {
                         ways[at].push(answer);

@@ -1,4 +1,4 @@
-//! `hamlyn-info`: what the cards are, and their counters. Like `ibv_devinfo`.
+//! `hamlyn-info`: description and counters of the cards. Like `ibv_devinfo`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,21 +20,22 @@ Examples:
   hamlyn-info --find weather   which hosts have a listener of that name
   hamlyn-info --json | jq -r 'select(.host == null).card'      cards without a link";
 
-/// Shows what a card is and how much of everything it has
+/// Shows what a card is, and its limits and resources
 ///
-/// Without --card, every card of this machine: one that cannot be asked does not hide the others.
+/// Without --card it shows every card of this machine. A card that does not respond does not hide
+/// the others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     #[command(flatten)]
     card: CardOption,
-    /// The card's counters too, even those that are zero
+    /// Also show the card's counters, including those that are zero
     #[arg(short, long)]
     verbose: bool,
-    /// Which hosts have a listener of this name, instead: they are asked through the card
+    /// Show the hosts that have a listener of this name instead; they are asked through the card
     #[arg(long, value_name = "NAME")]
     find: Option<String>,
-    /// A JSON object for each card, on a line of its own
+    /// Print a JSON object for each card, on its own line
     #[arg(long)]
     json: bool,
 }
@@ -66,16 +67,16 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
     Ok(status)
 }
 
-/// What a card says of itself.
+/// Description of a card.
 pub(crate) struct Facts {
     pub(crate) host: Option<u32>,
     pub(crate) ports: Option<u32>,
-    /// Version of what driver and library agree on; none without a driver.
+    /// Version of the interface between driver and library; `None` without a driver.
     pub(crate) interface: Option<u32>,
     pub(crate) abi_version: u32,
-    /// What only this model's cards have.
+    /// Fields specific to the model.
     pub(crate) fields: Vec<Fact>,
-    /// The most of what any card of the model takes.
+    /// Limits of all cards of the model.
     pub(crate) limits: Vec<Fact>,
     pub(crate) counters: Vec<(&'static str, u64)>,
 }
@@ -84,7 +85,7 @@ pub(crate) struct Facts {
 pub(crate) type Fact = (&'static str, Value, &'static str);
 
 impl Facts {
-    /// What any card's driver says of it.
+    /// Returns the facts that any card's driver reports.
     pub(crate) fn of(query: &HamlynQuery, counters: Vec<(&'static str, u64)>) -> Self {
         Self {
             host: (query.host != HAMLYN_NO_HOST).then_some(query.host),
@@ -98,14 +99,14 @@ impl Facts {
     }
 }
 
-/// What there is to say of a card.
+/// A card's complete description.
 struct About {
     name: String,
     driver: Driver,
     facts: Facts,
 }
 
-/// What the system says of a card; nothing of one that is attached to without a driver.
+/// The system's description of a card; empty for a card that is attached without a driver.
 #[derive(Default)]
 struct Driver {
     /// Version of the module.
@@ -126,14 +127,14 @@ impl Driver {
     }
 }
 
-/// Where the system describes a card: the folder has its model's name.
+/// Returns the sysfs folder of a card, which is in the class of its model.
 pub(crate) fn class(node: &str) -> Option<PathBuf> {
     let model = node.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let path = Path::new("/sys/class").join(model).join(node);
     path.exists().then_some(path)
 }
 
-/// Which hosts have a name, asked through a card.
+/// Hosts that have a name, queried through a card.
 struct Sought {
     card: String,
     name: String,
@@ -154,7 +155,7 @@ impl Sought {
                 json!({ "card": card, "name": name, "hosts": hosts, "too_old": too_old, "silent": silent });
             return object.to_string();
         }
-        // Most of those that say nothing are not there: their number will do.
+        // Most of the silent hosts are absent: their number suffices.
         let lines = [
             format!("card:\t{}", self.card),
             line("name", &self.name),
@@ -228,7 +229,7 @@ fn values(facts: &[Fact]) -> impl Iterator<Item = (String, Value)> {
     facts.iter().map(|(name, value, _)| ((*name).to_owned(), value.clone()))
 }
 
-/// A fact for people: what is not known is not there.
+/// Formats a fact for human readers; unknown values show as "none".
 fn fact((name, value, unit): &Fact) -> String {
     match value {
         Value::Null => line(name, "none"),
@@ -237,7 +238,7 @@ fn fact((name, value, unit): &Fact) -> String {
     }
 }
 
-/// Major in the upper half, minor in the lower.
+/// Formats a version: major in the upper half, minor in the lower.
 fn version(version: u32) -> String {
     format!("{}.{}", version >> 16, version & 0xffff)
 }

@@ -1,11 +1,14 @@
-//! The tools that a guest's user asks a card with: what it is, whether a peer answers, how fast it is.
+//! Tools for the user of a guest. They show what a card is, whether a peer answers, and how fast it
+//! is.
 //!
-//! They are one program, as a guest's image has little room. Started by a tool's name (by way of a link) it is that
-//! tool; started as `hamlyn-tools` it takes the tool's name as its first argument.
+//! They are one program, because a guest's image has little space. Started under a tool's name
+//! (through a link), the program is that tool. Started as `hamlyn-tools`, it takes the tool's name
+//! as its first argument.
 //!
-//! A folder for each model of cards has what its cards say of themselves (`info`), and how two tools exchange messages by them
-//! (`end`, the trait of [`end::End`]); a line for each model is in `card`. `express` is such an end by
-//! channels over express memory. All else is the same for all.
+//! Each model of cards has a folder. It has the description of the model's cards (`info`), and how
+//! two tools exchange messages with them (`end`, with the trait [`end::End`]). `card` has a line
+//! for each model. `express` is an end over channels in express memory. The rest is the same for
+//! all models.
 
 mod card;
 mod clan;
@@ -59,16 +62,17 @@ impl Tool {
     }
 }
 
-/// The tools' command lines: what their manual pages are made from.
+/// Returns the tools' command lines, from which their manual pages are made.
 #[must_use]
 pub fn commands() -> Vec<Command> {
     TOOLS.iter().map(Tool::command).collect()
 }
 
-/// Is the tool that the arguments name: by the first, the program's own name, or else by the second.
+/// Runs the tool that is named by the first argument, the program's own name, or else by the
+/// second.
 ///
-/// The exit status is 0 if it did what was asked, 1 if not (a reason is on standard error), 2 if it did not understand, and 141 if
-/// its output was closed, as by SIGPIPE.
+/// The exit status is 0 on success, 1 on failure (the reason is on standard error), 2 if the
+/// arguments are not valid, and 141 if its output was closed, as by SIGPIPE.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter().peekable();
     let found = arguments.peek().and_then(find).or_else(|| {
@@ -90,10 +94,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     })
 }
 
-/// What a shell shows of a program that SIGPIPE has ended.
+/// Exit status that a shell reports for a program killed by SIGPIPE.
 const CLOSED_OUTPUT: u8 = 128 + signal_hook::consts::SIGPIPE as u8;
 
-/// Whether nothing reads the output any more. Errors of cards and peers have types of their own.
+/// Returns whether the output was closed. Errors of cards and peers have other types.
 fn is_closed_output(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
@@ -103,12 +107,12 @@ fn find(name: &OsString) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| name == tool.name)
 }
 
-/// Says a line on standard error, if that is not closed.
+/// Prints a line on standard error, unless that is closed.
 fn complain(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Says a line at once, even into a pipe.
+/// Prints a line and flushes it, even into a pipe.
 fn say(line: impl std::fmt::Display) -> Outcome {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_is_found_by_the_last_part_of_its_path() {
+    fn tool_is_found_by_file_name() {
         assert_eq!(find(&"/bin/hamlyn-ping".into()).map(|tool| tool.name), Some("hamlyn-ping"));
         assert!(find(&"hamlyn-tools".into()).is_none());
     }

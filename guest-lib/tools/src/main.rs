@@ -1,4 +1,5 @@
-//! `hamlyn-info`, `hamlyn-ping` and `hamlyn-perf` in one program: the name it is started by says which.
+//! `hamlyn-info`, `hamlyn-ping` and `hamlyn-perf` in one program, selected by the name it is
+//! started under.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! Who is asked: a host's server by its name, or any by its ticket; and the conversation with it.
+//! The peer of a tool: a host's server by its name, or any server by its ticket; and the
+//! conversation with it.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,12 +11,12 @@ use crate::Outcome;
 use crate::end::{Address, DEPTH, End, Hello, Wait, Wish, read};
 use crate::word;
 
-/// How a tool's user names a server.
+/// How a tool's user identifies a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// The one that listens on this host.
+    /// The server that listens on this host.
     Host(u32),
-    /// The one that has printed these tickets, one for each pair.
+    /// The server that has printed these tickets, one for each pair.
     Tickets(Vec<Ticket>),
 }
 
@@ -34,27 +35,29 @@ impl FromStr for Peer {
 /// How client and server find each other.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Meeting {
-    /// The host id of the peer, or the ticket that it printed with --ticket
+    /// Host id of the peer, or the ticket that it printed with --ticket
     pub(crate) peer: Option<Peer>,
-    /// The name that the peer listens under, and is asked for by, if it is not the tool's own
+    /// Name under which the peer listens and is found, instead of the tool's own name
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// As the one that answers: print a ticket for the other, instead of listening under a name
+    /// As the answering side: print a ticket for the other side, instead of listening under a name
     #[arg(long, conflicts_with_all = ["peer", "name"])]
     pub(crate) ticket: bool,
-    /// By a channel over memory that the two hosts share, with no card on the way. Both sides say so
+    /// Use a channel over memory that the two hosts share, with no card on the path. Both sides
+    /// need this option
     #[arg(long, conflicts_with = "ticket")]
     pub(crate) express: bool,
 }
 
 impl Meeting {
-    /// The name to meet under, where that is the tool's own. What is met by a channel is met by nothing else.
+    /// Returns the name to meet under; `tools` is the default. Channels have their own default
+    /// name, so that they only meet channels.
     pub(crate) fn name(&self, tools: &str) -> String {
         let own = || if self.express { format!("{tools}-express") } else { tools.to_owned() };
         self.name.clone().unwrap_or_else(own)
     }
 
-    /// Refuses tickets where a model has none.
+    /// Refuses tickets if the model has none.
     pub(crate) fn check<E: End>(&self) -> Outcome {
         let wanted = self.ticket || matches!(self.peer, Some(Peer::Tickets(_)));
         if wanted && !E::HAS_TICKETS {
@@ -69,19 +72,20 @@ impl Meeting {
 pub(crate) struct Session<E: End> {
     pub(crate) end: E,
     address: E::Address,
-    /// Tells of the server's end.
+    /// Reports the server's end.
     connection: Option<Connection>,
     timeout: Duration,
-    /// How the client waits, and asks the server to.
+    /// How the client waits, and asks the server to wait.
     wait: Wait,
-    /// Bytes of each message.
+    /// Size of each message, in bytes.
     size: usize,
-    /// Messages of each end that may be under way.
+    /// Number of messages that each end may have in flight.
     depth: u8,
 }
 
 impl<E: End> Session<E> {
-    /// Finds the server, for one pair of possibly several, and makes room for messages of up to `size` bytes.
+    /// Connects to the server for one of possibly several pairs, and makes room for messages of up
+    /// to `size` bytes.
     pub(crate) fn open(
         card: &Card<E::Attachment>,
         (peer, pair, name): (&Peer, usize, &str),
@@ -103,27 +107,28 @@ impl<E: End> Session<E> {
         Ok(Self { end, address, connection, timeout, wait, size, depth: DEPTH as u8 })
     }
 
-    /// The same with another depth.
+    /// Returns the session with another depth.
     pub(crate) fn with_depth(self, depth: u8) -> Self {
         Self { depth, ..self }
     }
 
-    /// How many messages may be under way.
+    /// Returns the number of messages that may be in flight.
     pub(crate) fn depth(&self) -> u64 {
         self.depth.into()
     }
 
-    /// The server's host.
+    /// Returns the server's host id.
     pub(crate) fn host(&self) -> u32 {
         self.address.host()
     }
 
-    /// The longest message that the server takes.
+    /// Returns the length of the longest message that the server accepts.
     pub(crate) fn room(&self) -> usize {
         self.address.room()
     }
 
-    /// Tells the server what comes, and how many messages it is to send itself, and waits until it is ready.
+    /// Tells the server what follows, and how many messages it has to send itself. Blocks until the
+    /// server is ready.
     pub(crate) fn ask(&mut self, wish: Wish, size: usize, messages: u64) -> Outcome {
         let limit = self.room();
         if size > limit {
@@ -143,17 +148,18 @@ impl<E: End> Session<E> {
         self.end.send(word, self.size)
     }
 
-    /// Sends a word alone.
+    /// Sends a word without bytes.
     pub(crate) fn say(&mut self, word: u32) -> hamlyn::Result<()> {
         self.end.say(word)
     }
 
-    /// The next word that comes, or none in time.
+    /// Returns the next word, or `None` on timeout.
     pub(crate) fn receive(&mut self, timeout: Duration) -> hamlyn::Result<Option<u32>> {
         self.end.receive(self.wait, Some(timeout))
     }
 
-    /// The next word that comes, in answer to what was sent: a reason why it was not sent is worth more than silence.
+    /// Returns the next word, in answer to a sent one. If a message could not be sent, fails with
+    /// that reason instead of a timeout.
     pub(crate) fn next_word(&mut self) -> Outcome<u32> {
         if let Some(word) = self.receive(self.timeout)? {
             return Ok(word);
@@ -165,7 +171,7 @@ impl<E: End> Session<E> {
         Err(format!("host {} does not answer within {:?}", self.host(), self.timeout).into())
     }
 
-    /// Lets the server go.
+    /// Ends the conversation with the server.
     pub(crate) fn close(mut self) -> Outcome {
         self.end.say(word::BYE)?;
         self.end.finish(self.timeout)?;
@@ -178,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_is_a_host_id_or_a_ticket() {
+    fn peer_is_host_id_or_tickets() {
         assert_eq!("7".parse(), Ok(Peer::Host(7)));
         assert!("vm1".parse::<Peer>().is_err_and(|error| error.contains("neither")));
         let ticket = Ticket {

@@ -1,4 +1,4 @@
-//! `hamlyn-ping`: whether a peer answers, and after how long.
+//! `hamlyn-ping`: whether a peer answers, and how fast.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -27,16 +27,16 @@ Examples:
   hamlyn-ping -c 1000 -i 0 -q 1
   hamlyn-ping --express 1      by a channel over express memory; host 1 has hamlyn-ping --express";
 
-/// How often to look for Ctrl-C while an answer does not come.
+/// Interval of checks for Ctrl-C while an answer is pending.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What it listens under.
+/// Default name of the server.
 const NAME: &str = "hamlyn-ping";
 
-/// Asks a peer to send messages back, and tells how long each took
+/// Sends messages to a peer, which returns them, and shows how long each took
 ///
-/// It asks until Ctrl-C, or --count times, and then sums up. Without a peer it is the one that answers, until it is stopped.
-/// The exit status is 0 if an answer came, 1 if not.
+/// It runs until Ctrl-C, or for --count messages, and then prints a summary. Without a peer it is
+/// the answering side, until it is stopped. The exit status is 0 if an answer came, 1 if not.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -44,10 +44,10 @@ pub(crate) struct Options {
     meeting: Meeting,
     #[command(flatten)]
     card: CardOption,
-    /// Messages to send; without it they are sent until Ctrl-C
+    /// Number of messages to send; without it, they are sent until Ctrl-C
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Bytes of each message
+    /// Size of each message in bytes
     #[arg(short, long, default_value_t = 16, value_name = "BYTES")]
     size: usize,
     /// Seconds between two messages
@@ -56,15 +56,15 @@ pub(crate) struct Options {
     /// Seconds to wait for an answer
     #[arg(short = 'W', long, default_value_t = 10.0, value_name = "SECONDS", value_parser = seconds)]
     timeout: f64,
-    /// Nothing but the summary
+    /// Print only the summary
     #[arg(short, long)]
     quiet: bool,
-    /// The summary as a JSON object, and nothing else
+    /// Print only the summary, as a JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Reads a time of at most a day, in seconds.
+/// Parses a time in seconds, at most a day.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
     if (0.0..=86400.0).contains(&seconds) {
@@ -107,7 +107,7 @@ fn run_at<E: End>(card: &Card<E::Attachment>, options: &Options) -> Outcome<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sends as many as are wanted; how many those were, and how long each answer took.
+/// Sends the requested messages. Returns their number, and the time of each answer.
 fn ask<E: End>(
     options: &Options,
     session: &mut Session<E>,
@@ -134,16 +134,16 @@ fn ask<E: End>(
     Ok((options.count.unwrap_or(u64::MAX), times))
 }
 
-/// What became of a message.
+/// Outcome of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     After(Duration),
     NoneInTime,
-    /// The user wanted an end first.
+    /// The user stopped the tool first.
     NotAwaited,
 }
 
-/// Sends a message and waits for it to come back as it was.
+/// Sends a message, and blocks until it comes back unchanged.
 fn round_trip<E: End>(
     session: &mut Session<E>,
     number: u64,
@@ -159,7 +159,7 @@ fn round_trip<E: End>(
         let left = timeout.saturating_sub(start.elapsed());
         match session.receive(left.min(LOOK))? {
             Some(word) if word == word::number(number) => break,
-            // An answer to an earlier message, late.
+            // A late answer to an earlier message.
             Some(_) => {}
             None if stop.rest(Duration::ZERO) => return Ok(Answer::NotAwaited),
             None if left > LOOK => {}

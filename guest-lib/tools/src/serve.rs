@@ -1,4 +1,4 @@
-//! The serving side of `hamlyn-ping` and `hamlyn-perf`: it does for each client what that asks.
+//! The serving side of `hamlyn-ping` and `hamlyn-perf`, which does what each client requests.
 
 use std::process::ExitCode;
 use std::thread;
@@ -13,12 +13,12 @@ use crate::flow::{Event, Flow};
 use crate::word;
 use crate::{Outcome, complain, say};
 
-/// A client of whom nothing else tells is gone when it is silent for so long.
+/// A client that is not monitored otherwise counts as gone after this silence.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How often to look whether a client is gone.
+/// Interval of checks whether a client is gone.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Listens under a name, and serves all who connect, each in a thread of its own, for ever.
+/// Listens under a name, and serves each client in its own thread, indefinitely.
 pub(crate) fn listen<E: End>(card: &Card<E::Attachment>, name: &str, json: bool) -> Outcome<ExitCode> {
     let listener = card.listen(name)?;
     announce(name, E::host(card)?, json)?;
@@ -34,7 +34,7 @@ pub(crate) fn listen<E: End>(card: &Card<E::Attachment>, name: &str, json: bool)
     }
 }
 
-/// Says that somebody listens.
+/// Prints that the server listens.
 pub(crate) fn announce(name: &str, host: Option<u32>, json: bool) -> Outcome {
     if json {
         return say(json!({ "listening": name, "host": host }));
@@ -43,7 +43,7 @@ pub(crate) fn announce(name: &str, host: Option<u32>, json: bool) -> Outcome {
     say(format_args!("listening on host {host} as {name}"))
 }
 
-/// The client says how much room it needs; it gets the address of it.
+/// Serves a request. It contains the size that the client needs; the answer contains the address.
 fn serve_request<E: End>(card: &Card<E::Attachment>, request: Request) -> Outcome {
     let size = request.private().try_into().map_or(u64::MAX, u64::from_le_bytes);
     if size > E::MAX_SIZE as u64 {
@@ -55,7 +55,8 @@ fn serve_request<E: End>(card: &Card<E::Attachment>, request: Request) -> Outcom
     serve(&mut end, Some(&connection))
 }
 
-/// Prints so many tickets, joined by commas, and serves all who have them, for each one after the other, for ever.
+/// Prints `count` tickets, joined by commas, and serves their holders indefinitely, one after the
+/// other for each ticket.
 pub(crate) fn tickets<E: End<Address = Ticket>>(
     card: &Card<E::Attachment>,
     count: usize,
@@ -76,13 +77,14 @@ pub(crate) fn tickets<E: End<Address = Ticket>>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves until the connection ends; without one until the end knows that the other is gone, or for ever.
+/// Serves until the connection ends. Without a connection, serves until the end notices that the
+/// peer is gone, or indefinitely.
 pub(crate) fn serve<E: End>(end: &mut E, connection: Option<&Connection>) -> Outcome {
     let mut next = None;
     loop {
         if let Some(hello) = next {
             next = match session(end, &hello, connection) {
-                // What one client's ticket leads to is no affair of the next.
+                // A failure with one client's ticket does not affect the next client.
                 Err(error) if connection.is_none() => {
                     complain(format_args!("host {}: {error}", hello.address.host()));
                     None
@@ -103,7 +105,7 @@ fn has_ended<E: End>(end: &E, connection: Option<&Connection>) -> hamlyn::Result
     connection.map_or(Ok(end.has_ended()), |connection| Ok(connection.end()?.is_some()))
 }
 
-/// Serves a client until it has gone or wants something else.
+/// Serves a client until it is gone or sends another request.
 fn session<E: End>(
     end: &mut E,
     hello: &Hello<E::Address>,
@@ -136,7 +138,7 @@ fn session<E: End>(
     }
 }
 
-/// What a client wants, if that makes sense.
+/// Returns a client's request, if it is valid.
 fn read_hello<E: End>(end: &E) -> Outcome<Option<Hello<E::Address>>> {
     Ok(Hello::from_bytes(&end.read_hello()?, end.address()?.room()))
 }

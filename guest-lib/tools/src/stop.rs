@@ -1,4 +1,4 @@
-//! Ctrl-C: who is asked to stop sums up first.
+//! Handling of Ctrl-C: a tool that is asked to stop prints its summary first.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -8,14 +8,14 @@ use signal_hook::iterator::Signals;
 
 use crate::Outcome;
 
-/// Whether the user, or the system, wants an end. A second signal ends the process at once.
+/// Whether the user or the system has asked for a stop. A second signal ends the process at once.
 #[derive(Debug)]
 pub(crate) struct Stop {
     asked: Receiver<()>,
 }
 
 impl Stop {
-    /// Catches the signals from here on.
+    /// Starts to catch the signals.
     pub(crate) fn catch() -> Outcome<Self> {
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         let (ask, asked) = channel();
@@ -24,14 +24,14 @@ impl Stop {
                 if number > 0 {
                     std::process::exit(128 + signal);
                 }
-                // Nobody listens any more: then the end is near.
+                // Fails if the receiver is gone: then the process is about to end.
                 let _ = ask.send(());
             }
         });
         Ok(Self { asked })
     }
 
-    /// Rests for so long, or until an end is wanted: then it is true, once.
+    /// Sleeps for `time`, or until a stop is requested. Returns `true` in that case, once.
     pub(crate) fn rest(&self, time: Duration) -> bool {
         self.asked.recv_timeout(time).is_ok()
     }

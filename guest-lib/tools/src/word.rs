@@ -1,25 +1,26 @@
-//! The word that every message between two tools carries: what it is, or its number.
+//! The word of every message between two tools: a control word, or a number.
 
-/// A client is there; what it wants is in the control bytes.
+/// A client has connected; its request is in the control bytes.
 pub(crate) const HELLO: u32 = u32::MAX;
-/// The server is ready for what the client asked.
+/// The server is ready for the client's request.
 pub(crate) const READY: u32 = u32::MAX - 1;
-/// The client has what it wanted.
+/// The client is done.
 pub(crate) const BYE: u32 = u32::MAX - 2;
 
-/// Mark of a number that confirms messages: so many have come. Without it, it is a message's own.
+/// Flag of a number that confirms messages: the number of messages received. Without it, the number
+/// is a message's own.
 pub(crate) const CONFIRM: u32 = 1 << 31;
-/// Mark of a message behind which no other comes.
+/// Flag of the last message.
 pub(crate) const LAST: u32 = 1 << 30;
-/// The bits of a number; it wraps.
+/// Bits of a number, which wraps.
 const NUMBER: u32 = LAST - 1;
 
-/// The number of a message or the sum of many, as a word.
+/// Returns the number of a message, or a count of messages, as a word.
 pub(crate) fn number(count: u64) -> u32 {
     count as u32 & NUMBER
 }
 
-/// How far the number in `word` is ahead of `count`; far too many if it is behind.
+/// Returns how far the number in `word` is ahead of `count`; a huge value if it is behind.
 pub(crate) fn ahead(word: u32, count: u64) -> u64 {
     u64::from(word.wrapping_sub(number(count)) & NUMBER)
 }
@@ -29,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_wrap_and_are_never_a_word_of_control() {
+    fn numbers_wrap_and_never_equal_control_words() {
         let count = u64::from(LAST) * 3;
         assert_eq!(number(count - 1), LAST - 1);
         assert_eq!(number(count), 0);

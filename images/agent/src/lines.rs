@@ -7,7 +7,8 @@ use std::io::{self, BufRead, ErrorKind};
 pub struct Line {
     /// The bytes, without the line feed.
     pub bytes: Vec<u8>,
-    /// Whether a line feed or the end of the input came after these bytes: if not, the line goes on.
+    /// Whether a line feed or the end of the input came after these bytes: if not, the line goes
+    /// on.
     pub whole: bool,
 }
 
@@ -41,7 +42,8 @@ pub fn next_piece(input: &mut impl BufRead, limit: usize) -> io::Result<Option<L
     }
 }
 
-/// Reads the next line whole, or reports that it was longer than `limit` bytes and skips it; `None` at the end.
+/// Reads the next line whole, or reports that it was longer than `limit` bytes and skips it; `None`
+/// at the end.
 pub fn next_line(input: &mut impl BufRead, limit: usize) -> io::Result<Option<Result<Vec<u8>, TooLong>>> {
     let Some(first) = next_piece(input, limit)? else { return Ok(None) };
     if first.whole {

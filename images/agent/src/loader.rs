@@ -1,4 +1,5 @@
-//! The other program that a program needs before its first instruction: its dynamic loader, or the interpreter of a script.
+//! The other program that a program needs before its first instruction: its dynamic loader, or the
+//! interpreter of a script.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -22,7 +23,8 @@ pub enum Needs {
 const FIRST_LINE: usize = 256;
 
 impl Needs {
-    /// Reads it from a program's bytes. None if the kernel runs the program alone, or does not know it.
+    /// Reads it from a program's bytes. None if the kernel runs the program alone, or does not know
+    /// it.
     pub fn of(program: &[u8]) -> Option<Needs> {
         if let Some(line) = program.strip_prefix(b"#!") {
             let line = line[..line.len().min(FIRST_LINE)].split(|byte| *byte == b'\n').next()?.trim_ascii();
@@ -72,7 +74,8 @@ mod tests {
     fn dynamic(loader: &[u8]) -> Vec<u8> {
         let mut elf = vec![0; 120];
         elf[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\0");
-        // Kind, machine, version; then where the program headers are, how large one is, and how many there are.
+        // Kind, machine, version; then where the program headers are, how large one is, and how
+        // many there are.
         for (at, value) in [(16, 3), (18, 62), (20, 1), (32, 64), (52, 64), (54, 56), (56, 1)] {
             elf[at] = value;
         }

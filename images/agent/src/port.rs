@@ -6,7 +6,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// While no host is connected, the kernel ends every read at once with 0 bytes, and `poll` returns at once too.
+/// While no host is connected, the kernel ends every read at once with 0 bytes, and `poll` returns
+/// at once too.
 const HOST_AWAY: Duration = Duration::from_millis(50);
 
 /// The reading side of a port. Hosts come and go: it never ends.

@@ -12,11 +12,12 @@
 //!
 //! A word of `argv` that is not UTF-8 is an object with its bytes: `{"bytes":"/w=="}`.
 //!
-//! A program may be run `raw`: what it says then comes as bytes, `outbytes` and `errbytes`, in base64 and not cut at lines. It
-//! may have a `window`: it is made to wait once so much of what it said has not been taken by the host (`more`).
+//! A program may be run `raw`: what it says then comes as bytes, `outbytes` and `errbytes`, in
+//! base64 and not cut at lines. It may have a `window`: it is made to wait once so much of what it
+//! said has not been taken by the host (`more`).
 //!
-//! The host chooses the ids. An id names one run until its `exit` or `error` event, which is its last; a `refused`
-//! request leaves the run as it is.
+//! The host chooses the ids. An id names one run until its `exit` or `error` event, which is its
+//! last; a `refused` request leaves the run as it is.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -28,7 +29,8 @@ use serde::{Deserialize, Serialize};
 /// The longest line that the agent reads, in bytes without the line feed.
 pub const MAX_REQUEST: usize = 64 << 10;
 
-/// The longest piece of a program's output in one event, in bytes: longer lines arrive as several events.
+/// The longest piece of a program's output in one event, in bytes: longer lines arrive as several
+/// events.
 pub const MAX_OUTPUT: usize = 64 << 10;
 
 /// The longest piece of input in one request, in bytes: in base64 it fits [`MAX_REQUEST`].
@@ -37,16 +39,19 @@ pub const MAX_INPUT: usize = 32 << 10;
 /// How much input may be on its way to a program, in pieces: more than that is refused.
 pub const INPUT_QUEUE: usize = 64;
 
-/// What an event counts for in a window, beside the bytes that it carries: what it costs to keep it.
+/// What an event counts for in a window, beside the bytes that it carries: what it costs to keep
+/// it.
 pub const EVENT_COST: usize = 64;
 
 /// The longest file that the agent returns, in bytes.
 pub const MAX_FILE: usize = 256 << 10;
 
-/// The longest line that the host reads: the longest file, with every byte escaped as `\u00xx`, and the rest.
+/// The longest line that the host reads: the longest file, with every byte escaped as `\u00xx`, and
+/// the rest.
 pub const MAX_EVENT: usize = 6 * MAX_FILE + 1024;
 
-/// The virtio-serial port's name, on QEMU's command line and under `/dev/virtio-ports` in the guest.
+/// The virtio-serial port's name, on QEMU's command line and under `/dev/virtio-ports` in the
+/// guest.
 pub const PORT: &str = "hamlyn.agent";
 
 /// One line from the host.
@@ -91,7 +96,8 @@ pub struct Program {
     /// The user and group to run as; the agent's own if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// Whether it starts in the home of its user, with `HOME` and `USER` accordingly; otherwise where the agent is.
+    /// Whether it starts in the home of its user, with `HOME` and `USER` accordingly; otherwise
+    /// where the agent is.
     #[serde(default)]
     pub home: bool,
     /// Whether a pipe is kept for [`Verb::Stdin`]; otherwise standard input is empty.
@@ -160,7 +166,8 @@ impl From<Bytes> for String {
 /// One line from the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// The request that this belongs to; none for [`What::Ready`] and for a line that could not be read.
+    /// The request that this belongs to; none for [`What::Ready`] and for a line that could not be
+    /// read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
     /// What happened.

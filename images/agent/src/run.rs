@@ -1,4 +1,5 @@
-//! One running program: its process group, its input, and the threads that tell of its output and its end.
+//! One running program: its process group, its input, and the threads that tell of its output and
+//! its end.
 
 use std::env;
 use std::ffi::OsStr;
@@ -173,7 +174,8 @@ fn found(command: &Command) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| here.join(folder).join(program)).find(|file| file.is_file())
 }
 
-/// The beginning of a file, in which linkers put what the kernel reads; nothing if it cannot be read.
+/// The beginning of a file, in which linkers put what the kernel reads; nothing if it cannot be
+/// read.
 fn beginning(file: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     // A FIFO would wait for a writer.
@@ -213,7 +215,8 @@ impl Window {
         Window { left: Mutex::new(left), wider: Condvar::new() }
     }
 
-    /// Waits until this much may be said, and takes it. Meanwhile the program waits with its pipe full.
+    /// Waits until this much may be said, and takes it. Meanwhile the program waits with its pipe
+    /// full.
     fn wait_for(&self, cost: usize) {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let narrow = |left: &mut Option<usize>| left.is_some_and(|left| left < cost);

@@ -17,7 +17,8 @@ pub fn serve(mut input: impl BufRead, output: impl Write + Send + 'static, name:
     agent.emit(None, What::Ready { version: env!("CARGO_PKG_VERSION").into(), name: name.into() });
     while let Some(line) = next_line(&mut input, MAX_REQUEST)? {
         match line {
-            // A host that connects begins with an empty line: it ends what a host before it left half said.
+            // A host that connects begins with an empty line: it ends what a host before it left
+            // half said.
             Ok(line) if line.is_empty() => {}
             Ok(line) => agent.obey(&line),
             Err(_) => {

@@ -106,7 +106,8 @@ fn a_raw_program_has_bytes_and_a_user_its_home() {
         r#"{"id":1,"run":{"argv":["sh","-c","head -c 3; printf '\\377' >&2"],"stdin":true,"raw":true}}"#,
     );
     host.say(r#"{"id":1,"bytes":"AP/+"}"#);
-    // What is written, what is complained of and what was read come from three threads, in any order.
+    // What is written, what is complained of and what was read come from three threads, in any
+    // order.
     let mut heard = [host.hear(), host.hear(), host.hear()].map(|event| event.what);
     heard.sort_by_key(|what| match what {
         What::OutBytes(_) => 0,

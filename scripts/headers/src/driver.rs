@@ -1,10 +1,12 @@
 //! The C headers of `guest-driver/include/`, made from the sources of `hamlyn-abi`.
 //!
-//! Each part of the contract has a header, and every card's folder by itself: nothing here names a card but the first.
+//! Each part of the contract has a header, and every card's folder by itself: nothing here names a
+//! card but the first.
 //!
-//! The contract's files are read with `syn` and written down item by item, in their order and with their comments and
-//! the spelling of their numbers. Whatever could not be carried over is an error, never left out in silence: a
-//! constant that is neither literal nor a call's code, a structure that is not `repr(C)`, a field type that C has no name for.
+//! The contract's files are read with `syn` and written down item by item, in their order and with
+//! their comments and the spelling of their numbers. Whatever could not be carried over is an
+//! error, never left out in silence: a constant that is neither literal nor a call's code, a
+//! structure that is not `repr(C)`, a field type that C has no name for.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -67,14 +69,14 @@ pub struct Field {
     docs: Vec<String>,
 }
 
-/// The folders of the contract that are no card's. Every other is a card, with a header of its own for what its guests see and
-/// one for what its users do.
+/// The folders of the contract that are no card's. Every other is a card, with a header of its own
+/// for what its guests see and one for what its users do.
 const NO_CARDS: [&str; 3] = ["family", "kernel", "uapi"];
 /// The module of a card's folder that driver and library agree on.
 const UAPI: &str = "uapi";
 
-/// Reads the contract from the sources of `hamlyn-abi` (its `src` folder) and makes its headers: of the family's parts, then of each
-/// card.
+/// Reads the contract from the sources of `hamlyn-abi` (its `src` folder) and makes its headers: of
+/// the family's parts, then of each card.
 ///
 /// # Errors
 /// A file that cannot be read or parsed, or an item that C could not carry.
@@ -101,7 +103,8 @@ fn folder(source: &Path, folder: &str, name: &str, title: &str) -> Result<Header
     Ok(Header { name: name.into(), title: title.into(), includes, parts })
 }
 
-/// What a guest and this card agree on, and, if it has calls of its own, what its driver and its users do.
+/// What a guest and this card agree on, and, if it has calls of its own, what its driver and its
+/// users do.
 fn card_headers(source: &Path, card: &str) -> Result<Vec<Header>, String> {
     let (title, name) = (title_case(card), format!("{card}_card.h"));
     let about = format!("What a guest and a {title} card agree on.");
@@ -159,7 +162,8 @@ fn read_part(source: &Path, module: &[&str]) -> Result<Part, String> {
     Ok(Part { module: module.join("::"), docs: docs(&file.attrs), items })
 }
 
-/// Methods, traits, tests, imports and macros (the statistics' names) are Rust's own; everything else must get a C form.
+/// Methods, traits, tests, imports and macros (the statistics' names) are Rust's own; everything
+/// else must get a C form.
 fn read_item(item: &Item) -> Result<Option<Entry>, String> {
     match item {
         Item::Const(constant) => {
@@ -241,8 +245,8 @@ fn literal(expression: &Expr) -> Option<String> {
     }
 }
 
-/// `iowr::<T>(number)` is C's `_IOWR('H', number, struct t)`; `card_call::<T>(model, number)` is the same with the number that a
-/// later model's call has.
+/// `iowr::<T>(number)` is C's `_IOWR('H', number, struct t)`; `card_call::<T>(model, number)` is
+/// the same with the number that a later model's call has.
 fn request_code(expression: &Expr) -> Option<String> {
     let Expr::Call(call) = expression else { return None };
     let Expr::Path(function) = &*call.func else { return None };
@@ -287,7 +291,8 @@ fn doc_line(attribute: &Attribute) -> Option<String> {
     Some(line.trim_end().to_owned())
 }
 
-/// What C calls the thing that a doc comment names: `HamlynQueueWait::timeout_ns` is `hamlyn_queue_wait.timeout_ns`.
+/// What C calls the thing that a doc comment names: `HamlynQueueWait::timeout_ns` is
+/// `hamlyn_queue_wait.timeout_ns`.
 fn c_name(code: &str) -> String {
     let parts: Vec<&str> = code.split("::").collect();
     let last = parts.last().copied().unwrap_or_default();

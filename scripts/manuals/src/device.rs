@@ -1,4 +1,5 @@
-//! Section 4: the device. Its calls are read from the contract, its parameters from the module's sources.
+//! Section 4: the device. Its calls are read from the contract, its parameters from the module's
+//! sources.
 
 use std::fs;
 use std::io;
@@ -102,7 +103,8 @@ fn calls(page: &mut Roff) -> io::Result<()> {
     Ok(())
 }
 
-/// A header's calls, those of later models left out, which have devices of their own: number, name and comment.
+/// A header's calls, those of later models left out, which have devices of their own: number, name
+/// and comment.
 fn calls_of(header: &Header) -> impl Iterator<Item = (u32, &str, &[String])> {
     header.parts.iter().flat_map(|part| &part.items).filter_map(|entry| {
         let Entry::Constant { name, docs, value } = entry else { return None };

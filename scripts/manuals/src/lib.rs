@@ -1,5 +1,6 @@
-//! The manual pages. Section 1 is made from the programs' command lines; what these do not have is here: statuses, variables,
-//! neighbours. Sections 3 and 4 are made from the C library's header and from the driver's sources.
+//! The manual pages. Section 1 is made from the programs' command lines; what these do not have is
+//! here: statuses, variables, neighbours. Sections 3 and 4 are made from the C library's header and
+//! from the driver's sources.
 
 mod device;
 mod library;
@@ -47,7 +48,8 @@ pub fn reference() -> io::Result<Vec<Page>> {
     Ok(pages)
 }
 
-/// A page for the command and one for each of its subcommands that are not hidden: file names and texts.
+/// A page for the command and one for each of its subcommands that are not hidden: file names and
+/// texts.
 ///
 /// # Errors
 /// None in practice: a page is written to memory.
@@ -156,7 +158,8 @@ fn to_text(page: &Roff) -> io::Result<String> {
     Ok(dateless(&String::from_utf8_lossy(&text)))
 }
 
-/// The title with an empty date, which the roff crate leaves out: then what follows would be taken for the date.
+/// The title with an empty date, which the roff crate leaves out: then what follows would be taken
+/// for the date.
 fn dateless(page: &str) -> String {
     page.replacen("  \"Hamlyn", " \"\" \"Hamlyn", 1)
 }

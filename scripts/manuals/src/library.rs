@@ -1,4 +1,5 @@
-//! Section 3: the library for C. Its pages are made from its headers, a page for each group of functions.
+//! Section 3: the library for C. Its pages are made from its headers, a page for each group of
+//! functions.
 
 use std::fs;
 use std::io;

@@ -1,7 +1,8 @@
-//! The benchmark: cards between real machines, beside what people would use instead, in one run on one host.
+//! The benchmark: cards between real machines, beside what people would use instead, in one run on
+//! one host.
 //!
-//! [`engine`] has what all cards need; each card's own part is a folder beside it, and a line here. [`compare`] has them side by side,
-//! and [`express`] what goes by no card.
+//! [`engine`] has what all cards need; each card's own part is a folder beside it, and a line here.
+//! [`compare`] has them side by side, and [`express`] what goes by no card.
 
 pub mod clan;
 pub mod compare;
@@ -26,7 +27,8 @@ pub static BENCHMARKS: PerModel<Benchmark> = PerModel::new(
     ],
 );
 
-/// Criterion's benchmarks of the parts: of the model that the environment names, of rings and switch, and copies.
+/// Criterion's benchmarks of the parts: of the model that the environment names, of rings and
+/// switch, and copies.
 pub fn parts() -> anyhow::Result<()> {
     let benchmark = BENCHMARKS.of(engine::estimates::asked_for()?)?;
     engine::estimates::run(benchmark.parts()?.benchmark)

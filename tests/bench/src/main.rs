@@ -33,7 +33,8 @@ struct Options {
     /// Write the figures to reach as JSON objects too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only the cards side by side: round trips, bandwidth and the hosts' time of all of them, in turn
+    /// Only the cards side by side: round trips, bandwidth and the hosts' time of all of them, in
+    /// turn
     #[arg(long, conflicts_with_all = ["goals", "figure", "model", "card_args"])]
     compare: bool,
     /// Only express memory: channels beside ivshmem, memcpy, UDP and vsock
@@ -42,7 +43,8 @@ struct Options {
     /// Only this (may be given again)
     #[arg(long, value_name = "NAME")]
     figure: Vec<String>,
-    /// Which model of card: all that have a benchmark, one after the other, unless this, --figure or arguments for cards are given
+    /// Which model of card: all that have a benchmark, one after the other, unless this, --figure
+    /// or arguments for cards are given
     #[arg(long, value_name = "NAME", value_parser = model_parser())]
     model: Option<&'static Model>,
     /// What runs the machines

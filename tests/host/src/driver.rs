@@ -1,4 +1,5 @@
-//! What a driver does with a card of any model: it tells it of areas by lists of pages, and runs commands by the command page.
+//! What a driver does with a card of any model: it tells it of areas by lists of pages, and runs
+//! commands by the command page.
 
 use hamlyn_abi::family::area::HamlynArea;
 use hamlyn_abi::family::command::{
@@ -23,8 +24,9 @@ pub struct Refusal {
     pub limit: u64,
 }
 
-/// Writes the lists of an area of `length` bytes from byte `first` of its first page. `list` has a page to give for a list;
-/// `page` says where each page of the area is, by its number; `put` writes to host memory.
+/// Writes the lists of an area of `length` bytes from byte `first` of its first page. `list` has a
+/// page to give for a list; `page` says where each page of the area is, by its number; `put` writes
+/// to host memory.
 pub fn list_pages(
     length: u64,
     first: u32,
@@ -61,7 +63,8 @@ pub trait Commands {
     /// Stores to a register of BAR 0, in so many bytes.
     fn store(&mut self, register: u32, width: u8, value: u64) -> Result<(), Self::Error>;
 
-    /// What a driver does with a card at power-on: names the command page, and has the card take packets.
+    /// What a driver does with a card at power-on: names the command page, and has the card take
+    /// packets.
     fn enable(&mut self) -> Result<(), Self::Error> {
         self.store(HAMLYN_REG_COMMAND_PAGE, 8, self.command_page())?;
         self.store(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into())

@@ -53,7 +53,8 @@ pub fn window_bytes(card: &impl Card) -> usize {
 impl<C: Card> Host<C> {
     /// A host of this number, whose card has a link. Fails if the system has no memory.
     pub fn new(id: u16, card: C) -> io::Result<Self> {
-        // A card with nothing to map has a page that it never looks at, as there is no memory of no bytes.
+        // A card with nothing to map has a page that it never looks at, as there is no memory of no
+        // bytes.
         let window = Pages::new(window_bytes(&card).max(PAGE as usize))?;
         Ok(Self::made_of(id, card, Memory::new()?, window))
     }

@@ -1,7 +1,7 @@
 //! A host in memory: what any card reaches, and what any driver does there.
 //!
-//! Tests of cards, the simulation and the benchmark stand on it. It checks nothing: what a card may touch is known to the
-//! simulation's own memory.
+//! Tests of cards, the simulation and the benchmark stand on it. It checks nothing: what a card may
+//! touch is known to the simulation's own memory.
 //!
 //! | file | holds |
 //! |---|---|

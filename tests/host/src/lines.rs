@@ -41,7 +41,8 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Forgets what was sent: who measures a card has no use for it, and shall not wait for fresh memory.
+    /// Forgets what was sent: who measures a card has no use for it, and shall not wait for fresh
+    /// memory.
     pub fn forget(&mut self) {
         self.spare.extend(self.sent.drain(..).map(|(_, bytes)| bytes));
     }

@@ -17,7 +17,8 @@ pub const MEMORY_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub struct Memory {
     bytes: MmapRegion,
-    /// What its owner writes as soon as the card has read from an address: that address, another one, and 8 bytes for there.
+    /// What its owner writes as soon as the card has read from an address: that address, another
+    /// one, and 8 bytes for there.
     pub after_read: Cell<Option<(u64, u64, u64)>>,
 }
 
@@ -27,13 +28,15 @@ impl Memory {
         Ok(Self { bytes: zeros(MEMORY_BYTES)?, after_read: Cell::new(None) })
     }
 
-    /// The bytes of a file, which programs of this host map as well ([`shared_file`](crate::shared_file)).
+    /// The bytes of a file, which programs of this host map as well
+    /// ([`shared_file`](crate::shared_file)).
     pub fn of(file: &File) -> io::Result<Self> {
         Ok(Self { bytes: mapped(file, MEMORY_BYTES)?, after_read: Cell::new(None) })
     }
 
     /// Bytes in place. Fails if there are none.
-    // The benchmark does this for each packet that it times: a call would be as long as a small copy.
+    // The benchmark does this for each packet that it times: a call would be as long as a small
+    // copy.
     #[inline]
     pub fn at(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
         let fault = DmaFault { address, length: length as u64 };

@@ -9,7 +9,8 @@ use vm_memory::{Bytes, MmapRegion, VolatileMemory};
 
 use crate::region::{mapped, zeros};
 
-/// The only mapped BAR of a card. Whoever names a byte of it has made sure that it is there, and that words are aligned.
+/// The only mapped BAR of a card. Whoever names a byte of it has made sure that it is there, and
+/// that words are aligned.
 #[derive(Debug)]
 pub struct Pages(MmapRegion);
 

@@ -1,9 +1,11 @@
-//! Seeded simulation of whole fabrics in one thread: real cards, real links, a real switch, the real user library.
+//! Seeded simulation of whole fabrics in one thread: real cards, real links, a real switch, the
+//! real user library.
 //!
-//! A seed decides everything: the fabric, its traffic, every interleaving of cards, switch and processes, and all
-//! misfortunes. So a run that goes wrong can be run again.
+//! A seed decides everything: the fabric, its traffic, every interleaving of cards, switch and
+//! processes, and all misfortunes. So a run that goes wrong can be run again.
 //!
-//! [`engine`](crate) has what all cards need; each card's own part is a folder beside it, and a line here.
+//! [`engine`](crate) has what all cards need; each card's own part is a folder beside it, and a
+//! line here.
 
 pub mod clan;
 pub mod dart;

@@ -69,7 +69,8 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
     all
 }
 
-/// A simulation in which nothing happens would hold, too: so each kind of thing must have happened, to so many seeds.
+/// A simulation in which nothing happens would hold, too: so each kind of thing must have happened,
+/// to so many seeds.
 fn eventful(all: &Outcome, seeds: u64) {
     let often = |count: u64, of_ten_thousand: u64| count > of_ten_thousand * seeds / 10_000;
     assert!(often(all.report.faults, 50_000) && often(all.delivered, 100_000), "{all:?}");
@@ -88,8 +89,8 @@ fn eventful(all: &Outcome, seeds: u64) {
     for statistic in Statistic::ALL {
         let count = all.counters[statistic as usize];
         println!("{} {count}", statistic.name());
-        // All memory is there. (Of an honest driver's commands those alone are refused for which the card's memory is full: any other
-        // that is refused is a violation.)
+        // All memory is there. (Of an honest driver's commands those alone are refused for which
+        // the card's memory is full: any other that is refused is a violation.)
         let never = [
             Statistic::RefusedSendDma,
             Statistic::RefusedReceiveDma,
@@ -292,26 +293,29 @@ fn a_fabric_full_of_misfortunes_holds() {
     }
 }
 
-/// The judge took a fetch-and-op for carried out that the card had refused, as a metadata entry changed meanwhile.
+/// The judge took a fetch-and-op for carried out that the card had refused, as a metadata entry
+/// changed meanwhile.
 #[test]
 fn a_fetch_and_op_that_may_be_refused_is_answered_so() {
     sound(&run(3692, None));
 }
 
-/// A listener was handed a request again: the host that asked had not heard that it was taken, and put it to the other's next
-/// incarnation.
+/// A listener was handed a request again: the host that asked had not heard that it was taken, and
+/// put it to the other's next incarnation.
 #[test]
 fn no_request_is_taken_by_two_incarnations() {
     [7_013_866, 7_064_660, 7_081_583].into_iter().for_each(|seed| sound(&run(seed, None)));
 }
 
-/// The ledger took a packet for another one of the same sender's that was empty, too, and was to lie in the same place.
+/// The ledger took a packet for another one of the same sender's that was empty, too, and was to
+/// lie in the same place.
 #[test]
 fn empty_messages_in_one_place_are_told_apart_by_their_metadata() {
     sound(&run(3_141_623_859, None));
 }
 
-/// There were pages for the lists of a slot's message area, but not for those of its metadata: the first were lost.
+/// There were pages for the lists of a slot's message area, but not for those of its metadata: the
+/// first were lost.
 #[test]
 fn a_slot_that_cannot_be_had_takes_no_pages() {
     sound(&run(2_718_393_656, None));

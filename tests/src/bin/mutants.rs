@@ -100,7 +100,8 @@ fn check(repository: &Path, mutants: &[Mutant]) -> Result<usize> {
     Ok(caught)
 }
 
-/// Prints text and flushes it, so that the start of a line shows what is under way. Fails if standard output is closed.
+/// Prints text and flushes it, so that the start of a line shows what is under way. Fails if
+/// standard output is closed.
 fn say(text: &str) -> io::Result<()> {
     let mut output = io::stdout();
     output.write_all(text.as_bytes())?;

@@ -18,8 +18,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 pub struct Interrupted(Arc<AtomicBool>);
 
 impl Interrupted {
-    /// From now on SIGINT and SIGTERM are only noted. The programs that we start do not get them: they are in groups
-    /// of their own.
+    /// From now on SIGINT and SIGTERM are only noted. The programs that we start do not get them:
+    /// they are in groups of their own.
     pub fn watch() -> Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {

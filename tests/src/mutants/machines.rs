@@ -1,4 +1,5 @@
-//! Breaks of the driver that only machines can notice: the module is built with the break, and one test with machines runs with it.
+//! Breaks of the driver that only machines can notice: the module is built with the break, and one
+//! test with machines runs with it.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The mutation check: deliberate breaks of card, link and switch, each of which the tests must notice.
+//! The mutation check: deliberate breaks of card, link and switch, each of which the tests must
+//! notice.
 //!
 //! | module | holds |
 //! |---|---|
@@ -9,8 +10,8 @@
 //! | `machines` | the same for the driver, whose breaks only machines notice |
 //! | `group` | a program that ends, with all its children, when we are done with it |
 //!
-//! A break is made in the copy and built there, so the checkout never holds one. What others have written is built once
-//! for both. The first test that fails ends the matter.
+//! A break is made in the copy and built there, so the checkout never holds one. What others have
+//! written is built once for both. The first test that fails ends the matter.
 
 mod group;
 mod list;

@@ -55,7 +55,8 @@ impl Packages {
         Ok(Self(all.iter().filter_map(|package| read(package, root)).collect()))
     }
 
-    /// Those whose tests can notice a break in a file: its own package first, then the others from fast to slow.
+    /// Those whose tests can notice a break in a file: its own package first, then the others from
+    /// fast to slow.
     pub(super) fn that_see(&self, file: &str) -> Vec<String> {
         let file = Path::new(file);
         let compiles = |name: &str| COMPILED.iter().any(|(path, by)| *by == name && file.starts_with(path));

@@ -48,7 +48,8 @@ pub struct Suites<'a> {
     interrupted: Interrupted,
     cargo: PathBuf,
     packages: Packages,
-    /// How long each program took when nothing was broken, for those packages whose tests were needed.
+    /// How long each program took when nothing was broken, for those packages whose tests were
+    /// needed.
     usual: BTreeMap<String, BTreeMap<String, Duration>>,
 }
 
@@ -60,7 +61,8 @@ impl<'a> Suites<'a> {
         Ok(Self { tree, interrupted, cargo, packages, usual: BTreeMap::new() })
     }
 
-    /// Makes a break, and lets the tests look at it: those of its own package first. An error if one fails without it.
+    /// Makes a break, and lets the tests look at it: those of its own package first. An error if
+    /// one fails without it.
     pub fn judge(&mut self, mutant: &Mutant) -> Result<Verdict> {
         for package in self.packages.that_see(&mutant.file) {
             self.learn(&package)?;
@@ -108,7 +110,8 @@ impl<'a> Suites<'a> {
         Ok(Verdict::Missed)
     }
 
-    /// Builds a package's test programs: those, the library's own first, or the compiler's first error.
+    /// Builds a package's test programs: those, the library's own first, or the compiler's first
+    /// error.
     fn build(&self, package: &str) -> Result<Result<Vec<Program>, String>> {
         let mut command = Command::new(&self.cargo);
         command.args(["test", "--no-run", "--tests", "--message-format=json", "--package", package]);

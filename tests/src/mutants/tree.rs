@@ -44,8 +44,9 @@ impl Tree {
     }
 }
 
-/// Gives the copy's packages a version of their own. Cargo tells packages apart by that and by their place in the workspace, which
-/// is the same in both: without it, what was built of a break is taken for the original's by whoever tests that next.
+/// Gives the copy's packages a version of their own. Cargo tells packages apart by that and by
+/// their place in the workspace, which is the same in both: without it, what was built of a break
+/// is taken for the original's by whoever tests that next.
 fn rename(manifest: &Path) -> Result<()> {
     let text = fs::read_to_string(manifest)?;
     let (head, tail) = text.split_once("\nversion = \"").context("the workspace has no version")?;
@@ -53,8 +54,8 @@ fn rename(manifest: &Path) -> Result<()> {
     Ok(fs::write(manifest, format!("{head}\nversion = \"{version}-break\"{rest}"))?)
 }
 
-/// Makes `to` a copy of `from`, without hidden files, what cargo has built, and `folder`, in which the copy lies.
-/// Files that are the same stay untouched, so that cargo takes them for unchanged.
+/// Makes `to` a copy of `from`, without hidden files, what cargo has built, and `folder`, in which
+/// the copy lies. Files that are the same stay untouched, so that cargo takes them for unchanged.
 fn update(from: &Path, to: &Path, folder: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     let mut names = BTreeSet::new();

@@ -71,8 +71,8 @@ pub(crate) fn run_with(statements: &str, card: &Path) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Makes calls of a card, one after the other, and compares what each gives: 0 is success. What stands before a call's last
-/// line is done first.
+/// Makes calls of a card, one after the other, and compares what each gives: 0 is success. What
+/// stands before a call's last line is done first.
 #[track_caller]
 pub(crate) fn expect(statements: &str, calls: &[(i32, &str)]) {
     let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();

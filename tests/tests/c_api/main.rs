@@ -1,4 +1,5 @@
-//! The C library as a C compiler sees it: its headers, its layouts, its symbols, and what it refuses.
+//! The C library as a C compiler sees it: its headers, its layouts, its symbols, and what it
+//! refuses.
 
 mod channels;
 mod compiling;

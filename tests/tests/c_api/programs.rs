@@ -132,7 +132,8 @@ fn the_lower_layer_is_all_there() {
         (0, "hamlyn_slot_create(card, area, queue, &options, &slot)"),
         (0, "hamlyn_slot_create(card, area, queue, &plain, &words)"),
         (0, "hamlyn_terminus_create(card, 1, &terminus)"),
-        // One message to an entry with a key of its own, and none behind it before it is open again.
+        // One message to an entry with a key of its own, and none behind it before it is open
+        // again.
         (0, "hamlyn_slot_protect(slot, 3, 0, 512)"),
         (0, "hamlyn_slot_ticket(slot, 3, &ticket)"),
         (-11, "hamlyn_queue_receive(queue, &news, 0)"),

@@ -24,8 +24,8 @@ fn null_pointers_are_refused_with_a_reason_and_nothing_is_done() {
     }
 }
 
-/// Functions that return no outcome, apart from those that give something back: hamlyn_version, hamlyn_error, addresses, data, a size,
-/// a barrier.
+/// Functions that return no outcome, apart from those that give something back: hamlyn_version,
+/// hamlyn_error, addresses, data, a size, a barrier.
 const NO_OUTCOME: usize = 13;
 
 fn is_void(name: &str) -> bool {

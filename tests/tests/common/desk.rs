@@ -1,4 +1,5 @@
-//! The example `connections`, which listens and connects as it is told: in a machine, or at the socket of a card.
+//! The example `connections`, which listens and connects as it is told: in a machine, or at the
+//! socket of a card.
 
 use anyhow::{Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -85,7 +86,8 @@ impl<P: Place> Desk<P> {
     }
 }
 
-/// A listener called `svc` at one card, and a process at another that is connected to it: connection 1 in both.
+/// A listener called `svc` at one card, and a process at another that is connected to it:
+/// connection 1 in both.
 pub(crate) fn connected<S: Place, C: Place>(
     lab: &Lab,
     server: usize,

@@ -1,5 +1,5 @@
-//! How many instructions the message-passing primitives of a SHRIMP card take, counted in machines, beside Table 1 of the paper; and
-//! what `docs/shrimp.md` says of it.
+//! How many instructions the message-passing primitives of a SHRIMP card take, counted in machines,
+//! beside Table 1 of the paper; and what `docs/shrimp.md` says of it.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,8 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Lab;
 use serde_json::Value;
 
-/// A primitive: its name in both languages' examples and in the paper, and what Table 1 says of its sender and its receiver.
+/// A primitive: its name in both languages' examples and in the paper, and what Table 1 says of its
+/// sender and its receiver.
 pub(crate) struct Primitive {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
@@ -65,8 +66,8 @@ pub(crate) fn count(lab: &Lab, language: Language, primitive: &Primitive) -> Res
     Ok([sender, receiver])
 }
 
-/// What `c-count` says, by the marks' numbers: a primitive; a primitive with a store of the program's own; and a look whether it is
-/// done, which Table 1 has as part of a deliberate update.
+/// What `c-count` says, by the marks' numbers: a primitive; a primitive with a store of the
+/// program's own; and a look whether it is done, which Table 1 has as part of a deliberate update.
 fn instructions(said: &Value) -> Option<u64> {
     let counted = |number: &str| said["instructions"][number].as_u64();
     let each = counted("1").or_else(|| counted("2").map(|both| both.saturating_sub(1)))?;

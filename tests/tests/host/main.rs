@@ -1,4 +1,5 @@
-//! The same programs with no machine at all: processes of the host that attach straight to a card's socket.
+//! The same programs with no machine at all: processes of the host that attach straight to a card's
+//! socket.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -166,8 +167,8 @@ fn place_for_many(card: &Card, size: usize) -> Result<(Slot, NotificationQueue)>
     Ok((slot, queue))
 }
 
-/// Sends numbers from `first` on until the work queue is full, and the switch has told the card to stop. Returns the
-/// first that found no room.
+/// Sends numbers from `first` on until the work queue is full, and the switch has told the card to
+/// stop. Returns the first that found no room.
 fn fill(lab: &Lab, terminus: &Terminus, to: &Ticket, buffer: &SendBuffer, first: u32) -> Result<u32> {
     for number in first..MANY {
         while let Err(error) =
@@ -211,9 +212,11 @@ fn a_card_that_stands_still_stops_nobody_elses_messages() -> Result<()> {
     }
     all_arrive(&queue_c, 300)?;
     ensure!(queue_b.recv()?.is_none(), "the card stands still, and yet takes messages");
-    // What the card had in hand when it was told to stop has left room; all of it is done, as others have had their turns.
+    // What the card had in hand when it was told to stop has left room; all of it is done, as
+    // others have had their turns.
     let taken = fill(&lab, &to_b, &ticket_b, &buffer, taken)?;
-    // The work queue is full for as long as that lasts: who needs room sleeps, and is woken when it is over.
+    // The work queue is full for as long as that lasts: who needs room sleeps, and is woken when it
+    // is over.
     let file = to_b.file()?;
     ensure!(!to_b.arm_room()? && !readable(file.as_fd(), Duration::ZERO)?, "room that there is not");
     ensure!(to_b.wait_progress(Some(Duration::from_millis(10))).is_err_and(|error| error.is_timed_out()));
@@ -273,7 +276,8 @@ fn streams_come_in_order_over_a_switch_that_reorders() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).switch_args(["--paths", "4"]).start()?;
     let result = stream(&lab, &["receive"], &["--bytes", "3000000"])?;
     assert_eq!((number(&result, "received"), result["verified"].as_bool()), (3_000_000, Some(true)));
-    // Small records and few, many held at once, so that the sender waits and the receiver makes more; long buffers.
+    // Small records and few, many held at once, so that the sender waits and the receiver makes
+    // more; long buffers.
     let few = ["receive", "--record-size", "5000", "--records", "2", "--hold", "20"];
     let result = stream(&lab, &few, &["--bytes", "1000003", "--size", "300001", "--buffer"])?;
     assert_eq!(result["verified"], true);

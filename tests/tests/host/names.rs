@@ -1,4 +1,5 @@
-//! Names and connections of programs at cards' sockets, which have no operating system of their own.
+//! Names and connections of programs at cards' sockets, which have no operating system of their
+//! own.
 
 use super::*;
 

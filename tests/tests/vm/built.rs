@@ -1,4 +1,5 @@
-//! The machines have what this tree builds: otherwise the other tests say nothing about it.
+//! Checks that the machines run what this tree builds. Otherwise the other tests prove nothing
+//! about the tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use hamlyn_lab::{Kit, MODULE};
 
 use crate::shared;
 
-/// The newest source of the module.
+/// Returns the newest source file of the module.
 fn newest(folder: &Path) -> Result<(SystemTime, PathBuf)> {
     let mut latest = (SystemTime::UNIX_EPOCH, folder.to_owned());
     for entry in fs::read_dir(folder)? {
@@ -26,7 +27,7 @@ fn newest(folder: &Path) -> Result<(SystemTime, PathBuf)> {
     Ok(latest)
 }
 
-/// A plain "make" leaves files of its own in the folder.
+/// Excludes `*.mod.c`: a plain "make" leaves such generated files in the folder.
 fn is_source(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     (name.ends_with(".c") || name.ends_with(".h")) && !name.ends_with(".mod.c")

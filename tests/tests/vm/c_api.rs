@@ -9,9 +9,9 @@ use crate::shrimp::{all_were_seen, sees_stores};
 use crate::{lab_of, shared, text};
 
 #[test]
-fn programs_in_c_find_each_other_by_name_and_use_every_protocol() -> Result<()> {
+fn c_programs_connect_by_name_with_every_protocol() -> Result<()> {
     let lab = shared();
-    // Each protocol, with what fits into a request and with what does not.
+    // Each protocol, with a payload that fits into a request and with one that does not.
     for (protocol, bytes) in [
         ("tagged", "100"),
         ("tagged", "4000"),
@@ -32,10 +32,11 @@ fn programs_in_c_find_each_other_by_name_and_use_every_protocol() -> Result<()> 
         assert_eq!(received[1]["closed"], true, "{protocol}");
     }
     for card in 0..2 {
-        // A stream's receiver gives tickets back to a sender that has closed and gone: that is refused.
+        // A stream's receiver may return tickets to a sender that has already closed. The card
+        // refuses them.
         let counters = lab.card_counters(card)?["card"].clone();
-        // The slot's number may be another's by then, whose key is another. And an operating system sends again what was not
-        // looked at in time.
+        // The slot number may have been reused with another key by then. An operating system also
+        // resends a message that the peer did not read in time.
         let late: u64 = ["refused_closed_slot", "refused_paranoid_key", "refused_one_shot"]
             .iter()
             .filter_map(|name| counters[name].as_u64())
@@ -45,13 +46,13 @@ fn programs_in_c_find_each_other_by_name_and_use_every_protocol() -> Result<()> 
     Ok(())
 }
 
-/// A machine's host id.
+/// Returns a machine's host id.
 fn host(lab: &Lab, vm: usize) -> Result<String> {
     Ok(lab.vm(vm).run(["hamlyn-info", "--json"])?.answer()?["host"].to_string())
 }
 
 #[test]
-fn c_and_rust_understand_each_other_while_messages_overtake_each_other() -> Result<()> {
+fn c_and_rust_interoperate_on_a_reordering_fabric() -> Result<()> {
     let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]));
     let bytes = "1000003";
 
@@ -109,7 +110,7 @@ fn a_server_in_c_outlives_its_clients() -> Result<()> {
 }
 
 #[test]
-fn each_call_gives_what_is_due() -> Result<()> {
+fn each_call_returns_the_expected_result() -> Result<()> {
     let lab = shared();
     let checked = lab.vm(0).run(["c-check"])?.finish()?;
     assert!(checked.len() == 1 && checked[0]["wrong"] == 0, "{checked:?}");
@@ -117,7 +118,7 @@ fn each_call_gives_what_is_due() -> Result<()> {
 }
 
 #[test]
-fn a_program_that_was_built_for_the_first_driver_of_version_2_runs() -> Result<()> {
+fn program_built_for_driver_2_0_still_runs() -> Result<()> {
     let lab = shared();
     let said = lab.vm(0).run(["c-version-2"])?.finish_text()?;
     assert!(said.len() == 1 && said[0].starts_with("as built for 2.0, with 2."), "{said:?}");
@@ -125,7 +126,7 @@ fn a_program_that_was_built_for_the_first_driver_of_version_2_runs() -> Result<(
 }
 
 #[test]
-fn what_c_stores_arrives_in_c_and_in_rust_and_what_rust_stores_in_c() -> Result<()> {
+fn shrimp_stores_arrive_between_c_and_rust() -> Result<()> {
     for snoop in [Snoop::Yes, Snoop::No] {
         let lab = lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).snoop(snoop));
         let keepers =

@@ -1,4 +1,4 @@
-//! Channels by every card: one program, `channel-check`, whose cases are the same for all.
+//! Channels on every card model. One program, `channel-check`, runs the same cases on all.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Lab;
@@ -13,7 +13,7 @@ fn keeps_promises(lab: &Lab, model: &str) -> Result<()> {
     let said = lab.vm(0).run(["channel-check", "run", "1"])?.finish()?;
     let last = said.last().context("nothing was said")?;
     ensure!(last["model"] == model && last["cases"] == said.len() - 1 && said.len() > 10, "{said:?}");
-    // A reader's first program.
+    // The example program of the documentation.
     let mut server = lab.vm(1).run(["channel", "serve"])?;
     server.line()?;
     let answer = lab.vm(0).run(["channel", "ask", "hello"])?.finish_text()?;

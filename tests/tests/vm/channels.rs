@@ -1,4 +1,4 @@
-//! Channels over express memory by those who use them: programs in C, the tools.
+//! Channels over express memory as applications use them: programs in C and the tools.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Exit, Lab, Run};
@@ -8,7 +8,7 @@ use crate::express::{desk, nobody_has_any};
 use crate::express_ends::settle;
 use crate::{Turn, eventually, shared_as};
 
-/// Two machines that share memory.
+/// Returns a lab of two machines that share memory.
 fn express_lab() -> Turn {
     shared_as("express", Lab::builder().vms(2).switch_args(["--express", "shared"]))
 }
@@ -18,7 +18,7 @@ fn said(lab: &Lab, arguments: &[&str]) -> Result<Value> {
 }
 
 #[test]
-fn programs_in_c_and_in_rust_talk_by_a_channel() -> Result<()> {
+fn c_and_rust_programs_share_a_channel() -> Result<()> {
     let lab = express_lab();
     let mut server = lab.vm(1).run(["c-express", "serve", "chan"])?;
     ensure!(server.answer()? == json!({ "listening": true }));
@@ -28,16 +28,17 @@ fn programs_in_c_and_in_rust_talk_by_a_channel() -> Result<()> {
         ensure!(answers == [json!({ "express": express }), json!({ "back": "from C" })], "{answers:?}");
         ensure!(server.answer()? == json!({ "echoed": 1, "ended": "well" }));
     }
-    // Rust's at the other end, with messages of all lengths, each verified.
+    // The other end is in Rust, with messages of all lengths, each verified.
     let trips = said(&lab, &["express", "ping-pong", "1", "--name", "chan", "--count", "500"])?;
     ensure!(trips["round_trips"] == 500, "{trips}");
     ensure!(server.answer()? == json!({ "echoed": 500, "ended": "well" }));
     Ok(())
 }
 
-/// The pages of its user are used up when a client asks: that one is refused, and the next is served.
+/// A client connects after its user's pages are used up. The server refuses it and serves the next
+/// client.
 #[test]
-fn a_c_server_outlives_a_client_it_cannot_accept() -> Result<()> {
+fn c_server_survives_a_client_it_cannot_accept() -> Result<()> {
     let lab = express_lab();
     let mut server = lab.vm(1).run(["c-express", "serve", "chan"])?;
     ensure!(server.answer()? == json!({ "listening": true }));
@@ -56,7 +57,8 @@ fn a_c_server_outlives_a_client_it_cannot_accept() -> Result<()> {
     Ok(())
 }
 
-/// An area of C's in machine 0: the program, and the area's number and key.
+/// Creates an area in machine 0 with the C program. Returns the program, and the area's number and
+/// key.
 fn c_area(lab: &Lab) -> Result<(Run, [String; 2])> {
     let mut area = lab.vm(0).run(["c-express", "area", "1"])?;
     let made = area.answer()?;
@@ -68,7 +70,7 @@ fn c_area(lab: &Lab) -> Result<(Run, [String; 2])> {
 fn programs_in_c_and_in_rust_share_pages() -> Result<()> {
     let lab = express_lab();
     let (mut area, [number, key]) = c_area(&lab)?;
-    // Who does not know the key gets nothing.
+    // A wrong key gives no access.
     let mut stranger = lab.vm(1).run(["c-express", "view", "0", &number, "1"])?;
     ensure!(stranger.answer()?["error"].is_string() && stranger.wait()? == Exit::Code(1));
     let viewed = lab.vm(1).run(["c-express", "view", "0", &number, &key])?.finish()?;
@@ -77,11 +79,13 @@ fn programs_in_c_and_in_rust_share_pages() -> Result<()> {
     let own = viewed["number"].as_u64().context("no number")?;
     ensure!(own > 0 && found["number"] == own && found["sum"] == 3, "{found}, {viewed}");
     ensure!(viewed["bytes"] == 4096 && viewed["was"] == 0 && viewed["answer"] == own + 3, "{viewed}");
-    // Each says that it is there, and then looks for the other: not both look too early.
+    // Each side announces itself first and then looks for the other, so at most one of them can
+    // look too early.
     ensure!(found["waited"] == true || viewed["at_once"] == true, "{found}, {viewed}");
     ensure!(shared[1] == json!({ "given": true }), "{shared:?}");
 
-    // The same by a view of Rust's: word 0 is its number, 1 what both add to, 2 the answer, 3 that it has it.
+    // The same with a view in Rust. Word 0 is the viewer's number, and both add to word 1. Word 2
+    // is the answer, and word 3 acknowledges it.
     let (mut area, [number, key]) = c_area(&lab)?;
     let mut viewer = desk(&lab, 1)?;
     viewer.expect(&format!("map 0 {number} {key}"), &json!({ "pages": 1, "bytes": 4096 }))?;
@@ -95,11 +99,12 @@ fn programs_in_c_and_in_rust_share_pages() -> Result<()> {
     nothing_is_left(&lab)
 }
 
-/// Neither machine has pages of the other's, nor the other of its.
+/// Checks that neither machine holds pages of the other.
 fn nothing_is_left(lab: &Lab) -> Result<()> {
     (0..2).try_for_each(|vm| {
         let mut asking = desk(lab, vm)?;
-        // Who has never made an area has not asked yet what may be left of an earlier driver's.
+        // A process that has never made an area has not yet asked the peer to settle pages left by
+        // an earlier driver.
         settle(&mut asking, 1 - vm)?;
         eventually(|| nobody_has_any(&mut asking, 1 - vm), "all pages are given back")
     })
@@ -117,7 +122,7 @@ fn loops_in_c_carry_a_stream() -> Result<()> {
         );
         Ok((sink, sends))
     };
-    // More than the ring has room for by far, and less than a word.
+    // Far more than the ring can hold, and less than one word.
     for (bytes, count) in [("300007", 300_007), ("5", 5)] {
         let (mut sink, mut sends) = stream(bytes)?;
         let (sent, came) = (sends.finish()?, sink.finish()?);
@@ -126,7 +131,7 @@ fn loops_in_c_carry_a_stream() -> Result<()> {
         let sleeps = [&sent[0], &came[0]].map(|said| said["sleeps"].as_u64());
         ensure!(count == 5 || sleeps[0] > Some(0) || sleeps[1] > Some(0), "nobody has slept: {sleeps:?}");
     }
-    // Either dies while the other has more to do: poll(2) tells of it.
+    // One end dies while the other has more to do. The survivor learns of it from poll(2).
     for dies in 0..2 {
         let (mut sink, mut sends) = stream("40000000")?;
         let (dying, other) = if dies == 0 { (&mut sends, &mut sink) } else { (&mut sink, &mut sends) };
@@ -162,7 +167,7 @@ fn the_tools_measure_by_channels() -> Result<()> {
     ensure!(row["iterations"] == 200, "{row}");
     let mut large = lab.vm(0).run(["hamlyn-ping", "--express", "1", "-s", "143349"])?;
     ensure!(large.wait()? == Exit::Code(1) && large.stderr().contains("limit 143348"));
-    // Who is met by a channel is met by nothing else.
+    // A server that listens for channels accepts no other clients.
     let mut other = lab.vm(0).run(["hamlyn-ping", "1", "-c", "1"])?;
     ensure!(other.wait()? == Exit::Code(1) && other.stderr().contains("no listener has that name"));
     Ok(())

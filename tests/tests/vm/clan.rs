@@ -1,4 +1,5 @@
-//! CLAN cards in real machines: memory of the other machine by stores, loads and DMA; Tripwires, messages, event queues.
+//! CLAN cards in real machines: access to the other machine's memory by stores, loads and DMA;
+//! Tripwires, messages and event queues.
 
 use std::time::Duration;
 
@@ -18,34 +19,34 @@ pub(crate) fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
     Ok(Desk(lab.vm(vm).run(["clan-driver", "desk"])?))
 }
 
-/// The number under which a desk has what it made.
+/// Runs a command and returns the number of the object that the desk made.
 pub(crate) fn made(desk: &mut Desk<Run>, line: &str, what: &str) -> Result<Value> {
     let answer = desk.ask(line)?;
     ensure!(answer[what].is_u64(), "{line}: {answer}");
     Ok(answer[what].clone())
 }
 
-/// An aperture of a desk's: its number, and its descriptor.
+/// Creates an aperture. Returns its number and its descriptor.
 pub(crate) fn aperture(desk: &mut Desk<Run>, length: usize, rights: &str) -> Result<(Value, String)> {
     let answer = desk.ask(&format!("aperture {length} {rights}"))?;
     ensure!(answer["aperture"].is_u64(), "{answer}");
     Ok((answer["aperture"].clone(), text(&answer, "descriptor")))
 }
 
-/// An endpoint of a desk's: its number, and its address.
+/// Creates an endpoint. Returns its number and its address.
 pub(crate) fn endpoint(desk: &mut Desk<Run>, line: &str) -> Result<(Value, String)> {
     let answer = desk.ask(line)?;
     ensure!(answer["endpoint"].is_u64(), "{answer}");
     Ok((answer["endpoint"].clone(), text(&answer, "address")))
 }
 
-/// Nothing of a process is left in a machine's driver.
+/// Waits until a machine's driver holds no objects of processes.
 pub(crate) fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
     let holders = || lab.vm(vm).run_as(0, ["sed", "1d", "/sys/class/clan/clan0/holders"])?.finish_text();
     eventually(|| Ok(holders()?.is_empty()), "nobody holds anything")
 }
 
-/// The kernel has nothing to complain of.
+/// Checks that the kernel log has no complaints.
 pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
     let log = lab.vm(vm).kernel_log();
     for complaint in ["WARNING", "BUG", "Oops", "is not closed", "cannot be had", "stall"] {
@@ -55,7 +56,7 @@ pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
 }
 
 #[test]
-fn the_driver_serves_a_card_and_refuses_what_a_process_may_not() -> Result<()> {
+fn driver_passes_self_test_and_refuses_forbidden_calls() -> Result<()> {
     let lab = clan_lab(1)?;
     let tested = lab.vm(0).run_as(0, ["clan-driver", "self-test"])?.finish()?;
     ensure!(tested == [json!({ "passed": true })], "{tested:?}");
@@ -67,13 +68,13 @@ fn the_driver_serves_a_card_and_refuses_what_a_process_may_not() -> Result<()> {
 }
 
 #[test]
-fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
+fn stores_loads_and_dma_reach_remote_memory() -> Result<()> {
     let lab = shared_of("clan")?;
     let (mut one, mut two) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (target, descriptor) = aperture(&mut one, 12_000, "both")?;
     let (watcher, _) = endpoint(&mut one, "endpoint 0")?;
     let (from, _) = endpoint(&mut two, "endpoint 0")?;
-    // A store, for which a process there sleeps; and a load of what is there.
+    // A store that wakes a sleeping process there, and a load that reads it back.
     let tripwire = made(&mut one, &format!("watch {watcher} {target} 64 72"), "tripwire")?;
     let window = made(&mut two, &format!("window {from} {descriptor}"), "window")?;
     one.begin(&format!("tripped {tripwire}"))?;
@@ -84,7 +85,7 @@ fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
     one.expect(&format!("own {target} 64"), &json!({ "value": 77 }))?;
     two.expect(&format!("fetch {window} 56"), &json!({ "value": 5 }))?;
     two.fails(&format!("store {window} 12000 1"), "12000")?;
-    // DMA to it and from it, by the card and by the driver.
+    // DMA writes and reads, by the card and by the driver.
     let mut refused = Vec::new();
     for (seed, line) in [(3, "endpoint 0"), (4, "endpoint-of-driver 0")] {
         let (by, _) = endpoint(&mut two, line)?;
@@ -100,13 +101,14 @@ fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
         let window = made(&mut two, &format!("window {by} {descriptor}"), "window")?;
         refused.push((by, out, back, window));
     }
-    // What is closed is reached no more, and he who tries is told.
+    // A closed aperture can no longer be reached, and the accessing process gets a fault.
     one.expect(&format!("close-aperture {target}"), &json!({ "closed": true }))?;
     two.fails(&format!("fetch {window} 56"), "refused")?;
     two.expect(&format!("store {window} 56 6"), &json!({ "stored": true }))?;
     let fault = two.ask(&format!("fault {from}"))?;
     ensure!(text(&fault, "fault").contains("refused"), "{fault}");
-    // The fault of a refused write comes after the write's completion. The refused load that follows still fails.
+    // The fault of a refused write comes after the write's completion. The refused load that
+    // follows still fails.
     for (by, out, back, window) in refused {
         two.expect(&format!("put {by} {out} {descriptor} 1"), &json!({ "done": 1 }))?;
         let fault = two.ask(&format!("fault {by}"))?;
@@ -115,7 +117,7 @@ fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
         two.fails(&format!("get {by} {back} {descriptor} 1"), "refused")?;
     }
     drop((one, two));
-    // Who was woken was woken by a thread that keeps the processor from nobody.
+    // The driver's wake-up thread uses SCHED_OTHER, so it does not starve other threads.
     let threads =
         lab.vm(0).run_as(0, ["sh", "-c", "cat /proc/[0-9]*/stat | grep -e '-clan0-1)'"])?.finish_text()?;
     let policy = |line: &String| {
@@ -130,7 +132,7 @@ fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
 }
 
 #[test]
-fn operating_systems_connect_by_name_over_apertures_and_a_tripwire() -> Result<()> {
+fn kernels_connect_by_name_over_apertures_and_tripwire() -> Result<()> {
     let lab = shared_of("clan")?;
     let (mut server, mut client) = (desk(&lab, 1)?, desk(&lab, 0)?);
     server.expect("listen svc", &json!({ "listening": "svc" }))?;
@@ -139,13 +141,14 @@ fn operating_systems_connect_by_name_over_apertures_and_a_tripwire() -> Result<(
     let made = client.answer()?;
     ensure!(made == json!({ "reached": 0, "private": "answer" }), "{made}");
     client.expect("reach 1 nobody please", &json!({ "refused": "no_name" }))?;
-    // There are as many as there were, many times: what was sent makes room for what follows.
+    // Far more connections than fit into the message ring at once: acknowledged messages must free
+    // their places.
     for number in 1..40 {
         client.begin("reach 1 svc more")?;
         server.expect("admit svc again", &json!({ "admitted": number, "host": 0, "private": "more" }))?;
         client.answer()?;
     }
-    // One whose process is killed hears no more, and the other hears that.
+    // A killed client ends its connection, and the server is told.
     server.begin("over 39")?;
     client.0.kill(9)?;
     let over = server.answer()?;
@@ -157,7 +160,7 @@ fn operating_systems_connect_by_name_over_apertures_and_a_tripwire() -> Result<(
 }
 
 #[test]
-fn endpoints_send_messages_and_hear_of_ends() -> Result<()> {
+fn endpoints_send_messages_and_report_lost_peers() -> Result<()> {
     let lab = shared_of("clan")?;
     let (mut one, mut two) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (listener, at) = endpoint(&mut one, "endpoint 2000")?;
@@ -170,7 +173,7 @@ fn endpoints_send_messages_and_hear_of_ends() -> Result<()> {
     let came = json!({ "from": from, "kind": "Data", "text": "hello" });
     let said = one.answer()?;
     ensure!(said == came, "{said}");
-    // Nobody is there, or there is no room.
+    // No endpoint at the address, and then a full queue.
     two.expect(&format!("send {asking} 0:2001 lost"), &json!({ "sent": true }))?;
     let back = json!({ "from": "0:2001", "kind": "Undelivered", "text": "lost" });
     two.expect(&format!("message {asking}"), &back)?;
@@ -208,14 +211,14 @@ fn endpoints_send_messages_and_hear_of_ends() -> Result<()> {
 }
 
 #[test]
-fn asker_of_a_killed_listener_is_refused() -> Result<()> {
+fn connect_is_refused_when_the_listener_is_killed() -> Result<()> {
     let lab = shared_of("clan")?;
     let (mut one, mut two) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (listener, at) = endpoint(&mut one, "endpoint 0")?;
     let (asking, _) = endpoint(&mut two, "endpoint 0")?;
     one.expect(&format!("events {listener}"), &json!({ "registered": true }))?;
     two.begin(&format!("connect {asking} {at}"))?;
-    // The request is in the listener's queue, and stays there.
+    // The request is in the listener's queue and stays there.
     one.expect("event", &json!({ "what": "Message", "token": listener }))?;
     one.0.kill(9)?;
     let refused = two.answer()?;
@@ -229,7 +232,7 @@ fn asker_of_a_killed_listener_is_refused() -> Result<()> {
 }
 
 #[test]
-fn a_killed_machine_and_a_reset_card_are_told_of() -> Result<()> {
+fn card_reset_is_reported_at_both_ends() -> Result<()> {
     let lab = clan_lab(2)?;
     for vm in [0, 1] {
         let hurry = "echo 6000 > /sys/module/hamlyn/parameters/peer_timeout";
@@ -246,7 +249,7 @@ fn a_killed_machine_and_a_reset_card_are_told_of() -> Result<()> {
     let accepted = one.answer()?["connection"].clone();
     one.expect(&format!("fetch {window} 0"), &json!({ "value": 0 }))?;
     one.begin(&format!("end {accepted}"))?;
-    // Its card has lost all that it had, and serves whoever opens it anew.
+    // After the reset the card has lost all its state and serves processes that open it again.
     let reset = "echo 1 > /sys/class/clan/clan0/device/reset";
     lab.vm(1).run_as(0, ["sh", "-c", reset])?.finish_text()?;
     ensure!(one.answer()? == json!({ "ended": "gone" }));

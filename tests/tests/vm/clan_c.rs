@@ -1,4 +1,5 @@
-//! CLAN cards from C, in real machines: every call, and each program with C at either end and at both.
+//! CLAN cards from C in real machines: every call, and each program with C at either end and at
+//! both.
 
 use anyhow::{Result, ensure};
 use hamlyn_lab::Lab;
@@ -7,7 +8,8 @@ use serde_json::{Value, json};
 use crate::clan::{aperture, clan_lab, desk, endpoint};
 use crate::shared_of;
 
-/// Has one listen in the second machine and the other come from the first; what both say.
+/// Starts the listener in the second machine and the other program in the first. Returns the output
+/// of both.
 fn both(lab: &Lab, listener: &[&str], other: &[&str]) -> Result<(Vec<Value>, Vec<Value>)> {
     let mut run = lab.vm(1).run(listener.iter().copied())?;
     let line = run.answer()?;
@@ -16,7 +18,8 @@ fn both(lab: &Lab, listener: &[&str], other: &[&str]) -> Result<(Vec<Value>, Vec
     Ok((run.finish()?, said))
 }
 
-/// The programs of these names: C with C, C with Rust, Rust with C; the first is who listens.
+/// Returns the listener's and the other program's command lines for C with C, C with Rust, and Rust
+/// with C.
 fn pairs<'a>(listener: &'a str, other: &'a str) -> [(Vec<&'a str>, Vec<&'a str>); 3] {
     let [c, rust] = ["c-clan-programs", "clan"].map(|program| {
         [listener, other].map(|side| [&[program], &*side.split(' ').collect::<Vec<_>>()].concat())
@@ -26,7 +29,7 @@ fn pairs<'a>(listener: &'a str, other: &'a str) -> [(Vec<&'a str>, Vec<&'a str>)
 }
 
 #[test]
-fn each_call_gives_what_is_due() -> Result<()> {
+fn each_call_returns_the_expected_result() -> Result<()> {
     let lab = clan_lab(1)?;
     let checked = lab.vm(0).run(["c-clan-check"])?.finish()?;
     ensure!(checked.len() == 1 && checked[0]["wrong"] == 0, "{checked:?}");
@@ -34,7 +37,7 @@ fn each_call_gives_what_is_due() -> Result<()> {
 }
 
 #[test]
-fn windows_dma_and_tripwires_reach_another_machine_from_c() -> Result<()> {
+fn windows_dma_and_tripwires_work_from_c() -> Result<()> {
     let lab = shared_of("clan")?;
     for bytes in ["20000", "1"] {
         let (received, sent) = both(&lab, &["c-clan", "receive"], &["c-clan", "send", bytes])?;
@@ -72,7 +75,7 @@ fn calls_are_answered_between_c_and_rust() -> Result<()> {
 }
 
 #[test]
-fn a_queue_keeps_its_order_between_c_and_rust() -> Result<()> {
+fn queue_keeps_its_order_between_c_and_rust() -> Result<()> {
     let lab = shared_of("clan")?;
     let by_dma = (
         vec!["clan", "queue", "consume", "--count", "500"],
@@ -86,7 +89,7 @@ fn a_queue_keeps_its_order_between_c_and_rust() -> Result<()> {
 }
 
 #[test]
-fn bytes_and_headed_messages_travel_from_c_to_c() -> Result<()> {
+fn c_programs_exchange_streams_and_headed_messages() -> Result<()> {
     let lab = shared_of("clan")?;
     let program = "c-clan-programs";
     let (read, written) = both(&lab, &[program, "stream", "read"], &[program, "stream", "write"])?;
@@ -99,7 +102,7 @@ fn bytes_and_headed_messages_travel_from_c_to_c() -> Result<()> {
 }
 
 #[test]
-fn a_server_in_c_has_many_clients_and_uses_endpoints_again() -> Result<()> {
+fn c_server_serves_many_clients_and_reuses_endpoints() -> Result<()> {
     let lab = shared_of("clan")?;
     let mut server = lab.vm(1).run(["c-clan-server", "serve", "7"])?;
     server.answer()?;
@@ -120,7 +123,7 @@ fn a_server_in_c_has_many_clients_and_uses_endpoints_again() -> Result<()> {
     let served = server.finish()?;
     ensure!(served[0]["served"] == 800 && served[0]["clients"] == 7, "{served:?}");
     ensure!(served[0]["endpoints_used_again"].as_u64().is_some_and(|count| count > 0), "{served:?}");
-    // And the other way.
+    // A server in Rust with a client in C.
     let server = ["clan", "server", "serve", "--clients", "1", "--sleep", "tokio"];
     let (served, asked) = both(&lab, &server, &["c-clan-server", "ask", "200"])?;
     ensure!(served[0]["served"] == 200 && asked[0]["requests"] == 200, "{served:?} {asked:?}");

@@ -1,4 +1,5 @@
-//! CLAN cards whose processes, machines, cards and links end in the midst of it: who is left is told, and goes on.
+//! CLAN cards when processes, machines, cards and links end during traffic: the peers are told and
+//! continue.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -10,7 +11,7 @@ use crate::{eventually, text};
 
 const LENGTH: usize = 8192;
 
-/// A process with a window to another's memory, and memory of its own for DMA.
+/// A process with a window to another process's memory, and memory of its own for DMA.
 struct Reader {
     desk: Desk<Run>,
     endpoint: Value,
@@ -41,7 +42,7 @@ impl Reader {
         self.desk.ask(&format!("get {} {} {} 1", self.endpoint, self.memory, self.descriptor))
     }
 
-    /// A load and a DMA read end, and say why.
+    /// Checks that a load and a DMA read both fail with the given reason.
     fn is_told(&mut self, why: &str) -> Result<()> {
         for answer in [self.fetch()?, self.get()?] {
             let error = text(&answer, "error");
@@ -52,7 +53,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Both succeed, if not yet, then soon.
+    /// Waits until both a load and a DMA read succeed.
     fn reads(&mut self) -> Result<()> {
         eventually(|| Ok(self.fetch()?["value"].is_u64()), "what is there is read")?;
         let got = self.get()?;
@@ -65,7 +66,7 @@ pub(crate) fn count(lab: &Lab, card: usize, name: &str) -> Result<u64> {
     lab.card_counters(card)?["card"][name].as_u64().with_context(|| format!("no counter {name}"))
 }
 
-/// Each machine still reaches the other.
+/// Checks that each machine still reaches the other.
 fn both_are_usable(lab: &Lab) -> Result<()> {
     for (from, to) in [(0, 1), (1, 0)] {
         let mut target = desk(lab, to)?;
@@ -79,7 +80,7 @@ fn both_are_usable(lab: &Lab) -> Result<()> {
 }
 
 #[test]
-fn who_is_killed_in_the_midst_of_stores_loads_and_dma_harms_nobody() -> Result<()> {
+fn process_killed_during_transfers_does_not_affect_others() -> Result<()> {
     let lab = clan_lab(2)?;
     for killed in ["storming", "stormed"] {
         let (mut target, mut other) = (desk(&lab, 1)?, desk(&lab, 1)?);
@@ -100,7 +101,7 @@ fn who_is_killed_in_the_midst_of_stores_loads_and_dma_harms_nobody() -> Result<(
         } else {
             target.0.kill(9)?;
             target.0.wait()?;
-            // They go on, against what is no more.
+            // The readers continue, and the card refuses their accesses.
             let refused = count(&lab, 1, "refused_aperture")?;
             eventually(|| Ok(count(&lab, 1, "refused_aperture")? > refused), "it is refused")?;
         }
@@ -120,7 +121,7 @@ fn who_is_killed_in_the_midst_of_stores_loads_and_dma_harms_nobody() -> Result<(
     Ok(())
 }
 
-/// The card of who is stormed, and that of who storms.
+/// Resets the card of the target, and then that of the storming machine.
 fn a_card_is_reset_under_a_storm(lab: &Lab) -> Result<()> {
     for vm in [1, 0] {
         let mut target = desk(lab, 1)?;
@@ -142,7 +143,7 @@ fn in_machine(lab: &Lab, vm: usize, line: &str) -> Result<()> {
 }
 
 #[test]
-fn a_reader_whose_peer_stops_or_goes_is_told_in_time_and_goes_on() -> Result<()> {
+fn reads_fail_and_recover_when_the_peer_stops() -> Result<()> {
     let lab = clan_lab(3)?;
     let (mut peer, mut other) = (desk(&lab, 1)?, desk(&lab, 2)?);
     let (_, descriptor) = aperture(&mut peer, LENGTH, "both")?;
@@ -151,7 +152,7 @@ fn a_reader_whose_peer_stops_or_goes_is_told_in_time_and_goes_on() -> Result<()>
     let mut reader = Reader::of(&lab, 0, &descriptor, "endpoint 0")?;
     reader.reads()?;
     let users = Users::of(&lab)?;
-    // Its card stands still, with all that it has, and goes on.
+    // The card stops with all its state, and continues.
     let failed = count(&lab, 0, "reads_failed")?;
     let held = lab.hold_card(1)?;
     reader.is_told("not answered")?;
@@ -160,13 +161,13 @@ fn a_reader_whose_peer_stops_or_goes_is_told_in_time_and_goes_on() -> Result<()>
     users.leave_messages_to_each_other()?;
     drop(held);
     reader.reads()?;
-    // Its processors stand still: the card reads for it, until that misses it.
+    // The processors stop. The card still answers reads, until the handshake lapses.
     lab.vm(1).pause()?;
     reader.fetch()?;
     bystander.reads()?;
     lab.vm(1).resume()?;
     reader.reads()?;
-    // It is unplugged from its machine, and plugged in again: what was there is no more.
+    // The card is removed from its machine and plugged in again. Its old apertures are gone.
     drop(peer);
     in_machine(&lab, 1, "echo 1 > /sys/class/clan/clan0/device/remove")?;
     eventually(|| Ok(reader.fetch()?["error"].is_string()), "who reads is told")?;
@@ -200,8 +201,8 @@ fn a_reader_whose_peer_stops_or_goes_is_told_in_time_and_goes_on() -> Result<()>
     Ok(())
 }
 
-/// Two users of the first machine, each with an endpoint: made before a card stands still, for the machine that it belongs to does
-/// not wait for it for ever.
+/// Two users of the first machine, each with an endpoint. They are created before a card is
+/// stopped, because its machine waits for it only for a limited time.
 struct Users([(Desk<Run>, Value); 2]);
 
 impl Users {
@@ -214,7 +215,7 @@ impl Users {
         Ok(Self([user(1001)?, user(1002)?]))
     }
 
-    /// A host that takes nothing: one user cannot fill all that waits for it.
+    /// Checks that one user cannot fill the whole send queue to a host that receives nothing.
     fn leave_messages_to_each_other(self) -> Result<()> {
         let [(mut greedy, from), (mut second, other)] = self.0;
         let sent = greedy.ask(&format!("send-many {from} 1:2000"))?;

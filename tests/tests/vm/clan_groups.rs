@@ -1,5 +1,5 @@
-//! CLAN cards in four machines: what one writes to a group comes to the members that there are, who leave and join; and one user does not
-//! keep the others from groups.
+//! CLAN groups on four machines: a write to a group reaches all current members while members join
+//! and leave. One user cannot take all groups.
 
 use anyhow::{Result, ensure};
 use hamlyn::clan::Descriptor;
@@ -14,7 +14,7 @@ const GROUP: u32 = 5;
 const KEY: u64 = 77;
 const LENGTH: usize = 4096;
 
-/// A process that is a member, and its memory's number.
+/// A member process, and the number of its memory.
 struct Member {
     desk: Desk<Run>,
     memory: Value,
@@ -40,7 +40,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// Stores another value until each of them has it: the switch hears of who has joined a little later.
+    /// Stores new values until every member has one. Repeating is necessary because the switch
+    /// learns of a new member with a delay.
     fn reaches(&mut self, members: &mut [&mut Member]) -> Result<()> {
         self.value += 1;
         let (line, value) = (format!("store {} 0 {}", self.window, self.value), self.value);
@@ -59,21 +60,21 @@ impl Writer {
 }
 
 #[test]
-fn what_is_written_to_a_group_comes_to_the_members_that_there_are() -> Result<()> {
+fn group_write_reaches_all_current_members() -> Result<()> {
     let lab = clan_lab(4)?;
     let group = Descriptor::of_group(GROUP, KEY, LENGTH as u64)?;
     let mut writer = desk(&lab, 0)?;
     let (own, _) = endpoint(&mut writer, "endpoint 0")?;
     let window = made(&mut writer, &format!("window {own} {group}"), "window")?;
     let mut writer = Writer { desk: writer, endpoint: own, window, value: 0 };
-    // One, then three; one of whom has another key, and gets nothing.
+    // One member, then three. One of the three has another key and receives nothing.
     let mut one = Member::join(&lab, 1, KEY)?;
     writer.reaches(&mut [&mut one])?;
     one.desk.fails(&format!("join {GROUP} {KEY} {LENGTH}"), "in use")?;
     let mut two = Member::join(&lab, 2, KEY)?;
     let mut other = Member::join(&lab, 3, KEY + 1)?;
     writer.reaches(&mut [&mut one, &mut two])?;
-    // The switch may hear of that member later.
+    // The switch may learn of that member later.
     let refused = || {
         writer.reaches(&mut [&mut one, &mut two])?;
         Ok(lab.card_counters(3)?["card"]["refused_aperture"].as_u64() > Some(0))
@@ -107,7 +108,8 @@ fn by_dma(writer: &mut Writer, group: &Descriptor, members: &mut [&mut Member]) 
     Ok(())
 }
 
-/// One leaves, one is killed, a machine dies: who stays gets all, and who joins anew gets what comes after that.
+/// One member leaves, one is killed, and one machine dies. The remaining members receive all
+/// writes, and a new member receives the writes after its join.
 fn members_leave(lab: &Lab, writer: &mut Writer, one: Member, mut two: Member, three: Member) -> Result<()> {
     let (mut one, mut killed) = (one, three);
     one.desk.expect(&format!("close-aperture {}", one.memory), &json!({ "closed": true }))?;
@@ -124,7 +126,7 @@ fn members_leave(lab: &Lab, writer: &mut Writer, one: Member, mut two: Member, t
     writer.reaches(&mut [&mut three, &mut anew])
 }
 
-/// Groups count as what else there is: however many a user takes, another gets some.
+/// Group memberships count towards the user's share, so another user still gets some.
 fn one_user_leaves_groups_to_others(lab: &Lab) -> Result<()> {
     let mut joined = Vec::new();
     let mut greedy = Vec::new();

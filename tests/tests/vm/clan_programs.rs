@@ -1,4 +1,5 @@
-//! The library's programs at CLAN cards, in real machines: the paper's programs between two of them, and what happens when one ends.
+//! The library's programs on CLAN cards in real machines: the paper's programs between two
+//! machines, and what happens when one ends.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -6,7 +7,7 @@ use serde_json::Value;
 
 use crate::{eventually, shared_of};
 
-/// Somebody who listens, in the second machine.
+/// Starts a listener in the second machine.
 fn listener(lab: &Lab, arguments: &[&str]) -> Result<Run> {
     let mut run = lab.vm(1).run(["clan"].iter().chain(arguments).copied())?;
     let line = run.answer()?;
@@ -14,7 +15,7 @@ fn listener(lab: &Lab, arguments: &[&str]) -> Result<Run> {
     Ok(run)
 }
 
-/// What a program of the first machine says.
+/// Runs a program in the first machine. Returns its output.
 fn said(lab: &Lab, arguments: &[&str]) -> Result<Vec<Value>> {
     lab.vm(0).run(["clan"].iter().chain(arguments).copied())?.finish()
 }
@@ -23,13 +24,13 @@ fn number(answer: &Value, field: &str) -> Result<u64> {
     answer[field].as_u64().with_context(|| format!("no number {field} in {answer}"))
 }
 
-/// Packets that have arrived at the card of who listens.
+/// Returns the number of packets that have arrived at the listener's card.
 fn arrived(lab: &Lab) -> Result<u64> {
     number(&lab.card_counters(1)?["card"], "packets_arrived")
 }
 
 #[test]
-fn memory_travels_by_stores_by_dma_and_by_loads() -> Result<()> {
+fn memory_is_transferred_by_stores_dma_and_loads() -> Result<()> {
     let lab = shared_of("clan")?;
     let mut receiver = listener(&lab, &["hello", "receive"])?;
     let sent = said(&lab, &["hello", "send"])?;
@@ -58,7 +59,7 @@ fn a_distributed_queue_keeps_its_order() -> Result<()> {
 }
 
 #[test]
-fn calls_are_answered_by_who_looks_and_by_who_sleeps() -> Result<()> {
+fn calls_are_answered_with_polling_and_with_sleeping() -> Result<()> {
     let lab = shared_of("clan")?;
     for polling in ["0", "15", "2000"] {
         let mut server = listener(&lab, &["rpc", "serve", "--polling", polling])?;
@@ -70,7 +71,7 @@ fn calls_are_answered_by_who_looks_and_by_who_sleeps() -> Result<()> {
 }
 
 #[test]
-fn one_server_has_many_connections_and_uses_endpoints_again() -> Result<()> {
+fn server_serves_many_connections_and_reuses_endpoints() -> Result<()> {
     let lab = shared_of("clan")?;
     for sleep in ["poll", "mio", "tokio"] {
         let mut server = listener(&lab, &["server", "serve", "--clients", "12", "--sleep", sleep])?;
@@ -78,7 +79,7 @@ fn one_server_has_many_connections_and_uses_endpoints_again() -> Result<()> {
             let asked = said(&lab, &["server", "ask", "--connections", "5", "--count", "400"])?;
             ensure!(number(&asked[0], "requests")? == 400, "{asked:?}");
         }
-        // One that sleeps between two requests, so that the server does, too.
+        // A client that sleeps between two requests, so that the server sleeps, too.
         let some = ["--connections", "2", "--used", "1", "--warm-up", "--count", "39", "--gap", "5000"];
         said(&lab, &[&["server", "ask"], &some[..]].concat())?;
         let served = server.finish()?;
@@ -90,13 +91,13 @@ fn one_server_has_many_connections_and_uses_endpoints_again() -> Result<()> {
 }
 
 #[test]
-fn a_server_refuses_too_many_clients_of_one_host() -> Result<()> {
+fn server_refuses_too_many_clients_per_host() -> Result<()> {
     let lab = shared_of("clan")?;
     let mut server = listener(&lab, &["server", "serve", "--clients", "3", "--of-host", "2"])?;
     let mut asks = lab.vm(0).run(["clan", "server", "ask", "--connections", "3", "--count", "9"])?;
     let refused = asks.finish().unwrap_err().to_string();
     ensure!(refused.contains("rejected") && refused.contains("too many"), "{refused}");
-    // A client of the other host has a place.
+    // A client of the other host is accepted.
     let other = ["clan", "server", "ask", "--connections", "1", "--count", "9"];
     lab.vm(1).run(other)?.finish()?;
     let served = server.finish()?;
@@ -105,12 +106,12 @@ fn a_server_refuses_too_many_clients_of_one_host() -> Result<()> {
 }
 
 #[test]
-fn a_server_outlives_its_clients_and_a_client_hears_that_its_server_is_gone() -> Result<()> {
+fn server_survives_clients_and_clients_detect_lost_server() -> Result<()> {
     let lab = shared_of("clan")?;
     let mut server = listener(&lab, &["server", "serve", "--clients", "4"])?;
     let before = arrived(&lab)?;
     let mut killed = lab.vm(0).run(["clan", "server", "ask", "--connections", "3", "--count", "1000000"])?;
-    // It has all its connections, and is served when another is, who comes later.
+    // The client has all its connections. It continues to be served while another client is.
     eventually(|| Ok(arrived(&lab)? > before + 1000), "it is served")?;
     said(&lab, &["server", "ask", "--connections", "1", "--count", "10"])?;
     killed.kill(9)?;
@@ -131,7 +132,7 @@ fn a_server_outlives_its_clients_and_a_client_hears_that_its_server_is_gone() ->
 }
 
 #[test]
-fn what_the_card_costs_is_measured() -> Result<()> {
+fn card_latencies_are_measured() -> Result<()> {
     let lab = shared_of("clan")?;
     let mut server = listener(&lab, &["measure", "serve", "--count", "100", "--bytes", "65536"])?;
     let told = said(&lab, &["measure", "ask", "--count", "100", "--bytes", "65536", "--transfers", "4"])?;

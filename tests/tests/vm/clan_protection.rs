@@ -1,4 +1,5 @@
-//! CLAN cards in three machines: who invents, guesses, or holds on to what is no more reaches nothing of anybody's.
+//! CLAN protection on three machines: forged, guessed or stale descriptors give no access to any
+//! memory.
 
 use std::str::FromStr;
 
@@ -15,19 +16,19 @@ use crate::eventually;
 const LENGTH: usize = 4104;
 const REFUSED: [&str; 3] = ["refused_aperture", "refused_access", "refused_range"];
 
-/// What card 0 has refused, by reason.
+/// Returns how many accesses card 0 has refused, by reason.
 fn refused(lab: &Lab) -> Result<[u64; 3]> {
     let card = &lab.card_counters(0)?["card"];
     Ok(REFUSED.map(|name| card[name].as_u64().unwrap_or(0)))
 }
 
-/// A process with memory, which a Tripwire and an event queue watch.
+/// A process whose memory is watched by a Tripwire and an event queue.
 struct Victim {
     desk: Desk<Run>,
     memory: Value,
     descriptor: Descriptor,
     tripwire: Value,
-    /// Of these one may only be read, the other only be written to.
+    /// Descriptors of a read-only and of a write-only aperture.
     read_only: Descriptor,
     write_only: Descriptor,
 }
@@ -54,7 +55,7 @@ impl Victim {
         })
     }
 
-    /// What he has is as it was, and nothing was told him.
+    /// Checks that the memory is unchanged and that no event was delivered.
     fn is_unharmed(&mut self) -> Result<()> {
         self.desk.expect(&format!("check {} 5", self.memory), &json!({ "arrived": true }))?;
         self.desk.expect(&format!("count {}", self.tripwire), &json!({ "count": 0 }))?;
@@ -62,7 +63,7 @@ impl Victim {
     }
 }
 
-/// The same descriptor, but for some of its bytes.
+/// Returns a copy of the descriptor with some bytes changed, and a valid checksum.
 fn forged(descriptor: &Descriptor, change: impl FnOnce(&mut [u8])) -> Result<Descriptor> {
     let mut bytes = descriptor.to_bytes();
     change(&mut bytes);
@@ -71,7 +72,8 @@ fn forged(descriptor: &Descriptor, change: impl FnOnce(&mut [u8])) -> Result<Des
     Ok(Descriptor::from_bytes(&bytes)?)
 }
 
-/// Attempts a load and a store at byte `at`, and DMA of all of it; each is refused for the same reason, and told to who has attempted it.
+/// Attempts a load and a store at byte `at`, and DMA of the whole aperture. Checks that each is
+/// refused for the same reason and reported to the process that attempted it.
 fn is_refused(lab: &Lab, desk: &mut Desk<Run>, descriptor: &Descriptor, at: usize, why: usize) -> Result<()> {
     let before = refused(lab)?;
     let (own, _) = endpoint(desk, "endpoint 0")?;
@@ -80,7 +82,7 @@ fn is_refused(lab: &Lab, desk: &mut Desk<Run>, descriptor: &Descriptor, at: usiz
     desk.fails(&format!("fetch {window} {at}"), "refused")?;
     desk.expect(&format!("store {window} {at} 666"), &json!({ "stored": true }))?;
     desk.fails(&format!("get {own} {memory} {descriptor} 1"), "refuse")?;
-    // Of what is too long a packet may be within.
+    // A packet of a DMA write that is too long may itself be within bounds.
     if why != 2 {
         desk.expect(&format!("put {own} {memory} {descriptor} 1"), &json!({ "done": 1 }))?;
     }
@@ -89,20 +91,21 @@ fn is_refused(lab: &Lab, desk: &mut Desk<Run>, descriptor: &Descriptor, at: usiz
     let mut expected = before;
     expected[why] += if why == 2 { 3 } else { 4 };
     eventually(|| Ok(refused(lab)? == expected), &format!("{before:?} become {expected:?}"))?;
-    // Nothing of it has come to its own memory, either.
+    // Nothing was read into the intruder's own memory, either.
     desk.expect(&format!("own {memory} {}", descriptor.len() as usize / 16 * 8), &json!({ "value": 0 }))?;
     desk.expect(&format!("close-aperture {memory}"), &json!({ "closed": true }))
 }
 
-/// One of the same machine, and of each other, in turn.
+/// The intruder is in the victim's machine, and then in each of the others.
 #[test]
-fn who_invents_or_guesses_reaches_nothing_in_his_machine_or_another() -> Result<()> {
+fn forged_descriptors_are_refused_locally_and_remotely() -> Result<()> {
     let lab = clan_lab(3)?;
     let mut victim = Victim::of(&lab)?;
     let right = victim.descriptor;
     let mut intruders = (0..3).map(|vm| desk(&lab, vm)).collect::<Result<Vec<_>>>()?;
     for (vm, intruder) in intruders.iter_mut().enumerate() {
-        // A key but for a bit; a number that there is not, and the operating system's.
+        // A key with one bit changed, an aperture number that does not exist, and the operating
+        // system's aperture.
         let guessed = forged(&right, |bytes| bytes[12 + vm] ^= 1 << vm)?;
         let invented = forged(&right, |bytes| bytes[8..12].copy_from_slice(&4000_u32.to_le_bytes()))?;
         let system = forged(&right, |bytes| {
@@ -112,7 +115,7 @@ fn who_invents_or_guesses_reaches_nothing_in_his_machine_or_another() -> Result<
         for descriptor in [guessed, invented, system] {
             is_refused(&lab, intruder, &descriptor, 8, usize::from(descriptor == system))?;
         }
-        // A word behind the last byte, by who has the key.
+        // A word behind the last byte, with a valid key.
         let longer =
             forged(&right, |bytes| bytes[20..28].copy_from_slice(&(LENGTH as u64 + 8).to_le_bytes()))?;
         is_refused(&lab, intruder, &longer, LENGTH, 2)?;
@@ -128,7 +131,7 @@ fn who_invents_or_guesses_reaches_nothing_in_his_machine_or_another() -> Result<
     Ok(())
 }
 
-/// An aperture that may be read is not written to, and the other way round.
+/// Checks that a read-only aperture cannot be written, and a write-only one cannot be read.
 fn only_what_is_allowed(lab: &Lab, victim: &mut Victim, intruder: &mut Desk<Run>) -> Result<()> {
     let before = refused(lab)?[1];
     let (own, _) = endpoint(intruder, "endpoint 0")?;
@@ -140,7 +143,7 @@ fn only_what_is_allowed(lab: &Lab, victim: &mut Victim, intruder: &mut Desk<Run>
     intruder.expect(&format!("store {write} 0 7"), &json!({ "stored": true }))?;
     intruder.fails(&format!("fetch {write} 0"), "refused")?;
     ensure!(refused(lab)?[1] == before + 2);
-    // Who has the descriptor may, and then the Tripwire fires: for a load and a store.
+    // The holder of the descriptor has access. The Tripwire fires for its load and for its store.
     let window = made(intruder, &format!("window {own} {}", victim.descriptor), "window")?;
     let there = intruder.ask(&format!("fetch {window} 8"))?;
     intruder.expect(&format!("store {window} 8 {}", there["value"]), &json!({ "stored": true }))?;
@@ -149,7 +152,8 @@ fn only_what_is_allowed(lab: &Lab, victim: &mut Victim, intruder: &mut Desk<Run>
     victim.desk.expect(&format!("check {} 5", victim.memory), &json!({ "arrived": true }))
 }
 
-/// What was good is no more when its owner has closed it, whoever holds it, and whatever comes after it.
+/// Checks that a closed aperture's descriptor is stale for every holder, also when another aperture
+/// follows it.
 fn a_closed_one_is_nobodys(lab: &Lab, victim: &mut Victim, intruders: &mut [Desk<Run>]) -> Result<()> {
     victim.desk.expect(&format!("close-aperture {}", victim.memory), &json!({ "closed": true }))?;
     let (memory, _) = aperture(&mut victim.desk, LENGTH, "both")?;

@@ -1,4 +1,4 @@
-//! The guest's tools at CLAN cards: the same tools, tables and refusals.
+//! The guest's tools on CLAN cards: the same tools, tables and refusals.
 
 use anyhow::{Result, ensure};
 use hamlyn_lab::Lab;
@@ -7,7 +7,7 @@ use crate::clan::clan_lab;
 use crate::tool::{number, refused, said, server};
 
 #[test]
-fn the_tools_know_a_clan_card_by_itself() -> Result<()> {
+fn tools_find_the_clan_card_by_themselves() -> Result<()> {
     let lab = clan_lab(2)?;
     info(&lab)?;
     ping(&lab)?;
@@ -27,7 +27,7 @@ fn info(lab: &Lab) -> Result<()> {
     ensure!(info["counters"]["tripwires_fired"].is_u64(), "{info}");
     let lines = lab.vm(0).run(["hamlyn-info", "-v", "-d", "/dev/clan0"])?.finish_text()?;
     let has = |wanted: [&str; 2]| lines.iter().any(|line| line.split_whitespace().eq(wanted));
-    // One is the driver's own.
+    // The driver uses one Tripwire itself.
     ensure!(has(["tripwires:", "4095"]) && has(["link:", "up"]), "{lines:?}");
     refused(lab, &["hamlyn-info", "-d", "/dev/clan9"], "/dev/clan9")
 }
@@ -35,7 +35,7 @@ fn info(lab: &Lab) -> Result<()> {
 fn ping(lab: &Lab) -> Result<()> {
     let _server = server(lab, "hamlyn-ping")?;
     crate::finds(lab, "hamlyn-ping")?;
-    // By stores, with none, and by DMA.
+    // By stores, without data, and by DMA.
     for size in ["16", "0", "256", "257", "100001"] {
         let summary = said(lab, &["hamlyn-ping", "1", "-c", "10", "-i", "0", "-s", size, "--json"])?;
         ensure!(summary[0]["sent"] == 10 && summary[0]["answered"] == 10, "{size}: {summary:?}");
@@ -53,13 +53,13 @@ fn perf(lab: &Lab) -> Result<()> {
         let (min, max) = (min?, max?);
         ensure!(0.0 < min && min <= max, "{row:?}");
     }
-    // More words than the ring has entries, and both ways by two pairs.
+    // More words than the ring has entries, and both directions with two pairs.
     let row = said(lab, &["hamlyn-perf", "1", "--bw", "-s", "4096", "-n", "700", "--json"])?;
     ensure!(row[0]["iterations"] == 700 && number(&row[0], "bw_average_mb_s")? > 0.0, "{row:?}");
     let both_ways = ["hamlyn-perf", "1", "--bw", "-b", "-q", "2", "-s", "16384", "-n", "50", "--json"];
     ensure!(said(lab, &both_ways)?[0]["iterations"] == 100);
     ensure!(lab.card_counters(0)?["card"]["requests_done"].as_u64() >= Some(1600), "by DMA");
-    // Who sought has faults: hosts that are not there were asked, too.
+    // The client may have faults, because its lookup also asked hosts that do not exist.
     let card = &lab.card_counters(1)?["card"];
     for refused in ["refused_aperture", "refused_access", "refused_range", "over_credit", "faults"] {
         ensure!(card[refused] == 0, "{refused}: {card}");

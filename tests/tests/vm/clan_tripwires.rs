@@ -1,4 +1,5 @@
-//! Tripwires of CLAN cards in real machines: where they are, and for what they fire; and the programs that use more than one.
+//! Tripwires of CLAN cards in real machines: where they are placed, what they fire for, and the
+//! programs that use several.
 
 use anyhow::{Result, ensure};
 use hamlyn_lab::Run;
@@ -9,7 +10,8 @@ use crate::clan_ends::count as count_of;
 use crate::desk::Desk;
 use crate::{eventually, shared_of};
 
-/// In a burst of 16 KiB, which is one packet, the Tripwire on the first word fires before that on the last, whatever their numbers.
+/// Checks a burst of 16 KiB, which is one packet: the Tripwire on its first word fires before the
+/// one on its last, whatever their numbers.
 fn early_word_comes_before_last(here: &mut Desk<Run>, there: &mut Desk<Run>) -> Result<()> {
     let ((own, _), (watcher, _)) = (endpoint(here, "endpoint 0")?, endpoint(there, "endpoint 0")?);
     let (memory, descriptor) = aperture(there, 16384, "write")?;
@@ -29,7 +31,7 @@ fn early_word_comes_before_last(here: &mut Desk<Run>, there: &mut Desk<Run>) -> 
 }
 
 #[test]
-fn every_store_wakes_a_process_asleep_in_the_driver() -> Result<()> {
+fn every_store_wakes_a_process_sleeping_in_driver() -> Result<()> {
     let lab = shared_of("clan")?;
     let said = lab.vm(0).run(["clan-driver", "wakes"])?.finish()?;
     ensure!(said.len() == 1 && said[0]["rounds"] == 500 && said[0]["slept"].as_u64() > Some(0), "{said:?}");
@@ -39,14 +41,15 @@ fn every_store_wakes_a_process_asleep_in_the_driver() -> Result<()> {
 }
 
 #[test]
-fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Result<()> {
+fn tripwires_fire_only_for_accesses_they_watch() -> Result<()> {
     let lab = shared_of("clan")?;
     let (mut here, mut there) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (memory, descriptor) = aperture(&mut there, 8192, "both")?;
     let (watcher, _) = endpoint(&mut there, "endpoint 0")?;
     let (own, _) = endpoint(&mut here, "endpoint 0")?;
     let window = made(&mut here, &format!("window {own} {descriptor}"), "window")?;
-    // In order: a word; a range that a single byte of an access touches; reads; either; a word, once.
+    // In order: a word; a range that an access touches with a single byte; reads; reads and writes;
+    // a word, once.
     let local = ["64 72", "95 4096", "64 72 reads", "64 72 all", "64 72 once"];
     let mut watch = |how: &str| made(&mut there, &format!("watch {watcher} {memory} {how}"), "tripwire");
     let local = local.into_iter().map(&mut watch).collect::<Result<Vec<_>>>()?;
@@ -64,7 +67,7 @@ fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Re
     ] {
         here.expect(&line, &answer)?;
     }
-    // The loads were answered, so all before them has been.
+    // The loads were answered, so all earlier accesses are complete.
     for (desk, tripwires, counts) in
         [(&mut there, &local, &[2, 1, 1, 3, 1][..]), (&mut here, &remote, &[2, 1, 1, 0])]
     {
@@ -72,7 +75,8 @@ fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Re
             desk.expect(&format!("count {tripwire}"), &json!({ "count": count }))?;
         }
     }
-    // One that has fired once can be enabled again; and the sender's tells of a transfer's end.
+    // A Tripwire that has fired once can be enabled again. The sender's Tripwire reports the end of
+    // a transfer.
     there.expect(&format!("enable {}", local[4]), &json!({ "enabled": true }))?;
     let (from, _) = aperture(&mut here, 8192, "none")?;
     let sent = made(&mut here, &format!("watch-remote {own} {descriptor} 8184 8192"), "tripwire")?;
@@ -80,7 +84,8 @@ fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Re
     here.expect(&format!("tripped {sent}"), &json!({ "fired": 2 }))?;
     let count = format!("count {}", local[4]);
     eventually(|| Ok(there.ask(&count)? == json!({ "count": 2 })), "once more")?;
-    // The paper's own action (2.5) is the number in the FIFO and an interrupt, whether anybody sleeps or not.
+    // The paper's action (2.5) is the identifier in the FIFO and an interrupt, whether or not a
+    // process sleeps.
     made(&mut there, &format!("watch {watcher} {memory} 128 136 interrupting"), "tripwire")?;
     let before = [count_of(&lab, 1, "fifo_records")?, count_of(&lab, 1, "interrupts")?];
     here.expect(&format!("store {window} 120 1"), &json!({ "stored": true }))?;
@@ -89,7 +94,7 @@ fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Re
         [count_of(&lab, 1, "fifo_records")?, count_of(&lab, 1, "interrupts")?] == before,
         "nobody sleeps"
     );
-    // Each identifier is a record, though both are of one endpoint and fire in one packet.
+    // Each identifier gets a record, although both belong to one endpoint and fire in one packet.
     made(&mut there, &format!("watch {watcher} {memory} 136 144 interrupting"), "tripwire")?;
     here.expect(&format!("put {own} {from} {descriptor} 1"), &json!({ "done": 1 }))?;
     let told = || {
@@ -98,7 +103,7 @@ fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Re
     };
     eventually(told, "both are in the FIFO, which interrupts")?;
     early_word_comes_before_last(&mut here, &mut there)?;
-    // What ends watches no more.
+    // Tripwires of an ended process are removed.
     drop(there);
     nothing_is_left(&lab, 1)?;
     here.fails(&format!("fetch {window} 64"), "refused")?;

@@ -1,4 +1,5 @@
-//! Connections by the operating systems (sections 6.3 and 6.4): set up by name, and their ends told of.
+//! Connections made by the operating systems (sections 6.3 and 6.4): set up by name, with
+//! notification when a peer ends.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -10,7 +11,8 @@ use crate::{Turn, eventually, if_long, lab, lab_of, shared};
 
 type Desk = crate::desk::Desk<Run>;
 
-/// A reason that only names the host: which one it is depends on what its kernel hears first.
+/// Checks for a reason that only names the host. Which one it is depends on which event the
+/// client's kernel sees first.
 fn host_is_gone(desk: &mut Desk) -> Result<()> {
     let answer = desk.ask("end 1")?;
     ensure!(answer["reason"] == "host_lost" || answer["reason"] == "host_reset", "{answer}");
@@ -21,7 +23,7 @@ fn connected(lab: &Lab, server: usize, client: usize) -> Result<(Desk, Desk)> {
     desk::connected(lab, server, client)
 }
 
-/// The kernel has nothing to complain of.
+/// Checks that the kernel log has no complaints.
 fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
     let log = lab.vm(vm).kernel_log();
     for complaint in ["WARNING", "BUG", "Oops", "no connections", "is not closed", "stall"] {
@@ -30,7 +32,8 @@ fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
     Ok(())
 }
 
-/// Hosts are given up after six seconds, so that tests are not long; late on a busy machine is not dead.
+/// Starts machines that give up a silent host after six seconds, so that tests are short. The limit
+/// is not lower because a host on a busy machine may be late without being dead.
 fn impatient(vms: usize) -> Result<Turn> {
     let lab = lab_of(Lab::builder().vms(vms).card_args(["--handshake", "6000"]));
     for vm in 0..vms {
@@ -76,29 +79,29 @@ fn names_requests_and_answers() -> Result<()> {
 }
 
 #[test]
-fn a_name_is_found_on_whichever_host_has_it() -> Result<()> {
+fn find_returns_every_host_with_the_name() -> Result<()> {
     let lab = lab(3);
     let (mut first, mut second) = (Desk::open(&lab, 1)?, Desk::open(&lab, 2)?);
     let mut client = Desk::open(&lab, 0)?;
-    // The switch has 64 ports: most hosts are not there, and are waited for but once.
+    // The switch has 64 ports. Most hosts are absent, and the client waits for them only once.
     let found = |hosts: &[u32]| json!({ "hosts": hosts, "too_old": [], "silent": 61 });
     client.expect("find svc", &found(&[]))?;
     first.expect("listen svc 1", &json!({ "listening": "svc" }))?;
     second.expect("listen svc 1", &json!({ "listening": "svc" }))?;
     client.expect("find svc", &found(&[1, 2]))?;
     first.expect("unlisten svc", &json!({ "unlistened": "svc" }))?;
-    // No question has taken the only place of the backlog.
+    // A lookup does not use up the only place in the backlog.
     client.begin("any svc question")?;
     second.expect("accept svc answer", &json!({ "connection": 1, "host": 0, "private": "question" }))?;
     ensure!(client.answer()? == json!({ "connection": 1, "host": 2, "private": "answer" }));
     client.expect("any nobody", &json!({ "refused": "no_name", "private": "", "host": null }))?;
-    // A host finds its own.
+    // A host finds its own listener.
     second.expect("find svc", &found(&[2]))?;
     (0..3).try_for_each(|vm| log_is_clean(&lab, vm))
 }
 
 #[test]
-fn a_process_cannot_speak_for_its_operating_system() -> Result<()> {
+fn process_cannot_forge_kernel_messages() -> Result<()> {
     let lab = shared();
     let (mut server, mut client) = connected(&lab, 1, 0)?;
     let refusals = || -> Result<u64> {
@@ -109,7 +112,7 @@ fn a_process_cannot_speak_for_its_operating_system() -> Result<()> {
         client.expect("forge 1", &json!({ "forged": 1 }))?;
         eventually(|| Ok(refusals()? == forged), "it is refused and counted")?;
     }
-    // Nor can a process of root's, which the driver does not bind by shares.
+    // Root's processes cannot either. The driver does not limit them by shares.
     let mut root = desk::Desk(lab.vm(0).run_as(0, ["connections"])?);
     root.begin("connect 1 svc question")?;
     server.expect("accept svc answer", &json!({ "connection": 2, "host": 0, "private": "question" }))?;
@@ -118,13 +121,13 @@ fn a_process_cannot_speak_for_its_operating_system() -> Result<()> {
     eventually(|| Ok(refusals()? == 4), "root's is refused and counted, too")?;
     root.expect("close 1", &json!({ "closed": "1" }))?;
     server.expect("end 2", &end("closed", ""))?;
-    // The operating systems have not noticed.
+    // The operating systems are not affected.
     client.expect("close 1", &json!({ "closed": "1" }))?;
     server.expect("end 1", &end("closed", ""))
 }
 
 #[test]
-fn a_close_a_drop_and_a_death_are_told_apart() -> Result<()> {
+fn close_drop_and_death_are_distinguished() -> Result<()> {
     let lab = shared();
     let (mut server, mut client) = connected(&lab, 0, 1)?;
     server.expect("look 1", &Value::Null)?;
@@ -146,7 +149,7 @@ fn a_close_a_drop_and_a_death_are_told_apart() -> Result<()> {
     client.0.wait()?;
     server.expect("end 3", &end("died", ""))?;
 
-    // The acceptor dies; its name is free again.
+    // The acceptor dies, and its name becomes free.
     let mut client = Desk::open(&lab, 1)?;
     client.begin("connect 0 svc")?;
     server.ask("accept svc")?;
@@ -171,13 +174,13 @@ fn two_processes_of_one_machine_connect() -> Result<()> {
 }
 
 #[test]
-fn a_machine_that_dies_or_stands_still_is_reported_and_can_be_connected_to_again() -> Result<()> {
+fn dead_or_paused_host_is_reported_and_reconnects() -> Result<()> {
     let lab = impatient(3)?;
     let (_server, mut client) = connected(&lab, 1, 0)?;
     let (mut other_server, mut other_client) = connected(&lab, 2, 0)?;
     lab.vm(1).kill()?;
     host_is_gone(&mut client)?;
-    // A host that is not there, and one that never was.
+    // A host that has died, and one that never existed.
     client.expect("connect 1 svc", &json!({ "refused": "host_lost", "private": "" }))?;
     client.expect("connect 9 svc", &json!({ "refused": "host_lost", "private": "" }))?;
     other_client.expect("look 1", &Value::Null)?;
@@ -187,7 +190,7 @@ fn a_machine_that_dies_or_stands_still_is_reported_and_can_be_connected_to_again
     lab.vm(2).pause()?;
     host_is_gone(&mut other_client)?;
     lab.vm(2).resume()?;
-    // It finds out by itself, or is told.
+    // The host detects the lapse itself, or its peer reports it.
     let answer = other_server.ask("end 1")?;
     let known = ["lapsed", "host_reset", "host_lost"];
     ensure!(known.iter().any(|reason| answer["reason"] == *reason), "{answer}");
@@ -198,7 +201,7 @@ fn a_machine_that_dies_or_stands_still_is_reported_and_can_be_connected_to_again
 }
 
 #[test]
-fn a_card_that_is_reset_and_a_machine_that_restarts_lose_their_connections() -> Result<()> {
+fn card_reset_and_reboot_end_connections() -> Result<()> {
     let lab = lab(2);
     let (mut server, mut client) = connected(&lab, 1, 0)?;
     let reset = "for card in /sys/bus/pci/drivers/hamlyn/0000:*; do echo 1 > $card/reset; done";
@@ -218,7 +221,7 @@ fn a_card_that_is_reset_and_a_machine_that_restarts_lose_their_connections() -> 
 }
 
 #[test]
-fn a_link_that_went_and_came_while_nobody_looked_ends_connections() -> Result<()> {
+fn link_loss_during_a_pause_ends_connections() -> Result<()> {
     let lab = lab(2);
     let (mut server, mut client) = connected(&lab, 1, 0)?;
     lab.vm(0).pause()?;
@@ -236,7 +239,8 @@ fn a_link_that_went_and_came_while_nobody_looked_ends_connections() -> Result<()
     connected(&lab, 0, 1).map(drop)
 }
 
-/// How many pages of programs are pinned: less than none for a moment, as the kernel counts either by itself.
+/// Returns the number of pinned pages of programs. It may be negative for a moment, because the
+/// kernel counts pins and unpins separately.
 fn pinned(lab: &Lab, vm: usize) -> Result<i64> {
     let text = lab.vm(vm).read("/proc/vmstat")?;
     let count = |name: &str| {
@@ -246,7 +250,7 @@ fn pinned(lab: &Lab, vm: usize) -> Result<i64> {
     Ok(count("nr_foll_pin_acquired ")? - count("nr_foll_pin_released ")?)
 }
 
-/// The kernel counts pins for each processor, and adds them up when asked.
+/// Like [`pinned`], after the kernel has summed up its per-processor counters.
 fn pinned_now(lab: &Lab, vm: usize) -> Result<i64> {
     lab.vm(vm).run_as(0, ["sh", "-c", "echo 1 > /proc/sys/vm/stat_refresh"])?.finish_text()?;
     pinned(lab, vm)
@@ -254,7 +258,8 @@ fn pinned_now(lab: &Lab, vm: usize) -> Result<i64> {
 
 #[test]
 fn thousands_of_streams_by_name_leave_nothing_behind() -> Result<()> {
-    // Cards with a few termini and queues more than processes and drivers need: each must be given back.
+    // The cards have only a few more termini and queues than processes and drivers need, so each
+    // must be returned.
     let small = ["--termini", "8", "--queues", "8"];
     let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]).card_args(small));
     let streams = if_long(2000, 300);
@@ -263,7 +268,7 @@ fn thousands_of_streams_by_name_leave_nothing_behind() -> Result<()> {
     server.answer()?;
     let mut client = lab.vm(0).run(["echo-server", "churn", "--host", "1"])?;
     client.set_patience(std::time::Duration::from_secs(900));
-    // What is kept for all connections is there after the first.
+    // State that is shared by all connections exists after the first.
     let mut churn = |count: u32| -> Result<()> {
         client.say(&count.to_string())?;
         ensure!(client.answer()? == json!({ "made": count }));
@@ -279,13 +284,13 @@ fn thousands_of_streams_by_name_leave_nothing_behind() -> Result<()> {
         eventually(|| Ok(pinned_now(&lab, vm)? == before), "nothing more is pinned than before")?;
         log_is_clean(&lab, vm)?;
     }
-    // Both processes are still there, and use the card as before.
+    // Both processes are still running and use the card as before.
     churn(10)
 }
 
 #[test]
 fn thousands_of_connections_leave_nothing_behind() -> Result<()> {
-    // More connections than the card has slots: each must have been given back.
+    // More connections than the card has slots, so each slot must be returned.
     let small = ["--sram", "262144"];
     let count = if_long(10_000, 2000);
     let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]).card_args(small));
@@ -302,7 +307,7 @@ fn thousands_of_connections_leave_nothing_behind() -> Result<()> {
         lab.vm(vm).run_as(0, ["self-test"])?.finish()?;
         log_is_clean(&lab, vm)?;
     }
-    // The module goes when its users have, so nothing of theirs is left in it.
+    // The module unloads once its users are gone, so it holds nothing of theirs.
     server.0.kill(9)?;
     server.0.wait()?;
     client.expect("end 1", &end("died", ""))?;
@@ -312,9 +317,10 @@ fn thousands_of_connections_leave_nothing_behind() -> Result<()> {
     Ok(())
 }
 
-/// A program at a card's socket, whose library is its operating system, and one in a machine, whose kernel is.
+/// Connects a program at a card's socket with a program in a machine. The library is the operating
+/// system of the first, and the kernel that of the second.
 #[test]
-fn a_machine_and_a_program_at_a_socket_connect_by_name() -> Result<()> {
+fn machine_and_socket_program_connect_by_name() -> Result<()> {
     let lab = lab_of(Lab::builder().vms(1).spare_cards(1));
     let (mut here, mut there) = desk::connected::<Program, Run>(&lab, 1, 0)?;
     there.expect("close 1 enough", &json!({ "closed": "1" }))?;
@@ -327,7 +333,8 @@ fn a_machine_and_a_program_at_a_socket_connect_by_name() -> Result<()> {
     there.0.kill(9)?;
     there.0.wait()?;
     here.expect("end 2", &end("died", ""))?;
-    // And the other way round: its library is gone with it, so the kernel has to find that out.
+    // The other way round. The program's library ends with it, so the kernel must detect the loss
+    // itself.
     here.0.end()?;
     let (here, mut there) = desk::connected::<Program, Run>(&lab, 1, 0)?;
     here.0.end()?;
@@ -359,7 +366,7 @@ fn reserved_names_need_a_capability() -> Result<()> {
     user.expect("listen system", &json!({ "listening": "system" }))?;
     let mut root = Desk::from(lab.vm(0).run_as(0, ["connections"])?);
     root.expect("listen system/clock", &json!({ "listening": "system/clock" }))?;
-    // Anybody may connect to it.
+    // Any user may connect to the name.
     user.expect("ask 0 system/clock", &json!({ "asked": "system/clock" }))?;
     root.expect("accept system/clock", &json!({ "connection": 1, "host": 0, "private": "" }))
 }
@@ -377,7 +384,7 @@ fn hosts_without_a_port_are_refused_at_once() -> Result<()> {
 #[test]
 fn requests_are_charged_to_the_listener() -> Result<()> {
     const REQUESTS: u64 = 100;
-    /// A connection takes at least so many bytes.
+    /// Minimum size of a connection, in bytes.
     const SIZE: u64 = 1024;
     let lab = lab(1);
     let group = "/sys/fs/cgroup/listener";

@@ -1,4 +1,5 @@
-//! DART cards in real machines: deposits, registers, questions, queues, and memory that is not there yet or not any more.
+//! DART cards in real machines: deposits, registers, questions, queues, and memory that is not
+//! present yet or no longer present.
 
 use anyhow::{Result, ensure};
 use hamlyn::dart::{Comparison, Operation, Source, Step, Target};
@@ -17,13 +18,13 @@ pub(crate) fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
     Ok(Desk(lab.vm(vm).run(["dart-driver", "desk"])?))
 }
 
-/// Nothing of a process is left in a machine's driver.
+/// Waits until a machine's driver holds no objects of processes.
 pub(crate) fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
     let holders = || lab.vm(vm).run_as(0, ["sed", "1d", "/sys/class/dart/dart0/holders"])?.finish_text();
     eventually(|| Ok(holders()?.is_empty()), "nobody holds anything")
 }
 
-/// The kernel has nothing to complain of.
+/// Checks that the kernel log has no complaints.
 pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
     let log = lab.vm(vm).kernel_log();
     for complaint in ["WARNING", "BUG", "Oops", "is not closed", "cannot be had", "stall"] {
@@ -32,14 +33,14 @@ pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
     Ok(())
 }
 
-/// An operation, as a desk reads it.
+/// Formats an operation as a desk parses it.
 pub(crate) fn words(operation: &Operation) -> String {
     let control = operation.control();
     let [i, j, k] = control.indices;
     format!("{}:{}:{i}:{j}:{k}:{}", control.opcode, control.mask, control.operand)
 }
 
-/// What a desk made, by its number there.
+/// Runs a command and returns the number of the object that the desk made.
 pub(crate) fn made(desk: &mut Desk<Run>, line: &str) -> Result<u64> {
     let answer = desk.ask(line)?;
     let what = line.split(' ').next().unwrap_or_default();
@@ -47,7 +48,7 @@ pub(crate) fn made(desk: &mut Desk<Run>, line: &str) -> Result<u64> {
     answer[what].as_u64().ok_or_else(|| anyhow::anyhow!("{line}: {answer}"))
 }
 
-/// One end of a connection, with what it has.
+/// One end of a connection, with its objects.
 pub(crate) struct End {
     pub(crate) desk: Desk<Run>,
     pub(crate) endpoint: u64,
@@ -57,12 +58,12 @@ pub(crate) struct End {
     pub(crate) address: String,
 }
 
-/// Opens what one end needs, with this many bytes of memory.
+/// Opens all objects of one end, with this many bytes of memory.
 pub(crate) fn end(lab: &Lab, vm: usize, other: usize, length: usize) -> Result<End> {
     end_of(desk(lab, vm)?, other, length)
 }
 
-/// Has somebody open what one end needs.
+/// Opens all objects of one end in the given desk.
 pub(crate) fn end_of(mut desk: Desk<Run>, other: usize, length: usize) -> Result<End> {
     let endpoint = made(&mut desk, &format!("endpoint {length}"))?;
     let (bank, queue) = (made(&mut desk, "bank 16 4")?, made(&mut desk, "queue 64 delayed")?);
@@ -73,14 +74,14 @@ pub(crate) fn end_of(mut desk: Desk<Run>, other: usize, length: usize) -> Result
     Ok(End { desk, endpoint, bank, queue, connection, address })
 }
 
-/// Two ends that know each other.
+/// Returns two connected ends.
 pub(crate) fn pair(lab: &Lab, one: usize, other: usize, length: usize) -> Result<(End, End)> {
     let (mut first, mut second) = (end(lab, one, other, length)?, end(lab, other, one, length)?);
     connect(&mut first, &mut second)?;
     Ok((first, second))
 }
 
-/// Lets two ends know each other.
+/// Connects two ends with each other.
 pub(crate) fn connect(first: &mut End, second: &mut End) -> Result<()> {
     let addresses = [second.address.clone(), first.address.clone()];
     for (here, there) in [first, second].into_iter().zip(addresses) {
@@ -124,7 +125,7 @@ impl End {
         Ok(self.desk.ask(&format!("register {} {number}", self.connection))?["value"].clone())
     }
 
-    /// Waits until all that was sent before has been executed at the other end.
+    /// Waits until the other end has executed everything sent before.
     pub(crate) fn settle(&mut self) -> Result<()> {
         let question = Operation::answer(0).indices([15, 0, 0]);
         self.ask(&question, &Operation::registers(4242).tell(), 0)?;
@@ -135,7 +136,7 @@ impl End {
 }
 
 #[test]
-fn the_driver_of_a_dart_card_serves_it_and_refuses_what_a_process_may_not() -> Result<()> {
+fn driver_passes_self_test_and_refuses_forbidden_calls() -> Result<()> {
     let lab = dart_lab(1)?;
     let tested = lab.vm(0).run_as(0, ["dart-driver", "self-test"])?.finish()?;
     ensure!(tested == [json!({ "passed": true })], "{tested:?}");
@@ -146,9 +147,10 @@ fn the_driver_of_a_dart_card_serves_it_and_refuses_what_a_process_may_not() -> R
     log_is_clean(&lab, 0)
 }
 
-/// By calls that last for a minute: the library looks again within 100 ms.
+/// Uses calls that block for a minute. The library would not show a lost wake-up, because it checks
+/// again within 100 ms.
 #[test]
-fn each_message_wakes_a_process_asleep_in_the_driver() -> Result<()> {
+fn each_message_wakes_a_process_sleeping_in_driver() -> Result<()> {
     let lab = dart_lab(1)?;
     let said = lab.vm(0).run(["dart-driver", "wakes"])?.finish()?;
     ensure!(said == [json!({ "rounds": 500 })], "{said:?}");
@@ -156,10 +158,11 @@ fn each_message_wakes_a_process_asleep_in_the_driver() -> Result<()> {
 }
 
 #[test]
-fn messages_write_read_and_compute_at_the_other_machine() -> Result<()> {
+fn messages_write_read_and_compute_remotely() -> Result<()> {
     let lab = shared_of("dart")?;
     let (mut one, mut two) = pair(&lab, 0, 1, 1 << 20)?;
-    // A block, with an event behind it for a process that sleeps; and a long message, over pages that nobody has touched.
+    // A block, followed by an event that wakes a process. Then a long message, to pages that were
+    // never touched.
     one.fill(4096, 32, 3)?;
     two.desk.begin(&format!("record {}", two.queue))?;
     one.send(&Operation::write(8192).tell(), 4096, 32)?;
@@ -171,14 +174,14 @@ fn messages_write_read_and_compute_at_the_other_machine() -> Result<()> {
     let told = two.record()?;
     ensure!(told["length"] == json!(65_504), "{told}");
     two.check(500_000, 65_504, 4)?;
-    // Both are read back, as long as they are; nobody there does anything.
+    // Both are read back with their full lengths. No software at the other end takes part.
     one.ask(&Operation::read(8192), &Operation::write(0).tell(), 32)?;
     one.record()?;
     one.check(0, 32, 3)?;
     one.ask(&Operation::read_multiple(500_000), &Operation::write_multiple(600_000).tell(), 65_504)?;
     ensure!(one.record()?["length"] == json!(65_504));
     one.check(600_000, 65_504, 4)?;
-    // Fetch and increment: what it was, and what it is.
+    // Fetch and increment: returns the old value and the new one.
     for round in 0..3 {
         let question = Operation::answer(0).first(Step::Increment, Source::Operand, Target::I);
         one.ask(&question, &Operation::registers(round).tell(), 0)?;
@@ -187,7 +190,7 @@ fn messages_write_read_and_compute_at_the_other_machine() -> Result<()> {
         ensure!(answer["words"][1] == json!(round + 1), "{answer}");
     }
     ensure!(two.register(0)? == json!(3));
-    // A called operation of the receiver's own.
+    // A call to an operation that the receiver has programmed.
     let append = Operation::write(0).indexed(1).first(Step::Add, Source::J, Target::I);
     let line = format!("program {} 2 {}", two.bank, words(&append));
     two.desk.expect(&line, &json!({ "set": true }))?;
@@ -200,7 +203,7 @@ fn messages_write_read_and_compute_at_the_other_machine() -> Result<()> {
     }
     one.settle()?;
     two.check(20_000, 64, 5)?;
-    // What is refused changes nothing, and the sender is told.
+    // A refused operation changes nothing, and the sender is told.
     let bad = Operation::write(1 << 20).first(Step::Increment, Source::Operand, Target::I);
     one.send(&bad, 0, 32)?;
     let told = two.record()?;
@@ -224,9 +227,9 @@ fn messages_write_read_and_compute_at_the_other_machine() -> Result<()> {
 }
 
 #[test]
-fn a_peer_that_ends_is_told_of_and_reaches_nothing_any_more() -> Result<()> {
+fn closed_peer_is_reported_and_loses_access() -> Result<()> {
     let lab = shared_of("dart")?;
-    // Closed; killed; at its end.
+    // The peer closes its connection, is killed, or exits.
     let (mut one, mut two) = pair(&lab, 0, 1, 65_536)?;
     one.settle()?;
     two.desk.expect(&format!("close connection {}", two.connection), &json!({ "closed": true }))?;
@@ -244,7 +247,7 @@ fn a_peer_that_ends_is_told_of_and_reaches_nothing_any_more() -> Result<()> {
     drop(two);
     one.desk.expect(&format!("broken {}", one.connection), &json!({ "broken": "Gone" }))?;
     drop(one);
-    // A key that is not right reaches nothing.
+    // A wrong key gives no access.
     let (mut one, mut two) = (end(&lab, 0, 1, 4096)?, end(&lab, 1, 0, 4096)?);
     let forged = hamlyn::dart::Address::new(1, two.address.parse::<hamlyn::dart::Address>()?.number(), 1);
     one.desk.expect(&format!("connect {} {forged}", one.connection), &json!({ "connected": true }))?;

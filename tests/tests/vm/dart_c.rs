@@ -1,4 +1,5 @@
-//! DART cards from C, in real machines: every call, and compound operations with C at either end and at both.
+//! DART cards from C in real machines: every call, and compound operations with C at either end and
+//! at both.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -10,7 +11,7 @@ use crate::shared_of;
 const C: &str = "c-dart-programs";
 
 #[test]
-fn each_call_to_a_dart_card_gives_what_is_due() -> Result<()> {
+fn each_call_returns_the_expected_result() -> Result<()> {
     let lab = dart_lab(1)?;
     let checked = lab.vm(0).run(["c-dart-check"])?.finish()?;
     ensure!(checked.len() == 1 && checked[0]["wrong"] == 0, "{checked:?}");
@@ -19,7 +20,7 @@ fn each_call_to_a_dart_card_gives_what_is_due() -> Result<()> {
 }
 
 #[test]
-fn messages_from_c_write_read_and_compute_at_the_other_machine() -> Result<()> {
+fn messages_from_c_write_read_and_compute_remotely() -> Result<()> {
     let lab = shared_of("dart")?;
     for bytes in [20_000, 33] {
         let mut receiver = lab.vm(1).run(["c-dart", "receive"])?;
@@ -42,7 +43,7 @@ fn messages_from_c_write_read_and_compute_at_the_other_machine() -> Result<()> {
 }
 
 #[test]
-fn compound_operations_are_whole_between_c_and_rust() -> Result<()> {
+fn compound_operations_are_atomic_between_c_and_rust() -> Result<()> {
     let lab = dart_lab(3)?;
     are_whole(&lab, C, [C, RUST])?;
     are_whole(&lab, RUST, [C, C])

@@ -1,5 +1,5 @@
-//! DART cards whose processes, machines, cards and links end while messages wait for pages that come and go: who is left is told, and
-//! goes on.
+//! DART cards when processes, machines, cards and links end while messages wait for pages that come
+//! and go: the peers are told and continue.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, SWAP};
@@ -9,20 +9,21 @@ use crate::dart::{End, dart_lab, log_is_clean, nothing_is_left, pair};
 use crate::eventually;
 use crate::shrimp_paging::shell;
 
-/// Bytes of an endpoint: what a storm writes to and reads, and where it puts that.
+/// Size of an endpoint in bytes. It holds the storm's target, and the destination of its reads.
 const LENGTH: usize = 1 << 19;
 
-/// The first storms; at the other end the kernel is told all the time that it may have the pages.
+/// Starts a storm of messages from the first machine. At the other end, a process continuously
+/// offers the pages to the kernel for eviction.
 fn storm(lab: &Lab, one: usize, other: usize) -> Result<(End, End)> {
     let (mut storming, mut stormed) = pair(lab, one, other, LENGTH)?;
     stormed.desk.begin(&format!("churn {} 600000", stormed.endpoint))?;
     storming.desk.expect(&format!("storm {}", storming.connection), &json!({ "storming": true }))?;
-    // Some of it passes.
+    // Some of the traffic passes.
     std::thread::sleep(std::time::Duration::from_millis(500));
     Ok((storming, stormed))
 }
 
-/// Who stormed says why he can no more.
+/// Checks that the storm has ended with the given error.
 fn is_told(storming: &mut End, why: &str) -> Result<()> {
     let answer = storming.desk.answer()?;
     let error = answer["error"].as_str().with_context(|| answer.to_string())?;
@@ -37,7 +38,7 @@ fn both_are_usable(lab: &Lab) -> Result<()> {
 }
 
 #[test]
-fn who_is_killed_while_messages_wait_for_his_pages_harms_nobody() -> Result<()> {
+fn kill_during_page_waits_does_not_affect_others() -> Result<()> {
     let lab = dart_lab(2)?;
     for vm in [0, 1] {
         shell(&lab, vm, SWAP)?;
@@ -60,7 +61,7 @@ fn who_is_killed_while_messages_wait_for_his_pages_harms_nobody() -> Result<()> 
     for vm in [0, 1] {
         nothing_is_left(&lab, vm)?;
     }
-    // The card of who is stormed is reset, and that of who storms.
+    // Resets the target's card, and then the sender's.
     for vm in [1, 0] {
         let (mut storming, stormed) = storm(&lab, 0, 1)?;
         shell(&lab, vm, "echo 1 > /sys/class/dart/dart0/device/reset")?;
@@ -78,10 +79,10 @@ fn who_is_killed_while_messages_wait_for_his_pages_harms_nobody() -> Result<()> 
 }
 
 #[test]
-fn who_storms_a_machine_that_goes_is_told_and_the_others_go_on() -> Result<()> {
+fn sender_fails_when_the_target_machine_disappears() -> Result<()> {
     let lab = dart_lab(3)?;
     let (mut calm, mut other) = pair(&lab, 0, 2, 4096)?;
-    // Its card is taken from it, and comes back.
+    // The card is removed from its machine, and comes back.
     let (mut storming, stormed) = storm(&lab, 0, 1)?;
     shell(&lab, 1, "echo 1 > /sys/class/dart/dart0/device/remove")?;
     is_told(&mut storming, "broken")?;
@@ -96,7 +97,7 @@ fn who_storms_a_machine_that_goes_is_told_and_the_others_go_on() -> Result<()> {
     calm.settle()?;
     other.settle()?;
     drop((storming, stormed));
-    // The switch dies: all connections are broken, and new ones are made.
+    // The switch dies. All connections are broken, and new ones can be made.
     lab.kill_switch();
     calm.desk.expect(&format!("broken {}", calm.connection), &json!({ "broken": "Link" }))?;
     lab.restart_switch()?;

@@ -1,5 +1,5 @@
-//! The examples of DART cards (`dart keep`, `dart join`), between three machines: what each operation makes of the one host's memory and
-//! registers, and how often that host is disturbed.
+//! The examples of DART cards (`dart keep`, `dart join`) on three machines: what each operation
+//! does to one host's memory and registers, and how often it interrupts that host.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, SELDOM_PROBES, SWAP};
@@ -9,10 +9,12 @@ use crate::dart::{dart_lab, log_is_clean, nothing_is_left};
 use crate::shared_of;
 use crate::shrimp_paging::shell;
 
-/// What the one host says, each time that it has counted, and what the others say.
+/// Runs an operation. Returns the host's output, one line for each count, and the last line of each
+/// of the others.
 fn play(lab: &Lab, operation: &str, others: usize, count: u64) -> Result<(Vec<Value>, Vec<Value>)> {
     let (count, number) = (count.to_string(), others.to_string());
-    // By its number: a question to hosts that are not there would be waited for until they are given up, which is late here.
+    // The host is given by its number. A lookup would also wait for hosts that do not exist, until
+    // they are given up, which is late here.
     let words = |role| ["dart", role, operation, "--count", &count, "--host", "0"];
     let mut home = lab.vm(0).run(words("keep").into_iter().chain(["--others", &number]))?;
     let listening = home.answer()?;
@@ -25,14 +27,14 @@ fn play(lab: &Lab, operation: &str, others: usize, count: u64) -> Result<(Vec<Va
     Ok((home.finish()?, said))
 }
 
-/// The one time that the one host has counted.
+/// Like [`play`], for operations for which the host counts once.
 fn once(lab: &Lab, operation: &str, others: usize, count: u64) -> Result<(Value, Vec<Value>)> {
     let (mut home, said) = play(lab, operation, others, count)?;
     ensure!(home.len() == 1, "{operation}: {home:?}");
     Ok((home.remove(0), said))
 }
 
-/// What comes of an operation: which disturbs the host not at all.
+/// Expected results of the operations that do not disturb the host at all.
 const SILENT: [(&str, usize, u64, &str, u64); 8] = [
     ("hello", 1, 50, "deposits", 50),
     ("counter", 3, 30, "value", 90),
@@ -45,7 +47,7 @@ const SILENT: [(&str, usize, u64, &str, u64); 8] = [
 ];
 
 #[test]
-fn each_example_of_a_dart_card_does_what_it_says_and_disturbs_whom_it_must() -> Result<()> {
+fn each_example_works_and_interrupts_only_when_needed() -> Result<()> {
     let lab = dart_lab(3)?;
     [0, 1, 2].into_iter().try_for_each(|vm| shell(&lab, vm, SELDOM_PROBES).map(drop))?;
     for (operation, others, count, field, expected) in SILENT {
@@ -53,7 +55,7 @@ fn each_example_of_a_dart_card_does_what_it_says_and_disturbs_whom_it_must() -> 
         ensure!(home[field] == expected && home["interrupts"] == 0, "{operation}: {home}");
         ensure!(home["misses"] == 0, "{operation}: {home}");
     }
-    // One appends, until there is no room.
+    // One process appends until there is no room.
     let (home, said) = once(&lab, "log", 1, 40)?;
     ensure!(home["entries"] == 40 && said[0]["refused"] == "Refused", "{home} {said:?}");
     // The first and the second of the priorities are more urgent than all before.
@@ -63,7 +65,8 @@ fn each_example_of_a_dart_card_does_what_it_says_and_disturbs_whom_it_must() -> 
     ensure!(home["rounds"] == 10 && said.iter().all(|one| one["round"] == 10), "{home} {said:?}");
     let (home, _) = once(&lab, "rpc", 3, 20)?;
     ensure!(home["answered"] == 60, "{home}");
-    // What is called is the host's: it appends at first, and writes nothing when that host has made it another.
+    // The called operation belongs to the host. It appends at first. After the host has replaced
+    // it, it writes nothing.
     let (home, said) = play(&lab, "call", 2, 50)?;
     ensure!(home.len() == 2 && said.iter().all(|one| one["called"] == 100), "{home:?} {said:?}");
     for (counted, written) in home.iter().zip([100, 0]) {
@@ -78,7 +81,7 @@ fn each_example_of_a_dart_card_does_what_it_says_and_disturbs_whom_it_must() -> 
 }
 
 #[test]
-fn events_exceptions_and_misses_disturb_the_host_and_trespassers_change_nothing() -> Result<()> {
+fn events_exceptions_and_misses_interrupt_the_host() -> Result<()> {
     let lab = shared_of("dart")?;
     [0, 1].into_iter().try_for_each(|vm| shell(&lab, vm, SELDOM_PROBES).map(drop))?;
     shell(&lab, 0, SWAP)?;
@@ -87,10 +90,10 @@ fn events_exceptions_and_misses_disturb_the_host_and_trespassers_change_nothing(
     let lab: &Lab = &lab;
     let one = |operation, count| once(lab, operation, 1, count);
     let interrupts = |home: &Value| home["interrupts"].as_u64().context("no interrupts were counted");
-    // Delayed: none but for who sleeps.
+    // Delayed events interrupt only to wake a sleeper.
     let (delayed, _) = one("delayed", 64)?;
     ensure!(delayed["taken"] == 64 && interrupts(&delayed)? <= 1, "{delayed}");
-    // A machine that stands still meanwhile takes all of them for one.
+    // If a machine is stopped for a while, it takes all records with one interrupt.
     let mut immediate = (0..5).map(|_| one("immediate", 64).map(|(home, _)| home));
     let is_each = |home: Result<Value>| {
         home.is_ok_and(|home| home["taken"] == 64 && interrupts(&home).is_ok_and(|count| count > 1))
@@ -98,7 +101,7 @@ fn events_exceptions_and_misses_disturb_the_host_and_trespassers_change_nothing(
     ensure!(immediate.any(is_each), "immediate records do not interrupt");
     let (exception, _) = one("exception", 3)?;
     ensure!(exception["multiplied"] == 3 && interrupts(&exception)? >= 1, "{exception}");
-    // Memory that is not there: a miss for each page, and all that was written is there.
+    // Memory that is not present: one miss for each page, and all written data arrives.
     let (home, _) = play(lab, "swapped", 1, 32)?;
     ensure!(home.len() == 2, "{home:?}");
     for (counted, were) in home.iter().zip(["never touched", "swapped out"]) {

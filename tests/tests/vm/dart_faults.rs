@@ -1,4 +1,5 @@
-//! Pages that DART's driver brings in for messages: with several processors and behind an IOMMU, in bounded memory, and not for ever.
+//! Pages that DART's driver brings in for messages: with several processors, behind an IOMMU, in
+//! bounded memory, and with bounded waits.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use crate::shrimp_paging::shell;
 use crate::turn::has_debug_kernel;
 use crate::{Turn, eventually, if_long, lab_of, text};
 
-/// Machines with two processors and swap space, whose cards are behind an IOMMU.
+/// Starts machines with two processors and swap space, whose cards are behind an IOMMU.
 fn translated_lab(vms: usize) -> Result<Turn> {
     let model = catalogue::find("dart")?;
     let arguments = |_: usize, _: &Path| {
@@ -69,10 +70,10 @@ fn pages_leave_and_come_back_behind_an_iommu() -> Result<()> {
     Ok(())
 }
 
-/// Messages of two connections of one endpoint miss the same pages at a time: an answer for one replaces what the card was told for
-/// the other.
+/// Messages of two connections of one endpoint miss the same pages at the same time. The answer for
+/// one connection replaces what the card was told for the other.
 #[test]
-fn two_connections_miss_the_same_pages_behind_an_iommu() -> Result<()> {
+fn connections_miss_the_same_pages_behind_an_iommu() -> Result<()> {
     let lab = translated_lab(2)?;
     let (mut one, mut two) = pair(&lab, 0, 1, LENGTH)?;
     let mut three = end(&lab, 0, 1, LENGTH)?;
@@ -104,7 +105,7 @@ fn two_connections_miss_the_same_pages_behind_an_iommu() -> Result<()> {
     Ok(())
 }
 
-/// Kilobytes that a machine's kernel has under a name.
+/// Returns a value of a machine's `/proc/meminfo`, in kilobytes.
 fn kilobytes(lab: &Lab, name: &str) -> Result<u64> {
     let text = lab.vm(0).read("/proc/meminfo")?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
@@ -122,7 +123,8 @@ fn sparse_reads_take_bounded_memory() -> Result<()> {
     let mut reader = lab.vm(0).run(["dart-driver", "sparse", &GIB.to_string()])?;
     let said = reader.answer()?;
     ensure!(said["asked"] == json!(GIB * 512) && said["traps"].as_u64() > Some(0), "{said}");
-    // A page table for each page that was read would be twice as much. A debug kernel's objects are larger.
+    // A page table for each page that was read would need twice as much. A debug kernel's objects
+    // are larger.
     let (tables, slab) = (kilobytes(&lab, "PageTables")?, kilobytes(&lab, "Slab")?.saturating_sub(before));
     let most = u64::from(MIB) * 1024 / if has_debug_kernel() { 5 } else { 8 };
     ensure!(tables < most && slab < most / 4, "{tables} kB of page tables, {slab} kB more of slab");
@@ -134,7 +136,8 @@ fn sparse_reads_take_bounded_memory() -> Result<()> {
     Ok(())
 }
 
-/// Page tables are charged to the reader's memory cgroup. The OOM killer ends only the reader whose cgroup is full.
+/// Page tables are charged to the reader's memory cgroup. The OOM killer ends only the reader whose
+/// cgroup is full.
 #[test]
 fn sparse_reads_are_charged_to_reader() -> Result<()> {
     const MIB: u64 = 1 << 20;
@@ -161,7 +164,7 @@ fn sparse_reads_are_charged_to_reader() -> Result<()> {
     let mut greedy = lab.vm(0).run_as(0, ["sh", "-c", &reader_in("small", "12M")])?;
     ensure!(greedy.wait()? == Exit::Signal(9), "a reader whose group has no more memory goes on");
     drop(greedy);
-    // The other reader has not been touched.
+    // The other reader is not affected.
     reader.say("")?;
     shell(&lab, 0, "test -d /proc/$(cat /sys/fs/cgroup/large/cgroup.procs)")?;
     drop(reader);
@@ -169,11 +172,11 @@ fn sparse_reads_are_charged_to_reader() -> Result<()> {
     log_is_clean(&lab, 0)
 }
 
-/// A file of two pages in a file system of its own, which can be frozen.
+/// Creates a file of two pages in its own file system, which can be frozen.
 const FILE_SYSTEM: &str = "while read -r module; do insmod /lib/swap/$module.ko; done </lib/swap/order
     echo 16M >/sys/block/zram0/disksize && mke2fs -b 4096 /dev/zram0 && mkdir -p /tmp/disk && mount /dev/zram0 /tmp/disk &&
     dd if=/dev/zero of=/tmp/disk/file bs=4096 count=2 && sync";
-/// Takes the card from its driver.
+/// Unbinds the card from its driver.
 const UNBIND: &str = "card=$(readlink -f /sys/class/dart/dart0/device) &&
     timeout 40 sh -c \"echo $(basename $card) >$card/driver/unbind\" && echo unbound";
 

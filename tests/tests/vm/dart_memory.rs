@@ -1,5 +1,5 @@
-//! Virtual memory under DART's messages (section 3), in machines that really page: nothing is pinned, and nothing that was
-//! there before is reached.
+//! Virtual memory under DART's messages (section 3) on machines that really page: no memory is
+//! pinned, and no stale page is accessed.
 
 use anyhow::{Result, ensure};
 use hamlyn::dart::Operation;
@@ -12,11 +12,11 @@ use crate::desk::Desk;
 use crate::shrimp_paging::{DROP, shell};
 use crate::{Turn, eventually, if_long, lab_of, shared_of};
 
-/// Bytes of an endpoint, and of the part of it that is written to and read.
+/// Bytes of an endpoint, and of the part of it that is written and read.
 pub(crate) const LENGTH: usize = 40 * 4096;
 pub(crate) const PART: u64 = 32 * 4096;
 
-/// Two machines, each with swap space.
+/// Starts two machines, each with swap space.
 fn paging_lab() -> Result<Turn> {
     let lab = dart_lab(2)?;
     for vm in [0, 1] {
@@ -25,17 +25,17 @@ fn paging_lab() -> Result<Turn> {
     Ok(lab)
 }
 
-/// Sends all of the part, in messages of 4 pages.
+/// Sends the whole part, in messages of 4 pages.
 pub(crate) fn put(one: &mut End, seed: u64) -> Result<()> {
     one.fill(0, PART, seed)?;
     for at in (0..PART).step_by(16_384) {
         one.send(&Operation::write_multiple(at), at, 16_384)?;
     }
-    // Until its question is asked, which needs a place in this endpoint.
+    // Waits until the messages have left, because a question needs room in this endpoint.
     one.desk.expect(&format!("left {}", one.connection), &json!({ "left": true }))
 }
 
-/// Has a machine swap all of an endpoint out that was touched.
+/// Makes a machine swap out all touched pages of an endpoint.
 pub(crate) fn page_out(lab: &Lab, vm: usize, end: &mut End) -> Result<()> {
     let (told, pages) = (format!("page-out {}", end.endpoint), format!("pages {}", end.endpoint));
     shell(lab, vm, DROP)?;
@@ -47,7 +47,7 @@ pub(crate) fn page_out(lab: &Lab, vm: usize, end: &mut End) -> Result<()> {
 }
 
 #[test]
-fn pages_that_are_swapped_out_are_brought_in_by_messages_at_both_ends() -> Result<()> {
+fn messages_bring_in_swapped_pages_at_both_ends() -> Result<()> {
     let lab = paging_lab()?;
     let (mut one, mut two) = pair(&lab, 0, 1, LENGTH)?;
     for round in 0..if_long(20, 3) {
@@ -55,7 +55,7 @@ fn pages_that_are_swapped_out_are_brought_in_by_messages_at_both_ends() -> Resul
         put(&mut one, seed)?;
         one.settle()?;
         two.check(0, PART, seed)?;
-        // Written to, where nothing is present, from where nothing is.
+        // A write from pages that are swapped out to pages that are swapped out.
         page_out(&lab, 1, &mut two)?;
         one.fill(0, PART, seed + 1)?;
         page_out(&lab, 0, &mut one)?;
@@ -65,7 +65,7 @@ fn pages_that_are_swapped_out_are_brought_in_by_messages_at_both_ends() -> Resul
         one.desk.expect(&format!("left {}", one.connection), &json!({ "left": true }))?;
         one.settle()?;
         two.check(0, PART, seed + 1)?;
-        // And read.
+        // A read.
         page_out(&lab, 1, &mut two)?;
         let read = Operation::read_multiple(4096);
         one.ask(&read, &Operation::write_multiple(PART).tell(), 16_384)?;
@@ -83,7 +83,7 @@ fn pages_that_are_swapped_out_are_brought_in_by_messages_at_both_ends() -> Resul
 }
 
 #[test]
-fn nothing_is_lost_while_pages_leave_and_come_back() -> Result<()> {
+fn no_data_is_lost_while_pages_are_swapped() -> Result<()> {
     let lab = paging_lab()?;
     let (mut one, mut two) = pair(&lab, 0, 1, LENGTH)?;
     for round in 1..=if_long(10, 2) {
@@ -96,7 +96,7 @@ fn nothing_is_lost_while_pages_leave_and_come_back() -> Result<()> {
         ensure!(churned["churned"].as_u64() > Some(0), "{churned}");
         two.check(0, PART, u64::from(round) * 10 + 3)?;
     }
-    // Pages that were given back are new ones: zero, and then what comes.
+    // Discarded pages are replaced by new ones, which are zero until a message arrives.
     two.desk.expect(&format!("discard {}", two.endpoint), &json!({ "discarded": true }))?;
     ensure!(two.own(0)? == json!(0));
     put(&mut one, 77)?;
@@ -105,17 +105,19 @@ fn nothing_is_lost_while_pages_leave_and_come_back() -> Result<()> {
     Ok(())
 }
 
-/// Has a machine's kernel take memory from whom it can, as long as it runs. Most of what there is goes to a file that cannot leave, so
-/// that the rest is soon gone through. Then a file that can is made longer until 16 MiB have left, and read from end to end, again and
-/// again, which brings back what left of it in place of something else. Neither grows any more, so nobody has to be killed. They are of
-/// zeros, which take no place where they go.
+/// Puts a machine's kernel under memory pressure for as long as it runs. Most of the memory goes to
+/// a file that cannot be swapped out, so the kernel soon scans all the rest. Then a file that can
+/// be swapped out grows until 16 MiB have left. The script reads it from end to end, again and
+/// again, which brings its pages back in place of others. Neither file grows further, so the OOM
+/// killer does not run. Both consist of zeros, which take no space in swap.
 const PRESSES: &str = r#"mkdir /tmp/kept /tmp/press && mount -t ramfs none /tmp/kept && mount -t tmpfs -o size=100% none /tmp/press
     free() { sed -n "s/^$1: *\([0-9]*\) kB/\1/p" /proc/meminfo; }
     dd if=/dev/zero of=/tmp/kept/much bs=1M count=$(($(free MemAvailable) / 1024 - 48)) && cd /tmp/press || exit
     while [ $(free SwapFree) -gt 49152 ]; do dd if=/dev/zero bs=1M count=4 >>much || exit; done
     while cat much >/dev/null; do :; done"#;
 
-/// Waits until a machine's kernel has taken at least half of an endpoint, of which nobody told it that it may.
+/// Waits until a machine's kernel has evicted at least half of an endpoint, without any advice to
+/// do so.
 fn is_taken(end: &mut End, pages: u64) -> Result<()> {
     let question = format!("pages {}", end.endpoint);
     let mut is_half =
@@ -124,7 +126,7 @@ fn is_taken(end: &mut End, pages: u64) -> Result<()> {
 }
 
 #[test]
-fn nothing_is_lost_in_machines_that_have_not_enough_memory() -> Result<()> {
+fn no_data_is_lost_under_memory_pressure() -> Result<()> {
     const MUCH: u64 = 4 << 20;
     const CHUNK: u64 = 1 << 20;
     let lab = paging_lab()?;
@@ -157,14 +159,15 @@ fn nothing_is_lost_in_machines_that_have_not_enough_memory() -> Result<()> {
     for vm in [0, 1] {
         nothing_is_left(&lab, vm)?;
         log_is_clean(&lab, vm)?;
-        // There was always enough in the end.
+        // There was always enough memory in the end.
         let log = lab.vm(vm).kernel_log();
         ensure!(!log.contains("Killed process"), "{log}");
     }
     Ok(())
 }
 
-/// Has a machine's kernel move what is in these frames elsewhere, as it does for one that begins to fail.
+/// Makes a machine's kernel move these page frames elsewhere, as it does with a frame that begins
+/// to fail.
 fn move_away(lab: &Lab, vm: usize, frames: &[u64]) -> Result<Run> {
     let places: Vec<String> = frames.iter().map(|frame| (frame * 4096).to_string()).collect();
     let file = "/sys/devices/system/memory/soft_offline_page";
@@ -173,9 +176,9 @@ fn move_away(lab: &Lab, vm: usize, frames: &[u64]) -> Result<Run> {
 }
 
 #[test]
-fn pages_that_the_kernel_moves_elsewhere_are_written_to_where_they_are() -> Result<()> {
+fn writes_follow_pages_that_the_kernel_migrates() -> Result<()> {
     let lab = shared_of("dart")?;
-    // Only root is told where pages are.
+    // Only root can read where pages are.
     let root = Desk(lab.vm(1).run_as(0, ["dart-driver", "desk"])?);
     let (mut one, mut two) = (end(&lab, 0, 1, LENGTH)?, end_of(root, 0, LENGTH)?);
     connect(&mut one, &mut two)?;
@@ -212,7 +215,7 @@ fn pages_that_the_kernel_moves_elsewhere_are_written_to_where_they_are() -> Resu
 }
 
 #[test]
-fn a_child_keeps_its_copy_whatever_is_written_to_its_parents() -> Result<()> {
+fn forked_child_keeps_its_copy_of_the_memory() -> Result<()> {
     let lab = shared_of("dart")?;
     let (mut one, mut two) = pair(&lab, 0, 1, LENGTH)?;
     put(&mut one, 5)?;
@@ -225,7 +228,7 @@ fn a_child_keeps_its_copy_whatever_is_written_to_its_parents() -> Result<()> {
         let line = format!("forked {} 0 {PART} {}", two.endpoint, seed - 1);
         two.desk.expect(&line, &json!({ "kept": true }))?;
     }
-    // What was only read so far is the kernel's page of zeros, which nobody writes to.
+    // A page that has only been read is the kernel's zero page, which must not be written.
     let (mut one, mut two) = pair(&lab, 0, 1, LENGTH)?;
     one.ask(&Operation::read(8192), &Operation::registers(1).tell(), 32)?;
     ensure!(one.record()?["words"] == json!([0, 0, 0, 0]));
@@ -238,7 +241,7 @@ fn a_child_keeps_its_copy_whatever_is_written_to_its_parents() -> Result<()> {
 }
 
 #[test]
-fn memory_that_is_unmapped_or_moved_meanwhile_is_reached_where_it_is() -> Result<()> {
+fn writes_follow_memory_that_is_unmapped_or_moved() -> Result<()> {
     let lab = dart_lab(1)?;
     let said = lab.vm(0).run(["dart-driver", "remap"])?.finish()?;
     let many = |name: &str, least: u64| said.first().is_some_and(|line| line[name].as_u64() >= Some(least));
@@ -249,7 +252,7 @@ fn memory_that_is_unmapped_or_moved_meanwhile_is_reached_where_it_is() -> Result
 }
 
 #[test]
-fn memory_that_is_there_again_is_found_though_the_driver_still_says_what_there_was_not() -> Result<()> {
+fn memory_remapped_during_a_page_fault_is_found() -> Result<()> {
     let lab = dart_lab(1)?;
     let said = lab.vm(0).run_as(0, ["dart-driver", "reappear"])?.finish()?;
     let many = |name: &str| said.first().is_some_and(|line| line[name].as_u64() >= Some(100));
@@ -259,7 +262,7 @@ fn memory_that_is_there_again_is_found_though_the_driver_still_says_what_there_w
 }
 
 #[test]
-fn a_card_with_one_translation_does_what_one_with_many_does() -> Result<()> {
+fn card_with_one_tlb_entry_works() -> Result<()> {
     let model = catalogue::find("dart")?;
     let lab = lab_of(Lab::builder().models(&[model]).vms(2).card_args(["--tlb", "1"]));
     let (mut one, mut two) = pair(&lab, 0, 1, LENGTH)?;
@@ -268,16 +271,17 @@ fn a_card_with_one_translation_does_what_one_with_many_does() -> Result<()> {
         one.settle()?;
         two.check(0, PART, seed)?;
     }
-    // Each page, each time.
+    // Every page misses, every time.
     let misses = two.desk.ask("counter misses")?;
     ensure!(misses["value"].as_u64() >= Some(64), "{misses}");
     Ok(())
 }
 
 #[test]
-fn a_card_replaces_translations_as_it_was_told() -> Result<()> {
+fn card_follows_the_tlb_replacement_policy() -> Result<()> {
     let model = catalogue::find("dart")?;
-    // The one that was not used for longest makes room, or each in its turn: then the first has to be asked for again.
+    // Either the least recently used entry is replaced, or each entry in turn. In the second case
+    // the first page misses once more.
     for (policy, expected) in [("0", 3), ("1", 4)] {
         let arguments = ["--tlb", "2", "--tlb-policy", policy];
         let lab = lab_of(Lab::builder().models(&[model]).vms(1).card_args(arguments));

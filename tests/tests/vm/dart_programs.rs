@@ -1,5 +1,5 @@
-//! Compound operations of DART cards, between real machines: one whose registers and memory they are about, and two that do them at the
-//! same time; and what each of them costs.
+//! Compound operations of DART cards between real machines: one host has the registers and memory,
+//! two others operate on them at the same time. Also checks what each operation costs.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run, SELDOM_PROBES};
@@ -13,7 +13,8 @@ use crate::{if_long, shared_of};
 /// The program in Rust that has both parts.
 pub(crate) const RUST: &str = "dart-driver";
 
-/// The one host's part, and the others', each of whom is admitted; each by one of these programs.
+/// Starts the host's part and the parts of the others with these programs, and admits each of the
+/// others.
 fn programs(lab: &Lab, one: &str, others: &[&str]) -> Result<(Desk<Run>, Vec<Desk<Run>>)> {
     let mut one = Desk(lab.vm(0).run([one, "serve"])?);
     ensure!(one.answer()? == json!({ "serving": true }));
@@ -29,30 +30,30 @@ fn programs(lab: &Lab, one: &str, others: &[&str]) -> Result<(Desk<Run>, Vec<Des
     Ok((one, all))
 }
 
-/// All do the same at once.
+/// Runs one command on all clients at once.
 fn all(clients: &mut [Desk<Run>], line: &str) -> Result<Vec<Value>> {
     clients.iter_mut().try_for_each(|client| client.begin(line))?;
     clients.iter_mut().map(Desk::answer).collect()
 }
 
 #[test]
-fn what_several_hosts_do_with_one_hosts_registers_and_memory_is_whole() -> Result<()> {
+fn compound_operations_of_several_hosts_are_atomic() -> Result<()> {
     let lab = dart_lab(3)?;
     are_whole(&lab, RUST, [RUST; 2])
 }
 
-/// All compound operations, in three machines, by these programs.
+/// Checks all compound operations on three machines, with these programs.
 pub(crate) fn are_whole(lab: &Lab, one: &str, others: [&str; 2]) -> Result<()> {
     let (mut one, mut clients) = programs(lab, one, &others)?;
     let some = u64::from(if_long(1000, 60));
-    // Fetch and increment: no number twice, none left out.
+    // Fetch and increment: each number once.
     let before = all(&mut clients, &format!("increment {some}"))?;
     ensure!(before.iter().any(|answer| answer["before"] == json!(2 * some - 1)), "{before:?}");
     one.expect("counter 0", &json!({ "value": 2 * some }))?;
     // Compare and swap: none lost.
     all(&mut clients, &format!("add {some}"))?;
     one.expect("counter 1", &json!({ "value": 2 * some }))?;
-    // A lock around what is not one operation.
+    // A lock around a sequence that is not one operation.
     let done = all(&mut clients, "locked 30")?;
     ensure!(done.iter().all(|answer| *answer == json!({ "added": 30 })), "{done:?}");
     one.expect("word 0", &json!({ "value": 60 }))?;
@@ -65,12 +66,13 @@ pub(crate) fn are_whole(lab: &Lab, one: &str, others: [&str; 2]) -> Result<()> {
     // Scattered blocks.
     let gathered = all(&mut clients, "gather")?;
     ensure!(gathered.iter().all(|answer| *answer == json!({ "gathered": true })), "{gathered:?}");
-    // Several producers, and a queue that is often full: nothing lost, each one's in order.
+    // Several producers, and a queue that is often full: no item is lost, and each producer's items
+    // stay in order.
     clients.iter_mut().try_for_each(|client| client.begin(&format!("put {some}")))?;
     std::thread::sleep(std::time::Duration::from_millis(300));
     one.expect(&format!("items {}", 2 * some), &json!({ "came": 2 * some, "each": [some, some] }))?;
     clients.iter_mut().try_for_each(|client| client.answer().map(drop))?;
-    // A barrier: nobody goes on before all have come.
+    // A barrier: no client continues before all have arrived.
     one.begin("barrier 20")?;
     ensure!(one.answer()? == json!({ "open": true }));
     let rounds = all(&mut clients, "meet 20")?;
@@ -81,7 +83,7 @@ pub(crate) fn are_whole(lab: &Lab, one: &str, others: [&str; 2]) -> Result<()> {
     let called = all(&mut clients, "call 50")?;
     ensure!(called.iter().all(|answer| *answer == json!({ "called": 50 })), "{called:?}");
     ensure!(one.answer()? == json!({ "answered": 100 }));
-    // Who is disturbed only by what is more urgent.
+    // A host that is interrupted only by more urgent entries.
     one.expect("backlog", &json!({ "begun": true }))?;
     clients[0].expect("urge 3 5 2", &json!({ "put": 3 }))?;
     one.expect("urgent", &json!({ "event": true, "taken": [5, 3, 2] }))?;
@@ -96,7 +98,7 @@ pub(crate) fn are_whole(lab: &Lab, one: &str, others: [&str; 2]) -> Result<()> {
     Ok(())
 }
 
-/// What a machine's card has counted.
+/// Counters of a machine's card.
 struct Counted {
     messages: u64,
     answers: u64,
@@ -117,16 +119,16 @@ fn counted(looker: &mut Desk<Run>) -> Result<Counted> {
     })
 }
 
-/// An operation, and what has it done.
+/// An operation, and how to run it.
 struct Done {
-    /// As `docs/dart.md` calls it.
+    /// Its name in `docs/dart.md`.
     name: &'static str,
-    /// What the client is told, and how often that does it.
+    /// The client's command, and how often it runs the operation.
     line: &'static str,
     times: u64,
-    /// Questions asked behind it, each of which is a fetch.
+    /// Questions that follow the operation. Each is a fetch.
     asked: u64,
-    /// What the one host is told before, if its software has a part.
+    /// The host's command before the operation, if its software takes part.
     host: Option<&'static str>,
 }
 
@@ -146,7 +148,8 @@ const OPERATIONS: [Done; 9] = [
     Done { host: Some("calls 1"), ..silent("remote procedure call", "call 1", 1) },
 ];
 
-/// What the document says that it takes: messages, messages back, answers, primitives at the receiver, and interrupts of its host at most.
+/// Returns the documented cost: messages, messages back, answers, primitives at the receiver, and
+/// the most interrupts of its host.
 fn said(operation: &str) -> Result<[u64; 5]> {
     let rows = include_str!("../../../docs/dart.md").lines();
     let row = rows.filter_map(|row| row.strip_prefix(&format!("| {operation} | "))).next_back();
@@ -156,7 +159,7 @@ fn said(operation: &str) -> Result<[u64; 5]> {
     <[u64; 5]>::try_from(numbers).map_err(|numbers| anyhow::anyhow!("{operation}: {numbers:?}"))
 }
 
-/// Has it done once.
+/// Runs the operation once.
 fn carry_out(done: &Done, one: &mut Desk<Run>, client: &mut Desk<Run>) -> Result<()> {
     if let Some(line) = done.host {
         one.begin(line)?;
@@ -170,7 +173,7 @@ fn carry_out(done: &Done, one: &mut Desk<Run>, client: &mut Desk<Run>) -> Result
 }
 
 #[test]
-fn each_compound_operation_takes_as_many_messages_as_is_said_and_disturbs_nobody() -> Result<()> {
+fn compound_operations_cost_what_the_documentation_says() -> Result<()> {
     let lab = shared_of("dart")?;
     [0, 1].into_iter().try_for_each(|vm| shell(&lab, vm, SELDOM_PROBES).map(drop))?;
     let (mut one, mut clients) = programs(&lab, RUST, &[RUST])?;
@@ -178,7 +181,7 @@ fn each_compound_operation_takes_as_many_messages_as_is_said_and_disturbs_nobody
     one.expect("backlog", &json!({ "begun": true }))?;
     let mut at_one = crate::dart::desk(&lab, 0)?;
     let mut at_client = crate::dart::desk(&lab, 1)?;
-    // Pages that nobody has touched are misses, which disturb the host: once.
+    // The first access to an untouched page is a miss, which interrupts the host once.
     for done in &OPERATIONS {
         carry_out(done, &mut one, &mut clients[0])?;
         clients[0].ask("increment 1")?;

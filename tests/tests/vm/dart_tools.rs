@@ -1,4 +1,4 @@
-//! The guest's tools at DART cards: the same tools, tables and refusals.
+//! The guest's tools on DART cards: the same tools, tables and refusals.
 
 use anyhow::{Result, ensure};
 use hamlyn_lab::Lab;
@@ -7,7 +7,7 @@ use crate::dart::{dart_lab, log_is_clean, nothing_is_left};
 use crate::tool::{number, refused, said, server};
 
 #[test]
-fn the_tools_know_a_dart_card_by_itself() -> Result<()> {
+fn tools_find_the_dart_card_by_themselves() -> Result<()> {
     let lab = dart_lab(2)?;
     info(&lab)?;
     ping(&lab)?;
@@ -32,7 +32,8 @@ fn info(lab: &Lab) -> Result<()> {
 fn ping(lab: &Lab) -> Result<()> {
     let _server = server(lab, "hamlyn-ping")?;
     crate::finds(lab, "hamlyn-ping")?;
-    // None, a block, more than one, and more than a message has, whose length is no multiple of 4.
+    // No data, a block, more than a block, and more than a message holds, with a length that is not
+    // a multiple of 4.
     for size in ["16", "0", "32", "33", "65504", "200001"] {
         let summary = said(lab, &["hamlyn-ping", "1", "-c", "10", "-i", "0", "-s", size, "--json"])?;
         ensure!(summary[0]["sent"] == 10 && summary[0]["answered"] == 10, "{size}: {summary:?}");
@@ -50,10 +51,10 @@ fn perf(lab: &Lab) -> Result<()> {
         let (min, max) = (min?, max?);
         ensure!(0.0 < min && min <= max, "{row:?}");
     }
-    // Two sizes by one connection, and more words than the queue has records.
+    // Two sizes on one connection, and more words than the queue has records.
     let row = said(lab, &["hamlyn-perf", "1", "--bw", "-s", "4096", "-n", "700", "--json"])?;
     ensure!(row[0]["iterations"] == 700 && number(&row[0], "bw_average_mb_s")? > 0.0, "{row:?}");
-    // More on their way than a connection has credits for, both ways by two pairs.
+    // More in flight than a connection has credits for, in both directions with two pairs.
     let both_ways = ["hamlyn-perf", "1", "--bw", "-b", "-q", "2", "-s", "65536", "-n", "50", "--json"];
     ensure!(said(lab, &both_ways)?[0]["iterations"] == 100);
     let card = &lab.card_counters(1)?["card"];
@@ -64,7 +65,7 @@ fn perf(lab: &Lab) -> Result<()> {
 }
 
 #[test]
-fn a_table_of_every_size_goes_by_one_connection() -> Result<()> {
+fn perf_table_of_all_sizes_uses_one_connection() -> Result<()> {
     let lab = dart_lab(2)?;
     let _server = server(&lab, "hamlyn-perf")?;
     let rows = said(&lab, &["hamlyn-perf", "1", "-a", "-n", "2", "--timeout", "300", "--json"])?;

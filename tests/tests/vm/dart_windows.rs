@@ -1,4 +1,5 @@
-//! Windows of address registers (section 3) between two machines: they nest and overlap inside a bank, and reach no further.
+//! Windows of address registers (section 3) between two machines: they nest and overlap inside a
+//! bank, and do not reach beyond it.
 
 use anyhow::{Result, ensure};
 use hamlyn::dart::{Operation, Source, Step, Target};
@@ -9,7 +10,7 @@ use crate::dart::{desk, log_is_clean, made, nothing_is_left, words};
 use crate::desk::Desk;
 use crate::{shared_of, text};
 
-/// A desk's connection of a window, by its number and address.
+/// Opens a connection with a window. Returns its number and address.
 fn open(desk: &mut Desk<Run>, host: usize, parts: (u64, u64), window: &str) -> Result<(Value, String)> {
     let answer = desk.ask(&format!("open {host} {} {} registers={window}", parts.0, parts.1))?;
     ensure!(answer["connection"].is_u64(), "{window}: {answer}");
@@ -21,7 +22,7 @@ fn increment(register: u8) -> String {
     words(&one.indices([register, 0, 0]))
 }
 
-/// Windows of a bank of 16, and where in each of them register 5 of the bank is.
+/// Windows of a bank of 16. The second field is the index of the bank's register 5 in the window.
 const WINDOWS: [(&str, u8, u8); 3] = [("0-8", 5, 8), ("4-12", 1, 8), ("5-6", 0, 1)];
 
 #[test]
@@ -41,7 +42,7 @@ fn windows_nest_and_overlap_and_reach_no_further() -> Result<()> {
         two.expect(&format!("connect {other} {address}"), &json!({ "connected": true }))?;
         ends.push((own, other));
     }
-    // All three change the one register, and nobody one that is not in his window.
+    // All three change the same register. None can change a register outside its window.
     for ((_, other), (_, register, behind)) in ends.iter().zip(WINDOWS) {
         for index in [register, behind, 255] {
             two.expect(&format!("send {other} {} 0 0", increment(index)), &json!({ "sent": true }))?;
@@ -60,7 +61,7 @@ fn windows_nest_and_overlap_and_reach_no_further() -> Result<()> {
         let value = if register == 5 { 3 } else { 0 };
         one.expect(&format!("register {whole} {register}"), &json!({ "value": value }))?;
     }
-    // Nor is there a window that is not of the bank.
+    // A window cannot exceed its bank.
     for window in ["8-17", "16-17"] {
         let line = format!("open 1 {} {} registers={window}", here.0, here.1);
         ensure!(one.ask(&line)?["error"].is_string(), "{window}");

@@ -1,4 +1,4 @@
-//! Processes and machines that die in the middle of it: the others go on, and nothing is left behind.
+//! Processes and machines that die during traffic: the others continue, and nothing is left behind.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,8 @@ use hamlyn_lab::{Exit, Lab, Run};
 use crate::messages::{all_to_all, ping_pong, transfer};
 use crate::{lab, lab_of, shared, text};
 
-/// A watcher on one machine with a flood towards it from another, under way.
+/// Starts a watcher on one machine and a flood to it from another. Returns when the flood is under
+/// way.
 fn flood(lab: &Lab, from: usize, to: usize) -> Result<(Run, Run)> {
     let mut watch = lab.vm(to).run(["flood", "sink"])?;
     let ticket = text(&watch.answer()?, "ticket");
@@ -19,7 +20,7 @@ fn flood(lab: &Lab, from: usize, to: usize) -> Result<(Run, Run)> {
     Ok((watch, flood))
 }
 
-/// Waits until a counter of a card moves no more.
+/// Waits until a counter of a card stops changing.
 fn until_still(lab: &Lab, card: usize, name: &str) -> Result<()> {
     let patience = Instant::now() + Duration::from_secs(30);
     let mut last = lab.card_counters(card)?["card"][name].clone();
@@ -34,7 +35,8 @@ fn until_still(lab: &Lab, card: usize, name: &str) -> Result<()> {
     }
 }
 
-/// No object of a dead process is left in the machine's driver: the most that there can be can be made again.
+/// Checks that a machine's driver holds no object of a dead process, by creating the maximum number
+/// of objects again.
 fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
     lab.vm(vm).run_as(0, ["rmmod", "hamlyn"])?.finish_text()?;
     lab.vm(vm).run_as(0, ["insmod", "/lib/hamlyn.ko"])?.finish_text()?;
@@ -43,12 +45,13 @@ fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
 }
 
 #[test]
-fn a_receiver_killed_under_fire_harms_nobody() -> Result<()> {
+fn receiver_killed_under_load_does_not_affect_others() -> Result<()> {
     let lab = shared();
     let (mut receiver, mut sender) = flood(&lab, 0, 1)?;
     receiver.kill(9)?;
     assert_eq!(receiver.wait()?, Exit::Signal(9));
-    // Its slot is closed: what still comes is refused, and the pages it had are somebody else's.
+    // Its slot is closed. Packets that still arrive are refused, and its pages may belong to
+    // another process.
     sender.answer()?;
     let refused = lab.refused(1)?;
     ping_pong(&lab, 1, 0, 200)?;
@@ -63,13 +66,13 @@ fn a_receiver_killed_under_fire_harms_nobody() -> Result<()> {
 }
 
 #[test]
-fn a_machine_killed_under_fire_harms_nobody() -> Result<()> {
+fn machine_killed_under_load_does_not_affect_others() -> Result<()> {
     let lab = lab(3);
     // Machine 1 both receives and sends when it dies.
     let (_watch, mut sender) = flood(&lab, 0, 1)?;
     let (mut receiver, _flood) = flood(&lab, 1, 2)?;
     lab.vm(1).kill()?;
-    // The others go on, with each other and with the traffic they were part of.
+    // The other machines continue, with each other and with the traffic they were part of.
     ping_pong(&lab, 0, 2, 200)?;
     sender.answer()?;
     sender.kill(9)?;
@@ -77,13 +80,13 @@ fn a_machine_killed_under_fire_harms_nobody() -> Result<()> {
     receiver.kill(9)?;
     receiver.wait()?;
     transfer(&lab, 2, 0, 1 << 20)?;
-    // Its card takes another machine.
+    // Its card accepts another machine.
     lab.vm(1).start()?;
     all_to_all(&lab, &[0, 1, 2])
 }
 
-/// QEMU waits for the answer to an access, such as the driver's sign of life, as long as its time-out says: its processors stand
-/// still meanwhile, longer than the guest's kernel likes.
+/// QEMU waits for the answer to an access, such as the driver's heartbeat, until its time-out.
+/// Meanwhile its processors are stopped for longer than the guest's kernel tolerates.
 #[test]
 fn machine_recovers_when_its_stopped_card_continues() -> Result<()> {
     let lab = lab_of(Lab::builder().vms(2));

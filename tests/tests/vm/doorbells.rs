@@ -1,4 +1,5 @@
-//! The card's second function, where a doorbell costs no round trip: with it, without it, and with another card's.
+//! The card's second function, where a doorbell costs no round trip: with it, without it, and with
+//! another card's function.
 
 use anyhow::Result;
 use hamlyn_lab::{Builder, Lab};
@@ -7,7 +8,7 @@ use crate::driver::complaints;
 use crate::messages::{ping_pong, transfer};
 use crate::{eventually, lab_of, text};
 
-/// What the driver has said of its doorbells, one word for each card.
+/// Returns how the driver's log describes the doorbells, one word for each card.
 fn doorbells(lab: &Lab, vm: usize) -> Result<Vec<String>> {
     let log = lab.vm(vm).run_as(0, ["dmesg"])?.finish_text()?;
     let said = log.iter().filter_map(|line| line.split_once("doorbells are "));
@@ -25,7 +26,7 @@ fn messages_pass(lab: &Lab) -> Result<()> {
 }
 
 #[test]
-fn doorbells_are_rung_at_the_second_function_and_without_it_at_the_first() -> Result<()> {
+fn doorbells_use_second_function_or_fall_back() -> Result<()> {
     for (has, what) in [(true, "posted"), (false, "trapped")] {
         let lab = lab_of(Lab::builder().vms(2).one_process(has).doorbell_function(has));
         for vm in 0..2 {
@@ -37,12 +38,12 @@ fn doorbells_are_rung_at_the_second_function_and_without_it_at_the_first() -> Re
 }
 
 #[test]
-fn the_second_function_is_found_again_by_a_new_driver_and_after_resets() -> Result<()> {
+fn second_function_is_found_after_reload_and_reset() -> Result<()> {
     let lab = lab_of(Lab::builder().vms(2));
     let driver = "/sys/bus/pci/drivers/hamlyn";
     let address =
         lab.vm(0).run_as(0, ["sh", "-c", &format!("cd {driver} && ls -d 0000:*")])?.finish_text()?;
-    // One function has the driver: the other is its.
+    // One of the functions is bound to the driver. The other belongs to the same card.
     let [address] = &address[..] else { panic!("the driver has {address:?}") };
     let other = address.replace(".0", ".1");
     let ways = [
@@ -50,7 +51,7 @@ fn the_second_function_is_found_again_by_a_new_driver_and_after_resets() -> Resu
         format!("echo 1 > {driver}/{address}/reset"),
         format!("echo 1 > /sys/bus/pci/devices/{other}/reset"),
         "rmmod hamlyn; insmod /lib/hamlyn.ko".to_owned(),
-        // Away with both, and found again.
+        // Both functions are removed and found again.
         format!(
             "for f in {other} {address}; do echo 1 > /sys/bus/pci/devices/$f/remove; done; \
              echo 1 > /sys/bus/pci/rescan"
@@ -72,14 +73,14 @@ fn the_second_function_is_found_again_by_a_new_driver_and_after_resets() -> Resu
 }
 
 #[test]
-fn the_second_function_may_go_and_come_while_its_doorbells_are_rung() -> Result<()> {
+fn second_function_may_disappear_and_return_under_load() -> Result<()> {
     let lab = lab_of(Lab::builder().vms(2));
     let shell = |script: &str| lab.vm(0).run_as(0, ["sh", "-c", script])?.finish_text();
     let address = shell("cd /sys/bus/pci/drivers/hamlyn && ls -d 0000:*")?.pop().expect("a card");
     let other = address.replace(".0", ".1");
     let mut echo = lab.vm(1).run(["ping-pong", "serve"])?;
     let ticket = text(&echo.answer()?, "ticket");
-    // More than can have passed before the last of what follows.
+    // More round trips than can pass before the last step.
     let mut ping = lab.vm(0).run(["ping-pong", "run", "--ticket", &ticket, "--count", "100000000"])?;
     echo.say(&text(&ping.answer()?, "ticket"))?;
     let driver = "/sys/bus/pci/drivers/hamlyn-doorbell";
@@ -100,7 +101,8 @@ fn the_second_function_may_go_and_come_while_its_doorbells_are_rung() -> Result<
     ping.wait()?;
     echo.kill(9)?;
     echo.wait()?;
-    // Gone for good, and so is the driver: nothing of it is held that is not there.
+    // The function is removed permanently, and the driver is unloaded: it holds no reference to the
+    // removed function.
     shell(&format!(
         "set -e; echo 1 > /sys/bus/pci/devices/{other}/remove; rmmod hamlyn; insmod /lib/hamlyn.ko"
     ))?;
@@ -137,14 +139,14 @@ fn doorbells_without_a_card_are_reported_once() -> Result<()> {
     Ok(())
 }
 
-/// A function of a card, as QEMU's device.
+/// Returns QEMU's device arguments for a function of a card.
 fn function(run: &std::path::Path, socket: &str, more: &str) -> String {
     let socket = run.join(socket);
     let socket = format!(r#""socket":{{"type":"unix","path":"{}"}}"#, socket.display());
     format!(r#"{{"driver":"vfio-user-pci",{socket},"x-msg-timeout":60000,{more}}}"#)
 }
 
-/// The first machine has one card more, card 1, with the doorbells of card 2.
+/// Adds a second card, card 1, to the first machine, with the doorbells of card 2.
 fn with_swapped_doorbells(lab: Builder) -> Builder {
     lab.qemu_args(|_, run| {
         let first = function(run, "card1.sock", r#""addr":"0x11.0","multifunction":true"#);

@@ -1,4 +1,5 @@
-//! The driver's promises: every call, every sleep, and that nothing is left of those who die or lose their card.
+//! The driver's guarantees: every call, every sleep, and no leftovers of processes that die or lose
+//! their card.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Exit, Lab, Run};
@@ -7,7 +8,7 @@ use serde_json::Value;
 use crate::turn::KERNEL_LOG;
 use crate::{eventually, lab, lab_of, shared};
 
-/// Runs checks to their end: all must pass, and there must be as many as to mean something.
+/// Runs checks to their end. All must pass, and there must be at least `least` of them.
 pub(crate) fn check(mut run: Run, least: u64) -> Result<()> {
     let mut failed = Vec::new();
     let sum = loop {
@@ -24,7 +25,7 @@ pub(crate) fn check(mut run: Run, least: u64) -> Result<()> {
     Ok(())
 }
 
-/// Takes the module away and brings it back: it must be free of users.
+/// Unloads the module and loads it again. It must have no users.
 fn reload(lab: &Lab) -> Result<()> {
     lab.vm(0).run_as(0, ["rmmod", "hamlyn"])?.finish_text()?;
     lab.vm(0).run_as(0, ["insmod", "/lib/hamlyn.ko"])?.finish_text()?;
@@ -32,7 +33,7 @@ fn reload(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// How many pages have been pinned, and unpinned again, since the machine started.
+/// Returns how many pages have been pinned and unpinned since the machine started.
 fn pins(lab: &Lab) -> Result<(u64, u64)> {
     let text = lab.vm(0).read("/proc/vmstat")?;
     let count = |name: &str| {
@@ -42,8 +43,8 @@ fn pins(lab: &Lab) -> Result<(u64, u64)> {
     Ok((count("nr_foll_pin_acquired ")?, count("nr_foll_pin_released ")?))
 }
 
-/// More pages were pinned than the `first`; nothing is pinned now, every number of the card can be had, and nobody uses the
-/// module.
+/// Checks that more pages were pinned than `first` and that none is pinned now. Then checks that
+/// every object number of the card is available, and that the module has no users.
 fn nothing_is_left(lab: &Lab, first: u64) -> Result<()> {
     let (pinned, _) = pins(lab)?;
     assert!(pinned > first, "nothing was pinned");
@@ -54,7 +55,7 @@ fn nothing_is_left(lab: &Lab, first: u64) -> Result<()> {
     complaints(lab)
 }
 
-/// The kernel has found nothing wrong with the driver.
+/// Checks that the kernel log reports no error of the driver.
 pub(crate) fn complaints(lab: &Lab) -> Result<()> {
     let log = lab.vm(0).run_as(0, ["sh", "-c", KERNEL_LOG])?.finish_text()?;
     let bad = [
@@ -74,7 +75,7 @@ pub(crate) fn complaints(lab: &Lab) -> Result<()> {
 }
 
 #[test]
-fn the_kernel_is_the_one_that_was_asked_for() -> Result<()> {
+fn the_kernel_is_the_requested_one() -> Result<()> {
     let lab = shared();
     let release = lab.vm(0).read("/proc/sys/kernel/osrelease")?;
     let kernel = std::env::var("HAMLYN_KERNEL").unwrap_or_default();
@@ -85,7 +86,7 @@ fn the_kernel_is_the_one_that_was_asked_for() -> Result<()> {
 }
 
 #[test]
-fn every_call_does_what_it_says_and_refuses_the_rest() -> Result<()> {
+fn every_call_works_and_refuses_invalid_arguments() -> Result<()> {
     let lab = shared();
     let (first, _) = pins(&lab)?;
     check(lab.vm(0).run(["driver-check", "calls"])?, 100)?;
@@ -93,7 +94,7 @@ fn every_call_does_what_it_says_and_refuses_the_rest() -> Result<()> {
 }
 
 #[test]
-fn sleepers_are_woken_by_all_that_should_wake_them() -> Result<()> {
+fn sleepers_are_woken_by_every_wake_source() -> Result<()> {
     let lab = shared();
     let (first, _) = pins(&lab)?;
     check(lab.vm(0).run(["driver-check", "sleep"])?, 82)?;
@@ -101,7 +102,7 @@ fn sleepers_are_woken_by_all_that_should_wake_them() -> Result<()> {
 }
 
 #[test]
-fn who_sleeps_until_requests_are_finished_is_woken_then() -> Result<()> {
+fn wait_for_completions_wakes_when_requests_finish() -> Result<()> {
     let lab = shared();
     let (first, _) = pins(&lab)?;
     check(lab.vm(0).run(["driver-check", "completions"])?, 28)?;
@@ -121,12 +122,12 @@ fn self_test_fails_with_bounce_buffers() -> Result<()> {
     Ok(())
 }
 
-/// Interrupts of the card's queues on each of two processors.
+/// Returns the interrupts of the card's queues on each of two processors.
 fn interrupts_by_processor(lab: &Lab) -> Result<[u64; 2]> {
     let mut sums = [0; 2];
     for line in lab.vm(0).read("/proc/interrupts")?.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // Vector 0 is the link's.
+        // Vector 0 is for the link.
         if words.last().is_some_and(|name| name.starts_with("hamlyn0-") && *name != "hamlyn0-0") {
             for (sum, word) in sums.iter_mut().zip(&words[1..]) {
                 *sum += word.parse::<u64>()?;
@@ -137,7 +138,7 @@ fn interrupts_by_processor(lab: &Lab) -> Result<[u64; 2]> {
 }
 
 #[test]
-fn who_waits_is_interrupted_on_the_processor_where_he_is() -> Result<()> {
+fn interrupt_arrives_on_the_waiters_processor() -> Result<()> {
     let two = |_: usize, _: &std::path::Path| ["-smp", "2"].map(str::to_owned).to_vec();
     let lab = lab_of(Lab::builder().vms(1).qemu_args(two));
     let (first, _) = pins(&lab)?;
@@ -153,7 +154,7 @@ fn who_waits_is_interrupted_on_the_processor_where_he_is() -> Result<()> {
 }
 
 #[test]
-fn sleepers_of_one_queue_do_not_take_each_others_wake_ups() -> Result<()> {
+fn sleepers_on_one_queue_steal_no_wake_ups() -> Result<()> {
     let lab = shared();
     let (first, _) = pins(&lab)?;
     check(lab.vm(0).run(["driver-check", "waiters"])?, 3)?;
@@ -161,7 +162,7 @@ fn sleepers_of_one_queue_do_not_take_each_others_wake_ups() -> Result<()> {
 }
 
 #[test]
-fn nothing_is_left_of_processes_killed_amid_random_calls() -> Result<()> {
+fn processes_killed_during_random_calls_leave_nothing() -> Result<()> {
     let lab = shared();
     let (first, _) = pins(&lab)?;
     for _ in 0..5 {
@@ -182,7 +183,7 @@ fn nothing_is_left_of_processes_killed_amid_random_calls() -> Result<()> {
 }
 
 #[test]
-fn an_open_file_whose_card_goes_learns_it_and_a_new_one_works() -> Result<()> {
+fn reset_or_rebind_fails_old_files_only() -> Result<()> {
     let lab = lab(1);
     let (first, _) = pins(&lab)?;
     let find = lab.vm(0).run_as(0, ["sh", "-c", "cd /sys/bus/pci/drivers/hamlyn && ls -d 0000:*"])?;
@@ -195,8 +196,8 @@ fn an_open_file_whose_card_goes_learns_it_and_a_new_one_works() -> Result<()> {
     for way in ways {
         let mut hold = lab.vm(0).run(["driver-check", "hold"])?;
         assert_eq!(hold.answer()?["holding"], Value::Bool(true));
-        // One that is in the midst of calls, too. All are different users', as what is pinned, or still mapped, counts for the
-        // user.
+        // A second process is in the middle of calls. Each program runs as a different user,
+        // because pages that are pinned or still mapped count towards the user's limit.
         let mut stress = lab.vm(0).run_as(1002, ["driver-check", "stress", "--seconds", "600"])?;
         stress.answer()?;
         lab.vm(0).run_as(0, ["sh", "-c", &way])?.finish_text()?;

@@ -17,7 +17,7 @@ fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
 }
 
 #[test]
-fn messages_of_all_lengths_come_back_from_the_other_machine() -> Result<()> {
+fn messages_of_all_lengths_are_echoed_back() -> Result<()> {
     let lab = echo_lab(2)?;
     let mut server = lab.vm(0).run(["echo-card", "serve", "--count", "1100"])?;
     let place = server.answer()?;
@@ -25,7 +25,7 @@ fn messages_of_all_lengths_come_back_from_the_other_machine() -> Result<()> {
     let ask = |count| {
         ["echo-card", "ask", "--host", &host, "--mailbox", &mailbox, "--count", count].map(String::from)
     };
-    // Two processes of one machine, each with a mailbox of its own.
+    // Two processes of one machine, each with its own mailbox.
     let (mut one, mut two) = (lab.vm(1).run(ask("1050"))?, lab.vm(1).run(ask("50"))?);
     for run in [&mut one, &mut two, &mut server] {
         ensure!(!run.finish()?.is_empty());
@@ -33,7 +33,7 @@ fn messages_of_all_lengths_come_back_from_the_other_machine() -> Result<()> {
     for card in [0, 1] {
         ensure!(counter(&lab, card, "messages_received")? == 1100 && counter(&lab, card, "inbox_full")? == 0);
     }
-    // All that they had is gone with them, and what is left is the card's to give anew.
+    // The objects of the ended processes are gone, and the card can allocate them again.
     let mut again = lab.vm(1).run([
         "echo-card",
         "ask",
@@ -54,7 +54,7 @@ fn messages_of_all_lengths_come_back_from_the_other_machine() -> Result<()> {
 }
 
 #[test]
-fn a_killed_owners_mailboxes_are_the_next_ones() -> Result<()> {
+fn mailboxes_of_a_killed_owner_are_freed() -> Result<()> {
     let lab = echo_lab(1)?;
     for _ in 0..40 {
         // More than there are mailboxes.
@@ -72,7 +72,7 @@ fn a_killed_owners_mailboxes_are_the_next_ones() -> Result<()> {
         "{}",
         user.stderr()
     );
-    // The tools know such a card, and what it is not for.
+    // The tools recognise an echo card, and refuse what it does not support.
     let info = lab.vm(0).run(["hamlyn-info", "--json"])?.finish()?;
     ensure!(info.len() == 1 && info[0]["card"] == "/dev/echo0" && info[0]["mailboxes"] == 16, "{info:?}");
     let mut ping = lab.vm(0).run(["hamlyn-ping"])?;
@@ -93,6 +93,6 @@ fn the_driver_passes_its_tests() -> Result<()> {
 #[test]
 fn driver_survives_an_echo_card_that_lies() -> Result<()> {
     let checks = ["echo-card serve --count 1", "echo-card ask --host 1 --mailbox 0 --count 1 --timeout 1"];
-    // It has little to say.
+    // The card sends little to its driver, so it lies as often as possible.
     driver_survives_lies("echo", 1, &checks.repeat(2), &["hamlyn-info"])
 }

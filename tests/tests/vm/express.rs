@@ -1,4 +1,5 @@
-//! Express memory between machines (`docs/express.md`): channels of every kind, where there is none, and that nothing is left of them.
+//! Express memory between machines (`docs/express.md`): channels of every kind, the fallback
+//! without express memory, and no leftovers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,22 +12,23 @@ use crate::desk::Desk;
 use crate::program::Program;
 use crate::{eventually, if_long, lab_of};
 
-/// A lab whose machines share memory, pair by pair.
+/// Returns a lab whose machines share memory, pair by pair.
 pub(crate) fn express(vms: usize) -> Builder {
     express_as("shared", vms)
 }
 
-/// The same, as `shared` or as `isolated`.
+/// Returns the same lab, as `shared` or as `isolated`.
 pub(crate) fn express_as(form: &str, vms: usize) -> Builder {
     Lab::builder().vms(vms).switch_args(["--express", form, "--ports", "4"])
 }
 
-/// The example that does what it is told with pages and channels.
+/// Starts the example that operates pages and channels by commands.
 pub(crate) fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
     Ok(Desk(lab.vm(vm).run(["express-desk"])?))
 }
 
-/// A channel between two processes by this name: what each calls it, and whether it goes by express memory.
+/// Opens a channel of this name between two processes. Returns its number at each of them, and
+/// whether it uses express memory.
 pub(crate) fn channel(
     server: (&mut Desk<Run>, usize),
     client: &mut Desk<Run>,
@@ -42,20 +44,21 @@ pub(crate) fn channel(
     Ok(([number(&accepted)?, number(&made)?], made["express"] == true))
 }
 
-/// What there is of express memory with a host, but for what a user may have.
+/// Returns the state of express memory with a host, without the user's limit.
 pub(crate) fn memory(desk: &mut Desk<Run>, host: usize) -> Result<BTreeMap<String, u64>> {
     let mut found = desk.ask(&format!("memory {host}"))?;
     found.as_object_mut().and_then(|all| all.remove("limit"));
     serde_json::from_value(found.clone()).with_context(|| format!("not what there is: {found}"))
 }
 
-/// As if nobody had ever had any: `pages` are all of the host's half.
+/// Returns whether all of the host's half is unused, as if no process had ever had any. `pages` is
+/// the whole half.
 pub(crate) fn nobody_has_any(desk: &mut Desk<Run>, host: usize) -> Result<bool> {
     let found = memory(desk, host)?;
     Ok(["used", "leaving", "viewed", "held"].iter().all(|count| found[*count] == 0))
 }
 
-/// The kernel has nothing to complain of.
+/// Checks that the kernel log has no complaints.
 pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
     let log = lab.vm(vm).run_as(0, ["dmesg"])?.finish_text()?;
     let bad = ["BUG", "WARNING", "Oops", "Call Trace", "hung_task", "lockup", "Bad page", "is stopped"];
@@ -64,7 +67,8 @@ pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
     Ok(())
 }
 
-/// One side of the example, in machine 1, and the other in machine 0: what both say at last. `how` is for both.
+/// Runs one side of the example in machine 1 and the other in machine 0. Returns the last output of
+/// both. `how` is for both.
 fn both(lab: &Lab, how: &[&str], server: &str, client: &[&str]) -> Result<[Vec<Value>; 2]> {
     let mut serving = lab.vm(1).run([&["express"], how, &[server]].concat())?;
     ensure!(serving.answer()? == json!({ "listening": "express" }));
@@ -72,7 +76,8 @@ fn both(lab: &Lab, how: &[&str], server: &str, client: &[&str]) -> Result<[Vec<V
     Ok([serving.finish()?, said])
 }
 
-/// That many round trips, of messages of every length up to the longest, by a channel or not.
+/// Runs `count` round trips with messages of every length up to the longest, and checks whether the
+/// channel uses express memory.
 pub(crate) fn ping_pong(lab: &Lab, how: &[&str], count: u32, by_memory: bool) -> Result<()> {
     let [served, said] = both(lab, how, "serve", &["ping-pong", "1", "--count", &count.to_string()])?;
     ensure!(said[0]["express"] == by_memory && served[0]["express"] == by_memory, "{said:?}, {served:?}");
@@ -80,7 +85,7 @@ pub(crate) fn ping_pong(lab: &Lab, how: &[&str], count: u32, by_memory: bool) ->
     Ok(())
 }
 
-/// What a card has counted.
+/// Returns a counter of a card.
 fn counted(lab: &Lab, card: usize, name: &str) -> Result<u64> {
     let counters = lab.card_counters(card)?;
     counters["card"][name].as_u64().with_context(|| format!("no {name} in {counters}"))
@@ -97,14 +102,15 @@ fn channels_between_two_machines() -> Result<()> {
 
 fn every_kind_of_channel(lab: &Lab) -> Result<()> {
     ping_pong(lab, &[], 400, true).context("looking")?;
-    // Who sleeps at once is woken, each time: by the card, and by nobody else.
+    // A process that goes to sleep at once is woken each time, and only by the card.
     let before = [counted(lab, 0, "messages_received")?, counted(lab, 1, "messages_received")?];
     ping_pong(lab, &["--spins", "0"], 200, true).context("asleep")?;
     for (card, before) in before.into_iter().enumerate() {
         let rings = counted(lab, card, "messages_received")? - before;
         ensure!(rings >= 100, "card {card} was rung at {rings} times in 200 round trips");
     }
-    // The shortest rings that there are, so that each message takes its turn, and longer ones in pieces.
+    // The shortest rings, so that each message waits for its turn, and longer messages go in
+    // pieces.
     ping_pong(lab, &["--capacity", "4096"], 200, true).context("a page")?;
     ping_pong(lab, &["--by-messages"], 100, false).context("by messages")?;
     for how in [&[][..], &["--spins", "0", "--capacity", "4096"], &["--by-messages"]] {
@@ -118,7 +124,7 @@ fn every_kind_of_channel(lab: &Lab) -> Result<()> {
     only_one_of_the_two_wants_it(lab)
 }
 
-/// Both say something at the same time, and each ends by itself.
+/// Both ends send at the same time, and each closes by itself.
 fn chat(lab: &Lab) -> Result<()> {
     let mut called = lab.vm(1).run(["express", "chat"])?;
     called.answer()?;
@@ -135,7 +141,7 @@ fn chat(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// A listener that wants no express memory says so, and is asked for a channel by messages.
+/// A listener that refuses express memory says so, and is then asked for a channel by messages.
 fn only_one_of_the_two_wants_it(lab: &Lab) -> Result<()> {
     let mut serving = lab.vm(1).run(["express", "--by-messages", "serve"])?;
     serving.answer()?;
@@ -145,7 +151,7 @@ fn only_one_of_the_two_wants_it(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// How often the program of this name in a machine has gone to sleep, all of its threads together.
+/// Returns how often a machine's `express-desk` program has gone to sleep, summed over its threads.
 fn times_asleep(lab: &Lab, vm: usize) -> Result<u64> {
     let count = "cat /proc/$(pidof express-desk)/task/*/status | grep ^voluntary";
     let lines = lab.vm(vm).run_as(0, ["sh", "-c", count])?.finish_text()?;
@@ -155,7 +161,8 @@ fn times_asleep(lab: &Lab, vm: usize) -> Result<u64> {
     })
 }
 
-/// Two channels whose receivers sleep: nothing is sent, and who sleeps looks after the other's host once a second.
+/// Checks two channels whose receivers sleep. No packets are sent, and each sleeper checks the
+/// peer's host once a second.
 fn an_open_channel_that_nobody_uses_costs_nothing(lab: &Lab) -> Result<()> {
     const SECONDS: u64 = 3;
     let (mut server, mut client) = (desk(lab, 1)?, desk(lab, 0)?);
@@ -177,14 +184,16 @@ fn an_open_channel_that_nobody_uses_costs_nothing(lab: &Lab) -> Result<()> {
     std::thread::sleep(Duration::from_secs(SECONDS));
     for (vm, before) in before.into_iter().enumerate() {
         let times = times_asleep(lab, vm)? - before;
-        // To ask takes its time as well: a machine that is slow has gone to sleep less often, not more.
+        // The query takes time as well. A slow machine has therefore gone to sleep less often, not
+        // more often.
         ensure!(times <= 10 * SECONDS, "in machine {vm} it went to sleep {times} times in {SECONDS} s");
     }
     let more = sent()?;
-    // Operating systems give signs of life: a question and an answer each second, and one more of each.
+    // Heartbeats of the operating systems: a question and an answer each second, and one more of
+    // each.
     let most = 2 * (start.elapsed().as_secs() + 1);
     ensure!(more.iter().zip(packets).all(|(now, before)| now - before <= most), "{packets:?}, then {more:?}");
-    // They were asleep, not dead.
+    // The processes were asleep, not dead.
     let mut second = desk(lab, 0)?;
     let found = memory(&mut second, 1)?;
     ensure!(found["used"] == 16 && found["viewed"] == 16 && found["leaving"] == 0, "{found:?}");
@@ -195,7 +204,7 @@ fn an_open_channel_that_nobody_uses_costs_nothing(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// As many channels as there are pages for many times over.
+/// Opens many times more channels than the pages suffice for at once.
 fn nothing_is_left_of_many(lab: &Lab) -> Result<()> {
     let count = if_long(10_000, 300);
     let (mut server, mut client) = (desk(lab, 1)?, desk(lab, 0)?);
@@ -208,16 +217,16 @@ fn nothing_is_left_of_many(lab: &Lab) -> Result<()> {
     ensure!(server.answer()? == json!({ "served": count }));
     eventually(|| nobody_has_any(&mut client, 1), "all pages are back")?;
     eventually(|| nobody_has_any(&mut server, 0), "all pages are back at the other end")?;
-    // All of the half can be had, but for what nobody but root may take.
+    // All of the half can be allocated. Only root may take the reserved part.
     let mut root = Desk(lab.vm(0).run_as(0, ["express-desk"])?);
     let all = memory(&mut root, 1)?["pages"] * 4096;
     let made = root.ask(&format!("make 1 {all}"))?;
     root.expect(&format!("count {} 0", made["pages"]), &json!({ "words": all / 8, "of": all / 8 }))
 }
 
-/// A program at a card's socket has no express memory; the machine that it talks to has.
+/// A program at a card's socket has no express memory, but the machine that it talks to has.
 #[test]
-fn where_one_of_two_cards_has_no_express_memory_channels_go_by_messages() -> Result<()> {
+fn channels_fall_back_to_messages_without_express_memory() -> Result<()> {
     let lab = lab_of(express(1).spare_cards(1));
     let mut serving = Program::start(&lab, 1, &["express", "serve"])?;
     ensure!(serving.answer()? == json!({ "listening": "express" }));
@@ -230,7 +239,7 @@ fn where_one_of_two_cards_has_no_express_memory_channels_go_by_messages() -> Res
     let said = Program::start(&lab, 1, &["express", "ping-pong", "0", "--count", "100"])?.finish()?;
     ensure!(said["round_trips"] == 100, "{said}");
     ensure!(serving.finish()?[1]["echoed"] == 100);
-    // So do those of a machine with itself.
+    // A machine's channels to itself also go by messages.
     let mut serving = lab.vm(0).run(["express", "serve"])?;
     serving.answer()?;
     let said = lab.vm(0).run(["express", "ping-pong", "0", "--count", "20"])?.finish()?;

@@ -1,4 +1,5 @@
-//! Express memory when processes, machines, cards, drivers and switches end: who is told what, and that all pages come back.
+//! Express memory when processes, machines, cards, drivers and switches end: which error each peer
+//! gets, and that all pages come back.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +11,7 @@ use crate::desk::Desk;
 use crate::express::{channel, desk, express, express_as, log_is_clean, memory, nobody_has_any};
 use crate::{eventually, lab_of};
 
-/// Pages that a user may have of a half of 128 that nobody else has any of.
+/// Pages that a user may take from a half of 128 when no other user has any.
 const SHARE: u64 = 58;
 /// Hosts are given up after six seconds.
 const HURRY: &str = "echo 6000 > /sys/module/hamlyn/parameters/peer_timeout";
@@ -23,7 +24,8 @@ fn hurry(lab: &Lab) -> Result<()> {
     (0..2).try_for_each(|vm| root(lab, vm, HURRY).map(drop))
 }
 
-/// A channel from machine 0 to machine 1, by express memory: the desk of each, with its number there.
+/// A channel from machine 0 to machine 1 by express memory: each machine's desk, and the channel's
+/// number there.
 struct Pair {
     zero: Desk<Run>,
     one: Desk<Run>,
@@ -33,7 +35,7 @@ struct Pair {
 impl Pair {
     fn open(lab: &Lab) -> Result<Pair> {
         let (mut zero, mut one) = (desk(lab, 0)?, desk(lab, 1)?);
-        // One whose process is still dying has its name for a while.
+        // A process that is still dying keeps its name for a while.
         static PAIRS: AtomicU32 = AtomicU32::new(0);
         let name = format!("pair{}", PAIRS.fetch_add(1, Ordering::Relaxed));
         let (numbers, by_memory) = channel((&mut one, 1), &mut zero, &name)?;
@@ -41,7 +43,7 @@ impl Pair {
         Ok(Pair { zero, one, numbers: [numbers[1], numbers[0]] })
     }
 
-    /// A command for its channel at 0, or at 1.
+    /// Runs a command on the channel's end at host 0 or 1.
     fn at(&mut self, host: usize, command: &str) -> Result<Value> {
         let number = self.numbers[host];
         let line = match command.split_once(' ') {
@@ -58,14 +60,15 @@ impl Pair {
     }
 }
 
-/// As many pages as a user may have are had and given back: who had lost the other host asks it to settle for them.
+/// Allocates as many pages as a user may have, and returns them. A host that had lost the other
+/// host then asks it to settle their pages.
 pub(crate) fn settle(desk: &mut Desk<Run>, host: usize) -> Result<()> {
     let made = desk.ask(&format!("make {host} {}", SHARE * 4096))?;
     let given = desk.expect(&format!("give {}", made["pages"]), &json!({ "given": true }));
     given.with_context(|| format!("{made}"))
 }
 
-/// Channels can be opened, carry what they should, and leave nothing behind.
+/// Checks that channels can be opened, carry data correctly, and leave nothing behind.
 fn all_is_well(lab: &Lab) -> Result<()> {
     let mut pair = Pair::open(lab)?;
     pair.one.begin(&format!("echo {} 20", pair.numbers[1]))?;
@@ -81,17 +84,18 @@ fn all_is_well(lab: &Lab) -> Result<()> {
     (0..2).try_for_each(|vm| log_is_clean(lab, vm))
 }
 
-/// A reason that only names the host: which one it is depends on what a kernel hears first.
+/// Checks for a reason that only names the host. Which one it is depends on which event a kernel
+/// sees first.
 fn host_is_lost(answer: &Value) -> Result<()> {
     ensure!(["Host", "Gone", "Link"].iter().any(|why| answer["lost"] == *why), "{answer}");
     Ok(())
 }
 
 #[test]
-fn processes_that_die_are_told_of_behind_all_that_they_said() -> Result<()> {
+fn process_death_is_reported_after_its_last_message() -> Result<()> {
     let lab = lab_of(express(2).card_args(["--handshake", "6000"]));
     hurry(&lab)?;
-    // In the middle of many messages: whole ones alone come.
+    // In the middle of many messages: only whole messages arrive.
     let mut pair = Pair::open(&lab)?;
     ensure!(pair.at(0, "flood")? == json!({ "flooding": true }));
     ensure!(pair.at(1, "receive")? == json!({ "bytes": 1000, "right": true }));
@@ -99,7 +103,7 @@ fn processes_that_die_are_told_of_behind_all_that_they_said() -> Result<()> {
     Pair::kill(&mut pair.zero)?;
     let drained = pair.one.answer()?;
     ensure!(drained["lost"] == "Process" && drained["right"] == true, "{drained}");
-    // In the middle of one that is built where the other reads it.
+    // In the middle of a message that is built in place, where the other end reads it.
     drop(pair);
     let mut pair = Pair::open(&lab)?;
     ensure!(pair.at(1, "send 5000")? == json!({ "sent": 5000 }));
@@ -107,14 +111,14 @@ fn processes_that_die_are_told_of_behind_all_that_they_said() -> Result<()> {
     Pair::kill(&mut pair.one)?;
     ensure!(pair.at(0, "receive")? == json!({ "bytes": 5000, "right": true }));
     ensure!(pair.at(0, "receive")? == json!({ "lost": "Process" }));
-    // Who waits for room that nobody will make.
+    // A sender that waits for room when the receiver dies.
     drop(pair);
     let mut pair = Pair::open(&lab)?;
     ensure!(pair.at(0, "flood")? == json!({ "flooding": true }));
     Pair::kill(&mut pair.one)?;
     let told = pair.zero.answer()?;
     ensure!(told["error"].as_str().is_some_and(|error| error.contains("its process ended")), "{told}");
-    // One that closes is told apart from all of them.
+    // A close is distinguished from all of these.
     drop(pair);
     let mut pair = Pair::open(&lab)?;
     ensure!(pair.at(0, "send 3")? == json!({ "sent": 3 }));
@@ -129,7 +133,7 @@ fn processes_that_die_are_told_of_behind_all_that_they_said() -> Result<()> {
 }
 
 #[test]
-fn what_ends_is_told_of_where_each_pair_has_a_file_of_its_own() -> Result<()> {
+fn ends_are_reported_with_isolated_express_memory() -> Result<()> {
     let lab = lab_of(express_as("isolated", 2).card_args(["--handshake", "6000"]));
     hurry(&lab)?;
     all_but_processes_end(&lab)
@@ -147,7 +151,8 @@ fn machines_that_die_stand_still_or_restart(lab: &Lab) -> Result<()> {
     lab.vm(1).kill()?;
     ensure!(pair.at(0, "receive")? == json!({ "bytes": 700, "right": true }));
     host_is_lost(&pair.at(0, "receive")?)?;
-    // Nobody can say whether somebody there still sees its pages: nobody gets them.
+    // It is unknown whether a process of the dead machine still sees the pages, so they are not
+    // reused.
     ensure!(pair.at(0, "drop")? == json!({ "dropped": true }));
     let held_back = memory(&mut pair.zero, 1)?;
     ensure!(held_back["leaving"] >= 16 && held_back["used"] == 0, "{held_back:?}");
@@ -157,17 +162,18 @@ fn machines_that_die_stand_still_or_restart(lab: &Lab) -> Result<()> {
 
     drop(pair);
     let mut pair = Pair::open(lab)?;
-    // It is in the middle of many messages, and stores on when it wakes.
+    // The machine is in the middle of many messages, and continues to store when it resumes.
     ensure!(pair.at(1, "flood")? == json!({ "flooding": true }));
     lab.vm(1).pause()?;
     let drained = pair.at(0, "drain")?;
     host_is_lost(&drained)?;
     ensure!(drained["right"] == true, "{drained}");
     ensure!(pair.at(0, "drop")? == json!({ "dropped": true }));
-    // Others get other pages meanwhile.
+    // Other processes get other pages meanwhile.
     let made = pair.zero.ask("make 1 65536")?;
     lab.vm(1).resume()?;
-    // It finds out by itself, or is told; and what it stores until then is nobody's.
+    // The host detects the lapse itself, or its peer reports it. Its stores until then reach no
+    // process's memory.
     let told = pair.one.answer()?;
     ensure!(told["error"].as_str().is_some_and(|error| error.contains("the peer is lost")), "{told}");
     let zeros = json!({ "words": 8192, "of": 8192 });
@@ -186,7 +192,7 @@ fn machines_that_die_stand_still_or_restart(lab: &Lab) -> Result<()> {
 fn cards_and_drivers_that_begin_anew(lab: &Lab) -> Result<()> {
     let each =
         |driver: &str| format!("for f in /sys/bus/pci/drivers/{driver}/0000:*; do echo 1 > $f/reset; done");
-    // The card is reset, and then the function that has its memory.
+    // Resets the card, and then the function that has its memory.
     for driver in ["hamlyn", "hamlyn-express"] {
         let mut pair = Pair::open(lab)?;
         root(lab, 1, &each(driver))?;
@@ -204,7 +210,8 @@ fn cards_and_drivers_that_begin_anew(lab: &Lab) -> Result<()> {
         all_is_well(lab).context("after a reset of both at once")?;
     }
     what_is_shown_in_its_stead_is_each_mappings_own(lab, &each("hamlyn-express"))?;
-    // The function goes and comes, and with it all that goes by it; or each of them.
+    // The function disappears and returns, and with it all channels that use it. In the isolated
+    // form there are several functions.
     const UNBIND: &str = "cd /sys/bus/pci/drivers/hamlyn-express; echo 0000:* > /tmp/functions; \
         for f in 0000:*; do echo $f > unbind; done";
     const BIND: &str =
@@ -219,7 +226,7 @@ fn cards_and_drivers_that_begin_anew(lab: &Lab) -> Result<()> {
     drop((zero, one));
     root(lab, 1, BIND)?;
     all_is_well(lab).context("after the function was away")?;
-    // The module's pages of before are settled with.
+    // Pages of the previous module instance are settled.
     let mut pair = Pair::open(lab)?;
     Pair::kill(&mut pair.one)?;
     root(lab, 1, &format!("rmmod hamlyn && insmod /lib/hamlyn.ko && {HURRY}"))?;
@@ -228,7 +235,8 @@ fn cards_and_drivers_that_begin_anew(lab: &Lab) -> Result<()> {
     all_is_well(lab).context("after another module")
 }
 
-/// After a reset a process goes on with memory in the stead of its area and of its view: what it says in one is not heard in the other.
+/// After a reset, a process continues with substitute memory for its area and for its view. The two
+/// are separate: a store to one is not visible in the other.
 fn what_is_shown_in_its_stead_is_each_mappings_own(lab: &Lab, reset: &str) -> Result<()> {
     let (mut zero, mut one) = (desk(lab, 0)?, desk(lab, 1)?);
     let theirs = zero.ask("make 1 4096")?;
@@ -252,14 +260,14 @@ fn linked(lab: &Lab) -> Result<()> {
 }
 
 fn switches_that_begin_anew(lab: &Lab) -> Result<()> {
-    // Cards keep the memory that they had, which is the same for both.
+    // Cards keep their memory, which is the same for both.
     let mut pair = Pair::open(lab)?;
     lab.restart_switch()?;
     host_is_lost(&pair.at(0, "receive")?)?;
     drop(pair);
     linked(lab)?;
     all_is_well(lab).context("after another switch")?;
-    // A card that comes later has that of the other switch: so there is none between the two.
+    // A card that starts later has the memory of the other switch, so the two cards share none.
     lab.vm(1).kill()?;
     lab.restart_card(1)?;
     lab.vm(1).start()?;

@@ -1,4 +1,5 @@
-//! `--express isolated`: a file for each pair of hosts, which nobody else is handed, and a PCI function for each other host.
+//! `--express isolated`: one file for each pair of hosts, which no other host receives, and a PCI
+//! function for each other host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,13 +16,14 @@ use crate::express_ends::settle;
 use crate::{eventually, lab_of};
 
 const MACHINES: usize = 3;
-/// The switch has one port more than there are machines: there is memory for whoever comes there.
+/// The switch has one port more than there are machines, and reserves memory for a host at that
+/// port.
 const PEERS: usize = 3;
-/// In whose files of express memory a process has its descriptors, and what it has mapped.
+/// Prefix of the files of express memory among a process's descriptors and mappings.
 const NAME: &str = "/memfd:express";
 
 #[test]
-fn each_pair_has_a_function_and_a_file_of_its_own() -> Result<()> {
+fn each_pair_has_its_own_function_and_file() -> Result<()> {
     let hurried = express_as("isolated", MACHINES).card_args(["--handshake", "6000"]);
     let lab = lab_of(hurried);
     for vm in 0..MACHINES {
@@ -36,7 +38,7 @@ fn each_pair_has_a_function_and_a_file_of_its_own() -> Result<()> {
     ping_pong(&lab, &["--spins", "0"], 100, true).context("asleep")?;
     let mut pairs = [Pair::open(&lab, 0, 1)?, Pair::open(&lab, 1, 2)?, Pair::open(&lab, 2, 0)?];
     pairs_talk_at_the_same_time(&mut pairs)?;
-    // Who has nothing to do with a machine that dies talks on, by the channel that it has.
+    // Machines that do not talk to the dying machine keep their channel.
     let [first, second, mut third] = pairs;
     lab.vm(1).kill()?;
     for (mut desk, number) in [(first.desks.0, first.numbers.0), (second.desks.1, second.numbers.1)] {
@@ -65,7 +67,7 @@ fn host_is_lost(answer: &Value) -> Result<()> {
     Ok(())
 }
 
-/// A channel of two machines: their desks, and its number at each.
+/// A channel between two machines: their desks, and its number at each.
 struct Pair {
     desks: (Desk<Run>, Desk<Run>),
     numbers: (u64, u64),
@@ -110,7 +112,7 @@ fn pairs_talk_at_the_same_time(pairs: &mut [Pair]) -> Result<()> {
     pairs.iter_mut().try_for_each(Pair::end)
 }
 
-/// Without the function for a host there is no express memory with it, and with the others there is.
+/// Checks that unbinding the function for one host disables express memory with that host only.
 fn one_function_goes_and_comes(lab: &Lab) -> Result<()> {
     let driver =
         |verb: &str| root(lab, 0, &format!("echo 0000:00:10.2 > /sys/bus/pci/drivers/hamlyn-express/{verb}"));
@@ -124,7 +126,8 @@ fn one_function_goes_and_comes(lab: &Lab) -> Result<()> {
     Pair::open(lab, 0, 1)?.talk()
 }
 
-/// A card's process and its QEMU hold as many files as there are other hosts, and share one with those of each.
+/// Checks that a card's process and its QEMU hold one file for each other host, and share exactly
+/// one with each of them.
 fn nobody_holds_the_files_of_others(lab: &Lab) -> Result<()> {
     let mut of_machines = Vec::new();
     for vm in 0..MACHINES {
@@ -145,7 +148,7 @@ fn nobody_holds_the_files_of_others(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// Processes that have a card's socket on their command lines.
+/// Returns the processes that have a card's socket on their command lines.
 fn processes_that_name(socket: &str) -> Result<Vec<std::path::PathBuf>> {
     let names = |process: &Path| {
         fs::read(process.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(socket))
@@ -154,7 +157,7 @@ fn processes_that_name(socket: &str) -> Result<Vec<std::path::PathBuf>> {
     Ok(all.filter(|process| names(process)).collect())
 }
 
-/// The inode numbers of a process's files of express memory, open or mapped.
+/// Returns the inode numbers of a process's files of express memory, open or mapped.
 fn express_files(process: &Path) -> Result<BTreeSet<u64>> {
     let mut files = BTreeSet::new();
     for descriptor in fs::read_dir(process.join("fd"))? {

@@ -1,4 +1,5 @@
-//! Who sees which pages of express memory: processes of a machine, users, and an operating system that follows no rules.
+//! Access to pages of express memory: by processes of a machine, by other users, and by a hostile
+//! operating system.
 
 use std::thread::scope;
 
@@ -17,14 +18,15 @@ const SAID: u64 = 0x7361_6964_7361_6964;
 const SHARED: u64 = 0x7368_6172_6564_7368;
 const HOSTILE: u64 = 0xbdbd_bdbd_bdbd_bdbd;
 
-/// Four pages that machine `from` has for machine `to`, and how that is told of them.
+/// Creates an area of four pages at machine `from` for machine `to`. Returns its number, and the
+/// words that `map` needs.
 fn make(desk: &mut Desk<Run>, from: usize, to: usize) -> Result<(u64, String)> {
     let made = desk.ask(&format!("make {to} 16384"))?;
     let pages = made["pages"].as_u64().with_context(|| format!("no pages: {made}"))?;
     Ok((pages, format!("{from} {} {}", made["area"], made["key"])))
 }
 
-/// The pages that somebody has mapped.
+/// Maps an area. Returns the number of the mapped pages.
 fn map(desk: &mut Desk<Run>, told: &str) -> Result<u64> {
     let mapped = desk.ask(&format!("map {told}"))?;
     mapped["pages"].as_u64().with_context(|| format!("no pages: {mapped}"))
@@ -34,13 +36,13 @@ fn fill(desk: &mut Desk<Run>, pages: u64, word: u64) -> Result<()> {
     desk.expect(&format!("fill {pages} {word}"), &json!({ "filled": 16384 }))
 }
 
-/// All of the pages are of this word, or none is.
+/// Checks that all words of the pages have this value.
 fn all(desk: &mut Desk<Run>, pages: u64, word: u64) -> Result<()> {
     desk.expect(&format!("count {pages} {word}"), &json!({ "words": 2048, "of": 2048 }))
 }
 
 #[test]
-fn pages_are_their_owners_alone() -> Result<()> {
+fn pages_are_accessible_only_to_their_owners() -> Result<()> {
     let lab = lab_of(express(2));
     let (mut maker, mut viewer) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (area, told) = make(&mut maker, 0, 1)?;
@@ -58,7 +60,8 @@ fn pages_are_their_owners_alone() -> Result<()> {
     all(&mut maker, area, OURS)?;
     all(&mut viewer, view, OURS)?;
     nobody_sees_what_an_earlier_owner_had(&lab)?;
-    // Who gives pages back sees them no more, at either end, and goes on seeing something.
+    // Pages that were given back are no longer visible, at either end. The old mappings remain
+    // readable.
     maker.expect(&format!("give {area}"), &json!({ "given": true }))?;
     eventually(|| Ok(viewer.ask(&format!("count {view} 0"))?["words"] == 2048), "the view is taken away")?;
     fill(&mut viewer, view, THEIRS)?;
@@ -74,8 +77,9 @@ fn pages_are_their_owners_alone() -> Result<()> {
     Ok(())
 }
 
-/// A process that connects as an honest one does, and then stores what it likes: who receives is told what makes no sense, its channel
-/// ends in both directions, and the other's connection says why.
+/// A process connects correctly and then stores invalid values. The receiver gets an error that
+/// names the invalid value, and the channel ends in both directions. The other end's connection
+/// reports the reason.
 fn nonsense_ends_a_channel(lab: &Lab) -> Result<()> {
     let (mut server, mut forger) = (desk(lab, 0)?, desk(lab, 1)?);
     server.expect("listen trap", &json!({ "listening": "trap" }))?;
@@ -84,7 +88,7 @@ fn nonsense_ends_a_channel(lab: &Lab) -> Result<()> {
     let accepted = server.answer()?;
     ensure!(accepted["express"] == true, "{accepted}");
     let channel = &accepted["channel"];
-    // Its first word is how many bytes were ever written.
+    // The first word is the total number of bytes ever written.
     forger.expect(&format!("add {pages} 3"), &json!({ "was": 0 }))?;
     let said = "it says to have written 3 bytes of a ring";
     let told = server.ask(&format!("receive {channel}"))?;
@@ -96,7 +100,7 @@ fn nonsense_ends_a_channel(lab: &Lab) -> Result<()> {
     forger.expect("blamed", &why)
 }
 
-/// At the same time, by ordinary atomics: nothing that one adds is lost by what the other does.
+/// Both add at the same time with ordinary atomics, and no addition is lost.
 fn both_add_to_the_same_word(
     maker: &mut Desk<Run>,
     area: u64,
@@ -111,7 +115,7 @@ fn both_add_to_the_same_word(
     viewer.expect(&format!("add {view} 0"), &json!({ "was": 2 * TIMES }))
 }
 
-/// Who knows only a part of what one has to know, or comes second.
+/// Checks that a process with incomplete credentials, or the second to map an area, is refused.
 fn strangers_are_refused(lab: &Lab, told: &str) -> Result<()> {
     let words: Vec<u64> = told.split(' ').map(str::parse).collect::<Result<_, _>>()?;
     let [host, area, key] = words[..] else { panic!("{told}") };
@@ -122,9 +126,9 @@ fn strangers_are_refused(lab: &Lab, told: &str) -> Result<()> {
             stranger.fails(&format!("map {host} {area} {}", key ^ 1 << bit), "denied")?;
         }
         stranger.fails(&format!("map {host} {} {key}", area + 1), "denied")?;
-        // No host 3 has ever been there, and there can be none of number 4.
+        // There has never been a host 3, and host number 4 cannot exist.
         stranger.fails(&format!("map 4 {area} {key}"), "No route to host")?;
-        // The area's own machine is no other host.
+        // The area's own machine cannot map it as a peer.
         let mut inside = Desk(lab.vm(0).run_as(user, ["express-desk"])?);
         inside.fails(&format!("map {told}"), "No route to host")?;
         inside.fails(&format!("map 1 {area} {key}"), "denied")?;
@@ -132,7 +136,8 @@ fn strangers_are_refused(lab: &Lab, told: &str) -> Result<()> {
     Ok(())
 }
 
-/// Each attempt of a process in the machine of the pages is refused, and for the right reason.
+/// Checks that each attempt by a process in the machine of the pages is refused with the right
+/// error.
 fn processes_beside_them(lab: &Lab) -> Result<()> {
     for (vm, other) in [(0, "1"), (1, "0")] {
         for user in [1001, 1002] {
@@ -145,9 +150,10 @@ fn processes_beside_them(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// A process fills all that it can get, dies, and the next one finds zeros in the same pages. So it is at the other end.
+/// A process fills all pages that it can get, and dies. The next process finds zeros in the same
+/// pages, at both ends.
 fn nobody_sees_what_an_earlier_owner_had(lab: &Lab) -> Result<()> {
-    // Pages that nobody has: all that root gets.
+    // All free pages: root may take all of them.
     let mut root = Desk(lab.vm(0).run_as(0, ["express-desk"])?);
     let there_is = root.ask("memory 1")?;
     let count = |name: &str| there_is[name].as_u64().with_context(|| format!("no {name}: {there_is}"));
@@ -160,7 +166,7 @@ fn nobody_sees_what_an_earlier_owner_had(lab: &Lab) -> Result<()> {
         root.expect(&format!("fill {} {SAID}", made["pages"]), &json!({ "filled": bytes }))?;
         let view = viewer.ask(&format!("map 0 {} {}", made["area"], made["key"]))?;
         viewer.expect(&format!("count {} {SAID}", view["pages"]), &zeros)?;
-        // One of both dies first.
+        // In each round another of the two dies first.
         let (first, second) = if round == 0 { (&mut root, &mut viewer) } else { (&mut viewer, &mut root) };
         first.0.kill(9)?;
         first.0.wait()?;
@@ -177,19 +183,19 @@ fn nobody_sees_what_an_earlier_owner_had(lab: &Lab) -> Result<()> {
 }
 
 #[test]
-fn an_operating_system_that_follows_no_rules_reaches_its_own_parts_alone() -> Result<()> {
+fn hostile_kernel_reaches_only_its_own_memory() -> Result<()> {
     no_rules("shared")
 }
 
 #[test]
-fn an_operating_system_that_follows_no_rules_has_files_of_its_own_parts_alone() -> Result<()> {
+fn hostile_kernel_reaches_only_its_own_files() -> Result<()> {
     no_rules("isolated")
 }
 
-/// Hosts 0 and 2 talk, and 0 and 3; 1 follows no rules.
+/// Hosts 0 and 2 communicate, and so do 0 and 3. Host 1 is hostile.
 fn no_rules(form: &str) -> Result<()> {
     let small = ["--express", form, "--ports", "4", "--express-part", "128K"];
-    // A kernel that lets its root do with BARs as he likes.
+    // This kernel argument lets root access BARs directly.
     let lab = lab_of(Lab::builder().vms(4).switch_args(small).kernel_args("iomem=relaxed"));
     let (mut zero, mut two, mut three) = (rooms(&lab, 0)?, rooms(&lab, 2)?, rooms(&lab, 3)?);
     let (ours, told) = make(&mut zero, 0, 2)?;
@@ -198,15 +204,15 @@ fn no_rules(form: &str) -> Result<()> {
     let (theirs, told) = make(&mut three, 3, 0)?;
     let theirs_there = map(&mut zero, &told)?;
     fill(&mut three, theirs, THEIRS)?;
-    // What it shares with 0 it sees, so that it is known to look.
+    // Host 1 sees the pages that it shares with host 0, so the search is known to work.
     let (shared, told) = make(&mut zero, 0, 1)?;
     fill(&mut zero, shared, SHARED)?;
-    // What 2 knows of that is of no use there.
+    // Host 2's credentials for that area are of no use to host 1.
     two.fails(&format!("map {told}"), "denied")?;
     let ([echo, talk], by_memory) = channel((&mut two, 2), &mut zero, "talk")?;
     ensure!(by_memory);
     let words = [OURS, THEIRS, SAID, SHARED].map(|word| word.to_string());
-    // All of what a card answers by itself takes minutes.
+    // Searching everything that a card emulates takes minutes.
     let bars = &["bars", "--all"][..if_long(2, 1) as usize];
     let search = || -> Result<Value> {
         let found = lab
@@ -225,10 +231,10 @@ fn no_rules(form: &str) -> Result<()> {
     let found = talking(&mut zero, talk, &mut two, echo, search)?;
     ensure!(found == json!([0, 0, 0, 2048]), "{found}");
     talking(&mut zero, talk, &mut two, echo, || fill_all("fill"))?;
-    // What it shares it has changed, and nothing else.
+    // It has changed the memory that it shares, and nothing else.
     all(&mut zero, shared, HOSTILE)?;
     let found = talking(&mut zero, talk, &mut two, echo, || fill_all("wreck").and_then(|()| search()));
-    // It may have made itself unusable.
+    // The machine may have made itself unusable.
     if let Ok(found) = found {
         ensure!(found[0] == 0 && found[1] == 0 && found[2] == 0, "{found}");
     }
@@ -241,12 +247,12 @@ fn no_rules(form: &str) -> Result<()> {
     [0, 2, 3].into_iter().try_for_each(|vm| log_is_clean(&lab, vm))
 }
 
-/// A desk whose channels fit in small parts, and look for a while before they sleep.
+/// Starts a desk whose channels fit in small parts, and poll for a while before they sleep.
 fn rooms(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
     Ok(Desk(lab.vm(vm).run(["express-desk", "--capacity", "8192"])?))
 }
 
-/// Two talk for as long as a third does something.
+/// Runs traffic between two desks for as long as `meanwhile` runs.
 fn talking<T: Send>(
     talker: &mut Desk<Run>,
     talk: u64,

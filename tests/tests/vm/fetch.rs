@@ -1,11 +1,11 @@
-//! Remote fetch-and-op: counters and locks that processes of several machines share.
+//! Remote fetch-and-op: counters and locks shared by processes of several machines.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
 
 use crate::{eventually, lab, shared, text};
 
-/// Processes of several machines count on one word, and take turns by a lock on another.
+/// Processes of several machines count on one word, and take turns with a lock on another.
 pub(crate) fn count_together(lab: &Lab, server: usize, clients: &[usize]) -> Result<()> {
     let mut serve = lab.vm(server).run(["counter", "serve"])?;
     let ticket = text(&serve.answer()?, "ticket");
@@ -28,9 +28,9 @@ pub(crate) fn count_together(lab: &Lab, server: usize, clients: &[usize]) -> Res
 }
 
 #[test]
-fn words_are_changed_in_one_piece_and_only_with_leave() -> Result<()> {
+fn fetch_and_op_is_atomic_and_needs_permission() -> Result<()> {
     let lab = shared();
-    // A process of the server's own machine counts too, by the card as the others do.
+    // A process of the server's own machine counts, too. It uses the card, like the others.
     count_together(&lab, 0, &[1, 1, 0])?;
     let mut serve = lab.vm(0).run(["counter", "serve", "--forbid"])?;
     let ticket = text(&serve.answer()?, "ticket");
@@ -44,7 +44,7 @@ fn words_are_changed_in_one_piece_and_only_with_leave() -> Result<()> {
 }
 
 #[test]
-fn a_fetch_that_nobody_answers_is_given_up() -> Result<()> {
+fn unanswered_fetch_times_out() -> Result<()> {
     let lab = lab(2);
     let mut serve = lab.vm(0).run(["counter", "serve"])?;
     let ticket = text(&serve.answer()?, "ticket");

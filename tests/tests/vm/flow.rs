@@ -1,4 +1,5 @@
-//! Flow control (section 2.8): back-pressure as far as the sender, no loss, and fair shares for who competes.
+//! Flow control (section 2.8): backpressure up to the sender, no loss, and fair shares for
+//! competing senders.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -9,14 +10,14 @@ use crate::{lab_of, shared, text};
 
 const COUNT: &str = "5000";
 
-/// A sender that never waits against a receiver that takes its time: nothing is lost.
+/// Runs a sender that never waits against a slow receiver. No message is lost.
 pub(crate) fn backlog(lab: &Lab, from: usize, to: usize) -> Result<()> {
     let (receiver, ticket) = receive(lab, to)?;
     let sender = send(lab, from, &ticket)?;
     finish(receiver, sender).map(drop)
 }
 
-/// The same while the receiver's card takes nothing at first: the sender's work queue fills up.
+/// The same while the receiver's card is stopped at first: the sender's work queue fills up.
 fn held_up(lab: &Lab, from: usize, to: usize) -> Result<()> {
     let (receiver, ticket) = receive(lab, to)?;
     let held = lab.hold_card(to)?;
@@ -39,7 +40,7 @@ fn send(lab: &Lab, from: usize, ticket: &str) -> Result<Run> {
     lab.vm(from).run(["backlog", "send", "--ticket", ticket, "--count", COUNT, "--size", "4096"])
 }
 
-/// All was sent, all has come. Returns what the sender says.
+/// Checks that everything was sent and received. Returns the sender's result.
 fn finish(mut receiver: Run, mut sender: Run) -> Result<Value> {
     let sent = sender.finish()?.pop().context("a result")?;
     ensure!(sent["sent"] == 5000, "{sent}");
@@ -49,7 +50,7 @@ fn finish(mut receiver: Run, mut sender: Run) -> Result<Value> {
     Ok(sent)
 }
 
-/// Long messages: a machine on a busy host must not be seen to run out of them.
+/// Long messages, so that a machine on a busy host does not run out of them.
 const SIZE: &str = "1048576";
 
 fn shares(lab: &Lab, uid: u32, weights: &str) -> Result<Value> {
@@ -65,21 +66,21 @@ fn shares(lab: &Lab, uid: u32, weights: &str) -> Result<Value> {
 }
 
 #[test]
-fn a_slow_receiver_holds_its_sender_up_and_loses_nothing() -> Result<()> {
+fn slow_receiver_blocks_its_sender_without_loss() -> Result<()> {
     let lab = shared();
     held_up(&lab, 0, 1)?;
     backlog(&lab, 1, 1)
 }
 
 #[test]
-fn a_card_that_takes_nothing_stops_nobody_elses_messages() -> Result<()> {
-    // It is not to be detached, however slow this machine is.
+fn stalled_card_does_not_block_other_traffic() -> Result<()> {
+    // The card must not be detached, however slow this machine is.
     let lab = lab_of(Lab::builder().vms(3).switch_args(["--stall-timeout", "0"]));
     let (receiver, ticket) = receive(&lab, 1)?;
     let held = lab.hold_card(1)?;
     let mut sender = send(&lab, 0, &ticket)?;
     ensure!(sender.answer()?["held_up"].is_u64(), "it was not held up");
-    // From the very card whose messages to the other wait, and to it.
+    // Traffic from and to the same card whose messages to the stalled card wait.
     ping_pong(&lab, 0, 2, 200)?;
     transfer(&lab, 0, 2, 1 << 20)?;
     ping_pong(&lab, 2, 0, 200)?;
@@ -88,13 +89,13 @@ fn a_card_that_takes_nothing_stops_nobody_elses_messages() -> Result<()> {
 }
 
 #[test]
-fn busy_termini_get_equal_bandwidth_or_as_their_weights_say() -> Result<()> {
+fn busy_termini_share_bandwidth_by_weight() -> Result<()> {
     let lab = shared();
     for weights in ["1,1,1,1", "1,2,4"] {
         let result = shares(&lab, 0, weights)?;
         ensure!(result["spread"].as_f64().is_some_and(|spread| spread < 0.1), "weights {weights}: {result}");
     }
-    // More than its share is for the operating system to give.
+    // Only the operating system may grant more than a process's share.
     let refused = shares(&lab, 1001, "1,2")?;
     ensure!(text(&refused, "error").contains("not permitted"), "{refused}");
     Ok(())

@@ -1,4 +1,5 @@
-//! Group receive (section 2.5): one notification for the messages of several senders, and a barrier made of it.
+//! Group receive (section 2.5): one notification for the messages of several senders, and a barrier
+//! built on it.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -11,7 +12,8 @@ fn shares(answer: &Value) -> Result<Vec<String>> {
     shares.iter().map(|share| share.as_str().map(str::to_owned).context("a share is text")).collect()
 }
 
-/// A share of a group's message for each of the senders; the first delegates its own to two others.
+/// Gives each sender a share of a group's message. The first sender delegates its share to two
+/// others.
 pub(crate) fn gather(lab: &Lab, to: usize, senders: &[usize], one_shot: bool) -> Result<()> {
     let parts = senders.len().to_string();
     let mut receive = vec!["gather", "receive", "--parts", &parts];
@@ -43,7 +45,7 @@ pub(crate) fn gather(lab: &Lab, to: usize, senders: &[usize], one_shot: bool) ->
     Ok(())
 }
 
-/// Processes, one on each of the machines, that wait for each other time and again.
+/// Runs a barrier with a process on each of the machines, for several rounds.
 pub(crate) fn barrier(lab: &Lab, machines: &[usize], rounds: u32) -> Result<()> {
     let (of, rounds) = (machines.len().to_string(), rounds.to_string());
     let mut runs: Vec<Run> = machines
@@ -60,7 +62,7 @@ pub(crate) fn barrier(lab: &Lab, machines: &[usize], rounds: u32) -> Result<()> 
         }
         run.say(&text(&answers[0], "counter"))?;
     }
-    // The first has the counter by which the others know that nobody was early: it stays to the end.
+    // The first process has the counter that proves that none was early, so it exits last.
     for (index, run) in runs.iter_mut().enumerate().rev() {
         if index == 0 {
             run.close_stdin()?;
@@ -78,6 +80,6 @@ fn a_group_of_senders_makes_one_notification() -> Result<()> {
     gather(&lab, 0, &[1, 1, 0], false)?;
     gather(&lab, 1, &[0, 1], true)?;
     barrier(&lab, &[0, 1], 300)?;
-    // Two of its processes on one machine.
+    // Two of the processes on one machine.
     barrier(&lab, &[0, 1, 1], 100)
 }

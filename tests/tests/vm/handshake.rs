@@ -6,7 +6,8 @@ use hamlyn_lab::{Exit, Lab, Run};
 use crate::messages::{ping_pong, transfer};
 use crate::{Turn, eventually, lab_of, text};
 
-/// Three machines whose cards miss their hosts after six seconds: late on a busy host is not dead.
+/// Starts three machines whose cards declare their hosts dead after six seconds. The limit is not
+/// lower because a host on a busy machine may be late without being dead.
 fn impatient() -> Turn {
     lab_of(Lab::builder().vms(3).card_args(["--handshake", "6000"]))
 }
@@ -19,19 +20,20 @@ fn is_enabled(lab: &Lab, card: usize) -> Result<bool> {
     Ok(lab.card_counters(card)?["enabled"] == true)
 }
 
-/// Machine 0 floods machine 1, which stops; the others must not notice. Returns the flood, still under way.
+/// Floods machine 1 from machine 0 and stops machine 1. The other machines must not be affected.
+/// Returns the flood, which is still running.
 fn flood_while<T>(lab: &Lab, stop: impl FnOnce() -> Result<T>) -> Result<Run> {
     let mut sink = lab.vm(1).run(["flood", "sink"])?;
     let ticket = text(&sink.answer()?, "ticket");
     let mut flood = lab.vm(0).run(["flood", "send", "--ticket", &ticket])?;
     flood.answer()?;
     ensure!(count(lab, 1, "handshake_lapses")? == 0, "a host that runs keeps the handshake");
-    // A program that is let go of is killed, and it may not have stopped the machine yet.
+    // Dropping a program kills it, and it may not have stopped the machine yet.
     let _stopping = stop()?;
     eventually(|| Ok(!is_enabled(lab, 1)?), "the card discards")?;
     ensure!(count(lab, 1, "handshake_lapses")? == 1);
     let discarded = count(lab, 1, "discarded")?;
-    // The sender is not held up, and two others talk through the same switch.
+    // The sender is not blocked, and two others communicate through the same switch.
     flood.answer()?;
     flood.answer()?;
     ping_pong(lab, 0, 2, 200)?;
@@ -41,7 +43,7 @@ fn flood_while<T>(lab: &Lab, stop: impl FnOnce() -> Result<T>) -> Result<Run> {
 }
 
 #[test]
-fn a_machine_that_is_paused_turns_its_card_to_discarding_and_comes_back() -> Result<()> {
+fn card_of_a_paused_machine_discards_and_recovers() -> Result<()> {
     let lab = impatient();
     let mut flood = flood_while(&lab, || lab.vm(1).pause())?;
     flood.kill(9)?;
@@ -56,16 +58,16 @@ fn a_machine_that_is_paused_turns_its_card_to_discarding_and_comes_back() -> Res
 }
 
 #[test]
-fn a_kernel_that_panics_turns_its_card_to_discarding() -> Result<()> {
+fn card_of_a_panicked_kernel_discards() -> Result<()> {
     let lab = impatient();
     let mut flood = flood_while(&lab, || {
-        // It stays as it is, as a machine with nobody near it does.
+        // The machine stays as it is, like an unattended machine.
         let panic = "echo 0 > /proc/sys/kernel/panic; echo c > /proc/sysrq-trigger";
         lab.vm(1).run_as(0, ["sh", "-c", panic])
     })?;
     flood.kill(9)?;
     ensure!(flood.wait()? == Exit::Signal(9));
-    // What the fabric has of it is a card that another machine may take.
+    // The fabric keeps a card that another machine may use.
     lab.vm(1).kill()?;
     lab.vm(1).start()?;
     eventually(|| is_enabled(&lab, 1), "the new machine's driver enables the card")?;

@@ -1,5 +1,6 @@
-//! Cards that lie to their driver (`device/cli/examples/lying-card`). Programs may fail, and the driver may stop the card, but
-//! the kernel reports no error, the module can be unloaded, and the other machine and its card go on.
+//! Cards that lie to their driver (`device/cli/examples/lying-card`). Programs may fail, and the
+//! driver may stop the card. But the kernel reports no error, the module can be unloaded, and the
+//! other machine and its card continue.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_host::catalogue;
@@ -7,17 +8,18 @@ use hamlyn_lab::{Kit, Lab};
 
 use crate::{Turn, if_long, lab_of};
 
-/// Runs programs at the machine's card, one of them with the other machine. `timeout` ends a program that waits for an answer that
-/// does not come.
+/// Runs programs on the machine's card, one of them with the other machine. `timeout` ends a
+/// program that waits for an answer that does not come.
 const USE: &str = "for words in 'hamlyn-ping 1 --count 20 --timeout 3' \"$1\"; do timeout -s KILL 8 $words; done >/dev/null 2>&1
 echo used";
-/// Resets the card, as an administrator does after it was stopped. The driver gives up if the card does not obey.
+/// Resets the card, as an administrator does after it was stopped. The driver gives up if the card
+/// does not obey.
 const RESET: &str = "for card in /sys/bus/pci/drivers/hamlyn/0000:*; do timeout -s KILL 30 sh -c \"echo 1 >$card/reset\"; done 2>&1
 echo reset";
 /// Unloads the module and loads it again. Its probe may refuse the card.
 const RELOAD: &str = "timeout -s KILL 60 rmmod hamlyn && timeout -s KILL 60 insmod /lib/hamlyn.ko
 lsmod | grep -c ^hamlyn";
-/// What a kernel must not say.
+/// Words that the kernel log must not contain.
 const COMPLAINTS: [&str; 9] =
     ["BUG", "WARNING", "Oops", "Call Trace", "hung_task", "blocked for more", "lockup", "Bad page", "stall"];
 
@@ -36,14 +38,15 @@ fn lies_told(lab: &Lab) -> Result<u64> {
     lab.card_counters(0)?["card"]["lies_told"].as_u64().context("a card that counts no lies")
 }
 
-/// Two machines with cards of a model, of which the first lies: `flags` say how.
+/// Starts two machines with cards of a model. The first card lies as `flags` say.
 fn lying_lab(model: &str, flags: &[&str]) -> Result<Turn> {
     let program = Kit::find()?.program("examples/lying-card")?;
     let builder = Lab::builder().models(&[catalogue::find(model)?]).vms(2);
     Ok(lab_of(builder.card_program(0, program, flags.iter().copied())))
 }
 
-/// Runs `checks` at a lying card of a model (see its `--one-in`), and then the test `honest` at the other machine's card.
+/// Runs `checks` on a lying card of a model (see its `--one-in`), and then the test `honest` on the
+/// other machine's card.
 pub(crate) fn driver_survives_lies(
     model: &'static str,
     one_in: u32,
@@ -95,9 +98,10 @@ fn driver_survives_a_dart_card_that_lies() -> Result<()> {
     driver_survives_lies("dart", 3, &checks, &["dart", "self-test"])
 }
 
-/// The driver brings in no page outside the endpoint, and as many as a message may need, whatever the card asks for.
+/// Whatever the card asks for, the driver brings in no page outside the endpoint, and no more than
+/// a message may need.
 #[test]
-fn pages_that_a_dart_card_lies_about_are_not_told() -> Result<()> {
+fn driver_brings_in_no_page_outside_the_endpoint() -> Result<()> {
     let lab = lying_lab("dart", &["--one-in", "2", "--only-misses", "1"])?;
     for round in 0..if_long(20, 2) {
         for check in ["dart self-test", "dart-driver sparse 1", "dart-driver remap"] {
@@ -108,7 +112,7 @@ fn pages_that_a_dart_card_lies_about_are_not_told() -> Result<()> {
     let told = lies_told(&lab)?;
     let outside = lab.card_counters(0)?["card"]["pages_told_outside"].as_u64();
     ensure!(told > 20 && outside == Some(0), "{told} lies, {outside:?} pages outside an endpoint are told");
-    // Nothing of it is left, and the driver did not stop the card, which did as it was asked.
+    // Nothing of it is left. The driver did not stop the card, because it obeyed commands.
     ensure!(script(&lab, 0, 0, RELOAD, &[])? == ["1"]);
     log_is_clean(&lab, 0)
 }

@@ -1,4 +1,5 @@
-//! A process that sends to itself (section 4.3, Figure 10), and to another of its own machine.
+//! A process that sends to itself (section 4.3, Figure 10), and to another process of its own
+//! machine.
 
 use anyhow::{Context, Result, ensure};
 
@@ -6,7 +7,7 @@ use crate::messages::{ping_pong, transfer};
 use crate::shared;
 
 #[test]
-fn messages_come_back_to_the_same_card_and_the_same_process() -> Result<()> {
+fn loopback_reaches_the_same_card_and_process() -> Result<()> {
     let lab = shared();
     let result = lab.vm(0).run(["loopback"])?.finish()?.pop().context("a result")?;
     ensure!(result["verified"] == true && result["short"] == 1000, "{result}");

@@ -1,4 +1,5 @@
-//! Paranoid and paranoid one-shot slots (section 2.7): clients that share a slot and trust each other in nothing.
+//! Paranoid and paranoid one-shot slots (section 2.7): clients that share a slot and do not trust
+//! each other.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -6,7 +7,7 @@ use serde_json::Value;
 
 use crate::{eventually, shared};
 
-/// A client of a mailbox, on some machine.
+/// A client of a mailbox, on any machine.
 struct Client<'a> {
     lab: &'a Lab,
     vm: usize,
@@ -23,7 +24,7 @@ impl Client<'_> {
         self.lab.vm(self.vm).run(send)?.finish().map(drop)
     }
 
-    /// Attempts what it must not, once its card has sent it.
+    /// Attempts a forbidden operation. Returns when the client's card has sent it.
     fn attack(&self, how: &str, other: &Client<'_>) -> Result<()> {
         let attack = ["mailbox", "attack", "--ticket", &self.ticket, "--how", how, "--other", &other.ticket];
         self.lab.vm(self.vm).run(attack)?.finish().map(drop)
@@ -35,7 +36,7 @@ struct Server<'a> {
     lab: &'a Lab,
     vm: usize,
     run: Run,
-    /// What was refused before.
+    /// Number of refusals before.
     refused: u64,
 }
 
@@ -55,7 +56,7 @@ impl Server<'_> {
         self.lab.card_counters(self.vm)?["card"][reason].as_u64().context(reason.to_owned())
     }
 
-    /// What a client attempts is refused, under this name, and changes nothing.
+    /// Checks that a client's attempt is refused with this reason and changes nothing.
     fn refuses(&mut self, client: &Client<'_>, how: &str, other: &Client<'_>, reason: &str) -> Result<()> {
         let reason = &format!("refused_{reason}");
         let before = self.count(reason)?;
@@ -71,7 +72,7 @@ impl Server<'_> {
     }
 }
 
-/// A server on one machine with a client on each of the others; the first client is hostile.
+/// Runs a server on one machine with a client on each of the others. The first client is hostile.
 pub(crate) fn suspicious_clients(lab: &Lab, server: usize, clients: &[usize], one_shot: bool) -> Result<()> {
     let count = clients.len().to_string();
     let mut serve = vec!["mailbox", "serve", "--clients", &count, "--bytes", "12288"];
@@ -100,10 +101,11 @@ pub(crate) fn suspicious_clients(lab: &Lab, server: usize, clients: &[usize], on
     ] {
         server.refuses(hostile, how, last, reason)?;
     }
-    // The slot's own bounds come first: the last client's end is the slot's.
+    // The slot's own bounds are checked first, because the last client's end is also the slot's
+    // end.
     server.refuses(last, "past-end", hostile, "bounds")?;
     if one_shot {
-        // The second message before the first has been dealt with.
+        // A second message arrives before the first has been processed.
         last.send()?;
         let held = server.ask("hold")?;
         ensure!(held["armed"] == false, "{held}");
@@ -112,11 +114,12 @@ pub(crate) fn suspicious_clients(lab: &Lab, server: usize, clients: &[usize], on
         last.send()?;
         server.take(clients.len() - 1)?;
     }
-    // The hostile client leaves a packet count behind. With it a message of three packets would look whole after two.
+    // The hostile client leaves a packet count behind. With it, a message of three packets would
+    // look whole after two.
     hostile.attack("half-and-whole", last)?;
     let held = server.ask("hold")?;
     ensure!(held["took"] == 0, "{held}");
-    // One key is revoked, and the others do not notice.
+    // One key is revoked. The other clients are not affected.
     server.ask("revoke 0")?;
     server.ask("rearm 0")?;
     server.refuses(hostile, "as-it-is", last, "paranoid_key")?;
@@ -137,7 +140,7 @@ pub(crate) fn suspicious_clients(lab: &Lab, server: usize, clients: &[usize], on
 fn paranoid_slots_keep_clients_apart() -> Result<()> {
     let lab = shared();
     for one_shot in [false, true] {
-        // Both clients on one machine, and one of them beside the server.
+        // Both clients on one machine, and one of them on the server's machine.
         suspicious_clients(&lab, 0, &[1, 1], one_shot)?;
         suspicious_clients(&lab, 0, &[0, 1], one_shot)?;
     }

@@ -1,6 +1,7 @@
-//! Tests with real machines: stock QEMU, Debian's kernel, our module, our library.
+//! Tests with real machines: stock QEMU, Debian's kernel, this project's module and library.
 //!
-//! Each test has a lab: switch, cards, machines; the shared one, or one of its own (`turn.rs`).
+//! Each test has a lab with a switch, cards and machines. The lab is shared, or belongs to one test
+//! (`turn.rs`).
 
 mod built;
 mod c_api;
@@ -81,19 +82,20 @@ use serde_json::{Value, json};
 pub(crate) use eventually::eventually;
 pub(crate) use turn::{Right, Turn, lab, lab_of, shared, shared_as, shared_of, turn};
 
-/// How much of a long test is run: all of it for `./scripts/test --long`, else this part.
+/// Returns the amount of work for a long test: `all` for `./scripts/test --long`, else `part`.
 pub(crate) fn if_long(all: u32, part: u32) -> u32 {
     if std::env::var_os("HAMLYN_LONG").is_some() { all } else { part }
 }
 
-/// Waits until machine 0 finds a name at host 1 alone: a host that is slow to answer has it for nobody.
+/// Waits until machine 0 finds a name at host 1 only. A host that is slow to answer is not in the
+/// result, so one lookup is not enough.
 pub(crate) fn finds(lab: &Lab, name: &str) -> anyhow::Result<()> {
     let found =
         || Ok(lab.vm(0).run(["hamlyn-info", "--find", name, "--json"])?.finish()?[0]["hosts"] == json!([1]));
     eventually(found, name)
 }
 
-/// A field of an answer, as text.
+/// Returns a field of an answer as text.
 pub(crate) fn text(answer: &Value, field: &str) -> String {
     answer[field].as_str().unwrap_or_else(|| panic!("no text {field} in {answer}")).to_owned()
 }

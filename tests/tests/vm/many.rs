@@ -1,4 +1,5 @@
-//! Every mode with three and with six machines; and on a fabric whose packets overtake each other (section 6.1).
+//! Every mode with three and with six machines, and on a fabric that reorders packets (section
+//! 6.1).
 
 use std::time::Duration;
 
@@ -12,12 +13,12 @@ use crate::mailbox::suspicious_clients;
 use crate::messages::{all_to_all, ping_pong, transfer};
 use crate::{Turn, lab_of};
 
-/// Small machines whose switch has several paths.
+/// Starts small machines whose switch has several paths.
 fn reordering(vms: usize) -> Turn {
     lab_of(Lab::builder().vms(vms).switch_args(["--paths", "4"]))
 }
 
-/// How many packets the switch's paths have let overtake others.
+/// Returns how many packets have been overtaken on the switch's paths.
 fn overtaken(lab: &Lab) -> Result<u64> {
     let counters = lab.switch_counters()?;
     let ports = counters["ports"].as_object().into_iter().flatten();
@@ -38,7 +39,7 @@ fn three_machines_use_every_mode() -> Result<()> {
 }
 
 #[test]
-fn six_machines_use_every_mode_while_packets_overtake_each_other() -> Result<()> {
+fn six_machines_use_every_mode_with_reordering() -> Result<()> {
     let lab = reordering(6);
     suspicious_clients(&lab, 0, &[1, 2, 3, 4, 5], true)?;
     gather(&lab, 5, &[0, 1, 2, 3, 4], true)?;
@@ -69,13 +70,13 @@ fn everything_works_on_a_fabric_that_reorders() -> Result<()> {
 }
 
 #[test]
-fn cards_and_switch_in_one_process_do_the_same() -> Result<()> {
+fn cards_and_switch_work_in_one_process() -> Result<()> {
     everything_works_in_one_process(&lab_of(Lab::builder().vms(2).one_process(true)))
 }
 
 #[test]
-fn and_with_a_thread_for_each_machine_on_its_core() -> Result<()> {
-    // On a busy host these machines, which give way to all others there, are slow.
+fn cards_work_with_a_pinned_thread_per_machine() -> Result<()> {
+    // On a busy host these machines are slow, because they yield to all other processes there.
     let patient = Lab::builder().vms(2).card_args(["--handshake", "0"]).patience(Duration::from_secs(900));
     everything_works_in_one_process(&lab_of(patient.one_process(true).cores(cores(2))))
 }
@@ -88,7 +89,7 @@ fn everything_works_in_one_process(lab: &Lab) -> Result<()> {
     gather(lab, 0, &[1, 0], false)?;
     barrier(lab, &[0, 1, 1], 100)?;
     count_together(lab, 1, &[0, 0])?;
-    // One machine dies; the process and the other machine's card go on.
+    // One machine dies. The process and the other machine's card continue.
     lab.vm(1).kill()?;
     transfer(lab, 0, 0, 1 << 20)?;
     lab.vm(1).start()?;

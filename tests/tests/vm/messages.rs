@@ -5,7 +5,7 @@ use hamlyn_lab::{Lab, Run};
 
 use crate::{lab, shared, text};
 
-/// A ping-pong of `count` round trips from one machine to the other.
+/// Runs a ping-pong of `count` round trips between two machines.
 pub(crate) fn ping_pong(lab: &Lab, from: usize, to: usize, count: u32) -> Result<()> {
     let mut echo = lab.vm(to).run(["ping-pong", "serve"])?;
     let ticket = text(&echo.answer()?, "ticket");
@@ -19,7 +19,7 @@ pub(crate) fn ping_pong(lab: &Lab, from: usize, to: usize, count: u32) -> Result
     Ok(())
 }
 
-/// A transfer of `bytes` from one machine to the other, gathered from several buffers, every byte verified.
+/// Transfers `bytes` between two machines, gathered from several buffers, with every byte verified.
 pub(crate) fn transfer(lab: &Lab, from: usize, to: usize, bytes: u32) -> Result<()> {
     transfer_how(lab, [from, to], bytes, &[])
 }
@@ -36,7 +36,7 @@ fn transfer_how(lab: &Lab, [from, to]: [usize; 2], bytes: u32, how: &[&str]) -> 
     Ok(())
 }
 
-/// How many huge pages a machine's kernel has given to programs.
+/// Returns how many huge pages a machine's kernel has given to programs.
 fn huge_pages(lab: &Lab, vm: usize) -> Result<u64> {
     let counters = lab.vm(vm).read("/proc/vmstat")?;
     let given = counters.lines().find_map(|line| line.strip_prefix("thp_fault_alloc "));
@@ -54,13 +54,13 @@ fn large_areas_lie_in_huge_pages() -> Result<()> {
 }
 
 #[test]
-fn programs_send_from_and_receive_into_memory_of_their_own() -> Result<()> {
+fn programs_transfer_from_and_into_own_memory() -> Result<()> {
     let lab = shared();
-    // Neither begins nor ends with a page.
+    // The memory neither begins nor ends at a page boundary.
     for bytes in [1000, 100_001, 3 << 20] {
         transfer_how(&lab, [0, 1], bytes, &["--own"])?;
     }
-    // The tour has a part about that, and one for each thing else that the library does.
+    // The `programming` tour covers this and every other feature of the library.
     let said = lab.vm(0).run(["programming"])?.finish_text()?;
     assert_eq!(said.last().map(String::as_str), Some("all examples have run"), "{said:?}");
     Ok(())
@@ -73,7 +73,7 @@ fn two_machines_exchange_messages() -> Result<()> {
     for (from, to) in [(0, 1), (1, 0)] {
         transfer(&lab, from, to, 1 << 20)?;
     }
-    // A length that is no multiple of anything, and two transfers at once through both cards.
+    // A length that is not a multiple of anything, and two concurrent transfers through both cards.
     let (one, other) = std::thread::scope(|scope| {
         let one = scope.spawn(|| transfer(&lab, 0, 1, 300_007));
         let other = scope.spawn(|| transfer(&lab, 1, 0, 300_007));

@@ -1,4 +1,5 @@
-//! Middleware on the library: remote procedure calls, locks and Active Messages, whose processes find each other by name.
+//! Middleware on the library: remote procedure calls, locks and Active Messages, whose processes
+//! find each other by name.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -6,7 +7,7 @@ use serde_json::Value;
 
 use crate::{lab, lab_of, shared, text};
 
-/// Starts a program that says when it is ready.
+/// Starts a program that reports when it is ready.
 fn start(lab: &Lab, vm: usize, argv: &[&str]) -> Result<(Run, Value)> {
     let mut run = lab.vm(vm).run(argv.iter().copied())?;
     let ready = run.answer()?;
@@ -14,17 +15,17 @@ fn start(lab: &Lab, vm: usize, argv: &[&str]) -> Result<(Run, Value)> {
     Ok((run, ready))
 }
 
-/// The last word of a program that ends well.
+/// Returns the last line of a program that succeeds.
 fn last(run: &mut Run) -> Result<Value> {
     run.finish()?.pop().context("no last word")
 }
 
 #[test]
-fn procedures_are_called_by_name_until_the_server_is_gone() -> Result<()> {
+fn procedure_calls_work_until_the_server_dies() -> Result<()> {
     let lab = lab(2);
     let (mut server, ready) = start(&lab, 0, &["rpc", "serve"])?;
     ensure!(ready["host"] == 0, "{ready}");
-    // Several clients at once, one of them beside the server.
+    // Several clients at once, one of them in the server's machine.
     let mut clients = [1, 1, 0].map(|vm| lab.vm(vm).run(["rpc", "check", "--host", "0", "--rounds", "5"]));
     for client in &mut clients {
         let client = client.as_mut().map_err(|error| anyhow::anyhow!("{error:#}"))?;
@@ -44,7 +45,7 @@ fn procedures_are_called_by_name_until_the_server_is_gone() -> Result<()> {
         lab.vm(1).run(["rpc", "call", "--host", "0", "--name", "nobody is called this", "echo"])?;
     ensure!(text(&call.answer()?, "error").contains("no listener has that name"));
 
-    // A client dies: the server is told, and serves the others.
+    // A client dies. The server is told, and serves the others.
     let (mut killed, _) = start(&lab, 1, &["rpc", "watch", "--host", "0"])?;
     killed.kill(9)?;
     killed.wait()?;
@@ -55,7 +56,7 @@ fn procedures_are_called_by_name_until_the_server_is_gone() -> Result<()> {
     ensure!(gone.iter().any(|reason| reason.contains("its process ended")), "{gone:?}");
     server.close_stdin()?;
     last(&mut server)?;
-    // The server has ended, then is killed, then its machine: its clients are told each time.
+    // The server exits, then is killed, then its machine is killed. Its client is told each time.
     let lost = text(&last(&mut watching)?, "lost");
     ensure!(lost.contains("without closing") || lost.contains("its process ended"), "{lost}");
     let (mut server, _) = start(&lab, 0, &["rpc", "serve"])?;
@@ -72,7 +73,7 @@ fn procedures_are_called_by_name_until_the_server_is_gone() -> Result<()> {
 }
 
 #[test]
-fn locks_hold_and_those_of_the_dead_pass_on() -> Result<()> {
+fn locks_exclude_and_pass_on_from_dead_owners() -> Result<()> {
     let lab = shared();
     let (mut first, _) = start(&lab, 0, &["locks", "manage"])?;
     let (mut second, _) = start(&lab, 1, &["locks", "manage"])?;
@@ -90,7 +91,7 @@ fn locks_hold_and_those_of_the_dead_pass_on() -> Result<()> {
         ensure!(worked["verified"] == true, "{worked}");
         exclusive += worked["exclusive"].as_u64().context("a count")?;
     }
-    // The owner is killed; the others have asked in this order.
+    // The owner is killed. The others have asked in this order.
     for lock in ["a", "b", "c", "d"] {
         let mut owner = client(1, &["hold", lock])?;
         ensure!(owner.answer()?["asked"] == lock && owner.answer()?["held"] == lock);
@@ -116,7 +117,7 @@ fn locks_hold_and_those_of_the_dead_pass_on() -> Result<()> {
     Ok(())
 }
 
-/// A process of the job on each of these machines.
+/// Starts a process of the job on each of these machines.
 fn histogram(lab: &Lab, machines: &[usize], samples: &str) -> Result<Vec<Run>> {
     let hosts: Vec<_> = machines.iter().map(usize::to_string).collect();
     let hosts = hosts.join(",");
@@ -138,7 +139,7 @@ fn active_messages_count_a_histogram_of_three_machines() -> Result<()> {
         let counted = last(run)?;
         ensure!(counted["verified"] == true, "{counted}");
     }
-    // One of them is killed in the middle of it: the others are told which, and why.
+    // One process is killed in the middle. The others are told which one, and why.
     let mut runs = histogram(&lab, &[0, 1, 2], "100000000")?;
     runs[2].kill(9)?;
     let mut errors = Vec::new();

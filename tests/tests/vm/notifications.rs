@@ -1,4 +1,5 @@
-//! Notification (section 2.6): several slots on one queue, who is interrupted and how often, and overrun.
+//! Notification (section 2.6): several slots on one queue, which processes are interrupted and how
+//! often, and overrun.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Lab;
@@ -8,7 +9,7 @@ use crate::{eventually, shared, text};
 
 const MESSAGES: &str = "10000";
 
-/// Messages to four slots on one queue; what the receiver's card counted.
+/// Sends messages to four slots on one queue. Returns the counters of the receiver's card.
 fn notified(lab: &Lab, asleep: bool, send: &[&str]) -> Result<Value> {
     let mut receive = vec!["notify", "receive", "--slots", "4", "--messages", MESSAGES];
     receive.extend(asleep.then_some("--asleep"));
@@ -33,13 +34,14 @@ fn interrupts(result: &Value) -> u64 {
 }
 
 #[test]
-fn only_a_sleeper_is_interrupted_and_only_if_asked() -> Result<()> {
+fn only_sleepers_are_interrupted_and_only_on_request() -> Result<()> {
     let lab = shared();
     let awake = notified(&lab, false, &["--ask", "all"])?;
     ensure!(interrupts(&awake) == 0, "awake: {awake}");
     let nobody_asked = notified(&lab, false, &["--ask", "none"])?;
     ensure!(interrupts(&nobody_asked) == 0, "{nobody_asked}");
-    // A sleeper is woken, and not once for each message while it has enough to do: how often depends on the host.
+    // A sleeper is woken, but not once for each message while it has enough to do. The exact number
+    // depends on the host.
     let asleep = notified(&lab, true, &["--ask", "all"])?;
     ensure!((1..=10_000).contains(&interrupts(&asleep)), "asleep: {asleep}");
     let last = notified(&lab, true, &["--ask", "last"])?;
@@ -49,19 +51,19 @@ fn only_a_sleeper_is_interrupted_and_only_if_asked() -> Result<()> {
 }
 
 #[test]
-fn a_queue_that_is_overrun_says_what_was_lost() -> Result<()> {
+fn overrun_queue_reports_what_was_lost() -> Result<()> {
     let lab = shared();
     let mut receiver = lab.vm(1).run(["overrun", "receive", "--entries", "8", "--count", "1000"])?;
     let ticket = text(&receiver.answer()?, "ticket");
     lab.vm(0).run(["overrun", "send", "--ticket", &ticket, "--count", "1000"])?.finish()?;
-    // The sender is done when its card has sent: some may still be on their way.
+    // The sender finishes when its card has sent. Some messages may still be in flight.
     let notified = || Ok(lab.card_counters(1)?["card"]["notifications"].as_u64() >= Some(1000));
     eventually(notified, "all have arrived")?;
     receiver.say("read now")?;
     let result = receiver.finish()?.pop().context("a result")?;
     ensure!(result["exact"] == true && result["lost"] == 992 && result["received"] == 8, "{result}");
     ensure!(result["overruns"] == 1 && result["in_order"] == true, "{result}");
-    // While it reads, asleep in between, and is too slow for the sender.
+    // The receiver reads meanwhile, sleeps in between, and is too slow for the sender.
     let mut receiver =
         lab.vm(1).run(["overrun", "receive", "--entries", "8", "--count", "1000", "--slow"])?;
     let ticket = text(&receiver.answer()?, "ticket");

@@ -1,4 +1,5 @@
-//! docs/your-program.md does what it says: programs built as it shows run in machines that `hamlyn up` started.
+//! Checks docs/your-program.md: programs built as the page shows run in machines that `hamlyn up`
+//! started.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
@@ -22,7 +23,7 @@ fn page() -> String {
     fs::read_to_string(repository().join("docs/your-program.md")).unwrap()
 }
 
-/// The page's block that begins with this, behind the fence.
+/// Returns the page's code block that begins with `start`, without the fence.
 fn block(page: &str, language: &str, start: &str) -> String {
     let fence = format!("```{language}\n{start}");
     let at = page.find(&fence).unwrap_or_else(|| panic!("the page has no block {fence:?}"));
@@ -39,13 +40,13 @@ fn shell(folder: &Path, commands: &str, variables: &[(&str, &str)]) -> Result<()
     Ok(())
 }
 
-/// The page's first program, in Rust.
+/// Builds the page's first program, in Rust.
 fn build_rust(folder: &Path) -> Result<PathBuf> {
     let manifest = block(&page(), "toml", "[package]");
     let manifest = manifest.replace("/path/to/this/repository", repository().to_str().context("no text")?);
-    // As a person's folder has none around it.
+    // Makes the folder a workspace of its own, like a user's folder outside any workspace.
     fs::write(folder.join("Cargo.toml"), manifest + "\n[workspace]\n")?;
-    // The versions that are here already.
+    // Uses the versions that are already downloaded.
     fs::copy(repository().join("Cargo.lock"), folder.join("Cargo.lock"))?;
     fs::create_dir(folder.join("src"))?;
     fs::copy(repository().join("guest-lib/examples/hello.rs"), folder.join("src/main.rs"))?;
@@ -53,11 +54,11 @@ fn build_rust(folder: &Path) -> Result<PathBuf> {
     Ok(folder.join("target/x86_64-unknown-linux-gnu/release/hello"))
 }
 
-/// The same in C, with the words that `pkg-config --static --cflags --libs hamlyn` prints.
+/// Builds the same in C, with the words that `pkg-config --static --cflags --libs hamlyn` prints.
 fn build_c(folder: &Path) -> Result<PathBuf> {
     let library = repository().join("guest-lib/c");
     fs::copy(library.join("examples/c-hello.c"), folder.join("c-hello.c"))?;
-    // What scripts/install calls it.
+    // The library's name after scripts/install.
     let archive = Kit::find()?.program("libhamlyn_c.a")?;
     fs::copy(archive, folder.join("libhamlyn.a"))?;
     let description = fs::read_to_string(library.join("hamlyn.pc"))?;
@@ -75,7 +76,7 @@ fn build_c(folder: &Path) -> Result<PathBuf> {
     Ok(folder.join("c-hello"))
 }
 
-/// `hamlyn up`, and what is run beside it.
+/// A running `hamlyn up`, with its output and its turn.
 struct Up {
     run: tempfile::TempDir,
     up: Child,
@@ -93,21 +94,21 @@ impl Up {
         let (output, input) = UnixStream::pair()?;
         let input = OwnedFd::from(input);
         let up = command.stdout(input.try_clone()?).stderr(input).spawn()?;
-        // It has the other end alone, so that its end is seen.
+        // Only the child may hold the other end, so that its exit closes the stream.
         drop(command);
         let mut up = Up { run, up, lines: BufReader::new(output).lines(), _turn: turn };
         up.says("Ctrl-C here ends")?;
         Ok(up)
     }
 
-    /// Waits until a line has these words.
+    /// Waits for a line that contains these words.
     fn says(&mut self, words: &str) -> Result<()> {
         let found = self.lines.any(|line| line.is_ok_and(|line| line.contains(words)));
         ensure!(found, "it ended before it said {words:?}");
         Ok(())
     }
 
-    /// The process of a card, or of the switch, that serves a socket.
+    /// Returns the process of a card, or of the switch, that serves a socket.
     fn process(&self, kind: &str, socket: &str) -> Result<Pid> {
         let mut children = String::new();
         for thread in fs::read_dir(format!("/proc/{}/task", self.up.id()))? {
@@ -144,7 +145,7 @@ impl Drop for Up {
 }
 
 #[test]
-fn programs_of_ones_own_are_built_brought_and_run() -> Result<()> {
+fn own_programs_are_built_copied_and_run() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (rust, c) = (build_rust(folder.path())?, build_c(folder.path())?);
     let up = Up::start(&["--add", rust.to_str().context("no text")?])?;
@@ -166,7 +167,7 @@ fn programs_of_ones_own_are_built_brought_and_run() -> Result<()> {
 }
 
 #[test]
-fn two_machines_also_speak_tcp_and_have_what_else_qemu_is_told() -> Result<()> {
+fn machines_have_tcp_and_extra_qemu_devices() -> Result<()> {
     let up = Up::start(&["--net", "--isolate", "--qemu-arg=-device", "--qemu-arg=virtio-rng-pci"])?;
     up.output(&["exec", "vm1", "--", "ping", "-c", "1", "-W", "60", "vm0"])?;
     let mut server = up.command(&["exec", "vm0", "--", "nc", "-l", "-p", "7000"])?;
@@ -177,7 +178,7 @@ fn two_machines_also_speak_tcp_and_have_what_else_qemu_is_told() -> Result<()> {
     assert_eq!(said.context("nothing came")??, "well");
     server.wait()?;
     let devices = up.output(&["exec", "vm0", "--", "sh", "-c", "cat /sys/bus/virtio/devices/*/device"])?;
-    // An entropy device is number 4, a network device 1.
+    // Virtio device 4 is an entropy device, 1 a network device.
     let devices = String::from_utf8(devices.stdout)?;
     for number in ["0x0001", "0x0004"] {
         assert!(devices.lines().any(|line| line == number), "{devices}");
@@ -186,7 +187,7 @@ fn two_machines_also_speak_tcp_and_have_what_else_qemu_is_told() -> Result<()> {
 }
 
 #[test]
-fn card_that_dies_ends_its_own_machine_alone() -> Result<()> {
+fn dead_card_stops_only_its_own_machine() -> Result<()> {
     let mut up = Up::start(&["--isolate"])?;
     kill_process(up.process("card", "card1.sock")?, Signal::KILL)?;
     up.says("vm1 has failed, the other machines go on")?;
@@ -197,7 +198,7 @@ fn card_that_dies_ends_its_own_machine_alone() -> Result<()> {
 }
 
 #[test]
-fn switch_that_dies_is_started_anew() -> Result<()> {
+fn dead_switch_is_restarted() -> Result<()> {
     let mut up = Up::start(&["--isolate"])?;
     let switch = up.process("switch", "switch.sock")?;
     kill_process(switch, Signal::KILL)?;

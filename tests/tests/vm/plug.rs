@@ -1,4 +1,5 @@
-//! Cards that are plugged into running machines: the port is what `hamlyn qemu-args --port` prints, the order that of docs/libvirt.md.
+//! Hot-plugs cards into running machines, with the port that `hamlyn qemu-args --port` prints and
+//! in the order of docs/libvirt.md.
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -11,7 +12,7 @@ use serde_json::json;
 use crate::shrimp_paging::shell;
 use crate::{eventually, lab_of};
 
-/// The slot of the port; the machine's own card has another.
+/// The slot of the port. The machine's own card has another.
 const SLOT: &str = "20";
 
 /// A program that ends with the test.
@@ -25,7 +26,7 @@ impl Drop for Running {
     }
 }
 
-/// The arguments of the port, as the program prints them.
+/// Returns the arguments of the port, as the program prints them.
 fn port(program: &Path, model: &Model) -> Result<Vec<String>> {
     let words = ["qemu-args", "--port", "hot", "--slot", SLOT, "--model", model.name];
     let output = Command::new(program).args(words).output()?;
@@ -33,12 +34,13 @@ fn port(program: &Path, model: &Model) -> Result<Vec<String>> {
     Ok(String::from_utf8(output.stdout)?.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Plugs a card of a model into a running machine that has a card of another, and runs a test with it.
+/// Plugs a card of one model into a running machine that has a card of another model, and runs a
+/// test with it.
 fn is_plugged_in(model: &'static Model, own: &'static Model, check: &[&str]) -> Result<()> {
     let program = hamlyn_lab::hamlyn()?;
     let port = port(&program, model)?;
     let lab = lab_of(Lab::builder().models(&[own]).vms(1).qemu_args(move |_, _: &Path| port.clone()));
-    // A switch links cards of one protocol: this one has its own.
+    // A switch links cards of one protocol, so this card has its own switch.
     let place = |name: &str| lab.directory().join(format!("plugged-{name}.sock"));
     let (socket, switch) = (place("card"), place("switch"));
     let _switch = Running(Command::new(&program).args(["switch", "--socket"]).arg(&switch).spawn()?);
@@ -51,7 +53,7 @@ fn is_plugged_in(model: &'static Model, own: &'static Model, check: &[&str]) -> 
         json!({ "driver": "vfio-user-pci", "id": id, "bus": "hot", "addr": addr, "multifunction": addr == "0x0.0",
             "socket": { "type": "unix", "path": path } })
     };
-    // The guest looks at the slot when function 0 comes.
+    // The guest scans the slot when function 0 appears.
     if catalogue::has_doorbells(model) {
         lab.vm(0).plug_in(&device("bells", "0x0.1", &socket.with_extension("sock.doorbell")))?;
     }
@@ -66,7 +68,7 @@ fn is_plugged_in(model: &'static Model, own: &'static Model, check: &[&str]) -> 
 }
 
 #[test]
-fn card_of_each_model_is_plugged_into_a_running_machine() -> Result<()> {
+fn every_card_model_can_be_hot_plugged() -> Result<()> {
     let checks: [(_, _, &[&str]); 4] = [
         ("hamlyn", "clan", &["self-test"]),
         ("shrimp", "hamlyn", &["shrimp", "self-test"]),

@@ -1,4 +1,5 @@
-//! Machines that are suspended, and buses that report errors: what files had is lost, they learn it, and the card works.
+//! Suspended machines and bus errors: files lose their objects and report it, and the card works
+//! again.
 
 use anyhow::{Context, Result};
 use hamlyn_lab::{Kit, Lab, Run};
@@ -8,8 +9,8 @@ use crate::driver::check;
 use crate::messages::ping_pong;
 use crate::{Turn, eventually, lab_of};
 
-/// Two machines that can be suspended to memory: a kernel that was started without its compressed shell, as in other labs,
-/// does not wake up again, with or without a card.
+/// Starts two machines that can be suspended to memory. A kernel that was started without its
+/// compressed shell, as in other labs, does not wake up again, with or without a card.
 fn sleepy() -> Result<Turn> {
     let mut kit = Kit::find()?;
     kit.kernel.set_file_name("vmlinuz");
@@ -18,14 +19,15 @@ fn sleepy() -> Result<Turn> {
     Ok(lab_of(lab.qemu_args(move |_, _| s3.map(str::to_owned).to_vec())))
 }
 
-/// A program that holds one of everything, asleep and polling.
+/// Starts a program that holds one object of every kind, asleep and polling.
 fn holder(lab: &Lab, vm: usize, card: &str) -> Result<Run> {
     let mut hold = lab.vm(vm).run(["driver-check", "--card", card, "hold"])?;
     assert_eq!(hold.answer()?["holding"], Value::Bool(true));
     Ok(hold)
 }
 
-/// Runs in the machine that is suspended, and tells its console: the agent's port does not outlive a suspension.
+/// Runs in the suspended machine and reports on its console, because the agent's port does not
+/// survive a suspension.
 const SUSPEND: &str = "set -e; exec >/dev/console 2>&1; mkfifo /tmp/words; \
      driver-check hold </tmp/words >/tmp/held & exec 3>/tmp/words; \
      until grep -q holding /tmp/held; do sleep 0.1; done; \
@@ -33,7 +35,7 @@ const SUSPEND: &str = "set -e; exec >/dev/console 2>&1; mkfifo /tmp/words; \
      echo gone >&3; wait; cat /tmp/held; self-test; driver-check sleep | tail -n 1; echo all is told";
 
 #[test]
-fn a_machine_that_was_suspended_to_memory_has_its_card_back() -> Result<()> {
+fn card_works_after_suspend_to_memory() -> Result<()> {
     let lab = sleepy()?;
     ping_pong(&lab, 0, 1, 100)?;
     let _script = lab.vm(1).run_as(0, ["sh", "-c", SUSPEND])?;
@@ -43,7 +45,7 @@ fn a_machine_that_was_suspended_to_memory_has_its_card_back() -> Result<()> {
     let says = |what: &str| assert!(told.contains(what), "{what}: {told}");
     says("PM: suspend exit");
     says("resumed; files that were open have lost what they had");
-    // Who held something has lost it and knows, also who slept in a call meanwhile.
+    // Every holder learns that its objects are lost, including one that slept in a call.
     says(r#"{"checks":17,"failed":0}"#);
     // A new file sleeps and is woken.
     says(r#"{"checks":145,"failed":0}"#);
@@ -54,7 +56,7 @@ fn a_machine_that_was_suspended_to_memory_has_its_card_back() -> Result<()> {
 }
 
 #[test]
-fn an_error_of_the_bus_stops_the_card_and_a_reset_brings_it_back() -> Result<()> {
+fn bus_error_stops_card_and_reset_restores_it() -> Result<()> {
     let lab = lab_of(Lab::builder().vms(1).spare_cards(1).qemu_args(|_, run| {
         let socket = run.join("card1.sock");
         let socket = format!(r#""socket":{{"type":"unix","path":"{}"}}"#, socket.display());
@@ -62,7 +64,7 @@ fn an_error_of_the_bus_stops_the_card_and_a_reset_brings_it_back() -> Result<()>
         ["-device", "pcie-root-port,id=rp0,chassis=1,slot=9", "-device", &card].map(str::to_owned).to_vec()
     }));
     let mut hold = holder(&lab, 0, "/dev/hamlyn1")?;
-    // A link's protocol has failed: fatal, so the port's bus is reset.
+    // A data link protocol error is fatal, so the port's bus is reset.
     lab.vm(0).report_bus_error("rp0", "DLP")?;
     let log = || lab.vm(0).run_as(0, ["dmesg"])?.finish_text().context("the kernel's log");
     let said = |what: &'static str| move |lines: Vec<String>| lines.iter().any(|line| line.contains(what));

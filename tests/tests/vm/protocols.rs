@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{lab, lab_of, shared, text};
 
-/// A stream from one machine to the other; gives the receiver's result.
+/// Sends a stream from one machine to the other. Returns the receiver's result.
 fn stream(lab: &Lab, (from, to): (usize, usize), receive: &[&str], send: &[&str]) -> Result<Value> {
     let mut receiver = lab.vm(to).run([&["stream"][..], receive].concat())?;
     let seed = text(&receiver.answer()?, "seed");
@@ -14,17 +14,18 @@ fn stream(lab: &Lab, (from, to): (usize, usize), receive: &[&str], send: &[&str]
     receiver.finish()?.pop().context("a result")
 }
 
-/// Streams of all kinds, in both directions, and one from a machine to itself.
+/// Runs streams of all kinds, in both directions, and one from a machine to itself.
 fn streams(lab: &Lab) -> Result<()> {
     let coalesced = stream(lab, (0, 1), &["receive"], &["--bytes", "2000000", "--size", "1000"])?;
     assert_eq!((&coalesced["received"], &coalesced["verified"]), (&2_000_000.into(), &true.into()));
-    // No more than 16,384 bytes in a record, and no fewer: they were coalesced.
+    // Exactly 16,384 bytes in each record but the last, so writes were coalesced.
     assert_eq!(coalesced["records"], 2_000_000_u32.div_ceil(16 * 1024));
-    // Long buffers as they are; the receiver is asleep most of the time, and the sender waits for it.
+    // Long buffers are sent as they are, without coalescing. The receiver sleeps most of the time,
+    // and the sender waits for it.
     let slow = ["receive", "--record-size", "65536", "--records", "3", "--pause", "20"];
     let result = stream(lab, (1, 0), &slow, &["--bytes", "3000001", "--size", "1000000", "--buffer"])?;
     assert_eq!((&result["received"], &result["verified"]), (&3_000_001.into(), &true.into()));
-    // Records that are held on to, so that more buffers are made.
+    // The receiver holds on to records, so more buffers are created.
     let hold = ["receive", "--record-size", "100", "--records", "2", "--hold", "100"];
     let result = stream(lab, (0, 1), &hold, &["--bytes", "50000", "--size", "99", "--flush"])?;
     assert_eq!(result["verified"], true);
@@ -33,7 +34,7 @@ fn streams(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// Two clients ask a server, which waits for both at once.
+/// Two clients query a server, which waits for both at once.
 fn datagrams(lab: &Lab, server: usize, client: usize) -> Result<()> {
     let mut serve = lab.vm(server).run(["datagram", "serve", "--clients", "2", "--count", "230"])?;
     let answer = serve.answer()?;
@@ -57,7 +58,7 @@ fn streams_and_datagrams_between_two_machines() -> Result<()> {
     streams(&lab)?;
     datagrams(&lab, 0, 1)?;
     for card in 0..2 {
-        // Tickets that a receiver returned when its sender had already closed found nobody.
+        // A receiver may return tickets to a sender that has already closed. The card refuses them.
         let counters = lab.card_counters(card)?;
         let late =
             ["refused_closed_slot", "refused_paranoid_key"].map(|name| counters["card"][name].as_u64());
@@ -68,14 +69,14 @@ fn streams_and_datagrams_between_two_machines() -> Result<()> {
 }
 
 #[test]
-fn streams_come_in_order_through_a_switch_that_reorders() -> Result<()> {
+fn streams_arrive_in_order_through_a_reordering_switch() -> Result<()> {
     let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]));
     streams(&lab)?;
     datagrams(&lab, 1, 0)
 }
 
 #[test]
-fn a_stream_that_was_not_closed_says_so() -> Result<()> {
+fn unclosed_stream_reports_a_lost_peer() -> Result<()> {
     let lab = shared();
     let mut receiver = lab.vm(1).run(["stream", "receive"])?;
     let seed = text(&receiver.answer()?, "seed");
@@ -84,20 +85,21 @@ fn a_stream_that_was_not_closed_says_so() -> Result<()> {
     let result = receiver.answer()?;
     assert_eq!(result["received"], 100_000);
     assert_eq!(result["lost"], "the peer is lost: it dropped its end without closing it");
-    // A receiver that goes is told to the sender, which waits for it.
+    // The sender, which waits for the receiver, learns that it has ended.
     let mut receiver = lab.vm(1).run(["stream", "receive", "--pause", "10000"])?;
     let seed = text(&receiver.answer()?, "seed");
     let send = ["stream", "send", "--seed", &seed, "--bytes", "10000000", "--timeout", "2"];
     let mut sender = lab.vm(0).run(send)?;
     receiver.kill(9)?;
     receiver.wait()?;
-    // It was killed, so nobody said so: without a connection only time tells.
+    // The receiver was killed and sent no notice. Without a connection, only the time-out detects
+    // that.
     assert!(text(&sender.answer()?, "error").starts_with("no room in the stream within"));
     sender.wait()?;
     Ok(())
 }
 
-/// A server of `clients`, ready.
+/// Starts a server for `clients` clients. Returns when it is ready.
 fn echo_server(lab: &Lab, vm: usize, clients: &str, more: &[&str]) -> Result<Run> {
     let serve = ["echo-server", "serve", "--clients", clients];
     let mut server = lab.vm(vm).run([&serve[..], more].concat())?;
@@ -106,7 +108,7 @@ fn echo_server(lab: &Lab, vm: usize, clients: &str, more: &[&str]) -> Result<Run
 }
 
 #[test]
-fn one_thread_serves_streams_by_name_and_is_told_of_who_dies() -> Result<()> {
+fn one_thread_serves_streams_and_detects_dead_peers() -> Result<()> {
     let lab = shared();
     for sleeps in [&[][..], &["--tokio"]] {
         streams_by_name(&lab, sleeps)?;
@@ -120,7 +122,7 @@ fn call(lab: &Lab, vm: usize, bytes: &str) -> Result<Run> {
 
 fn streams_by_name(lab: &Lab, sleeps: &[&str]) -> Result<()> {
     let mut server = echo_server(lab, 1, "4", sleeps)?;
-    // Two at once, one of them of the server's own machine.
+    // Two at once, one of them in the server's own machine.
     for mut client in [call(lab, 0, "1000000")?, call(lab, 1, "300000")?] {
         let result = client.finish()?.pop().context("a result")?;
         assert_eq!(result["verified"], true, "{result}");
@@ -128,7 +130,7 @@ fn streams_by_name(lab: &Lab, sleeps: &[&str]) -> Result<()> {
     for _ in 0..2 {
         assert_eq!(server.answer()?.get("lost"), None);
     }
-    // One that is killed in the middle of what it sends; the server goes on with the next.
+    // A client that is killed while it sends. The server continues with the next.
     let mut victim = call(lab, 0, "2000000000")?;
     victim.answer()?;
     call(lab, 0, "1000")?.finish()?;
@@ -149,7 +151,7 @@ fn streams_by_name(lab: &Lab, sleeps: &[&str]) -> Result<()> {
 }
 
 #[test]
-fn a_link_that_goes_down_is_told_to_both_ends_of_a_stream() -> Result<()> {
+fn link_loss_reaches_both_ends_of_a_stream() -> Result<()> {
     let lab = lab(2);
     let mut server = echo_server(&lab, 1, "1", &[])?;
     let mut client = call(&lab, 0, "2000000000")?;

@@ -1,4 +1,5 @@
-//! What one user may have of a card, of pinned memory, and of the time of those who share the card.
+//! Per-user limits: card objects, pinned memory, and the time that one user takes from others on
+//! the card.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Exit, Lab, Memory, Run};
@@ -16,7 +17,7 @@ fn set(lab: &Lab, vm: usize, parameter: &str, value: u32) -> Result<()> {
     Ok(())
 }
 
-/// A user's process that takes all that it gets, and what that is.
+/// A user's process that takes everything it can get, and what it got.
 struct Greedy {
     run: Run,
     got: Value,
@@ -27,7 +28,7 @@ impl Greedy {
         Greedy::start(lab, user, &["driver-check", "greedy"])
     }
 
-    /// As another user of a namespace that this user makes for himself.
+    /// Starts the process as another user id, in a user namespace that this user creates.
     fn disguised(lab: &Lab, user: u32) -> Result<Greedy> {
         Greedy::start(lab, user, &["unshare", "-U", "driver-check", "greedy"])
     }
@@ -49,12 +50,12 @@ impl Greedy {
     }
 }
 
-/// Runs checks to their end as a user: all must pass.
+/// Runs checks to their end as a user. All must pass.
 fn check(lab: &Lab, user: u32, what: &str) -> Result<()> {
     crate::driver::check(lab.vm(0).run_as(user, ["driver-check", what])?, 3)
 }
 
-/// The kernel has found nothing wrong.
+/// Checks that the kernel log has no complaints.
 fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
     let log = lab.vm(vm).run_as(0, ["dmesg"])?.finish_text()?;
     let bad = ["BUG", "WARNING", "Oops", "Call Trace", "hung_task", "lockup", "Bad page", "is stopped"];
@@ -64,7 +65,7 @@ fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
 }
 
 #[test]
-fn who_may_lock_too_little_memory_is_told_what_to_raise() -> Result<()> {
+fn memlock_error_names_the_limit_to_raise() -> Result<()> {
     let lab = shared();
     let mut poor = lab.vm(0).run(["sh", "-c", "ulimit -l 4; exec stream receive"])?;
     assert_eq!(poor.wait()?, Exit::Code(1));
@@ -74,9 +75,9 @@ fn who_may_lock_too_little_memory_is_told_what_to_raise() -> Result<()> {
 }
 
 #[test]
-fn whoever_takes_all_he_can_leaves_something_to_each_other_user() -> Result<()> {
+fn greedy_user_leaves_resources_to_other_users() -> Result<()> {
     let lab = lab(1);
-    // Of the connections there are more than a process may have files.
+    // There are more connections than a process may have open files.
     set(&lab, 0, "share", 5)?;
     let connections = Greedy::of(&lab, 1001)?;
     ensure!(connections.got["connections"]["limit"] == "share", "{}", connections.got);
@@ -86,7 +87,8 @@ fn whoever_takes_all_he_can_leaves_something_to_each_other_user() -> Result<()> 
     let whole = [63_u64, 3962 - 64, 255];
     let first = Greedy::of(&lab, 1001)?;
     let second = Greedy::of(&lab, 1002)?;
-    // Half of what is not reserved; half of what that leaves; and the operator gets all the rest.
+    // The first user gets half of the unreserved objects, the second half of the rest. Root gets
+    // everything else.
     for (kind, whole) in KINDS.into_iter().zip([whole[0], whole[1], whole[2]]) {
         let free = whole - whole / 10;
         let (first, second) = (first.made(kind)?, second.made(kind)?);
@@ -102,16 +104,16 @@ fn whoever_takes_all_he_can_leaves_something_to_each_other_user() -> Result<()> 
     let line = format!("1001 {} {} {}", first.made("termini")?, first.made("slots")?, first.made("queues")?);
     ensure!(holders.lines().any(|holder| holder.starts_with(&line)), "{line}: {holders}");
 
-    // And the operator of a card that is full can use it.
+    // Root can still use a card that other users have filled.
     let root = Greedy::of(&lab, 0)?;
-    // The last that he takes are slots: as many as the memory has bytes for, of which the driver has some.
+    // Root takes slots last: as many as fit into the memory's bytes, of which the driver uses some.
     let memory = 512 * 1024 - 4 * (64 + 3962 + 256_u64).next_multiple_of(16) - (64 * 128 + 512 + 64);
     let slots = (memory - 512 * whole[0] - 64 * whole[2]) / 128;
     for (kind, whole) in KINDS.into_iter().zip([whole[0], slots, whole[2]]) {
         let all = first.made(kind)? + second.made(kind)? + root.made(kind)?;
         ensure!(all == whole && root.got[kind]["limit"] == "card", "{kind}: {all} of {whole}, {}", root.got);
     }
-    // What is given back can be had again.
+    // Returned objects can be allocated again.
     root.go()?;
     first.go()?;
     let third = Greedy::of(&lab, 1002)?;
@@ -126,11 +128,11 @@ fn whoever_takes_all_he_can_leaves_something_to_each_other_user() -> Result<()> 
 }
 
 #[test]
-fn the_ids_that_a_user_gives_himself_are_no_other_users() -> Result<()> {
+fn user_namespace_does_not_raise_the_quota() -> Result<()> {
     let lab = shared();
     let first = Greedy::of(&lab, 1001)?;
     let again = Greedy::disguised(&lab, 1001)?;
-    // Of the connections there are more than a process may have files.
+    // There are more connections than a process may have open files.
     for kind in &KINDS[..3] {
         ensure!(first.made(kind)? > 0 && again.made(kind)? == 0, "{kind}: {} and {}", first.got, again.got);
     }
@@ -140,17 +142,17 @@ fn the_ids_that_a_user_gives_himself_are_no_other_users() -> Result<()> {
 }
 
 #[test]
-fn ended_connections_and_passed_files_are_charged_to_whom_they_belong() -> Result<()> {
+fn ended_connections_and_passed_files_are_charged_correctly() -> Result<()> {
     let lab = lab(1);
     check(&lab, 0, "passed")?;
-    // Some 140 connections for a user.
+    // About 140 connections for a user.
     set(&lab, 0, "share", 1)?;
     check(&lab, 1001, "ended")?;
     log_is_clean(&lab, 0)
 }
 
 #[test]
-fn a_limit_on_pinned_memory_is_the_users_whatever_processes_he_makes() -> Result<()> {
+fn pinned_memory_limit_counts_all_user_processes() -> Result<()> {
     let lab = shared();
     check(&lab, 1001, "memlock")?;
     check(&lab, 1002, "memlock")?;
@@ -158,7 +160,7 @@ fn a_limit_on_pinned_memory_is_the_users_whatever_processes_he_makes() -> Result
 }
 
 #[test]
-fn who_exits_with_much_keeps_nobody_from_the_card() -> Result<()> {
+fn large_exit_does_not_block_other_card_users() -> Result<()> {
     const PAGES: u64 = 1024;
     // A debug kernel takes some 20 times as long for each page.
     let slots: u64 = if has_debug_kernel() { 200 } else { 1800 };
@@ -166,7 +168,7 @@ fn who_exits_with_much_keeps_nobody_from_the_card() -> Result<()> {
     for vm in 0..2 {
         set(&lab, vm, "peer_timeout", 6000)?;
     }
-    // A pair that has nothing to do with it.
+    // An unrelated pair of processes.
     let (mut server, mut client) = (lab.vm(1).run(["connections"])?, lab.vm(0).run(["connections"])?);
     server.say("listen svc")?;
     ensure!(server.answer()? == json!({ "listening": "svc" }));

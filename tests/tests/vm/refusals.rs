@@ -1,10 +1,11 @@
-//! What is wrong is refused by the card that can tell, counted by reason, and changes no byte.
+//! Invalid operations are refused by the card that can detect them, counted by reason, and change
+//! no byte.
 
 use anyhow::Result;
 
 use crate::{eventually, shared, text};
 
-/// How the attacker errs, the counter that tells, and whether it is the sending card's.
+/// The attacker's error, the counter of that error, and whether the sending card counts it.
 const ATTEMPTS: &[(&str, &str, bool)] = &[
     ("wrong-key", "key", false),
     ("past-end", "bounds", false),
@@ -35,7 +36,7 @@ fn attempts_are_refused_counted_and_change_nothing() -> Result<()> {
         let card = if *by_sender { attacker } else { victim };
         let (before, all_before) = (count(card)?, lab.refused(0)? + lab.refused(1)?);
         lab.vm(attacker).run(["intrude", "attack", "--ticket", &ticket, "--how", how])?.finish()?;
-        // The attacker is done when its card has sent: the packet may still be on its way.
+        // The attacker finishes when its card has sent. The packet may still be in flight.
         eventually(|| Ok(count(card)? == before + 1), how)?;
         assert_eq!(lab.refused(0)? + lab.refused(1)?, all_before + 1, "{how} was refused more than once");
         watch.say("done")?;

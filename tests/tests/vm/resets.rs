@@ -1,4 +1,4 @@
-//! The card is reset, the module reloaded, the machine restarted.
+//! Resets of the card, reloads of the module and restarts of the machine.
 
 use anyhow::Result;
 use hamlyn_lab::{Lab, Memory};
@@ -8,7 +8,7 @@ use crate::driver::complaints;
 use crate::messages::ping_pong;
 use crate::{eventually, lab, lab_of, shared, text};
 
-/// Where the card is in the guest's sysfs.
+/// Returns the card's directory in the guest's sysfs.
 fn device(lab: &crate::Turn, vm: usize) -> Result<String> {
     let lines =
         lab.vm(vm).run_as(0, ["sh", "-c", "ls -d /sys/bus/pci/drivers/hamlyn/0000:*"])?.finish_text()?;
@@ -16,7 +16,7 @@ fn device(lab: &crate::Turn, vm: usize) -> Result<String> {
 }
 
 #[test]
-fn the_module_is_refused_to_go_while_in_use_and_comes_again() -> Result<()> {
+fn module_unloads_only_when_unused_and_reloads() -> Result<()> {
     let lab = shared();
     let mut user = lab.vm(1).run(["intrude", "watch"])?;
     text(&user.answer()?, "ticket");
@@ -32,13 +32,13 @@ fn the_module_is_refused_to_go_while_in_use_and_comes_again() -> Result<()> {
 }
 
 #[test]
-fn a_reset_ends_what_was_open_and_leaves_a_card_that_works() -> Result<()> {
+fn reset_ends_open_files_and_card_works_again() -> Result<()> {
     let lab = lab(2);
     let mut user = lab.vm(1).run(["intrude", "watch"])?;
     let ticket = text(&user.answer()?, "ticket");
     let reset = format!("echo 1 > {}/reset", device(&lab, 1)?);
     lab.vm(1).run_as(0, ["sh", "-c", &reset])?.finish_text()?;
-    // What the ticket named is gone, whatever the key.
+    // The slot that the ticket named is gone, whatever the key.
     let before = lab.refused(1)?;
     lab.vm(0).run(["intrude", "attack", "--ticket", &ticket, "--how", "past-end"])?.finish()?;
     eventually(|| Ok(lab.refused(1)? == before + 1), "the attempt is refused")?;
@@ -50,11 +50,11 @@ fn a_reset_ends_what_was_open_and_leaves_a_card_that_works() -> Result<()> {
 
 #[test]
 fn file_closed_during_reset_is_not_used_again() -> Result<()> {
-    // Freed memory is poisoned, so its use is an oops.
+    // Freed memory is poisoned, so a use after free causes an oops.
     let lab = lab_of(Lab::builder().vms(1).memory(Memory::mib(1024)).kernel_args("slub_debug=FZP"));
     let reset = format!("echo 1 > {}/reset", device(&lab, 0)?);
     for _ in 0..5 {
-        // The reset unpins the slot before it releases the terminus: meanwhile the file is closed.
+        // The reset unpins the slot before it releases the terminus. The file is closed in between.
         let mut closes = lab.vm(0).run_as(0, ["driver-check", "close-on-reset", "--mib", "400"])?;
         assert_eq!(closes.answer()?["holding"], Value::Bool(true));
         lab.vm(0).run_as(0, ["sh", "-c", &reset])?.finish_text()?;

@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::shared;
 
 #[test]
-fn a_server_by_name_serves_many_clients_of_another_machine_and_its_own() -> Result<()> {
+fn named_server_serves_local_and_remote_clients() -> Result<()> {
     let lab = shared();
     let mut server = lab.vm(1).run(["kv-server", "serve", "--until", "205"])?;
     assert_eq!(server.answer()?["listening"], "kv");

@@ -1,4 +1,5 @@
-//! SHRIMP cards in real machines: what is stored in one arrives in the other, and nowhere else.
+//! SHRIMP cards in real machines: stores in one machine arrive in the other, at the right place
+//! only.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ pub(crate) fn lab_with(vms: usize, snoop: Snoop) -> Result<Turn> {
     Ok(lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(vms).snoop(snoop)))
 }
 
-/// No store was seen, and some came by the window.
+/// Checks that the card saw no store and that some came by the window.
 fn all_went_by_the_window(lab: &Lab, card: usize) -> Result<()> {
     let [seen, by_window] = ["stores_seen", "stores_to_window"].map(|name| counter(lab, card, name));
     let (seen, by_window) = (seen?, by_window?);
@@ -30,7 +31,7 @@ fn all_went_by_the_window(lab: &Lab, card: usize) -> Result<()> {
     Ok(())
 }
 
-/// Stores were seen, and none came by the window.
+/// Checks that the card saw stores and that none came by the window.
 pub(crate) fn all_were_seen(lab: &Lab, card: usize) -> Result<()> {
     let [seen, by_window] = ["stores_seen", "stores_to_window"].map(|name| counter(lab, card, name));
     let (seen, by_window) = (seen?, by_window?);
@@ -38,7 +39,8 @@ pub(crate) fn all_were_seen(lab: &Lab, card: usize) -> Result<()> {
     Ok(())
 }
 
-/// A machine's card sees the machine's stores from now on, as long as this process has its mapping.
+/// Makes a machine's card see the machine's stores, for as long as the returned process has its
+/// mapping.
 pub(crate) fn sees_stores(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
     let mut keeper = desk(lab, vm)?;
     let (_, handle) = export(&mut keeper, 4096)?;
@@ -55,7 +57,7 @@ pub(crate) fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
     Ok(Desk(lab.vm(vm).run(["shrimp", "desk"])?))
 }
 
-/// A buffer of `desk`, which hosts 0 to 2 may map: its number and its handle.
+/// Exports a buffer of `desk` that hosts 0 to 2 may map. Returns its number and its handle.
 pub(crate) fn export(desk: &mut Desk<Run>, length: usize) -> Result<(Value, String)> {
     let made = desk.ask(&format!("export {length} 0 1 2"))?;
     Ok((made["export"].clone(), text(&made, "handle")))
@@ -67,13 +69,13 @@ pub(crate) fn map(desk: &mut Desk<Run>, handle: &str, place: &str, mode: &str) -
     Ok(made["mapping"].clone())
 }
 
-/// Waits for a word of an export.
+/// Waits for a value of a word of an export.
 pub(crate) fn arrives(desk: &mut Desk<Run>, export: &Value, offset: usize, value: u32) -> Result<()> {
     let load = format!("load {export} {offset}");
     eventually(|| Ok(desk.ask(&load)? == json!({ "value": value })), &format!("{value} at {offset}"))
 }
 
-/// What both hosts can still do: a mapping each way, made anew.
+/// Checks that both hosts still work, with a new mapping in each direction.
 pub(crate) fn both_are_usable(lab: &Lab) -> Result<()> {
     let (mut one, mut two) = (desk(lab, 0)?, desk(lab, 1)?);
     for (from, to) in [(0, 1), (1, 0)] {
@@ -86,13 +88,14 @@ pub(crate) fn both_are_usable(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// Nothing of a process is left in a machine's driver.
+/// Waits until a machine's driver holds no objects of processes.
 pub(crate) fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
     let holders = || lab.vm(vm).run_as(0, ["sed", "1d", "/sys/class/shrimp/shrimp0/holders"])?.finish_text();
     eventually(|| Ok(holders()?.is_empty()), "nobody holds anything")
 }
 
-/// What two programs say that end well. If one does not, it may be the other that says why.
+/// Returns the output of two programs that succeed. If one fails, the other may report the cause,
+/// so both errors are kept.
 fn both(one: Run, other: Run) -> Result<[Vec<Value>; 2]> {
     match [one, other].map(|mut run| run.finish()) {
         [Ok(one), Ok(other)] => Ok([one, other]),
@@ -102,14 +105,14 @@ fn both(one: Run, other: Run) -> Result<[Vec<Value>; 2]> {
 }
 
 #[test]
-fn a_message_is_stored_in_the_other_machine_and_pages_are_sent() -> Result<()> {
+fn messages_and_pages_arrive_in_the_other_machine() -> Result<()> {
     let lab = shared_of("shrimp")?;
     let tested = lab.vm(0).run_as(0, ["shrimp", "self-test"])?.finish()?;
     ensure!(tested.len() == 1 && tested[0]["passed"] == true, "{tested:?}");
     for mode in ["single", "blocked"] {
         let mut receiver = lab.vm(0).run(["shrimp", "hello", "receive"])?;
         receiver.answer()?;
-        // The receiver's host says nothing for a moment: it is asked again.
+        // The receiver's host is silent for a moment, and the sender asks again.
         let held = (mode == "single").then(|| lab.hold_card(0)).transpose()?;
         let sender = lab.vm(1).run(["shrimp", "hello", "send", "--mode", mode])?;
         if held.is_some() {
@@ -134,7 +137,7 @@ fn a_message_is_stored_in_the_other_machine_and_pages_are_sent() -> Result<()> {
 }
 
 #[test]
-fn what_is_stored_arrives_at_its_place_in_each_mode() -> Result<()> {
+fn stores_arrive_at_their_place_in_each_mode() -> Result<()> {
     let lab = lab_with(2, Snoop::Yes)?;
     let _seen = sees_stores(&lab, 1)?;
     stores_arrive(&lab)?;
@@ -142,7 +145,7 @@ fn what_is_stored_arrives_at_its_place_in_each_mode() -> Result<()> {
 }
 
 #[test]
-fn what_is_stored_by_the_window_arrives_as_well() -> Result<()> {
+fn stores_through_the_window_arrive() -> Result<()> {
     let lab = lab_with(2, Snoop::No)?;
     stores_arrive(&lab)?;
     all_went_by_the_window(&lab, 1)?;
@@ -166,7 +169,7 @@ fn stores_arrive(lab: &Lab) -> Result<()> {
         let check = format!("check {buffer} 5004 8192 {seed}");
         eventually(|| Ok(receiver.ask(&check)?["arrived"] == true), &format!("it arrives by {mode}"))
     };
-    // The mapping begins in the midst of a page, and ends in another.
+    // The mapping begins in the middle of a page, and ends in another.
     let one = map(&mut sender, &handle, "5000 9000", "single")?;
     for mode in MODES {
         let other = map(&mut sender, &handle, "5000 9000", mode)?;
@@ -175,7 +178,7 @@ fn stores_arrive(lab: &Lab) -> Result<()> {
         sender.expect(&format!("mode {one} {mode}"), &json!({ "mode": mode }))?;
         fill(&mut sender, &mut receiver, &one, mode)?;
     }
-    // Nothing is stored beside it.
+    // Nothing is stored outside the mapping.
     for (offset, length) in [(0, 5000), (14_000, 6000)] {
         for word in (offset..offset + length).step_by(1000) {
             receiver.expect(&format!("load {buffer} {word}"), &json!({ "value": 0 }))?;
@@ -193,9 +196,10 @@ fn stores_arrive(lab: &Lab) -> Result<()> {
     receiver.fails(&format!("wait {buffer} 5000 19 1"), "no other value of a word within 1s")
 }
 
-/// With a card that has no options: the engine reads a page in pieces, and a program sees it between two of them.
+/// Uses a card without options. Its engine reads a page in pieces, and a program sees the remaining
+/// count between two of them.
 #[test]
-fn words_left_are_seen_while_a_page_is_sent() -> Result<()> {
+fn remaining_words_are_visible_during_a_transfer() -> Result<()> {
     let lab = shared_of("shrimp")?;
     let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (buffer, handle) = export(&mut receiver, 4096)?;
@@ -212,7 +216,7 @@ fn words_left_are_seen_while_a_page_is_sent() -> Result<()> {
 }
 
 #[test]
-fn who_may_not_map_is_told_why_and_changes_nothing() -> Result<()> {
+fn refused_map_reports_why_and_changes_nothing() -> Result<()> {
     let lab = shrimp_lab(2)?;
     let (mut receiver, mut other) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (buffer, handle) = export(&mut receiver, 8192)?;
@@ -225,19 +229,19 @@ fn who_may_not_map_is_told_why_and_changes_nothing() -> Result<()> {
     let closed = receiver.ask("export 4096 0")?;
     let for_itself = text(&closed, "handle");
     other.fails(&format!("map {for_itself} 0 4096 single"), "host 0 refused access")?;
-    // Its own host may.
+    // Its own host may map it.
     let mapping = map(&mut receiver, &for_itself, "0 4096", "single")?;
     receiver.expect(&format!("store {mapping} 0 5"), &json!({ "stored": true }))?;
     arrives(&mut receiver, &closed["export"], 0, 5)?;
     ensure!(counter(&lab, 0, "packets_deposited")? > 0 && counter(&lab, 0, "not_mapped_in")? == 0);
-    // The right key still does.
+    // The right key still works.
     let mapping = map(&mut other, &handle, "0 8192", "single")?;
     other.expect(&format!("store {mapping} 8188 6"), &json!({ "stored": true }))?;
     arrives(&mut receiver, &buffer, 8188, 6)
 }
 
 #[test]
-fn who_has_mapped_a_buffer_is_told_that_it_was_taken_back() -> Result<()> {
+fn mapper_is_told_when_a_buffer_is_revoked() -> Result<()> {
     let lab = shared_of("shrimp")?;
     let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (buffer, handle) = export(&mut receiver, 8192)?;
@@ -247,7 +251,7 @@ fn who_has_mapped_a_buffer_is_told_that_it_was_taken_back() -> Result<()> {
     receiver.expect(&format!("unexport {buffer}"), &json!({ "unexported": true }))?;
     let taken = json!({ "state": "taken back" });
     eventually(|| Ok(sender.ask(&state)? == taken), "the mapper is told")?;
-    // It still may store, to nobody; what is sent to nobody is said.
+    // The mapper may still store, but the stores go nowhere. An explicit send reports an error.
     sender.expect(&format!("store {mapping} 0 5"), &json!({ "stored": true }))?;
     sender.expect(&format!("mode {mapping} deliberate"), &json!({ "mode": "deliberate" }))?;
     sender.fails(&format!("send {mapping} 0 8192"), "was taken back")?;
@@ -256,9 +260,10 @@ fn who_has_mapped_a_buffer_is_told_that_it_was_taken_back() -> Result<()> {
     both_are_usable(&lab)
 }
 
-/// A command sets the entries of many pages: the card's lock is held for few commands, however large a buffer is.
+/// One command sets the entries of many pages, so the card's lock is held for few commands, however
+/// large a buffer is.
 #[test]
-fn entries_of_many_pages_are_set_by_few_commands() -> Result<()> {
+fn few_commands_set_entries_of_many_pages() -> Result<()> {
     const PAGES: u64 = 1024;
     let lab = shared_of("shrimp")?;
     let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
@@ -281,7 +286,7 @@ fn entries_of_many_pages_are_set_by_few_commands() -> Result<()> {
 }
 
 #[test]
-fn a_process_that_is_killed_at_either_end_harms_nobody() -> Result<()> {
+fn process_killed_at_either_end_affects_no_others() -> Result<()> {
     let lab = shared_of("shrimp")?;
     for killed in ["mapper", "exporter"] {
         let (mut receiver, mut sender, mut bystander) = (desk(&lab, 0)?, desk(&lab, 1)?, desk(&lab, 1)?);
@@ -294,7 +299,7 @@ fn a_process_that_is_killed_at_either_end_harms_nobody() -> Result<()> {
         end.0.kill(9)?;
         assert_eq!(end.0.wait()?, Exit::Signal(9));
         if killed == "mapper" {
-            // Another process of the same host goes on.
+            // Another process of the same host is not affected.
             bystander.expect(&format!("store {mapping} 0 9"), &json!({ "stored": true }))?;
             arrives(&mut receiver, &buffer, 4096, 9)?;
         } else {
@@ -313,7 +318,7 @@ fn a_process_that_is_killed_at_either_end_harms_nobody() -> Result<()> {
 }
 
 #[test]
-fn a_machine_that_dies_is_lost_to_who_has_mapped_its_memory() -> Result<()> {
+fn mappings_to_a_dead_machine_become_lost() -> Result<()> {
     let lab = shrimp_lab(3)?;
     let (mut receiver, mut sender) = (desk(&lab, 2)?, desk(&lab, 1)?);
     let (_, handle) = export(&mut receiver, 4096)?;
@@ -348,7 +353,7 @@ fn items_come_in_order(lab: &Lab) -> Result<()> {
 }
 
 #[test]
-fn two_hosts_exclude_each_other_by_shared_memory_alone() -> Result<()> {
+fn shared_memory_lock_excludes_the_other_host() -> Result<()> {
     let lab = lab_with(2, Snoop::Yes)?;
     let _keepers = [sees_stores(&lab, 0)?, sees_stores(&lab, 1)?];
     for more in [&[][..], &["--blocked"]] {

@@ -1,4 +1,5 @@
-//! SHRIMP cards under attack: by a process, by a host's card, and by an operating system that says what it should not.
+//! SHRIMP cards under attack: by a process, by a host's card, and by an operating system that sends
+//! invalid messages.
 
 use std::num::NonZeroU8;
 use std::time::{Duration, Instant};
@@ -23,15 +24,15 @@ use crate::desk::Desk;
 use crate::shrimp::{arrives, both_are_usable, counter, desk, export, map, shrimp_lab};
 use crate::{lab_of, text};
 
-/// What SHRIMP cards speak.
+/// The protocol of SHRIMP cards.
 const SHRIMP: Protocol = Protocol::of(NonZeroU8::new(2).unwrap());
-/// The attacker's host, which an honest card could be.
+/// The attacker's host id, which an honest card could have.
 const ATTACKER: u16 = 2;
 const PAGE: u64 = 4096;
-/// A machine's memory.
+/// Bytes of a machine's memory.
 const MEMORY: u64 = 384 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Columns of the mesh, as cards have it if nothing is said.
+/// Columns of the mesh, the default of cards.
 const COLUMNS: u16 = 4;
 /// Bytes in front of a packet's data: places, length, address.
 const HEAD: usize = 16;
@@ -47,7 +48,7 @@ impl Attacker {
         Ok(Attacker(connect(&switch, request, PATIENCE).context("the attacker cannot attach")?))
     }
 
-    /// Sends bytes for a packet.
+    /// Sends raw bytes as a packet.
     fn send(&mut self, victim: u16, bytes: &[u8]) -> Result<()> {
         let header = Header { destination: HostId(victim), source: HostId(ATTACKER), protocol: SHRIMP };
         let begun = Instant::now();
@@ -62,12 +63,12 @@ impl Attacker {
         }
     }
 
-    /// Stores to another host's memory, by a packet that is right in itself.
+    /// Stores to another host's memory with a well-formed packet.
     fn store(&mut self, victim: u16, address: u64, data: &[u8]) -> Result<()> {
         self.send(victim, &packet(victim, ATTACKER, address, data))
     }
 
-    /// The data of the next packet that comes within a second.
+    /// Returns the data of the next packet, or `None` if none arrives within a second.
     fn receive(&mut self) -> Result<Option<Vec<u8>>> {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(1) {
@@ -84,7 +85,7 @@ impl Attacker {
     }
 }
 
-/// A packet, in a mesh of the default's columns.
+/// Builds a packet for a mesh with the default number of columns.
 fn packet(victim: u16, source: u16, address: u64, data: &[u8]) -> Vec<u8> {
     let place = |host: u16| [(host % COLUMNS) as u8, (host / COLUMNS) as u8];
     let mut bytes = [place(victim), place(source)].concat();
@@ -95,7 +96,7 @@ fn packet(victim: u16, source: u16, address: u64, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An operating system that says whatever it likes, in messages that are right in themselves.
+/// A hostile operating system that sends arbitrary content in well-formed messages.
 struct Impostor {
     card: Attacker,
     victim: u16,
@@ -104,7 +105,7 @@ struct Impostor {
     sequence: u32,
     expected: u32,
     serial: u32,
-    /// What was said of exports and mappings.
+    /// Received messages about exports and mappings.
     heard: Vec<HamlynWire>,
 }
 
@@ -146,7 +147,8 @@ impl Impostor {
         self.card.store(self.victim, address, &bytes)
     }
 
-    /// Takes what the victim says, and acknowledges it. Says how many of ours it has taken.
+    /// Receives a message of the victim and acknowledges it. Returns how many of our messages the
+    /// victim has taken.
     fn listen(&mut self) -> Result<Option<u32>> {
         let Some(data) = self.card.receive()? else { return Ok(None) };
         let mut bytes = data;
@@ -168,7 +170,7 @@ impl Impostor {
         Ok((wire.to_incarnation == self.incarnation).then_some(wire.expected))
     }
 
-    /// Says something, and waits until it is taken.
+    /// Sends a message, and waits until the victim has taken it.
     fn say(&mut self, wire: HamlynWire, data: &[u8]) -> Result<()> {
         let begun = Instant::now();
         let wire = HamlynWire { sequence: self.sequence, ..wire };
@@ -185,7 +187,7 @@ impl Impostor {
         Ok(())
     }
 
-    /// Says something of exports and mappings.
+    /// Sends a message about exports and mappings.
     fn say_of(&mut self, reason: u32, (from, to): (u32, u32), body: &[u8]) -> Result<()> {
         let private_length = body.len() as u32;
         let wire =
@@ -193,7 +195,7 @@ impl Impostor {
         self.say(wire, body)
     }
 
-    /// Acknowledges what the victim says, and does nothing of it, until that holds.
+    /// Acknowledges the victim's messages without acting on them, until `holds` returns true.
     fn only_acknowledge(&mut self, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
         let begun = Instant::now();
         while !holds()? {
@@ -203,7 +205,8 @@ impl Impostor {
         Ok(())
     }
 
-    /// Acknowledges what the victim says, until that holds of what was said of exports and mappings.
+    /// Acknowledges the victim's messages until `holds` is true for the received ones about exports
+    /// and mappings.
     fn listen_until(&mut self, holds: impl Fn(&[HamlynWire]) -> bool) -> Result<()> {
         let begun = Instant::now();
         while !holds(&self.heard) {
@@ -213,7 +216,7 @@ impl Impostor {
         Ok(())
     }
 
-    /// Awaits a message of this kind about exports and mappings. Returns its words.
+    /// Waits for a message of this kind about exports and mappings. Returns it.
     fn await_said(&mut self, reason: u32) -> Result<HamlynWire> {
         let begun = Instant::now();
         while !self.heard.iter().any(|wire| wire.reason == reason) {
@@ -224,7 +227,7 @@ impl Impostor {
         Ok(self.heard.remove(found))
     }
 
-    /// Is an exporter, to which the victim maps a page.
+    /// Acts as an exporter, to which the victim maps a page.
     fn accept_mapping(&mut self) -> Result<HamlynWire> {
         let asked = self.await_said(SHRIMP_SAY_MAP)?;
         let mut pages = ShrimpPages { first: 0, count: 1, ..ShrimpPages::default() };
@@ -234,18 +237,18 @@ impl Impostor {
     }
 }
 
-/// Has a host wait no longer than 2 seconds for others.
+/// Makes a host wait no longer than 6 seconds for others.
 fn be_impatient(lab: &Lab, vm: usize) -> Result<()> {
     let line = "echo 6000 >/sys/module/hamlyn/parameters/peer_timeout";
     lab.vm(vm).run_as(0, ["sh", "-c", line])?.finish_text().map(drop)
 }
 
-/// A handle of memory that the attacker's host says it has.
+/// Returns a handle of memory that the attacker's host claims to have.
 fn attackers_handle() -> Handle {
     Handle::new(ATTACKER.into(), 5, 1234, 4096)
 }
 
-/// Numbers as they come, but often such as mean something.
+/// Returns random numbers, with small and special ones more frequent.
 fn plausible(random: &mut Xoshiro256PlusPlus) -> u32 {
     match random.next_u32() % 8 {
         0 => random.next_u32(),
@@ -255,7 +258,7 @@ fn plausible(random: &mut Xoshiro256PlusPlus) -> u32 {
 }
 
 #[test]
-fn a_process_gets_nowhere_by_calls_pages_and_commands_that_it_may_not_use() -> Result<()> {
+fn process_cannot_misuse_calls_pages_or_commands() -> Result<()> {
     let lab = shrimp_lab(2)?;
     let tried = lab.vm(0).run(["shrimp", "trespass"])?.finish()?;
     ensure!(tried == [json!({ "refused": 37, "succeeded": [] })], "{tried:?}");
@@ -269,7 +272,7 @@ fn a_process_gets_nowhere_by_calls_pages_and_commands_that_it_may_not_use() -> R
 }
 
 #[test]
-fn a_host_that_sends_packets_of_its_own_making_changes_no_memory() -> Result<()> {
+fn forged_packets_change_no_memory() -> Result<()> {
     let memory = Memory::mib((MEMORY >> 20) as u32);
     let lab = lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).memory(memory));
     let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
@@ -277,7 +280,8 @@ fn a_host_that_sends_packets_of_its_own_making_changes_no_memory() -> Result<()>
     let mapping = map(&mut sender, &handle, "0 8192", "single")?;
     sender.expect(&format!("fill {mapping} 0 8192 5"), &json!({ "filled": 8192 }))?;
     let mut attacker = Attacker::attach(&lab)?;
-    // Each page of the machine's memory and some that it has not: the victim's is among them, and mapped in for another host.
+    // Each page of the machine's memory, and some that it does not have. The victim's page is among
+    // them, and mapped in for another host.
     let pages = MEMORY / PAGE;
     for page in (0..pages + 16).chain([1 << 40, SHRIMP_SYSTEM_PAGE + 1, u64::MAX / PAGE]) {
         attacker.store(0, page * PAGE + 8, b"I was here")?;
@@ -286,12 +290,12 @@ fn a_host_that_sends_packets_of_its_own_making_changes_no_memory() -> Result<()>
     for _ in 0..3000 {
         let mut bytes = packet(0, ATTACKER, u64::from(random.next_u32()) % MEMORY, &[0xbd; 60]);
         match random.next_u32() % 5 {
-            // A bit that differs.
+            // A flipped bit.
             0 => bytes[random.next_u32() as usize % 80] ^= 1 << (random.next_u32() % 8),
-            // Too short, or not as long as it says.
+            // Too short, or not as long as its header says.
             1 => bytes.truncate(random.next_u32() as usize % 80),
             2 => bytes = vec![random.next_u32() as u8; 1 + random.next_u32() as usize % 4116],
-            // From another host than it is from, or for another.
+            // From another host than its header says, or for another host.
             3 => bytes = packet(0, 1, 4096, &[0xbd; 60]),
             _ => bytes = packet(1, ATTACKER, 4096, &[0xbd; 60]),
         }
@@ -314,12 +318,12 @@ fn a_host_that_sends_packets_of_its_own_making_changes_no_memory() -> Result<()>
 }
 
 #[test]
-fn an_operating_system_that_says_what_it_should_not_harms_nobody() -> Result<()> {
+fn invalid_kernel_messages_do_not_affect_other_mappings() -> Result<()> {
     let lab = shrimp_lab(2)?;
     let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (buffer, handle) = export(&mut receiver, 8192)?;
     let mapping = map(&mut sender, &handle, "0 8192", "single")?;
-    // This one the impostor may map: it knows the key, and what to say.
+    // The impostor may map this export: it knows the key and the protocol.
     let shared = receiver.ask("export 16384 2")?;
     let key: u64 = text(&shared, "handle").parse::<Handle>()?.key;
     let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
@@ -328,7 +332,8 @@ fn an_operating_system_that_says_what_it_should_not_harms_nobody() -> Result<()>
         let mut data = [0_u8; 256];
         random.fill_bytes(&mut data);
         if random.next_u32() % 2 == 0 {
-            // What is asked for, as one asks: a key, an offset, a length, the first page and the place in it.
+            // A well-formed request: a key, an offset, a length, the first page and the place in
+            // it.
             let ask =
                 [key, u64::from(plausible(&mut random)) * 4096, u64::from(plausible(&mut random)) * 4096];
             data[..24].copy_from_slice(ask.as_bytes());
@@ -347,11 +352,11 @@ fn an_operating_system_that_says_what_it_should_not_harms_nobody() -> Result<()>
         };
         impostor.say(wire, &data[..length as usize])?;
     }
-    // Others' mappings are as they were.
+    // Mappings of others are unchanged.
     sender.expect(&format!("state {mapping}"), &json!({ "state": "mapped" }))?;
     sender.expect(&format!("store {mapping} 4096 77"), &json!({ "stored": true }))?;
     arrives(&mut receiver, &buffer, 4096, 77)?;
-    // It goes, and what it had mapped with it.
+    // It leaves, and its mappings end.
     drop(impostor);
     receiver.expect(&format!("unexport {}", shared["export"]), &json!({ "unexported": true }))?;
     lab.check()?;
@@ -359,7 +364,7 @@ fn an_operating_system_that_says_what_it_should_not_harms_nobody() -> Result<()>
 }
 
 #[test]
-fn mapper_that_never_lets_go_is_taken_for_lost() -> Result<()> {
+fn mapper_that_never_releases_is_declared_lost() -> Result<()> {
     let lab = shrimp_lab(2)?;
     be_impatient(&lab, 0)?;
     let mut receiver = desk(&lab, 0)?;
@@ -369,11 +374,11 @@ fn mapper_that_never_lets_go_is_taken_for_lost() -> Result<()> {
     let ask = ShrimpAsk { key: handle.key, offset: 0, length: 4096, first: 0, place: 0 };
     impostor.say_of(SHRIMP_SAY_MAP, (9, handle.export), ask.as_bytes())?;
     impostor.await_said(SHRIMP_SAY_PAGES)?;
-    // It is alive, and acknowledges all.
+    // It is alive and acknowledges everything.
     let line = format!("unexport {}", shared["export"]);
     let (receiver, done) = while_it_acknowledges(&mut impostor, receiver, &line)?;
     ensure!(done == json!({ "unexported": true }), "{done}");
-    // A user that has the card open has a line of its own.
+    // A user that has the card open has its own line in the file.
     drop(receiver);
     ensure!(impostor.heard.iter().any(|wire| wire.reason == SHRIMP_SAY_GONE), "it was told");
     let holders = || lab.vm(0).run_as(0, ["sed", "1d", "/sys/class/shrimp/shrimp0/holders"])?.finish_text();
@@ -381,11 +386,11 @@ fn mapper_that_never_lets_go_is_taken_for_lost() -> Result<()> {
     both_are_usable(&lab)
 }
 
-/// As many as an export can have, of all its 1,024 pages.
+/// As many mappings as an export can have, of all its 1,024 pages.
 #[test]
-fn mappings_of_others_are_charged_to_the_exporter_until_their_host_is_lost() -> Result<()> {
+fn remote_mappings_are_charged_to_the_exporter() -> Result<()> {
     const MAPPINGS: u32 = 256;
-    /// A mapping takes at least so many bytes: three bits for each page.
+    /// Minimum bytes of a mapping: three bits for each page.
     const SIZE: u64 = 3 * 1024 / 8;
     let lab = shrimp_lab(2)?;
     be_impatient(&lab, 0)?;
@@ -429,7 +434,7 @@ fn store_does_not_wait_forever_for_a_page() -> Result<()> {
     let part = ShrimpPart { first: 0, count: 1 };
     impostor.say_of(SHRIMP_SAY_INVALIDATE, (asked.to, asked.from), part.as_bytes())?;
     impostor.await_said(SHRIMP_SAY_INVALIDATED)?;
-    // The page is asked for, and never comes.
+    // The page is requested, and never arrives.
     let mapping = &made["mapping"];
     let stored = while_it_acknowledges(&mut impostor, sender, &format!("store {mapping} 0 5"))?;
     ensure!(stored.1 == json!({ "stored": true }), "{}", stored.1);
@@ -438,7 +443,8 @@ fn store_does_not_wait_forever_for_a_page() -> Result<()> {
     both_are_usable(&lab)
 }
 
-/// Has a desk do something while the impostor acknowledges everything. Returns the desk, and its answer.
+/// Runs a desk's command while the impostor acknowledges everything. Returns the desk and its
+/// answer.
 fn while_it_acknowledges(
     impostor: &mut Impostor,
     mut desk: Desk<Run>,
@@ -466,8 +472,8 @@ fn map_fails_when_the_exporter_does_not_answer() -> Result<()> {
 }
 
 #[test]
-fn user_who_waits_for_answers_leaves_asks_to_others() -> Result<()> {
-    /// Questions that a user may have at a host (`MAX_ASKING_EACH` of the driver).
+fn user_cannot_occupy_all_outstanding_map_requests() -> Result<()> {
+    /// Outstanding requests that a user may have at a host (`MAX_ASKING_EACH` of the driver).
     const EACH: usize = 8;
     let lab = shrimp_lab(2)?;
     let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
@@ -479,7 +485,7 @@ fn user_who_waits_for_answers_leaves_asks_to_others() -> Result<()> {
     other.begin(&line)?;
     impostor.listen_until(|heard| heard.len() > EACH)?;
     ensure!(impostor.heard.len() == EACH + 1, "{} questions at once", impostor.heard.len());
-    // The last question is the other user's.
+    // The last request is the other user's.
     impostor.heard.drain(..EACH);
     impostor.accept_mapping()?;
     let made = other.answer()?;
@@ -492,7 +498,7 @@ fn user_who_waits_for_answers_leaves_asks_to_others() -> Result<()> {
 }
 
 #[test]
-fn host_that_takes_nothing_costs_only_those_who_store_to_it() -> Result<()> {
+fn stalled_host_affects_only_its_own_senders() -> Result<()> {
     let lab = shrimp_lab(2)?;
     let (mut sender, mut bystander, mut receiver) = (desk(&lab, 0)?, desk(&lab, 0)?, desk(&lab, 1)?);
     let (buffer, handle) = export(&mut receiver, 4096)?;
@@ -503,7 +509,8 @@ fn host_that_takes_nothing_costs_only_those_who_store_to_it() -> Result<()> {
     let made = sender.answer()?;
     let (mapping, own) = (made["mapping"].clone(), counter(&lab, 0, "packets_cut_off")?);
     ensure!(mapping.is_u64() && own == 0, "{made}");
-    // From now on nothing is taken at the attacker's port, and it is stored to as fast as can be.
+    // From now on nothing is received at the attacker's port, while the sender stores to it as fast
+    // as it can.
     sender.expect(&format!("flood {mapping}"), &json!({ "flooding": true }))?;
     crate::eventually(|| Ok(counter(&lab, 0, "packets_cut_off")? > 0), "the attacker is cut off")?;
     let reason = "takes too little of what is sent to it";

@@ -1,4 +1,5 @@
-//! SHRIMP cards in machines that are many, that have two processors, and whose mappings come and go under traffic.
+//! SHRIMP cards with many machines, with two processors, and with mappings that come and go under
+//! traffic.
 
 use std::path::Path;
 
@@ -19,9 +20,10 @@ fn builder(vms: usize) -> Result<Builder> {
     Ok(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(vms))
 }
 
-/// Four machines in a mesh of two by two: each stores to each other, by all at once, in each mode; then one of them dies.
+/// Four machines in a mesh of two by two store to each other, all at once and in each mode. Then
+/// one of them dies.
 #[test]
-fn four_machines_store_to_each_other_and_one_that_dies_harms_only_its_own() -> Result<()> {
+fn four_machines_exchange_stores_and_survive_one_death() -> Result<()> {
     let lab = lab_of(builder(VMS)?.card_args(["--columns", "2"]).switch_args(["--mesh", "2x2"]));
     let mut desks = (0..VMS).map(|vm| desk(&lab, vm)).collect::<Result<Vec<_>>>()?;
     let mut exports = Vec::new();
@@ -29,7 +31,7 @@ fn four_machines_store_to_each_other_and_one_that_dies_harms_only_its_own() -> R
         let made = desk.ask("export 65536 0 1 2 3")?;
         exports.push((made["export"].clone(), text(&made, "handle")));
     }
-    // To each host a quarter of its buffer, so that none of the others is written over.
+    // Each sender has its own quarter of a host's buffer, so no sender overwrites another.
     let mut mappings = Vec::new();
     for from in 0..VMS {
         for to in (0..VMS).filter(|to| *to != from) {
@@ -47,7 +49,7 @@ fn four_machines_store_to_each_other_and_one_that_dies_harms_only_its_own() -> R
                     (_, "deliberate") => format!("send {mapping} 0 16384"),
                     _ => continue,
                 };
-                // Each machine has several to do, one after the other; the machines do theirs side by side.
+                // Each machine runs several commands in sequence, and the machines run in parallel.
                 desks[*from].begin(&line)?;
             }
             for (from, _, mode, _) in &mappings {
@@ -82,14 +84,15 @@ fn four_machines_store_to_each_other_and_one_that_dies_harms_only_its_own() -> R
     both_are_usable(&lab)
 }
 
-/// Two processes on two processors start transfers by CMPXCHG as fast as they can, at once and in turn: as many are started as
-/// succeeded, and what a failed compare writes back starts none.
+/// Two processes on two processors start transfers by CMPXCHG as fast as they can, at once and in
+/// turn. The card must start exactly as many as succeeded. The value that a failed compare writes
+/// back starts none.
 #[test]
-fn two_processors_that_start_transfers_start_those_that_they_mean() -> Result<()> {
-    // By one thread, as a machine is emulated that is snooped, and by two.
+fn concurrent_processors_start_only_the_intended_transfers() -> Result<()> {
+    // With one thread, as a snooped machine is emulated, and with two.
     for snoop in [Snoop::Yes, Snoop::No] {
         let two = |_: usize, _: &Path| ["-smp", "2"].map(str::to_owned).to_vec();
-        // Packets of a sixteenth of a page: a transfer takes its time.
+        // Packets of a sixteenth of a page make a transfer slow.
         let lab = lab_of(builder(2)?.snoop(snoop).qemu_args(two).card_args(["--update-size", "256"]));
         [0, 1].into_iter().try_for_each(|vm| shell(&lab, vm, SELDOM_PROBES).map(drop))?;
         let _seen = (snoop == Snoop::Yes).then(|| sees_stores(&lab, 1)).transpose()?;
@@ -114,7 +117,7 @@ fn two_processors_that_start_transfers_start_those_that_they_mean() -> Result<()
             let answer = sender.answer()?;
             started += answer["started"].as_u64().unwrap_or_else(|| panic!("{answer}"));
         }
-        // The kernel's own messages go by deliberate update as well.
+        // The kernel's own messages also use deliberate update.
         let own = || -> Result<u64> { Ok(counter(&lab, 1, "transfers_started")? - before - started) };
         ensure!(started == 2 * 400 * 4 && own()? < 40, "{started} started, and {} besides", own()?);
         ensure!(counter(&lab, 1, "transfers_refused")? == 0);
@@ -127,7 +130,8 @@ fn two_processors_that_start_transfers_start_those_that_they_mean() -> Result<()
     Ok(())
 }
 
-/// A card behind an IOMMU sees other addresses than the processor's stores have: memory cannot be exported, and the reason is said.
+/// A card behind an IOMMU uses other addresses than the processor's stores. Memory cannot be
+/// exported then, and the error names the reason.
 #[test]
 fn memory_behind_an_iommu_is_not_exported() -> Result<()> {
     let iommu = |_: usize, _: &Path| ["-device", "intel-iommu,caching-mode=on"].map(str::to_owned).to_vec();
@@ -139,16 +143,17 @@ fn memory_behind_an_iommu_is_not_exported() -> Result<()> {
     nothing_is_left(&lab, 0)
 }
 
-/// Mappings and exports are made and ended again and again while others store as fast as they can: who stores to what is no more
-/// changes nothing, though the memory is used anew for the next.
+/// Mappings and exports are created and ended repeatedly while other processes store as fast as
+/// they can. Stores to an ended mapping change nothing, although its memory is reused for the next.
 #[test]
-fn what_is_mapped_anew_under_traffic_gets_nothing_of_what_was_there_before() -> Result<()> {
+fn remapped_memory_gets_no_stores_of_old_mappings() -> Result<()> {
     let lab = shrimp_lab(2)?;
     let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (calm, calm_handle) = export(&mut receiver, 4096)?;
     let steady = map(&mut sender, &calm_handle, "0 4096", "single")?;
     for round in 1..=8 {
-        // One process floods a buffer, which is taken back from under it and made anew, in the same memory.
+        // One process floods a buffer. The buffer is revoked meanwhile and exported again, in the
+        // same memory.
         let (buffer, handle) = export(&mut receiver, 8192)?;
         let mut flooder = desk(&lab, 1)?;
         let flooding = map(&mut flooder, &handle, "0 8192", "single")?;
@@ -162,13 +167,14 @@ fn what_is_mapped_anew_under_traffic_gets_nothing_of_what_was_there_before() -> 
         for _ in 0..20 {
             receiver.expect(&format!("load {anew} 0"), &json!({ "value": 0 }))?;
         }
-        // A mapping that is ended, and made to another place: what is stored goes there, and nothing to the first.
+        // A mapping is ended and made to another place. Stores go there, and none to the first
+        // place.
         sender.expect(&format!("unmap {mapping}"), &json!({ "unmapped": true }))?;
         let moved = map(&mut sender, &anew_handle, "4096 4096", "single")?;
         sender.expect(&format!("store {moved} 4 {}", 50 + round), &json!({ "stored": true }))?;
         arrives(&mut receiver, &anew, 4100, 50 + round)?;
         receiver.expect(&format!("load {anew} 4"), &json!({ "value": round }))?;
-        // Who has nothing to do with it goes on.
+        // An unrelated mapping still works.
         sender.expect(&format!("store {steady} 8 {round}"), &json!({ "stored": true }))?;
         arrives(&mut receiver, &calm, 8, round)?;
         sender.expect(&format!("unmap {moved}"), &json!({ "unmapped": true }))?;
@@ -180,7 +186,7 @@ fn what_is_mapped_anew_under_traffic_gets_nothing_of_what_was_there_before() -> 
 }
 
 #[test]
-fn driver_is_unbound_while_a_process_has_a_mapping_mapped() -> Result<()> {
+fn driver_unbinds_while_a_process_has_a_mapping() -> Result<()> {
     let lab = shrimp_lab(2)?;
     let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (_, handle) = export(&mut receiver, 8192)?;
@@ -191,7 +197,7 @@ fn driver_is_unbound_while_a_process_has_a_mapping_mapped() -> Result<()> {
     let shell = |line: &str| lab.vm(1).run_as(0, ["sh", "-c", line])?.finish_text();
     shell(&format!("{driver}; (echo $device >unbind; echo $device >/tmp/unbound) >/dev/null 2>&1 &"))?;
     eventually(|| Ok(!shell("cat /tmp/unbound 2>/dev/null || true")?.is_empty()), "the driver is unbound")?;
-    // The process still has what it has mapped, which leads nowhere.
+    // The process keeps its mapping, but stores to it go nowhere.
     sender.expect(&format!("store {mapping} 4 6"), &json!({ "stored": true }))?;
     shell("cd /sys/bus/pci/drivers/hamlyn; cat /tmp/unbound >bind")?;
     drop(sender);
@@ -199,7 +205,8 @@ fn driver_is_unbound_while_a_process_has_a_mapping_mapped() -> Result<()> {
     eventually(usable, "the card is usable once it is bound again")
 }
 
-/// A machine with 5 GiB has most of its memory above 4 GiB, and its kernel gives that to processes first.
+/// A machine with 5 GiB has most of its memory above 4 GiB, and its kernel gives that to processes
+/// first.
 #[test]
 fn memory_above_4_gib_is_mapped() -> Result<()> {
     let large = |vms| Ok::<_, anyhow::Error>(builder(vms)?.memory(Memory::mib(5120)));
@@ -210,13 +217,13 @@ fn memory_above_4_gib_is_mapped() -> Result<()> {
     sender.expect(&format!("fill {mapping} 0 8192 3"), &json!({ "filled": 8192 }))?;
     let check = format!("check {buffer} 0 8192 3");
     eventually(|| Ok(receiver.ask(&check)?["arrived"] == true), "all of it arrives")?;
-    // The same memory lies behind a table for 4 GiB.
+    // The same memory lies beyond a table for 4 GiB.
     let lab = lab_of(large(1)?.card_args(["--pages", "1048576"]));
     desk(&lab, 0)?.fails("export 8192 0", "lies behind the card's page table")
 }
 
 #[test]
-fn root_sets_thresholds_and_merge_time_while_the_card_runs() -> Result<()> {
+fn root_sets_thresholds_and_merge_time_at_runtime() -> Result<()> {
     let lab = shrimp_lab(2)?;
     let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let shell = |user: u32, line: &str| lab.vm(1).run_as(user, ["sh", "-c", line])?.finish_text();
@@ -230,7 +237,7 @@ fn root_sets_thresholds_and_merge_time_while_the_card_runs() -> Result<()> {
     ensure!(
         shell(1000, &format!("{knobs}; echo 5 >merge_time || echo refused"))?.contains(&"refused".to_owned())
     );
-    // A threshold of a few packets holds stores up, and loses none.
+    // A threshold of a few packets delays stores, and loses none.
     let (buffer, handle) = export(&mut receiver, 8192)?;
     let mapping = map(&mut sender, &handle, "0 8192", "single")?;
     sender.expect(&format!("fill {mapping} 0 8192 3"), &json!({ "filled": 8192 }))?;

@@ -1,4 +1,4 @@
-//! Memory of a program's own as send and receive buffers (sections 2 and 3.2).
+//! A program's own memory as send and receive buffers (sections 2 and 3.2).
 
 use anyhow::{Result, ensure};
 use hamlyn_lab::{Lab, Run, Snoop};
@@ -8,28 +8,30 @@ use crate::desk::Desk;
 use crate::shrimp::{all_were_seen, arrives, desk, lab_with, nothing_is_left, sees_stores};
 use crate::{eventually, text};
 
-/// So many bytes of a desk's own, zeroed.
+/// Allocates `length` zeroed bytes of a desk's own memory. Returns their number.
 fn memory(desk: &mut Desk<Run>, length: usize) -> Result<Value> {
     let made = desk.ask(&format!("memory {length}"))?;
     ensure!(made["memory"].is_u64(), "{made}");
     Ok(made["memory"].clone())
 }
 
-/// Exports a part of it, a start and a length, to all hosts: its number and its handle.
+/// Exports a part of the memory, given as a start and a length, to all hosts. Returns its number
+/// and its handle.
 fn export_own(desk: &mut Desk<Run>, memory: &Value, part: &str) -> Result<(Value, String)> {
     let made = desk.ask(&format!("export-own {memory} {part} 0 1 2"))?;
     ensure!(made["export"].is_u64(), "{made}");
     Ok((made["export"].clone(), text(&made, "handle")))
 }
 
-/// Maps a part of it to the start of an export.
+/// Maps a part of the memory to the start of an export.
 fn map_own(desk: &mut Desk<Run>, memory: &Value, part: &str, handle: &str, mode: &str) -> Result<Value> {
     let made = desk.ask(&format!("map-own {memory} {part} {handle} 0 {mode}"))?;
     ensure!(made["mapping"].is_u64(), "{made}");
     Ok(made["mapping"].clone())
 }
 
-/// An array at either end that begins inside a page, in each mode; the rest of its pages stays as it is.
+/// Checks arrays at both ends that begin inside a page, in each mode. The rest of their pages is
+/// unchanged.
 fn arrays_are_both_ends(lab: &Lab) -> Result<()> {
     let (mut receiver, mut sender) = (desk(lab, 0)?, desk(lab, 1)?);
     let (there, here) = (memory(&mut receiver, 12_288)?, memory(&mut sender, 12_288)?);
@@ -54,7 +56,7 @@ fn arrays_are_both_ends(lab: &Lab) -> Result<()> {
     receiver.expect(&format!("take-back {there} 10000"), &json!({ "value": 0 }))
 }
 
-/// Two send buffers in a page, each to a host of its own, and each with a mode of its own.
+/// Checks two send buffers in one page, each to another host and with its own mode.
 fn page_has_two_owners(lab: &Lab) -> Result<()> {
     let (mut one, mut other, mut sender) = (desk(lab, 0)?, desk(lab, 2)?, desk(lab, 1)?);
     let (there, beside) = (memory(&mut one, 4096)?, memory(&mut other, 4096)?);
@@ -64,14 +66,14 @@ fn page_has_two_owners(lab: &Lab) -> Result<()> {
     let low = map_own(&mut sender, &here, "0 2000", &low_handle, "single")?;
     let high = map_own(&mut sender, &here, "2000 2096", &high_handle, "single")?;
     sender.fails(&format!("map-own {here} 0 2000 {low_handle} 0 single"), "mapped out already")?;
-    // The last word of the one is beside the first of the other.
+    // The last word of the first buffer is next to the first word of the second.
     for (mapping, offset, value) in [(&low, 1996, 11), (&high, 0, 22)] {
         sender.expect(&format!("store {mapping} {offset} {value}"), &json!({ "stored": true }))?;
     }
     arrives(&mut one, &low_buffer, 1996, 11)?;
     arrives(&mut other, &high_buffer, 0, 22)?;
     one.expect(&format!("load {low_buffer} 2000"), &json!({ "value": 0 }))?;
-    // A part's mode is its own.
+    // Each part has its own mode.
     sender.expect(&format!("mode {high} deliberate"), &json!({ "mode": "deliberate" }))?;
     sender.expect(&format!("store {high} 0 33"), &json!({ "stored": true }))?;
     sender.expect(&format!("store {low} 1996 44"), &json!({ "stored": true }))?;
@@ -79,14 +81,15 @@ fn page_has_two_owners(lab: &Lab) -> Result<()> {
     other.expect(&format!("load {high_buffer} 0"), &json!({ "value": 22 }))?;
     sender.expect(&format!("send {high} 0 4"), &json!({ "sent": true }))?;
     arrives(&mut other, &high_buffer, 0, 33)?;
-    // One ends, and the other goes on.
+    // One mapping ends, and the other continues.
     sender.expect(&format!("unmap {low}"), &json!({ "unmapped": true }))?;
     sender.expect(&format!("mode {high} single"), &json!({ "mode": "single" }))?;
     sender.expect(&format!("store {high} 0 55"), &json!({ "stored": true }))?;
     arrives(&mut other, &high_buffer, 0, 55)
 }
 
-/// More than the driver takes in an export: either end has two, cut at another byte than where a page begins.
+/// Checks more memory than one export of the driver can have. Each end has two exports, which are
+/// not split at a page boundary.
 fn more_than_4_mib(lab: &Lab) -> Result<()> {
     const LENGTH: usize = 5_000_000;
     let (mut receiver, mut sender) = (desk(lab, 0)?, desk(lab, 1)?);
@@ -97,7 +100,8 @@ fn more_than_4_mib(lab: &Lab) -> Result<()> {
     sender.expect(&format!("send {mapping} 0 {LENGTH}"), &json!({ "sent": true }))?;
     let check = format!("check {buffer} 0 {LENGTH} 7");
     eventually(|| Ok(receiver.ask(&check)?["arrived"] == true), "all of it arrives")?;
-    // In the second export, a process sleeps until a word arrives. It sleeps for longer than the test waits: a wake-up that is lost is seen.
+    // A process sleeps until a word arrives in the second export. It would sleep longer than the
+    // test waits, so a lost wake-up is detected.
     sender.expect(&format!("mode {mapping} single"), &json!({ "mode": "single" }))?;
     let place = 4_900_000;
     let mut now = receiver.ask(&format!("load {buffer} {place}"))?["value"].clone();

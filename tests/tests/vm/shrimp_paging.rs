@@ -1,4 +1,5 @@
-//! Consistency of mappings (section 4.4), in machines that really page: pinned pages stay, others leave and come back.
+//! Consistency of mappings (section 4.4) on machines that really page: pinned pages stay, others
+//! leave and come back.
 
 use anyhow::{Context, Result, bail, ensure};
 use hamlyn_host::catalogue;
@@ -15,7 +16,7 @@ const EXPORTER: usize = 0;
 const MAPPER: usize = 1;
 /// Pages of a buffer.
 const PAGES: usize = 4;
-/// Has the kernel ask everybody for what he can do without.
+/// Makes the kernel run all shrinkers.
 pub(crate) const DROP: &str = "echo 2 >/proc/sys/vm/drop_caches";
 
 fn paging_lab(snoop: Snoop) -> Result<Turn> {
@@ -24,7 +25,7 @@ fn paging_lab(snoop: Snoop) -> Result<Turn> {
     Ok(lab)
 }
 
-/// What a line says to root's shell in a machine.
+/// Runs a line in root's shell in a machine. Returns its output.
 pub(crate) fn shell(lab: &Lab, vm: usize, line: &str) -> Result<String> {
     Ok(lab.vm(vm).run_as(0, ["sh", "-c", line])?.finish_text()?.join("\n"))
 }
@@ -33,7 +34,7 @@ fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
     Ok(Desk(lab.vm(vm).run(["shrimp", "desk"])?))
 }
 
-/// A figure of the driver's: `given_up`, `brought_back` or `awaited`.
+/// Returns a counter of the driver: `given_up`, `brought_back` or `awaited`.
 fn figure(lab: &Lab, vm: usize, name: &str) -> Result<u64> {
     word_behind(&shell(lab, vm, "cat /sys/class/shrimp/shrimp0/paging")?, name)
 }
@@ -43,7 +44,7 @@ fn word_behind(text: &str, name: &str) -> Result<u64> {
     Ok(line.with_context(|| format!("no {name} in {text:?}"))?.trim().parse()?)
 }
 
-/// A buffer in the one machine and a mapping of the other's.
+/// A buffer in one machine, and a mapping of it in the other.
 struct Pair {
     receiver: Desk<Run>,
     sender: Desk<Run>,
@@ -67,7 +68,7 @@ impl Pair {
         self.sender.expect(&line, &json!({ "stored": true }))
     }
 
-    /// Fills all pages of the mapping with a pattern, and sends them if that is to be said.
+    /// Fills all pages of the mapping with a pattern. In deliberate mode also sends them.
     fn fill(&mut self, seed: u32, mode: &str) -> Result<()> {
         let (mapping, length) = (&self.mapping, PAGES * 4096);
         self.sender.expect(&format!("fill {mapping} 0 {length} {seed}"), &json!({ "filled": length }))?;
@@ -77,7 +78,7 @@ impl Pair {
         self.has(0, length, seed)
     }
 
-    /// All bytes of a part are those of a pattern, once they have come.
+    /// Waits until all bytes of a part have the pattern.
     fn has(&mut self, offset: usize, length: usize, seed: u32) -> Result<()> {
         let check = format!("check {} {offset} {length} {seed}", self.buffer);
         eventually(|| Ok(self.receiver.ask(&check)?["arrived"] == true), "the pattern is there")
@@ -87,7 +88,7 @@ impl Pair {
         self.receiver.ask(&format!("pages {}", self.buffer))
     }
 
-    /// The exporter's machine gives all pages up and has them in its swap space.
+    /// Waits until the exporter's machine has given up all pages and has them in its swap space.
     fn page_out(&mut self, lab: &Lab) -> Result<()> {
         let swapped = json!({ "present": 0, "swapped": PAGES });
         let told = format!("page-out {}", self.buffer);
@@ -102,7 +103,7 @@ impl Pair {
     }
 }
 
-/// Nothing of a process is left in a machine's driver.
+/// Waits until both machines' drivers hold no objects of processes.
 fn nothing_is_left(lab: &Lab) -> Result<()> {
     for vm in [EXPORTER, MAPPER] {
         let holders = || shell(lab, vm, "sed 1d /sys/class/shrimp/shrimp0/holders");
@@ -112,7 +113,7 @@ fn nothing_is_left(lab: &Lab) -> Result<()> {
 }
 
 #[test]
-fn pages_of_a_pinned_export_stay_whatever_the_kernel_wants() -> Result<()> {
+fn pages_of_a_pinned_export_stay_in_memory() -> Result<()> {
     let lab = paging_lab(Snoop::Auto)?;
     let mut pair = Pair::new(&lab, "export", "single")?;
     pair.fill(1, "single")?;
@@ -129,11 +130,11 @@ fn pages_of_a_pinned_export_stay_whatever_the_kernel_wants() -> Result<()> {
 }
 
 #[test]
-fn a_page_stays_until_who_stores_to_it_has_said_that_he_does_not() -> Result<()> {
+fn page_stays_until_its_mapper_confirms_invalidation() -> Result<()> {
     let lab = paging_lab(Snoop::Auto)?;
     let mut pair = Pair::new(&lab, "export-paged", "single")?;
     pair.fill(1, "single")?;
-    // The mapper's machine says nothing, but is not taken for lost.
+    // The mapper's machine is silent, but is not declared lost.
     shell(&lab, EXPORTER, "echo 600000 >/sys/module/hamlyn/parameters/peer_timeout")?;
     lab.vm(MAPPER).pause()?;
     let told = format!("page-out {}", pair.buffer);
@@ -149,7 +150,7 @@ fn a_page_stays_until_who_stores_to_it_has_said_that_he_does_not() -> Result<()>
 }
 
 #[test]
-fn pages_that_left_come_back_when_they_are_stored_to() -> Result<()> {
+fn swapped_out_pages_return_on_store() -> Result<()> {
     let lab = paging_lab(Snoop::Yes)?;
     let seen = sees_stores(&lab, MAPPER)?;
     for mode in ["single", "blocked", "deliberate"] {
@@ -161,7 +162,7 @@ fn pages_that_left_come_back_when_they_are_stored_to() -> Result<()> {
 }
 
 #[test]
-fn pages_that_left_come_back_when_they_are_stored_to_by_the_window() -> Result<()> {
+fn swapped_out_pages_return_on_window_store() -> Result<()> {
     let lab = paging_lab(Snoop::No)?;
     come_back(&lab, "single")
 }
@@ -176,7 +177,7 @@ fn come_back(lab: &Lab, mode: &str) -> Result<()> {
     ensure!(figure(lab, EXPORTER, "given_up")? >= given? + PAGES as u64);
     let swapped_now = word_behind(&shell(lab, EXPORTER, "cat /proc/vmstat")?, "pswpout")?;
     ensure!(swapped_now >= swapped_before + PAGES as u64, "{swapped_before}, then {swapped_now}");
-    // One page comes back, for a store in its midst, and nothing else of it has changed.
+    // One page comes back for a store to its middle. The rest of it is unchanged.
     let (offset, value) = (2 * 4096 + 100, 0x1234_5678);
     pair.store(offset, value)?;
     if mode == "deliberate" {
@@ -191,7 +192,8 @@ fn come_back(lab: &Lab, mode: &str) -> Result<()> {
     // Once more, and all of them.
     pair.page_out(lab)?;
     pair.fill(2, mode)?;
-    // Who waits for a word that is not in memory sees it come. By the window a load brings the first page back.
+    // A process that waits for a word of an absent page sees it arrive. With the window, a load
+    // brings the first page back.
     let before = first_word(&mut pair.sender, &pair.mapping)?;
     pair.page_out(lab)?;
     pair.receiver.begin(&format!("wait {} 0 {before} 3600", pair.buffer))?;
@@ -209,7 +211,7 @@ fn first_word(sender: &mut Desk<Run>, mapping: &Value) -> Result<u64> {
 }
 
 #[test]
-fn nothing_is_lost_or_overtakes_while_pages_come_and_go() -> Result<()> {
+fn stores_stay_in_order_during_swapping() -> Result<()> {
     let lab = paging_lab(Snoop::Yes)?;
     let seen = sees_stores(&lab, MAPPER)?;
     for mode in ["single", "blocked"] {
@@ -221,12 +223,12 @@ fn nothing_is_lost_or_overtakes_while_pages_come_and_go() -> Result<()> {
 }
 
 #[test]
-fn nothing_is_lost_or_overtakes_while_pages_come_and_go_by_the_window() -> Result<()> {
+fn window_stores_stay_in_order_during_swapping() -> Result<()> {
     traffic(&*paging_lab(Snoop::No)?, "single")
 }
 
-/// How many pages go while a stream runs depends on how the host shares its processors among the machines: streams are sent until
-/// enough went.
+/// The number of pages that leave during a stream depends on how the host schedules the machines.
+/// Streams are therefore sent until enough pages have left.
 fn traffic(lab: &Lab, mode: &str) -> Result<()> {
     let mut given = 0;
     for _ in 0..20 {
@@ -238,7 +240,7 @@ fn traffic(lab: &Lab, mode: &str) -> Result<()> {
     bail!("only {given} pages were given up while 20 streams were sent")
 }
 
-/// Sends a stream while pages come and go; how many went.
+/// Sends a stream while pages come and go. Returns how many were given up.
 fn stream(lab: &Lab, mode: &str) -> Result<u64> {
     let count = if_long(400_000, 40_000);
     let mut pair = Pair::new(lab, "export-paged", mode)?;
@@ -260,7 +262,7 @@ fn stream(lab: &Lab, mode: &str) -> Result<u64> {
 }
 
 #[test]
-fn whoever_ends_while_a_page_is_out_leaves_nothing() -> Result<()> {
+fn ends_during_page_out_leave_nothing_behind() -> Result<()> {
     let lab = paging_lab(Snoop::Auto)?;
     for ends in ["exporter killed", "taken back", "mapper killed"] {
         let mut pair = Pair::new(&lab, "export-paged", "single")?;
@@ -280,7 +282,7 @@ fn whoever_ends_while_a_page_is_out_leaves_nothing() -> Result<()> {
                 continue;
             }
         }
-        // It does not wait for a page that nobody has.
+        // The store does not wait for a page that no longer exists.
         pair.store(0, 5)?;
         let (state, taken) = (format!("state {mapping}"), json!({ "state": "taken back" }));
         eventually(|| Ok(pair.sender.ask(&state)? == taken), "the mapper is told")?;
@@ -288,7 +290,7 @@ fn whoever_ends_while_a_page_is_out_leaves_nothing() -> Result<()> {
     nothing_is_left(&lab)
 }
 
-/// The other machine does not answer, so a store waits; its process can be killed all the same.
+/// The other machine does not answer, so a store waits. Its process can still be killed.
 fn killed_while_it_waits(lab: &Lab, pair: &mut Pair) -> Result<()> {
     let awaited = figure(lab, MAPPER, "awaited")?;
     lab.vm(EXPORTER).pause()?;
@@ -300,7 +302,7 @@ fn killed_while_it_waits(lab: &Lab, pair: &mut Pair) -> Result<()> {
 }
 
 #[test]
-fn system_calls_on_an_absent_page_fail_at_once() -> Result<()> {
+fn system_calls_on_absent_pages_fail_immediately() -> Result<()> {
     let lab = paging_lab(Snoop::Auto)?;
     let mut receiver = desk(&lab, EXPORTER)?;
     let made = receiver.ask(&format!("export-paged {} 0 1", PAGES * 4096))?;
@@ -314,7 +316,8 @@ fn system_calls_on_an_absent_page_fail_at_once() -> Result<()> {
         Ok(())
     };
     returns("write", 4)?;
-    // The exporter gives the pages up, and does not bring them back: it decides how long an access waits.
+    // The exporter gives up the pages and does not bring them back. It controls how long an access
+    // waits.
     let swapped = json!({ "present": 0, "swapped": PAGES });
     let (page_out, pages) = (format!("page-out {}", made["export"]), format!("pages {}", made["export"]));
     eventually(
@@ -330,16 +333,17 @@ fn system_calls_on_an_absent_page_fail_at_once() -> Result<()> {
     for call in ["write", "read"] {
         returns(call, -Errno::FAULT.raw_os_error())?;
     }
-    // A program's own access waits for the page, and then system calls succeed.
+    // A program's own access waits for the page. Afterwards system calls succeed.
     lab.vm(EXPORTER).resume()?;
     returns("touch", 0)?;
     returns("write", 4)?;
-    // Taking many small mappings away would hold the card's lock for long.
+    // The driver forbids splits, because removing many small mappings would hold the card's lock
+    // for long.
     returns("split", -Errno::INVAL.raw_os_error())
 }
 
 #[test]
-fn page_whose_address_is_used_anew_does_not_come_back() -> Result<()> {
+fn page_does_not_return_to_a_reused_address() -> Result<()> {
     let lab = paging_lab(Snoop::Auto)?;
     let mut exporter = Desk(lab.vm(EXPORTER).run(["shrimp", "remap"])?);
     let handle = text(&exporter.answer()?, "handle");
@@ -354,7 +358,7 @@ fn page_whose_address_is_used_anew_does_not_come_back() -> Result<()> {
     };
     eventually(is_out, "all pages are swapped out")?;
     exporter.expect("replace", &json!({ "replaced": true }))?;
-    // The store ends, and the mapping with it: the memory at the address is other memory.
+    // The store returns, and the mapping ends, because the address now holds other memory.
     sender.expect(&format!("store {mapping} 100 5"), &json!({ "stored": true }))?;
     let (state, taken) = (format!("state {mapping}"), json!({ "state": "taken back" }));
     eventually(|| Ok(sender.ask(&state)? == taken), "the mapper is told")?;

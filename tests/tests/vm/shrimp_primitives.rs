@@ -1,4 +1,5 @@
-//! The message-passing primitives of section 5.2 in real machines, in Rust and in C, and how many instructions they take.
+//! The message-passing primitives of section 5.2 in real machines, in Rust and in C, and how many
+//! instructions they take.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Exit, Lab, Snoop};
@@ -8,7 +9,7 @@ use crate::instructions::{Language, TABLE_1, documented, table};
 use crate::shrimp::{all_were_seen, lab_with, sees_stores};
 use crate::{shared_of, text};
 
-/// The command that sends or receives so many messages.
+/// Returns the command that sends or receives `messages` messages.
 fn command(language: Language, side: &str, primitive: &str, messages: &str) -> Vec<String> {
     let words = match language {
         Language::Rust => vec!["shrimp", "primitives", side, "--primitive", primitive, "--count", messages],
@@ -24,7 +25,7 @@ fn passes(lab: &Lab, primitive: &str, sender: Language, receiver: Language) -> R
     takes.answer().with_context(what)?;
     let mut sends = lab.vm(1).run(command(sender, "send", primitive, messages))?;
     let first = sends.answer().with_context(what)?;
-    // An error is said there, and not beside it.
+    // The sender reports errors in its first line of output.
     ensure!(first.get("error").is_none(), "{}: {first}; the receiver: {:?}", what(), takes.answer());
     let sent: Vec<_> = [first].into_iter().chain(sends.finish().with_context(what)?).collect();
     let received = takes.finish().with_context(what)?;
@@ -68,7 +69,7 @@ fn each_primitive_passes_messages_by_the_window() -> Result<()> {
     Ok(())
 }
 
-/// `cargo run -p hamlyn-tests --example instructions` writes the page's table anew.
+/// `cargo run -p hamlyn-tests --example instructions` regenerates the page's table.
 #[test]
 fn card_page_says_what_primitives_take() -> Result<()> {
     let lab = shared_of("shrimp")?;
@@ -78,7 +79,7 @@ fn card_page_says_what_primitives_take() -> Result<()> {
 }
 
 #[test]
-fn nonsense_of_the_other_end_is_told_and_harms_nothing() -> Result<()> {
+fn invalid_data_from_the_peer_is_reported() -> Result<()> {
     let lab = shared_of("shrimp")?;
     for (primitive, nonsense, told) in [
         ("single", "70000", "nbytes 70000 is out of range (limit 36800)"),
@@ -100,13 +101,13 @@ fn nonsense_of_the_other_end_is_told_and_harms_nothing() -> Result<()> {
 }
 
 #[test]
-fn who_waits_for_an_end_that_is_gone_is_told() -> Result<()> {
+fn receive_fails_when_the_sender_is_killed() -> Result<()> {
     let lab = shared_of("shrimp")?;
     for primitive in ["single", "double3", "nx"] {
         let before = counter(&lab, 0, "packets_deposited")?;
         let mut receiver = lab.vm(0).run(command(Language::Rust, "receive", primitive, "5"))?;
         receiver.answer()?;
-        // It has less to send, and waits for the receiver then.
+        // The sender has fewer messages than the receiver expects, and then waits for it.
         let mut sender = lab.vm(1).run(command(Language::Rust, "send", primitive, "2"))?;
         let sent = || Ok(counter(&lab, 0, "packets_deposited")? > before + 100);
         crate::eventually(sent, "messages arrive")?;

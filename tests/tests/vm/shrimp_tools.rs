@@ -1,4 +1,4 @@
-//! The guest's tools at SHRIMP cards: the same tools, tables and refusals.
+//! The guest's tools on SHRIMP cards: the same tools, tables and refusals.
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Snoop};
@@ -7,7 +7,7 @@ use crate::shrimp::{counter, lab_with};
 use crate::tool::{number, refused, said, server};
 
 #[test]
-fn the_tools_know_a_shrimp_card_by_itself() -> Result<()> {
+fn tools_find_the_shrimp_card_by_themselves() -> Result<()> {
     let lab = lab_with(2, Snoop::Yes)?;
     info(&lab)?;
     ping(&lab)?;
@@ -15,7 +15,7 @@ fn the_tools_know_a_shrimp_card_by_itself() -> Result<()> {
 }
 
 #[test]
-fn the_tools_ask_by_the_window_as_well() -> Result<()> {
+fn tools_work_through_the_window() -> Result<()> {
     let lab = lab_with(2, Snoop::No)?;
     let info = said(&lab, &["hamlyn-info", "-d", "/dev/shrimp0", "--json"])?;
     ensure!(info[0]["snoops"] == false, "{info:?}");
@@ -39,12 +39,12 @@ fn info(lab: &Lab) -> Result<()> {
     for field in ["ports", "pages", "columns", "fifo"] {
         ensure!(number(info, field)? > 0.0, "{info}");
     }
-    // What each user has is told to root only.
+    // Only root can see what each user has.
     ensure!(info["exports"].is_null() && info["limits"]["max_exports"] == 4096, "{info}");
     let all = lab.vm(0).run_as(0, ["hamlyn-info", "--json"])?.finish()?;
     ensure!(all[0]["exports"] == 0 && all[0]["mappings"] == 0, "{all:?}");
     ensure!(info["counters"]["stores_seen"] == counter(lab, 0, "stores_seen")?, "{info}");
-    // While somebody has memory.
+    // While a process holds memory.
     let mut desk = lab.vm(0).run(["shrimp", "desk"])?;
     desk.say("export 8192 0 1")?;
     let handle = desk.answer()?["handle"].as_str().context("no handle")?.to_owned();
@@ -84,7 +84,7 @@ fn perf(lab: &Lab) -> Result<()> {
         let (min, max) = (min?, max?);
         ensure!(0.0 < min && min <= max, "{row:?}");
     }
-    // More words than the ring has entries, and both ways by two pairs.
+    // More words than the ring has entries, and both directions with two pairs.
     let one_way = ["hamlyn-perf", "1", "--bw", "-s", "4096", "-n", "700", "--json"];
     let row = said(lab, &one_way)?;
     ensure!(row[0]["iterations"] == 700 && number(&row[0], "bw_average_mb_s")? > 0.0, "{row:?}");

@@ -1,5 +1,5 @@
-//! A stock QEMU tells of its guest's stores to ordinary memory, by our plugin: each with its address, width and value, in
-//! order. The card is a thread of this program.
+//! A stock QEMU reports its guest's stores to ordinary memory through this project's plugin: each
+//! with its address, width and value, in order. The card is a thread of this program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -18,20 +18,20 @@ use tempfile::TempDir;
 
 use crate::{Turn, eventually, lab_of};
 
-/// How long a store may take to come.
+/// The longest time that a store may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often each processor does what it does in `processors`.
+/// Number of rounds of each processor in `processors`.
 const TIMES: u64 = 300;
-/// What the example stores when all is done there.
+/// The value that the example stores last.
 const LAST: u64 = 0xe0f0_e0f0_e0f0_e0f0;
 
-/// QEMU's argument for the plugin.
+/// Returns QEMU's argument for the plugin.
 fn plugin(socket: &Path) -> Result<String> {
     let library = Kit::find()?.program("libhamlyn_snoop.so")?;
     Ok(format!("{},socket={}", library.display(), socket.display()))
 }
 
-/// A card that takes stores and hands them on.
+/// A card that receives stores and forwards them.
 struct Card {
     socket: PathBuf,
     _folder: TempDir,
@@ -73,7 +73,7 @@ impl Drop for Card {
     }
 }
 
-/// The card's loop, until nobody wishes for anything any more.
+/// The card's loop. Ends when the sender of page requests is dropped.
 fn serve(mut snoop: Snoop, door: &Listener, wishes: &Receiver<u64>, tell: &Sender<Store>, live: &AtomicBool) {
     const A_WHILE: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
     loop {
@@ -97,11 +97,11 @@ fn serve(mut snoop: Snoop, door: &Listener, wishes: &Receiver<u64>, tell: &Sende
     }
 }
 
-/// A machine whose program makes stores to pages that are watched.
+/// A machine whose program stores to watched pages.
 struct Snooped {
     card: Card,
     stores: Run,
-    /// Where the program's pages are.
+    /// Addresses of the program's pages.
     pages: Vec<u64>,
     _lab: Turn,
 }
@@ -122,12 +122,13 @@ impl Snooped {
         Ok(Snooped { card, stores, pages, _lab: lab })
     }
 
-    /// Where something is that the program has at this offset.
+    /// Returns the address of an offset of the program.
     fn address(&self, offset: u64) -> u64 {
         self.pages[(offset / PAGE) as usize] + offset % PAGE
     }
 
-    /// Has the program make stores of a kind. What it says that it stored: addresses and bytes.
+    /// Makes the program perform stores of a kind. Returns the stores that it reports: addresses
+    /// and bytes.
     fn make(&mut self, kind: &str) -> Result<Vec<(u64, Vec<u8>)>> {
         self.stores.say(kind)?;
         let mut made = Vec::new();
@@ -145,7 +146,7 @@ impl Snooped {
         }
     }
 
-    /// Each store of these kinds is told as it was made, and nothing else.
+    /// Checks that each store of these kinds is reported as it was made, and that no other is.
     fn hold(&mut self, kinds: &[&str]) -> Result<()> {
         for kind in kinds {
             let made = self.make(kind)?;
@@ -159,7 +160,8 @@ impl Snooped {
         Ok(())
     }
 
-    /// What the kernel copies comes in stores of any width: all bytes of it, in order.
+    /// Checks stores by the kernel. It copies in stores of any width, so all bytes are compared, in
+    /// order.
     fn hold_kernel(&mut self) -> Result<()> {
         self.make("kernel")?;
         let text: Vec<u8> = (0..3000u32).map(|at| (at * 13 + 5) as u8).collect();
@@ -174,12 +176,13 @@ impl Snooped {
         Ok(())
     }
 
-    /// Two processors: each one's stores in its order, and what both count in one word in the order of counting.
+    /// Checks two processors: the stores of each arrive in its program order, and their increments
+    /// of a shared word in the order of counting.
     fn hold_processors(&mut self) -> Result<()> {
         self.make("processors")?;
         let (own, both, byte) = ([0, 64].map(|at| self.address(at)), self.address(1024), self.address(PAGE));
         let last = self.address(PAGE + 8);
-        // All of the first page are zeros before.
+        // The first page is zeroed before.
         let (mut counted, mut steps) = (0, [0; 2]);
         loop {
             let told = self.card.next()?;
@@ -220,8 +223,8 @@ impl Snooped {
 const KINDS: [&str; 8] = ["plain", "crossing", "vectors", "strings", "locked", "stack", "code", "mapping"];
 
 #[test]
-fn each_store_is_told_with_its_address_width_and_value_in_order() -> Result<()> {
-    // The ring is mostly full: then the processor waits, and nothing is lost.
+fn each_store_is_reported_completely_and_in_order() -> Result<()> {
+    // The ring is full most of the time. The processor then waits, and no store is lost.
     let mut snooped = Snooped::start(4, &[])?;
     snooped.hold(&KINDS)?;
     snooped.hold_kernel()?;
@@ -230,7 +233,7 @@ fn each_store_is_told_with_its_address_width_and_value_in_order() -> Result<()> 
 }
 
 #[test]
-fn stores_of_two_processors_are_told_in_one_order() -> Result<()> {
+fn stores_of_two_processors_have_one_order() -> Result<()> {
     let arguments = &["-smp", "2", "-accel", "tcg,thread=single"];
     let mut snooped = Snooped::start(Size::default().records, arguments)?;
     snooped.hold(&KINDS)?;
@@ -240,7 +243,7 @@ fn stores_of_two_processors_are_told_in_one_order() -> Result<()> {
     snooped.end()
 }
 
-/// A machine without anything but the plugin.
+/// Starts a machine with nothing but the plugin.
 fn start(plugin: &str, arguments: &[&str]) -> Result<Output> {
     let mut qemu = Command::new(Kit::find()?.qemu);
     qemu.args(["-nodefaults", "-display", "none", "-machine", "q35", "-plugin", plugin]).args(arguments);
@@ -256,7 +259,7 @@ fn is_refused(plugin: &str, arguments: &[&str], why: &str) -> Result<()> {
 }
 
 #[test]
-fn a_machine_that_cannot_be_snooped_does_not_start() -> Result<()> {
+fn machine_that_cannot_be_snooped_fails_to_start() -> Result<()> {
     let library = Kit::find()?.program("libhamlyn_snoop.so")?;
     let library = library.to_str().context("no text")?;
     is_refused(library, &[], "an argument is missing: socket=PATH")?;

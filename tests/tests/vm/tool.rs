@@ -4,12 +4,12 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Exit, Lab, Run};
 use serde_json::{Value, json};
 
-/// Runs a tool on machine 0 that must succeed. Returns what it prints.
+/// Runs a tool on machine 0 that must succeed. Returns its output.
 pub(crate) fn said(lab: &Lab, arguments: &[&str]) -> Result<Vec<Value>> {
     lab.vm(0).run(arguments.iter().copied())?.finish()
 }
 
-/// Checks that a tool on machine 0 fails, with this reason.
+/// Checks that a tool on machine 0 fails for the given reason.
 pub(crate) fn refused(lab: &Lab, arguments: &[&str], reason: &str) -> Result<()> {
     let mut tool = lab.vm(0).run(arguments.iter().copied())?;
     let status = tool.wait()?;
@@ -18,7 +18,7 @@ pub(crate) fn refused(lab: &Lab, arguments: &[&str], reason: &str) -> Result<()>
     Ok(())
 }
 
-/// Starts a tool on machine 1 that answers others.
+/// Starts the server side of a tool on machine 1.
 pub(crate) fn server(lab: &Lab, tool: &str) -> Result<Run> {
     let mut server = lab.vm(1).run([tool, "--json"])?;
     let line = server.answer()?;
@@ -26,7 +26,7 @@ pub(crate) fn server(lab: &Lab, tool: &str) -> Result<Run> {
     Ok(server)
 }
 
-/// Returns a field of an answer that is a number.
+/// Returns a numeric field of an answer.
 pub(crate) fn number(answer: &Value, field: &str) -> Result<f64> {
     answer[field].as_f64().with_context(|| format!("no number {field} in {answer}"))
 }

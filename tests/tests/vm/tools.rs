@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::{lab_of, shared, text};
 
-/// A tool that answers, and what the other side calls it by.
+/// Starts the server side of a tool. Returns it and the host that clients need.
 fn server(lab: &Lab, vm: usize, tool: &str) -> Result<(Run, String)> {
     let mut server = lab.vm(vm).run([tool, "--json"])?;
     let host = server.answer()?["host"].as_u64().context("no host")?;
     Ok((server, host.to_string()))
 }
 
-/// The only line of a tool that ends well.
+/// Returns the only line of a tool that succeeds.
 fn one(lab: &Lab, vm: usize, arguments: &[&str]) -> Result<Value> {
     let mut said = lab.vm(vm).run(arguments.iter().copied())?.finish()?;
     ensure!(said.len() == 1, "{arguments:?}: {said:?}");
@@ -25,14 +25,15 @@ fn number(answer: &Value, field: &str) -> f64 {
 }
 
 #[test]
-fn the_tools_tell_what_a_card_is_and_how_fast_its_peer_is() -> Result<()> {
+fn tools_report_card_details_latency_and_bandwidth() -> Result<()> {
     let lab = shared();
     info(&lab)?;
     ping(&lab)?;
     latency(&lab)?;
     bandwidth(&lab)?;
     for card in 0..2 {
-        // An operating system sends again what is not acknowledged in time: if it is not looked at yet, that is refused.
+        // An operating system resends a message that is not acknowledged in time. The card refuses
+        // the copy if the first one has not been processed yet.
         let counters = lab.card_counters(card)?;
         let again = counters["card"]["refused_one_shot"].as_u64().unwrap_or(0);
         assert_eq!(lab.refused(card)?, again, "card {card}: {counters}");
@@ -66,7 +67,7 @@ fn info(lab: &Lab) -> Result<()> {
 
 fn ping(lab: &Lab) -> Result<()> {
     let (_server, host) = server(lab, 1, "hamlyn-ping")?;
-    // In a packet, in many, and without a byte.
+    // In one packet, in many, and without a byte.
     for size in ["16", "100000", "0"] {
         let ping = ["hamlyn-ping", &host, "-c", "20", "-i", "0", "-s", size, "--json"];
         let summary = one(lab, 0, &ping)?;
@@ -74,7 +75,7 @@ fn ping(lab: &Lab) -> Result<()> {
         let rtt = &summary["rtt_ns"];
         assert!(0.0 < number(rtt, "min") && number(rtt, "min") <= number(rtt, "max"), "{summary}");
     }
-    // Two at once, and one that prints for a person.
+    // Two clients at once, one of which prints for a person.
     let mut quiet = lab.vm(0).run(["hamlyn-ping", &host, "-c", "50", "-i", "0", "-q"])?;
     let mut other = lab.vm(0).run(["hamlyn-ping", &host, "-c", "3", "-i", "0.1"])?;
     let lines = other.finish_text()?;
@@ -109,7 +110,7 @@ fn latency(lab: &Lab) -> Result<()> {
                    99% percentile[usec] 99.9% percentile[usec]";
     assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>().join(" "), columns);
     assert!(lines[1].starts_with("64 ") && lines[1].split_whitespace().count() == 9, "{lines:?}");
-    // The next takes its name.
+    // The next server uses the same name.
     server.kill(9)?;
     server.wait()?;
     Ok(())
@@ -133,7 +134,7 @@ fn bandwidth(lab: &Lab) -> Result<()> {
 }
 
 #[test]
-fn the_tools_meet_by_a_ticket_too_and_messages_may_overtake_each_other() -> Result<()> {
+fn tools_work_with_tickets_on_a_reordering_fabric() -> Result<()> {
     let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]));
     for (tool, more) in [("hamlyn-ping", "-q"), ("hamlyn-perf", "--bw")] {
         let mut server = lab.vm(1).run([tool, "--ticket", "--json"])?;
@@ -147,7 +148,7 @@ fn the_tools_meet_by_a_ticket_too_and_messages_may_overtake_each_other() -> Resu
         }
         server.kill(9)?;
         server.wait()?;
-        // The ticket of somebody who is gone.
+        // The ticket of a server that is gone.
         let mut late = lab.vm(0).run([tool, &ticket, "--timeout", "1"])?;
         assert_eq!(late.wait()?, Exit::Code(1));
         assert!(late.stderr().contains("does not answer within 1s"), "{}", late.stderr());

@@ -1,8 +1,9 @@
-//! Whose turn it is, and with which lab.
+//! Scheduling of tests, and the lab that each test gets.
 //!
-//! Most of the time of a short test would be two machines' boot: tests that leave all as it was share a lab. Tests that kill,
-//! restart or reset what is in it, or count from the beginning, have labs of their own. Tests take turns, because a machine
-//! without hardware virtualisation wants a core: one with the shared lab, and beside it a few with their own.
+//! Booting two machines would take most of the time of a short test. Tests that restore everything
+//! share a lab. Tests that kill, restart or reset parts of a lab, or count from zero, have labs of
+//! their own. Tests take turns, because a machine without hardware virtualisation needs a core. One
+//! test runs with the shared lab, and a few others with their own run beside it.
 
 use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,13 +17,14 @@ use serde_json::Value;
 
 use crate::eventually;
 
-/// The lab that tests share, as the last of them left it, and its kind. The lock is the turn.
+/// The shared lab, as the last test left it, and its kind. Holding the lock is the turn.
 static SHARED: Mutex<Option<(&'static str, Lab)>> = Mutex::new(None);
 
-/// How many machines the labs of tests of their own may have at a time, in sum. Such tests wait more than they compute.
+/// Maximum number of machines at a time in all labs that belong to single tests. Such tests wait
+/// more than they compute.
 const MACHINES: usize = 4;
 
-/// How many they have.
+/// Number of machines in those labs now.
 static OWN: Mutex<usize> = Mutex::new(0);
 static GIVEN_BACK: Condvar = Condvar::new();
 
@@ -38,7 +40,7 @@ impl Drop for Right {
 
 /// A lab, and this test's turn.
 pub(crate) struct Turn {
-    /// None only while it is dropped.
+    /// `None` only while it is dropped.
     lab: Option<Lab>,
     // Dropped last.
     kind: Kind,
@@ -51,35 +53,35 @@ enum Kind {
     Shared {
         place: MutexGuard<'static, Option<(&'static str, Lab)>>,
         kind: &'static str,
-        /// What the cards had counted when this began.
+        /// The cards' counters when this turn began.
         before: Vec<Value>,
     },
 }
 
-/// A lab of its own for a test, of `vms` machines.
+/// Starts a lab of `vms` machines for one test.
 pub(crate) fn lab(vms: usize) -> Turn {
     lab_of(Lab::builder().vms(vms))
 }
 
-/// The same, of another kind.
+/// Starts a lab for one test, as `builder` describes.
 pub(crate) fn lab_of(builder: Builder) -> Turn {
     let _right = turn(builder.machines());
     Turn { lab: Some(start(builder)), kind: Kind::Own { _right } }
 }
 
-/// The shared lab of two machines with Hamlyn cards.
+/// Returns the shared lab of two machines with Hamlyn cards.
 pub(crate) fn shared() -> Turn {
     shared_as("hamlyn", Lab::builder().vms(2))
 }
 
-/// The shared lab of two machines with a model's cards.
+/// Returns the shared lab of two machines with a model's cards.
 pub(crate) fn shared_of(model: &'static str) -> Result<Turn> {
     Ok(shared_as(model, Lab::builder().models(&[catalogue::find(model)?]).vms(2)))
 }
 
-/// The shared lab of a kind, which `builder` describes. A test must have given back all that it had within a minute after it
-/// drops this; otherwise the next test gets a fresh lab. So it does if the last test had another kind: one shared lab runs at
-/// a time.
+/// Returns the shared lab of a kind, which `builder` describes. A test must have returned
+/// everything within a minute after it drops the lab. Otherwise the next test gets a fresh lab. The
+/// same happens if the last test used another kind, because only one shared lab runs at a time.
 pub(crate) fn shared_as(kind: &'static str, builder: Builder) -> Turn {
     let mut place = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     let lab = place.take().filter(|(last, lab)| *last == kind && lab.check().is_ok());
@@ -89,7 +91,7 @@ pub(crate) fn shared_as(kind: &'static str, builder: Builder) -> Turn {
     Turn { lab: Some(lab), kind: Kind::Shared { place, kind, before } }
 }
 
-/// Waits for the right to have a lab of one's own.
+/// Waits for permission to start a separate lab.
 pub(crate) fn turn(machines: usize) -> Right {
     let machines = machines.min(MACHINES);
     let own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,21 +104,21 @@ fn start(builder: Builder) -> Lab {
     let lab = builder.start().unwrap_or_else(|error| panic!("no lab: {error:#}"));
     if has_debug_kernel() {
         for vm in lab.vms().iter().filter(|vm| vm.is_running()) {
-            // Nobody listens in a machine with an image of its own.
+            // A machine with its own image has no agent.
             let _ = vm.run_as(0, ["sh", "-c", TELL_ALL]).and_then(|mut run| run.finish_text());
         }
     }
     lab
 }
 
-/// Has the kernel tell of each wrong use of DMA, and not of the first alone.
+/// Makes the kernel report every wrong use of DMA, not only the first.
 const TELL_ALL: &str = r#"
 mount -t debugfs none /sys/kernel/debug
 echo 1 > /sys/kernel/debug/dma-api/all_errors
 "#;
 
 impl Turn {
-    /// What a card had counted when this turn began, in the shared lab.
+    /// Returns a card's counters when this turn began, in the shared lab.
     fn before(&self, card: usize) -> Option<&Value> {
         match &self.kind {
             Kind::Own { .. } => None,
@@ -124,7 +126,7 @@ impl Turn {
         }
     }
 
-    /// As the lab's own, but what was counted since this turn began.
+    /// Like the lab's method, but counts from the start of this turn.
     pub(crate) fn card_counters(&self, card: usize) -> Result<Value> {
         let mut counters = Lab::card_counters(self, card)?;
         let before = self.before(card).map(|before| &before["card"]);
@@ -137,7 +139,7 @@ impl Turn {
         Ok(counters)
     }
 
-    /// As the lab's own, since this turn began.
+    /// Like the lab's method, but counts from the start of this turn.
     pub(crate) fn refused(&self, card: usize) -> Result<u64> {
         let before = self.before(card).map_or(0, refusals);
         Ok(Lab::refused(self, card)? - before)
@@ -156,7 +158,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         // The lab ends before the turn.
         let Some(lab) = self.lab.take() else { return };
-        // A test that has failed may have left anything.
+        // A failed test may have left anything behind.
         if panicking() {
             return;
         }
@@ -171,30 +173,33 @@ impl Drop for Turn {
     }
 }
 
-/// Whether the tests run with the kernel that looks for errors (`./scripts/test --kernel debug`).
+/// Returns whether the tests run with the kernel that looks for errors (`./scripts/test --kernel
+/// debug`).
 pub(crate) fn has_debug_kernel() -> bool {
     std::env::var_os("HAMLYN_KERNEL").is_some_and(|kernel| kernel == "debug")
 }
 
-/// The kernel's log, but for what a debug kernel says wrongly: a page that two threads map at a time has one address twice, and the
-/// check of one mapping may be noted for the other, as a comment in the kernel's `debug_dma_mapping_error` says.
+/// Prints the kernel's log without a false report of debug kernels. If two threads map the same
+/// page, its address occurs twice, and the check of one mapping may be recorded for the other. A
+/// comment in the kernel's `debug_dma_mapping_error` describes this.
 pub(crate) const KERNEL_LOG: &str =
     "dmesg | awk '/failed to check map error/ { skip = 1 } !skip; /end trace/ { skip = 0 }'";
 
-/// What a debug kernel has found: in its log, which comes in by standard input, and, if kmemleak is on, memory of the driver that
-/// nothing refers to. A scan takes long.
+/// Prints the errors that a debug kernel has found. They come from its log, on standard input, and
+/// from kmemleak if that is on: unreferenced memory of the driver. A scan takes long.
 const FOUND: &str = r#"grep -E -B 3 -A 40 'BUG|WARNING|Oops|UBSAN|ODEBUG'
 echo scan 2>/dev/null > /sys/kernel/debug/kmemleak || exit 0
 awk '/^unreferenced object/ { if (leak ~ /\[hamlyn\]/) print leak; leak = "" } { leak = leak $0 "\n" }
     END { if (leak ~ /\[hamlyn\]/) print leak }' /sys/kernel/debug/kmemleak
 "#;
 
-/// Fails the test if a kernel has found an error. A machine that the test has ended says nothing.
+/// Fails the test if a kernel has found an error. A machine that the test has ended is not checked.
 fn kernels_are_content(lab: &Lab) {
     let command = format!("{KERNEL_LOG} | {FOUND}");
     let found = |vm: &Vm| vm.run_as(0, ["sh", "-c", &command])?.finish_text();
     for vm in lab.vms().iter().filter(|vm| vm.is_running()) {
-        // What is being freed may look like a leak once; and a machine that the test has hurt may not answer.
+        // Memory that is being freed may look like a leak once. A machine that the test has damaged
+        // may not answer.
         let is_content = |vm| found(vm).map_or(true, |lines| lines.is_empty());
         if !is_content(vm) && !is_content(vm) {
             panic!("{}: {}", vm.name(), found(vm).unwrap_or_default().join("\n"));
@@ -202,14 +207,15 @@ fn kernels_are_content(lab: &Lab) {
     }
 }
 
-/// What the lab's `refused` adds up.
+/// Returns the sum of the refusals, as the lab's `refused` does.
 fn refusals(counters: &Value) -> u64 {
     let all = counters["card"].as_object().into_iter().flatten();
     all.filter(|(name, _)| name.starts_with("refused_")).filter_map(|(_, count)| count.as_u64()).sum()
 }
 
-/// Says what is not as in a machine that has just started: who has the card open or something of it, whose programs run, what
-/// the kernel complains of. The kernel's log is empty afterwards, so that nobody finds in it what another has done.
+/// Prints every difference to a freshly started machine: processes that have the card open or hold
+/// its objects, running programs of users, and kernel complaints. Clears the kernel's log, so that
+/// the next test does not see complaints of this one.
 const LOOK: &str = r#"
 users=$(cat /sys/module/hamlyn/refcnt)
 [ "$users" = 0 ] || echo "the card is open $users times"
@@ -219,7 +225,7 @@ dmesg | grep -E 'BUG|WARNING|Oops|Call Trace|hung_task|lockup|Bad page|is stoppe
 dmesg -c >/dev/null
 "#;
 
-/// What is left in a machine.
+/// Returns what is left in a machine.
 fn left(vm: &Vm) -> Result<Vec<String>> {
     vm.run_as(0, ["sh", "-c", LOOK])?.finish_text()
 }
@@ -233,7 +239,8 @@ fn is_as_it_was(lab: &Lab) -> Result<()> {
     eventually(|| is_still(lab), "no card sends anything")
 }
 
-/// Operating systems may still have to tell each other of ends: they say all again after 250 ms until the other has heard it.
+/// Operating systems may still have to report ended connections to each other. They resend after
+/// 250 ms until the peer has acknowledged.
 fn is_still(lab: &Lab) -> Result<bool> {
     let sent = || -> Result<Vec<Value>> {
         let of = |card| Ok(Lab::card_counters(lab, card)?["card"]["packets_sent"].clone());
@@ -245,7 +252,7 @@ fn is_still(lab: &Lab) -> Result<bool> {
 }
 
 #[test]
-fn what_is_left_in_a_shared_lab_is_seen() -> Result<()> {
+fn leftovers_in_a_shared_lab_are_detected() -> Result<()> {
     let lab = shared();
     let vm = lab.vm(0);
     assert!(left(vm)?.is_empty(), "{:?}", left(vm)?);

@@ -1,4 +1,5 @@
-//! How the driver maps windows: by what the card says of them (docs/hamlyn.md, "How windows are mapped").
+//! The memory type of window mappings follows what the card reports (docs/hamlyn.md, "How windows
+//! are mapped").
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Lab;
@@ -6,18 +7,19 @@ use hamlyn_lab::Lab;
 use crate::messages::ping_pong;
 use crate::{Turn, lab_of};
 
-/// A device whose BAR does not fit below 4 GiB. The firmware then puts all wide BARs above, where its MTRRs allow caches.
+/// A device whose BAR does not fit below 4 GiB. The firmware then puts all wide BARs above, where
+/// its MTRRs allow caches.
 const LARGE: [&str; 4] =
     ["-object", "memory-backend-ram,id=large,size=1G", "-device", "ivshmem-plain,memdev=large"];
 
-/// Where a range of memory begins, and where it ends.
+/// Parses the start and the end of a memory range.
 fn range(text: &str, separator: char) -> Option<(u64, u64)> {
     let (start, end) = text.split_once(separator)?;
     let number = |text: &str| u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
     Some((number(start)?, number(end)?))
 }
 
-/// How a machine's kernel has mapped the windows of its card.
+/// Returns the memory type with which a machine's kernel has mapped the windows of its card.
 fn memory_type(lab: &Lab, vm: usize) -> Result<String> {
     let resources = lab.vm(vm).read("/sys/bus/pci/devices/0000:00:10.0/resource")?;
     let windows = resources.lines().nth(2).context("no BAR 2")?;
@@ -51,7 +53,7 @@ fn windows_are_cached_only_if_card_says_coherent() -> Result<()> {
             let found = memory_type(&lab, vm)?;
             ensure!(found == expected, "--coherent-windows {coherent}: {found}");
         }
-        // Before and behind a program that has mapped them.
+        // Before and after a program has mapped them.
         ping_pong(&lab, 0, 1, 200)?;
         ensure!(memory_type(&lab, 0)? == expected);
     }

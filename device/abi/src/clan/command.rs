@@ -1,39 +1,44 @@
-//! The CLAN card's operations, beside those that all cards have ([`crate::family::command`]).
+//! The CLAN card's commands, besides those that all cards have ([`crate::family::command`]).
 //!
-//! Objects have an *owner*, a number of the driver's: one object may use another only if it has the same owner.
+//! Objects have an *owner*, a number that the driver chooses. An object may use another object only
+//! if both have the same owner.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::family::area::HamlynArea;
 
-/// Open an aperture: `index` is its number. Body: [`ClanOpenAperture`].
+/// Opens aperture `index`. Body: [`ClanOpenAperture`].
 pub const CLAN_COMMAND_OPEN_APERTURE: u32 = 1;
-/// Close an aperture. When it is answered nothing reaches its memory any more. Tripwires that watch it are disabled.
+/// Closes an aperture. Once the command has completed, no access reaches its memory. Tripwires that
+/// watch it are disabled.
 pub const CLAN_COMMAND_CLOSE_APERTURE: u32 = 2;
-/// Open a window: `index` is its first page. Body: [`ClanOpenWindow`].
+/// Opens the window whose first page is `index`. Body: [`ClanOpenWindow`].
 pub const CLAN_COMMAND_OPEN_WINDOW: u32 = 3;
-/// Close the window whose first page is `index`. What was stored before still goes; loads that wait read as ones.
+/// Closes the window whose first page is `index`. Earlier stores are still sent; pending loads read
+/// as ones.
 pub const CLAN_COMMAND_CLOSE_WINDOW: u32 = 4;
-/// Open an endpoint: `index` is its number. Body: [`ClanOpenEndpoint`]. The driver has made its memory zero.
+/// Opens endpoint `index`. Body: [`ClanOpenEndpoint`]. The driver must zero its memory first.
 pub const CLAN_COMMAND_OPEN_ENDPOINT: u32 = 5;
-/// Close an endpoint. When it is answered nothing is written to its memory any more; its requests have ended, wherever they were, and
-/// its Tripwires are disabled. Its windows must have been closed before: else it is refused as in use.
+/// Closes an endpoint. Once the command has completed, the card no longer writes to its memory. All
+/// its requests have ended, and its Tripwires are disabled. Its windows must be closed first;
+/// otherwise the command fails with `HAMLYN_STATUS_IN_USE`.
 pub const CLAN_COMMAND_CLOSE_ENDPOINT: u32 = 6;
-/// Open an event queue: `index` is its number. Body: [`ClanOpenEvents`]. The driver has made its memory zero.
+/// Opens event queue `index`. Body: [`ClanOpenEvents`]. The driver must zero its memory first.
 pub const CLAN_COMMAND_OPEN_EVENTS: u32 = 7;
-/// Close an event queue. Endpoints whose events went there have none from then on.
+/// Closes an event queue. Endpoints that used it have no event queue from then on.
 pub const CLAN_COMMAND_CLOSE_EVENTS: u32 = 8;
-/// Open the FIFO. Body: [`ClanOpenFifo`].
+/// Opens the FIFO. Body: [`ClanOpenFifo`].
 pub const CLAN_COMMAND_OPEN_FIFO: u32 = 11;
-/// Close the FIFO.
+/// Closes the FIFO.
 pub const CLAN_COMMAND_CLOSE_FIFO: u32 = 12;
-/// Say where an endpoint's events go from now on: `index` is the endpoint. Body: [`ClanSetEvents`]. Refused as in use as long as records
-/// that other endpoints have left in the queue take the room.
+/// Sets the event queue of endpoint `index`. Body: [`ClanSetEvents`]. Fails with
+/// `HAMLYN_STATUS_IN_USE` while records that other endpoints left in the queue take the space.
 pub const CLAN_COMMAND_SET_EVENTS: u32 = 13;
 
-/// Instead of an event queue's number: none.
+/// In place of an event queue's number: none.
 pub const CLAN_NO_EVENTS: u32 = 0xffff_ffff;
-/// In [`ClanOpenWindow::flags`] and [`ClanOpenEndpoint::flags`]: what it sends is an operating system's.
+/// In [`ClanOpenWindow::flags`] and [`ClanOpenEndpoint::flags`]: its packets are sent as an
+/// operating system's.
 pub const CLAN_PRIVILEGED: u32 = 1;
 
 /// Body of [`CLAN_COMMAND_OPEN_APERTURE`].
@@ -42,13 +47,14 @@ pub const CLAN_PRIVILEGED: u32 = 1;
 pub struct ClanOpenAperture {
     /// Its memory, which begins at a multiple of 8.
     pub area: HamlynArea,
-    /// Who reaches it must know this.
+    /// Each packet for the aperture must carry this key.
     pub key: u64,
-    /// Whose it is.
+    /// Its owner.
     pub owner: u32,
-    /// `CLAN_APERTURE_*`, any of them.
+    /// Any of `CLAN_APERTURE_*`.
     pub flags: u32,
-    /// With [`super::aperture::CLAN_APERTURE_GROUP`]: which group, of which there is no other member at this host. Else zero.
+    /// With [`super::aperture::CLAN_APERTURE_GROUP`]: the group, which must have no other member on
+    /// this host. Otherwise zero.
     pub group: u32,
     /// Zero.
     pub reserved: u32,
@@ -60,15 +66,15 @@ pub struct ClanOpenAperture {
 pub struct ClanOpenWindow {
     /// The aperture's key.
     pub key: u64,
-    /// Byte of the aperture that is its first, a multiple of 8.
+    /// Offset in the aperture of the window's first byte, a multiple of 8.
     pub offset: u64,
-    /// Bytes: as many pages as they need are the window's.
+    /// Bytes. The window gets as many pages as they need.
     pub length: u64,
     /// The aperture's host, or [`super::aperture::CLAN_GROUP_HOST`] and a group.
     pub host: u32,
-    /// The aperture's number there.
+    /// The aperture's number on that host.
     pub aperture: u32,
-    /// The endpoint that hears of its faults.
+    /// The endpoint to which its faults are reported.
     pub endpoint: u32,
     /// [`CLAN_PRIVILEGED`] or 0.
     pub flags: u32,
@@ -80,18 +86,20 @@ pub struct ClanOpenWindow {
 pub struct ClanOpenEndpoint {
     /// Its memory: a page of [`super::endpoint`], then `requests` of [`super::dma::ClanRequest`].
     pub memory: HamlynArea,
-    /// Whose it is.
+    /// Its owner.
     pub owner: u32,
-    /// How many Tripwires it has, 0 to [`super::endpoint::CLAN_MAX_TRIPWIRES`].
+    /// Number of Tripwires, 0 to [`super::endpoint::CLAN_MAX_TRIPWIRES`].
     pub tripwires: u32,
-    /// How many requests its queue has room for, [`super::dma::CLAN_MIN_REQUESTS`] to [`super::dma::CLAN_MAX_REQUESTS`], a power of two.
+    /// Size of its request queue: a power of two from [`super::dma::CLAN_MIN_REQUESTS`] to
+    /// [`super::dma::CLAN_MAX_REQUESTS`].
     pub requests: u32,
-    /// The event queue that its events go to, of the same owner, or [`CLAN_NO_EVENTS`].
+    /// The event queue for its events, of the same owner, or [`CLAN_NO_EVENTS`].
     pub events: u32,
-    /// [`CLAN_PRIVILEGED`] or 0. The requests of a privileged endpoint do not wait for a host: each write is done once the card has
-    /// its bytes, and fails as timed out if too many wait for that host.
+    /// [`CLAN_PRIVILEGED`] or 0. Requests of a privileged endpoint do not wait for a host. Each
+    /// write is done once the card has its bytes. It fails with a time-out if too many writes wait
+    /// for that host.
     pub flags: u32,
-    /// An endpoint of the same owner that hears of its faults, or 0: it does itself.
+    /// An endpoint of the same owner to which its faults are reported, or 0 for itself.
     pub faults_to: u32,
 }
 
@@ -101,9 +109,10 @@ pub struct ClanOpenEndpoint {
 pub struct ClanOpenEvents {
     /// Its memory: a page of [`super::event`], then `records` of [`super::event::ClanEvent`].
     pub memory: HamlynArea,
-    /// Whose it is.
+    /// Its owner.
     pub owner: u32,
-    /// Records, [`super::event::CLAN_MIN_EVENTS`] to [`super::event::CLAN_MAX_EVENTS`], a power of two.
+    /// Number of records: a power of two from [`super::event::CLAN_MIN_EVENTS`] to
+    /// [`super::event::CLAN_MAX_EVENTS`].
     pub records: u32,
 }
 
@@ -113,7 +122,8 @@ pub struct ClanOpenEvents {
 pub struct ClanOpenFifo {
     /// `records` of [`super::fifo::ClanFifoRecord`], all zero.
     pub area: HamlynArea,
-    /// Records, a power of two, at least as many as there are endpoints, event queues and Tripwires and at most [`super::fifo::CLAN_MAX_FIFO`].
+    /// Number of records: a power of two, at least the number of endpoints, event queues and
+    /// Tripwires, and at most [`super::fifo::CLAN_MAX_FIFO`].
     pub records: u32,
     /// Zero.
     pub reserved: u32,

@@ -1,4 +1,4 @@
-//! Who the CLAN card is.
+//! Identity of the CLAN card.
 
 /// PCI device id of the CLAN card.
 pub const CLAN_PCI_DEVICE: u16 = 0x434c;

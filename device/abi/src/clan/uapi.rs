@@ -1,7 +1,9 @@
-//! What driver and library agree on about CLAN cards: calls on an open `/dev/clanN`, beside those that any card has.
+//! Contract between driver and library for CLAN cards: calls on an open `/dev/clanN`, besides those
+//! of all cards.
 //!
-//! Errors beside those of all calls: `ENOSPC` (the card has no more of that), `EBUSY` (a port is taken, or an object is used by another that is
-//! open), `EADDRINUSE` (a group has a member at this host).
+//! Errors besides those of all calls: `ENOSPC` (the card has no more of that object), `EBUSY` (a
+//! port is taken, or another open object uses the object), `EADDRINUSE` (a group has a member on
+//! this host).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -10,64 +12,71 @@ use crate::uapi::{CardArgument, CardQuery, HamlynObject, card_call};
 
 /// Opens an aperture of the caller's memory (section 3.2). Argument: [`ClanAperture`].
 pub const CLAN_IOC_APERTURE_OPEN: u32 = card_call::<ClanAperture>(CLAN_MODEL, 0);
-/// Closes an aperture. Argument: [`HamlynObject`]. When it returns nothing reaches its memory any more, and it is unpinned.
+/// Closes an aperture. Argument: [`HamlynObject`]. When it returns, no access reaches the
+/// aperture's memory, and the memory is unpinned.
 pub const CLAN_IOC_APERTURE_CLOSE: u32 = card_call::<HamlynObject>(CLAN_MODEL, 1);
-/// Opens a window onto an aperture of any host. Argument: [`ClanWindow`]. Whether there is such an aperture is not asked: the first load or store
-/// tells.
+/// Opens a window onto an aperture of any host. Argument: [`ClanWindow`]. Does not check whether
+/// the aperture exists: the first load or store shows that.
 pub const CLAN_IOC_WINDOW_OPEN: u32 = card_call::<ClanWindow>(CLAN_MODEL, 2);
-/// Closes a window. Argument: [`HamlynObject`]; its number is its first page.
+/// Closes a window. Argument: [`HamlynObject`]. The window's number is its first page.
 pub const CLAN_IOC_WINDOW_CLOSE: u32 = card_call::<HamlynObject>(CLAN_MODEL, 3);
 /// Opens an endpoint (section 3.1). Argument: [`ClanEndpoint`].
 pub const CLAN_IOC_ENDPOINT_OPEN: u32 = card_call::<ClanEndpoint>(CLAN_MODEL, 4);
-/// Closes an endpoint. Argument: [`HamlynObject`]. `EBUSY` if a window names it. Its peer is told.
+/// Closes an endpoint. Argument: [`HamlynObject`]. Fails with `EBUSY` if a window names it. Its
+/// peer is notified.
 pub const CLAN_IOC_ENDPOINT_CLOSE: u32 = card_call::<HamlynObject>(CLAN_MODEL, 5);
 /// Opens an event queue (section 3.5). Argument: [`ClanEvents`].
 pub const CLAN_IOC_EVENTS_OPEN: u32 = card_call::<ClanEvents>(CLAN_MODEL, 6);
 /// Closes an event queue. Argument: [`HamlynObject`].
 pub const CLAN_IOC_EVENTS_CLOSE: u32 = card_call::<HamlynObject>(CLAN_MODEL, 7);
-/// Sleeps until one of some bits of an endpoint is set. Argument: [`ClanWait`]. `ETIMEDOUT`; `EINTR` if a signal's handler has run.
+/// Sleeps until one of the given bits of an endpoint is set. Argument: [`ClanWait`]. Fails with
+/// `ETIMEDOUT`, or with `EINTR` if a signal handler has run.
 pub const CLAN_IOC_WAIT: u32 = card_call::<ClanWait>(CLAN_MODEL, 8);
-/// Sleeps until an event queue has more records than were taken. Argument: [`ClanEventsWait`]. `ETIMEDOUT`; `EINTR`. The file is readable when one
-/// of its event queues is not empty, so that `poll(2)` and the like wait for it, too.
+/// Sleeps until an event queue has more records than were taken. Argument: [`ClanEventsWait`].
+/// Fails with `ETIMEDOUT` or `EINTR`. The file is readable while one of its event queues is not
+/// empty, so `poll(2)` and similar calls can wait for it, too.
 pub const CLAN_IOC_EVENTS_WAIT: u32 = card_call::<ClanEventsWait>(CLAN_MODEL, 9);
-/// Sends a message to an endpoint of any host (section 3.1). Argument: [`ClanSend`]. `EHOSTUNREACH` if there is no such host, or it is lost;
-/// `EAGAIN` if there is no room for it now.
+/// Sends a message to an endpoint of any host (section 3.1). Argument: [`ClanSend`]. Fails with
+/// `EHOSTUNREACH` if the host does not exist or is lost, and with `EAGAIN` if there is no space for
+/// the message now.
 pub const CLAN_IOC_SEND: u32 = card_call::<ClanSend>(CLAN_MODEL, 10);
-/// Says who an endpoint's peer is: each hears when the other ends, if both have said so. Argument: [`ClanPeer`].
+/// Sets an endpoint's peer. If both ends have set each other, each is notified when the other ends.
+/// Argument: [`ClanPeer`].
 pub const CLAN_IOC_PEER: u32 = card_call::<ClanPeer>(CLAN_MODEL, 11);
-/// Says where an endpoint's events go from now on. Argument: [`ClanEventsOf`]. `EBUSY`: records that other endpoints have left in the queue
-/// take the room, until they are taken.
+/// Sets the event queue of an endpoint. Argument: [`ClanEventsOf`]. Fails with `EBUSY` while
+/// untaken records of other endpoints take the space in the queue.
 pub const CLAN_IOC_EVENTS_OF: u32 = card_call::<ClanEventsOf>(CLAN_MODEL, 12);
-/// Has the driver carry out DMA requests (section 3.4). Argument: [`ClanKick`].
+/// Lets the driver execute DMA requests (section 3.4). Argument: [`ClanKick`].
 pub const CLAN_IOC_KICK: u32 = card_call::<ClanKick>(CLAN_MODEL, 13);
 
 /// Index into `HamlynShareQuery`: apertures.
 pub const CLAN_SHARE_APERTURES: u32 = 0;
 /// Index into `HamlynShareQuery`: window pages.
 pub const CLAN_SHARE_WINDOW_PAGES: u32 = 1;
-/// Index into `HamlynShareQuery`: endpoints. One with more Tripwires than there are for each of all endpoints counts as so many of these, one with
-/// [`CLAN_DRIVERS_DMA`] as one more, and an event queue as as many as there are for each of all queues.
+/// Index into `HamlynShareQuery`: endpoints. An endpoint counts as its Tripwires divided by the
+/// card's Tripwires for each endpoint, rounded up, at least 1. [`CLAN_DRIVERS_DMA`] adds 1. An
+/// event queue counts as the number of endpoints that the card has for each event queue.
 pub const CLAN_SHARE_ENDPOINTS: u32 = 2;
-/// The most bytes of an aperture of a process.
+/// Maximum bytes of a process' aperture.
 pub const CLAN_MAX_APERTURE: u64 = 1_073_741_824;
-/// The most bytes of a window.
+/// Maximum bytes of a window.
 pub const CLAN_MAX_WINDOW: u64 = 8_388_608;
 
-/// What a CLAN card says of itself: the card's part of `HamlynQuery`.
+/// What a CLAN card reports about itself: the card's part of `HamlynQuery`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ClanQuery {
-    /// Out: apertures of processes.
+    /// Out: apertures for processes.
     pub apertures: u32,
-    /// Out: window pages of processes.
+    /// Out: window pages for processes.
     pub window_pages: u32,
-    /// Out: endpoints of processes.
+    /// Out: endpoints for processes.
     pub endpoints: u32,
     /// Out: Tripwires.
     pub tripwires: u32,
-    /// Out: the most bytes of data in a packet.
+    /// Out: maximum bytes of data in a packet.
     pub burst: u32,
-    /// Out: words that a host may have on their way to another.
+    /// Out: words that a host may have in flight to another.
     pub credits: u32,
 }
 
@@ -79,15 +88,17 @@ impl CardQuery for ClanQuery {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ClanAperture {
-    /// In: where it is in the caller's memory, a multiple of 8. Its pages are pinned, and count against `RLIMIT_MEMLOCK`.
+    /// In: its address in the caller's memory, a multiple of 8. Its pages are pinned, and count
+    /// against `RLIMIT_MEMLOCK`.
     pub address: u64,
-    /// In: its bytes, 1 to [`CLAN_MAX_APERTURE`].
+    /// In: bytes, 1 to [`CLAN_MAX_APERTURE`].
     pub length: u64,
-    /// Out: its key. With `CLAN_APERTURE_GROUP` in: the group's, which its members agree on.
+    /// Out: its key. With `CLAN_APERTURE_GROUP`, in: the group's key, which its members agree on.
     pub key: u64,
-    /// In: `CLAN_APERTURE_READ`, `CLAN_APERTURE_WRITE`, both or none; or `CLAN_APERTURE_WRITE` and `CLAN_APERTURE_GROUP`.
+    /// In: `CLAN_APERTURE_READ`, `CLAN_APERTURE_WRITE`, both or none; or `CLAN_APERTURE_WRITE` and
+    /// `CLAN_APERTURE_GROUP`.
     pub flags: u32,
-    /// In: which group, 0 to 63, or 0.
+    /// In: the group, 0 to 63, or 0.
     pub group: u32,
     /// Out: its number.
     pub aperture: u32,
@@ -101,19 +112,19 @@ pub struct ClanAperture {
 pub struct ClanWindow {
     /// In: the aperture's key.
     pub key: u64,
-    /// In: byte of the aperture that is its first, a multiple of 8.
+    /// In: offset in the aperture of the window's first byte, a multiple of 8.
     pub offset: u64,
-    /// In: its bytes, 1 to [`CLAN_MAX_WINDOW`].
+    /// In: bytes, 1 to [`CLAN_MAX_WINDOW`].
     pub length: u64,
     /// In: the aperture's host, or `CLAN_GROUP_HOST` and a group.
     pub host: u32,
-    /// In: the aperture's number there.
+    /// In: the aperture's number on that host.
     pub aperture: u32,
-    /// In: an endpoint of the caller's, which hears of its faults.
+    /// In: an endpoint of the caller's, to which its faults are reported.
     pub endpoint: u32,
-    /// Out: its number: its first page.
+    /// Out: its number, which is its first page.
     pub window: u32,
-    /// Out: where to map its pages with `mmap(2)` of the same file, shared.
+    /// Out: offset for `mmap(2)` of the same file, shared, to map its pages.
     pub offset_of_pages: u64,
 }
 
@@ -121,46 +132,52 @@ pub struct ClanWindow {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ClanEndpoint {
-    /// In: its port, 1 to 0xffff, or 0 for any that is free. Out: its port. Ports below 1,024 are for `CAP_NET_BIND_SERVICE`.
+    /// In: its port, 1 to 0xffff, or 0 for any free port. Out: its port. Ports below 1,024 need
+    /// `CAP_NET_BIND_SERVICE`.
     pub port: u32,
-    /// In: how many Tripwires it has, 0 to `CLAN_MAX_TRIPWIRES`.
+    /// In: number of Tripwires, 0 to `CLAN_MAX_TRIPWIRES`.
     pub tripwires: u32,
-    /// In: how many DMA requests its queue has room for, `CLAN_MIN_REQUESTS` to `CLAN_MAX_REQUESTS`, a power of two.
+    /// In: size of its queue of DMA requests: a power of two from `CLAN_MIN_REQUESTS` to
+    /// `CLAN_MAX_REQUESTS`.
     pub requests: u32,
-    /// In: an event queue of the caller's that its events go to, or `CLAN_NO_EVENTS`.
+    /// In: an event queue of the caller's for its events, or `CLAN_NO_EVENTS`.
     pub events: u32,
     /// Out: its number.
     pub endpoint: u32,
     /// In: [`CLAN_DRIVERS_DMA`] or 0.
     pub flags: u32,
-    /// Out: where to map its page of the card with `mmap(2)` of the same file, writable, shared.
+    /// Out: offset for `mmap(2)` of the same file, writable, shared, to map its page of the card.
     pub page_offset: u64,
-    /// Out: where to map its memory in the same way, readable and writable: 4,096 bytes and those of the requests.
+    /// Out: offset to map its memory in the same way, readable and writable: 4,096 bytes and those
+    /// of the requests.
     pub memory_offset: u64,
 }
 
-/// In [`ClanEndpoint::flags`]: its requests are not the card's to look for, but the driver's ([`CLAN_IOC_KICK`]), as with the paper's card.
+/// In [`ClanEndpoint::flags`]: the driver executes its requests ([`CLAN_IOC_KICK`]), not the card,
+/// as with the paper's card.
 pub const CLAN_DRIVERS_DMA: u32 = 1;
 
 /// An event queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ClanEvents {
-    /// In: records, `CLAN_MIN_EVENTS` to `CLAN_MAX_EVENTS`, a power of two.
+    /// In: number of records: a power of two from `CLAN_MIN_EVENTS` to `CLAN_MAX_EVENTS`.
     pub records: u32,
     /// Out: its number.
     pub queue: u32,
-    /// Out: where to map its memory with `mmap(2)` of the same file, readable and writable, shared: 4,096 bytes and those of the records.
+    /// Out: offset for `mmap(2)` of the same file, readable and writable, shared, to map its
+    /// memory: 4,096 bytes and those of the records.
     pub memory_offset: u64,
 }
 
-/// What to wait for.
+/// Argument of [`CLAN_IOC_WAIT`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ClanWait {
-    /// In: bits of the endpoint's bitmap (`CLAN_STATE_BITS`). Out: those of them that are set; the caller clears them.
+    /// In: bits of the endpoint's bitmap (`CLAN_STATE_BITS`). Out: those of them that are set; the
+    /// caller clears them.
     pub bits: u64,
-    /// In: nanoseconds, 0 to look only, or -1 for ever.
+    /// In: time-out in nanoseconds, 0 to return at once, or -1 for no time-out.
     pub timeout_ns: i64,
     /// In: the endpoint.
     pub endpoint: u32,
@@ -168,35 +185,36 @@ pub struct ClanWait {
     pub reserved: u32,
 }
 
-/// What to wait for in an event queue.
+/// Argument of [`CLAN_IOC_EVENTS_WAIT`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ClanEventsWait {
-    /// In: nanoseconds, 0 to look only, or -1 for ever.
+    /// In: time-out in nanoseconds, 0 to return at once, or -1 for no time-out.
     pub timeout_ns: i64,
     /// In: the event queue.
     pub queue: u32,
-    /// In: how many records were taken, modulo 2^32.
+    /// In: number of records that were taken, modulo 2^32.
     pub taken: u32,
 }
 
-/// A message that is to be sent.
+/// A message to send.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ClanSend {
-    /// In: an endpoint of the caller's: the message says its host and port.
+    /// In: an endpoint of the caller's. The message carries its host and port.
     pub endpoint: u32,
     /// In: the receiver's host.
     pub host: u32,
-    /// In: its port.
+    /// In: the receiver's port.
     pub port: u32,
-    /// In: `CLAN_MESSAGE_*`, of those that a process may send.
+    /// In: `CLAN_MESSAGE_*`, one that a process may send.
     pub kind: u32,
     /// In: the payload.
     pub data: [u64; 5],
 }
 
-/// A message in an endpoint's memory. The `n`-th, from 0, is at `n` modulo the queue's size.
+/// A message in an endpoint's memory. Message `n`, counted from 0, is at `n` modulo the queue's
+/// size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ClanMessage {
@@ -204,7 +222,7 @@ pub struct ClanMessage {
     pub number: u32,
     /// `CLAN_MESSAGE_*`.
     pub kind: u32,
-    /// The host that it is from.
+    /// The sender's host.
     pub host: u32,
     /// The sender's port.
     pub port: u32,
@@ -214,21 +232,23 @@ pub struct ClanMessage {
     pub reserved: u64,
 }
 
-/// Asks for a connection.
+/// Requests a connection.
 pub const CLAN_MESSAGE_CONNECT: u32 = 1;
-/// Accepts one.
+/// Accepts a connection.
 pub const CLAN_MESSAGE_ACCEPT: u32 = 2;
-/// Refuses one.
+/// Refuses a connection.
 pub const CLAN_MESSAGE_REFUSE: u32 = 3;
-/// Ends one.
+/// Ends a connection.
 pub const CLAN_MESSAGE_CLOSE: u32 = 4;
-/// Whatever else the two ends agree on.
+/// Anything else that the two ends agree on.
 pub const CLAN_MESSAGE_DATA: u32 = 5;
-/// From the driver: the message that the payload was has not been delivered, as there is no such endpoint or it had no room; or, of a request
-/// for a connection, its endpoint has ended without an answer. If too much is still
-/// to be said to the sender's host this is not said, but only logged where it was not delivered.
+/// From the driver: the message with this payload was not delivered, because the endpoint does not
+/// exist or had no space. For a connection request, also: its endpoint ended without an answer. If
+/// too many messages wait for the sender's host, this one is not sent; the host that did not
+/// deliver the message only logs it.
 pub const CLAN_MESSAGE_UNDELIVERED: u32 = 6;
-/// From the driver: the peer is no more, or its host is lost. If a request for a connection was on its way to that host, this has its payload.
+/// From the driver: the peer has ended, or its host is lost. If a connection request was in flight
+/// to that host, this message has the request's payload.
 pub const CLAN_MESSAGE_GONE: u32 = 7;
 
 /// An endpoint's peer.
@@ -239,13 +259,13 @@ pub struct ClanPeer {
     pub endpoint: u32,
     /// In: its peer's host.
     pub host: u32,
-    /// In: its peer's port, or 0: it has none any more.
+    /// In: its peer's port, or 0 if it no longer has a peer.
     pub port: u32,
     /// Zero.
     pub reserved: u32,
 }
 
-/// Where an endpoint's events go.
+/// Argument of [`CLAN_IOC_EVENTS_OF`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ClanEventsOf {
@@ -255,7 +275,7 @@ pub struct ClanEventsOf {
     pub events: u32,
 }
 
-/// Whose DMA requests the driver is to carry out.
+/// Argument of [`CLAN_IOC_KICK`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ClanKick {

@@ -1,72 +1,78 @@
-//! A connection (section 3): its page of BAR 2, and the memory in which the card says how it fares.
+//! A connection (section 3): its page of BAR 2, and the memory in which the card reports its state.
 //!
-//! The Send Registers keep what was stored to them, so that the next message like the last takes a store.
+//! The Send Registers keep what was stored to them, so a message like the last one takes one store.
 
 /// Send Register, u64: opcode, mask and indices, as in [`super::control::DartControl`].
 pub const DART_SEND_CONTROL: u32 = 0x00;
 /// Send Register, u64: the operand.
 pub const DART_SEND_OPERAND: u32 = 0x08;
-/// Send Register, u64: where the data is, from the endpoint's base.
+/// Send Register, u64: offset of the data from the endpoint's base.
 pub const DART_SEND_OFFSET: u32 = 0x10;
-/// Send Register, u32: bytes of data. Storing it sends: up to [`DART_LONGEST`] of a [`super::control::DART_MAIN_WRITE_MULTIPLE`],
-/// of a CALL that asks nothing, of an EXCEPTION and of what the card does not know; of all others up to a block, whose rest is 0.
+/// Send Register, u32: bytes of data. Storing it sends the message. The limit is [`DART_LONGEST`]
+/// for a [`super::control::DART_MAIN_WRITE_MULTIPLE`], a CALL that asks nothing, an EXCEPTION, and
+/// a message unknown to the card. For all others it is a block; the rest of the block is 0.
 pub const DART_SEND_LENGTH: u32 = 0x18;
-/// Address register 0 of the connection's window, u64, to be loaded and stored; the others are behind it. Those that there are not
-/// load as ones.
+/// Address register 0 of the connection's window, u64, for loads and stores. The other registers
+/// follow it. Registers that do not exist load as ones.
 pub const DART_PAGE_REGISTERS: u32 = 0x800;
 /// Bytes of a connection's page.
 pub const DART_PAGE_SIZE: u32 = 4096;
 
-/// Connections have numbers below this: a cell's header has room for no larger ones.
+/// Connection numbers are below this, because a cell's header has no space for larger ones.
 pub const DART_NUMBERS: u32 = 0x1000_0000;
-/// The smallest window of a card, in cells: a connection uses no more of it before the other end has said its own.
+/// The smallest window of a card, in cells. A connection uses no more than this until the other end
+/// has reported its own window.
 pub const DART_SMALLEST_WINDOW: u32 = 2048;
-/// The most address registers of a connection's window.
+/// Maximum number of address registers in a connection's window.
 pub const DART_MAX_REGISTERS: u32 = 256;
-/// The most bytes of data of a message.
+/// Maximum bytes of data in a message.
 pub const DART_LONGEST: u32 = 65504;
-/// How many messages of a connection can wait to leave.
+/// Maximum number of messages of a connection that wait to leave.
 pub const DART_MAX_SENDS: u32 = 64;
 
-/// u32, stored by the card: how many messages have left, or will not, modulo 2^32: of those that were stored first.
+/// u32, stored by the card: number of messages that have left or never will, modulo 2^32. They are
+/// counted in the order of their stores.
 pub const DART_STATE_LEFT: u32 = 0x00;
-/// u32: how many of them have not left: the connection is broken, or they make no sense, or there was no room for them.
+/// u32: number of them that were dropped, because the connection is broken, they were invalid, or
+/// there was no space for them.
 pub const DART_STATE_DROPPED: u32 = 0x04;
 /// u32: why the last of these was dropped, `DART_DROPPED_*`.
 pub const DART_STATE_DROPPED_WHY: u32 = 0x08;
-/// u32, written last of what is known of a trap: how many messages had one at the receiver, modulo 2^32.
+/// u32: number of messages that had a trap at the receiver, modulo 2^32. The card writes it after
+/// the other words about a trap.
 pub const DART_STATE_TRAPS: u32 = 0x0c;
-/// u32: the last of them, `DART_TRAP_*`.
+/// u32: the last trap, `DART_TRAP_*`.
 pub const DART_STATE_TRAP: u32 = 0x10;
-/// u32: that message's opcode.
+/// u32: the opcode of that message.
 pub const DART_STATE_TRAP_OPCODE: u32 = 0x14;
 /// u32: 0, or why the connection is broken, `DART_BROKEN_*`.
 pub const DART_STATE_BROKEN: u32 = 0x18;
-/// u32: exceptions of this end that no queue took, modulo 2^32. The card writes it last, behind trap and opcode.
+/// u32: number of exceptions at this end that no queue took, modulo 2^32. The card writes it last,
+/// after trap and opcode.
 pub const DART_STATE_EXCEPTIONS: u32 = 0x1c;
-/// u32: the last of them, `DART_TRAP_*`.
+/// u32: the last of these exceptions, `DART_TRAP_*`.
 pub const DART_STATE_EXCEPTION: u32 = 0x20;
-/// u32: that message's opcode.
+/// u32: the opcode of that message.
 pub const DART_STATE_EXCEPTION_OPCODE: u32 = 0x24;
-/// Bytes of it; where it is, is a multiple of that.
+/// Bytes of the state. Its address is a multiple of this.
 pub const DART_STATE_SIZE: u32 = 64;
 
-/// The length is more than the opcode takes.
+/// Dropped: the length exceeds the limit of the opcode.
 pub const DART_DROPPED_LENGTH: u32 = 1;
-/// The data is not inside the endpoint, or there is no such memory.
+/// Dropped: the data is not inside the endpoint, or the memory does not exist.
 pub const DART_DROPPED_MEMORY: u32 = 2;
-/// As many messages waited as can.
+/// Dropped: the maximum number of messages was waiting.
 pub const DART_DROPPED_ROOM: u32 = 3;
-/// The connection is broken.
+/// Dropped: the connection is broken.
 pub const DART_DROPPED_BROKEN: u32 = 4;
 
-/// A packet has been lost.
+/// Broken: a packet has been lost.
 pub const DART_BROKEN_LOST: u32 = 1;
-/// The link is down.
+/// Broken: the link is down.
 pub const DART_BROKEN_LINK: u32 = 2;
-/// The peer has sent what makes no sense, or more than it may.
+/// Broken: the peer has violated the protocol, or sent more than it may.
 pub const DART_BROKEN_PEER: u32 = 3;
-/// Memory that the driver has named cannot be reached.
+/// Broken: memory that the driver has named cannot be accessed.
 pub const DART_BROKEN_MEMORY: u32 = 4;
-/// The other end has been closed, or its host is lost.
+/// Broken: the other end has been closed, or its host is lost.
 pub const DART_BROKEN_GONE: u32 = 5;

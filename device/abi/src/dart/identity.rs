@@ -1,4 +1,4 @@
-//! Who the DART card is.
+//! Identity of the DART card.
 
 /// PCI device id of the DART card.
 pub const DART_PCI_DEVICE: u16 = 0x4454;

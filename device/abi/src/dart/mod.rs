@@ -1,7 +1,9 @@
-//! The DART card's side of the contract: hybrid deposit (Osborne, *A Hybrid Deposit Model for Low Overhead Communication in High Speed LANs*).
+//! The DART card's side of the contract: hybrid deposit (Osborne, *A Hybrid Deposit Model for Low
+//! Overhead Communication in High Speed LANs*).
 //!
-//! A message does what its sender says to what the receiver keeps for it: bytes of an *endpoint*, a region of a process' virtual memory, and
-//! *address registers* of the card. `docs/dart.md` says what exactly.
+//! The effect of a message depends on what its sender specifies, and on the state that the receiver
+//! keeps for it. This state is the bytes of an *endpoint*, which is a region of a process' virtual
+//! memory, and *address registers* of the card. `docs/dart.md` defines the exact semantics.
 //!
 //! | BAR | what | how |
 //! |---|---|---|
@@ -9,7 +11,8 @@
 //! | 1 | MSI-X table and pending bits | the bus's own |
 //! | 2 | a page for each [`connection`] | trapped |
 //!
-//! The card has nothing to map, so all stores to it are posted: who wants to know that one has arrived reads.
+//! The card has no mappable memory, so all stores to it are posted. To make sure that a store has
+//! arrived, read.
 
 pub mod command;
 pub mod connection;

@@ -1,41 +1,45 @@
-//! Registers of the DART card, in BAR 0, beside those that all cards have.
+//! Registers of the DART card, in BAR 0, besides those that all cards have.
 
-/// RO. How many connections there can be.
+/// RO. Number of connections.
 pub const DART_REG_CONNECTIONS: u32 = 0x100;
-/// RO. How many endpoints there can be.
+/// RO. Number of endpoints.
 pub const DART_REG_ENDPOINTS: u32 = 0x104;
-/// RO. How many address registers there are.
+/// RO. Number of address registers.
 pub const DART_REG_REGISTERS: u32 = 0x108;
-/// RO. How many entries all programs together can have.
+/// RO. Number of entries of all programs together.
 pub const DART_REG_PROGRAM: u32 = 0x10c;
-/// RO. How many queues there can be.
+/// RO. Number of queues.
 pub const DART_REG_QUEUES: u32 = 0x110;
-/// RO. How many translations the TLB has.
+/// RO. Number of translations in the TLB.
 pub const DART_REG_TLB: u32 = 0x114;
-/// RO. How many cells a connection may have on their way.
+/// RO. Number of cells that a connection may have in flight.
 pub const DART_REG_WINDOW: u32 = 0x118;
-/// WO. How many records of the FIFO the driver has taken, modulo 2^32 ([`super::fifo`]).
+/// WO. Number of FIFO records that the driver has taken, modulo 2^32 ([`super::fifo`]).
 pub const DART_REG_FIFO_TAKEN: u32 = 0x120;
-/// WO, 8 bytes. Somebody sleeps on a queue: its number in the lower half, and in the upper how many records they have taken, modulo 2^32. If
-/// there are more, or as soon as there are, the queue is put into the FIFO, once.
+/// WO, 8 bytes. A process sleeps on a queue. The lower half is the queue's number; the upper half
+/// is the number of records the process has taken, modulo 2^32. If there are more, or as soon as
+/// there are, the card puts the queue into the FIFO, once.
 pub const DART_REG_ARM: u32 = 0x128;
-/// WO, 8 bytes. Somebody sleeps until messages of a connection have left: its number in the lower half, and in the upper how many have, as
-/// they know. If it is another number, or as soon as it is, the connection is put into the FIFO, once.
+/// WO, 8 bytes. A process sleeps until messages of a connection have left. The lower half is the
+/// connection's number; the upper half is the number that has left, as the process knows it. If the
+/// number differs, or as soon as it does, the card puts the connection into the FIFO, once.
 pub const DART_REG_ARM_LEFT: u32 = 0x130;
-/// WO, 8 bytes. Which address space the next three are about; each keeps what was stored.
+/// WO, 8 bytes. The address space that the next three registers apply to. Each of these registers
+/// keeps what was stored.
 pub const DART_REG_TLB_SPACE: u32 = 0x140;
 /// WO, 8 bytes. Virtual address of a page.
 pub const DART_REG_TLB_PAGE: u32 = 0x148;
-/// WO, 8 bytes. Storing it says where that page is on the bus, and `DART_FRAME_*`.
+/// WO, 8 bytes. Reports the bus address of that page, and `DART_FRAME_*`.
 pub const DART_REG_TLB_FILL: u32 = 0x150;
-/// RW, 8 bytes. Storing it takes the translations of so many pages back, from that page on. When a load, which answers 0, is answered nothing is reached
-/// by them any more.
+/// RW, 8 bytes. A store of `n` invalidates the translations of `n` pages, from that page on. Once a
+/// load, which returns 0, has completed, the card no longer uses these translations.
 pub const DART_REG_TLB_INVALIDATE: u32 = 0x158;
 
-/// In [`DART_REG_TLB_FILL`]: it may be written to; with [`DART_FRAME_NONE`], it may not, and perhaps be read.
+/// In [`DART_REG_TLB_FILL`]: the page is writable. With [`DART_FRAME_NONE`]: it is not writable,
+/// but may be readable.
 pub const DART_FRAME_WRITABLE: u64 = 1;
-/// In [`DART_REG_TLB_FILL`]: there is no such page.
+/// In [`DART_REG_TLB_FILL`]: the page does not exist.
 pub const DART_FRAME_NONE: u64 = 2;
 
-/// MSI-X vector that says that there are new records in the FIFO.
+/// MSI-X vector for new records in the FIFO.
 pub const DART_VECTOR_FIFO: u32 = 1;

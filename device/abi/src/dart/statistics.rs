@@ -1,7 +1,7 @@
-//! The DART card's counters. They are 64 bits wide, count from the card's start or reset, and stand in the order of
-//! [`DartStatistic`].
+//! The DART card's counters. They are 64 bits wide, count from the card's start or reset, and are
+//! in the order of [`DartStatistic`].
 
-/// How many counters there are.
+/// Number of counters.
 pub const DART_STATISTICS: u32 = 27;
 
 macro_rules! statistics {
@@ -19,21 +19,21 @@ macro_rules! statistics {
 }
 
 statistics! {
-    /// Messages that have left.
+    /// Messages sent.
     MessagesSent = 0, "messages_sent";
-    /// Answers that have left.
+    /// Answers sent.
     AnswersSent = 1, "answers_sent";
-    /// Cells that have left.
+    /// Cells sent.
     CellsSent = 2, "cells_sent";
-    /// Messages that were stored and did not leave.
+    /// Messages that were stored and not sent.
     MessagesDropped = 3, "messages_dropped";
-    /// How often a message had to wait for credits.
+    /// Times that a message had to wait for credits.
     CreditWaits = 4, "credit_waits";
-    /// Packets taken, of any kind.
+    /// Packets accepted, of any kind.
     PacketsArrived = 5, "packets_arrived";
-    /// Messages and answers that were executed.
+    /// Messages and answers executed.
     Executed = 6, "executed";
-    /// Primitives that were executed.
+    /// Primitives executed.
     Primitives = 7, "primitives";
     /// Bytes written to endpoints.
     BytesDeposited = 8, "bytes_deposited";
@@ -41,37 +41,37 @@ statistics! {
     BytesRead = 9, "bytes_read";
     /// Messages for the software.
     Exceptions = 10, "exceptions";
-    /// Traps: the card has no such operation.
+    /// Traps: the card does not implement the operation.
     TrapsUnimplemented = 11, "traps_unimplemented";
     /// Traps: a register outside of the window.
     TrapsIndex = 12, "traps_index";
-    /// Traps: refused by their own comparison.
+    /// Traps: refused by the message's own comparison.
     TrapsRefused = 13, "traps_refused";
-    /// Traps: what the connection may not do.
+    /// Traps: the connection does not have the right.
     TrapsRight = 14, "traps_right";
-    /// Traps: an address that is no multiple of 4.
+    /// Traps: the address is not a multiple of 4.
     TrapsMisaligned = 15, "traps_misaligned";
     /// Traps: outside of the endpoint.
     TrapsBounds = 16, "traps_bounds";
-    /// Traps: there is no memory.
+    /// Traps: the memory does not exist.
     TrapsNoMemory = 17, "traps_no_memory";
-    /// Pages that were looked for and not found in the TLB.
+    /// Pages that were not found in the TLB.
     Misses = 18, "misses";
     /// Records written to queues.
     Records = 19, "records";
-    /// How often a message had to wait for a place in a queue.
+    /// Times that a message had to wait for a place in a queue.
     QueueWaits = 20, "queue_waits";
     /// Interrupts raised for the FIFO.
     Interrupts = 21, "interrupts";
-    /// Packets not taken: the card takes no part, or there is no such connection with that host.
+    /// Packets discarded: the card is not enabled, or has no such connection with that host.
     Discarded = 22, "discarded";
     /// Connections that were broken.
     Broken = 23, "broken";
-    /// Commands carried out.
+    /// Commands executed.
     Commands = 24, "commands";
     /// Commands refused.
     CommandsRefused = 25, "commands_refused";
-    /// How often the host failed to keep the handshake.
+    /// Times that the host failed to restart the handshake timer.
     HandshakeLapses = 26, "handshake_lapses";
 }
 

@@ -1,26 +1,28 @@
-//! The echo card's operations, beside those that all cards have ([`crate::family::command`]).
+//! The echo card's commands, besides those that all cards have ([`crate::family::command`]).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::family::area::HamlynArea;
 
-/// Open a mailbox: `index` is its number. Body: [`EchoOpenMailbox`]. The driver has made its outbox zero.
+/// Opens mailbox `index`. Body: [`EchoOpenMailbox`]. The driver must zero its outbox first.
 pub const ECHO_COMMAND_OPEN_MAILBOX: u32 = 1;
-/// Close a mailbox. A message that still waits in it for the link is not sent.
+/// Closes a mailbox. If a message in it still waits for the link, it is not sent.
 pub const ECHO_COMMAND_CLOSE_MAILBOX: u32 = 2;
 
-/// The fewest records of an inbox.
+/// Minimum number of records in an inbox.
 pub const ECHO_INBOX_MIN_RECORDS: u32 = 4;
-/// The most records of an inbox.
+/// Maximum number of records in an inbox.
 pub const ECHO_INBOX_MAX_RECORDS: u32 = 1024;
 
 /// Body of [`ECHO_COMMAND_OPEN_MAILBOX`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct EchoOpenMailbox {
-    /// The inbox: `records` of [`crate::echo::inbox::EchoRecord`], all zero, and none of them in two pages.
+    /// The inbox: `records` of [`crate::echo::inbox::EchoRecord`], all zero. No record crosses a
+    /// page boundary.
     pub inbox: HamlynArea,
-    /// Records, [`ECHO_INBOX_MIN_RECORDS`] to [`ECHO_INBOX_MAX_RECORDS`], a power of two.
+    /// Number of records: a power of two from [`ECHO_INBOX_MIN_RECORDS`] to
+    /// [`ECHO_INBOX_MAX_RECORDS`].
     pub records: u32,
     /// Zero.
     pub reserved: u32,

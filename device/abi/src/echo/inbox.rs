@@ -5,21 +5,22 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Bytes of a record.
 pub const ECHO_RECORD_SIZE: u32 = 1024;
 
-/// A message that has arrived. The `n`-th since the mailbox was opened, from 0, is in record `n` modulo the inbox's size.
+/// An arrived message. Message `n` since the mailbox was opened, counted from 0, is in record `n`
+/// modulo the inbox's size.
 ///
-/// The card writes `number` last: a record is there when that is `n + 1`, modulo 2^32. A message for which there is no room,
-/// by the owner's word in `ECHO_OUTBOX_TAKEN`, is lost, and counted.
+/// The card writes `number` last: the record is valid when it is `n + 1`, modulo 2^32. The card
+/// drops and counts a message if the inbox is full according to `ECHO_OUTBOX_TAKEN`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct EchoRecord {
     /// The message's number, from 1, modulo 2^32.
     pub number: u32,
-    /// The host that it came from, as the switch says.
+    /// The host that sent it, as reported by the switch.
     pub source: u32,
-    /// The mailbox there, as that host's card says: an answer may be sent to it.
+    /// The sender's mailbox, as reported by that host's card. An answer may be sent to it.
     pub mailbox: u32,
-    /// Bytes of `data` that are the message.
+    /// Bytes of `data` that belong to the message.
     pub length: u32,
-    /// The message; what is behind it means nothing.
+    /// The message; the bytes behind it are undefined.
     pub data: [u8; 1008],
 }

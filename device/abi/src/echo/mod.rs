@@ -1,7 +1,8 @@
-//! The echo card's side of the contract: a card to learn from, and to copy.
+//! The echo card's side of the contract: an example card, made to be read and copied.
 //!
-//! A program fills in a message in its mailbox's *outbox*, a page of the card's memory that it has mapped, and rings. The
-//! other host's card deposits the message in the *inbox* of a mailbox there, a ring in that host's memory.
+//! A program fills in a message in its mailbox's *outbox*, a page of the card's memory that it has
+//! mapped, and rings the doorbell. The other host's card deposits the message in the *inbox* of a
+//! mailbox there, a ring in that host's memory.
 //!
 //! | BAR | what | how |
 //! |---|---|---|

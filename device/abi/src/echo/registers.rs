@@ -1,9 +1,9 @@
 //! BAR 0: the echo card's own registers, among those of the family ([`crate::family`]).
 
-/// RO. How many mailboxes there are, 1 to [`ECHO_MAX_MAILBOXES`].
+/// RO. Number of mailboxes, 1 to [`ECHO_MAX_MAILBOXES`].
 pub const ECHO_REG_MAILBOXES: u32 = 0x024;
 
-/// The most mailboxes a card may have: one control page has words for so many.
+/// Maximum number of mailboxes of a card: the control page has this many words.
 pub const ECHO_MAX_MAILBOXES: u32 = 32;
-/// MSI-X vector by which mailboxes wake their owners. There are no others, but for the link's.
+/// MSI-X vector by which mailboxes wake their owners. The only other vector is the link's.
 pub const ECHO_VECTOR: u32 = 1;

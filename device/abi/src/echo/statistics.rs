@@ -1,7 +1,7 @@
-//! The echo card's counters. They are 64 bits wide, count from the card's start or reset, and stand in the order of
-//! [`EchoStatistic`].
+//! The echo card's counters. They are 64 bits wide, count from the card's start or reset, and are
+//! in the order of [`EchoStatistic`].
 
-/// How many counters there are.
+/// Number of counters.
 pub const ECHO_STATISTICS: u32 = 13;
 
 macro_rules! statistics {
@@ -27,21 +27,22 @@ statistics! {
     Doorbells = 2, "doorbells";
     /// Interrupts raised for messages.
     Interrupts = 3, "interrupts";
-    /// Interrupts left out, as one was on its way.
+    /// Interrupts not raised because one was pending.
     InterruptsCoalesced = 4, "interrupts_coalesced";
-    /// Commands carried out.
+    /// Commands executed.
     Commands = 5, "commands";
     /// Commands refused.
     CommandsRefused = 6, "commands_refused";
-    /// How often the host failed to keep the handshake.
+    /// Times that the host failed to restart the handshake timer.
     HandshakeLapses = 7, "handshake_lapses";
-    /// Rings of a mailbox that is not open, or whose last message has not gone yet.
+    /// Rings of a mailbox that is not open, or whose last message has not left yet.
     RefusedRings = 8, "refused_rings";
-    /// Messages not sent: the outbox made no sense.
+    /// Messages not sent: the outbox is invalid.
     RefusedMessages = 9, "refused_messages";
-    /// Packets not deposited: the card takes no part, the packet is none of an echo card's, or host memory is not there.
+    /// Packets not deposited: the card is not enabled, the packet is not an echo card's, or host
+    /// memory is not accessible.
     Discarded = 10, "discarded";
-    /// Packets not deposited: there is no such mailbox.
+    /// Packets not deposited: the mailbox does not exist.
     NoMailbox = 11, "no_mailbox";
     /// Packets not deposited: the inbox is full.
     InboxFull = 12, "inbox_full";

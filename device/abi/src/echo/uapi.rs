@@ -1,6 +1,7 @@
-//! What driver and library agree on about echo cards: calls on an open `/dev/echoN`, beside those that any card has.
+//! Contract between driver and library for echo cards: calls on an open `/dev/echoN`, besides those
+//! of all cards.
 //!
-//! Errors beside those of all calls: `ENOSPC` (all mailboxes are open).
+//! Errors besides those of all calls: `ENOSPC` (all mailboxes are open).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -11,13 +12,14 @@ use crate::uapi::{CardArgument, CardQuery, HamlynObject, card_call};
 pub const ECHO_IOC_MAILBOX_OPEN: u32 = card_call::<EchoMailbox>(ECHO_MODEL, 0);
 /// Closes a mailbox. Argument: [`HamlynObject`].
 pub const ECHO_IOC_MAILBOX_CLOSE: u32 = card_call::<HamlynObject>(ECHO_MODEL, 1);
-/// Sleeps until a message is there. Argument: [`EchoWait`]. `ETIMEDOUT`; `EINTR` if a signal's handler has run.
+/// Sleeps until a message has arrived. Argument: [`EchoWait`]. Fails with `ETIMEDOUT`, or with
+/// `EINTR` if a signal handler has run.
 pub const ECHO_IOC_MAILBOX_WAIT: u32 = card_call::<EchoWait>(ECHO_MODEL, 2);
 
 /// Index into `HamlynShareQuery`: mailboxes.
 pub const ECHO_SHARE_MAILBOXES: u32 = 0;
 
-/// What an echo card says of itself: the card's part of `HamlynQuery`.
+/// What an echo card reports about itself: the card's part of `HamlynQuery`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct EchoQuery {
@@ -35,9 +37,10 @@ impl CardQuery for EchoQuery {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct EchoMailbox {
-    /// In: records of the inbox, 4 to 1,024, a power of two. Its memory counts against `RLIMIT_MEMLOCK`.
+    /// In: number of records of the inbox: a power of two from 4 to 1,024. Its memory counts
+    /// against `RLIMIT_MEMLOCK`.
     pub records: u32,
-    /// Out: the mailbox' number.
+    /// Out: the mailbox's number.
     pub mailbox: u32,
     /// Out: offset of the outbox, 4,096 bytes, to be mapped readable and writable, shared.
     pub outbox_offset: u64,
@@ -49,15 +52,15 @@ pub struct EchoMailbox {
     pub reserved: [u64; 2],
 }
 
-/// Which message to wait for.
+/// Argument of [`ECHO_IOC_MAILBOX_WAIT`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct EchoWait {
     /// In: the mailbox.
     pub mailbox: u32,
-    /// In: how many messages the caller has taken: it waits for the next.
+    /// In: number of messages that the caller has taken; it waits for the next.
     pub taken: u32,
-    /// In: nanoseconds, 0 to look only, or -1 for ever.
+    /// In: time-out in nanoseconds, 0 to return at once, or -1 for no time-out.
     pub timeout_ns: i64,
 }
 

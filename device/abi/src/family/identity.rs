@@ -1,12 +1,14 @@
-//! What a card of the family looks like on the PCI bus, and what it says of itself at the start of BAR 0.
+//! Identity of a card on the PCI bus, and in the first registers of BAR 0.
 //!
 //! Accesses to BAR 0 are 4 or 8 bytes wide, aligned.
 
-/// PCI vendor id of the family. Not assigned by the PCI-SIG: it is the one QEMU uses for devices that exist nowhere else.
+/// PCI vendor id of the family. The PCI-SIG has not assigned it. QEMU uses it for devices that
+/// exist nowhere else.
 pub const HAMLYN_PCI_VENDOR: u16 = 0x1234;
 /// PCI class code: network controller, other.
 pub const HAMLYN_PCI_CLASS: u32 = 0x028000;
-/// PCI class code of a further function that takes posted stores: generic system peripheral, other.
+/// PCI class code of an additional function that takes posted stores: generic system peripheral,
+/// other.
 pub const HAMLYN_PCI_DOORBELL_CLASS: u32 = 0x088000;
 
 /// Size of BAR 0, in bytes.
@@ -17,21 +19,25 @@ pub const HAMLYN_MAGIC: u32 = 0x4e4c_4d48;
 
 /// RO. [`HAMLYN_MAGIC`].
 pub const HAMLYN_REG_MAGIC: u32 = 0x000;
-/// RO. Which card this is.
+/// RO. Model of the card.
 pub const HAMLYN_REG_MODEL: u32 = 0x004;
-/// RO. The version of the model's contract that the card implements: major in the upper half (incompatible changes),
-/// minor in the lower (additions).
+/// RO. Version of the model's contract that the card implements. The major version (incompatible
+/// changes) is in the upper half, the minor version (additions) in the lower.
 pub const HAMLYN_REG_ABI_VERSION: u32 = 0x008;
-/// RW. Self-test of register access: reads as the complement of what was written. So does every doorbell, of either
-/// function: a driver can tell whether a second function is this card's.
+/// RW. Self-test of register access: reads as the complement of what was written. Every doorbell of
+/// either function does the same, so a driver can tell whether a second function belongs to this
+/// card.
 pub const HAMLYN_REG_SCRATCH: u32 = 0x014;
-/// RO. What the card is beyond its contract: [`HAMLYN_FEATURE_COHERENT`]. A card without this register reads as 0.
+/// RO. Features of the card beyond its contract: [`HAMLYN_FEATURE_COHERENT`]. A card without this
+/// register reads as 0.
 pub const HAMLYN_REG_FEATURES: u32 = 0x05c;
 
-/// Windows that a BAR maps are memory of the machine's host, which card and guest reach through one coherent cache.
+/// Windows that a BAR maps are memory of the machine's host. Card and guest access them through one
+/// coherent cache.
 ///
-/// The driver maps them cached (write-back) then, and uncached otherwise. A card of hardware does not set it: it sees a
-/// cached store when the line is evicted, and the guest never sees its stores in a line that it has cached. Each side
-/// orders its accesses as between processors: a store that publishes is a release, a load that looks for one is an
-/// acquire, and a full barrier stands between a store and a load that must not pass it.
+/// If the bit is set, the driver maps them cached (write-back), otherwise uncached. A hardware card
+/// does not set it. It sees a cached store only when the line is evicted. The guest never sees the
+/// card's stores in a line that it has cached. Each side orders its accesses as between processors.
+/// A store that publishes is a release, and a load that looks for one is an acquire. A full barrier
+/// stands between a store and a load that must not pass it.
 pub const HAMLYN_FEATURE_COHERENT: u32 = 1;

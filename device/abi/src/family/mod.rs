@@ -1,19 +1,20 @@
 //! What all cards of the family share.
 //!
-//! Any card has a BAR 0 of registers, and these are in it:
+//! Every card has a BAR 0 of registers with these groups:
 //!
 //! | registers | what |
 //! |---|---|
 //! | [`identity`] | which card it is |
 //! | [`link`] | its place on the switch |
 //! | [`interrupts`] | MSI-X vectors, and their self-test |
-//! | [`control`] | taking part, reset, the handshake timer |
+//! | [`control`] | enable, reset, the handshake timer |
 //! | [`command`] | the command page |
 //!
-//! A card may have memory that it shares with other hosts' cards, in functions beside it ([`express`]).
+//! A card may have memory that it shares with other hosts' cards, in additional functions
+//! ([`express`]).
 //!
-//! Commands name host memory by page lists ([`area`]); who sleeps says so in words of a window ([`sleep`]). All else is
-//! the model's.
+//! Commands name host memory by page lists ([`area`]). The words of a window that show which
+//! objects have sleeping owners are in [`sleep`]. Everything else depends on the model.
 
 pub mod area;
 pub mod command;

@@ -1,9 +1,9 @@
-//! Which of the family's cards the Hamlyn card is.
+//! Identity of the Hamlyn card.
 
 /// PCI device id of the Hamlyn card.
 pub const HAMLYN_PCI_DEVICE: u16 = 0x4841;
-/// PCI device id of the Hamlyn card's second function, whose BAR 0 holds the doorbells once more. It has no mappable memory: so
-/// QEMU posts the stores to it, and a doorbell costs no round trip.
+/// PCI device id of the Hamlyn card's second function. Its BAR 0 holds the doorbells a second time.
+/// It has no mappable memory, so QEMU posts the stores to it, and a doorbell costs no round trip.
 pub const HAMLYN_PCI_DOORBELL: u16 = 0x4844;
 
 /// Value of `HAMLYN_REG_MODEL` for the Hamlyn card.

@@ -1,4 +1,4 @@
-//! The Hamlyn card's side of the contract: the paper's structures, laid out.
+//! The Hamlyn card's side of the contract: the layout of the paper's structures.
 //!
 //! The card has four base address registers:
 //!

@@ -2,60 +2,63 @@
 //!
 //! The 64-byte [`HamlynRequest`] is followed by a body of up to [`HAMLYN_BODY_SIZE`] bytes:
 //!
-//! * direct I/O: the metadata, padded with anything to a multiple of 8 bytes, then the data;
-//! * DMA ([`HAMLYN_REQUEST_DMA`]): `gather_count` tuples ([`HamlynGather`]). The bytes they name, one after the other,
-//!   are the metadata and then the data. With [`HAMLYN_REQUEST_INLINE_METADATA`] the metadata is in the body,
-//!   padded to a multiple of 16 bytes, before the tuples, and the tuples name data alone (the redesign that
-//!   section 6.2 wishes for);
+//! * direct I/O: the metadata, padded with arbitrary bytes to a multiple of 8 bytes, then the data;
+//! * DMA ([`HAMLYN_REQUEST_DMA`]): `gather_count` tuples ([`HamlynGather`]). The bytes they name,
+//!   one after the other, are the metadata and then the data. With
+//!   [`HAMLYN_REQUEST_INLINE_METADATA`] the metadata is in the body before the tuples, padded to a
+//!   multiple of 16 bytes, and the tuples name only data (the redesign that section 6.2 asks for);
 //! * fetch-and-op ([`HAMLYN_REQUEST_FETCH`]): a [`HamlynFetch`].
 //!
-//! A remote fetch-and-op is an extension; section 5.1 says that the first proposal of Hamlyn had one. The 8 bytes at
-//! `offset` in the message area are changed in one piece, after the checks that a packet of 8 bytes would pass, and if
-//! the slot allows it. Nothing is notified. The request is finished with once the answer is there: the word as it was is
-//! in the terminus' status words. Later requests of the same terminus wait for that.
+//! A remote fetch-and-op is an extension; section 5.1 mentions that the first proposal of Hamlyn
+//! had one. It changes the 8 bytes at `offset` in the message area atomically. The slot must allow
+//! it, and it must pass the checks of a packet of 8 bytes. There is no notification. The request
+//! completes once the answer has arrived: the previous value of the word is in the terminus' status
+//! words. Later requests of the same terminus wait for that.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Size of an entry's body, in bytes.
 pub const HAMLYN_BODY_SIZE: u32 = 448;
-/// The most metadata a message carries, in bytes (Table 2).
+/// Maximum metadata in a message, in bytes (Table 2).
 pub const HAMLYN_MAX_METADATA: u32 = 60;
-/// The most tuples a DMA request gathers from, when no metadata is in the body.
+/// Maximum number of tuples in a DMA request without metadata in the body.
 pub const HAMLYN_MAX_GATHER: u32 = 28;
-/// Send buffers a terminus may have: base and bound pairs named by a tag (section 2.3).
+/// Number of send buffers of a terminus: base and bound pairs named by a tag (section 2.3).
 pub const HAMLYN_SEND_BUFFERS: u32 = 8;
 
 /// The data is gathered from send buffers.
 pub const HAMLYN_REQUEST_DMA: u32 = 1;
 /// The receiver gets no notification: data movement and notification are separate (section 1).
 pub const HAMLYN_REQUEST_SILENT: u32 = 2;
-/// The receiver is interrupted if it sleeps (section 2.6).
+/// The receiver is interrupted if it is sleeping (section 2.6).
 pub const HAMLYN_REQUEST_INTERRUPT: u32 = 4;
 /// With [`HAMLYN_REQUEST_DMA`]: the metadata is in the body, before the tuples.
 pub const HAMLYN_REQUEST_INLINE_METADATA: u32 = 8;
-/// Remote fetch-and-op of `operation`, on its own: no other flag, no metadata, `delta` 0, `length` 16, `offset` a
-/// multiple of 8.
+/// Remote fetch-and-op of `operation`, without other flags or metadata. `delta` is 0, `length` 16,
+/// and `offset` a multiple of 8.
 pub const HAMLYN_REQUEST_FETCH: u32 = 16;
-/// All bits that mean something; a request with another is refused.
+/// All valid bits; a request with any other bit is refused.
 pub const HAMLYN_REQUEST_FLAGS: u32 = 31;
 
-/// Operation: the word plus the operand, modulo 2^64.
+/// Operation: adds the operand to the word, modulo 2^64.
 pub const HAMLYN_FETCH_ADD: u32 = 1;
-/// Operation: the word and the operand, bit by bit.
+/// Operation: bitwise AND of the word and the operand.
 pub const HAMLYN_FETCH_AND: u32 = 2;
-/// Operation: the word or the operand, bit by bit.
+/// Operation: bitwise OR of the word and the operand.
 pub const HAMLYN_FETCH_OR: u32 = 3;
-/// Operation: the word exclusive-or the operand, bit by bit.
+/// Operation: bitwise XOR of the word and the operand.
 pub const HAMLYN_FETCH_XOR: u32 = 4;
-/// Operation: the operand.
+/// Operation: replaces the word with the operand.
 pub const HAMLYN_FETCH_SWAP: u32 = 5;
-/// Operation: the operand if the word is `compare`, else the word as it is.
+/// Operation: replaces the word with the operand if the word is `compare`; otherwise leaves it
+/// unchanged.
 pub const HAMLYN_FETCH_COMPARE_SWAP: u32 = 6;
 
-/// Metadata index that asks for fast mode (section 2.7): one packet, whose `delta` carries a word for the notification.
+/// Metadata index that selects fast mode (section 2.7): one packet, whose `delta` is a word for the
+/// notification.
 pub const HAMLYN_FAST_MODE: u32 = 0xffff_ffff;
 
-/// The head of a work-queue entry: basically a packet header (Table 1).
+/// The head of a work-queue entry, similar to a packet header (Table 1).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynRequest {
@@ -69,17 +72,18 @@ pub struct HamlynRequest {
     pub flags: u32,
     /// The slot's (in paranoid modes: the metadata entry's) protection key.
     pub key: u64,
-    /// Where the data goes, in bytes from the start of the message area.
+    /// Offset of the data in the message area, in bytes.
     pub offset: u32,
-    /// Data bytes in the message, metadata not counted.
+    /// Bytes of data in the message, without metadata.
     pub length: u32,
-    /// Initial value Y of the packet counter (section 2.5): 0 for a message on its own. In fast mode: the word.
+    /// Initial value Y of the packet counter (section 2.5): 0 for a separate message. In fast mode:
+    /// the word.
     pub delta: u32,
     /// Metadata bytes, 0 to [`HAMLYN_MAX_METADATA`].
     pub metadata_length: u32,
-    /// Tuples in the body, for DMA.
+    /// For DMA: number of tuples in the body.
     pub gather_count: u32,
-    /// `HAMLYN_FETCH_*`, with [`HAMLYN_REQUEST_FETCH`]; else zero.
+    /// With [`HAMLYN_REQUEST_FETCH`]: `HAMLYN_FETCH_*`. Otherwise zero.
     pub operation: u32,
     /// Zero.
     pub reserved0: u64,
@@ -87,7 +91,7 @@ pub struct HamlynRequest {
     pub reserved1: u64,
 }
 
-/// Where a part of a message comes from: a piece of a send buffer.
+/// A piece of a send buffer, from which a part of a message is gathered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynGather {
@@ -95,7 +99,7 @@ pub struct HamlynGather {
     pub tag: u32,
     /// Zero.
     pub reserved: u32,
-    /// Start, in bytes from the start of the send buffer.
+    /// Offset in the send buffer, in bytes.
     pub offset: u32,
     /// Bytes.
     pub length: u32,
@@ -105,8 +109,8 @@ pub struct HamlynGather {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynFetch {
-    /// What the word is changed with.
+    /// The operand of the operation.
     pub operand: u64,
-    /// What the word must be, for [`HAMLYN_FETCH_COMPARE_SWAP`]; else not looked at.
+    /// For [`HAMLYN_FETCH_COMPARE_SWAP`]: the expected value of the word. Otherwise ignored.
     pub compare: u64,
 }

@@ -1,8 +1,9 @@
-//! The card's SRAM: one memory for slots, notification queue control blocks and send termini (sections 2.6, 6.6).
+//! The card's SRAM: one memory for slots, notification queue control blocks and send termini
+//! (sections 2.6, 6.6).
 //!
-//! The directory lies at address 0: one word for each number, which holds the address of the object with that number.
-//! The rest is for the objects. Each takes its bytes when it is opened, in one piece, and gives them back when it is
-//! closed. An opening that finds no piece long enough is refused with
+//! The directory is at address 0. It has one word for each number, with the address of the object
+//! with that number. The rest is for the objects. An object takes its bytes when it is opened, in
+//! one block, and gives them back when it is closed. If no block is long enough, opening fails with
 //! [`crate::family::command::HAMLYN_STATUS_MEMORY_FULL`].
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -18,7 +19,8 @@ pub const HAMLYN_SRAM_QUEUE: u32 = 64;
 /// Bytes of a slot.
 pub const HAMLYN_SRAM_SLOT: u32 = 128;
 
-/// Where an object lies in the SRAM: the card writes it to the body of the command that opened the object.
+/// Location of an object in the SRAM. The card writes it to the body of the command that opened the
+/// object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynSramPlace {

@@ -1,9 +1,10 @@
 //! The card's counters, and the reasons for which it refuses.
 //!
-//! Counters are 64 bits wide, count from the card's start or reset, and stand in the order of [`Statistic`]. Those
-//! from `refused_flags` on are refusals; a refusal's reason, where a terminus is told one, is its counter's number.
+//! Counters are 64 bits wide, count from the card's start or reset, and are in the order of
+//! [`Statistic`]. Those from `refused_flags` on count refusals. The reason of a refusal that is
+//! reported to a terminus is the number of its counter.
 
-/// How many counters there are.
+/// Number of counters.
 pub const HAMLYN_STATISTICS: u32 = 47;
 
 macro_rules! statistics {
@@ -14,10 +15,10 @@ macro_rules! statistics {
         pub enum Statistic { $($(#[$doc])* $variant = $number,)* }
 
         impl Statistic {
-            /// Every counter, in order.
+            /// All counters, in order.
             pub const ALL: [Statistic; HAMLYN_STATISTICS as usize] = [$(Statistic::$variant,)*];
 
-            /// The counter's name, as `hamlyn stat` prints it.
+            /// Returns the counter's name, as `hamlyn stat` prints it.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Statistic::$variant => $name,)* }
@@ -41,40 +42,41 @@ statistics! {
     MessagesReceived = 5, "messages_received";
     /// Notification queue entries written.
     Notifications = 6, "notifications";
-    /// Interrupts raised for notifications, and for requests that a sleeper waited for.
+    /// Interrupts raised for notifications, and for completed requests that a process slept on.
     Interrupts = 7, "interrupts";
-    /// Interrupts left out because one was pending.
+    /// Interrupts not raised because one was pending.
     InterruptsCoalesced = 8, "interrupts_coalesced";
     /// Doorbells rung (trapped stores).
     Doorbells = 9, "doorbells";
-    /// Times that a full link, or a host that takes nothing, made a terminus or answers wait.
+    /// Times that a terminus or answers had to wait for a full link, or for a host that takes
+    /// nothing.
     LinkStalls = 10, "link_stalls";
     /// Packets discarded because the card was not enabled (section 2.8).
     Discarded = 11, "discarded";
-    /// Requests given up because their terminus was closed.
+    /// Requests abandoned because their terminus was closed.
     Abandoned = 12, "abandoned";
-    /// Commands carried out.
+    /// Commands executed.
     Commands = 13, "commands";
     /// Commands refused.
     CommandsRefused = 14, "commands_refused";
     /// Times that the host failed to restart the handshake timer (section 2.8).
     HandshakeLapses = 15, "handshake_lapses";
-    /// Fetch-and-ops carried out on this host's memory.
+    /// Fetch-and-ops executed on this host's memory.
     Fetches = 16, "fetches";
-    /// Answers taken to this host's own fetch-and-ops.
+    /// Accepted answers to this host's own fetch-and-ops.
     Answers = 17, "answers";
 
-    /// Request: flags or reserved fields that mean nothing.
+    /// Request: invalid flags or reserved fields.
     RefusedFlags = 18, "refused_flags";
     /// Request: destination host id over 65,535.
     RefusedDestination = 19, "refused_destination";
-    /// Request: more data than its body holds, its tuples name or an area can take.
+    /// Request: more data than its body holds, its tuples name, or an area can have.
     RefusedLength = 20, "refused_length";
     /// Request: more metadata than 60 bytes, or metadata in fast mode.
     RefusedMetadataLength = 21, "refused_metadata_length";
     /// Request: more tuples than the body holds.
     RefusedGatherCount = 22, "refused_gather_count";
-    /// Request: a tag over 7, or one whose send buffer is not set.
+    /// Request: a tag over 7, or a tag whose send buffer is not set.
     RefusedTag = 23, "refused_tag";
     /// Request: a tuple that reaches past the end of its send buffer.
     RefusedSendBuffer = 24, "refused_send_buffer";
@@ -82,13 +84,14 @@ statistics! {
     RefusedFastMode = 25, "refused_fast_mode";
     /// Request: the card could not read a send buffer's memory.
     RefusedSendDma = 26, "refused_send_dma";
-    /// Request: a fetch-and-op of no known operation, of other than 16 bytes, or at an offset that is no multiple of 8.
+    /// Request: a fetch-and-op of an unknown operation, of a length other than 16 bytes, or at an
+    /// offset that is not a multiple of 8.
     RefusedOperation = 27, "refused_operation";
-    /// Request: the destination's card refused the fetch-and-op, and counted why.
+    /// Request: the destination's card refused the fetch-and-op, and counted the reason.
     RefusedByDestination = 28, "refused_by_destination";
-    /// Request: nobody answered the fetch-and-op.
+    /// Request: the fetch-and-op was not answered.
     RefusedUnanswered = 29, "refused_unanswered";
-    /// Terminus: its owner posted more requests than the work queue has room for.
+    /// Terminus: its owner posted more requests than fit into the work queue.
     RefusedOverrun = 30, "refused_overrun";
 
     /// Packet: malformed header.
@@ -99,15 +102,15 @@ statistics! {
     RefusedClosedSlot = 33, "refused_closed_slot";
     /// Packet: wrong key.
     RefusedKey = 34, "refused_key";
-    /// Packet: data would lie past the end of the message area.
+    /// Packet: data would extend past the end of the message area.
     RefusedBounds = 35, "refused_bounds";
     /// Packet: metadata index over the slot's metadata area.
     RefusedMetadataIndex = 36, "refused_metadata_index";
-    /// Packet: the metadata entry's own key is another (paranoid modes).
+    /// Packet: the metadata entry has a different key (paranoid modes).
     RefusedParanoidKey = 37, "refused_paranoid_key";
-    /// Packet: data would lie outside the metadata entry's own bounds (paranoid modes).
+    /// Packet: data would be outside the metadata entry's own bounds (paranoid modes).
     RefusedParanoidBounds = 38, "refused_paranoid_bounds";
-    /// Packet: the metadata entry has had its message (paranoid one-shot mode).
+    /// Packet: the metadata entry has already received its message (paranoid one-shot mode).
     RefusedOneShot = 39, "refused_one_shot";
     /// Packet: fast mode into a slot in a paranoid mode, whose checks need a metadata entry.
     RefusedFastParanoid = 40, "refused_fast_paranoid";
@@ -115,24 +118,25 @@ statistics! {
     RefusedReceiveDma = 41, "refused_receive_dma";
     /// Packet: a fetch-and-op into a slot that does not allow it.
     RefusedFetch = 42, "refused_fetch";
-    /// Packet: a fetch-and-op of a word whose address is no multiple of 8.
+    /// Packet: a fetch-and-op on a word whose address is not a multiple of 8.
     RefusedFetchAddress = 43, "refused_fetch_address";
-    /// Packet: a fetch-and-op from a host that is owed as many answers as a card may have termini.
+    /// Packet: a fetch-and-op from a host with as many unsent answers as a card may have termini.
     RefusedFetchOverrun = 44, "refused_fetch_overrun";
-    /// Packet: an answer that nobody waits for.
+    /// Packet: an answer that no request waits for.
     RefusedAnswer = 45, "refused_answer";
-    /// Packet: into a slot between operating systems, from a process or from another host than the slot's, or silent.
+    /// Packet: into a slot between operating systems, but from a process, from a host other than
+    /// the slot's, or silent.
     RefusedPrivilege = 46, "refused_privilege";
 }
 
 impl Statistic {
-    /// The counter with this number, for a reason read back from a terminus' status words.
+    /// Returns the counter with this number, for a reason read from a terminus' status words.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.get(number as usize).copied()
     }
 
-    /// Whether it counts something the card refused.
+    /// Returns whether the counter counts a refusal.
     #[must_use]
     pub const fn is_refusal(self) -> bool {
         self as u32 >= Statistic::RefusedFlags as u32

@@ -1,4 +1,5 @@
-//! What the driver and the library agree on for the Hamlyn card alone: its calls, which have numbers of the family's.
+//! Contract between driver and library for the Hamlyn card alone. Its calls have numbers of the
+//! family's.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -9,46 +10,54 @@ use crate::uapi::query::CardQuery;
 
 /// Creates a send terminus. Argument: [`HamlynTerminusCreate`].
 pub const HAMLYN_IOC_TERMINUS_CREATE: u32 = iowr::<HamlynTerminusCreate>(2);
-/// Destroys a send terminus. Argument: [`HamlynObject`]. Its mappings stay, and read and write nothing that matters.
+/// Destroys a send terminus. Argument: [`HamlynObject`]. Its mappings stay, but no longer have any
+/// effect.
 pub const HAMLYN_IOC_TERMINUS_DESTROY: u32 = iowr::<HamlynObject>(3);
-/// Names a piece of the caller's memory as a send buffer. Argument: [`HamlynSendBuffer`].
+/// Sets a piece of the caller's memory as a send buffer. Argument: [`HamlynSendBuffer`].
 pub const HAMLYN_IOC_SEND_BUFFER_SET: u32 = iowr::<HamlynSendBuffer>(4);
-/// Takes a send buffer back. Argument: [`HamlynSendBuffer`] (`terminus` and `tag` are read, the rest is zero).
+/// Clears a send buffer. Argument: [`HamlynSendBuffer`]. The driver reads `terminus` and `tag`; the
+/// rest is zero.
 pub const HAMLYN_IOC_SEND_BUFFER_CLEAR: u32 = iowr::<HamlynSendBuffer>(5);
 /// Creates a notification queue. Argument: [`HamlynQueueCreate`].
 pub const HAMLYN_IOC_QUEUE_CREATE: u32 = iowr::<HamlynQueueCreate>(6);
-/// Destroys a notification queue (`EBUSY` while a slot names it). Argument: [`HamlynObject`].
+/// Destroys a notification queue. Argument: [`HamlynObject`]. Fails with `EBUSY` while a slot names
+/// it.
 pub const HAMLYN_IOC_QUEUE_DESTROY: u32 = iowr::<HamlynObject>(7);
-/// Sleeps until a notification is there. Argument: [`HamlynQueueWait`]. `ETIMEDOUT`; `EINTR` if a signal's handler has
-/// run, and of a wait with a time-out also if the process was stopped or the machine suspended.
+/// Sleeps until there is a notification. Argument: [`HamlynQueueWait`]. Fails with `ETIMEDOUT`, or
+/// with `EINTR` if a signal handler has run. With a time-out, it also fails with `EINTR` if the
+/// process was stopped or the machine suspended.
 pub const HAMLYN_IOC_QUEUE_WAIT: u32 = iowr::<HamlynQueueWait>(8);
-/// Makes `poll(2)` of the file report readable once a notification is there, at one position of each queue: whoever arms
-/// it again, from any thread or process that shares the file, moves it. Argument: [`HamlynQueueWait`].
+/// Makes `poll(2)` report the file as readable once there is a notification at the given position.
+/// Argument: [`HamlynQueueWait`]. Each queue has one such position. Arming the queue again, from
+/// any thread or process that shares the file, replaces it.
 pub const HAMLYN_IOC_QUEUE_ARM: u32 = iowr::<HamlynQueueWait>(9);
 /// Creates a slot over pieces of the caller's memory. Argument: [`HamlynSlotCreate`].
 pub const HAMLYN_IOC_SLOT_CREATE: u32 = iowr::<HamlynSlotCreate>(10);
-/// Destroys a slot. When the call returns nothing more is deposited in its memory. Argument: [`HamlynObject`].
+/// Destroys a slot. When the call returns, nothing more is deposited in its memory. Argument:
+/// [`HamlynObject`].
 pub const HAMLYN_IOC_SLOT_DESTROY: u32 = iowr::<HamlynObject>(11);
-/// Sleeps until the card has finished with requests of a terminus (section 2.3's sequence number). Argument:
-/// [`HamlynTerminusWait`]. `ETIMEDOUT`, `EINTR` as for [`HAMLYN_IOC_QUEUE_WAIT`].
+/// Sleeps until the card has completed requests of a terminus (the sequence number of section 2.3).
+/// Argument: [`HamlynTerminusWait`]. Fails with `ETIMEDOUT` or `EINTR` like
+/// [`HAMLYN_IOC_QUEUE_WAIT`].
 pub const HAMLYN_IOC_TERMINUS_WAIT: u32 = iowr::<HamlynTerminusWait>(22);
-/// Makes `poll(2)` of the file report readable once the card has finished with requests of a terminus; one sequence number
-/// of each terminus: whoever arms it again moves it. Argument: [`HamlynTerminusWait`].
+/// Makes `poll(2)` report the file as readable once the card has completed requests of a terminus.
+/// Argument: [`HamlynTerminusWait`]. Each terminus has one such sequence number; arming the
+/// terminus again replaces it.
 pub const HAMLYN_IOC_TERMINUS_ARM: u32 = iowr::<HamlynTerminusWait>(23);
 
-/// `HamlynQuery::capabilities`: to sleep until requests are finished.
+/// `HamlynQuery::capabilities`: sleeping until requests are completed.
 pub const HAMLYN_CAPABILITY_COMPLETIONS: u64 = 4;
 
-/// What a Hamlyn card says of its memory: the card's part of `HamlynQuery`. All zero if the card is older than version 2.6,
-/// or the driver is older than that.
+/// What a Hamlyn card reports about its memory: the card's part of `HamlynQuery`. All zero if the
+/// card is older than version 2.6, or the driver predates this structure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynSramQuery {
-    /// Out: bytes that termini, slots and queues can have, open or not.
+    /// Out: bytes for termini, slots and queues, used or free.
     pub room: u32,
     /// Out: bytes of them that are free now.
     pub free: u32,
-    /// Out: bytes of the longest free piece.
+    /// Out: bytes of the longest free block.
     pub longest: u32,
     /// Zero.
     pub reserved: u32,
@@ -71,14 +80,17 @@ pub const HAMLYN_SHARE_QUEUES: u32 = 2;
 pub struct HamlynTerminusCreate {
     /// Out: its number.
     pub terminus: u32,
-    /// In: its share of the link beside other busy termini, 1 to `HAMLYN_MAX_WEIGHT`, or 0 for 1. `EPERM` for more than 1
-    /// without `CAP_SYS_NICE`.
+    /// In: its share of the link relative to other busy termini, 1 to `HAMLYN_MAX_WEIGHT`, or 0 for
+    /// 1. More than 1 without `CAP_SYS_NICE` fails with `EPERM`.
     pub weight: u32,
-    /// Out: offset of the window, `HAMLYN_WINDOW_SIZE` bytes, to be mapped readable and writable, shared.
+    /// Out: offset of the window, `HAMLYN_WINDOW_SIZE` bytes, to be mapped readable and writable,
+    /// shared.
     pub window_offset: u64,
-    /// Out: offset of the doorbell page, `HAMLYN_DOORBELL_SIZE` bytes, to be mapped writable, shared.
+    /// Out: offset of the doorbell page, `HAMLYN_DOORBELL_SIZE` bytes, to be mapped writable,
+    /// shared.
     pub doorbell_offset: u64,
-    /// Out: offset of the page that starts with the status words, 4,096 bytes, to be mapped read-only.
+    /// Out: offset of the page that starts with the status words, 4,096 bytes, to be mapped
+    /// read-only.
     pub status_offset: u64,
     /// Zero.
     pub reserved: [u64; 4],
@@ -90,9 +102,9 @@ pub struct HamlynTerminusCreate {
 pub struct HamlynSendBuffer {
     /// In: the terminus.
     pub terminus: u32,
-    /// In: the tag, 0 to 7. `EBUSY` if it is set already.
+    /// In: the tag, 0 to 7. The call fails with `EBUSY` if it is already set.
     pub tag: u32,
-    /// In: start of the memory, in the caller's address space.
+    /// In: address of the memory in the caller's address space.
     pub address: u64,
     /// In: bytes, 1 to 1 GiB. The pages are pinned, and counted against `RLIMIT_MEMLOCK`.
     pub length: u64,
@@ -100,7 +112,7 @@ pub struct HamlynSendBuffer {
     pub reserved: u64,
 }
 
-/// A new notification queue, made of the driver's own memory (counted against `RLIMIT_MEMLOCK`).
+/// A new notification queue, in the driver's own memory (counted against `RLIMIT_MEMLOCK`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynQueueCreate {
@@ -108,7 +120,7 @@ pub struct HamlynQueueCreate {
     pub entries: u32,
     /// Out: its number.
     pub queue: u32,
-    /// Out: offset to map it at, read-only.
+    /// Out: offset to map it, read-only.
     pub offset: u64,
     /// Out: bytes to map.
     pub size: u64,
@@ -116,7 +128,7 @@ pub struct HamlynQueueCreate {
     pub reserved: u64,
 }
 
-/// Which notification to wait for: the one at the caller's cursor.
+/// The notification to wait for: the one at the caller's cursor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynQueueWait {
@@ -124,30 +136,32 @@ pub struct HamlynQueueWait {
     pub queue: u32,
     /// In: the caller's cursor: an entry's index.
     pub cursor: u32,
-    /// In: the caller's pass over the queue, from 0, modulo 2^30. The wait is over when that pass' entry is there, or was
-    /// overwritten by a later pass'.
+    /// In: the caller's pass over the queue, counted from 0, modulo 2^30. The wait ends when the
+    /// entry of that pass is there, or was overwritten in a later pass.
     pub pass: u32,
-    /// Out, for arm: 1 if the wait is over already, 0 if the queue was armed.
+    /// Out, for arm: 1 if the wait has ended already, 0 if the queue was armed.
     pub ready: u32,
-    /// In, for wait: nanoseconds, 0 to look only, or [`crate::uapi::HAMLYN_WAIT_FOREVER`]. For arm: zero.
+    /// In, for wait: time-out in nanoseconds, 0 to return at once, or
+    /// [`crate::uapi::HAMLYN_WAIT_FOREVER`]. For arm: zero.
     pub timeout_ns: i64,
     /// Zero.
     pub reserved: u64,
 }
 
-/// Which requests of a terminus to wait for: those before a sequence number.
+/// The requests of a terminus to wait for: those before a sequence number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynTerminusWait {
     /// In: the terminus.
     pub terminus: u32,
-    /// In: the wait is over once the status words' `completed` has reached this, modulo 2^32.
+    /// In: the wait ends when `completed` of the status words has reached this, modulo 2^32.
     pub completed: u32,
-    /// Out, for arm: 1 if the wait is over already, 0 if the terminus was armed.
+    /// Out, for arm: 1 if the wait has ended already, 0 if the terminus was armed.
     pub ready: u32,
     /// Zero.
     pub reserved0: u32,
-    /// In, for wait: nanoseconds, 0 to look only, or [`crate::uapi::HAMLYN_WAIT_FOREVER`]. For arm: zero.
+    /// In, for wait: time-out in nanoseconds, 0 to return at once, or
+    /// [`crate::uapi::HAMLYN_WAIT_FOREVER`]. For arm: zero.
     pub timeout_ns: i64,
     /// Zero.
     pub reserved1: u64,
@@ -157,19 +171,19 @@ pub struct HamlynTerminusWait {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynSlotCreate {
-    /// In: start of the message area in the caller's address space; any alignment.
+    /// In: address of the message area in the caller's address space; any alignment.
     pub area_address: u64,
-    /// In: its bytes, 1 to 1 GiB less the offset in its first page.
+    /// In: its bytes, 1 to 1 GiB minus the offset in its first page.
     pub area_length: u64,
-    /// In: start of the metadata area, a multiple of 128; zero if there is none.
+    /// In: address of the metadata area, a multiple of 128; zero if there is none.
     pub metadata_address: u64,
-    /// In: entries of the metadata area, of 128 bytes each; zero if there is none.
+    /// In: number of entries of the metadata area, of 128 bytes each; zero if there is none.
     pub metadata_entries: u32,
     /// In: `HAMLYN_MODE_*`.
     pub mode: u32,
     /// In: a queue of this file, or `HAMLYN_NO_QUEUE`.
     pub queue: u32,
-    /// In: the caller's number for the slot, for its notifications.
+    /// In: the caller's number for the slot, copied into its notifications.
     pub notification_index: u32,
     /// In: `HAMLYN_SLOT_*` bits.
     pub flags: u32,

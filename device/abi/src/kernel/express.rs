@@ -1,33 +1,40 @@
-//! What operating systems say to each other about express memory, in messages of kind `HAMLYN_WIRE_EXPRESS`: `reason` says what it
-//! is, and behind the head comes a structure of this file, as the message's private data. The protocol is in `docs/express.md`.
+//! Messages between operating systems about express memory, of kind `HAMLYN_WIRE_EXPRESS`. `reason`
+//! is the message's kind. A structure of this file follows the head, as the message's private data.
+//! The protocol is in `docs/express.md`.
 //!
-//! Of the part that two hosts share the first half of the pages is given out by the one with the lower id, the other half by the other.
+//! The host with the lower id assigns the first half of the pages of a shared part; the other host
+//! assigns the second half.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Asks for a view of area `to` of the receiver's: `from` is the sender's number for the view. Behind it: [`HamlynExpressAsk`].
+/// Requests a view of the receiver's area `to`. `from` is the sender's number for the view.
+/// Followed by [`HamlynExpressAsk`].
 pub const HAMLYN_EXPRESS_SAY_MAP: u32 = 1;
-/// View `to` of the receiver's may be: area `from` has these pages. Behind it: [`HamlynExpressPages`].
+/// Grants the receiver's view `to`: area `from` has these pages. Followed by
+/// [`HamlynExpressPages`].
 pub const HAMLYN_EXPRESS_SAY_PAGES: u32 = 2;
-/// View `to` of the receiver's may not be. Behind it: [`HamlynExpressRefused`].
+/// Refuses the receiver's view `to`. Followed by [`HamlynExpressRefused`].
 pub const HAMLYN_EXPRESS_SAY_REFUSED: u32 = 3;
-/// Area `from` of the sender's is no more: the receiver's view `to` must see it no more, and is to be confirmed gone.
+/// The sender's area `from` has gone. The receiver must remove its view `to` of the area, and
+/// confirm that.
 pub const HAMLYN_EXPRESS_SAY_GONE: u32 = 4;
-/// View `from` of the sender's is no more: nobody there sees pages of area `to`. It is said of each view that may have been, once.
+/// The sender's view `from` has gone: no process there sees pages of area `to`. Sent once for each
+/// view that may have existed.
 pub const HAMLYN_EXPRESS_SAY_UNMAP: u32 = 5;
-/// Asks a host that had been lost whether all views have gone that it had before.
+/// Asks a host that was lost whether all its earlier views have gone.
 pub const HAMLYN_EXPRESS_SAY_SETTLE: u32 = 6;
-/// They have: who says so had to forget them to be able to hear the question.
+/// Confirms that they have gone. The sender had to forget them before it could receive the
+/// question.
 pub const HAMLYN_EXPRESS_SAY_SETTLED: u32 = 7;
 
-/// There is no such area, or not for this host, or not under this key.
+/// Refused: the area does not exist, is not for this host, or has another key.
 pub const HAMLYN_EXPRESS_REFUSED_ACCESS: u32 = 1;
-/// It has a view already.
+/// Refused: the area already has a view.
 pub const HAMLYN_EXPRESS_REFUSED_BUSY: u32 = 2;
-/// The sender has other memory, or none with this host.
+/// Refused: the sender has other memory, or none with this host.
 pub const HAMLYN_EXPRESS_REFUSED_MEMORY: u32 = 3;
 
-/// How many runs of pages an area has at most, as a message has room for no more.
+/// Maximum number of runs of pages in an area, because a message has no space for more.
 pub const HAMLYN_EXPRESS_RUNS: u32 = 30;
 
 /// Asks for a view.
@@ -40,13 +47,13 @@ pub struct HamlynExpressAsk {
     pub memory: u64,
 }
 
-/// Pages that follow each other.
+/// Consecutive pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynExpressRun {
-    /// The first, counted from the part's beginning.
+    /// The first page, counted from the part's beginning.
     pub first: u32,
-    /// How many, at least 1.
+    /// Number of pages, at least 1.
     pub count: u32,
 }
 
@@ -54,15 +61,15 @@ pub struct HamlynExpressRun {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynExpressPages {
-    /// How many runs, 1 to [`HAMLYN_EXPRESS_RUNS`].
+    /// Number of runs, 1 to [`HAMLYN_EXPRESS_RUNS`].
     pub runs: u32,
     /// Zero.
     pub reserved: u32,
-    /// Which, in the order in which they lie in the area; zero behind the last.
+    /// The runs, in their order in the area; zero behind the last.
     pub run: [HamlynExpressRun; 30],
 }
 
-/// Why there is no view.
+/// Why a view is refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynExpressRefused {

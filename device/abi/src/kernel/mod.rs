@@ -1,6 +1,7 @@
-//! What the operating systems of two hosts say to each other, to set connections up and watch over them (section 6.3).
+//! Messages between the operating systems of two hosts, to set connections up and monitor them
+//! (section 6.3).
 //!
-//! No card looks at it, nor does the library, but where it stands in for a driver at a card's socket.
+//! No card looks at them. The library does only where it replaces a driver, at a card's socket.
 
 pub mod express;
 pub mod well_known;

@@ -1,38 +1,43 @@
-//! The messages between operating systems: requests for connections, their ends, and what has been received.
+//! Messages between operating systems: requests for connections, their ends, and acknowledgements.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What has been received, in `expected`; goes to one of the entries behind those for messages.
+/// Acknowledges messages, by `expected`. It goes to one of the entries behind those for messages.
 pub const HAMLYN_WIRE_ACK: u32 = 1;
-/// The same, and asks for the same.
+/// Like [`HAMLYN_WIRE_ACK`], and requests one.
 pub const HAMLYN_WIRE_PROBE: u32 = 2;
-/// Asks for a connection to the listener `name`; `from` is its number at the sender. Carries private data. One without a name
-/// is a question, whether anybody listens under the name that is its private data: the answer is a refusal, for
-/// `HAMLYN_END_LISTENING` or `HAMLYN_END_NOBODY`; or for `HAMLYN_END_NO_NAME`, from an operating system that knows no questions.
+/// Requests a connection to the listener `name`; `from` is its number at the sender. Carries
+/// private data. Without a name it is a question whether a process listens under the name in its
+/// private data. The answer is a refusal with `HAMLYN_END_LISTENING` or `HAMLYN_END_NOBODY`. An
+/// operating system without support for questions answers with `HAMLYN_END_NO_NAME`.
 pub const HAMLYN_WIRE_REQUEST: u32 = 3;
 /// Accepts connection `to`; `from` is its number at the sender. Carries private data.
 pub const HAMLYN_WIRE_ACCEPT: u32 = 4;
 /// Refuses connection `to` for `reason`. Carries private data.
 pub const HAMLYN_WIRE_REJECT: u32 = 5;
-/// Ends connection `to`, or if that is 0 the one that has number `from` at the sender, for `reason`. Carries private data.
+/// Ends connection `to` for `reason`. If `to` is 0, ends the connection with number `from` at the
+/// sender. Carries private data.
 pub const HAMLYN_WIRE_CLOSE: u32 = 6;
-/// From one card's own part of the driver to the other's: what `from`, `to`, `reason` and the private data mean is that card's. An
-/// operating system whose card has no such messages passes over it.
+/// From one card's own part of the driver to the other's. That card defines the meaning of `from`,
+/// `to`, `reason` and the private data. An operating system whose card has no such messages skips
+/// it.
 pub const HAMLYN_WIRE_CARD: u32 = 7;
-/// About express memory: `reason` is a `HAMLYN_EXPRESS_SAY_*` ([`super::express`]). An operating system that has none passes over it.
+/// About express memory: `reason` is a `HAMLYN_EXPRESS_SAY_*` ([`super::express`]). An operating
+/// system without express memory skips it.
 pub const HAMLYN_WIRE_EXPRESS: u32 = 8;
 
 /// Head of a message between operating systems.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynWire {
-    /// The sender's incarnation, never 0: what it knew of this receiver under an earlier one is forgotten.
+    /// The sender's incarnation, never 0. The receiver forgets the state of an earlier one.
     pub incarnation: u64,
-    /// The receiver's incarnation as far as the sender knows, or 0. Messages to an earlier one are stale.
+    /// The receiver's incarnation as the sender knows it, or 0. Messages to an earlier one are
+    /// stale.
     pub to_incarnation: u64,
     /// Sequence number of the message, from 0; 0 in an acknowledgement.
     pub sequence: u32,
-    /// The sequence number that the sender expects next: all before it have been received.
+    /// The sequence number that the sender expects next: it has received all before it.
     pub expected: u32,
     /// `HAMLYN_WIRE_*`.
     pub kind: u32,
@@ -44,27 +49,30 @@ pub struct HamlynWire {
     pub reason: u32,
     /// Bytes of name at the start of the data, in a request.
     pub name_length: u32,
-    /// Bytes of private data behind it.
+    /// Bytes of private data behind the name.
     pub private_length: u32,
-    /// Which of the sender's requests to this receiver it is, in a request. It is not counted anew with an incarnation, so
-    /// that a request which is made again is not taken again.
+    /// In a request: number of the sender's request to this receiver. It continues across
+    /// incarnations, so that a repeated request is not accepted twice.
     pub request: u32,
-    /// The user of the process that asks or answers, as its operating system says: its id plus 1. 0: not told.
+    /// The user of the process that asks or answers, as reported by its operating system: its id
+    /// plus 1. 0: not reported.
     pub user: u32,
 }
 
-/// A message in memory of the receiver's to which the sender's card writes, for cards that have nothing else for it. A host has
-/// `2 * HAMLYN_WELL_KNOWN_PLACES` places for each other one. Neither side waits for the other: a record may be overwritten, and may be looked
-/// at while the card writes it, so it is whole only if the checksum says so.
+/// A message in the receiver's memory, written by the sender's card, for cards that have no other
+/// means. A host has `2 * HAMLYN_WELL_KNOWN_PLACES` places for each other host. Neither side waits
+/// for the other. A record may be overwritten, and may be read while the card writes it. So it is
+/// complete only if the checksum matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynRecord {
-    /// CRC-32 of what is behind it, up to the end of the message's data.
+    /// CRC-32 of everything behind it, up to the end of the message's data.
     pub checksum: u32,
-    /// Counts the sender's records, from 1: one that is there already has come before.
+    /// Counts the sender's records, from 1, so that the receiver detects one that it has already
+    /// seen.
     pub serial: u32,
     /// The message.
     pub wire: HamlynWire,
-    /// What belongs to it.
+    /// Name and private data of the message.
     pub data: [u8; 320],
 }

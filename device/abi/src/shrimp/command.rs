@@ -1,27 +1,29 @@
-//! The SHRIMP card's operations, beside those that all cards have ([`crate::family::command`]).
+//! The SHRIMP card's commands, besides those that all cards have ([`crate::family::command`]).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::family::area::HamlynArea;
 
-/// Set an entry of the page table: `index` is the page. Body: [`crate::shrimp::entry::ShrimpEntry`]. When it is answered, nothing that
-/// the earlier entry alone allowed is under way in this card: transfers from a part that is mapped to another place, or not, have ended,
-/// and nothing more is deposited.
+/// Sets the page table entry of page `index`. Body: [`crate::shrimp::entry::ShrimpEntry`]. When the
+/// command has completed, nothing that only the earlier entry allowed is in flight in this card.
+/// Transfers from a part that is now mapped to another place, or unmapped, have ended, and nothing
+/// more is deposited.
 pub const SHRIMP_COMMAND_SET_ENTRY: u32 = 1;
-/// Set the page for messages of another host's operating system: `index` is the host. Body: [`ShrimpSystemPage`].
+/// Sets the page for messages of the operating system of host `index`. Body: [`ShrimpSystemPage`].
 pub const SHRIMP_COMMAND_SET_SYSTEM_PAGE: u32 = 2;
-/// Open the arrival queue. Body: [`ShrimpOpenArrivals`].
+/// Opens the arrival queue. Body: [`ShrimpOpenArrivals`].
 pub const SHRIMP_COMMAND_OPEN_ARRIVALS: u32 = 3;
-/// Close the arrival queue.
+/// Closes the arrival queue.
 pub const SHRIMP_COMMAND_CLOSE_ARRIVALS: u32 = 4;
-/// Set several entries: `index` is the number of entries, 1 to [`SHRIMP_MAX_ENTRIES`]. Body: that many
-/// [`crate::shrimp::entry::ShrimpPageEntry`], each for another page. The card checks all entries before it sets the first one, and each
-/// entry means what it means to [`SHRIMP_COMMAND_SET_ENTRY`]. The card skips an entry that
-/// [`crate::shrimp::entry::SHRIMP_ENTRY_UNLESS_BUSY`] refuses and sets the others. It writes a u64 to the body: bit `n` is set if entry
-/// `n` was skipped.
+/// Sets several entries: `index` is the number of entries, 1 to [`SHRIMP_MAX_ENTRIES`]. Body: that
+/// many [`crate::shrimp::entry::ShrimpPageEntry`], each for another page. The card checks all
+/// entries before it sets the first one. Each entry has the same effect as with
+/// [`SHRIMP_COMMAND_SET_ENTRY`]. The card skips an entry that
+/// [`crate::shrimp::entry::SHRIMP_ENTRY_UNLESS_BUSY`] refuses and sets the others. It writes a u64
+/// to the body: bit `n` is set if entry `n` was skipped.
 pub const SHRIMP_COMMAND_SET_ENTRIES: u32 = 5;
 
-/// The most entries of [`SHRIMP_COMMAND_SET_ENTRIES`]: as many as fit in the command page.
+/// Maximum number of entries of [`SHRIMP_COMMAND_SET_ENTRIES`]: as many as fit in the command page.
 pub const SHRIMP_MAX_ENTRIES: u32 = 45;
 
 /// Body of [`SHRIMP_COMMAND_SET_SYSTEM_PAGE`].
@@ -30,7 +32,7 @@ pub const SHRIMP_MAX_ENTRIES: u32 = 45;
 pub struct ShrimpSystemPage {
     /// The page: its address divided by 4,096. Each arrival for it is reported.
     pub page: u64,
-    /// 1, or 0 if there is none any more.
+    /// 1 if there is a page, otherwise 0.
     pub mapped: u32,
     /// Zero.
     pub reserved: u32,
@@ -42,7 +44,8 @@ pub struct ShrimpSystemPage {
 pub struct ShrimpOpenArrivals {
     /// The queue: `records` of [`crate::shrimp::arrival::ShrimpArrival`], all zero.
     pub queue: HamlynArea,
-    /// Records, [`crate::shrimp::arrival::SHRIMP_MIN_ARRIVALS`] to [`crate::shrimp::arrival::SHRIMP_MAX_ARRIVALS`], a power of two.
+    /// Number of records: a power of two from [`crate::shrimp::arrival::SHRIMP_MIN_ARRIVALS`] to
+    /// [`crate::shrimp::arrival::SHRIMP_MAX_ARRIVALS`].
     pub records: u32,
     /// Zero.
     pub reserved: u32,

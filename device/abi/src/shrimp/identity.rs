@@ -1,4 +1,4 @@
-//! Who the SHRIMP card is.
+//! Identity of the SHRIMP card.
 
 /// PCI device id of the SHRIMP card.
 pub const SHRIMP_PCI_DEVICE: u16 = 0x5348;

@@ -1,32 +1,35 @@
 //! The version of the contract, and the numbers of its calls.
 //!
-//! Numbers up to 63 are the family's, and the Hamlyn card's, which was there before there was a family. Every later model has
-//! 16 of its own from 64 on, by its number: model 2 has 64 to 79, model 3 has 80 to 95. So a model's folder says its calls
-//! ([`card_call`]), and no two models share one: a call of another model is answered `ENOTTY`.
+//! Numbers up to 63 belong to the family, and to the Hamlyn card, which is older than the family.
+//! Every later model has 16 numbers of its own from 64 on, in the order of the models: model 2 has
+//! 64 to 79, model 3 has 80 to 95. So a model's folder defines its calls ([`card_call`]), and no
+//! two models share a number. A call of another model fails with `ENOTTY`.
 
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Version of this contract: major in the upper half, minor in the lower.
+/// Version of this contract. The major version is in the upper half, the minor version in the
+/// lower.
 pub const HAMLYN_UAPI_VERSION: u32 = 0x0002_0000;
 
-/// The first number of a call that is a later model's own.
+/// First call number of the later models.
 pub const HAMLYN_FIRST_CARD_CALL: u32 = 64;
-/// How many calls each later model has.
+/// Number of calls of each later model.
 pub const HAMLYN_CARD_CALLS: u32 = 16;
-/// The first model that has numbers of its own.
+/// The first model that has call numbers of its own.
 pub const HAMLYN_FIRST_LATER_MODEL: u32 = 2;
-/// The last model that there are numbers for.
+/// The last model that call numbers are reserved for.
 pub const HAMLYN_LAST_MODEL: u32 = 13;
 
-/// What `_IOWR('H', number, T)` is in C: the code of a call whose argument, a `T`, goes both ways.
+/// Returns the code that C's `_IOWR('H', number, T)` makes, of a call whose argument, a `T`, is
+/// both read and written.
 pub(crate) const fn iowr<T>(number: u32) -> u32 {
     // The code has 14 bits for the size.
     assert!(size_of::<T>() < 1 << 14, "the argument of a call has less than 16 KiB");
     0xc000_0000 | (size_of::<T>() as u32) << 16 | (b'H' as u32) << 8 | number
 }
 
-/// The code of call `number`, 0 to 15, of a later model, whose argument is a `T`: for the constants of the model's own folder.
-/// A number or model out of range does not compile.
+/// Returns the code of call `number`, 0 to 15, of a later model, whose argument is a `T`. It is for
+/// the constants of the model's own folder. A number or model out of range does not compile.
 #[must_use]
 pub const fn card_call<T>(model: u32, number: u32) -> u32 {
     assert!(
@@ -37,10 +40,11 @@ pub const fn card_call<T>(model: u32, number: u32) -> u32 {
     iowr::<T>(HAMLYN_FIRST_CARD_CALL + (model - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + number)
 }
 
-/// The argument of a later model's calls.
+/// The argument of a later model's call.
 pub trait CardArgument: FromBytes + IntoBytes {
-    /// Tells `piece` of each piece of the caller's memory that it names for the card, by address and length in bytes: a library
-    /// lets nothing be named that was not lent. A structure that forgets one lets the card write to memory of any kind.
+    /// Calls `piece` with the address and the length in bytes of each piece of the caller's memory
+    /// that the argument names for the card. The library uses this to reject memory that was not
+    /// lent. If an implementation omits a piece, the card can write to any memory there.
     fn names(&self, _piece: &mut dyn FnMut(u64, u64)) {}
 }
 
@@ -48,7 +52,7 @@ pub trait CardArgument: FromBytes + IntoBytes {
 mod tests {
     use super::*;
 
-    /// A call of some model's.
+    /// A call of model 3.
     const OF_THREE: u32 = card_call::<[u64; 2]>(3, 1);
 
     #[test]

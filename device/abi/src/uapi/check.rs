@@ -1,4 +1,4 @@
-//! How a card does: its counters, and its self-tests.
+//! Counters and self-tests of a card.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -6,14 +6,15 @@ use super::call::iowr;
 
 /// Reads the card's counters. Argument: [`HamlynStatistics`].
 pub const HAMLYN_IOC_STATISTICS: u32 = iowr::<HamlynStatistics>(12);
-/// Runs the card's self-tests (`EPERM` without `CAP_SYS_ADMIN`). Argument: [`HamlynSelfTest`].
+/// Runs the card's self-tests. Fails with `EPERM` without `CAP_SYS_ADMIN`. Argument:
+/// [`HamlynSelfTest`].
 pub const HAMLYN_IOC_SELF_TEST: u32 = iowr::<HamlynSelfTest>(13);
 
 /// The card's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynStatistics {
-    /// Out: how many of `values` the card has.
+    /// Out: number of `values` that the card has.
     pub count: u32,
     /// Zero.
     pub reserved: u32,
@@ -21,16 +22,17 @@ pub struct HamlynStatistics {
     pub values: [u64; 64],
 }
 
-/// Results of the self-tests: 0 for passed, else what failed.
+/// Results of the self-tests: 0 for passed, otherwise what failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynSelfTest {
     /// Out: register access.
     pub access: u32,
-    /// Out: DMA: 1 the card refused, 2 the bytes are wrong (is guest memory shared with the card?), 3 the memory of processes
-    /// cannot be shared with the card (are there bounce buffers, as with `swiotlb=force`?).
+    /// Out: DMA. 1: the card refused. 2: the bytes are wrong (is guest memory shared with the
+    /// card?). 3: the memory of processes cannot be shared with the card (are there bounce buffers,
+    /// as with `swiotlb=force`?).
     pub dma: u32,
-    /// Out: interrupts: the first vector, plus 1, that did not arrive.
+    /// Out: interrupts: the first vector that did not arrive, plus 1.
     pub interrupt: u32,
     /// Zero.
     pub reserved: u32,

@@ -1,39 +1,45 @@
-//! Express memory (`docs/express.md`): pages that a process of this host and one of another share, and nobody else.
+//! Express memory (`docs/express.md`): pages that a process of this host and a process of another
+//! host share. No other process can access them.
 //!
-//! Who is to receive makes an *area* for a host, and passes its number and key to a process there, by whatever way. That one maps it,
-//! once: the mapping is a *view*. Both may load and store; what they say to each other there is theirs to arrange.
+//! The receiver makes an *area* for a host, and passes its number and key to a process there, in
+//! any way. That process maps it, once: the mapping is a *view*. Both may load and store. The use
+//! of the memory is up to them.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::call::{CardArgument, iowr};
 use super::object::HamlynObject;
 
-/// Makes an area of express memory for a host: zeros. Argument: [`HamlynExpressCreate`]. `EHOSTUNREACH`: there is no express memory with
-/// that host; `ENOSPC`: too few pages are free, `EDQUOT`: the user's share of them is; `EOPNOTSUPP` without
+/// Makes a zeroed area of express memory for a host. Argument: [`HamlynExpressCreate`]. Fails with
+/// `EHOSTUNREACH` if there is no express memory with that host, and with `ENOSPC` if too few pages
+/// are free. `EDQUOT`: the user's share of the pages is too small. `EOPNOTSUPP`: the driver lacks
 /// [`super::query::HAMLYN_CAPABILITY_EXPRESS`].
 pub const HAMLYN_IOC_EXPRESS_CREATE: u32 = iowr::<HamlynExpressCreate>(25);
-/// Maps an area that a process of another host has made for this one: a view of it. Argument: [`HamlynExpressMap`]. Waits for that
-/// host's answer. `EHOSTUNREACH`: there is no express memory with that host, or it is other memory there; `EACCES`: there is no such
-/// area, or not with that key; `EBUSY`: it has a view already; `EHOSTDOWN`: the host gives no sign of life; `EINTR`.
+/// Maps an area that a process of another host has made for this host, as a view. Argument:
+/// [`HamlynExpressMap`]. Waits for that host's answer. Fails with `EHOSTUNREACH` if there is no
+/// express memory with that host, or that host has other memory. `EACCES`: the area does not exist,
+/// or has another key. `EBUSY`: it already has a view. `EHOSTDOWN`: the host does not respond.
+/// `EINTR`: a signal arrived.
 pub const HAMLYN_IOC_EXPRESS_MAP: u32 = iowr::<HamlynExpressMap>(26);
-/// Gives an area or a view back. Its mappings stay, and show memory that nobody else sees. Argument: [`HamlynObject`].
+/// Gives an area or a view back. Its mappings stay, and show memory that no other process sees.
+/// Argument: [`HamlynObject`].
 pub const HAMLYN_IOC_EXPRESS_DESTROY: u32 = iowr::<HamlynObject>(27);
-/// What there is of express memory with a host. Argument: [`HamlynExpressQuery`].
+/// Returns the state of the express memory with a host. Argument: [`HamlynExpressQuery`].
 pub const HAMLYN_IOC_EXPRESS_QUERY: u32 = iowr::<HamlynExpressQuery>(28);
 
 /// A new area.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynExpressCreate {
-    /// In: the host that it is for.
+    /// In: the host that the area is for.
     pub host: u32,
-    /// Out: its number, for calls of this file and for the other host.
+    /// Out: the area's number, for calls of this file and for the other host.
     pub number: u32,
-    /// In: bytes, a multiple of 4,096, at least that, and at most half a part.
+    /// In: bytes: a multiple of 4,096, at least 4,096, and at most half a part.
     pub length: u64,
     /// Out: its key, from the kernel's random source.
     pub key: u64,
-    /// Out: offset of mmap(2) of this file, to be mapped readable and writable, shared.
+    /// Out: offset for mmap(2) of this file, readable and writable, shared.
     pub offset: u64,
     /// Zero.
     pub reserved: [u64; 4],
@@ -45,7 +51,7 @@ pub struct HamlynExpressCreate {
 pub struct HamlynExpressMap {
     /// In: the host that has made the area.
     pub host: u32,
-    /// In: the area's number there.
+    /// In: the area's number on that host.
     pub area: u32,
     /// In: its key.
     pub key: u64,
@@ -55,13 +61,13 @@ pub struct HamlynExpressMap {
     pub reserved0: u32,
     /// Out: bytes.
     pub length: u64,
-    /// Out: offset of mmap(2) of this file, to be mapped readable and writable, shared.
+    /// Out: offset for mmap(2) of this file, readable and writable, shared.
     pub offset: u64,
     /// Zero.
     pub reserved: [u64; 3],
 }
 
-/// What there is of express memory with a host.
+/// State of the express memory with a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynExpressQuery {
@@ -69,19 +75,19 @@ pub struct HamlynExpressQuery {
     pub host: u32,
     /// Zero.
     pub reserved0: u32,
-    /// Out: bytes of the part with that host, of which half are this host's to give; 0: there is none.
+    /// Out: bytes of the part with that host. This host assigns half of them. 0: there is no part.
     pub part: u64,
-    /// Out: pages that are this host's to give.
+    /// Out: pages that this host assigns.
     pub pages: u32,
-    /// Out: of these, pages that areas have.
+    /// Out: number of these pages that areas have.
     pub used: u32,
-    /// Out: pages that areas had, until the other host confirms that nobody there sees them any more.
+    /// Out: pages of former areas, until the other host confirms that no process there sees them.
     pub leaving: u32,
-    /// Out: pages of the other host's that views here have.
+    /// Out: pages of the other host that views here have.
     pub viewed: u32,
-    /// Out: pages that areas of the user who opened the file have.
+    /// Out: pages that areas of the user that opened the file have.
     pub held: u32,
-    /// Out: how many he may hold as things stand: a share of what the others leave.
+    /// Out: number of pages that this user may hold at present: a share of what other users leave.
     pub limit: u32,
     /// Zero.
     pub reserved: [u64; 3],

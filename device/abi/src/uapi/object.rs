@@ -1,4 +1,4 @@
-//! What calls of any card name: an object of the file, and for how long to wait.
+//! Arguments that calls of all cards share: an object of the file, and a time-out.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -7,7 +7,7 @@ use super::call::CardArgument;
 /// `timeout_ns` of the calls that wait: no time-out.
 pub const HAMLYN_WAIT_FOREVER: i64 = -1;
 
-/// Names an object of the file: of a Hamlyn card a terminus, queue or slot.
+/// Names an object of the file: for a Hamlyn card a terminus, queue or slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynObject {

@@ -1,4 +1,4 @@
-//! What a card is, and how much of everything it has.
+//! What a card is, and the numbers of its resources.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -7,19 +7,21 @@ use super::call::iowr;
 /// Describes the card. Argument: [`HamlynQuery`].
 pub const HAMLYN_IOC_QUERY: u32 = iowr::<HamlynQuery>(1);
 
-/// `HamlynQuery::capabilities`: listen and connect.
+/// `HamlynQuery::capabilities`: listening and connecting.
 pub const HAMLYN_CAPABILITY_CONNECTIONS: u64 = 1;
 /// `HamlynQuery::capabilities`: shares of users.
 pub const HAMLYN_CAPABILITY_SHARES: u64 = 2;
-/// `HamlynQuery::capabilities`: to ask whether a name is listened to.
+/// `HamlynQuery::capabilities`: asking whether a process listens under a name.
 pub const HAMLYN_CAPABILITY_QUESTIONS: u64 = 8;
-/// `HamlynQuery::capabilities`: express memory ([`super::express`]), with some host or other.
+/// `HamlynQuery::capabilities`: express memory ([`super::express`]) with at least one host.
 pub const HAMLYN_CAPABILITY_EXPRESS: u64 = 16;
 
-/// What the card is and how much of everything it has: what any card says, and a union that `model` is the tag of.
+/// What the card is, and the numbers of its resources: fields that all cards have, and a union with
+/// `model` as its tag.
 ///
-/// Of the union the Hamlyn card has five words in the middle, from before there were others, which are zero for all others. Every
-/// model has `card` for a structure of its own ([`HamlynQuery::of_card`]).
+/// The Hamlyn card has five words in the middle, from the time when it was the only model. They are
+/// zero for all other models. Every model has `card` for a structure of its own
+/// ([`HamlynQuery::of_card`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynQuery {
@@ -27,40 +29,42 @@ pub struct HamlynQuery {
     pub uapi_version: u32,
     /// Out: the version of the model's contract that the card implements.
     pub abi_version: u32,
-    /// Out: which card (`HAMLYN_MODEL_*`).
+    /// Out: the card's model (`HAMLYN_MODEL_*`).
     pub model: u32,
     /// Out: the card's host id, or `HAMLYN_NO_HOST` while its link is down.
     pub host: u32,
     /// Out: additions to version 2 that the driver and card have: `HAMLYN_CAPABILITY_*` bits.
     pub capabilities: u64,
-    /// Out, of a Hamlyn card: the most user data in a packet, in bytes.
+    /// Out, for a Hamlyn card: maximum user data in a packet, in bytes.
     pub packet_size: u32,
-    /// Out, of a Hamlyn card: its SRAM, in bytes.
+    /// Out, for a Hamlyn card: its SRAM, in bytes.
     pub sram_size: u32,
-    /// Out, of a Hamlyn card: send termini that processes may have.
+    /// Out, for a Hamlyn card: send termini for processes.
     pub termini: u32,
-    /// Out, of a Hamlyn card: slots that processes may have.
+    /// Out, for a Hamlyn card: slots for processes.
     pub slots: u32,
-    /// Out, of a Hamlyn card: notification queues that processes may have.
+    /// Out, for a Hamlyn card: notification queues for processes.
     pub queues: u32,
     /// Out: interrupt vectors in use.
     pub vectors: u32,
-    /// Out: ports of the switch, which host ids are below. 0: not known, or the link is down.
+    /// Out: ports of the switch, the upper bound of host ids. 0 if it is not known, or the link is
+    /// down.
     pub ports: u32,
     /// Zero.
     pub reserved0: u32,
-    /// Out: the model's own structure, and zero behind it.
+    /// Out: the model's own structure, padded with zeros.
     pub card: [u64; 9],
 }
 
-/// What a later model answers a query with, besides what any card does: at most the 72 bytes of [`HamlynQuery::card`].
+/// A later model's own answer to a query: at most the 72 bytes of [`HamlynQuery::card`].
 pub trait CardQuery: FromBytes + IntoBytes + Immutable {
-    /// The model whose it is.
+    /// The model.
     const MODEL: u32;
 }
 
 impl HamlynQuery {
-    /// What a card of this model says of itself; none if it is another's. A structure that does not fit does not compile.
+    /// Returns the model's own structure, or `None` if the card is of another model. A structure
+    /// that does not fit does not compile.
     #[must_use]
     pub fn of_card<T: CardQuery>(&self) -> Option<T> {
         const { assert!(size_of::<T>() <= size_of::<[u64; 9]>(), "a model has 72 bytes of the query") };
@@ -70,7 +74,7 @@ impl HamlynQuery {
         T::read_from_prefix(self.card.as_bytes()).ok().map(|(own, _)| own)
     }
 
-    /// Puts in what a card of this model says of itself, as a driver does.
+    /// Sets the model's own structure, as a driver does.
     pub fn set_card<T: CardQuery>(&mut self, own: &T) {
         const { assert!(size_of::<T>() <= size_of::<[u64; 9]>(), "a model has 72 bytes of the query") };
         self.card = [0; 9];
@@ -95,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_finds_its_own_part_and_no_other_does() {
+    fn card_part_is_visible_only_to_its_model() {
         let mut query = HamlynQuery { model: 2, ..HamlynQuery::default() };
         query.card[0] = 7 << 32 | 3;
         assert_eq!(query.of_card(), Some(Own { rings: 3, entries: 7 }));

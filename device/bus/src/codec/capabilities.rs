@@ -4,33 +4,33 @@ use super::wire::{MAX_DATA, MAX_FDS};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Why the version data of a client is refused.
+/// Why a client's version data is refused.
 #[derive(Debug, Error)]
 pub enum CapabilitiesError {
-    /// The protocol ends the JSON text with a NUL.
+    /// The text is not terminated by a NUL, as the protocol requires.
     #[error("version data of {0} bytes does not end with a NUL")]
     NoTerminator(usize),
-    /// Not JSON, or a capability of a wrong type.
+    /// The data is not JSON, or a capability has the wrong type.
     #[error("version data is not a capabilities object: {0}")]
     Json(#[from] serde_json::Error),
-    /// Mapped regions and guest memory need one file descriptor each.
+    /// The client accepts no file descriptors. Mapped regions and guest memory need one each.
     #[error("max_msg_fds is 0 (at least 1)")]
     NoFds,
 }
 
-/// What a side of the connection can do. Absent members have the protocol's defaults.
+/// The capabilities of one side of the connection. Absent members have the protocol's defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
-    /// File descriptors that the sender takes with one message.
+    /// Maximum number of file descriptors that the sender accepts with one message.
     pub max_msg_fds: u64,
-    /// Bytes of data that the sender takes in one message.
+    /// Maximum number of bytes of data that the sender accepts in one message.
     pub max_data_xfer_size: u64,
-    /// DMA maps at one time.
+    /// Maximum number of DMA maps at a time.
     pub max_dma_maps: u64,
-    /// Page sizes of DMA maps, or'ed together.
+    /// Bit mask of the page sizes of DMA maps.
     pub pgsizes: u64,
-    /// `REGION_WRITE_MULTI` is understood.
+    /// Whether `REGION_WRITE_MULTI` is supported.
     pub write_multiple: bool,
 }
 
@@ -53,7 +53,7 @@ struct VersionData {
 }
 
 impl Capabilities {
-    /// The capabilities in the data of a version message; none at all is fine.
+    /// Decodes the data of a version message. Empty data is valid.
     pub fn decode(data: &[u8]) -> Result<Self, CapabilitiesError> {
         if data.is_empty() {
             return Ok(Capabilities::default());
@@ -68,14 +68,15 @@ impl Capabilities {
         Ok(capabilities)
     }
 
-    /// The JSON text, without its NUL.
+    /// Encodes the JSON text, without the terminating NUL.
     pub fn encode(&self) -> String {
         let data = VersionData { capabilities: self.clone() };
-        // Numbers and a boolean always make JSON; the empty text means "defaults" to the peer.
+        // Numbers and a boolean always convert to JSON. An empty text means "defaults" to the peer.
         serde_json::to_string(&data).unwrap_or_default()
     }
 
-    /// What this server answers to a client with these capabilities: never more than the client proposed.
+    /// Returns this server's answer to a client with these capabilities, which never exceeds the
+    /// client's proposal.
     pub(crate) fn answer(&self, max_dma_maps: usize) -> Capabilities {
         Capabilities {
             max_msg_fds: MAX_FDS as u64,

@@ -13,7 +13,7 @@ fn access(count: impl Strategy<Value = u32>) -> impl Strategy<Value = RegionAcce
     })
 }
 
-/// Any valid request, with the data that it borrows.
+/// Generates valid requests, with the data that they borrow.
 fn requests() -> impl Strategy<Value = (Request<'static>, Vec<u8>)> {
     let data = || proptest::collection::vec(any::<u8>(), 0..200);
     let map = (32..u32::MAX, any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>());
@@ -67,7 +67,7 @@ fn requests() -> impl Strategy<Value = (Request<'static>, Vec<u8>)> {
     ]
 }
 
-/// The request with its data put in.
+/// Returns the request with its data.
 fn with_data<'a>(request: Request<'static>, data: &'a [u8]) -> Request<'a> {
     match request {
         Request::Version(numbers, _) => Request::Version(numbers, data),
@@ -79,7 +79,7 @@ fn with_data<'a>(request: Request<'static>, data: &'a [u8]) -> Request<'a> {
 
 proptest! {
     #[test]
-    fn a_request_survives_the_way_to_bytes_and_back((request, data) in requests(), id: u16, flags in flags()) {
+    fn encoded_request_decodes_to_itself((request, data) in requests(), id: u16, flags in flags()) {
         let request = with_data(request, &data);
         let bytes = request.encode(id, flags);
         let (header, body) = Header::read_from_prefix(&bytes).unwrap();
@@ -104,7 +104,7 @@ proptest! {
 
     #[test]
     fn a_request_of_a_wrong_length_is_refused((request, data) in requests(), cut in 1_usize..40) {
-        // Version data and interrupt data have no length of their own.
+        // The protocol does not give a length for version data and interrupt data.
         prop_assume!(!matches!(request, Request::Version(..) | Request::DeviceSetIrqs(..)));
         let bytes = with_data(request.clone(), &data).encode(0, MessageFlags::empty());
         let body = &bytes[HEADER_SIZE..];
@@ -135,7 +135,7 @@ fn commands_have_the_numbers_of_the_protocol() {
 }
 
 #[test]
-fn commands_of_servers_and_of_migration_are_not_for_clients() {
+fn server_and_migration_commands_are_unsupported() {
     for command in [11, 12, 16, 17, 18] {
         assert_eq!(Request::decode(command, &[0; 64]).unwrap_err().errno(), Errno::OPNOTSUPP);
     }

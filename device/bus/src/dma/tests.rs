@@ -46,9 +46,9 @@ fn reason<T: std::fmt::Debug>(result: Result<T, DmaError>) -> DmaErrorReason {
 }
 
 #[test]
-fn a_range_over_adjacent_maps_is_one_range() {
+fn range_may_span_adjacent_maps() {
     let mut guest = Guest::new();
-    // In the file the two pages are far apart and the wrong way round.
+    // The two pages are far apart in the file, and in reverse order.
     guest.map(READ_WRITE, 10, 1, 40).unwrap();
     guest.map(READ_WRITE, 11, 1, 3).unwrap();
     let start = 11 * PAGE - 3;
@@ -136,14 +136,14 @@ fn maps_must_be_whole_pages_inside_their_file() {
     let two = vec![memfd(1), memfd(1)];
     assert!(matches!(guest.lend(request, two), Err(MapError::Descriptors(2))));
     assert_eq!(guest.dma.map_count(), 0);
-    // The last page of the address space is a page like any other.
+    // The last page of the address space can be mapped like any other.
     guest.map(READ_WRITE, u64::MAX / PAGE, 1, 0).unwrap();
     guest.dma.write_u32(u64::MAX - 3, 5).unwrap();
     assert_eq!(guest.dma.read_u32(u64::MAX - 3), Ok(5));
 }
 
 #[test]
-fn files_are_counted() {
+fn number_of_files_is_limited() {
     let mut guest = Guest::new();
     let mut map = |page: u64| {
         let request = MapRequest { flags: READ_WRITE, address: page * PAGE, size: PAGE, offset: 0 };
@@ -157,7 +157,7 @@ fn files_are_counted() {
 }
 
 #[test]
-fn bytes_are_counted_once() {
+fn shared_bytes_count_once_towards_limit() {
     let mut guest = Guest::new();
     guest.dma.set_memory(GuestMemory::Sealed { limit: 70 * PAGE });
     guest.map(READ_WRITE, 0, 5, 0).unwrap();
@@ -175,7 +175,7 @@ fn bytes_are_counted_once() {
 }
 
 #[test]
-fn regions_are_counted_and_maps_share_them() {
+fn maps_share_regions_and_regions_are_limited() {
     let mut guest = Guest::new();
     let gib = 1_u64 << 30;
     guest.memory = memfd(gib);
@@ -190,7 +190,7 @@ fn regions_are_counted_and_maps_share_them() {
 }
 
 #[test]
-fn a_function_that_needs_no_memory_maps_none() {
+fn function_with_unused_memory_maps_nothing() {
     let mut guest = Guest::new();
     guest.dma.set_memory(GuestMemory::Unused);
     guest.map(READ_WRITE, 0, 64, 0).unwrap();
@@ -234,9 +234,9 @@ fn unmap_takes_whole_maps_or_nothing() {
 }
 
 proptest! {
-    /// The table against the simplest model there is: a set of pages.
+    /// Compares the table with a simple model: a set of pages.
     #[test]
-    fn the_table_is_a_set_of_pages(
+    fn map_table_behaves_like_page_set(
         steps in proptest::collection::vec((any::<bool>(), 0_u64..24, 1_u64..6), 1..60),
         reads in proptest::collection::vec((0_u64..26 * PAGE, 1_u64..3 * PAGE), 20),
     ) {

@@ -11,14 +11,14 @@ fn event() -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC).unwrap()
 }
 
-/// Keeps what the client of each test hands over.
+/// Keeps the descriptors that the client of each test passes.
 static PORTER: LazyLock<Porter> = LazyLock::new(|| Porters::new(1).hire().unwrap());
 
 fn kept(event: &OwnedFd) -> Kept<OwnedFd> {
     PORTER.keep(event.try_clone().unwrap())
 }
 
-/// How often an eventfd was signalled since the last look.
+/// Returns how often an eventfd was signalled since the last call.
 fn signals(eventfd: &OwnedFd) -> u64 {
     while !PORTER.is_idle() {
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -30,7 +30,7 @@ fn signals(eventfd: &OwnedFd) -> u64 {
     }
 }
 
-/// Four vectors with an eventfd each, bus mastering on.
+/// Returns four vectors with one eventfd each, and bus mastering enabled.
 fn set_up() -> (Interrupts, Vec<OwnedFd>) {
     let mut interrupts = Interrupts::new(4);
     interrupts.set_bus_master(true);
@@ -54,7 +54,7 @@ fn each_vector_has_its_eventfd() {
 }
 
 #[test]
-fn what_cannot_be_delivered_is_pending_until_it_can() {
+fn undeliverable_interrupts_stay_pending() {
     let (mut interrupts, events) = set_up();
     interrupts.set_bus_master(false);
     interrupts.interrupt(0).unwrap();
@@ -73,7 +73,7 @@ fn what_cannot_be_delivered_is_pending_until_it_can() {
 }
 
 #[test]
-fn each_obstacle_alone_holds_an_interrupt_back() {
+fn each_obstacle_alone_defers_an_interrupt() {
     let (mut interrupts, events) = set_up();
     interrupts.set_function_mask(true);
     interrupts.interrupt(1).unwrap();
@@ -103,7 +103,7 @@ fn a_client_can_trigger_its_own_eventfds() {
 }
 
 #[test]
-fn masking_is_reported_to_those_who_asked() {
+fn masking_signals_the_assigned_eventfds() {
     let (mut interrupts, _events) = set_up();
     let (masked, unmasked) = (event(), event());
     let copy = |event: &OwnedFd| vec![kept(event)];
@@ -116,7 +116,7 @@ fn masking_is_reported_to_those_who_asked() {
 }
 
 #[test]
-fn reset_forgets_masks_and_pending_bits_but_not_eventfds() {
+fn reset_clears_masks_and_pending_but_keeps_eventfds() {
     let (mut interrupts, events) = set_up();
     interrupts.set(MSIX, DATA_NONE | ACTION_MASK, (0, 4), &[], vec![]).unwrap();
     interrupts.interrupt(0).unwrap();
@@ -159,7 +159,7 @@ fn wrong_requests_change_nothing() {
 }
 
 #[test]
-fn a_full_eventfd_blocks_nobody() {
+fn full_eventfd_does_not_block() {
     let (interrupts, events) = set_up();
     write(&events[0], &(u64::MAX - 1).to_ne_bytes()).unwrap();
     interrupts.interrupt(0).unwrap();

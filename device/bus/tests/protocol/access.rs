@@ -1,4 +1,5 @@
-//! `REGION_READ`, `REGION_WRITE`, `REGION_WRITE_MULTI`: trapped registers, mapped pages, configuration space.
+//! `REGION_READ`, `REGION_WRITE`, `REGION_WRITE_MULTI`: trapped registers, mapped pages,
+//! configuration space.
 
 use crate::harness::*;
 
@@ -25,7 +26,8 @@ fn trapped_accesses_reach_the_card() {
     assert_eq!((counters.trapped_reads, counters.trapped_writes, counters.refused), (3, 1, 0));
 }
 
-/// As on PCI: an error would make QEMU log a line for each access, and Cloud Hypervisor wait for ever.
+/// As on PCI. An error would make QEMU log a line for each access, and make Cloud Hypervisor wait
+/// forever.
 #[test]
 fn access_of_wrong_width_reads_ones() {
     let mut harness = Harness::ready();
@@ -103,7 +105,7 @@ fn mapped_pages_are_reached_by_messages_too() {
 }
 
 #[test]
-fn configuration_space_says_who_we_are() {
+fn configuration_space_has_the_identity() {
     let mut harness = Harness::ready();
     let config = data(harness.read(CONFIG, 0, 4096));
     assert_eq!(config[..4], [0xf4, 0x1a, 0x5a, 0x5a]);
@@ -131,7 +133,7 @@ pub(crate) fn write_one(region: u32, offset: u64, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn several_writes_in_one_message_are_done_in_order() {
+fn write_list_is_done_in_order() {
     let mut harness = Harness::ready();
     let writes =
         [write_one(REGISTERS, 0, &[1; 4]), write_one(REGISTERS, 8, &[2; 8]), write_one(WINDOW, 0, &[3])];
@@ -145,7 +147,7 @@ fn several_writes_in_one_message_are_done_in_order() {
 }
 
 #[test]
-fn list_of_writes_ends_at_first_out_of_bounds() {
+fn write_list_ends_at_first_out_of_bounds() {
     let mut harness = Harness::ready();
     let writes = [
         write_one(REGISTERS, 0, &[1; 4]),
@@ -155,7 +157,7 @@ fn list_of_writes_ends_at_first_out_of_bounds() {
         write_one(REGISTERS, 16, &[5; 4]),
     ];
     assert_eq!(harness.call(WRITE_MULTI, &[u64s(&[5]), writes.concat()].concat()).errno(), EINVAL);
-    // One that is not aligned is dropped.
+    // The misaligned write is dropped.
     assert_eq!(harness.take_events(), [Event::Write(0, 0, vec![1; 4]), Event::Write(0, 8, vec![3; 4])]);
 }
 
@@ -173,17 +175,17 @@ fn malformed_write_lists_are_refused_whole() {
     assert_eq!(harness.call(WRITE_MULTI, &u64s(&[0])).ok(), u64s(&[0]));
 }
 
-/// A list of writes that takes more time than a turn has.
+/// Returns a list of writes that takes more time than a turn.
 fn slow_writes(count: u64) -> Vec<u8> {
     let one = |at: u64| write_one(REGISTERS, SLOW, &at.to_le_bytes());
     [u64s(&[count]), (0..count).flat_map(one).collect()].concat()
 }
 
 #[test]
-fn a_list_of_writes_gives_way_and_is_done_in_order() {
+fn long_write_list_yields_and_keeps_order() {
     let mut harness = Harness::ready();
     harness.send(WRITE_MULTI, 0, &slow_writes(200), &[]);
-    // What comes behind it waits for it.
+    // The message after the list waits for it.
     harness.send(REGION_WRITE, 0, &[access(REGISTERS, 8, 8), vec![9; 8]].concat(), &[]);
     let mut turns = 0;
     while harness.is_readable() {
@@ -204,10 +206,10 @@ fn a_list_of_writes_gives_way_and_is_done_in_order() {
 }
 
 #[test]
-fn many_messages_give_way_too() {
+fn many_messages_also_yield() {
     let mut harness = Harness::ready();
     let write = [access(REGISTERS, SLOW, 8), vec![7; 8]].concat();
-    // Larger than what is read ahead, and as small as can be.
+    // The writes are larger than what is read ahead, and the resets are as small as possible.
     for _ in 0..60 {
         harness.send(REGION_WRITE, NO_REPLY, &write, &[]);
     }
@@ -221,7 +223,7 @@ fn many_messages_give_way_too() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_middle_of_a_list_is_gone() {
+fn client_can_disconnect_during_a_write_list() {
     let mut harness = Harness::ready();
     harness.send(WRITE_MULTI, 0, &slow_writes(200), &[]);
     harness.server.process(&mut harness.function).unwrap();

@@ -1,4 +1,5 @@
-//! A BAR that is a part of somebody else's file: the areas are the file's bytes, and nothing else of it is to be had.
+//! A BAR that is part of a file from outside: the areas are the file's bytes, and the rest of the
+//! file is not accessible.
 
 use crate::harness::*;
 use hamlyn_bus::{Backing, BackingError, Server, ServerError};
@@ -8,9 +9,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
-/// The file is smaller than the BAR: just as large as the last area's end.
+/// The file ends with the last area, so it is smaller than the BAR.
 const FILE: u64 = WINDOW_AREAS[1].0 + WINDOW_AREAS[1].1;
-/// Between the areas.
+/// Offset of a gap between the areas.
 const GAP: u64 = 8 << 10;
 
 fn memory(bytes: u64, seals: SealFlags) -> OwnedFd {
@@ -33,7 +34,7 @@ fn write(region: u32, offset: u64, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_client_is_handed_the_file_and_told_the_areas() {
+fn client_gets_the_file_and_its_areas() {
     let (mut harness, file) = backed();
     let info = [u32s(&[4096, 0, WINDOW, 0]), u64s(&[0, 0])].concat();
     let mut reply = harness.call(GET_REGION_INFO, &info);
@@ -47,7 +48,7 @@ fn the_client_is_handed_the_file_and_told_the_areas() {
 }
 
 #[test]
-fn a_client_that_does_not_map_sees_the_same_bytes() {
+fn messages_access_the_same_bytes() {
     let (mut harness, file) = backed();
     let place = WINDOW_AREAS[1].0;
     file.write_all_at(b"other machine", place + 3).unwrap();
@@ -61,7 +62,7 @@ fn a_client_that_does_not_map_sees_the_same_bytes() {
 }
 
 #[test]
-fn what_the_file_has_between_areas_is_out_of_reach() {
+fn file_contents_between_areas_are_inaccessible() {
     let (mut harness, file) = backed();
     file.write_all_at(&[0xee; 4096], GAP).unwrap();
     // The function answers with the offset.
@@ -69,7 +70,7 @@ fn what_the_file_has_between_areas_is_out_of_reach() {
     assert_eq!(u32_at(&body, 16), GAP as u32);
     harness.call(REGION_WRITE, &write(WINDOW, GAP, &[1, 2, 3, 4])).ok();
     assert_eq!(harness.function.events.len(), 2);
-    // No access begins in an area and ends in a gap.
+    // No access may cross the edge of an area.
     for (offset, count) in [(4092, 8), (WINDOW_AREAS[1].0 - 4, 8), (FILE - 4, 8)] {
         let read = harness.call(REGION_READ, &access(WINDOW, offset, count)).ok();
         assert_eq!(read[16..], vec![0xff; count as usize]);
@@ -82,7 +83,7 @@ fn what_the_file_has_between_areas_is_out_of_reach() {
 }
 
 #[test]
-fn a_file_that_could_vanish_or_is_too_small_is_refused() {
+fn unsealed_or_short_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |bar: usize, file: OwnedFd| {
         let backing = Backing { bar, file: Arc::new(file.into()) };

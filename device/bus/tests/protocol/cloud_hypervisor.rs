@@ -1,5 +1,6 @@
-//! What Cloud Hypervisor sends over the life of a machine, by its own client, the crate `vfio_user`: the accesses of `VfioCommon` and
-//! `VfioUserPciDevice` in its `pci` crate (v54), in their order.
+//! The messages of Cloud Hypervisor over the life of a machine, sent with its own client, the crate
+//! `vfio_user`. They are the accesses of `VfioCommon` and `VfioUserPciDevice` in its `pci` crate
+//! (v54), in the same order.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,11 +15,11 @@ use crate::peer::with_server_for;
 
 const INTX: u32 = 0;
 const MSIX: u32 = 2;
-/// Flags of `SET_IRQS`: eventfds that are signalled; none, to take all back.
+/// Flags of `SET_IRQS`: set eventfds to signal, or remove all of them.
 const TRIGGER_EVENTFDS: u32 = 4 | 32;
 const TRIGGER_NONE: u32 = 1 | 32;
 
-/// Configuration space.
+/// Offsets in configuration space.
 const COMMAND: u64 = 0x04;
 const STATUS: u64 = 0x06;
 const BARS: u64 = 0x10;
@@ -26,12 +27,13 @@ const CAPABILITIES: u64 = 0x34;
 const EXPRESS_ID: u8 = 0x10;
 const MSIX_ID: u8 = 0x11;
 
-/// Guest memory: two pieces of one file, as around the hole below 4 GiB.
+/// Guest memory: two pieces of one file, as around the hole below 4 GiB. Each has offset, address
+/// and size.
 const PIECES: [(u64, u64, u64); 2] = [(0, 0, 0x8000), (0x8000, 1 << 32, 0x4000)];
-/// Where the guest has its word, in the second piece, and in the file.
+/// Address of the guest's word, in the second piece, and its offset in the file.
 const WORD: (u64, u64) = ((1 << 32) + 0x10, 0x8010);
 
-/// Memory as Cloud Hypervisor makes it: a memfd that cannot be sealed.
+/// Memory as Cloud Hypervisor creates it: a memfd that cannot be sealed.
 const TRUSTED: GuestMemory = GuestMemory::Trusted { limit: 1 << 30 };
 
 /// A machine with the device.
@@ -44,14 +46,15 @@ struct Machine {
 }
 
 impl Machine {
-    /// Cloud Hypervisor adds the device, at its start or by hot plug.
+    /// Adds the device as Cloud Hypervisor does, at its start or by hot plug.
     fn add_device(path: &Path) -> Machine {
         let memory = File::from(memfd_create("memory", MemfdFlags::CLOEXEC).unwrap());
         ftruncate(&memory, 0xc000).unwrap();
         let interrupts = (0..VECTORS).map(|_| event()).collect();
         let client = Peer::new(path).unwrap();
         let mut machine = Machine { client, memory, interrupts, express: 0, msix: 0 };
-        // The crate reads the flag the wrong way round, so Cloud Hypervisor resets only devices that cannot be reset.
+        // The crate reads the flag inverted, so Cloud Hypervisor resets only devices that cannot be
+        // reset.
         assert!(!machine.client.resettable());
         machine.find_capabilities();
         assert_eq!(machine.client.get_irq_info(INTX).unwrap().count, 0);
@@ -90,7 +93,8 @@ impl Machine {
         assert!(self.express != 0 && self.msix != 0);
     }
 
-    /// Writes ones to each BAR, both halves of a wide one, and the ROM's, and reads them back.
+    /// Writes ones to each BAR, to both halves of a 64-bit one, and to the ROM's, and reads them
+    /// back.
     fn size_bars(&mut self) {
         let mut sizes = Vec::new();
         let mut bar = 0;
@@ -115,7 +119,8 @@ impl Machine {
         assert_eq!(sizes, [64 << 10, 0, 1 << 20, 8192, 0]);
     }
 
-    /// The guest's driver enables the device, MSI-X first by SET_IRQS and then in configuration space.
+    /// Enables the device as the guest's driver does: MSI-X first by SET_IRQS, then in
+    /// configuration space.
     fn start_driver(&mut self) {
         self.client.region_write(CONFIG, COMMAND, &[6, 0]).unwrap();
         let events: Vec<_> = self.interrupts.iter().map(AsRawFd::as_raw_fd).collect();
@@ -123,7 +128,8 @@ impl Machine {
         self.client.region_write(CONFIG, self.msix + 2, &[VECTORS as u8 - 1, 0x80]).unwrap();
     }
 
-    /// The device reaches memory and interrupts: so often, it has so far.
+    /// Checks that the device accesses memory and interrupts. `times` is the number of calls so
+    /// far.
     fn works(&mut self, times: u32) {
         self.client.region_write(REGISTERS, INCREMENT, &WORD.0.to_le_bytes()).unwrap();
         self.client.region_write(REGISTERS, RING, &3_u32.to_le_bytes()).unwrap();
@@ -133,13 +139,14 @@ impl Machine {
         eventually(|| signals(&self.interrupts[3]) == 1);
     }
 
-    /// The guest resets the function.
+    /// Resets the function as the guest does.
     fn reset_function(&mut self) {
         self.client.region_write(CONFIG, self.express + 8, &[0, 0x80]).unwrap();
         assert_eq!(self.config(COMMAND), [0; 2]);
     }
 
-    /// Cloud Hypervisor takes the device away: it unmaps memory only on hot unplug, not at the machine's end or reboot.
+    /// Removes the device as Cloud Hypervisor does. It unmaps memory only on hot unplug, not when
+    /// the machine ends or reboots.
     fn remove_device(mut self, unplug: bool) {
         if unplug {
             for (_, address, size) in PIECES {
@@ -196,7 +203,7 @@ fn reboot_makes_new_connection() {
 }
 
 #[test]
-fn unplugged_device_reaches_no_memory_and_is_plugged_again() {
+fn unplugged_device_loses_memory_until_replugged() {
     let function = with_server_for(TRUSTED, |path| {
         let mut machine = Machine::add_device(path);
         machine.start_driver();
@@ -218,7 +225,7 @@ fn unplugged_device_reaches_no_memory_and_is_plugged_again() {
 }
 
 #[test]
-fn client_that_dies_without_shutdown_is_followed() {
+fn client_can_reconnect_after_unclean_exit() {
     with_server_for(TRUSTED, |path| {
         let mut machine = Machine::add_device(path);
         machine.start_driver();

@@ -1,4 +1,4 @@
-//! `DMA_MAP` and `DMA_UNMAP`: guest memory given to the device and taken away.
+//! `DMA_MAP` and `DMA_UNMAP`: adding and removing guest memory.
 
 use crate::harness::*;
 use hamlyn_bus::{DmaErrorReason, GuestMemory};
@@ -61,7 +61,7 @@ fn read_only_memory_is_not_written() {
 }
 
 #[test]
-fn memory_without_a_file_is_recorded_and_refused_with_a_reason() {
+fn access_to_fileless_memory_fails_with_reason() {
     let (mut harness, _) = with_memory(1);
     harness.map(READ_WRITE, 0, 0x1000, PAGE, &[]).ok();
     harness.write(REGISTERS, INCREMENT, &0x1000_u64.to_le_bytes()).ok();
@@ -155,7 +155,7 @@ fn one_unmap_may_cover_many_maps() {
 }
 
 #[test]
-fn unmap_all_takes_everything() {
+fn unmap_all_removes_everything() {
     let (mut harness, memory) = with_memory(2);
     harness.map(READ_WRITE, 0, 0, PAGE, &[memory.as_fd()]).ok();
     harness.map(READ_WRITE, PAGE, 1 << 40, PAGE, &[memory.as_fd()]).ok();
@@ -164,7 +164,7 @@ fn unmap_all_takes_everything() {
 }
 
 #[test]
-fn wrong_unmaps_are_refused_and_take_nothing() {
+fn wrong_unmaps_are_refused_without_effect() {
     let (mut harness, memory) = with_memory(4);
     harness.map(READ_WRITE, 0, 0, 4 * PAGE, &[memory.as_fd()]).ok();
     assert_eq!(harness.call(DMA_UNMAP, &dma_unmap(0, 0, PAGE)).errno(), EINVAL, "a part");
@@ -180,7 +180,7 @@ fn wrong_unmaps_are_refused_and_take_nothing() {
     harness.call(DMA_UNMAP, &dma_unmap(0, 0, 4 * PAGE)).ok();
 }
 
-/// Bytes of a file that are mapped here.
+/// Returns how many bytes of a file are mapped in this process.
 fn mapped_here(file: &OwnedFd) -> u64 {
     let inode = rustix::fs::fstat(file).unwrap().st_ino.to_string();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -194,7 +194,7 @@ fn mapped_here(file: &OwnedFd) -> u64 {
 }
 
 #[test]
-fn what_is_asked_for_is_mapped_and_let_go_with_its_last_map() {
+fn memory_is_unmapped_with_its_last_map() {
     let (mut harness, memory) = with_memory(1 << 33);
     let gib = 1 << 30;
     harness.map(READ_WRITE, 0, 0, PAGE, &[memory.as_fd()]).ok();
@@ -212,7 +212,7 @@ fn what_is_asked_for_is_mapped_and_let_go_with_its_last_map() {
 }
 
 #[test]
-fn sparse_files_take_no_more_address_space_than_a_card_may() {
+fn sparse_files_cannot_exceed_the_memory_limit() {
     let mut harness = Harness::ready();
     let tib = 1_u64 << 40;
     harness.server.set_guest_memory(GuestMemory::Sealed { limit: 2 * tib });
@@ -232,12 +232,12 @@ fn sparse_files_take_no_more_address_space_than_a_card_may() {
 }
 
 #[test]
-fn memory_that_can_be_taken_away_is_refused() {
+fn unsealed_memory_is_refused_unless_trusted() {
     let (mut harness, _) = with_memory(1);
     let unsealed = memfd_create("guest", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
     ftruncate(&unsealed, PAGE).unwrap();
     assert_eq!(harness.map(READ_WRITE, 0, 0, PAGE, &[unsealed.as_fd()]).errno(), EINVAL);
-    // Who serves one machine alone may take it.
+    // A server of only one machine may accept it.
     harness.server.set_guest_memory(GuestMemory::Trusted { limit: PAGE });
     harness.map(READ_WRITE, 0, 0, PAGE, &[unsealed.as_fd()]).ok();
     harness.write(REGISTERS, INCREMENT, &[0; 8]).ok();
@@ -245,17 +245,17 @@ fn memory_that_can_be_taken_away_is_refused() {
 }
 
 #[test]
-fn a_map_may_say_that_it_is_one() {
+fn mapping_flag_is_accepted() {
     let (mut harness, memory) = with_memory(1);
     harness.map(READ_WRITE | 4, 0, 0, PAGE, &[memory.as_fd()]).ok();
     harness.write(REGISTERS, INCREMENT, &[0; 8]).ok();
     assert_eq!(word_in_file(&memory, 0), 1);
-    // The file's contents read and written by system calls: another way, which is not gone here.
+    // The flag for access by read and write calls instead of a mapping is not supported.
     assert_eq!(harness.map(READ_WRITE | 8, 0, PAGE, PAGE, &[memory.as_fd()]).errno(), EINVAL);
 }
 
 #[test]
-fn messages_behind_a_map_wait_for_it() {
+fn messages_after_a_map_wait_for_it() {
     let (mut harness, memory) = with_memory(1);
     let map = message(1, DMA_MAP, 48, 0, &dma_map(READ_WRITE, 0, 0, PAGE));
     let body = [access(REGISTERS, INCREMENT, 8), vec![0; 8]].concat();
@@ -272,7 +272,7 @@ fn messages_behind_a_map_wait_for_it() {
 }
 
 #[test]
-fn a_client_that_leaves_takes_its_memory_along() {
+fn disconnect_unmaps_the_clients_memory() {
     let (mut harness, memory) = with_memory(1);
     harness.map(READ_WRITE, 0, 0, PAGE, &[memory.as_fd()]).ok();
     harness.reconnect();

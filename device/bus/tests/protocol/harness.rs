@@ -1,7 +1,8 @@
-//! A server with a small function, and a client that speaks raw bytes: its messages are put together here, by hand,
-//! so that nothing of the codec under test vouches for itself.
+//! A server with a small function, and a client that sends raw bytes. The client's messages are
+//! built by hand, so that the codec under test does not check itself.
 //!
-//! Everything runs in one thread: the client writes, the server processes what is there, the client reads.
+//! Everything runs in one thread: the client writes, the server handles what is there, the client
+//! reads.
 
 use hamlyn_bus::{
     Answer, Area, Backing, Bar, BarRead, Bus, Description, Function, Msix, ReadToken, ResetCause, Server,
@@ -48,7 +49,7 @@ pub(crate) const EPROTONOSUPPORT: u32 = libc::EPROTONOSUPPORT as u32;
 
 /// The trapped BAR of the test function: 64 KiB of registers, 4 and 8 bytes wide.
 pub(crate) const REGISTERS: u32 = 0;
-/// The partly mapped BAR: 1 MiB, mapped in its first page and in 64 KiB at 128 KiB.
+/// The partly mapped BAR of 1 MiB. Its first page and 64 KiB at 128 KiB are mapped.
 pub(crate) const WINDOW: u32 = 2;
 pub(crate) const WINDOW_AREAS: [(u64, u64); 2] = [(0, 4096), (128 << 10, 64 << 10)];
 /// The BAR of MSI-X.
@@ -56,13 +57,13 @@ pub(crate) const MSIX_BAR: u32 = 4;
 pub(crate) const CONFIG: u32 = 7;
 pub(crate) const VECTORS: u16 = 4;
 
-/// Reads from here on are answered later.
+/// Reads from this offset on are deferred.
 pub(crate) const LATE: u64 = 0x8000;
-/// A write interrupts with the vector written.
+/// Writing a vector raises that interrupt.
 pub(crate) const RING: u64 = 0x4000;
-/// A write takes a while: many of them take more than a turn has.
+/// A write takes a while, so that many of them take longer than a turn.
 pub(crate) const SLOW: u64 = 0x4010;
-/// A write adds one to the u32 at the guest address written (8 bytes).
+/// Writing a guest address (8 bytes) increments the u32 there.
 pub(crate) const INCREMENT: u64 = 0x4008;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,17 +75,17 @@ pub(crate) enum Event {
     Memory,
 }
 
-/// Remembers what happened to it. A register reads as its own offset.
+/// Records all calls. A register reads as its own offset.
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub(crate) events: Vec<Event>,
     pub(crate) late: Vec<ReadToken>,
     pub(crate) errors: Vec<String>,
-    /// How many more accesses it takes; none: any number.
+    /// How many more accesses it accepts; `None` for any number.
     pub(crate) takes: Option<usize>,
-    /// How often it was told that an access has waited as long as it may.
+    /// Number of calls of `access_expired`.
     pub(crate) expired: usize,
-    /// How often it gives something up then. The last time makes room for an access.
+    /// Number of calls of `access_expired` that return true. The last of them accepts one access.
     pub(crate) gives_up: usize,
 }
 
@@ -188,7 +189,7 @@ pub(crate) fn description() -> Description {
     }
 }
 
-/// A reply as it came.
+/// A received reply.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) id: u16,
@@ -200,21 +201,22 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The body of a success.
+    /// Returns the body of a successful reply.
     #[track_caller]
     pub(crate) fn ok(self) -> Vec<u8> {
         assert_eq!((self.flags, self.error), (REPLY, 0), "command {} failed", self.command);
         self.body
     }
 
-    /// The errno of a failure. The reply to an access alone has a body: see [`Reply::refused_access`].
+    /// Returns the errno of an error reply. Only the reply to an access has a body: see
+    /// [`Reply::refused_access`].
     #[track_caller]
     pub(crate) fn errno(self) -> u32 {
         assert!(self.body.is_empty() || [REGION_READ, REGION_WRITE].contains(&self.command));
         self.refused_access().0
     }
 
-    /// The errno and the body of an access that failed.
+    /// Returns the errno and the body of the reply to a failed access.
     #[track_caller]
     pub(crate) fn refused_access(self) -> (u32, Vec<u8>) {
         assert_eq!(self.flags, REPLY | ERROR, "command {} did not fail", self.command);
@@ -223,7 +225,7 @@ impl Reply {
     }
 }
 
-/// A raw client's end.
+/// A raw client.
 pub(crate) struct Client {
     pub(crate) stream: UnixStream,
     next_id: u16,
@@ -238,7 +240,7 @@ impl Client {
         Client { stream, next_id: 100, received: vec![], fds: vec![] }
     }
 
-    /// Send bytes as they are.
+    /// Sends bytes unchanged.
     pub(crate) fn send_raw(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -250,7 +252,7 @@ impl Client {
         assert_eq!(sent, bytes.len(), "the socket's buffer is full");
     }
 
-    /// The next whole reply, if there is one.
+    /// Returns the next whole reply, if there is one.
     pub(crate) fn receive(&mut self) -> Option<Reply> {
         self.fill();
         let header = self.received.get(..16)?;
@@ -289,7 +291,7 @@ impl Client {
         }
     }
 
-    /// Has the server closed the connection?
+    /// Whether the server has closed the connection.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.fill();
         let mut byte = [0];
@@ -306,7 +308,7 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    /// The client has connected and said nothing yet.
+    /// Returns a harness whose client has connected but has not sent anything.
     pub(crate) fn silent() -> Harness {
         Harness::with(description())
     }
@@ -315,7 +317,7 @@ impl Harness {
         Harness::over(description, None)
     }
 
-    /// One of its BARs is a part of a file.
+    /// Returns a harness with one BAR that is part of a file.
     pub(crate) fn over(description: Description, backing: Option<Backing>) -> Harness {
         let folder = tempfile::tempdir().unwrap();
         let mut server = Server::bind_over(&folder.path().join("function"), description, backing).unwrap();
@@ -325,7 +327,7 @@ impl Harness {
         Harness { server, function, client, _folder: folder }
     }
 
-    /// The client has agreed on the version.
+    /// Returns a harness whose client has negotiated the version.
     pub(crate) fn ready() -> Harness {
         let mut harness = Harness::silent();
         harness.negotiate();
@@ -336,7 +338,7 @@ impl Harness {
         self.call(VERSION, &version(0, 0, b"{\"capabilities\":{\"max_msg_fds\":16}}\0")).ok();
     }
 
-    /// Let the server do all that is there to be done, and its client's porter, too.
+    /// Runs the server until there is no more work, and its client's porter is idle, too.
     pub(crate) fn pump(&mut self) {
         eventually(|| {
             self.turns();
@@ -344,19 +346,19 @@ impl Harness {
         });
     }
 
-    /// Let the server do all that is there to be done.
+    /// Runs the server until there is no more work.
     pub(crate) fn turns(&mut self) {
         while self.is_readable() {
             self.server.process(&mut self.function).unwrap();
         }
     }
 
-    /// Does the server ask to be called?
+    /// Whether the server's descriptor is readable.
     pub(crate) fn is_readable(&self) -> bool {
         is_readable(self.server.as_fd())
     }
 
-    /// Send a command without waiting for anything; the result is its id.
+    /// Sends a command without waiting for the reply. Returns its id.
     pub(crate) fn send(&mut self, command: u16, flags: u32, body: &[u8], fds: &[BorrowedFd<'_>]) -> u16 {
         let id = self.client.next_id;
         self.client.next_id += 1;
@@ -365,7 +367,7 @@ impl Harness {
         id
     }
 
-    /// Send a command and take its reply.
+    /// Sends a command and returns its reply.
     #[track_caller]
     pub(crate) fn call(&mut self, command: u16, body: &[u8]) -> Reply {
         self.call_with_fds(command, body, &[])
@@ -380,7 +382,7 @@ impl Harness {
         reply
     }
 
-    /// The client leaves, and another comes.
+    /// Replaces the client by a new one.
     pub(crate) fn reconnect(&mut self) {
         self.client = Client::connect(&self.server);
         self.pump();
@@ -394,7 +396,7 @@ impl Harness {
         self.call(REGION_WRITE, &[&access(region, offset, data.len() as u32), data].concat())
     }
 
-    /// Allow the function to reach memory and to interrupt.
+    /// Allows the function to access memory and to interrupt.
     pub(crate) fn enable_bus_master(&mut self) {
         self.write(CONFIG, 4, &[6, 0]).ok();
     }
@@ -419,7 +421,7 @@ impl Harness {
     }
 }
 
-/// Waits for something that takes no time, on a machine that may have none.
+/// Waits for a condition that is met soon, but the machine may be short of CPU time.
 #[track_caller]
 pub(crate) fn eventually(mut comes: impl FnMut() -> bool) {
     for _ in 0..60_000 {
@@ -486,13 +488,13 @@ pub(crate) fn event() -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()
 }
 
-/// How often an eventfd was signalled since the last look.
+/// Returns how often an eventfd was signalled since the last call.
 pub(crate) fn signals(eventfd: &OwnedFd) -> u64 {
     let mut count = [0; 8];
     rustix::io::read(eventfd, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
 }
 
-/// Is the other end of everything that this pipe was duplicated to closed?
+/// Whether all duplicates of this pipe's write end are closed.
 pub(crate) fn pipe_is_closed(reader: &OwnedFd) -> bool {
     let mut byte = [0];
     matches!(rustix::io::read(reader, &mut byte), Ok(0))

@@ -1,9 +1,9 @@
-//! Accesses that come while the function is not ready for them.
+//! Accesses that arrive while the function is not ready for them.
 
 use crate::access::write_one;
 use crate::harness::*;
 
-/// The function takes so many accesses from now on, and the server is called.
+/// Sets how many accesses the function accepts from now on, and calls the server.
 fn let_through(harness: &mut Harness, takes: Option<usize>) {
     harness.function.takes = takes;
     harness.server.process(&mut harness.function).unwrap();
@@ -11,12 +11,12 @@ fn let_through(harness: &mut Harness, takes: Option<usize>) {
 }
 
 #[test]
-fn accesses_wait_in_order_until_the_function_is_ready() {
+fn accesses_wait_in_order_until_function_is_ready() {
     let mut harness = Harness::ready();
     harness.function.takes = Some(0);
     harness.send(REGION_WRITE, 0, &[&access(REGISTERS, 0, 4)[..], &[1; 4]].concat(), &[]);
     let read = harness.send(REGION_READ, 0, &access(REGISTERS, 0x20, 4), &[]);
-    // Whoever waits for the server's descriptor is not woken by what nobody is to read.
+    // The server's descriptor must not signal messages that are not to be read yet.
     harness.pump();
     assert!(harness.server.is_held() && harness.client.receive().is_none());
     assert_eq!(harness.take_events(), []);
@@ -31,7 +31,7 @@ fn accesses_wait_in_order_until_the_function_is_ready() {
 }
 
 #[test]
-fn a_list_of_writes_waits_wherever_it_is() {
+fn write_list_can_wait_at_any_write() {
     let mut harness = Harness::ready();
     harness.function.takes = Some(5);
     let writes: Vec<u8> = (0..9).flat_map(|at| write_one(REGISTERS, at * 4, &[7; 4])).collect();
@@ -46,7 +46,7 @@ fn a_list_of_writes_waits_wherever_it_is() {
 }
 
 #[test]
-fn what_does_not_reach_the_function_goes_on() {
+fn untrapped_requests_do_not_wait() {
     let mut harness = Harness::ready();
     harness.function.takes = Some(0);
     harness.read(CONFIG, 0, 4).ok();
@@ -56,7 +56,7 @@ fn what_does_not_reach_the_function_goes_on() {
 }
 
 #[test]
-fn a_client_that_leaves_while_an_access_waits_makes_room_for_the_next() {
+fn client_can_disconnect_while_its_access_waits() {
     let mut harness = Harness::ready();
     harness.function.takes = Some(0);
     harness.send(REGION_READ, 0, &access(REGISTERS, 0, 4), &[]);
@@ -90,14 +90,14 @@ fn overdue_access_is_answered_without_the_function() {
     assert_eq!(replies.remove(0).ok(), u64s(&[1]));
     assert_eq!((harness.take_events(), harness.function.expired), (vec![], 3));
     assert_eq!((harness.server.counters().expired_accesses, harness.server.is_held()), (3, false));
-    // Once the function takes one again, all is as before.
+    // Once the function accepts accesses again, they work as before.
     harness.function.takes = None;
     harness.read(REGISTERS, 0x20, 4).ok();
     assert_eq!(harness.server.counters().expired_accesses, 3);
 }
 
 #[test]
-fn overdue_access_waits_while_the_function_gives_up() {
+fn overdue_access_waits_while_function_drops_work() {
     let mut harness = Harness::ready();
     harness.server.set_access_deadline(std::time::Duration::from_millis(1));
     (harness.function.takes, harness.function.gives_up) = (Some(0), 3);

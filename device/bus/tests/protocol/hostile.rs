@@ -1,5 +1,5 @@
-//! A client that makes what it handed over block whoever touches it. Here that is its porter: the thread that serves others is
-//! this test's own, and a test that hangs has failed.
+//! A client whose descriptors block any thread that touches them. Here that is the client's porter.
+//! The thread that serves others is this test's own thread, so a test that hangs has failed.
 
 use crate::harness::*;
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -18,10 +18,10 @@ const EVENTFD: u32 = 4;
 const TRIGGER: u32 = 32;
 const MSIX: u32 = 2;
 
-/// As long as the kernel takes to give up: longer than any of these tests may.
+/// How long the kernel takes to give up: longer than any of these tests.
 const LINGER: Duration = Duration::from_secs(600);
 
-/// Ends the process if a test hangs: its thread is the one that is blocked.
+/// Ends the process if a test hangs, because the blocked thread is the test's own.
 struct Watchdog(Arc<AtomicBool>);
 
 impl Watchdog {
@@ -48,7 +48,8 @@ impl Drop for Watchdog {
     }
 }
 
-/// A connection whose close waits for data that nobody takes; and its other end, whose close ends that.
+/// Returns a connection whose close waits for data that is never read, and the other end, whose
+/// close ends that.
 fn lingering() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -61,12 +62,12 @@ fn lingering() -> (OwnedFd, TcpStream) {
     (stream.into(), other)
 }
 
-/// Messages, and the next client, are served while something is slow to be closed.
+/// Checks that messages and the next client are served while a descriptor is slow to close.
 fn goes_on(harness: &mut Harness, other: TcpStream) {
     harness.turns();
     let mut next = Client::connect(&harness.server);
     std::mem::swap(&mut harness.client, &mut next);
-    // The one before leaves, and nothing of its is closed yet.
+    // The previous client disconnects, and its descriptors are not closed yet.
     drop(next);
     eventually(|| {
         harness.turns();
@@ -78,7 +79,7 @@ fn goes_on(harness: &mut Harness, other: TcpStream) {
 }
 
 #[test]
-fn a_descriptor_with_a_message_can_be_slow_to_close() {
+fn slow_close_of_descriptor_does_not_block() {
     let _watchdog = Watchdog::new();
     for command in [GET_INFO, DMA_MAP, SET_IRQS, 99] {
         let mut harness = Harness::ready();
@@ -90,7 +91,7 @@ fn a_descriptor_with_a_message_can_be_slow_to_close() {
 }
 
 #[test]
-fn more_descriptors_than_a_message_may_have_can_be_slow_to_close() {
+fn slow_close_of_excess_descriptors_does_not_block() {
     let _watchdog = Watchdog::new();
     let mut harness = Harness::ready();
     let (stuck, other) = lingering();
@@ -103,11 +104,11 @@ fn more_descriptors_than_a_message_may_have_can_be_slow_to_close() {
 }
 
 #[test]
-fn descriptors_that_were_never_read_can_be_slow_to_close() {
+fn slow_close_of_unread_descriptors_does_not_block() {
     let _watchdog = Watchdog::new();
     let mut harness = Harness::ready();
     let (stuck, other) = lingering();
-    // Behind what ends the connection.
+    // The descriptor comes after the message that ends the connection.
     harness.client.send_raw(&message(1, GET_INFO, 3, 0, &[]), &[]);
     harness.client.send_raw(&[0], &[stuck.as_fd()]);
     drop(stuck);
@@ -115,7 +116,7 @@ fn descriptors_that_were_never_read_can_be_slow_to_close() {
 }
 
 #[test]
-fn a_client_that_is_turned_away_can_be_slow_to_close() {
+fn slow_close_of_refused_client_does_not_block() {
     let _watchdog = Watchdog::new();
     let mut harness = Harness::ready();
     let (stuck, other) = lingering();
@@ -128,7 +129,7 @@ fn a_client_that_is_turned_away_can_be_slow_to_close() {
 }
 
 #[test]
-fn who_hands_over_too_much_that_is_slow_to_close_is_ended() {
+fn client_with_too_many_pending_closes_is_disconnected() {
     let _watchdog = Watchdog::new();
     let mut harness = Harness::ready();
     let (stuck, other) = lingering();
@@ -147,11 +148,11 @@ fn who_hands_over_too_much_that_is_slow_to_close_is_ended() {
     goes_on(&mut harness, other);
 }
 
-/// What the attackers on an eventfd and their victim know of each other.
+/// State that the attackers on an eventfd share with their victim.
 #[derive(Default)]
 struct Fight {
     rounds: AtomicU64,
-    /// Interrupts.
+    /// Number of interrupts.
     progress: AtomicU64,
     end: AtomicBool,
 }
@@ -161,7 +162,7 @@ fn drain(eventfd: &OwnedFd) {
     let _ = preadv2(eventfd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
 }
 
-/// Leaves room for a few signals in an eventfd that is a blocking one then.
+/// Leaves room for a few signals in an eventfd, and makes it blocking.
 fn leave_room(eventfd: &OwnedFd, few: u64) {
     ioctl_fionbio(eventfd, true).unwrap();
     drain(eventfd);
@@ -169,7 +170,7 @@ fn leave_room(eventfd: &OwnedFd, few: u64) {
     ioctl_fionbio(eventfd, false).unwrap();
 }
 
-/// Leaves room again and again, until the victim makes no progress any more.
+/// Leaves room again and again, until the victim makes no more progress.
 fn leaves_room(eventfd: OwnedFd, fight: Arc<Fight>) -> JoinHandle<()> {
     spawn(move || {
         while !fight.end.load(Ordering::SeqCst) {
@@ -186,7 +187,7 @@ fn leaves_room(eventfd: OwnedFd, fight: Arc<Fight>) -> JoinHandle<()> {
     })
 }
 
-/// Takes the room.
+/// Fills the room.
 fn takes_room(eventfd: OwnedFd, fight: Arc<Fight>) -> JoinHandle<()> {
     spawn(move || {
         while !fight.end.load(Ordering::SeqCst) {
@@ -196,7 +197,7 @@ fn takes_room(eventfd: OwnedFd, fight: Arc<Fight>) -> JoinHandle<()> {
 }
 
 #[test]
-fn an_eventfd_that_is_filled_and_drained_while_it_is_used_blocks_nobody() {
+fn concurrently_filled_eventfd_does_not_block() {
     let _watchdog = Watchdog::new();
     let mut harness = Harness::ready();
     harness.enable_bus_master();
@@ -206,7 +207,7 @@ fn an_eventfd_that_is_filled_and_drained_while_it_is_used_blocks_nobody() {
     let fight = Arc::new(Fight::default());
     let drainer = leaves_room(eventfd.try_clone().unwrap(), fight.clone());
     let filler = takes_room(eventfd.try_clone().unwrap(), fight.clone());
-    // In many of these rounds there is no room any more, though there was when somebody looked.
+    // In many of these rounds the room is gone after it was checked.
     while fight.rounds.load(Ordering::SeqCst) < 300 {
         harness.server.bus().interrupts.interrupt(0).unwrap();
         fight.progress.fetch_add(1, Ordering::SeqCst);
@@ -218,7 +219,8 @@ fn an_eventfd_that_is_filled_and_drained_while_it_is_used_blocks_nobody() {
     }
     leave_room(&eventfd, 0);
     harness.server.bus().interrupts.interrupt(0).unwrap();
-    // The client goes, with its eventfd full; the next one is served, and has its interrupts.
+    // The client disconnects while its eventfd is full. The next client is served, and gets its
+    // interrupts.
     harness.client = Client::connect(&harness.server);
     eventually(|| {
         harness.turns();
@@ -232,9 +234,9 @@ fn an_eventfd_that_is_filled_and_drained_while_it_is_used_blocks_nobody() {
     assert_eq!(signals(&quiet), 1);
 }
 
-/// Each send to the client and each receive from it walks over what polls its socket.
+/// Each send to the client and each receive from it walks over all waiters that poll its socket.
 #[test]
-fn client_that_is_slow_to_wake_is_ended() {
+fn client_with_slow_wakeups_is_disconnected() {
     let _watchdog = Watchdog::new();
     let most = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: most.maximum, ..most }).unwrap();
@@ -254,7 +256,7 @@ fn client_that_is_slow_to_wake_is_ended() {
         }
     }
     drop((epoll, copies));
-    // It stays out for a while, and then may come again.
+    // The client is refused for a while, and then accepted again.
     harness.client = Client::connect(&harness.server);
     harness.turns();
     assert!(!harness.server.has_client());

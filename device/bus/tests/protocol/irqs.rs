@@ -16,7 +16,7 @@ fn irq_set(flags: u32, index: u32, start: u32, count: u32) -> Vec<u8> {
     u32s(&[20, flags, index, start, count])
 }
 
-/// A client that may be interrupted, and its eventfds, which the server has.
+/// Returns a harness with interrupts enabled, and the client's eventfds, which the server also has.
 fn with_eventfds() -> (Harness, Vec<OwnedFd>) {
     let mut harness = Harness::ready();
     harness.enable_bus_master();
@@ -39,7 +39,7 @@ fn pending(harness: &mut Harness) -> u8 {
 }
 
 #[test]
-fn there_is_msix_and_nothing_else() {
+fn only_msix_interrupts_exist() {
     let mut harness = Harness::ready();
     for index in 0..3 {
         let body = harness.call(GET_IRQ_INFO, &u32s(&[16, 0, index, 0])).ok();
@@ -64,7 +64,7 @@ fn an_interrupt_signals_its_eventfd() {
 }
 
 #[test]
-fn a_range_of_eventfds_can_be_set_and_taken_back() {
+fn eventfd_range_can_be_set_and_removed() {
     let (mut harness, events) = with_eventfds();
     let fresh = [event(), event()];
     let fds = [fresh[0].as_fd(), fresh[1].as_fd()];
@@ -78,7 +78,7 @@ fn a_range_of_eventfds_can_be_set_and_taken_back() {
 }
 
 #[test]
-fn all_can_be_switched_off() {
+fn all_interrupts_can_be_disabled() {
     let (mut harness, events) = with_eventfds();
     harness.call(SET_IRQS, &irq_set(NONE | TRIGGER, MSIX, 0, 0)).ok();
     (0..4).for_each(|vector| ring(&mut harness, vector));
@@ -89,7 +89,7 @@ fn all_can_be_switched_off() {
 }
 
 #[test]
-fn masks_hold_interrupts_back() {
+fn masks_defer_interrupts() {
     let (mut harness, events) = with_eventfds();
     harness.call(SET_IRQS, &irq_set(NONE | MASK, MSIX, 0, 2)).ok();
     harness.call(SET_IRQS, &[irq_set(BOOL | MASK, MSIX, 2, 2), vec![0, 1]].concat()).ok();
@@ -121,7 +121,7 @@ fn masking_signals_the_eventfds_for_it() {
 }
 
 #[test]
-fn bus_mastering_and_the_function_mask_hold_interrupts_back() {
+fn bus_mastering_and_function_mask_defer_interrupts() {
     let (mut harness, events) = with_eventfds();
     harness.write(CONFIG, 4, &[2, 0]).ok();
     ring(&mut harness, 0);
@@ -136,7 +136,7 @@ fn bus_mastering_and_the_function_mask_hold_interrupts_back() {
     assert_eq!((signalled(&events), pending(&mut harness)), (vec![0, 1, 0, 0], 0));
 }
 
-/// Walk the capabilities as a driver does.
+/// Walks the capabilities as a driver does.
 fn msix_capability(harness: &mut Harness) -> u64 {
     let config = harness.read(CONFIG, 0, 256).ok().split_off(16);
     let mut at = config[0x34];
@@ -151,7 +151,7 @@ fn msix_capability(harness: &mut Harness) -> u64 {
 }
 
 #[test]
-fn the_table_is_the_clients() {
+fn client_keeps_the_msix_table() {
     let mut harness = Harness::ready();
     harness.write(MSIX_BAR, 0, &[0xff; 8]).ok();
     assert_eq!(harness.read(MSIX_BAR, 0, 8).ok()[16..], [0; 8]);
@@ -193,7 +193,7 @@ fn wrong_requests_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn a_client_that_leaves_takes_its_eventfds_along() {
+fn disconnect_drops_the_clients_eventfds() {
     let (mut harness, events) = with_eventfds();
     harness.reconnect();
     harness.negotiate();

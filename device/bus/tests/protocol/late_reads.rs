@@ -4,7 +4,7 @@ use crate::harness::*;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Send a read that is answered later; the result is its message's id.
+/// Sends a read that is deferred. Returns the message's id.
 fn send_read(harness: &mut Harness, offset: u64, count: u32) -> u16 {
     let id = harness.send(REGION_READ, 0, &access(REGISTERS, offset, count), &[]);
     harness.pump();
@@ -13,7 +13,7 @@ fn send_read(harness: &mut Harness, offset: u64, count: u32) -> u16 {
 }
 
 #[test]
-fn answers_come_in_any_order_with_other_messages_between() {
+fn answers_may_come_in_any_order() {
     let mut harness = Harness::ready();
     let first = send_read(&mut harness, LATE, 4);
     let second = send_read(&mut harness, LATE + 8, 8);
@@ -30,7 +30,7 @@ fn answers_come_in_any_order_with_other_messages_between() {
 }
 
 #[test]
-fn an_answer_of_a_wrong_length_is_not_sent() {
+fn answer_of_wrong_length_is_refused() {
     let mut harness = Harness::ready();
     send_read(&mut harness, LATE, 4);
     let token = harness.function.late[0];
@@ -41,12 +41,13 @@ fn an_answer_of_a_wrong_length_is_not_sent() {
 }
 
 #[test]
-fn without_an_answer_the_read_gets_ones() {
+fn unanswered_read_gets_ones() {
     let mut harness = Harness::ready();
     harness.server.set_read_deadline(Duration::from_millis(20));
     let id = harness.send(REGION_READ, 0, &access(REGISTERS, LATE, 8), &[]);
     let reply = loop {
-        // The server's own descriptor wakes its owner: nothing else happens here, but for the read's coming.
+        // The owner waits for the server's own descriptor. The only events are the read's arrival
+        // and its deadline.
         let mut wait =
             [rustix::event::PollFd::from_borrowed_fd(harness.server.as_fd(), rustix::event::PollFlags::IN)];
         rustix::event::poll(&mut wait, None).unwrap();
@@ -64,7 +65,7 @@ fn without_an_answer_the_read_gets_ones() {
 }
 
 #[test]
-fn a_reset_answers_what_waits_with_ones() {
+fn reset_answers_deferred_reads_with_ones() {
     let mut harness = Harness::ready();
     let id = send_read(&mut harness, LATE, 4);
     harness.send(DEVICE_RESET, 0, &[], &[]);
@@ -77,7 +78,7 @@ fn a_reset_answers_what_waits_with_ones() {
 }
 
 #[test]
-fn an_answer_for_a_client_that_left_goes_nowhere() {
+fn answer_for_a_disconnected_client_is_refused() {
     let mut harness = Harness::ready();
     send_read(&mut harness, LATE, 4);
     let token = harness.function.late[0];
@@ -90,7 +91,7 @@ fn an_answer_for_a_client_that_left_goes_nowhere() {
 }
 
 #[test]
-fn too_many_reads_that_wait_are_answered_at_once() {
+fn excess_deferred_reads_are_answered_at_once() {
     let mut harness = Harness::ready();
     for _ in 0..256 {
         send_read(&mut harness, LATE, 4);

@@ -1,6 +1,8 @@
-//! The protocol from the client's side: each command good, malformed, out of order, truncated, oversized.
+//! The protocol from the client's side: each command valid, malformed, out of order, truncated, and
+//! oversized.
 //!
-//! Raw bytes by hand in all files but `peer` and `cloud_hypervisor`, which let the crate `vfio_user` be an independent client.
+//! All files use raw bytes written by hand, except for `peer` and `cloud_hypervisor`. These use the
+//! crate `vfio_user` as an independent client.
 
 mod access;
 mod backed;

@@ -1,4 +1,4 @@
-//! The crate `vfio_user` as the client: somebody else's reading of the protocol.
+//! The crate `vfio_user` as the client: an independent implementation of the protocol.
 
 use crate::harness::*;
 use hamlyn_bus::{GuestMemory, Server};
@@ -8,12 +8,12 @@ use std::thread;
 use vfio_user::Client as Peer;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
-/// Runs a server in a thread while `client` talks to it; returns what the function saw.
+/// Runs a server in a thread while `client` uses it. Returns the function's records.
 fn with_server(client: impl FnOnce(&std::path::Path)) -> Scratch {
     with_server_for(GuestMemory::default(), client)
 }
 
-/// The same, for a client with this kind of memory.
+/// Like `with_server`, for a client with this kind of memory.
 pub(crate) fn with_server_for(memory: GuestMemory, client: impl FnOnce(&std::path::Path)) -> Scratch {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("function");
@@ -22,7 +22,7 @@ pub(crate) fn with_server_for(memory: GuestMemory, client: impl FnOnce(&std::pat
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let function = scope.spawn(|| serve(server, &done));
-        // A client that fails must not leave the server's thread waiting.
+        // A failed client must not leave the server's thread running.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| client(&path)));
         done.store(true, Ordering::Release);
         let function = function.join().unwrap();
@@ -47,7 +47,7 @@ fn serve(mut server: Server, done: &AtomicBool) -> Scratch {
 }
 
 #[test]
-fn it_sees_the_regions_as_described() {
+fn peer_sees_the_described_regions() {
     with_server(|path| {
         let client = Peer::new(path).unwrap();
         let sizes: Vec<_> = (0..9).map(|index| client.region(index).unwrap().size).collect();
@@ -60,7 +60,7 @@ fn it_sees_the_regions_as_described() {
 }
 
 #[test]
-fn it_reads_writes_and_waits_for_late_answers() {
+fn peer_reads_writes_and_waits_for_late_answers() {
     let function = with_server(|path| {
         let mut client = Peer::new(path).unwrap();
         let mut word = [0; 4];
@@ -77,7 +77,7 @@ fn it_reads_writes_and_waits_for_late_answers() {
 }
 
 #[test]
-fn it_maps_a_window_and_finds_the_same_memory_there() {
+fn peer_maps_the_same_window_memory() {
     with_server(|path| {
         let mut client = Peer::new(path).unwrap();
         let (offset, size) = WINDOW_AREAS[1];
@@ -92,7 +92,7 @@ fn it_maps_a_window_and_finds_the_same_memory_there() {
 }
 
 #[test]
-fn it_lends_memory_takes_interrupts_and_resets() {
+fn peer_shares_memory_takes_interrupts_and_resets() {
     let memory = memfd(8192);
     let event: OwnedFd = event();
     let function = with_server(|path| {
@@ -120,9 +120,10 @@ fn it_lends_memory_takes_interrupts_and_resets() {
     assert!(function.errors[0].contains("not mapped"), "{:?}", function.errors);
 }
 
-/// Its client, which is Cloud Hypervisor's, waits for a full body whatever the reply's header says.
+/// The crate's client, which is Cloud Hypervisor's, waits for a full body whatever the reply's
+/// header says.
 #[test]
-fn it_gets_an_answer_to_every_access() {
+fn peer_gets_a_reply_to_every_access() {
     with_server(|path| {
         let mut client = Peer::new(path).unwrap();
         let mut bytes = [0; 8];
@@ -138,7 +139,7 @@ fn it_gets_an_answer_to_every_access() {
 }
 
 #[test]
-fn one_comes_after_another() {
+fn peers_can_connect_one_after_another() {
     let function = with_server(|path| {
         for _ in 0..3 {
             let mut client = Peer::new(path).unwrap();

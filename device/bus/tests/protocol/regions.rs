@@ -1,4 +1,4 @@
-//! `DEVICE_GET_INFO`, `DEVICE_GET_REGION_INFO`, `DEVICE_GET_REGION_IO_FDS`: what there is.
+//! `DEVICE_GET_INFO`, `DEVICE_GET_REGION_INFO`, `DEVICE_GET_REGION_IO_FDS`: the device's regions.
 
 use crate::harness::*;
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
@@ -34,13 +34,13 @@ fn each_region_has_its_size_and_flags() {
 }
 
 #[test]
-fn mapped_areas_come_when_there_is_room_for_them() {
+fn mapped_areas_are_listed_if_argsz_suffices() {
     let mut harness = Harness::ready();
     let needed = 32 + 16 + 2 * 16;
     for argsz in [32, needed - 1] {
         let body = harness.call(GET_REGION_INFO, &region_info(WINDOW, argsz)).ok();
         assert_eq!((body.len(), u32_at(&body, 0), u32_at(&body, 12)), (32, needed, 0), "argsz {argsz}");
-        // QEMU refuses a region that claims capabilities and has them nowhere.
+        // QEMU refuses a region with the capabilities flag but without capabilities.
         assert_eq!(u32_at(&body, 4), 7, "mappable, but no capabilities yet");
     }
     for argsz in [needed, 4096] {
@@ -59,7 +59,7 @@ fn mapped_areas_come_when_there_is_room_for_them() {
 }
 
 #[test]
-fn the_mapped_memory_is_the_cards_and_cannot_shrink() {
+fn mapped_memory_is_shared_and_cannot_shrink() {
     let mut harness = Harness::ready();
     let mut reply = harness.call(GET_REGION_INFO, &region_info(WINDOW, 4096));
     let fd = reply.fds.remove(0);
@@ -76,7 +76,7 @@ fn the_mapped_memory_is_the_cards_and_cannot_shrink() {
 }
 
 #[test]
-fn a_function_may_have_nothing_to_map() {
+fn function_may_have_no_mapped_areas() {
     let mut description = description();
     description.bars.truncate(1);
     description.msix = None;

@@ -1,4 +1,4 @@
-//! `DEVICE_RESET`, function-level reset, and a client that leaves.
+//! `DEVICE_RESET`, function-level reset, and a client's disconnect.
 
 use crate::harness::*;
 use hamlyn_bus::ResetCause;
@@ -17,7 +17,8 @@ fn busy() -> (Harness, std::os::fd::OwnedFd, std::os::fd::OwnedFd) {
     (harness, memory, event)
 }
 
-/// After a reset the driver starts anew; the memory and eventfds that it finds are the client's and still there.
+/// Checks that the driver starts again after a reset, with the client's memory and eventfds, which
+/// are still there.
 fn starts_anew(harness: &mut Harness, event: &std::os::fd::OwnedFd) {
     assert!(!harness.server.bus().bus_master());
     assert_eq!(harness.read(CONFIG, 0x10, 4).ok()[16..], [0; 4]);
@@ -49,7 +50,7 @@ fn a_function_level_reset_does_the_same() {
 }
 
 #[test]
-fn pending_interrupts_are_forgotten() {
+fn reset_clears_pending_interrupts() {
     let (mut harness, _memory, event) = busy();
     harness.write(CONFIG, 4, &[0, 0]).ok();
     harness.write(REGISTERS, RING, &[0; 4]).ok();
@@ -59,7 +60,7 @@ fn pending_interrupts_are_forgotten() {
 }
 
 #[test]
-fn a_client_that_leaves_resets_the_function_without_its_memory() {
+fn disconnect_drops_memory_and_resets_the_function() {
     let (mut harness, _memory, _event) = busy();
     harness.reconnect();
     assert_eq!(harness.take_events(), [Event::Reset(ResetCause::ClientLeft)]);

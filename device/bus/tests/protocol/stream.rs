@@ -1,4 +1,5 @@
-//! The stream itself: messages in pieces, too long, too short, unknown; clients that come and go.
+//! The stream itself: fragmented, oversized, short and unknown messages, and clients that connect
+//! and disconnect.
 
 use crate::harness::*;
 use proptest::prelude::*;
@@ -36,9 +37,9 @@ fn many_messages_may_come_at_once() {
     }
 }
 
-/// Whoever waits for the descriptor is not told of what the server has read ahead.
+/// The server's descriptor does not signal bytes that were read ahead.
 #[test]
-fn no_message_waits_for_the_next_to_come() {
+fn message_read_ahead_is_not_delayed() {
     for posted in 60..140 {
         let mut harness = Harness::ready();
         let write = |id: u16| {
@@ -53,7 +54,7 @@ fn no_message_waits_for_the_next_to_come() {
 }
 
 #[test]
-fn a_thread_without_the_server_waits_for_its_client() {
+fn waiter_thread_waits_for_client_messages() {
     let mut harness = Harness::ready();
     let waiter = harness.server.waiter().unwrap();
     let (sent, (said, heard)) = (Arc::new(AtomicBool::new(false)), channel());
@@ -103,13 +104,13 @@ fn truncated_and_padded_bodies_are_refused() {
 }
 
 #[test]
-fn an_oversized_message_is_refused_at_once_and_the_next_one_understood() {
+fn oversized_message_is_refused_and_skipped() {
     let mut harness = Harness::ready();
     let size: u32 = 3 << 20;
     harness.client.send_raw(&message(1, REGION_WRITE, size + 16, 0, &[]), &[]);
     harness.pump();
     assert_eq!(harness.client.receive().unwrap().errno(), EMSGSIZE);
-    // Its body is made of good messages: each one that is taken for a message shows.
+    // The body consists of valid messages, so an answer to any part of it would show.
     let body = message(2, GET_INFO, 32, 0, &u32s(&INFO)).repeat(size as usize / 32);
     for piece in body.chunks(32 << 10) {
         harness.client.send_raw(piece, &[]);
@@ -121,7 +122,7 @@ fn an_oversized_message_is_refused_at_once_and_the_next_one_understood() {
 }
 
 #[test]
-fn a_message_that_is_far_too_large_ends_the_connection() {
+fn far_too_large_message_ends_the_connection() {
     let mut harness = Harness::ready();
     harness.client.send_raw(&message(1, REGION_WRITE, (4 << 20) + 1, 0, &[0xaa; 64 << 10]), &[]);
     harness.pump();
@@ -132,7 +133,7 @@ fn a_message_that_is_far_too_large_ends_the_connection() {
 }
 
 #[test]
-fn a_message_shorter_than_its_header_ends_the_connection() {
+fn message_shorter_than_header_ends_the_connection() {
     for size in [0, 1, 15] {
         let mut harness = Harness::ready();
         harness.client.send_raw(&message(1, GET_INFO, size, 0, &u32s(&INFO)), &[]);
@@ -183,7 +184,7 @@ fn no_reply_means_no_reply() {
 }
 
 #[test]
-fn descriptors_that_nobody_asked_for_are_closed() {
+fn unneeded_descriptors_are_closed() {
     let mut harness = Harness::ready();
     let (reader, writer) = pipe().unwrap();
     harness.call_with_fds(GET_INFO, &u32s(&INFO), &[writer.as_fd(), writer.as_fd()]).ok();
@@ -222,7 +223,7 @@ fn descriptors_belong_to_the_message_they_came_with() {
 }
 
 #[test]
-fn a_second_client_is_turned_away_and_the_first_one_stays() {
+fn second_client_is_refused_and_first_stays() {
     let mut harness = Harness::ready();
     let mut second = Client::connect(&harness.server);
     harness.pump();
@@ -232,7 +233,7 @@ fn a_second_client_is_turned_away_and_the_first_one_stays() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_middle_makes_room() {
+fn client_can_disconnect_within_a_message() {
     let mut harness = Harness::ready();
     harness.client.send_raw(&message(1, REGION_WRITE, 4096, 0, &[1; 100]), &[]);
     harness.pump();
@@ -243,7 +244,7 @@ fn a_client_that_leaves_in_the_middle_makes_room() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_not_served_further() {
+fn client_that_does_not_read_is_not_served() {
     let mut harness = Harness::ready();
     let (offset, size) = WINDOW_AREAS[1];
     for _ in 0..60 {
@@ -251,7 +252,8 @@ fn a_client_that_does_not_read_is_not_served_further() {
     }
     let served =
         |harness: &Harness| harness.server.counters().messages().map(|(_, count)| count).sum::<u64>() - 1;
-    // Some replies fit into the socket. Then the server takes no more messages, neither spinning nor hoarding.
+    // Some replies fit into the socket. Then the server takes no more messages, without a busy loop
+    // and without queueing replies.
     harness.pump();
     assert!(served(&harness) < 30, "{} replies are waiting", served(&harness));
     let mut replies = 0;
@@ -264,7 +266,7 @@ fn a_client_that_does_not_read_is_not_served_further() {
 }
 
 #[test]
-fn dropping_the_server_removes_its_socket_and_ends_the_connection() {
+fn dropped_server_removes_socket_and_closes_connection() {
     let harness = Harness::ready();
     let Harness { server, mut client, .. } = harness;
     let path = server.path().to_owned();
@@ -277,8 +279,8 @@ fn dropping_the_server_removes_its_socket_and_ends_the_connection() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Messages with well-formed headers and any bodies, cut anywhere: the server answers or closes, and serves the
-    /// next client.
+    /// Messages with well-formed headers and arbitrary bodies, cut anywhere: the server answers or
+    /// closes the connection, and serves the next client.
     #[test]
     fn any_messages_leave_a_working_server(
         messages in proptest::collection::vec(

@@ -1,11 +1,11 @@
-//! `VERSION`: agreed on once, first, and with any sensible client.
+//! `VERSION`: negotiated once, as the first message, and with any reasonable client.
 
 use crate::harness::*;
 
 const DATA: &[u8] = b"{\"capabilities\":{\"max_msg_fds\":16,\"max_data_xfer_size\":1048576,\"pgsizes\":4096,\"write_multiple\":true}}\0";
 
 #[test]
-fn as_qemu_says_it() {
+fn version_message_of_qemu_is_accepted() {
     let mut harness = Harness::silent();
     let body = harness.call(VERSION, &version(0, 0, DATA)).ok();
     assert_eq!(body[..4], [0; 4]);
@@ -28,7 +28,7 @@ fn capabilities_that_were_not_proposed_are_not_answered() {
 }
 
 #[test]
-fn malformed_versions_are_refused_and_a_good_one_still_works() {
+fn valid_version_is_accepted_after_malformed_ones() {
     let mut harness = Harness::silent();
     assert_eq!(harness.call(VERSION, &version(1, 0, DATA)).errno(), EPROTONOSUPPORT);
     let deep = [b"[".repeat(100_000), vec![0]].concat();
@@ -51,7 +51,7 @@ fn malformed_versions_are_refused_and_a_good_one_still_works() {
 }
 
 #[test]
-fn nothing_comes_before_it() {
+fn commands_before_version_are_refused() {
     let mut harness = Harness::silent();
     let memory = memfd(4096);
     for (command, body) in [
@@ -74,14 +74,14 @@ fn nothing_comes_before_it() {
 }
 
 #[test]
-fn a_second_one_is_refused_and_changes_nothing() {
+fn second_version_is_refused_without_effect() {
     let mut harness = Harness::ready();
     assert_eq!(harness.call(VERSION, &version(0, 0, DATA)).errno(), EPROTO);
     harness.call(GET_INFO, &u32s(&[16, 0, 0, 0])).ok();
 }
 
 #[test]
-fn each_client_agrees_anew() {
+fn each_client_negotiates_again() {
     let mut harness = Harness::ready();
     harness.reconnect();
     assert_eq!(harness.call(GET_INFO, &u32s(&[16, 0, 0, 0])).errno(), EPROTO);
@@ -90,11 +90,11 @@ fn each_client_agrees_anew() {
 }
 
 #[test]
-fn who_does_not_agree_on_one_makes_room() {
+fn client_without_version_is_disconnected() {
     let mut harness = Harness::ready();
     harness.server.set_version_deadline(std::time::Duration::ZERO);
     harness.client = Client::connect(&harness.server);
-    // Neither silence nor talk about something else is an agreement.
+    // Neither silence nor another message counts as a negotiation.
     harness.client.send_raw(&message(1, GET_INFO, 32, 0, &u32s(&[16, 0, 0, 0]))[..20], &[]);
     eventually(|| {
         harness.turns();
@@ -107,7 +107,7 @@ fn who_does_not_agree_on_one_makes_room() {
 }
 
 #[test]
-fn who_has_agreed_on_one_may_be_silent() {
+fn client_may_be_silent_after_version() {
     let mut harness = Harness::silent();
     let deadline = std::time::Duration::from_secs(2);
     harness.server.set_version_deadline(deadline);

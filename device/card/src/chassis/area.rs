@@ -1,7 +1,7 @@
-//! An area of host memory in pieces: base and bound (section 2.2), over pages that lie anywhere.
+//! An area of host memory in pieces: base and bound (section 2.2), over pages at any addresses.
 //!
-//! The paper's machine mapped a buffer's pages into one range of bus addresses (section 4); a PC has no such unit for
-//! every guest, so the card walks a two-level list of pages itself.
+//! The paper's machine mapped a buffer's pages into one range of bus addresses (section 4). A PC
+//! does not have such a unit for every guest, so the card walks a two-level list of pages itself.
 
 use std::cell::Cell;
 
@@ -14,41 +14,45 @@ use crate::ports::{Dma, DmaFault, Pieces, VolatileSlice, read_value};
 
 const PAGE: u64 = 4096;
 const ADDRESSES_IN_A_PAGE: u64 = PAGE / 8;
-/// Addresses that are read at once and remembered: a cache line of a list, which is 32 KiB of the area.
+/// Number of addresses that are read and cached at once: a cache line of a list, which covers 32
+/// KiB of the area.
 const LINE: u64 = 8;
-/// Stands for "no line is remembered yet".
+/// Means that no line is cached yet.
 const NO_LINE: u64 = u64::MAX;
-/// How many earlier runs are remembered. Messages that go to a few places in turn find theirs again, as in an area of a few
-/// huge pages.
+/// Number of earlier runs that are cached. Messages that go to a few places in turn hit this cache,
+/// for example in an area of a few huge pages.
 const EARLIER: usize = 3;
 
-/// The pieces of memory that a packet's bytes are in. As a rule a packet of 4 KiB has no more pieces than fit in place.
+/// Pieces of memory that hold a packet's bytes. A packet of 4 KiB normally has no more pieces than
+/// fit inline.
 pub type Gathered<'a> = SmallVec<[VolatileSlice<'a>; 6]>;
 
-/// An area that has passed [`Area::check`]: its directory is aligned, and no byte of it is beyond the directory.
+/// An area that has passed [`Area::check`]: its directory is aligned, and none of its bytes is
+/// beyond the directory.
 ///
-/// The lists do not change while the area is open, so what was read of them last need not be read again. If a guest changes
-/// them nevertheless, the card goes on with the old addresses, which are in that guest's own memory.
+/// The lists do not change while the area is open, so cached entries stay valid. If a guest changes
+/// them nevertheless, the card continues with the old addresses, which are in that guest's own
+/// memory.
 #[derive(Debug)]
 pub struct Area {
     directory: u64,
     length: u64,
     first: u64,
-    /// Which line of addresses is remembered.
+    /// Index of the cached line of addresses.
     line: Cell<u64>,
     pages: [Cell<u64>; LINE as usize],
-    /// What was used last.
+    /// The last run used.
     run: Cell<Run>,
-    /// What was used before.
+    /// Runs used before that.
     earlier: [Cell<Run>; EARLIER],
-    /// Which of these is forgotten next.
+    /// Index of the earlier run that is replaced next.
     oldest: Cell<usize>,
 }
 
-/// Pages that follow each other in the area and in host memory.
+/// Pages that are contiguous in the area and in host memory.
 #[derive(Debug, Clone, Copy, Default)]
 struct Run {
-    /// Where it starts, in bytes from the start of the area's first page.
+    /// Offset of the run in bytes from the start of the area's first page.
     start: u64,
     length: u64,
     address: u64,
@@ -64,14 +68,14 @@ impl Run {
         byte.wrapping_sub(self.start) < self.length
     }
 
-    /// Whether the page at this address is the one behind it.
+    /// Whether the page at this address directly follows the run.
     fn leads_to(&self, address: u64) -> bool {
         self.address.checked_add(self.length) == Some(address)
     }
 }
 
 impl Area {
-    /// Takes an area from a command.
+    /// Creates an area from a command's arguments.
     pub fn check(area: &HamlynArea) -> Result<Self, Refusal> {
         Refusal::unless_zero(area.reserved.into())?;
         let first = u64::from(area.first);
@@ -96,7 +100,8 @@ impl Area {
         }
     }
 
-    /// Takes an area that holds `entries` structures of `size` bytes, a power of two, none of which straddles two pages.
+    /// Creates an area of `entries` structures of `size` bytes each. `size` is a power of two, and
+    /// no structure crosses a page boundary.
     pub fn table(area: &HamlynArea, entries: u32, size: u32) -> Result<Self, Refusal> {
         let checked = Self::check(area)?;
         let needed = u64::from(entries) * u64::from(size);
@@ -109,7 +114,7 @@ impl Area {
         }
     }
 
-    /// Takes an area of this length that begins with a page.
+    /// Creates an area of this length that starts at a page boundary.
     pub fn pages(area: &HamlynArea, length: u64) -> Result<Self, Refusal> {
         let checked = Self::check(area)?;
         if !checked.is_aligned(PAGE) {
@@ -121,32 +126,34 @@ impl Area {
         }
     }
 
-    /// Its bound: how many bytes it has.
+    /// Returns the bound: the length in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Whether all of `offset..offset + length` lies in it.
+    /// Whether all of `offset..offset + length` lies in the area.
     #[must_use]
     #[inline]
     pub fn contains(&self, offset: u64, length: u64) -> bool {
         offset.checked_add(length).is_some_and(|end| end <= self.length)
     }
 
-    /// Whether it starts on a multiple of `alignment`, so that aligned parts of it never straddle two pages.
+    /// Whether the area starts at a multiple of `alignment`, so that aligned parts of it never
+    /// cross a page boundary.
     #[must_use]
     pub fn is_aligned(&self, alignment: u64) -> bool {
         self.first % alignment == 0
     }
 
-    /// The address of byte `offset`.
+    /// Returns the address of byte `offset`.
     #[inline]
     pub fn locate(&self, dma: &dyn Dma, offset: u64) -> Result<u64, DmaFault> {
         Ok(self.piece(dma, offset, 1)?.0)
     }
 
-    /// The same, and how many bytes are known to follow there, `most` of them at most.
+    /// Returns the address of byte `offset`, and how many bytes are known to be contiguous there,
+    /// at most `most`.
     #[inline(always)]
     fn piece(&self, dma: &dyn Dma, offset: u64, most: u64) -> Result<(u64, u64), DmaFault> {
         let byte = self.first + offset;
@@ -158,8 +165,9 @@ impl Area {
         Ok((run.address + passed, most.min(run.length - passed)))
     }
 
-    /// The run that holds `byte`: one that is remembered, or else one that is read now, up to `most` bytes from `byte` on. What
-    /// is read extends the last run if it follows that, and begins another if not.
+    /// Returns the run that contains `byte`: a cached run, or one that is read now for up to `most`
+    /// bytes from `byte` on. The new pages extend the last run if they follow it, and otherwise
+    /// begin another run.
     #[cold]
     fn run_with(&self, dma: &dyn Dma, byte: u64, most: u64) -> Result<Run, DmaFault> {
         if let Some(earlier) = self.earlier.iter().find(|run| run.get().holds(byte)) {
@@ -176,7 +184,7 @@ impl Area {
             self.oldest.set((self.oldest.get() + 1) % EARLIER);
             Run { start: page * PAGE, length: PAGE, address }
         };
-        // A page further on that is wrong is reported to whoever asks for that page.
+        // A bad page further on is reported when that page is accessed.
         while run.end() < byte + most && self.page(dma, run.end() / PAGE).is_ok_and(|next| run.leads_to(next))
         {
             run.length += PAGE;
@@ -185,7 +193,7 @@ impl Area {
         Ok(run)
     }
 
-    /// The address of a page, from the lists or from memory.
+    /// Returns the address of a page, from the cached line or from the lists in memory.
     fn page(&self, dma: &dyn Dma, page: u64) -> Result<u64, DmaFault> {
         if self.line.get() != page / LINE {
             self.line.set(NO_LINE);
@@ -199,7 +207,7 @@ impl Area {
         aligned(address).inspect_err(|_| self.line.set(NO_LINE))
     }
 
-    /// Deposits the next `length` bytes of `from` at `offset`. The caller has checked that they fit.
+    /// Writes the next `length` bytes of `from` at `offset`. The caller has checked that they fit.
     #[inline]
     pub fn write(
         &self,
@@ -218,7 +226,8 @@ impl Area {
         Ok(())
     }
 
-    /// Appends `offset..offset + length` to `pieces`. The caller has checked that the area has it.
+    /// Appends `offset..offset + length` to `pieces`. The caller has checked that the range is in
+    /// the area.
     #[inline]
     pub fn lend<'a>(
         &self,
@@ -230,7 +239,8 @@ impl Area {
         let end = offset + length;
         while offset < end {
             let (address, here) = self.piece(dma, offset, end - offset)?;
-            // The next piece may be memory of another kind, which cannot be lent in one slice with this one.
+            // The next piece may be another kind of memory, which cannot be lent in one slice with
+            // this one.
             let page = here.min(PAGE - address % PAGE);
             let piece = dma.lend(address, here as usize).or_else(|_| dma.lend(address, page as usize))?;
             pieces.push(piece);
@@ -240,7 +250,7 @@ impl Area {
     }
 }
 
-/// Checks a page address from a list: a misaligned one is no page's address.
+/// Checks a page address from a list: it must be aligned.
 fn aligned(page: u64) -> Result<u64, DmaFault> {
     if page % PAGE == 0 { Ok(page) } else { Err(DmaFault { address: page, length: PAGE }) }
 }
@@ -257,7 +267,8 @@ mod tests {
     const DIRECTORY: u64 = PAGE;
     const LIST: u64 = 2 * PAGE;
 
-    /// Memory that remembers where it was read from as a list, and written to; at `edge` it changes its kind.
+    /// Memory that counts its reads and records its writes. At `edge` the kind of memory changes,
+    /// so no slice can cross it.
     struct Memory {
         region: MmapRegion,
         reads: Cell<u32>,
@@ -266,7 +277,7 @@ mod tests {
     }
 
     impl Memory {
-        /// The area's pages as given, in pages.
+        /// Creates an area of the given page numbers.
         fn new(pages: &[u64]) -> (Self, Area) {
             let memory = Self {
                 region: MmapRegion::new(64 * PAGE as usize).unwrap(),
@@ -325,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_are_read_once_for_each_eight_pages() {
+    fn lists_are_read_once_per_eight_pages() {
         let (memory, area) = Memory::new(&[10, 12, 14, 16, 18, 20, 22, 24, 26, 28]);
         for offset in (0..area.length()).step_by(1000) {
             assert_eq!(
@@ -339,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_follow_each_other_are_written_to_as_one() {
+    fn contiguous_pages_are_written_as_one() {
         let (memory, area) = Memory::new(&[10, 11, 12, 20, 13, 14, 30, 31, 32, 33]);
         let all = area.length() as usize;
         assert_eq!(write(&memory, &area, 0, all), [(10, 12188), (20, 4096), (13, 8192), (30, 16384)]);
@@ -349,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_are_used_in_turn_are_found_again() {
+    fn runs_used_in_turn_are_cached() {
         let runs = [10..18, 30..38, 20..28];
         let (memory, area) = Memory::new(&runs.clone().into_iter().flatten().collect::<Vec<_>>());
         let length = 7 * PAGE as usize;
@@ -357,13 +368,13 @@ mod tests {
             for (offset, run) in (100..).step_by(8 * PAGE as usize).zip(&runs) {
                 assert_eq!(write(&memory, &area, offset, length), [(run.start, length)]);
             }
-            // Of the directory and of its list, for each.
+            // One read of the directory and one of its list for each run.
             assert_eq!(memory.reads.get(), 6, "round {round}");
         }
     }
 
     #[test]
-    fn memory_of_another_kind_is_lent_by_itself() {
+    fn other_memory_is_lent_separately() {
         let (mut memory, area) = Memory::new(&[10, 11, 12]);
         for (edge, lengths) in [(u64::MAX, vec![12000]), (12 * PAGE, vec![3996, 4096, 3908])] {
             memory.edge = edge;

@@ -1,7 +1,7 @@
-//! The command page (section 3.1): where the driver says what it wants, and the card what came of it.
+//! The command page (section 3.1): the driver writes a command there, and the card its result.
 //!
-//! Each command is carried out whole, or refused and changes nothing. What the operations are is the model's, but for the
-//! two that all cards have.
+//! A command is carried out completely, or refused without any effect. The operations belong to the
+//! model, except for the two that all cards have.
 
 use hamlyn_abi::family::command::*;
 use zerocopy::{FromBytes, IntoBytes};
@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::refusal::Refusal;
 use crate::ports::{Dma, VolatileSlice, read_value, write_value};
 
-/// Where the page is, and the status of the last command.
+/// The address of the page and the status of the last command.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CommandPage {
     address: u64,
@@ -25,12 +25,13 @@ impl CommandPage {
         self.status
     }
 
-    /// Misaligned bits cannot be set.
+    /// Sets the address. The bits below the page's alignment are cleared.
     pub(super) fn set_address(&mut self, address: u64) {
         self.address = address & !u64::from(HAMLYN_COMMAND_PAGE_SIZE - 1);
     }
 
-    /// The command that is to be carried out. `None`: there is no such page, and the status says so.
+    /// Reads the command to carry out. Returns `None` and sets the status if the page is not
+    /// readable.
     pub fn take(&mut self, dma: &dyn Dma) -> Option<HamlynCommand> {
         let command = read_value(dma, self.address);
         if command.is_err() {
@@ -39,7 +40,7 @@ impl CommandPage {
         command.ok()
     }
 
-    /// Says what came of the command, in the page and in the register.
+    /// Writes the result of the command to the page and to the status register.
     pub fn answer(&mut self, dma: &dyn Dma, mut command: HamlynCommand, result: Result<(), Refusal>) {
         let said = result.err().unwrap_or(Refusal::new(HAMLYN_STATUS_OK, 0_u32, 0_u32));
         (command.status, command.value, command.limit) = (said.status, said.value, said.limit);
@@ -52,7 +53,7 @@ impl CommandPage {
         };
     }
 
-    /// The operation's own structure.
+    /// Reads the operation's own structure.
     pub fn body<T: FromBytes + IntoBytes>(&self, dma: &dyn Dma) -> Result<T, Refusal> {
         Ok(read_value(dma, self.body_address())?)
     }
@@ -62,7 +63,7 @@ impl CommandPage {
         self.write_body(dma, counters)
     }
 
-    /// Writes what an operation has to answer to the body.
+    /// Writes an operation's result to the body.
     pub fn write_body<T: FromBytes + IntoBytes>(&self, dma: &dyn Dma, answer: T) -> Result<(), Refusal> {
         Ok(write_value(dma, self.body_address(), answer)?)
     }

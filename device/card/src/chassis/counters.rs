@@ -1,6 +1,6 @@
 //! A card's counters.
 
-/// `N` counters, each named by a number below `N`: a model has a type of its own for these.
+/// `N` counters, indexed by numbers below `N`. A model has its own type for these.
 #[derive(Debug, Clone)]
 pub struct Counters<const N: usize>([u64; N]);
 
@@ -11,7 +11,7 @@ impl<const N: usize> Default for Counters<N> {
 }
 
 impl<const N: usize> Counters<N> {
-    /// Counts. A number that no counter has counts nothing.
+    /// Adds to a counter. Out-of-range indices are ignored.
     #[inline]
     pub fn add(&mut self, counter: impl Into<usize>, amount: u64) {
         if let Some(counter) = self.0.get_mut(counter.into()) {
@@ -19,13 +19,13 @@ impl<const N: usize> Counters<N> {
         }
     }
 
-    /// All of them, in order.
+    /// Returns all counters, in order.
     #[must_use]
     pub fn values(&self) -> [u64; N] {
         self.0
     }
 
-    /// All of them, with their names in the same order.
+    /// Returns all counters with their names, which are in the same order.
     pub fn named(&self, names: impl IntoIterator<Item = &'static str>) -> Vec<(&'static str, u64)> {
         names.into_iter().zip(self.0).collect()
     }

@@ -1,6 +1,8 @@
-//! A FIFO in the driver's memory of what it is to look after: numbers, each of which is there once at most.
+//! A FIFO in the driver's memory for objects that need its attention. An object is in it at most
+//! once.
 //!
-//! A record is 8 bytes: the number, and how many were written with it, modulo 2^32, which is written last.
+//! A record is 8 bytes: the object's number, then the number of records written so far including
+//! this one, modulo 2^32, which is written last.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -12,10 +14,10 @@ use super::area::Area;
 use super::refusal::Refusal;
 use crate::ports::{Dma, DmaFault, write_value};
 
-/// Bytes of a record.
+/// Size of a record in bytes.
 const RECORD: u32 = 8;
 
-/// The FIFO, once it is open.
+/// The FIFO, which is closed at first.
 #[derive(Debug, Default)]
 pub struct Fifo {
     ring: Option<Ring>,
@@ -27,16 +29,17 @@ struct Ring {
     records: u32,
     written: u32,
     taken: u32,
-    /// Of the records that are not taken, in order.
+    /// Objects whose records the driver has not taken, in order.
     untaken: VecDeque<u32>,
-    /// The same to look up, and whether something has happened again since.
+    /// The same objects as a map. The value is whether the object was put again since.
     again: HashMap<u32, bool>,
-    /// The vector was raised, and the driver has not said since that it has taken all.
+    /// Whether the vector was raised since the driver last reported what it has taken.
     raised: bool,
 }
 
 impl Fifo {
-    /// Opens it, with a number of records within the limits, and a power of two; unless it is open.
+    /// Opens the FIFO. The number of records must be within the limits and a power of two. Fails if
+    /// the FIFO is open.
     pub fn open(
         &mut self,
         area: &HamlynArea,
@@ -55,12 +58,12 @@ impl Fifo {
         Ok(())
     }
 
-    /// Closes it.
+    /// Closes the FIFO.
     pub fn close(&mut self) {
         self.ring = None;
     }
 
-    /// Puts one in, unless it is there. Says whether there is a new record.
+    /// Adds an object unless it is already there. Returns whether a record was written.
     pub fn put(&mut self, dma: &dyn Dma, what: u32) -> Result<bool, DmaFault> {
         let Some(ring) = &mut self.ring else { return Ok(false) };
         match ring.again.get_mut(&what) {
@@ -72,7 +75,7 @@ impl Fifo {
         }
     }
 
-    /// Whether the vector is to be raised for what was written.
+    /// Returns whether the vector must be raised for the records written.
     pub fn take_news(&mut self) -> bool {
         let Some(ring) = &mut self.ring else { return false };
         let news = ring.written != ring.taken && !ring.raised;
@@ -80,8 +83,9 @@ impl Fifo {
         news
     }
 
-    /// The driver has taken so many records, modulo 2^32. A number that cannot be is for none. Says how many new ones there are, of what has
-    /// happened again.
+    /// Handles the driver's report that it has taken `taken` records in total, modulo 2^32.
+    /// Out-of-range counts are ignored. Returns the number of new records, for objects that were
+    /// put again.
     pub fn taken(&mut self, dma: &dyn Dma, taken: u32) -> Result<u32, DmaFault> {
         let Some(ring) = &mut self.ring else { return Ok(0) };
         ring.raised = false;
@@ -102,7 +106,7 @@ impl Fifo {
 }
 
 impl Ring {
-    /// Each has one record at most, so there is room.
+    /// Appends a record. There is always space, because each object has at most one record.
     fn write(&mut self, dma: &dyn Dma, what: u32) -> Result<(), DmaFault> {
         let place = u64::from(self.written % self.records) * u64::from(RECORD);
         let address = self.area.locate(dma, place)?;

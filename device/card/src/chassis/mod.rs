@@ -1,17 +1,18 @@
-//! What any card of the family stands on: all that is behind [`hamlyn_abi::family`].
+//! The parts that all cards of the family share: the implementation of [`hamlyn_abi::family`].
 //!
 //! | part | file |
 //! |---|---|
 //! | the family's registers: identity, link, interrupts, control | `registers` |
-//! | the command page, and why a command is refused | `command`, `refusal` |
-//! | the handshake timer of a host that may die | `handshake` |
+//! | the command page, and reasons for refusing a command | `command`, `refusal` |
+//! | the handshake timer, for hosts that crash | `handshake` |
 //! | host memory by page lists | `area` |
 //! | objects that a driver opens and closes | `table` |
-//! | who sleeps, and what wakes them | `sleeper` |
-//! | what the driver is to look after | `fifo` |
+//! | sleeping drivers and their wake-up | `sleeper` |
+//! | FIFO of objects that need the driver's attention | `fifo` |
 //! | counters | `counters` |
 //!
-//! A model has a [`Chassis`] among its fields, asks it first what a register says, and does itself what is its own.
+//! A model has a [`Chassis`] as a field. It passes register accesses to the chassis first, and
+//! handles only its own registers itself.
 
 pub mod area;
 pub mod command;

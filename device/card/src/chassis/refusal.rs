@@ -1,22 +1,22 @@
-//! Why a command is refused.
+//! Reasons for refusing a command.
 
 use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_DMA_FAULT};
 
 use crate::ports::DmaFault;
 
-/// A status, what was wrong, and what the limit is: what the driver finds in the command page.
+/// A status, the wrong value and its limit, as the driver finds them in the command page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
     /// `HAMLYN_STATUS_*`.
     pub status: u32,
-    /// What was wrong.
+    /// The wrong value.
     pub value: u64,
-    /// What the limit is.
+    /// The limit.
     pub limit: u64,
 }
 
 impl Refusal {
-    /// A refusal with this status.
+    /// Creates a refusal with this status.
     #[must_use]
     pub fn new(status: u32, value: impl Into<u64>, limit: impl Into<u64>) -> Self {
         Self { status, value: value.into(), limit: limit.into() }

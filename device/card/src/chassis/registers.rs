@@ -15,32 +15,33 @@ use super::handshake::Handshake;
 use crate::card::Place;
 use crate::ports::Ports;
 
-/// The upper half of the command page's address, for hosts that write 4 bytes at a time.
+/// Upper half of the command page's address, for hosts that write 4 bytes at a time.
 const COMMAND_PAGE_HIGH: u32 = HAMLYN_REG_COMMAND_PAGE + 4;
 
-/// What the registers say of a model, and of how a card was built.
+/// Constant register contents: the model and the card's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plate {
     /// `HAMLYN_MODEL_*`.
     pub model: u32,
-    /// The version of the model's contract.
+    /// Version of the model's ABI.
     pub abi_version: u32,
-    /// MSI-X vectors: the link's and at least one more.
+    /// Number of MSI-X vectors: the link's and at least one more.
     pub vectors: u32,
-    /// How long the host may go without restarting the handshake timer (section 2.8), in milliseconds; 0: for ever.
+    /// How long the host may go without restarting the handshake timer (section 2.8), in
+    /// milliseconds; 0 means without limit.
     pub handshake_ms: u32,
 }
 
-/// What came of a store to a register.
+/// Result of a store to a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
-    /// It was the family's, and is done.
+    /// The chassis has handled the store.
     Done,
-    /// The card takes part from now on, or goes on doing so.
+    /// The card is enabled: it was before, or is from now on.
     Enabled,
-    /// The model is to reset itself.
+    /// The model must reset itself.
     Reset,
-    /// The model is to carry out the command in the command page.
+    /// The model must carry out the command in the command page.
     Command,
     /// The family has no such register.
     Elsewhere,
@@ -50,11 +51,11 @@ pub enum Written {
 #[derive(Debug)]
 pub struct Chassis {
     plate: Plate,
-    /// Off at power-on: arriving packets are discarded (section 2.8).
+    /// False at power-on: incoming packets are discarded (section 2.8).
     enabled: bool,
     handshake: Handshake,
     place: Option<Place>,
-    /// How often the link has changed.
+    /// Number of link changes.
     link_changes: u32,
     /// `HAMLYN_FEATURE_*`.
     features: u32,
@@ -64,7 +65,7 @@ pub struct Chassis {
 }
 
 impl Chassis {
-    /// At power-on.
+    /// Creates a chassis in its power-on state.
     #[must_use]
     pub fn new(plate: Plate) -> Self {
         Self {
@@ -79,27 +80,28 @@ impl Chassis {
         }
     }
 
-    /// The same card, but its windows are memory of the machine's host ([`HAMLYN_FEATURE_COHERENT`]), or they are not.
+    /// Sets whether the card's windows are memory of the machine's host
+    /// ([`HAMLYN_FEATURE_COHERENT`]).
     #[must_use]
     pub fn with_coherent_windows(mut self, coherent: bool) -> Self {
         self.features = if coherent { HAMLYN_FEATURE_COHERENT } else { 0 };
         self
     }
 
-    /// Back to the state at power-on, but for the link, which is nothing of the host's.
+    /// Returns to the power-on state, except for the link, which the host does not control.
     pub fn reset(&mut self) {
         let Self { place, link_changes, features, .. } = *self;
         *self = Self { place, link_changes, features, ..Self::new(self.plate) };
     }
 
-    /// Whether the card takes what arrives; else it discards it (section 2.8).
+    /// Whether the card accepts packets. If not, it discards them (section 2.8).
     #[must_use]
     #[inline]
     pub fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// What a register says. `None`: the family has no such register.
+    /// Returns the value of a register, or `None` if the family has no such register.
     #[must_use]
     pub fn read(&self, offset: u32) -> Option<u64> {
         let Plate { model, abi_version, vectors, handshake_ms } = self.plate;
@@ -124,13 +126,13 @@ impl Chassis {
         })
     }
 
-    /// What [`HAMLYN_REG_SCRATCH`] says, and every doorbell.
+    /// Returns the value of [`HAMLYN_REG_SCRATCH`], which is also the value of every doorbell.
     #[must_use]
     pub fn scratch(&self) -> u64 {
         u64::from(!self.scratch)
     }
 
-    /// A store of `width` bytes to a register.
+    /// Handles a store of `width` bytes to a register.
     pub fn write(&mut self, ports: &Ports<'_>, offset: u32, width: u8, value: u64) -> Written {
         match offset {
             HAMLYN_REG_SCRATCH => self.scratch = value as u32,
@@ -161,7 +163,7 @@ impl Chassis {
         }
     }
 
-    /// Takes part in the fabric, or discards what arrives (section 2.8).
+    /// Enables the card, or makes it discard incoming packets (section 2.8).
     fn enable(&mut self, now: Duration, enabled: bool) {
         self.enabled = enabled;
         if enabled {
@@ -171,9 +173,10 @@ impl Chassis {
         }
     }
 
-    /// The link has come up, with this place, or gone down: the driver is told.
+    /// Records that the link is up, with this position, or down, and interrupts the driver.
     pub fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>) {
-        // If the link was up before as well, this is another link: packets on their way on the first are lost.
+        // If the link was also up before, this is another link, and packets in flight on the first
+        // are lost.
         if place.is_some() || self.place.is_some() {
             self.link_changes = self.link_changes.wrapping_add(1);
         }
@@ -181,13 +184,14 @@ impl Chassis {
         ports.interrupt.raise(HAMLYN_VECTOR_LINK as u16);
     }
 
-    /// When [`Chassis::check_handshake`] is next due.
+    /// Returns when [`Chassis::check_handshake`] is next due.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         self.handshake.deadline()
     }
 
-    /// Discards what arrives from now on if the host has failed to restart the handshake timer: `true`.
+    /// Returns `true` if the host has failed to restart the handshake timer in time, and then
+    /// discards incoming packets from now on.
     pub fn check_handshake(&mut self, now: Duration) -> bool {
         let has_lapsed = self.handshake.has_lapsed(now);
         if has_lapsed {

@@ -1,14 +1,14 @@
-//! Who sleeps on an object of a card, and how the card wakes them.
+//! Waiters that sleep on a card's objects, and how the card wakes them.
 //!
-//! Driver and card share a word, `armed`, for each object. What the card has to tell is written first, then comes a full
-//! barrier, then the look at that word. The driver stores the word, then comes its barrier, then it looks once more for what
-//! it wants: at least one of them sees the other.
+//! Driver and card share a word, `armed`, for each object. The card first writes its data, then
+//! issues a full barrier, then reads `armed`. The driver stores `armed`, issues its barrier, then
+//! checks for data once more. At least one of them sees the other's store.
 
 use hamlyn_abi::family::sleep::{HAMLYN_ARMED_FIRED, HAMLYN_ARMED_NO, HAMLYN_ARMED_YES};
 
 use crate::ports::{Interrupt, Mapped, barrier_before_last_look};
 
-/// Where somebody says that they sleep, and what wakes them.
+/// The words of one waiter, and the vector that wakes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Sleeper {
     armed: u64,
@@ -16,38 +16,38 @@ pub struct Sleeper {
     vector: u16,
 }
 
-/// What was done about a sleeper.
+/// Result of a wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
-    /// Nobody sleeps, or not until this.
+    /// No waiter sleeps, or its condition is not met.
     Nobody,
-    /// An interrupt was pending already, whose handler will find this as well.
+    /// An interrupt was already pending, whose handler will also find this.
     Coalesced,
     /// The vector was raised.
     Interrupted,
 }
 
 impl Sleeper {
-    /// Somebody who is woken by `vector`. Their `armed` word and the vector's `pending` word are at these offsets of the
-    /// window.
+    /// Creates a waiter that `vector` wakes. `armed` and `pending` are the offsets in the window of
+    /// its `armed` word and of the vector's `pending` word.
     #[must_use]
     pub fn new(armed: u64, pending: u64, vector: u16) -> Self {
         Self { armed, pending, vector }
     }
 
-    /// Nobody sleeps yet.
+    /// Marks the waiter as not sleeping.
     pub fn disarm(self, window: Mapped<'_>) {
         window.store(self.armed, HAMLYN_ARMED_NO);
     }
 
-    /// Something is there: interrupts who sleeps.
+    /// Interrupts the waiter if it sleeps. Call this after publishing the data.
     #[inline]
     pub fn wake(self, window: Mapped<'_>, interrupt: &dyn Interrupt) -> Wake {
         self.wake_if(window, interrupt, || true)
     }
 
-    /// Something is there: interrupts who sleeps, if it is what they wait for. What they wait for is looked at behind the
-    /// word that says that they sleep.
+    /// Interrupts the waiter if it sleeps and `wanted` returns true. `wanted` is called after the
+    /// `armed` word was read.
     #[inline]
     pub fn wake_if(
         self,

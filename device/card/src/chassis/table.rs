@@ -1,4 +1,4 @@
-//! The tables in a card's SRAM, and which of their entries are open: a reset touches no others.
+//! Tables in a card's SRAM, with a set of the open entries, so that a reset touches only those.
 
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
@@ -15,12 +15,12 @@ pub struct Table<T> {
 }
 
 impl<T> Table<T> {
-    /// So many entries, none of them open.
+    /// Creates a table of `size` closed entries.
     pub fn new(size: u32) -> Self {
         Self { entries: std::iter::repeat_with(|| None).take(size as usize).collect(), open: BTreeSet::new() }
     }
 
-    /// Opens an entry that is there.
+    /// Opens an entry, if `index` is in range.
     pub fn open(&mut self, index: u32, entry: T) {
         if let Some(place) = self.entries.get_mut(index as usize) {
             *place = Some(entry);
@@ -34,14 +34,14 @@ impl<T> Table<T> {
         self.entries.get_mut(index as usize)?.take()
     }
 
-    /// Closes all that are open.
+    /// Closes all open entries.
     pub fn close_all(&mut self) {
         for index in std::mem::take(&mut self.open) {
             self.entries[index as usize] = None;
         }
     }
 
-    /// Checks that an entry is there to be opened.
+    /// Checks that an entry exists and is not open.
     pub fn check_vacant(&self, index: u32) -> Result<(), Refusal> {
         match self.entries.get(index as usize) {
             None => Err(self.refusal(HAMLYN_STATUS_BAD_INDEX, index)),
@@ -50,7 +50,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// An entry that a command names.
+    /// Returns an open entry that a command names.
     pub fn opened(&mut self, index: u32) -> Result<&mut T, Refusal> {
         let (bad, closed) =
             (self.refusal(HAMLYN_STATUS_BAD_INDEX, index), self.refusal(HAMLYN_STATUS_NOT_OPEN, index));
@@ -67,7 +67,7 @@ impl<T> Table<T> {
         Refusal::new(status, index, self.entries.len() as u64)
     }
 
-    /// Those that are open.
+    /// Returns the open entries.
     pub fn all_open(&self) -> impl Iterator<Item = &T> {
         self.open.iter().filter_map(|index| self.entries[*index as usize].as_ref())
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_open_is_known() {
+    fn open_entries_are_tracked() {
         let mut table = Table::new(1000);
         let place = table.as_ptr();
         for index in [3, 999, 500] {

@@ -1,4 +1,5 @@
-//! Apertures (section 3.2), with the protection on the receive path that the paper's card did not have.
+//! Apertures (section 3.2). They include a protection on the receive path that the paper's card did
+//! not have.
 
 use std::collections::HashMap;
 
@@ -21,14 +22,14 @@ pub(crate) struct Aperture {
     group: u32,
 }
 
-/// The table, and which aperture is a group's member.
+/// All apertures, and the aperture that is a member of each group.
 #[derive(Debug)]
 pub(crate) struct Apertures {
     pub(crate) table: Table<Aperture>,
     members: HashMap<u32, u32>,
 }
 
-/// What a packet wants of an aperture: its first byte there, how many, and whether it would write.
+/// The access that a packet requests: its source host, its length in bytes, and whether it writes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Access {
     pub(crate) source: u16,
@@ -41,7 +42,7 @@ impl Apertures {
         Self { table: Table::new(size), members: HashMap::new() }
     }
 
-    /// Of which groups this host is a member.
+    /// Returns the groups that this host is a member of, as a bit mask.
     pub(crate) fn groups(&self) -> u64 {
         self.members.keys().fold(0, |groups, group| groups | 1 << group)
     }
@@ -89,27 +90,30 @@ impl Apertures {
         self.members.clear();
     }
 
-    /// An aperture of this owner.
+    /// Returns an aperture, if it belongs to this owner.
     pub(crate) fn owned(&self, index: u32, owner: u32) -> Option<&Aperture> {
         self.table.get(index as usize)?.as_ref().filter(|aperture| aperture.owner == owner)
     }
 
-    /// Where a packet goes: which aperture, and which byte of it. Fails with the counter of the reason.
+    /// Returns the aperture that a packet goes to, and the byte of it. Fails with the reason's
+    /// counter.
     pub(crate) fn place(&self, header: &Header, access: Access) -> Result<(u32, u64), ClanStatistic> {
         let (index, aperture) = self.admit(header, access)?;
         let offset = aperture.offset(header.offset.get(), access).ok_or(ClanStatistic::RefusedRange)?;
         Ok((index, offset))
     }
 
-    /// How many of its bytes are in words that the aperture has whole, of a packet that reaches beyond it. Each word is an access of its
-    /// own: what becomes of one must not depend on where the packet was cut or joined.
+    /// Returns how many bytes of a packet are in words that the aperture has whole. The packet
+    /// extends beyond the aperture. Each word is an access of its own: its result must not depend
+    /// on where the packet was cut or joined.
     pub(crate) fn fitting(&self, header: &Header, access: Access) -> u64 {
         let offset = header.offset.get();
         let bound = self.admit(header, access).map_or(0, |(_, aperture)| aperture.bound(access.source));
         (bound / WORD * WORD).saturating_sub(offset)
     }
 
-    /// The aperture that a packet names and may do this to, whatever its bytes are.
+    /// Returns the aperture that a packet names, if this kind of access is allowed. The range of
+    /// bytes is not checked.
     fn admit(&self, header: &Header, access: Access) -> Result<(u32, &Aperture), ClanStatistic> {
         let named = header.aperture.get();
         let to_group = header.flags & TO_GROUP != 0;
@@ -130,7 +134,7 @@ impl Apertures {
 }
 
 impl Aperture {
-    /// How many bytes a host reaches of it.
+    /// Returns the number of bytes that a host can reach.
     fn bound(&self, source: u16) -> u64 {
         if self.flags & CLAN_APERTURE_PARTS == 0 {
             return self.area.length();
@@ -139,7 +143,8 @@ impl Aperture {
         self.area.length().saturating_sub(u64::from(source) * part).min(part)
     }
 
-    /// The byte of its memory that a packet's first goes to, if it has all of them.
+    /// Returns the byte of the aperture's memory that a packet's first byte goes to. Returns `None`
+    /// if not all bytes of the packet are within the aperture.
     fn offset(&self, offset: u64, access: Access) -> Option<u64> {
         let in_parts = self.flags & CLAN_APERTURE_PARTS != 0;
         let start = if in_parts {

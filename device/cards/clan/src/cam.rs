@@ -1,11 +1,14 @@
-//! The Tripwires that watch a place: the content-addressable memory of the paper's card (section 2.5).
+//! Finds the Tripwires that watch a place: the content-addressable memory of the paper's card
+//! (section 2.5).
 //!
-//! A range has a *level*, the smallest `n` for which 2^n words are at least its length. The words of an aperture are divided into aligned
-//! pieces of each level, so a range lies in one or two pieces of its own level, and is listed in those. An access looks at the pieces that
-//! it touches, in each level that has any.
+//! A range has a *level*: the smallest `n` for which 2^n words are at least its length. The words
+//! of an aperture are divided into aligned pieces of each level. A range lies in one or two pieces
+//! of its own level, and is listed in those. An access looks at the pieces that it touches, in each
+//! level that has any.
 //!
-//! **Cost.** Arming and disarming take two look-ups in a sorted map, whatever the length of the range. An access takes one look-up in each
-//! level that was ever used for the aperture, 31 at most, and a comparison for each Tripwire listed there. A piece lists at most
+//! **Cost.** Arming and disarming take two look-ups in a sorted map, whatever the length of the
+//! range. An access takes one look-up in each level that was ever used for the aperture, 31 at
+//! most, and a comparison for each Tripwire listed there. A piece lists at most
 //! [`CLAN_TRIPWIRES_AT_ONCE`], so an access to one word compares at most that many in each level.
 
 use std::collections::BTreeMap;
@@ -19,12 +22,12 @@ pub(crate) struct Wire {
     pub(crate) number: u32,
 }
 
-/// Words of a range: the first, and the one behind the last.
+/// The words of a range: the first, and the one behind the last.
 pub(crate) type Words = std::ops::Range<u64>;
 
 /// The highest level.
 const TOP: u32 = 30;
-/// The words that can be watched: 8 GiB.
+/// The number of words that can be watched: 8 GiB.
 pub(crate) const WORDS: u64 = 1 << TOP;
 
 /// A Tripwire, and the words that it watches.
@@ -33,18 +36,18 @@ type Listed = (Words, Wire);
 /// The Tripwires that watch words of one aperture.
 #[derive(Debug, Default)]
 pub(crate) struct Cam {
-    /// By level, and by the number of a piece; no list is empty.
+    /// The lists by level, then by the number of a piece. No list is empty.
     levels: Vec<BTreeMap<u64, Vec<Listed>>>,
-    /// Tripwires that are listed.
+    /// Number of listed Tripwires.
     count: usize,
 }
 
-/// The level of a range that is not empty.
+/// Returns the level of a range that is not empty.
 fn level(words: &Words) -> usize {
     (words.end - words.start).next_power_of_two().trailing_zeros() as usize
 }
 
-/// The pieces of a level that have any of these words.
+/// Returns the pieces of a level that contain any of these words.
 fn pieces(level: usize, words: &Words) -> std::ops::RangeInclusive<u64> {
     words.start >> level..=(words.end - 1) >> level
 }
@@ -54,7 +57,8 @@ impl Cam {
         self.count == 0
     }
 
-    /// Has a Tripwire watch a range that is not empty. `false`: a piece has no room for it.
+    /// Lists a Tripwire for a range that is not empty. Returns `false` if a piece has no room for
+    /// it.
     pub(crate) fn insert(&mut self, words: &Words, wire: Wire) -> bool {
         let level = level(words);
         if self.levels.len() <= level {
@@ -72,7 +76,7 @@ impl Cam {
         true
     }
 
-    /// Has a Tripwire watch that range no more, if it does.
+    /// Removes a Tripwire from the lists of a range, if it is there.
     pub(crate) fn remove(&mut self, words: &Words, wire: Wire) {
         let level = level(words);
         let Some(lists) = self.levels.get_mut(level) else { return };
@@ -88,7 +92,7 @@ impl Cam {
         }
         self.count -= usize::from(was_listed);
         if self.count == 0 {
-            // An aperture that nothing watches takes no memory here.
+            // An aperture without Tripwires takes no memory here.
             self.levels = Vec::new();
         }
     }
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_lists_no_more_than_its_limit() {
+    fn piece_lists_no_more_than_its_limit() {
         let mut cam = Cam::default();
         for number in 0..CLAN_TRIPWIRES_AT_ONCE {
             assert!(cam.insert(&(5..9), wire(number)));
@@ -173,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn matches_are_those_of_a_naive_search(
+        fn matches_equal_those_of_naive_search(
             ranges in prop::collection::vec(
                 (
                     prop_oneof![0_u64..5000, 0..WORDS / 2],
@@ -199,7 +203,7 @@ mod tests {
             for (number, (words, _)) in (0..).zip(&ranges).filter(|(_, (_, stays))| !stays) {
                 cam.remove(words, wire(number));
             }
-            // Each range is looked at from both ends as well.
+            // Each range is also looked at from both ends.
             let ends = ranges.iter().flat_map(|(words, _)| {
                 [words.start.saturating_sub(1)..words.start + 1, words.end - 1..words.end + 1]
             });

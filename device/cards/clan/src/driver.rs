@@ -1,4 +1,5 @@
-//! What the driver says: registers and commands. A command is carried out whole, or refused and changes nothing.
+//! Registers and commands of the driver. A command is carried out completely, or refused without
+//! any change.
 
 use std::time::Duration;
 
@@ -38,9 +39,9 @@ impl ClanCard {
     pub(super) fn write_register(&mut self, ports: &Ports<'_>, offset: u32, width: u8, value: u64) {
         let was_enabled = self.chassis.is_enabled();
         match self.chassis.write(ports, offset, width, value) {
-            // A driver may enable a card again and again, which changes nothing.
+            // A driver may enable an enabled card again, which changes nothing.
             Written::Enabled if was_enabled => {}
-            // The card discarded what was announced while it was not enabled.
+            // The card discarded the announcements that arrived while it was disabled.
             Written::Enabled => self.greet(),
             Written::Done => {}
             Written::Reset => self.reset(ports),
@@ -77,7 +78,7 @@ impl ClanCard {
         }
     }
 
-    /// Somebody sleeps on an endpoint's bits.
+    /// Arms an endpoint's bits for a process that sleeps on them.
     fn arm_bits(&mut self, ports: &Ports<'_>, index: u32, bits: u64) {
         let Some(endpoint) = self.endpoints.get(index) else { return };
         let told = match endpoint.bits(ports.dma) {
@@ -91,7 +92,7 @@ impl ClanCard {
         self.note(told);
     }
 
-    /// Somebody sleeps on an event queue, who has taken so many records.
+    /// Arms an event queue for a sleeping process that has taken `taken` records.
     fn arm_events(&mut self, ports: &Ports<'_>, index: u32, taken: u32) {
         let Some(Some(queue)) = self.events.get_mut(index as usize) else { return };
         queue.armed |= !queue.has_more_than(taken);
@@ -154,14 +155,14 @@ impl ClanCard {
 
     fn open_window(&mut self, first: u32, body: &ClanOpenWindow) -> Result<(), Refusal> {
         let endpoint = self.endpoints.table.opened(body.endpoint)?;
-        // What is privileged its endpoint must be, too.
+        // A privileged window needs a privileged endpoint.
         if body.flags & CLAN_PRIVILEGED != 0 && !endpoint.privileged {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, 0_u32));
         }
         self.windows.open(first, body)
     }
 
-    /// Loads of it that wait read as ones.
+    /// Closes a window. Its waiting loads read as ones.
     fn close_window(&mut self, first: u32) -> Result<(), Refusal> {
         self.windows.close(first)?;
         let ended = self
@@ -178,7 +179,7 @@ impl ClanCard {
         body: &ClanOpenEndpoint,
     ) -> Result<(), Refusal> {
         self.endpoints.open(index, body)?;
-        // Its memory comes last: who is refused finds nothing in it.
+        // The endpoint's memory is written last, so that a refused endpoint finds nothing in it.
         let opened = self.set_events(ports, index, body.events).and_then(|()| {
             let idle = self.endpoints.get(index).map_or(Ok(()), |endpoint| endpoint.begin(ports.dma));
             idle.map_err(Refusal::from)
@@ -213,7 +214,7 @@ impl ClanCard {
         Ok(())
     }
 
-    /// An endpoint's events go to another queue, or nowhere.
+    /// Directs an endpoint's events to another queue, or to none.
     fn set_events(&mut self, ports: &Ports<'_>, index: u32, to: u32) -> Result<(), Refusal> {
         let endpoint = self.endpoints.table.opened(index)?;
         let tripwires = endpoint.tripwires.len() as u32;

@@ -1,4 +1,4 @@
-//! Endpoints (section 3.1): what the card has for each, and what it writes to their memory.
+//! Endpoints (section 3.1): the card's state for each of them, and its writes to their memory.
 
 use hamlyn_abi::clan::command::*;
 use hamlyn_abi::clan::dma::*;
@@ -14,10 +14,11 @@ use hamlyn_card::ports::{
 use crate::engine::Work;
 use crate::tripwires::Tripwire;
 
-/// Bits of a tag that are the endpoint's number; those above tell it from earlier ones of that number.
+/// Number of tag bits that hold the endpoint's number. The bits above distinguish it from earlier
+/// endpoints with that number.
 const NUMBER_BITS: u32 = 14;
 
-/// The number of the endpoint that a tag names.
+/// Returns the number of the endpoint that a tag names.
 pub(crate) fn endpoint_of_tag(tag: u32) -> u32 {
     tag & ((1 << NUMBER_BITS) - 1)
 }
@@ -32,19 +33,20 @@ pub(crate) struct Endpoint {
     pub(crate) tripwires: Vec<Tripwire>,
     pub(crate) requests: u32,
     pub(crate) work: Work,
-    /// What its packets say who they are from.
+    /// The tag that identifies the endpoint in its packets.
     pub(crate) tag: u32,
-    /// Bits for which somebody sleeps.
+    /// Bits that a process sleeps on.
     pub(crate) armed: u64,
     faults: u32,
-    /// The number that its owner gave to its use, and the endpoint that hears of its faults, if it is another.
+    /// The number that the owner gave to the current use, and the endpoint to which faults are
+    /// reported, if it is another.
     used_as: u32,
     pub(crate) faults_to: Option<u32>,
     /// `CLAN_INTERESTED_*`.
     pub(crate) interest: u32,
 }
 
-/// What is wrong, and where.
+/// The reason of a fault, and its place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FaultReport {
     pub(crate) reason: u32,
@@ -57,10 +59,10 @@ pub(crate) struct FaultReport {
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     pub(crate) table: Table<Endpoint>,
-    /// How many Tripwires are left for new ones.
+    /// Number of Tripwires that are left for new endpoints.
     tripwires: u32,
     tripwires_at_all: u32,
-    /// How often one was opened.
+    /// Number of tags that were given out.
     opened: u32,
 }
 
@@ -74,7 +76,7 @@ impl Endpoints {
         self.tripwires = self.tripwires_at_all;
     }
 
-    /// Opens one. Where its events go is the caller's affair.
+    /// Opens an endpoint. The caller sets the queue for its events.
     pub(crate) fn open(&mut self, index: u32, body: &ClanOpenEndpoint) -> Result<(), Refusal> {
         self.table.check_vacant(index)?;
         let faults_to = (body.faults_to != 0).then_some(body.faults_to);
@@ -128,8 +130,8 @@ impl Endpoints {
         self.table.get_mut(index as usize)?.as_mut()
     }
 
-    /// Begins another use of an endpoint. Gives a new tag to it and to each endpoint whose faults are reported to it. Returns the
-    /// numbers of these endpoints with their old tags.
+    /// Begins another use of an endpoint. Gives a new tag to it and to each endpoint whose faults
+    /// are reported to it. Returns the numbers of these endpoints with their old tags.
     pub(crate) fn begin_use(&mut self, index: u32, used_as: u32) -> Vec<(u32, u32)> {
         let Some(endpoint) = self.get(index) else { return Vec::new() };
         endpoint.used_as = used_as;
@@ -148,7 +150,7 @@ impl Endpoints {
         before
     }
 
-    /// The endpoint whose packets have this tag, and its number.
+    /// Returns the endpoint whose packets have this tag, and its number.
     pub(crate) fn tagged(&mut self, tag: u32) -> Option<(u32, &mut Endpoint)> {
         let index = endpoint_of_tag(tag);
         let endpoint = self.get(index).filter(|endpoint| endpoint.tag == tag)?;
@@ -157,12 +159,12 @@ impl Endpoints {
 }
 
 impl Endpoint {
-    /// It has no requests yet, and the first is to be told.
+    /// Marks the endpoint as idle: it has no requests yet, and its owner must announce the first.
     pub(crate) fn begin(&self, dma: &dyn Dma) -> Result<(), DmaFault> {
         self.store(dma, CLAN_STATE_IDLE, 1)
     }
 
-    /// Whether its owner wants events of a kind that has a flag.
+    /// Returns whether the owner wants events of a kind that has a flag.
     pub(crate) fn wants(&self, bit: u32) -> bool {
         let wanted = match bit {
             CLAN_BIT_DMA => CLAN_INTERESTED_IN_DMA,
@@ -180,18 +182,19 @@ impl Endpoint {
         dma.publish(self.memory.locate(dma, place.into())?, value)
     }
 
-    /// The halves of its bitmap: the card's, and the owner's. An owner that clears a bit after this look sees what was written before.
+    /// Returns the halves of the bitmap: the card's, and the owner's. An owner that clears a bit
+    /// after this look sees all earlier writes.
     fn bitmap(&self, dma: &dyn Dma) -> Result<[u64; 2], DmaFault> {
         barrier_before_last_look();
         read_value(dma, self.memory.locate(dma, CLAN_STATE_BITS.into())?)
     }
 
-    /// Which of its bits are set.
+    /// Returns the bits that are set.
     pub(crate) fn bits(&self, dma: &dyn Dma) -> Result<u64, DmaFault> {
         self.bitmap(dma).map(|[card, cleared]| card ^ cleared)
     }
 
-    /// Sets a bit. Returns whether a process slept for it; it is armed no longer.
+    /// Sets a bit. Returns whether a process slept on it. The endpoint is then no longer armed.
     pub(crate) fn set_bit(&mut self, dma: &dyn Dma, bit: u32) -> Result<bool, DmaFault> {
         let [card, cleared] = self.bitmap(dma)?;
         if (card ^ cleared) & 1 << bit == 0 {
@@ -205,7 +208,7 @@ impl Endpoint {
         Ok(awaited)
     }
 
-    /// Writes what is known of a fault, between the count of those that were begun and the count of those that are complete.
+    /// Writes a fault report between the count of begun reports and the count of complete ones.
     pub(crate) fn write_fault(&mut self, dma: &dyn Dma, report: FaultReport) -> Result<(), DmaFault> {
         self.faults = self.faults.wrapping_add(1);
         let at = |place: u32| self.memory.locate(dma, place.into());
@@ -217,7 +220,7 @@ impl Endpoint {
         self.store(dma, CLAN_STATE_FAULTS, self.faults)
     }
 
-    /// Where request `n` of its queue is.
+    /// Returns the offset of request `number` in the endpoint's memory.
     pub(crate) fn request_at(&self, number: u32) -> u64 {
         let place = u64::from(number % self.requests) * u64::from(CLAN_REQUEST_SIZE);
         u64::from(CLAN_STATE_SIZE) + place

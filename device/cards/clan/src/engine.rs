@@ -1,4 +1,4 @@
-//! The DMA engine (section 3.4): one, which serves the endpoints that have requests in turn.
+//! The DMA engine (section 3.4). One engine serves all endpoints that have requests, in turn.
 
 use std::collections::VecDeque;
 use std::mem::offset_of;
@@ -17,44 +17,48 @@ use crate::peer::{ANSWERS, By, Leaving};
 use crate::reads::{LOADS, Reader, Waiting};
 use crate::windows::Remote;
 
-/// Turns that come to no packet, before others have theirs: what arrives, and what waits to leave.
+/// Number of turns without a packet before the card handles arrivals and packets that wait to
+/// leave.
 const TURNS: usize = 16;
 
-/// What the engine has to do for an endpoint.
+/// The engine's work for an endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// It is the engine's: there may be requests.
+    /// The engine serves the endpoint, because there may be requests.
     is_active: bool,
-    /// Requests that have ended, modulo 2^32.
+    /// Number of requests that have ended, modulo 2^32.
     done: u32,
     current: Option<Current>,
-    /// The last request has failed, and the next belongs to it.
+    /// The last request has failed, and the next is chained to it.
     has_failed: bool,
 }
 
-/// The request that is carried out.
+/// The request that is being executed.
 #[derive(Debug, Clone, Copy)]
 struct Current {
     request: ClanRequest,
     remote: Remote,
-    /// Bytes that are done.
+    /// Number of bytes that are done.
     progress: u64,
 }
 
-/// The endpoints that the engine can do something for, in the order of their turns. One whose packet is on its way is not among them.
+/// The endpoints that the engine can serve, in the order of their turns. An endpoint whose packet
+/// is under way is not among them.
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     turns: VecDeque<u32>,
-    /// How many turns in a row came to nothing for want of room: when it were those of all, nothing is tried before something has changed.
+    /// Number of consecutive turns that found no room. If all endpoints are blocked, the engine
+    /// tries nothing until something has changed.
     blocked: usize,
 }
 
-/// What came of a turn.
+/// The result of a turn.
 #[derive(Debug, PartialEq, Eq)]
 enum Turn {
-    /// A packet waits to leave; the endpoint's next turn comes when it has, or has been answered.
+    /// A packet waits to leave. The endpoint's next turn comes when the packet has left or was
+    /// answered.
     Made,
-    /// A request has ended, or begun: there is more to do.
+    /// A request has ended or begun, so there is more to do.
     Again,
     /// There is no room for its packet yet.
     Blocked,
@@ -67,19 +71,19 @@ impl Engine {
         *self = Self::default();
     }
 
-    /// Something has changed: there may be room.
+    /// Lets blocked endpoints try again: something has changed, so there may be room.
     pub(crate) fn stir(&mut self) {
         self.blocked = 0;
     }
 
-    /// An endpoint is no more.
+    /// Removes an endpoint from the turns.
     pub(crate) fn forget(&mut self, index: u32) {
         self.turns.retain(|turn| *turn != index);
     }
 }
 
 impl ClanCard {
-    /// An endpoint's owner says that there are requests.
+    /// Handles the owner's announcement of requests.
     pub(super) fn look_for_requests(&mut self, ports: &Ports<'_>, index: u32) {
         let Some(endpoint) = self.endpoints.get(index) else { return };
         if !std::mem::replace(&mut endpoint.work.is_active, true) {
@@ -90,7 +94,7 @@ impl ClanCard {
         }
     }
 
-    /// Another use of an endpoint begins: nothing that was sent before is its affair.
+    /// Begins another use of an endpoint. The packets of the earlier use no longer concern it.
     pub(super) fn begin_use(&mut self, ports: &Ports<'_>, index: u32, used_as: u32) {
         for (index, before) in self.endpoints.begin_use(index, used_as) {
             self.peers.forget_writer(before);
@@ -102,7 +106,8 @@ impl ClanCard {
         }
     }
 
-    /// Gives endpoints their turns until one has made a packet, some at a time. Says whether there may be more to do.
+    /// Gives endpoints their turns until one has made a packet, [`TURNS`] at most. Returns whether
+    /// there may be more to do.
     pub(super) fn run_engine(&mut self, ports: &Ports<'_>) -> bool {
         let mut worked = false;
         for _ in 0..TURNS {
@@ -122,14 +127,14 @@ impl ClanCard {
                     self.engine.turns.push_back(index);
                 }
                 Ok(Turn::Idle) => self.engine.stir(),
-                // Its owner's memory is not there: it may ring again.
+                // The owner's memory is not there. The owner may ring again.
                 Err(fault) => {
                     self.note(Err(fault));
                     self.rest(index);
                 }
             }
         }
-        // There are more.
+        // There may be more to do.
         true
     }
 
@@ -150,7 +155,7 @@ impl ClanCard {
     /// Takes the next request, if there is one.
     fn fetch(&mut self, ports: &Ports<'_>, index: u32) -> Result<Turn, DmaFault> {
         let Some(endpoint) = self.endpoints.get(index) else { return Ok(Turn::Idle) };
-        // A count that cannot be is no request's.
+        // Out-of-range counts are ignored.
         let has_more = |put: u32, done: u32| (1..=endpoint.requests).contains(&put.wrapping_sub(done));
         let done = endpoint.work.done;
         if !has_more(endpoint.load(ports.dma, CLAN_STATE_PUT)?, done) {
@@ -182,7 +187,7 @@ impl ClanCard {
         let Current { request, remote, progress } = current;
         let Some(endpoint) = self.endpoints.get(index) else { return Ok(Turn::Idle) };
         let offset = request.offset + progress;
-        // A packet ends between two words, unless the request does.
+        // A packet ends at a word boundary, except at the end of the request.
         let length = (request.length - progress).min(u64::from(self.options.burst) - offset % WORD);
         let next = Next {
             index,
@@ -212,13 +217,13 @@ impl ClanCard {
         if request.opcode == CLAN_DMA_READ { Ok(self.read(ports, &next)) } else { self.write(ports, &next) }
     }
 
-    /// The request has ended, and the endpoint has its next turn.
+    /// Ends the request. The endpoint then has its next turn.
     fn ended(&mut self, ports: &Ports<'_>, index: u32, result: u32) -> Result<Turn, DmaFault> {
         self.end(ports, index, result)?;
         Ok(Turn::Again)
     }
 
-    /// Asks for the next bytes.
+    /// Requests the next bytes of a read.
     fn read(&mut self, ports: &Ports<'_>, next: &Next) -> Turn {
         let host = next.remote.host;
         let asked = self.reads.bytes(host) + next.length + LOADS as u64 * WORD;
@@ -234,7 +239,8 @@ impl ClanCard {
         Turn::Made
     }
 
-    /// Takes the next bytes out of memory. `None`: the request has ended, as they are not there.
+    /// Takes the next bytes out of memory. If they are not there, ends the request and returns
+    /// `None`.
     fn gather(&mut self, ports: &Ports<'_>, next: &Next) -> Result<Option<Vec<u8>>, DmaFault> {
         let local = self.apertures.owned(next.local, next.owner);
         let data = local.map(|local| memory::read(ports.dma, &local.area, next.local_offset, next.length));
@@ -244,8 +250,8 @@ impl ClanCard {
         }
     }
 
-    /// Writes the next bytes. An operating system's request does not wait for its packet to leave: its requests are for all hosts, and
-    /// must not wait for one.
+    /// Writes the next bytes. A request of the operating system does not wait for its packet to
+    /// leave: such requests go to all hosts, and must not wait for one.
     fn write(&mut self, ports: &Ports<'_>, next: &Next) -> Result<Turn, DmaFault> {
         let Some(data) = self.gather(ports, next)? else { return Ok(Turn::Again) };
         let header = next.remote.addressed(next.header(WRITE));
@@ -257,8 +263,8 @@ impl ClanCard {
         Ok(Turn::Made)
     }
 
-    /// Copies the next bytes for each member of a group. It waits for members that have no room, but not for long: one that lags
-    /// behind loses its copy alone.
+    /// Copies the next bytes for each member of a group. Waits for members without room, but only
+    /// for a limited time. A member that lags behind loses only its own copy.
     fn write_to_group(&mut self, ports: &Ports<'_>, next: &Next, group: u32) -> Result<Turn, DmaFault> {
         let members = self.peers.members(group);
         let Some(lagging) = self.peers.group_room(&members, ports.clock.now()) else {
@@ -278,7 +284,7 @@ impl ClanCard {
         Ok(Turn::Made)
     }
 
-    /// A piece of a read has come.
+    /// Handles a piece of a read that has arrived.
     pub(super) fn engine_read(&mut self, ports: &Ports<'_>, read: &Waiting) {
         let Some((index, endpoint)) = self.endpoints.tagged(read.tag) else { return };
         let Some(Current { request, progress, .. }) = endpoint.work.current else { return };
@@ -293,21 +299,22 @@ impl ClanCard {
         self.finish(ports, index, result);
     }
 
-    /// The packet of an endpoint's request has come to nothing.
+    /// Fails the request of an endpoint whose packet has failed.
     pub(super) fn engine_failed(&mut self, ports: &Ports<'_>, tag: u32, result: u32) {
         if let Some((index, _)) = self.endpoints.tagged(tag) {
             self.finish(ports, index, result);
         }
     }
 
-    /// A request has ended, and the endpoint has its turn again.
+    /// Ends a request, and gives the endpoint its next turn.
     fn finish(&mut self, ports: &Ports<'_>, index: u32, result: u32) {
         let ended = self.end(ports, index, result);
         self.note(ended);
         self.engine.turns.push_back(index);
     }
 
-    /// So much more of an endpoint's request is done: a packet has left, or a piece of a read has come.
+    /// Advances an endpoint's request by `length` bytes: a packet has left, or a piece of a read
+    /// has arrived.
     pub(super) fn advance(&mut self, ports: &Ports<'_>, tag: u32, length: u64) {
         let Some((index, endpoint)) = self.endpoints.tagged(tag) else { return };
         let Some(current) = &mut endpoint.work.current else { return };
@@ -319,7 +326,8 @@ impl ClanCard {
         }
     }
 
-    /// The request has ended: its result, how many have, and whoever wants to know.
+    /// Ends the request: writes its result and the number of ended requests, and notifies the owner
+    /// on request.
     fn end(&mut self, ports: &Ports<'_>, index: u32, result: u32) -> Result<(), DmaFault> {
         let Some(endpoint) = self.endpoints.get(index) else { return Ok(()) };
         let Some(Current { request, .. }) = endpoint.work.current.take() else { return Ok(()) };
@@ -342,7 +350,7 @@ impl ClanCard {
 
 /// The next packet of a request.
 struct Next {
-    /// The endpoint, its owner, what its packets are called, and whether it is an operating system's.
+    /// The endpoint, its owner, the tag of its packets, and whether it is the operating system's.
     index: u32,
     owner: u32,
     tag: u32,
@@ -350,7 +358,7 @@ struct Next {
     remote: Remote,
     offset: u64,
     length: u64,
-    /// The aperture that the bytes are in, and the first of them.
+    /// The aperture that holds the bytes, and the first of them.
     local: u32,
     local_offset: u64,
 }
@@ -369,14 +377,14 @@ impl Next {
 }
 
 impl Remote {
-    /// A packet's head, for where this is.
+    /// Returns a packet's header with this destination.
     pub(crate) fn addressed(self, header: Header) -> Header {
         let (group, to) = self.group().map_or((0, self.aperture), |group| (TO_GROUP, group));
         Header { flags: header.flags | group, key: self.key.into(), aperture: to.into(), ..header }
     }
 }
 
-/// Where a request goes, if it means anything.
+/// Returns the destination of a request, or `None` if the request is invalid.
 fn check(request: &ClanRequest) -> Option<Remote> {
     const FLAGS: u32 = CLAN_DMA_CHAIN | CLAN_DMA_NOTIFY;
     let remote = Remote::new(request.host, request.aperture, request.key)?;

@@ -1,7 +1,8 @@
 //! Event queues (section 3.5).
 //!
-//! A queue has a record for each source of the endpoints whose events come here, and one for each record that an endpoint has left in it
-//! which has gone elsewhere, or is no more. So there is always room: who would come and finds none is refused.
+//! A queue has room for a record of each source of its member endpoints. It also has room for each
+//! untaken record of an endpoint that has left the queue or is closed. So there is always room: an
+//! endpoint for which there is none cannot join.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::ports::{Dma, DmaFault, barrier_before_last_look, read_value, write_value};
 
-/// What events come from: an endpoint, and what of it, with a Tripwire's number.
+/// The source of an event: the endpoint, the kind of event, and a Tripwire's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Source {
     pub(crate) endpoint: u32,
@@ -20,33 +21,33 @@ pub(crate) struct Source {
     pub(crate) detail: u32,
 }
 
-/// A queue.
+/// An event queue.
 #[derive(Debug)]
 pub(crate) struct Events {
     area: Area,
     pub(crate) owner: u32,
     records: u32,
     written: u32,
-    /// As its owner says, as far as that can be.
+    /// Number of taken records: the owner's value, if that is possible.
     taken: u32,
-    /// By source, the number of its last record.
+    /// Number of the last record of each source.
     last: HashMap<Source, u32>,
-    /// The endpoints whose events come here, and how many Tripwires each has.
+    /// The endpoints whose events come here, and the number of Tripwires of each.
     members: HashMap<u32, u32>,
-    /// Somebody sleeps.
+    /// A process sleeps on the queue.
     pub(crate) armed: bool,
 }
 
-/// What came of an event.
+/// The result of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// There is a new record.
+    /// A record was written.
     Written,
-    /// The source has one that was not taken.
+    /// The source already has a record that was not taken.
     Coalesced,
 }
 
-/// How many sources of events an endpoint has beside its Tripwires: requests, messages, faults.
+/// Number of an endpoint's event sources beside its Tripwires: requests, messages, faults.
 const OTHER_SOURCES: u32 = 3;
 
 impl Events {
@@ -68,7 +69,8 @@ impl Events {
         })
     }
 
-    /// An endpoint's events come here from now on. What it has left here before stands for what happens now.
+    /// Directs an endpoint's events to this queue. A record that it left here earlier stands for
+    /// new events of the same source.
     pub(crate) fn join(&mut self, dma: &dyn Dma, endpoint: u32, tripwires: u32) -> Result<(), Refusal> {
         self.look(dma)?;
         self.members.insert(endpoint, tripwires);
@@ -78,17 +80,17 @@ impl Events {
             return Ok(());
         }
         self.members.remove(&endpoint);
-        // Once the owner has taken what lies there it may do.
+        // The endpoint may join once the owner has taken the records in the queue.
         let status = if sources > self.records { HAMLYN_STATUS_BAD_LENGTH } else { HAMLYN_STATUS_IN_USE };
         Err(Refusal::new(status, needed, self.records))
     }
 
-    /// An endpoint's events go elsewhere from now on. Its records stay until they are taken.
+    /// Directs an endpoint's events elsewhere. Its records stay until they are taken.
     pub(crate) fn leave(&mut self, endpoint: u32) {
         self.members.remove(&endpoint);
     }
 
-    /// How many records are not taken that none of the members' sources has.
+    /// Returns the number of untaken records that belong to no source of the members.
     fn strays(&mut self) -> u32 {
         let (written, taken, members) = (self.written, self.taken, &self.members);
         self.last.retain(|_, number| is_untaken(*number, written, taken));
@@ -100,12 +102,12 @@ impl Events {
         self.last.keys().filter(is_stray).count() as u32
     }
 
-    /// Whether there are more records than so many. Nobody has taken more than there are.
+    /// Returns whether there are more records than `taken`. Out-of-range counts are ignored.
     pub(crate) fn has_more_than(&self, taken: u32) -> bool {
         (1..=self.records).contains(&self.written.wrapping_sub(taken))
     }
 
-    /// Something has happened to a member.
+    /// Records an event of a member.
     pub(crate) fn tell(&mut self, dma: &dyn Dma, source: Source) -> Result<Told, DmaFault> {
         self.look(dma)?;
         let last = self.last.get(&source);
@@ -122,19 +124,19 @@ impl Events {
         Ok(Told::Written)
     }
 
-    /// Looks how many the owner has taken. What is written before this is called he sees, if he has not taken a record that is found
-    /// untaken here.
+    /// Reads how many records the owner has taken. An owner that has not taken a record found
+    /// untaken here sees all writes before this call.
     fn look(&mut self, dma: &dyn Dma) -> Result<(), DmaFault> {
         barrier_before_last_look();
         let taken: u32 = read_value(dma, self.area.locate(dma, CLAN_EVENTS_TAKEN.into())?)?;
-        // Nonsense takes all that there is. So does who would have some back.
+        // An impossible count takes all records. So does a count that goes backwards.
         let is_possible = taken.wrapping_sub(self.taken) <= self.written.wrapping_sub(self.taken);
         self.taken = if is_possible { taken } else { self.written };
         Ok(())
     }
 }
 
-/// Whether the record of a number is among those that are there, of which so many were taken.
+/// Returns whether record `number` was written and not yet taken.
 fn is_untaken(number: u32, written: u32, taken: u32) -> bool {
     number.wrapping_sub(taken) < written.wrapping_sub(taken)
 }

@@ -1,4 +1,4 @@
-//! What arrives: checked, written to memory or answered (sections 2.1 to 2.3).
+//! Arriving packets: checked, then written to memory or answered (sections 2.1 to 2.3).
 
 use hamlyn_abi::clan::dma::{CLAN_DMA_MEMORY, CLAN_DMA_REFUSED, CLAN_DMA_TIMEOUT};
 use hamlyn_abi::clan::endpoint::*;
@@ -17,20 +17,20 @@ use crate::peer::words;
 use crate::reads::{Reader, Waiting};
 use crate::tripwires::Watched;
 
-/// The most data in a packet of any card.
+/// The most data in a packet of any card, in bytes.
 pub(crate) const MOST: usize = 65536;
-/// What is longer is worth a write of its own.
+/// Data longer than this is written separately, not joined.
 const SHORT: usize = 512;
-/// Bytes after which a burst is written.
+/// Size at which a burst is written.
 const ENOUGH: usize = 4096;
 
-/// Packets that are to be written to memory as one burst (section 5.2).
+/// Packets that will be written to memory as one burst (section 5.2).
 #[derive(Debug)]
 pub(crate) struct Burst {
     source: u16,
     header: Header,
     aperture: u32,
-    /// First byte of the aperture.
+    /// First byte in the aperture.
     place: u64,
     data: Vec<u8>,
 }
@@ -62,7 +62,8 @@ impl ClanCard {
                 Ok(())
             }
             (GROUPS, 0) => {
-                // Of its own groups the card knows itself, and earlier than its announcement comes back.
+                // The card knows its own groups itself, and earlier than its announcement comes
+                // back.
                 if self.here.is_none_or(|here| here.host != source) {
                     self.peers.announced(source, header.offset.get(), header.flags & ASKS != 0);
                 }
@@ -75,7 +76,7 @@ impl ClanCard {
         }
     }
 
-    /// Data for an aperture.
+    /// Handles data for an aperture.
     fn write_arrived(
         &mut self,
         ports: &Ports<'_>,
@@ -90,7 +91,8 @@ impl ClanCard {
         }
         let access = Access { source, length, writes: true };
         let placed = match self.apertures.place(header, access) {
-            // What reaches beyond the aperture's end is refused, and not what was joined with it.
+            // The part beyond the aperture's end is refused, but not the part that it was joined
+            // with.
             Err(ClanStatistic::RefusedRange) => {
                 let (now, behind) = data.split_at(self.apertures.fitting(header, access) as usize);
                 let end = Header { offset: (offset + now.len() as u64).into(), ..*header };
@@ -110,7 +112,7 @@ impl ClanCard {
         Ok(())
     }
 
-    /// Writes what is for an aperture to its memory, or joins it to what was for it before.
+    /// Writes data to an aperture's memory, or joins it to the data that arrived before it.
     fn put_down(
         &mut self,
         ports: &Ports<'_>,
@@ -128,7 +130,7 @@ impl ClanCard {
         }
     }
 
-    /// Puts a packet behind the burst that it follows, or begins another.
+    /// Appends a packet to the burst that it follows, or begins another burst.
     fn join(&mut self, ports: &Ports<'_>, next: Burst) {
         if let Some(burst) = self.burst.as_mut().filter(|burst| burst.leads_to(&next)) {
             burst.data.extend_from_slice(&next.data);
@@ -143,7 +145,7 @@ impl ClanCard {
         }
     }
 
-    /// Writes what was joined so far.
+    /// Writes the packets that were joined so far.
     pub(super) fn settle(&mut self, ports: &Ports<'_>) {
         if let Some(burst) = self.burst.take() {
             self.deposit(ports, &burst);
@@ -153,7 +155,8 @@ impl ClanCard {
     fn deposit(&mut self, ports: &Ports<'_>, burst: &Burst) {
         let Burst { source, header, aperture, place, data } = burst;
         let (start, length) = (*place, data.len() as u64);
-        // Each Tripwire fires as soon as what it watches is written, before the rest is.
+        // Each Tripwire fires as soon as the words that it watches are written, before the rest is
+        // written.
         let mut done = 0;
         for firing in self.firings(Watched::Local(*aperture), &(start..start + length), true) {
             let end = (firing.at - start) as usize;
@@ -168,7 +171,7 @@ impl ClanCard {
         }
     }
 
-    /// Writes bytes to an aperture's memory. `false`: it cannot be reached.
+    /// Writes bytes to an aperture's memory. Returns `false` if the memory cannot be reached.
     fn write_down(&mut self, ports: &Ports<'_>, aperture: u32, place: u64, data: &[u8]) -> bool {
         let Some(Some(opened)) = self.apertures.table.get(aperture as usize) else { return true };
         if memory::write(ports.dma, &opened.area, place, data).is_err() {
@@ -179,7 +182,7 @@ impl ClanCard {
         true
     }
 
-    /// Somebody wants to read.
+    /// Handles a read request.
     fn read_arrived(
         &mut self,
         ports: &Ports<'_>,
@@ -211,7 +214,8 @@ impl ClanCard {
         Ok(())
     }
 
-    /// Sends what was asked for, in packets that are no longer than others of this card. `false`: there is no room.
+    /// Sends the requested data, in packets that are no longer than others of this card. Returns
+    /// `false` if there is no room.
     fn answer(&mut self, source: u16, header: &Header, mut data: &[u8]) -> bool {
         let mut offset = header.offset.get();
         while !data.is_empty() {
@@ -229,7 +233,7 @@ impl ClanCard {
     fn refuse(&mut self, source: u16, header: &Header, reason: u32, was_read: bool) {
         let (why, answer) = ([reason, was_read.into()], header.answer(REFUSED));
         if was_read {
-            // If there is no room for it, the read ends by its own deadline.
+            // If there is no room for the refusal, the read ends by its own deadline.
             let _ = self.peers.answer(source, answer, why.as_bytes());
         } else {
             self.peers.refuse(source, answer, why.as_bytes());
@@ -279,7 +283,8 @@ impl ClanCard {
             let read = self.reads.refused(source, header.tag.get()).ok_or(ClanStatistic::Discarded)?;
             self.read_failed(ports, &read, reason);
         } else {
-            // A host that was not written to has nothing to refuse: it would end what others have with each other.
+            // A host that was not written to has nothing to refuse. It could otherwise end the
+            // connections between other hosts.
             if !self.peers.can_refuse(source, header.tag.get()) {
                 return Err(ClanStatistic::Discarded);
             }
@@ -290,7 +295,7 @@ impl ClanCard {
         Ok(())
     }
 
-    /// A read comes to nothing.
+    /// Fails a read.
     pub(super) fn read_failed(&mut self, ports: &Ports<'_>, read: &Waiting, reason: u32) {
         self.count(ClanStatistic::ReadsFailed);
         match read.reader {
@@ -331,7 +336,8 @@ impl ClanCard {
 }
 
 impl Burst {
-    /// Whether the other one's data comes behind this one's, and would be one packet with it.
+    /// Returns whether the data of `next` comes behind this burst's data and could be in one packet
+    /// with it.
     fn leads_to(&self, next: &Burst) -> bool {
         let end = self.place + self.data.len() as u64;
         let head = |header: &Header| (header.tag, header.flags, header.key);
@@ -342,13 +348,13 @@ impl Burst {
 }
 
 impl Header {
-    /// The head of an answer to it.
+    /// Returns the header of an answer to this packet.
     fn answer(&self, kind: u8) -> Self {
         Self { tag: self.tag, aperture: self.aperture, offset: self.offset, ..Self::of(kind) }
     }
 }
 
-/// The little-endian word at a place that is there.
+/// Returns the little-endian word at `at`, which must be within the data.
 fn word(data: &[u8], at: usize) -> u32 {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&data[at..at + 4]);

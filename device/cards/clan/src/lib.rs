@@ -1,25 +1,25 @@
-//! The CLAN card (Riddoch and others, *Tripwire: a synchronisation primitive for virtual memory mapped communication*, 2000), on the chassis
-//! of the family.
+//! The CLAN card (Riddoch and others, *Tripwire: a synchronisation primitive for virtual memory
+//! mapped communication*, 2000), on the chassis of the family.
 //!
-//! | what | section | file |
+//! | content | section | file |
 //! |---|---|---|
-//! | what it looks like, its verbs | | here |
-//! | a packet between two cards, cut and joined | 2.2 | `packet` |
-//! | what leaves, for each host in order | 2.1, 2.2, 2.5 | `peers`, `peer` |
-//! | refusals of writes that wait to be told | 2.2 | `refusals` |
+//! | identity and verbs | | here |
+//! | packets between two cards, cut and joined | 2.2 | `packet` |
+//! | outgoing packets, in order for each host | 2.1, 2.2, 2.5 | `peers`, `peer` |
+//! | pending refusals of writes | 2.2 | `refusals` |
 //! | credits, and how losses are found | 2.2 | `credits` |
 //! | loads and stores of windows | 2.1 | `stores`, `windows` |
-//! | remote reads that wait | 2.1 | `reads` |
-//! | what arrives | 2.1 to 2.3, 5.2 | `incoming` |
-//! | apertures, and who may reach them | 3.2 | `apertures` |
+//! | pending remote reads | 2.1 | `reads` |
+//! | arriving packets | 2.1 to 2.3, 5.2 | `incoming` |
+//! | apertures and their protection | 3.2 | `apertures` |
 //! | words in order | 2.1 | `memory` |
 //! | the DMA engine | 3.4 | `engine` |
 //! | endpoints and their memory | 3.1 | `endpoints` |
-//! | Tripwires, and which watch a place | 2.5, 3.3 | `tripwires`, `cam` |
+//! | Tripwires, and which of them watch a place | 2.5, 3.3 | `tripwires`, `cam` |
 //! | event queues | 3.5 | `events` |
-//! | who is told of what | 3.3, 3.5 | `telling` |
-//! | registers, and the commands of the operating system | | `driver` |
-//! | how it is made | | `model` |
+//! | notifications | 3.3, 3.5 | `telling` |
+//! | registers, and commands of the operating system | | `driver` |
+//! | settings and construction | | `model` |
 
 mod apertures;
 mod cam;
@@ -72,16 +72,16 @@ use self::reads::Reads;
 use self::tripwires::{Watched, Watches};
 use self::windows::{Remote, Windows};
 
-/// What its packets are to the fabric: as its model is numbered.
+/// Protocol number of the card's packets on the fabric: the same as its model number.
 const PROTOCOL: u8 = CLAN_MODEL as u8;
 const REGISTERS: u8 = 0;
 const PAGES: u8 = 2;
-/// Hosts that there are at most, on a switch that does not say.
+/// The most hosts on a switch that does not report its number of ports.
 const MOST_PORTS: u16 = 1024;
-/// Bytes of a page of host memory.
+/// Size of a page of host memory, in bytes.
 const PAGE: u64 = 4096;
 
-/// The card.
+/// The CLAN card.
 #[derive(Debug)]
 pub struct ClanCard {
     chassis: Chassis,
@@ -94,11 +94,11 @@ pub struct ClanCard {
     engine: Engine,
     peers: Peers,
     reads: Reads,
-    /// What was joined of what has arrived, and is not written yet.
+    /// Joined data that has arrived and is not yet written.
     burst: Option<Burst>,
-    /// Loads that have got their values, by their numbers.
+    /// Loads that have got their values: number and value.
     loaded: VecDeque<(u64, u64)>,
-    /// The switch sends this card what is for all CLAN cards.
+    /// The switch sends this card the packets for all CLAN cards.
     is_listed: bool,
     here: Option<Place>,
     join: u32,
@@ -108,7 +108,7 @@ pub struct ClanCard {
 }
 
 impl ClanCard {
-    /// A card at power-on.
+    /// Creates a card at power-on.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let plate = Plate {
@@ -143,7 +143,7 @@ impl ClanCard {
         self.counters.add(statistic, 1);
     }
 
-    /// Whether there is a link, on which there may be such a host.
+    /// Returns whether there is a link on which such a host may exist.
     fn can_reach(&self, remote: Remote) -> bool {
         let ports = |place: Place| if place.ports == 0 { MOST_PORTS } else { place.ports };
         self.here.is_some_and(|place| remote.group().is_some() || remote.host < ports(place))
@@ -157,12 +157,12 @@ impl ClanCard {
         self.join & CLAN_JOIN_ARRIVING != 0
     }
 
-    /// Bytes of the endpoints' pages, behind which the window pages begin.
+    /// Returns the size of the endpoints' pages, in bytes. The window pages begin behind them.
     fn endpoints_size(&self) -> u64 {
         u64::from(self.options.endpoints) * u64::from(CLAN_ENDPOINT_SIZE)
     }
 
-    /// A packet has left: whoever waits for that goes on.
+    /// Handles a packet that has left, and continues the request that waits for that.
     fn left(&mut self, ports: &Ports<'_>, host: u16, packet: &Leaving) {
         let (length, tag) = (packet.data.len() as u64, packet.header.tag.get());
         if packet.header.kind != WRITE {
@@ -183,7 +183,7 @@ impl ClanCard {
         }
     }
 
-    /// A packet will not leave: whoever waits for that hears why.
+    /// Handles a packet that will not leave, and reports the reason.
     fn dropped(&mut self, ports: &Ports<'_>, host: u16, packet: &Leaving) {
         let tag = packet.header.tag.get();
         if packet.header.kind == READ {
@@ -198,7 +198,7 @@ impl ClanCard {
         }
     }
 
-    /// A host was given up: those concerned are told.
+    /// Handles a host that was given up, and reports that to the endpoints concerned.
     fn given_up(&mut self, ports: &Ports<'_>, host: u16, (packets, endpoints): GivenUp) {
         for packet in packets {
             self.dropped(ports, host, &packet);
@@ -209,7 +209,7 @@ impl ClanCard {
         }
     }
 
-    /// What waited for hosts that say nothing is dropped, and reads that wait too long end.
+    /// Drops the packets for hosts that do not respond, and ends reads that wait too long.
     fn give_up(&mut self, ports: &Ports<'_>, now: Duration) {
         for (host, gone) in self.peers.tick(now) {
             self.given_up(ports, host, gone);
@@ -219,7 +219,7 @@ impl ClanCard {
         }
     }
 
-    /// Asks all cards for their groups, and tells them those of this host.
+    /// Asks all cards for their groups, and announces those of this host.
     fn greet(&mut self) {
         if let Some(here) = self.here {
             self.peers.greet(here.host);
@@ -305,7 +305,7 @@ impl Card for ClanCard {
     }
 
     fn sleep(&mut self, ports: &Ports<'_>) -> bool {
-        // Whatever it has to do came by a store or a packet.
+        // All work comes with a store or a packet.
         self.settle(ports);
         true
     }
@@ -327,7 +327,7 @@ impl Card for ClanCard {
 
     fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>) {
         self.settle(ports);
-        // What was on its way on an earlier link is lost.
+        // Packets in flight on the earlier link are lost.
         for (host, gone) in self.peers.take_all() {
             self.given_up(ports, host, gone);
         }

@@ -1,4 +1,5 @@
-//! An aperture's memory, read and written word by word: who sees a word sees those before it (section 2.1).
+//! Reads and writes an aperture's memory word by word: a reader that sees a word also sees those
+//! before it (section 2.1).
 
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::ordered::write_in_order;
@@ -6,7 +7,8 @@ use hamlyn_card::ports::{Dma, DmaFault, VolatileSlice};
 
 use crate::PAGE;
 
-/// Writes `bytes` at `offset`, in order: each aligned word, or part of one, in one piece. The caller has checked that the area has them.
+/// Writes `bytes` at `offset` in order: each aligned word, or part of one, in one piece. The caller
+/// has checked that the area contains them.
 pub(crate) fn write(dma: &dyn Dma, area: &Area, mut offset: u64, mut bytes: &[u8]) -> Result<(), DmaFault> {
     while !bytes.is_empty() {
         let address = area.locate(dma, offset)?;
@@ -18,7 +20,7 @@ pub(crate) fn write(dma: &dyn Dma, area: &Area, mut offset: u64, mut bytes: &[u8
     Ok(())
 }
 
-/// Reads `length` bytes at `offset`. The caller has checked that the area has them.
+/// Reads `length` bytes at `offset`. The caller has checked that the area contains them.
 pub(crate) fn read(dma: &dyn Dma, area: &Area, mut offset: u64, length: u64) -> Result<Vec<u8>, DmaFault> {
     let mut bytes = vec![0; length as usize];
     let mut left = &mut bytes[..];

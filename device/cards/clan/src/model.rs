@@ -1,4 +1,4 @@
-//! The model as a catalogue has it.
+//! The CLAN card's entry in a catalogue of models.
 
 use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
 use hamlyn_abi::clan::registers::{CLAN_JOIN_ARRIVING, CLAN_JOIN_LEAVING, CLAN_MAX_READ_TIMEOUT};
@@ -7,28 +7,28 @@ use hamlyn_card::model::{Bursts, Choice, MakeError, Model, Setting};
 
 use super::{ClanCard, packet};
 
-/// How a card is built.
+/// Options of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Apertures.
+    /// Number of apertures.
     pub apertures: u32,
-    /// Window pages.
+    /// Number of window pages.
     pub window_pages: u32,
-    /// Endpoints.
+    /// Number of endpoints.
     pub endpoints: u32,
-    /// Tripwires of all endpoints together.
+    /// Number of Tripwires of all endpoints together.
     pub tripwires: u32,
-    /// Event queues.
+    /// Number of event queues.
     pub event_queues: u32,
-    /// The most bytes of data in a packet, a multiple of 8.
+    /// The most data in a packet, in bytes: a multiple of 8.
     pub burst: u32,
-    /// Words that a host may have on their way to another.
+    /// Number of words that a host may have in flight to another.
     pub credits: u32,
-    /// `CLAN_JOIN_*`, any of them; the driver may change it.
+    /// Any of `CLAN_JOIN_*`. The driver may change it.
     pub join: u32,
-    /// Milliseconds that a remote read may take; the driver may change it.
+    /// Time that a remote read may take, in milliseconds. The driver may change it.
     pub read_timeout_ms: u32,
-    /// Milliseconds, 0 for ever.
+    /// Handshake period in milliseconds, or 0 for no limit.
     pub handshake_ms: u32,
 }
 
@@ -83,7 +83,7 @@ pub static MODEL: Model = Model {
     make,
 };
 
-/// A number of event queues is never taken for none.
+/// The number of an event queue is never mistaken for `CLAN_NO_EVENTS`.
 const _: () = assert!(CLAN_NO_EVENTS > 4096);
 
 fn make(choice: &Choice) -> Result<Box<dyn Card + Send>, MakeError> {
@@ -94,7 +94,7 @@ fn make(choice: &Choice) -> Result<Box<dyn Card + Send>, MakeError> {
         tripwires: choice.in_range("tripwires", "number of Tripwires", 16..=262_144)?,
         event_queues: choice.in_range("event-queues", "number of event queues", 8..=4096)?,
         burst: choice.multiple_in_range("burst", "burst", 8, 64..=65536)?,
-        // At least a packet.
+        // At least the words of one packet.
         credits: choice.in_range("credits", "number of credits", 8192..=1_048_576)?,
         join: choice.in_range("join", "join mask", 0..=CLAN_JOIN_LEAVING | CLAN_JOIN_ARRIVING)?,
         read_timeout_ms: choice.in_range("read-timeout", "read time-out in ms", 1..=CLAN_MAX_READ_TIMEOUT)?,

@@ -1,54 +1,58 @@
-//! A packet on its way from card to card (section 2.2). In front of it is the fabric's own header, which has the hosts.
+//! A packet in flight from card to card (section 2.2). The fabric's own header precedes it and
+//! holds the hosts.
 //!
 //! ```text
 //! | kind | flags | epoch | tag | key | aperture | CRC-32 | offset | data ...
 //!    1      1       2      4     8       4          4        8
 //! ```
 //!
-//! It says where its first byte goes, and not how long it is: so it may be cut between any two words, and two that follow each other may
-//! be joined, by whoever it passes. The CRC is over all of it, with 0 in its own place, and made anew by who cuts or joins.
+//! The header holds the place of the first byte, but not the length. So a packet may be cut between
+//! any two words on its way, and two that follow each other may be joined. The CRC covers the whole
+//! packet, with 0 in its own place. It is computed again after each cut or join.
 
 use hamlyn_card::ports::Pieces;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// Bytes in front of the data.
+/// Number of bytes in front of the data.
 pub const OVERHEAD: usize = size_of::<Header>();
-/// Bytes of a word.
+/// Number of bytes of a word.
 pub(crate) const WORD: u64 = 8;
 
 /// Data for an aperture.
 pub(crate) const WRITE: u8 = 1;
-/// Asks for data: how many bytes is in 4 bytes of data, `tag` comes back with it.
+/// Requests data. 4 bytes of data hold the number of bytes, and the answer carries the same `tag`.
 pub(crate) const READ: u8 = 2;
-/// Data that was asked for: `tag` is the asker's, `offset` and `aperture` as asked.
+/// Requested data. `tag` is the requester's; `offset` and `aperture` are as requested.
 pub(crate) const DATA: u8 = 3;
-/// A write or read was refused: `tag`, `aperture` and `offset` are its own; in 8 bytes of data the reason, `CLAN_FAULT_*`, and whether it was
-/// a read.
+/// Refuses a write or read, whose `tag`, `aperture` and `offset` it carries. 8 bytes of data hold
+/// the reason, `CLAN_FAULT_*`, and whether it was a read.
 pub(crate) const REFUSED: u8 = 4;
-/// How many words the receiver may have sent, in `offset`, of the count that it began with `epoch`.
+/// Grants credits: `offset` is the number of words that the receiver may have sent, of the count
+/// that it began with `epoch`.
 pub(crate) const CREDIT: u8 = 5;
-/// Asks for credits: how many words have been sent is in `offset`.
+/// Asks for credits: `offset` is the number of words that have been sent.
 pub(crate) const PROBE: u8 = 6;
-/// Announces the groups that the sender is a member of, a bit for each, in `offset`.
+/// Announces the groups that the sender is a member of: `offset` has a bit for each.
 pub(crate) const GROUPS: u8 = 7;
 
-/// In `flags`: an operating system's.
+/// In `flags`: the packet is an operating system's.
 pub(crate) const FROM_SYSTEM: u8 = 1;
-/// In `flags` of a write: a copy for a member of a group, whose number is in `aperture`.
+/// In `flags` of a write: the packet is a copy for a member of a group, whose number is in
+/// `aperture`.
 pub(crate) const TO_GROUP: u8 = 2;
 /// In `flags` of [`GROUPS`]: the receiver answers with its own groups.
 pub(crate) const ASKS: u8 = 4;
 
-/// What is in front of the data.
+/// The header in front of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) kind: u8,
     pub(crate) flags: u8,
-    /// Which count of credits the sender's words are of.
+    /// The count of credits that the sender's words belong to.
     pub(crate) epoch: U16,
-    /// Of writes and reads, the sender's endpoint.
+    /// In writes, the sender's endpoint. In reads, the number of the read.
     pub(crate) tag: U32,
     pub(crate) key: U64,
     pub(crate) aperture: U32,
@@ -56,14 +60,14 @@ pub(crate) struct Header {
     pub(crate) offset: U64,
 }
 
-/// Why a packet is no packet.
+/// Why a packet is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Malformed,
     BadChecksum,
 }
 
-/// Copies a packet out, once, and checks it: its header, and its data.
+/// Copies a packet out, once, and checks it. Returns its header and its data.
 pub(crate) fn take(mut packet: Pieces<'_>, most: usize) -> Result<(Header, Vec<u8>), Fault> {
     let mut header = Header::new_zeroed();
     let length =
@@ -77,7 +81,7 @@ pub(crate) fn take(mut packet: Pieces<'_>, most: usize) -> Result<(Header, Vec<u
     Ok((header, data))
 }
 
-/// The packet's bytes.
+/// Returns the packet's bytes, with their checksum.
 pub(crate) fn seal(mut header: Header, data: &[u8]) -> Vec<u8> {
     header.crc = checksum(&header, data).into();
     let mut bytes = Vec::with_capacity(OVERHEAD + data.len());
@@ -93,15 +97,16 @@ fn checksum(header: &Header, data: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// A write, or a piece of an answer: what it is about is where its first byte is.
+/// Parses a packet that may be cut: a write, or a piece of an answer. Its offset is the place of
+/// its first byte.
 fn parse(bytes: &[u8]) -> Option<(Header, &[u8])> {
     let (header, data) = Header::read_from_prefix(bytes).ok()?;
     let may_be_cut = matches!(header.kind, WRITE | DATA) && header.crc.get() == checksum(&header, data);
     may_be_cut.then_some((header, data))
 }
 
-/// Cuts a packet between two words, so that the first part has at most `most` bytes in all. `None`: it is short enough, or no packet that can be
-/// cut.
+/// Cuts a packet between two words, so that the first part has at most `most` bytes in all. Returns
+/// `None` if the packet is short enough or cannot be cut.
 #[must_use]
 pub fn cut(bytes: &[u8], most: usize) -> Option<(Vec<u8>, Vec<u8>)> {
     if bytes.len() <= most {
@@ -117,7 +122,8 @@ pub fn cut(bytes: &[u8], most: usize) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((seal(header, first), seal(behind, second)))
 }
 
-/// Makes one packet of two, if the second follows the first between two words and the whole has at most `most` bytes.
+/// Joins two packets, if the second follows the first between two words and the whole has at most
+/// `most` bytes. Otherwise returns `None`.
 #[must_use]
 pub fn join(first: &[u8], second: &[u8], most: usize) -> Option<Vec<u8>> {
     if first.len() + second.len() > most + OVERHEAD {
@@ -130,12 +136,12 @@ pub fn join(first: &[u8], second: &[u8], most: usize) -> Option<Vec<u8>> {
 }
 
 impl Header {
-    /// One that says no more than what it is.
+    /// Returns a header with nothing but its kind.
     pub(crate) fn of(kind: u8) -> Self {
         Self { kind, ..Self::new_zeroed() }
     }
 
-    /// Whether it is a copy for a member of a group.
+    /// Returns whether the packet is a copy for a member of a group.
     pub(crate) fn is_copy(&self) -> bool {
         self.flags & TO_GROUP != 0
     }

@@ -1,4 +1,4 @@
-//! One destination: what waits to leave for it, and how far the counts of both ends have gone.
+//! One destination: the packets that wait to leave for it, and the counts of both ends.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -12,25 +12,25 @@ use crate::endpoints::endpoint_of_tag;
 use crate::packet::{self, ASKS, CREDIT, DATA, GROUPS, Header, OVERHEAD, PROBE, READ, WORD, WRITE};
 use crate::refusals::Refusals;
 
-/// Packets of the engine that wait for a host before it makes no more.
+/// Number of the engine's packets that wait for a host before the engine makes no more.
 const ROOM: usize = 4;
 /// The same for the operating system, whose requests do not wait for a host.
 const SYSTEM_ROOM: usize = 64;
-/// Answers that wait for a host, in bytes: an honest one asks for no more at a time.
+/// Bytes of answers that may wait for a host. An honest host requests no more at a time.
 pub(crate) const ANSWERS: usize = 512 << 10;
-/// Answers that wait for a host, in packets, when a read is refused.
+/// Number of answers that may wait for a host when a read is refused.
 const REFUSED_READS: usize = 512;
-/// How long the engine waits in a row for a member of a group that takes less than [`PACE`].
+/// How long the engine waits without a break for a member of a group that takes less than [`PACE`].
 const LAG: Duration = Duration::from_millis(250);
-/// What a member of a group has to take, in bytes for each microsecond that the engine waits for it.
+/// Bytes that a member of a group must take for each microsecond that the engine waits for it.
 const PACE: u64 = 1;
 
-/// What a packet was made from.
+/// The origin of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
-    /// Stores of a processor, or a load.
+    /// A processor's stores, or a load.
     Processor,
-    /// A DMA request, which goes on when the packet has left.
+    /// A DMA request that continues when the packet has left.
     Request,
     /// A DMA request that does not wait for the packet.
     Copy,
@@ -41,13 +41,13 @@ pub(crate) enum By {
 pub(crate) struct Leaving {
     pub(crate) header: Header,
     pub(crate) data: Vec<u8>,
-    /// Whose it is, for Tripwires.
+    /// The owner of the packet, for Tripwires.
     pub(crate) owner: u32,
     pub(crate) by: By,
 }
 
 impl Leaving {
-    /// Words of credit that it takes.
+    /// Returns the number of words of credit that the packet takes.
     fn words(&self) -> u64 {
         match self.header.kind {
             READ => 1,
@@ -55,7 +55,7 @@ impl Leaving {
         }
     }
 
-    /// The byte behind its last.
+    /// Returns the byte behind the packet's last.
     fn end(&self) -> u64 {
         self.header.offset.get() + self.data.len() as u64
     }
@@ -71,27 +71,28 @@ impl Leaving {
     }
 }
 
-/// How many words some bytes touch.
+/// Returns the number of words that some bytes touch.
 pub(crate) fn words(offset: u64, length: u64) -> u64 {
     if length == 0 { 0 } else { (offset + length - 1) / WORD - offset / WORD + 1 }
 }
 
-/// What has left.
+/// A packet that has left.
 #[derive(Debug)]
 pub(crate) enum Left {
-    /// Data, or a question.
+    /// Data, or a read request.
     Packet(Leaving),
-    /// Something of the card's own.
+    /// A packet of the card's own.
     Own,
 }
 
-/// What was given up: packets that waited, and the endpoints whose words may not have arrived.
+/// Everything that was given up: packets that waited, and endpoints whose words may not have
+/// arrived.
 pub(crate) type GivenUp = (Vec<Leaving>, BTreeSet<u32>);
 
-/// The first and the last count of words that an endpoint has sent and that are not confirmed.
+/// The first and the last count of an endpoint's sent words that are not confirmed.
 type Span = (u64, u64);
 
-/// Now, how long a host may take to answer, and the window of credits.
+/// The current time, how long a host may take to answer, and the window of credits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     pub(crate) now: Duration,
@@ -103,37 +104,39 @@ pub(crate) struct Terms {
 #[derive(Debug)]
 pub(crate) struct Peer {
     queue: VecDeque<Leaving>,
-    /// Bytes of processors' stores in the queue, by the endpoint's number. A tag would not bound them: a process can change it by
-    /// one store.
+    /// Bytes of processors' stores in the queue, by the endpoint's number. A tag would not bound
+    /// them, because a process can change its tag by one store.
     stores: BTreeMap<u32, usize>,
-    /// Packets of the engine in the queue.
+    /// Number of the engine's packets in the queue.
     engine: usize,
     /// Answers to reads.
     answers: VecDeque<Vec<u8>>,
     answer_bytes: usize,
     refusals: Refusals,
-    /// An answer was the last that left of the card's own.
+    /// Whether the last packet of the card's own was an answer.
     has_answered: bool,
     sending: Sending,
     receiving: Receiving,
-    /// Groups that it is a member of, as it says.
+    /// Groups that the host has announced.
     pub(crate) groups: u64,
-    /// It is to be sent the groups of this host; `Some(true)`: and to be asked for its own.
+    /// The host must be sent the groups of this host. With `Some(true)` it is also asked for its
+    /// own.
     pub(crate) greets: Option<bool>,
-    /// How much longer the engine waits for it as a member of a group, and since when it waits.
+    /// How much longer the engine waits for the host as a member of a group, and since when it
+    /// waits.
     lag: Duration,
     awaited_since: Option<Duration>,
-    /// The engine does not wait for it, until its queue is empty.
+    /// The engine does not wait for the host until its queue is empty.
     pub(crate) is_lagging: bool,
-    /// When it is given up, as its first packet finds no way out.
+    /// When the host is given up because its first packet cannot leave.
     blocked_until: Option<Duration>,
-    /// When it is given up, as its first packet waits for credits.
+    /// When the host is given up because its first packet waits for credits.
     starved_until: Option<Duration>,
-    /// It was given up, and nothing was heard of it since.
+    /// The host was given up, and nothing has arrived from it since.
     pub(crate) is_dead: bool,
-    /// Endpoints of what was sent since it was last known that all had arrived.
+    /// Endpoints with words that were sent and are not confirmed.
     unconfirmed: BTreeMap<u32, Span>,
-    /// Endpoints that have written there and are open.
+    /// Open endpoints that have written to the host.
     writers: BTreeSet<u32>,
 }
 
@@ -170,33 +173,33 @@ impl Peer {
             && self.receiving.due(window).is_none()
     }
 
-    /// Whether the engine may put one more packet into the queue. The operating system's requests do not wait for a host, so more of
-    /// them fit.
+    /// Returns whether the engine may put one more packet into the queue. The operating system's
+    /// requests do not wait for a host, so more of them fit.
     pub(crate) fn has_room(&self, privileged: bool) -> bool {
         self.engine < if privileged { SYSTEM_ROOM } else { ROOM }
     }
 
-    /// Bytes of an endpoint's stores that wait.
+    /// Returns how many bytes of an endpoint's stores wait.
     pub(crate) fn stores_of(&self, endpoint: u32) -> usize {
         self.stores.get(&endpoint).copied().unwrap_or(0)
     }
 
-    /// Notes that the engine waits for this member of a group. Returns whether it has waited for too long: then it waits no more
-    /// until the queue is empty.
+    /// Records that the engine waits for this member of a group. Returns whether it has waited too
+    /// long. It then does not wait again until the queue is empty.
     pub(crate) fn awaited(&mut self, now: Duration) -> bool {
         let since = *self.awaited_since.get_or_insert(now);
         self.is_lagging |= now.saturating_sub(since) >= self.lag;
         self.is_lagging
     }
 
-    /// The engine has found room, or waits no more.
+    /// Records that the engine has found room, or has stopped waiting.
     pub(crate) fn not_awaited(&mut self, now: Duration) {
         if let Some(since) = self.awaited_since.take() {
             self.lag = self.lag.saturating_sub(now.saturating_sub(since));
         }
     }
 
-    /// The engine has waited for it for long enough.
+    /// Ends the engine's wait for the host if it has lasted too long.
     pub(crate) fn check_lag(&mut self, now: Duration) {
         if self.awaited_since.is_some_and(|since| now.saturating_sub(since) >= self.lag) {
             (self.awaited_since, self.lag) = (None, Duration::ZERO);
@@ -204,7 +207,7 @@ impl Peer {
         }
     }
 
-    /// Puts a packet behind what waits.
+    /// Appends a packet to the queue.
     pub(crate) fn put(&mut self, leaving: Leaving) {
         if let Some(endpoint) = leaving.storer() {
             *self.stores.entry(endpoint).or_default() += leaving.bytes();
@@ -213,7 +216,8 @@ impl Peer {
         self.queue.push_back(leaving);
     }
 
-    /// Appends a store to the packet of the one before, if that waits and the store follows it.
+    /// Appends a store to the packet of the previous store, if that packet still waits and the
+    /// store follows it.
     pub(crate) fn join(&mut self, leaving: &Leaving, most: usize) -> bool {
         let Some(last) = self.queue.back_mut().filter(|last| last.by == By::Processor) else { return false };
         let follows = last.end() % WORD == 0
@@ -227,7 +231,7 @@ impl Peer {
         follows
     }
 
-    /// Notes that a packet is no longer in the queue.
+    /// Records that a packet has left the queue.
     fn taken_out(&mut self, leaving: &Leaving) {
         self.engine -= usize::from(leaving.by != By::Processor);
         let Some(endpoint) = leaving.storer() else { return };
@@ -239,7 +243,7 @@ impl Peer {
         }
     }
 
-    /// Adds an answer to a read; `false`: the host has asked for more than it may.
+    /// Adds an answer to a read. Returns `false` if the host has requested more than it may.
     pub(crate) fn answer(&mut self, header: Header, data: &[u8]) -> bool {
         let bytes = OVERHEAD + data.len();
         let has_room = self.answer_bytes + bytes <= ANSWERS + REFUSED_READS * OVERHEAD / 2
@@ -256,14 +260,15 @@ impl Peer {
         self.refusals.add(header, data);
     }
 
-    /// Something has come from the host. Who was given up is asked for its groups: it is no member of any meanwhile.
+    /// Records that something has arrived from the host. A host that was given up is asked for its
+    /// groups, because it is in no group meanwhile.
     pub(crate) fn heard(&mut self) {
         if std::mem::take(&mut self.is_dead) {
             self.greets = Some(true);
         }
     }
 
-    /// Words have come. `false`: more than may be.
+    /// Counts words that have arrived. Returns `false` if they exceed the granted limit.
     pub(crate) fn arrived(&mut self, epoch: u16, words: u64, window: u64) -> bool {
         self.receiving.arrived(epoch, words, window)
     }
@@ -272,7 +277,7 @@ impl Peer {
         self.receiving.probed(epoch, sent, window);
     }
 
-    /// The host grants credits. Returns the endpoints that have sent some of the words that were lost.
+    /// Handles a grant of credits. Returns the endpoints that have sent some of the lost words.
     pub(crate) fn granted(&mut self, header: &Header, probe: Option<(u64, u64)>) -> BTreeSet<u32> {
         match self.sending.granted(header.epoch.get(), header.offset.get(), probe) {
             Confirmed::Nothing => BTreeSet::new(),
@@ -289,7 +294,7 @@ impl Peer {
         }
     }
 
-    /// The fate of all words up to a count is known.
+    /// Removes all words up to a count from the unconfirmed ones, because their fate is known.
     fn confirm(&mut self, at: u64) {
         self.unconfirmed.retain(|_, (first, last)| {
             *first = (*first).max(at + 1);
@@ -297,7 +302,7 @@ impl Peer {
         });
     }
 
-    /// Whether an endpoint has written to the host.
+    /// Returns whether an endpoint has written to the host.
     pub(crate) fn has_writer(&self, tag: u32) -> bool {
         self.writers.contains(&tag)
     }
@@ -306,33 +311,35 @@ impl Peer {
         self.writers.remove(&tag);
     }
 
-    /// Asks anew whether all has arrived.
+    /// Asks again whether all words have arrived.
     pub(crate) fn ask(&mut self, now: Duration) {
         self.sending.ask(now);
     }
 
-    /// When something is due that nothing else brings about. Who is blocked cannot be asked.
+    /// Returns when something is due that no other event triggers. A blocked host cannot be asked.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let asks = || self.starved_until.into_iter().chain(self.sending.deadline()).min();
         let lags = self.awaited_since.map(|since| since + self.lag);
         self.blocked_until.or_else(asks).into_iter().chain(lags).min()
     }
 
-    /// Whether a probe is due.
+    /// Returns whether a probe is due.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         self.sending.is_due(now, self.starved_until.is_some())
     }
 
-    /// Whether the host has taken nothing, granted nothing or answered nothing for so long that it is given up.
+    /// Returns whether the host is to be given up: it has taken, granted or answered nothing for
+    /// too long.
     pub(crate) fn is_overdue(&self, now: Duration) -> bool {
         let is_over = |until: Option<Duration>| until.is_some_and(|until| until <= now);
         is_over(self.blocked_until) || is_over(self.starved_until) || self.sending.is_overdue(now)
     }
 
-    /// Gives the host up: what waits for it is dropped, and it is no member of a group until it is heard of. Refusals stay.
+    /// Gives the host up: drops the packets that wait for it. It is in no group until something
+    /// arrives from it. Refusals stay.
     pub(crate) fn give_up(&mut self, sending: Sending) -> GivenUp {
         if self.blocked_until.is_some() {
-            // Its readers have their own deadlines.
+            // The readers have their own deadlines.
             self.answers.clear();
             self.answer_bytes = 0;
         }
@@ -347,12 +354,12 @@ impl Peer {
         (queue.into(), unconfirmed.into_keys().collect())
     }
 
-    /// All that waits, and the endpoints whose words may not have arrived.
+    /// Returns all packets that wait, and the endpoints whose words may not have arrived.
     pub(crate) fn into_given_up(self) -> GivenUp {
         (self.queue.into(), self.unconfirmed.into_keys().collect())
     }
 
-    /// Sends one packet of what waits: the card's own, then what is to go.
+    /// Sends one packet that waits: the card's own first, then data.
     pub(crate) fn send(
         &mut self,
         host: u16,
@@ -380,7 +387,8 @@ impl Peer {
         sent.unwrap_or(Err(Progress::Idle))
     }
 
-    /// What waits finds no way out. For what is kept for a host that was given up already there is no deadline.
+    /// Starts the deadline of a host to which nothing can leave. There is no deadline for packets
+    /// that are kept for a host that was already given up.
     fn blocked(&mut self, terms: Terms) {
         if !self.is_dead || !self.queue.is_empty() || !self.answers.is_empty() {
             self.blocked_until.get_or_insert(terms.now + terms.patience);
@@ -396,10 +404,11 @@ impl Peer {
         Some(Ok(Left::Own))
     }
 
-    /// `None`: there is nothing of the card's own to say.
+    /// Sends a packet of the card's own. Returns `None` if none is due.
     fn send_own(&mut self, host: u16, link: &mut dyn Link, terms: Terms) -> Option<Result<Left, Progress>> {
         let credits = self.receiving.due(terms.window);
-        // In turn: a host that asks for a lot, or is refused a lot, waits no longer for the answer to its probe.
+        // Answers and grants alternate. So a host that requests much, or is refused much, does not
+        // wait longer for the answer to its probe.
         let answers_first = credits.is_none() || !self.has_answered;
         if let Some(sent) = if answers_first { self.send_answer(host, link) } else { None } {
             return Some(sent);
@@ -424,7 +433,8 @@ impl Peer {
         None
     }
 
-    /// Sends a refusal or, if there is none, an answer: what a host was refused before it asked, it hears before the answer.
+    /// Sends a refusal or, if there is none, an answer. So a host gets a refusal before the answers
+    /// to its later requests.
     fn send_answer(&mut self, host: u16, link: &mut dyn Link) -> Option<Result<Left, Progress>> {
         let is_refusal = !self.refusals.is_empty();
         let packet = if is_refusal { self.refusals.first() } else { self.answers.front_mut() }?;
@@ -442,7 +452,8 @@ impl Peer {
         Some(Ok(Left::Own))
     }
 
-    /// `None`: there is nothing, or it waits for credits.
+    /// Sends the first packet of the queue. Returns `None` if there is none, or if it waits for
+    /// credits.
     fn send_data(
         &mut self,
         host: u16,
@@ -479,14 +490,14 @@ impl Peer {
     }
 }
 
-/// Announces the groups of this host.
+/// Announces the groups of this host. Returns `false` if the link has no room.
 pub(crate) fn announce(link: &mut dyn Link, to: u16, groups: u64, flags: u8) -> bool {
     let header = Header { flags, offset: groups.into(), ..Header::of(GROUPS) };
     let mut bytes = packet::seal(header, &[]);
     link.send(to, &[VolatileSlice::from(&mut bytes[..])])
 }
 
-/// Sends a packet about credits.
+/// Sends a packet about credits. Returns `false` if the link has no room.
 fn send(link: &mut dyn Link, host: u16, kind: u8, (epoch, count): (u16, u64), data: &[u8]) -> bool {
     let header = Header { epoch: epoch.into(), offset: count.into(), ..Header::of(kind) };
     let mut bytes = packet::seal(header, data);

@@ -1,7 +1,8 @@
-//! What leaves, by the host that it is for: in order for each, in turn among them.
+//! Outgoing packets by destination: in order for each host, in turn among the hosts.
 //!
-//! A write to a group is copied into the queue of each member. So it keeps its order with all else that goes there, takes the
-//! member's credits, and what a member loses is told as any loss.
+//! A write to a group is copied into the queue of each member. So it keeps its order with all other
+//! packets to that member, and takes the member's credits. A copy that a member loses is reported
+//! like any other loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,46 +15,51 @@ use crate::credits::Sending;
 use crate::packet::{ASKS, DATA, Header};
 use crate::peer::{GivenUp, Leaving, Left, Peer, Terms, announce};
 
-/// Bytes of processors' stores that share one pool, for all hosts. An endpoint may have as many bytes waiting for a host as the pool has
-/// free, so the more wait, the fewer each may have.
+/// Bytes of processors' stores that share one pool, for all hosts. An endpoint may have as many
+/// bytes waiting for a host as the pool has free. So the more bytes wait, the fewer each endpoint
+/// may have.
 const STORES: usize = 8 << 20;
-/// Bytes that each endpoint may have waiting for each host even if the pool is empty, so no other endpoint takes them. At most
-/// [`STORES`] and this for each endpoint and host wait in the card.
+/// Bytes that each endpoint may have waiting for each host even if the pool is empty, so that no
+/// other endpoint takes them. At most [`STORES`] and this for each endpoint and host wait in the
+/// card.
 const SHARE: usize = 4 << 10;
 /// Bytes of an endpoint's stores that may wait for a host that was given up.
 const STORES_TO_DEAD: usize = 64 << 10;
 /// The switch's group of all CLAN cards, for announcements.
 const ALL_CARDS: u16 = CLAN_GROUP_HOST as u16;
-/// That group in what the switch is told.
+/// The bit of that group in the mask for the switch.
 pub(crate) const ALL_CARDS_BIT: u64 = 1;
 
-/// All hosts that something was sent to or has come from.
+/// All hosts that this card has sent to or received from.
 #[derive(Debug)]
 pub(crate) struct Peers {
     peers: BTreeMap<u16, Peer>,
-    /// Those for which something waits, which is all that is looked at.
+    /// Hosts for which something waits. Only these are looked at.
     active: BTreeSet<u16>,
-    /// Nothing is due before that at any of them. It may come too early, and is found anew then.
+    /// Nothing is due at any host before this time. It may be too early, and is then computed
+    /// again.
     due: Option<Duration>,
     turn: u16,
     window: u64,
-    /// The number of the next count that begins.
+    /// The epoch of the count that began last.
     epoch: u16,
     burst: usize,
     /// Bytes of processors' stores that wait.
     stores: usize,
     /// Groups that this host is a member of.
     groups: u64,
-    /// They are to be announced to all cards; `Some(true)`: and all are to be asked for theirs.
+    /// The groups must be announced to all cards. With `Some(true)` all cards are also asked for
+    /// theirs.
     announces: Option<bool>,
 }
 
-/// What became of a store.
+/// The result of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Put {
     New,
     Joined,
-    /// The card discards the store: the endpoint's stores that wait for the host exceed both its share and the pool's free bytes.
+    /// The card discards the store: the endpoint's stores that wait for the host exceed both its
+    /// share and the pool's free bytes.
     Lost,
 }
 
@@ -73,7 +79,7 @@ impl Peers {
         }
     }
 
-    /// Forgets everything. Counts that begin later are not taken for earlier ones.
+    /// Forgets everything. Later counts are not mistaken for earlier ones.
     pub(crate) fn clear(&mut self) {
         self.peers.clear();
         self.active.clear();
@@ -81,7 +87,7 @@ impl Peers {
         self.announces = Some(false);
     }
 
-    /// Begins counts with numbers that no earlier card at this port is likely to have had.
+    /// Begins counts with epochs that an earlier card at this port is unlikely to have used.
     pub(crate) fn begin_at(&mut self, now: Duration) {
         self.epoch = self.epoch.wrapping_add(now.as_millis() as u16).wrapping_add(1);
     }
@@ -94,7 +100,8 @@ impl Peers {
         })
     }
 
-    /// Sets the groups that this host is a member of, and has all cards told. It hears of its own as of others'.
+    /// Sets the groups that this host is a member of, and has them announced to all cards. The card
+    /// records its own groups like those of other hosts.
     pub(crate) fn join_groups(&mut self, here: Option<u16>, groups: u64) {
         if let Some(here) = here.filter(|_| self.groups != groups) {
             self.peer(here).groups = groups;
@@ -104,14 +111,15 @@ impl Peers {
         }
     }
 
-    /// Another link begins, or the card takes part from now on: it asks all cards for their groups, and says which are its own.
+    /// Asks all cards for their groups, and announces this host's own. Called when another link
+    /// begins or the card is enabled.
     pub(crate) fn greet(&mut self, here: u16) {
         let groups = self.groups;
         self.peer(here).groups = groups;
         self.announces = Some(true);
     }
 
-    /// A card says which groups its host is a member of.
+    /// Handles another card's announcement of its host's groups.
     pub(crate) fn announced(&mut self, host: u16, groups: u64, asks: bool) {
         let has_groups = self.groups != 0;
         let peer = self.peer(host);
@@ -123,19 +131,19 @@ impl Peers {
         self.active.insert(host);
     }
 
-    /// The hosts that are members of a group.
+    /// Returns the hosts that are members of a group.
     pub(crate) fn members(&self, group: u32) -> Vec<u16> {
         let is_member = |(_, peer): &(&u16, &Peer)| peer.groups >> group & 1 == 1;
         self.peers.iter().filter(is_member).map(|(host, _)| *host).collect()
     }
 
-    /// Whether the engine may make one more packet for a host.
+    /// Returns whether the engine may make one more packet for a host.
     pub(crate) fn has_room(&self, host: u16, privileged: bool) -> bool {
         self.peers.get(&host).is_none_or(|peer| peer.has_room(privileged))
     }
 
-    /// Whether the engine may go on with a packet for members of a group: each has room, or has kept it waiting for too long. The
-    /// latter do not get it, and are returned.
+    /// Returns `None` if the engine must wait for a member of a group that has no room. Otherwise
+    /// returns the members that have kept it waiting too long, and do not get the packet.
     pub(crate) fn group_room(&mut self, members: &[u16], now: Duration) -> Option<Vec<u16>> {
         let (mut lagging, mut waits) = (Vec::new(), false);
         for host in members {
@@ -153,7 +161,8 @@ impl Peers {
         (!waits).then_some(lagging)
     }
 
-    /// Whether a host was given up, and was not heard of since. It is asked again.
+    /// Returns whether a host was given up and nothing has arrived from it since. Such a host is
+    /// asked again.
     pub(crate) fn is_dead(&mut self, host: u16, now: Duration) -> bool {
         let Some(peer) = self.peers.get_mut(&host).filter(|peer| peer.is_dead) else { return false };
         peer.ask(now);
@@ -162,14 +171,15 @@ impl Peers {
         true
     }
 
-    /// Puts a packet behind what waits for its host.
+    /// Appends a packet to the queue of its host.
     pub(crate) fn put(&mut self, host: u16, leaving: Leaving) {
         self.stores += store_bytes(&leaving);
         self.peer(host).put(leaving);
         self.active.insert(host);
     }
 
-    /// The same with a processor's store, which goes into the packet of the one before if that waits still, and it follows it.
+    /// Does the same with a processor's store. The store joins the packet of the previous one, if
+    /// that packet still waits and the store follows it.
     pub(crate) fn put_store(&mut self, host: u16, leaving: Leaving, join: bool) -> Put {
         let (most, free) = (self.burst, STORES.saturating_sub(self.stores));
         let peer = self.peer(host);
@@ -186,20 +196,21 @@ impl Peers {
         Put::New
     }
 
-    /// Puts an answer to a read in; `false`: the host has asked for more than it may.
+    /// Queues an answer to a read. Returns `false` if the host has requested more than it may.
     pub(crate) fn answer(&mut self, host: u16, header: Header, data: &[u8]) -> bool {
         debug_assert!(header.kind == DATA || data.len() == 8, "an answer is data, or a refusal");
         self.active.insert(host);
         self.peer(host).answer(header, data)
     }
 
-    /// Puts the refusal of a write in.
+    /// Queues the refusal of a write.
     pub(crate) fn refuse(&mut self, host: u16, header: Header, data: &[u8]) {
         self.active.insert(host);
         self.peer(host).refuse(header, data);
     }
 
-    /// Words have come from a host. `false`: more than may be.
+    /// Counts words that have arrived from a host. Returns `false` if they exceed the granted
+    /// limit.
     pub(crate) fn arrived(&mut self, host: u16, epoch: u16, words: u64) -> bool {
         let window = self.window;
         let peer = self.peer(host);
@@ -211,7 +222,7 @@ impl Peers {
         fits
     }
 
-    /// A host asks for credits.
+    /// Handles a probe for credits.
     pub(crate) fn probed(&mut self, host: u16, epoch: u16, sent: u64) {
         let window = self.window;
         let peer = self.peer(host);
@@ -220,7 +231,7 @@ impl Peers {
         self.active.insert(host);
     }
 
-    /// A host grants credits. Says which endpoints' words are known to be lost.
+    /// Handles a grant of credits. Returns the endpoints whose words are known to be lost.
     pub(crate) fn granted(&mut self, host: u16, header: &Header, probe: Option<(u64, u64)>) -> BTreeSet<u32> {
         let Some(peer) = self.peers.get_mut(&host) else { return BTreeSet::new() };
         peer.heard();
@@ -230,22 +241,24 @@ impl Peers {
         lost
     }
 
-    /// Whether a host can have refused what an endpoint has written.
+    /// Returns whether a host can have refused a write of an endpoint.
     pub(crate) fn can_refuse(&self, host: u16, tag: u32) -> bool {
         self.peers.get(&host).is_some_and(|peer| peer.has_writer(tag))
     }
 
-    /// An endpoint is no more.
+    /// Forgets the writes with a tag that has gone out of use.
     pub(crate) fn forget_writer(&mut self, tag: u32) {
         self.peers.values_mut().for_each(|peer| peer.forget_writer(tag));
     }
 
-    /// When something may be due that nothing else brings about: asked at every verb, so nothing is searched for it.
+    /// Returns when something may be due that no other event triggers. Each verb calls this, so it
+    /// searches nothing.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.due
     }
 
-    /// The time has come: hosts that want to be asked are listed. What is given up comes back.
+    /// Handles an alarm: lists the hosts that must be asked, and gives up those that are overdue.
+    /// Returns what was given up.
     pub(crate) fn tick(&mut self, now: Duration) -> Vec<(u16, GivenUp)> {
         let mut given_up = Vec::new();
         self.due = None;
@@ -264,7 +277,7 @@ impl Peers {
         given_up
     }
 
-    /// Gives everything up: another link begins.
+    /// Gives everything up, because another link begins.
     pub(crate) fn take_all(&mut self) -> Vec<(u16, GivenUp)> {
         self.active.clear();
         (self.due, self.stores) = (None, 0);
@@ -272,14 +285,16 @@ impl Peers {
         peers.into_iter().map(|(host, peer)| (host, peer.into_given_up())).collect()
     }
 
-    /// Sends the next packet, of each host in turn. `starved`: told of a packet that has to wait for credits.
+    /// Sends the next packet. The hosts take turns. Calls `starved` for a packet that has to wait
+    /// for credits.
     pub(crate) fn send_next(
         &mut self,
         link: &mut dyn Link,
         (now, patience): (Duration, Duration),
         starved: &mut dyn FnMut(),
     ) -> Result<(u16, Left), Progress> {
-        // Before all else, so that a host which hears of the membership from another writes to this one.
+        // Announcements go first, so that a host that learns of the membership from another host
+        // also writes to this one.
         if let Some(asks) = self.announces {
             let flags = if asks { ASKS } else { 0 };
             if !announce(link, ALL_CARDS, self.groups, flags) {
@@ -318,7 +333,7 @@ impl Peers {
     }
 }
 
-/// What a packet takes of [`STORES`].
+/// Returns the bytes of [`STORES`] that a packet takes.
 fn store_bytes(leaving: &Leaving) -> usize {
     leaving.storer().map_or(0, |_| leaving.bytes())
 }

@@ -6,54 +6,55 @@ use std::time::Duration;
 use crate::packet::{DATA, Header};
 use crate::windows::Remote;
 
-/// Loads that wait at a time: as many as there can be processors.
+/// Loads that may wait at the same time: as many as there can be processors.
 pub(crate) const LOADS: usize = 256;
 
-/// After a load has timed out, further loads from its host fail at once for this many times the read time-out. A host that answers
-/// PROBEs but no loads is not given up.
+/// After a load has timed out, further loads from its host fail at once for this many times the
+/// read time-out. A host that answers PROBEs but no loads is not given up.
 const PAUSE: u32 = 20;
 
-/// What an answer's heads may come to: of the packets that its bytes are in.
+/// Limit of the bytes that the headers of an answer's packets take.
 const HEADS: u64 = 64;
 
-/// Who reads.
+/// The origin of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// A processor, through the window that begins with this page.
+    /// A processor, through the window that begins at page `window`.
     Load { window: u32 },
     /// A DMA request of the endpoint.
     Request,
 }
 
-/// A read.
+/// A read that waits.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// What its packets are called, and to the bus the load.
+    /// The number of the read in its packets, and of the load on the bus.
     pub(crate) number: u32,
     pub(crate) reader: Reader,
     pub(crate) remote: Remote,
-    /// First byte, and how many.
+    /// The first byte, and the number of bytes.
     pub(crate) offset: u64,
     pub(crate) length: u64,
-    /// The endpoint, as packets name it, and its owner.
+    /// The endpoint's tag, and its owner.
     pub(crate) tag: u32,
     pub(crate) owner: u32,
-    /// What has come.
+    /// The data that has arrived.
     pub(crate) data: Vec<u8>,
     deadline: Duration,
 }
 
-/// All that wait, by the numbers that their packets have.
+/// All reads that wait, by the number in their packets.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     waiting: BTreeMap<u32, Waiting>,
-    /// The same, the first that is given up before the others.
+    /// The deadlines of the same reads, the earliest first.
     due: BTreeSet<(Duration, u32)>,
     next: u32,
     loads: usize,
-    /// Bytes that are asked for, by host.
+    /// Number of requested bytes, by host.
     bytes: BTreeMap<u16, u64>,
-    /// For each host, the number of the last load that timed out, and until when further loads fail at once.
+    /// For each host, the number of the last load that timed out, and the time until which further
+    /// loads fail at once.
     late: BTreeMap<u16, (u32, Duration)>,
 }
 
@@ -66,7 +67,7 @@ impl Reads {
         self.loads = 0;
     }
 
-    /// How many bytes a host is asked for.
+    /// Returns the number of bytes that are requested from a host.
     pub(crate) fn bytes(&self, host: u16) -> u64 {
         self.bytes.get(&host).copied().unwrap_or(0)
     }
@@ -75,7 +76,7 @@ impl Reads {
         self.loads < LOADS && self.late.get(&host).is_none_or(|(_, until)| *until <= now)
     }
 
-    /// Records that a host has answered a read, even a late one. Its loads are made again.
+    /// Records that a host has answered a read, even a late one. Loads from it are then sent again.
     pub(crate) fn heard(&mut self, source: u16, number: u32) {
         let waits = self.waiting.get(&number).is_some_and(|waiting| waiting.remote.host == source);
         if waits || self.late.get(&source).is_some_and(|(late, _)| *late == number) {
@@ -83,7 +84,7 @@ impl Reads {
         }
     }
 
-    /// Begins one. Returns its number.
+    /// Begins a read. Returns its number.
     pub(crate) fn begin(
         &mut self,
         reader: Reader,
@@ -92,7 +93,7 @@ impl Reads {
         (tag, owner): (u32, u32),
         deadline: Duration,
     ) -> u32 {
-        // So many never wait that a number would be found twice.
+        // The reads that wait are too few for a number to occur twice.
         self.next = self.next.wrapping_add(1);
         self.loads += usize::from(matches!(reader, Reader::Load { .. }));
         *self.bytes.entry(remote.host).or_default() += length + HEADS;
@@ -114,7 +115,8 @@ impl Reads {
         Some(ended)
     }
 
-    /// A piece of an answer has come. `Err`: nobody waits for that; `Ok(None)`: there is more to come.
+    /// Handles a piece of an answer. Returns the read if it is complete, or `Ok(None)` if more must
+    /// arrive. Fails if no read waits for the piece.
     pub(crate) fn answered(
         &mut self,
         source: u16,
@@ -135,7 +137,7 @@ impl Reads {
         Ok(if is_whole { self.end(number) } else { None })
     }
 
-    /// It was refused.
+    /// Ends a read that was refused.
     pub(crate) fn refused(&mut self, source: u16, number: u32) -> Option<Waiting> {
         self.waiting.get(&number).filter(|waiting| waiting.remote.host == source)?;
         self.end(number)
@@ -151,7 +153,7 @@ impl Reads {
         overdue
     }
 
-    /// Ends those that are given up for whatever the caller finds.
+    /// Ends the reads for which `gone` returns `true`.
     pub(crate) fn give_up(&mut self, gone: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
         let numbers: Vec<u32> =
             self.waiting.iter().filter(|(_, waiting)| gone(waiting)).map(|(number, _)| *number).collect();

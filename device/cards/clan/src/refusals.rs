@@ -1,7 +1,8 @@
-//! Refusals of writes that wait to be told to one sender.
+//! Refusals of writes that wait to be sent to one sender.
 //!
-//! At most one waits for each endpoint of the sender: it keeps the last fault only. So the space is bounded by the number of endpoints
-//! that a card can have, and the refusals of one endpoint take no space from those of another.
+//! At most one refusal waits for each endpoint of the sender, because an endpoint keeps only the
+//! last fault. So the space is bounded by the number of endpoints that a card can have. The
+//! refusals of one endpoint take no space from those of another.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +13,7 @@ use crate::packet::{self, Header};
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     packets: BTreeMap<u32, Vec<u8>>,
-    /// Endpoints with a refusal, in the order of the first.
+    /// Endpoints with a refusal, in the order of their first one.
     order: VecDeque<u32>,
 }
 
@@ -21,7 +22,8 @@ impl Refusals {
         self.order.is_empty()
     }
 
-    /// Adds a refusal. It replaces the one of an earlier endpoint of the same number; a second one of the same endpoint is left out.
+    /// Adds a refusal. It replaces the refusal of an earlier endpoint with the same number. A
+    /// second refusal of the same endpoint is dropped.
     pub(crate) fn add(&mut self, header: Header, data: &[u8]) {
         let endpoint = endpoint_of_tag(header.tag.get());
         let tag = header.tag.to_bytes();
@@ -33,12 +35,12 @@ impl Refusals {
         self.packets.insert(endpoint, packet::seal(header, data));
     }
 
-    /// The next one.
+    /// Returns the next refusal.
     pub(crate) fn first(&mut self) -> Option<&mut Vec<u8>> {
         self.packets.get_mut(self.order.front()?)
     }
 
-    /// The next one has left.
+    /// Removes the next refusal after it has left.
     pub(crate) fn pop(&mut self) {
         if let Some(endpoint) = self.order.pop_front() {
             self.packets.remove(&endpoint);

@@ -13,11 +13,11 @@ use crate::peers::Put;
 use crate::reads::Reader;
 use crate::windows::Window;
 
-/// What a load gets that comes to nothing.
+/// The value of a load that fails.
 const ONES: u64 = u64::MAX;
 
 impl ClanCard {
-    /// A store to the window pages.
+    /// Handles a store to the window pages.
     pub(super) fn store(&mut self, ports: &Ports<'_>, byte: u64, width: u8, value: u64) {
         let Some((_, window, offset)) = self.windows.at(byte) else {
             return self.count(ClanStatistic::StoresRefused);
@@ -56,7 +56,8 @@ impl ClanCard {
         put
     }
 
-    /// Copies a store for each member of a group. A member for which there is no room loses its copy alone.
+    /// Copies a store for each member of a group. A member for which there is no room loses only
+    /// its own copy.
     fn store_to_group(&mut self, ports: &Ports<'_>, window: &Window, group: u32, leaving: &Leaving) {
         let offset = leaving.header.offset.get();
         for host in self.peers.members(group) {
@@ -66,7 +67,7 @@ impl ClanCard {
         }
     }
 
-    /// A member of a group has no room for its copy of what an endpoint writes.
+    /// Reports that a member of a group has no room for its copy of an endpoint's write.
     pub(super) fn copy_lost(
         &mut self,
         ports: &Ports<'_>,
@@ -79,7 +80,7 @@ impl ClanCard {
         self.fault(ports, endpoint, report);
     }
 
-    /// A load from the window pages: a remote read.
+    /// Handles a load from the window pages: a remote read.
     pub(super) fn load(&mut self, ports: &Ports<'_>, byte: u64, width: u8) -> Reading {
         let Some((first, window, offset)) = self.windows.at(byte) else {
             self.count(ClanStatistic::LoadsRefused);
@@ -116,7 +117,7 @@ impl ClanCard {
 
     fn window_fault(&mut self, ports: &Ports<'_>, window: &Window, offset: u64, reason: u32) {
         let (host, aperture) = (window.remote.host, window.remote.aperture);
-        // What is behind the window's end may be behind the last byte that there can be.
+        // A place behind the window's end may be beyond the last possible byte.
         let offset = window.offset.wrapping_add(offset);
         let report = FaultReport { reason, host, aperture, offset };
         self.fault(ports, window.endpoint, report);
@@ -128,7 +129,7 @@ impl Window {
         offset + u64::from(width) <= self.length
     }
 
-    /// What a packet for its byte `offset` says.
+    /// Returns the header of a packet for byte `offset` of the window.
     fn header(&self, kind: u8, offset: u64) -> Header {
         Header {
             flags: if self.privileged { FROM_SYSTEM } else { 0 },

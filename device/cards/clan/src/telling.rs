@@ -1,4 +1,4 @@
-//! Who is told of what: bits, events, the FIFO, faults (sections 2.5, 3.3 and 3.5).
+//! Notifications: bits, events, the FIFO, faults (sections 2.5, 3.3 and 3.5).
 
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::event::*;
@@ -12,7 +12,7 @@ use crate::endpoints::FaultReport;
 use crate::events::{Source, Told};
 
 impl ClanCard {
-    /// Memory of this host that is not there is its own affair: it is counted.
+    /// Counts a DMA fault. Missing memory affects only this host.
     pub(super) fn note(&mut self, told: Result<(), DmaFault>) {
         if let Err(fault) = told {
             tracing::debug!(%fault, "memory of an endpoint, a queue or the FIFO");
@@ -20,7 +20,7 @@ impl ClanCard {
         }
     }
 
-    /// Something has happened to an endpoint that has a bit and an event.
+    /// Reports something that has a bit and an event to an endpoint.
     pub(super) fn happened(
         &mut self,
         ports: &Ports<'_>,
@@ -36,7 +36,8 @@ impl ClanCard {
         if wakes { self.wake(ports, index) } else { Ok(()) }
     }
 
-    /// An endpoint's owner says which events it wants. What has happened before is an event now, if it was not wanted then.
+    /// Sets the events that an endpoint's owner wants. Something that happened before and was not
+    /// wanted then becomes an event now.
     pub(super) fn set_interest(&mut self, ports: &Ports<'_>, index: u32, interest: u32) {
         let Some(endpoint) = self.endpoints.get(index) else { return };
         let before = std::mem::replace(&mut endpoint.interest, interest);
@@ -54,7 +55,7 @@ impl ClanCard {
         }
     }
 
-    /// An event of an endpoint, for the queue that its events go to.
+    /// Adds an event of an endpoint to the queue for its events.
     pub(super) fn tell(
         &mut self,
         ports: &Ports<'_>,
@@ -75,7 +76,7 @@ impl ClanCard {
         if wakes { self.put(ports, CLAN_FIFO_EVENTS | index) } else { Ok(()) }
     }
 
-    /// Whoever sleeps on an endpoint is to wake.
+    /// Wakes a process that sleeps on an endpoint.
     pub(super) fn wake(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), DmaFault> {
         self.put(ports, index)
     }
@@ -89,7 +90,7 @@ impl ClanCard {
         Ok(())
     }
 
-    /// Interrupts if the FIFO has what the driver was not told of.
+    /// Interrupts if the FIFO holds something that was not yet reported to the driver.
     pub(super) fn interrupt(&mut self, ports: &Ports<'_>) {
         if self.fifo.take_news() {
             self.count(ClanStatistic::Interrupts);
@@ -97,14 +98,14 @@ impl ClanCard {
         }
     }
 
-    /// A fault of an endpoint that packets name by its tag, if it is still there.
+    /// Reports a fault of the endpoint with this tag, if it still exists.
     pub(super) fn fault_of(&mut self, ports: &Ports<'_>, tag: u32, report: FaultReport) {
         if let Some((index, _)) = self.endpoints.tagged(tag) {
             self.fault(ports, index, report);
         }
     }
 
-    /// A fault of an endpoint.
+    /// Reports a fault of an endpoint.
     pub(super) fn fault(&mut self, ports: &Ports<'_>, index: u32, report: FaultReport) {
         let faults_to = self.endpoints.get(index).and_then(|endpoint| endpoint.faults_to);
         let index = faults_to.unwrap_or(index);

@@ -15,22 +15,22 @@ use crate::ClanCard;
 use crate::cam::{Cam, Wire, Words};
 use crate::packet::WORD;
 
-/// Whose memory is watched.
+/// The memory that is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Watched {
     /// An aperture of this host.
     Local(u32),
-    /// What an owner does to another's.
+    /// The accesses of an owner to an aperture of another host.
     Remote { owner: u32, host: u32, aperture: u32 },
 }
 
-/// One Tripwire: what its owner has stored, and what it watches.
+/// One Tripwire: the words that its owner has stored, and the range that it watches.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tripwire {
     offset: u64,
     length: u64,
     target: u64,
-    /// How often it has fired.
+    /// Number of times that it has fired.
     count: u32,
     armed: Option<Armed>,
 }
@@ -42,24 +42,25 @@ struct Armed {
     flags: u32,
 }
 
-/// A Tripwire that fires, when the bytes before `at` have been accessed.
+/// A Tripwire that fires after the bytes before `at` have been accessed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Firing {
     pub(crate) at: u64,
     wire: Wire,
-    /// The words that fire it.
+    /// Number of words that fire it.
     times: u32,
 }
 
-/// All that is watched.
+/// All watched ranges.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    /// By the number of an aperture of this host, found without a hash: each packet that arrives has a look.
+    /// By the number of an aperture of this host. It is an array because each arriving packet looks
+    /// here, without the cost of a hash.
     local: Vec<Cam>,
     remote: HashMap<Watched, Cam>,
 }
 
-/// The words of some bytes, of which there are any.
+/// Returns the words of a range of bytes that is not empty.
 fn words(bytes: &Range<u64>) -> Words {
     bytes.start / WORD..(bytes.end - 1) / WORD + 1
 }
@@ -76,7 +77,8 @@ impl Watches {
         }
     }
 
-    /// It is there from now on; the caller knows that there is such an aperture.
+    /// Returns the list for an aperture, and creates it if needed. The caller has checked that the
+    /// aperture exists.
     fn cam_mut(&mut self, watched: Watched) -> &mut Cam {
         let Watched::Local(aperture) = watched else { return self.remote.entry(watched).or_default() };
         let needed = aperture as usize + 1;
@@ -84,7 +86,7 @@ impl Watches {
         &mut self.local[aperture as usize]
     }
 
-    /// `false`: too many watch there.
+    /// Lists a Tripwire. Returns `false` if too many watch there.
     fn insert(&mut self, watched: Watched, bytes: &Range<u64>, wire: Wire) -> bool {
         self.cam_mut(watched).insert(&words(bytes), wire)
     }
@@ -101,14 +103,15 @@ impl Watches {
         self.cam(watched).map_or_else(Vec::new, |cam| cam.matching(&words(bytes)))
     }
 
-    /// All that watch an aperture.
+    /// Returns all Tripwires that watch an aperture.
     fn all_of(&self, watched: Watched) -> Vec<Wire> {
         self.cam(watched).map_or_else(Vec::new, |cam| cam.matching(&(0..crate::cam::WORDS)))
     }
 }
 
 impl Tripwire {
-    /// Takes half or all of one of the first three words.
+    /// Stores half or all of one of the first three words. Returns `false` if the place or the
+    /// width is invalid.
     fn store(&mut self, place: u32, width: u8, value: u64) -> bool {
         let word = match place & !7 {
             CLAN_TRIPWIRE_OFFSET => &mut self.offset,
@@ -125,7 +128,7 @@ impl Tripwire {
         true
     }
 
-    /// The bytes that it is to watch.
+    /// Returns the bytes to be watched, or `None` if the range is invalid.
     fn bytes(&self) -> Option<Range<u64>> {
         let end = self.offset.checked_add(self.length)?;
         (self.length > 0 && end <= CLAN_MAX_TRANSFER).then_some(self.offset..end)
@@ -133,7 +136,7 @@ impl Tripwire {
 }
 
 impl ClanCard {
-    /// A store to an endpoint's page.
+    /// Handles a store to an endpoint's page.
     pub(super) fn endpoint_page(&mut self, ports: &Ports<'_>, offset: u64, width: u8, value: u64) {
         let (index, place) = (
             (offset / u64::from(CLAN_ENDPOINT_SIZE)) as u32,
@@ -163,7 +166,8 @@ impl ClanCard {
         }
     }
 
-    /// A store to a control word: the Tripwire is disabled, and perhaps enabled anew, and that is answered.
+    /// Handles a store to a control word: disables the Tripwire, enables it again if requested, and
+    /// writes an answer.
     fn control(&mut self, ports: &Ports<'_>, wire: Wire, value: u32) {
         self.disarm(wire);
         let answer = if value & CLAN_TRIPWIRE_ENABLE != 0 { self.arm(wire, value & 0xffff) } else { Ok(()) };
@@ -180,7 +184,7 @@ impl ClanCard {
         self.note(told);
     }
 
-    /// It watches nothing any more.
+    /// Disarms a Tripwire.
     pub(super) fn disarm(&mut self, wire: Wire) {
         let Some(endpoint) = self.endpoints.get(wire.endpoint) else { return };
         let armed =
@@ -190,7 +194,7 @@ impl ClanCard {
         }
     }
 
-    /// Enables a Tripwire that is disabled. Fails with the answer.
+    /// Enables a Tripwire that is disabled. Fails with the code of the answer.
     fn arm(&mut self, wire: Wire, flags: u32) -> Result<(), u32> {
         const ACTIONS: u32 =
             CLAN_TRIPWIRE_FIFO | CLAN_TRIPWIRE_BIT | CLAN_TRIPWIRE_COUNT | CLAN_TRIPWIRE_EVENT;
@@ -224,22 +228,23 @@ impl ClanCard {
         Ok(())
     }
 
-    /// An aperture is no more: who watches it watches nothing.
+    /// Disarms all Tripwires that watch an aperture that is being closed.
     pub(super) fn disarm_all_of(&mut self, aperture: u32) {
         for wire in self.watches.all_of(Watched::Local(aperture)) {
             self.disarm(wire);
         }
     }
 
-    /// Memory has been read or written to: Tripwires that watch it fire.
+    /// Fires the Tripwires that watch memory that has been read or written.
     pub(super) fn accessed(&mut self, ports: &Ports<'_>, watched: Watched, bytes: Range<u64>, writes: bool) {
         for firing in self.firings(watched, &bytes, writes) {
             self.fire(ports, &firing);
         }
     }
 
-    /// What fires when some bytes are accessed in the order of their addresses: a Tripwire with the first word that it watches of
-    /// them and, for the rest, with the last.
+    /// Returns the Tripwires that fire when some bytes are accessed in the order of their
+    /// addresses. Each fires at the first of these words that it watches and, for the rest, at the
+    /// last.
     pub(super) fn firings(&mut self, watched: Watched, bytes: &Range<u64>, writes: bool) -> Vec<Firing> {
         let mut firings = Vec::new();
         if bytes.is_empty() {
@@ -269,7 +274,7 @@ impl ClanCard {
         endpoint.tripwires.get(wire.number as usize)?.armed.as_ref()
     }
 
-    /// A Tripwire fires, if it is still enabled.
+    /// Fires a Tripwire, if it is still enabled.
     pub(super) fn fire(&mut self, ports: &Ports<'_>, firing: &Firing) {
         let Firing { wire, times, .. } = *firing;
         let Some(flags) = self.armed(wire).map(|armed| armed.flags) else { return };
@@ -289,7 +294,7 @@ impl ClanCard {
         self.endpoints.get(wire.endpoint)?.tripwires.get_mut(wire.number as usize)
     }
 
-    /// The actions of a Tripwire that has fired.
+    /// Performs the actions of a Tripwire that has fired.
     fn act(
         &mut self,
         ports: &Ports<'_>,

@@ -19,14 +19,14 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// `None`: there can be no such host.
+    /// Returns `None` if there can be no such host.
     pub(crate) fn new(host: u32, aperture: u32, key: u64) -> Option<Self> {
         let is_group = (CLAN_GROUP_HOST..CLAN_GROUP_HOST + CLAN_GROUPS).contains(&host);
         let possible = host < CLAN_GROUP_HOST || is_group && aperture == 0;
         possible.then_some(Self { host: host as u16, aperture, key })
     }
 
-    /// Its group, if it is one.
+    /// Returns the number of the group, if it is one.
     pub(crate) fn group(self) -> Option<u32> {
         u32::from(self.host).checked_sub(CLAN_GROUP_HOST)
     }
@@ -41,14 +41,15 @@ pub(crate) struct Window {
     pub(crate) privileged: bool,
 }
 
-/// In the place of a window's first page: the page is no window's.
+/// Marks a page that belongs to no window.
 const NONE: u32 = u32::MAX;
 
 /// All windows, by their first page.
 #[derive(Debug)]
 pub(crate) struct Windows {
     open: Table<Window>,
-    /// For each page, the first one of its window: each store has a look, and a walk would be as many at memory as it has steps.
+    /// For each page, the first page of its window. Each store looks it up. A search would access
+    /// memory once for each step.
     first: Vec<u32>,
 }
 
@@ -62,12 +63,12 @@ impl Windows {
         self.first.fill(NONE);
     }
 
-    /// How many pages there are.
+    /// Returns the number of pages.
     fn pages(&self) -> u32 {
         self.first.len() as u32
     }
 
-    /// Opens a window. That its endpoint is there the caller has looked.
+    /// Opens a window. The caller has checked that its endpoint exists.
     pub(crate) fn open(&mut self, first: u32, body: &ClanOpenWindow) -> Result<(), Refusal> {
         if first >= self.pages() {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, first, self.pages()));
@@ -102,12 +103,13 @@ impl Windows {
         Ok(closed)
     }
 
-    /// Whether any names the endpoint.
+    /// Returns whether any window names the endpoint.
     pub(crate) fn name(&self, endpoint: u32) -> bool {
         self.open.all_open().any(|window| window.endpoint == endpoint)
     }
 
-    /// The window that has a byte of the window pages, its first page, and which byte of the window it is: perhaps one behind its last.
+    /// Returns the window that contains a byte of the window pages, its first page, and the byte's
+    /// offset in the window. The offset may be behind the window's last byte.
     pub(crate) fn at(&self, byte: u64) -> Option<(u32, Window, u64)> {
         let page = usize::try_from(byte / PAGE).ok()?;
         let first = *self.first.get(page)?;
@@ -117,7 +119,7 @@ impl Windows {
 }
 
 impl Window {
-    /// Its pages, of which this is the first.
+    /// Returns the window's pages. `first` is the first of them.
     fn pages(&self, first: u32) -> Range<usize> {
         first as usize..first as usize + self.length.div_ceil(PAGE) as usize
     }

@@ -1,16 +1,17 @@
-//! Cutting and joining packets (section 2.2): whatever is done to them on their way, the same bytes go to the same addresses, in order.
+//! Cutting and joining packets (section 2.2): whatever is done to packets in flight, the same bytes
+//! go to the same addresses, in order.
 
 use hamlyn_card_clan::{PACKET_OVERHEAD, cut, join};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// Where the checksum is, which is over all of a packet with 0 in its place.
+/// Place of the checksum, which covers the whole packet with 0 in this place.
 const CHECKSUM: std::ops::Range<usize> = 20..24;
 const WRITE: u8 = 1;
 const READ: u8 = 2;
 const DATA: u8 = 3;
 
-/// A packet of this kind for this address.
+/// Returns a packet of this kind for this address.
 fn packet(kind: u8, tag: u32, offset: u64, data: &[u8]) -> Vec<u8> {
     let mut bytes = vec![kind, 0, 7, 0];
     bytes.extend_from_slice(&tag.to_le_bytes());
@@ -34,7 +35,8 @@ fn seal(bytes: &mut [u8]) {
     bytes[CHECKSUM].copy_from_slice(&sum);
 }
 
-/// What it does at the receiver: address by address, in order. It must be whole, and its header but for the address unchanged.
+/// Returns what the packets do at the receiver: address by address, in order. Checks that each
+/// packet is whole, and that its header is unchanged except for the address.
 fn accesses(packets: &[Vec<u8>], like: &[u8]) -> Vec<(u64, u8)> {
     let of_one = |bytes: &Vec<u8>| {
         assert_eq!(bytes[CHECKSUM], checksum(bytes), "a checksum is wrong");
@@ -60,7 +62,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn any_cuts_and_joins_leave_the_same_bytes_at_the_same_addresses_in_order(
+    fn cuts_and_joins_keep_bytes_addresses_and_order(
         is_answer: bool,
         start in 0..1_000_000u64,
         bursts in proptest::collection::vec((0..2u64, 1..1500usize), 1..6),
@@ -99,16 +101,16 @@ proptest! {
         }
     }
 
-    /// Whoever they come from: no panic, and what is made of them is no better than they were.
+    /// Invalid packets cause no panic, and are neither cut nor joined.
     #[test]
-    fn whatever_is_no_packet_is_left_as_it_is(bytes in proptest::collection::vec(any::<u8>(), 0..200), most in 0..200usize) {
+    fn invalid_packets_are_left_unchanged(bytes in proptest::collection::vec(any::<u8>(), 0..200), most in 0..200usize) {
         let sound = bytes.len() >= PACKET_OVERHEAD && bytes[CHECKSUM] == checksum(&bytes);
         prop_assert!(sound || cut(&bytes, most).is_none() && join(&bytes, &bytes, most).is_none());
     }
 }
 
 #[test]
-fn a_packet_can_be_cut_between_any_two_words() {
+fn packet_can_be_cut_between_any_words() {
     let data: Vec<u8> = (0..80).collect();
     for start in [0, 3, 8] {
         let whole = packet(WRITE, 0, start, &data);
@@ -125,7 +127,7 @@ fn a_packet_can_be_cut_between_any_two_words() {
 }
 
 #[test]
-fn packets_that_differ_in_more_than_the_address_are_not_joined_and_damaged_ones_are_left() {
+fn differing_or_damaged_packets_are_not_joined() {
     let one = packet(WRITE, 0, 0, &[1; 64]);
     let next = packet(WRITE, 0, 64, &[2; 64]);
     assert!(join(&one, &next, 1000).is_some());

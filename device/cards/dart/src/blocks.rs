@@ -1,18 +1,19 @@
-//! Which bytes of a message's blocks the mask leaves (Figure 3).
+//! The bytes of a message's blocks that the mask selects (Figure 3).
 
 use std::ops::Range;
 
 use crate::cells::BLOCK;
 
-/// Bytes of a word that a bit of the mask deselects.
+/// Size of the word that a bit of the mask deselects, in bytes.
 pub(crate) const WORD: usize = 4;
 
-/// Whether the mask leaves the word of this byte.
+/// Returns whether the mask selects the word of this byte.
 fn is_selected(mask: u8, at: usize) -> bool {
     mask >> (at % BLOCK / WORD) & 1 == 0
 }
 
-/// From the first selected byte of the first `length` to behind the last; empty if all are deselected.
+/// Returns the range from the first selected byte of the first `length` bytes to behind the last.
+/// The range is empty if all bytes are deselected.
 pub(crate) fn span(mask: u8, length: usize) -> Range<usize> {
     let mut words = (0..length).step_by(WORD).filter(|at| is_selected(mask, *at));
     let Some(first) = words.next() else { return 0..0 };
@@ -22,7 +23,7 @@ pub(crate) fn span(mask: u8, length: usize) -> Range<usize> {
     first..(last.unwrap_or(first) + WORD).min(length)
 }
 
-/// The runs of selected bytes among `bytes`, which begin with a word, in order.
+/// Returns the runs of selected bytes among `bytes`, in order. `bytes` begins with a word.
 pub(crate) fn runs(mask: u8, bytes: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let mut next = bytes.start;
     std::iter::from_fn(move || {
@@ -39,7 +40,7 @@ pub(crate) fn runs(mask: u8, bytes: Range<usize>) -> impl Iterator<Item = Range<
     })
 }
 
-/// How many of the first `length` bytes are selected.
+/// Returns how many of the first `length` bytes are selected.
 pub(crate) fn selected(mask: u8, length: usize) -> usize {
     let whole = length / BLOCK;
     let rest: usize = runs(mask, whole * BLOCK..length).map(|run| run.len()).sum();

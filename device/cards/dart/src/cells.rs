@@ -1,25 +1,26 @@
-//! Messages as ATM cells (Figure 3): a control cell, and for a longer message AAL5 cells behind it.
+//! Messages as ATM cells (Figure 3): a control cell, and AAL5 cells behind it for a longer message.
 //!
-//! Headers and trailers are in the network's byte order, as ATM has them; the control is little-endian.
+//! Headers and trailers are in network byte order, as in ATM. The control is little-endian.
 
 use crc::{CRC_8_I_432_1, CRC_32_BZIP2, Crc, Table};
 use hamlyn_abi::dart::control::{DART_BLOCK, DartControl};
 use thiserror::Error;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Bytes of a cell.
+/// Size of a cell, in bytes.
 pub const CELL: usize = 53;
-/// Bytes of its payload.
+/// Size of its payload, in bytes.
 const PAYLOAD: usize = 48;
 const HEADER: usize = CELL - PAYLOAD;
 const CONTROL: usize = size_of::<DartControl>();
-/// Bytes of data in the control cell.
+/// Number of data bytes in the control cell.
 pub const BLOCK: usize = DART_BLOCK as usize;
-/// Bytes at the end of the last cell behind it: how many bytes the control cell has of the body, 0, length, CRC-32.
+/// Size of the trailer at the end of the last cell behind the control cell, in bytes. It holds the
+/// number of body bytes in the control cell, 0, the length and the CRC-32.
 const TRAILER: usize = 8;
-/// The most bytes of a body: whole blocks, of which the trailer's length has room for.
+/// The most bytes of a body: whole blocks, as far as the trailer's length can express them.
 pub const LONGEST: usize = (u16::MAX as usize - CONTROL) / BLOCK * BLOCK;
-/// Connections that a header has room for.
+/// Number of connections that a header can name.
 pub const CONNECTIONS: u32 = hamlyn_abi::dart::connection::DART_NUMBERS;
 /// In a header: the cell is the last of its message.
 const LAST: u32 = 1 << 1;
@@ -30,49 +31,50 @@ static CRC_8: Crc<u8> = Crc::<u8>::new(&CRC_8_I_432_1);
 
 const _: () = assert!(CONTROL + BLOCK == PAYLOAD);
 
-/// A message, of whatever connection.
+/// A message of any connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// What it is to do.
+    /// What the message does.
     pub control: DartControl,
-    /// The data of its control cell. If the body is longer than this, its first bytes.
+    /// The data of the control cell. If the body is longer than this, its first bytes.
     pub block: [u8; BLOCK],
     /// The data of a message of several blocks.
     pub body: Vec<u8>,
 }
 
-/// Cells that make no message.
+/// Cells that are not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// They are not whole cells.
+    /// The bytes are not whole cells.
     #[error("{0} bytes are no cells of {CELL}")]
     Bytes(usize),
-    /// A header's CRC-8 is another.
+    /// The CRC-8 of a header does not match.
     #[error("the header of cell {0} is damaged")]
     Header(usize),
-    /// A cell is another connection's, or the last one is not the last.
+    /// A cell belongs to another connection, or the flag of the last cell is wrong.
     #[error("cell {0} belongs to another message")]
     Stray(usize),
-    /// There are not as many cells as the trailer's length needs, or it is too long.
+    /// The number of cells does not fit the trailer's length, or the length is too large.
     #[error("{cells} cells are not those of {length} bytes")]
     Length {
-        /// Cells behind the control cell.
+        /// Number of cells behind the control cell.
         cells: usize,
-        /// What the trailer says.
+        /// The length in the trailer.
         length: usize,
     },
-    /// The CRC-32 is another.
+    /// The CRC-32 does not match.
     #[error("the bytes behind the control cell are damaged")]
     Body,
 }
 
-/// How many cells a message with a body of so many bytes has.
+/// Returns the number of cells of a message with a body of `body` bytes.
 #[must_use]
 pub const fn cells(body: usize) -> usize {
     if body == 0 { 1 } else { 1 + (body - in_first(body) + TRAILER).div_ceil(PAYLOAD) }
 }
 
-/// How many bytes of a body are in the control cell: a block, if there are more.
+/// Returns how many bytes of a body are in the control cell: a block, if the body is longer than
+/// that.
 const fn in_first(body: usize) -> usize {
     if body > BLOCK { BLOCK } else { 0 }
 }
@@ -84,7 +86,8 @@ fn header(connection: u32, is_last: bool) -> [u8; HEADER] {
 }
 
 impl Message {
-    /// Appends it, as cells for a connection of its receiver's. A longer body than [`LONGEST`] has no cells; the caller has looked.
+    /// Appends the message, as cells for a connection of its receiver. The caller has checked that
+    /// the body is not longer than [`LONGEST`]: there are no cells for such a body.
     pub fn encode(&self, connection: u32, to: &mut Vec<u8>) {
         to.reserve(cells(self.body.len()) * CELL);
         let (first, rest) = self.body.split_at(in_first(self.body.len()));
@@ -109,12 +112,12 @@ impl Message {
         }
     }
 
-    /// The data that its control cell has no room for.
+    /// Returns the data for which the control cell has no room.
     pub(crate) fn behind_block(&self) -> &[u8] {
         &self.body[in_first(self.body.len())..]
     }
 
-    /// The message that cells for a connection are.
+    /// Decodes the cells of a message for a connection.
     pub fn decode(connection: u32, bytes: &[u8]) -> Result<Self, Malformed> {
         let count = bytes.len() / CELL;
         if count == 0 || bytes.len() % CELL != 0 {
@@ -144,7 +147,7 @@ impl Message {
         Ok(message)
     }
 
-    /// Leaves of the body, which begins with the block, what the trailer says.
+    /// Reduces the body, which begins with the block, to the bytes that the trailer names.
     fn take_trailer(&mut self, cells: usize) -> Result<(), Malformed> {
         let Some((rest, &[first, zero, high, low, a, b, c, d])) = self.body.split_last_chunk() else {
             return Ok(());
@@ -184,10 +187,11 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_a_block_is_a_cell_as_atm_has_it() {
+    fn message_of_one_block_is_an_atm_cell() {
         let cell = encoded(&message(Vec::new()));
         assert_eq!(cell.len(), CELL);
-        // 28 bits of path and channel, a payload type that says last; HEC by another's hand: x^8 + x^2 + x + 1, then 0x55.
+        // 28 bits of path and channel, and a payload type that marks the last cell. The HEC is
+        // computed independently: x^8 + x^2 + x + 1, then 0x55.
         let word = [0xab, 0xcd, 0xef, 0x12];
         let divide = |rest: u8, byte: u8| {
             (0..8).fold(rest ^ byte, |rest, _| if rest & 0x80 == 0 { rest << 1 } else { rest << 1 ^ 7 })
@@ -207,18 +211,18 @@ mod tests {
     }
 
     #[test]
-    fn first_cell_carries_a_block_of_a_long_body() {
+    fn first_cell_carries_block_of_long_body() {
         let bytes = encoded(&message((0..64).collect()));
         assert_eq!(bytes.len(), 2 * CELL);
         assert_eq!(bytes[21..CELL], std::array::from_fn::<u8, BLOCK, _>(|at| at as u8));
         assert_eq!(bytes[CELL + HEADER..][..32], std::array::from_fn::<u8, BLOCK, _>(|at| at as u8 + 32));
-        // A short one does not fit there beside its length.
+        // A short body does not fit there beside its length.
         let short = encoded(&message(vec![7; 32]));
         assert_eq!((short.len(), short[CELL + HEADER], short[2 * CELL - TRAILER]), (2 * CELL, 7, 0));
     }
 
     #[test]
-    fn what_is_no_message_is_refused_by_name() {
+    fn malformed_cells_are_refused_by_name() {
         let bytes = encoded(&message(vec![1; 120]));
         let refused = |connection, bytes: &[u8]| Message::decode(connection, bytes).unwrap_err();
         assert_eq!(refused(CONNECTION, &[]), Malformed::Bytes(0));
@@ -231,19 +235,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_message_comes_as_it_went(body in proptest::collection::vec(any::<u8>(), 0..500)) {
+        fn decode_inverts_encode(body in proptest::collection::vec(any::<u8>(), 0..500)) {
             let message = message(body);
             prop_assert_eq!(Message::decode(CONNECTION, &encoded(&message)), Ok(message));
         }
 
         #[test]
-        fn a_bit_of_a_header_or_of_the_body_that_is_another_is_noticed(
+        fn flipped_bit_in_header_or_body_is_detected(
             body in proptest::collection::vec(any::<u8>(), 1..500),
             bit in any::<prop::sample::Index>(),
         ) {
             let mut bytes = encoded(&message(body));
             let bit = bit.index(bytes.len() * 8);
-            // The control cell's payload has no check of its own, as in ATM: the links below have theirs.
+            // The payload of the control cell has no check of its own, as in ATM: the links below
+            // have theirs.
             prop_assume!(!(HEADER * 8..CELL * 8).contains(&bit));
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(Message::decode(CONNECTION, &bytes).is_err());

@@ -1,4 +1,4 @@
-//! The Connection Table (section 3): what the card has for each end of a path between two hosts.
+//! The Connection Table (section 3): the card's state for each end of a path between two hosts.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,9 +25,9 @@ use crate::opcode::{Call, Main, Opcode};
 pub(crate) struct Connection {
     pub(crate) endpoint: u32,
     pub(crate) host: u16,
-    /// What packets must have to be for it.
+    /// The key that packets for this connection must have.
     pub(crate) key: u64,
-    /// What it is at the other host, once that is known.
+    /// The connection at the other host, once it is known.
     pub(crate) peer: Option<Peer>,
     /// Its address registers.
     pub(crate) window: Range<usize>,
@@ -36,11 +36,12 @@ pub(crate) struct Connection {
     pub(crate) exceptions: Option<u32>,
     pub(crate) may_write: bool,
     pub(crate) may_read: bool,
-    /// It is the operating system's: packets may be lost, and nothing of it waits.
+    /// The connection is the operating system's: packets may be lost, and nothing on it waits.
     pub(crate) is_system: bool,
-    /// Cells that may be under way: the smallest window of any card until the other end has said its own, then the lesser of both.
+    /// Number of cells that may be in flight: the smallest window of any card until the other end
+    /// has announced its own, then the smaller of both.
     pub(crate) limit: u32,
-    /// 0, or why it takes and sends nothing any more.
+    /// 0, or the reason why the connection has stopped taking and sending.
     pub(crate) broken: u32,
     pub(crate) sending: Sending,
     pub(crate) receiving: Receiving,
@@ -63,14 +64,15 @@ pub(crate) struct Send {
 }
 
 impl Send {
-    /// Whether its data is the message's body, and not its block.
+    /// Returns whether its data is the message's body, and not its block.
     pub(crate) fn is_long(&self) -> bool {
         let main = Opcode::decode(self.control.opcode).map(|opcode| opcode.main);
         main == Some(Main::WriteMultiple) || self.length > cells::BLOCK as u32
     }
 }
 
-/// Whether a message may have more data than a block: to be written, for the program to write, or for the software.
+/// Returns whether a message may have more data than a block. The data may be written, be for the
+/// program to write, or be for the software.
 fn may_be_long(opcode: u32) -> bool {
     let main = Opcode::decode(opcode).map(|opcode| opcode.main);
     let is_long =
@@ -78,7 +80,7 @@ fn may_be_long(opcode: u32) -> bool {
     main.is_none_or(is_long)
 }
 
-/// What leaves without credits: an answer, or news of a trap.
+/// A packet that leaves without credits: an answer, or the report of a trap.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) kind: u32,
@@ -91,13 +93,15 @@ pub(crate) struct Sending {
     pub(crate) registers: [u64; 3],
     pub(crate) sends: VecDeque<Send>,
     pub(crate) replies: VecDeque<Reply>,
-    /// Cells of these.
+    /// Number of cells of the replies.
     pub(crate) reply_cells: usize,
-    /// How many packets have left.
+    /// Number of packets that have left.
     pub(crate) number: u32,
-    /// Cells of messages that have left and are not done, and of answers that are not.
+    /// Number of cells of messages that have left and are not done, and of answers that are not
+    /// done.
     pub(crate) on_their_way: u32,
-    /// Of these, those of messages, modulo 2^32: all that ever left, and those that are done.
+    /// Number of cells of messages among these, modulo 2^32: all that ever left, and those that are
+    /// done.
     pub(crate) spent: u32,
     pub(crate) returned: u32,
     /// The first message waits for credits, and that was counted.
@@ -107,7 +111,7 @@ pub(crate) struct Sending {
     dropped: u32,
     traps: u32,
     exceptions: u32,
-    /// Somebody sleeps until messages have left.
+    /// A process sleeps until messages have left.
     armed: bool,
 }
 
@@ -120,14 +124,15 @@ pub(crate) struct Arrived {
 
 #[derive(Debug, Default)]
 pub(crate) struct Receiving {
-    /// How many packets have come.
+    /// Number of packets that have arrived.
     pub(crate) number: u32,
     pub(crate) waiting: VecDeque<Arrived>,
-    /// Cells of those that are no answers.
+    /// Number of cells of the messages that are not answers.
     pub(crate) cells: usize,
-    /// Questions that are under way, in the order in which they left, which is that of their answers.
+    /// Questions in flight, in the order in which they left. Their answers have the same order.
     pub(crate) questions: VecDeque<Question>,
-    /// Cells of messages that are done, modulo 2^32; and as the peer was told last.
+    /// Number of cells of messages that are done, modulo 2^32, and the number that was last
+    /// reported to the peer.
     pub(crate) done: u32,
     pub(crate) told: u32,
     pub(crate) wait: Wait,
@@ -142,33 +147,34 @@ impl Arrived {
 /// A question that has left and has not been answered or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Question {
-    /// What it does there, and what its answer does here.
+    /// What the question does there, and what its answer does here.
     control: DartControl,
     answer: DartControl,
-    /// Bytes of the answer that are more than a block.
+    /// Length of the answer's body, in bytes. It is 0 if the answer is a block.
     length: usize,
 }
 
 impl Question {
-    /// The question that a message is; none: it asks nothing.
+    /// Returns the question in a message, or `None` if the message asks nothing.
     pub(crate) fn of(message: &Message) -> Option<Self> {
         let length = answer_length(message)?;
         let answer = DartControl::read_from_prefix(&message.block).map(|(control, _)| control);
         Some(Self { control: message.control, answer: answer.unwrap_or_default(), length })
     }
 
-    /// Cells of its answer.
+    /// Returns the number of cells of its answer.
     pub(crate) fn answer_cells(&self) -> usize {
         cells::cells(self.length)
     }
 
-    /// Whether a message is its answer.
+    /// Returns whether a message is its answer.
     pub(crate) fn is_answered_by(&self, message: &Message) -> bool {
         message.control == self.answer && message.body.len() == self.length
     }
 }
 
-/// How many bytes the answer to a message has that are more than a block; none: it asks nothing.
+/// Returns the length of the body of a message's answer, in bytes, which is 0 if the answer is a
+/// block. Returns `None` if the message asks nothing.
 pub(crate) fn answer_length(message: &Message) -> Option<usize> {
     match Opcode::decode(message.control.opcode)?.main {
         Main::Read | Main::Answer => Some(0),
@@ -177,7 +183,7 @@ pub(crate) fn answer_length(message: &Message) -> Option<usize> {
     }
 }
 
-/// How many bytes a read of several blocks asks for, at most as many as a message has.
+/// Returns how many bytes a read of several blocks asks for, at most as many as a message has.
 pub(crate) fn asked(message: &Message) -> usize {
     let at = size_of::<DartControl>();
     let bytes = message.block[at..].first_chunk().copied().unwrap_or_default();
@@ -185,7 +191,8 @@ pub(crate) fn asked(message: &Message) -> usize {
 }
 
 impl Connection {
-    /// Opens one at a card that is built like this. The caller has checked endpoint and queues.
+    /// Opens a connection at a card with these options. The caller has checked the endpoint and the
+    /// queues.
     pub(crate) fn open(body: &DartOpenConnection, options: &Options) -> Result<Self, Refusal> {
         Refusal::unless_zero(body.reserved.into())?;
         let known = DART_CONNECTION_WRITE | DART_CONNECTION_READ | DART_CONNECTION_SYSTEM;
@@ -216,7 +223,7 @@ impl Connection {
         })
     }
 
-    /// Puts a message behind those that wait to leave. Fails with why not.
+    /// Appends a message to those that wait to leave. Fails with the reason why it is dropped.
     pub(crate) fn put(&mut self, length: u32) -> Result<(), u32> {
         let [control, operand, offset] = self.sending.registers;
         let [a, b, c, d, mask, indices @ ..] = control.to_le_bytes();
@@ -234,20 +241,22 @@ impl Connection {
         }
     }
 
-    /// Whether it has something to send, or credits to tell of that are worth a packet.
+    /// Returns whether the connection has something to send, or enough credits to return for a
+    /// packet.
     pub(crate) fn has_work(&self) -> bool {
         self.broken == 0
             && (self.peer.is_some() || self.is_system)
             && (!self.sending.sends.is_empty() || !self.sending.replies.is_empty() || self.owes())
     }
 
-    /// What its messages may reach of the endpoint, as far as that depends on who sends them.
+    /// Returns the part of the endpoint that its messages may reach, as far as that depends on the
+    /// sender.
     pub(crate) fn part(&self) -> Range<u64> {
         let start = u64::from(self.host) * PAGE;
         if self.is_system { start..start + PAGE } else { 0..u64::MAX }
     }
 
-    /// What its other end is, if that is known.
+    /// Returns the other end of the connection, if that is known.
     pub(crate) fn other_end(&self, here: Option<Place>) -> Option<Peer> {
         if self.is_system {
             here.map(|here| Peer { number: here.host.into(), key: self.key })
@@ -256,25 +265,27 @@ impl Connection {
         }
     }
 
-    /// What waits to leave will not. How many messages that were.
+    /// Drops all messages that wait to leave. Returns their number.
     pub(crate) fn drop_all(&mut self) -> u32 {
         self.sending.wait.clear();
         std::mem::take(&mut self.sending.sends).len() as u32
     }
 
-    /// Whether the peer is to be sent credits. It may use the smallest window until it has got a packet.
+    /// Returns whether the peer must be sent credits. It may use the smallest window until it has
+    /// received a packet.
     pub(crate) fn owes(&self) -> bool {
         let used = if self.sending.number == 0 { self.limit.min(DART_SMALLEST_WINDOW) } else { self.limit };
         self.receiving.done.wrapping_sub(self.receiving.told) >= (used / 8).max(1)
     }
 
-    /// The other end has said its card's window. None: no card has such a one.
+    /// Handles the window of the other end's card. Returns `None` if no card has such a window.
     pub(crate) fn agree(&mut self, own: u32, other: u32) -> Option<()> {
         self.limit = own.min(other);
         (other > 0).then_some(())
     }
 
-    /// Whether there is room for a reply: without a bound, one that goes nowhere would let its peer send ever more.
+    /// Returns whether there is room for a reply. Without a bound, replies that cannot leave would
+    /// let the peer send ever more.
     pub(crate) fn takes_replies(&self, window: u32) -> bool {
         self.sending.reply_cells < window as usize
     }
@@ -284,7 +295,8 @@ impl Connection {
         self.sending.replies.push_back(Reply { kind, message });
     }
 
-    /// So many messages have left, or will not, and why. Says whether somebody sleeps until then.
+    /// Records that `count` messages have left, or were dropped and for which reason. Returns
+    /// whether a process sleeps until then.
     pub(crate) fn left(&mut self, dma: &dyn Dma, count: u32, dropped: Option<u32>) -> Result<bool, DmaFault> {
         let sending = &mut self.sending;
         sending.left = sending.left.wrapping_add(count);
@@ -298,14 +310,15 @@ impl Connection {
         Ok(std::mem::take(&mut sending.armed))
     }
 
-    /// Somebody sleeps who knows of so many messages that have left. Says whether it is another number, or the connection is broken.
+    /// Arms the connection for a sleeping process that knows of `left` messages that have left.
+    /// Returns whether the number has changed, or the connection is broken.
     pub(crate) fn arm(&mut self, left: u32) -> bool {
         let is_news = self.sending.left != left || self.broken != 0;
         self.sending.armed |= !is_news;
         is_news
     }
 
-    /// A message had a trap at the receiver.
+    /// Reports that a message had a trap at the receiver.
     pub(crate) fn trapped(&mut self, dma: &dyn Dma, trap: u32, opcode: u32) -> Result<(), DmaFault> {
         self.sending.traps = self.sending.traps.wrapping_add(1);
         let at = |word: u32| self.state.locate(dma, word.into());
@@ -313,7 +326,7 @@ impl Connection {
         dma.publish(at(DART_STATE_TRAPS)?, self.sending.traps)
     }
 
-    /// A message of the other end's had a trap here that no queue takes.
+    /// Reports that a message of the other end had a trap here that no queue takes.
     pub(crate) fn excepted(&mut self, dma: &dyn Dma, trap: u32, opcode: u32) -> Result<(), DmaFault> {
         self.sending.exceptions = self.sending.exceptions.wrapping_add(1);
         let at = |word: u32| self.state.locate(dma, word.into());
@@ -321,7 +334,7 @@ impl Connection {
         dma.publish(at(DART_STATE_EXCEPTIONS)?, self.sending.exceptions)
     }
 
-    /// It takes and sends nothing any more.
+    /// Breaks the connection: from now on it takes and sends nothing.
     pub(crate) fn break_off(&mut self, dma: &dyn Dma, why: u32) -> Result<(), DmaFault> {
         self.broken = why;
         self.receiving.waiting.clear();

@@ -1,4 +1,5 @@
-//! What the driver says: registers and commands. A command is carried out whole, or refused and changes nothing.
+//! Registers and commands of the driver. A command is carried out completely, or refused without
+//! any change.
 
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::DART_BROKEN_LINK;
@@ -44,7 +45,7 @@ impl DartCard {
         let (number, known) = (value as u32, (value >> 32) as u32);
         match (offset, width) {
             (DART_REG_FIFO_TAKEN, _) => {
-                // Memory of the FIFO that is not there is the driver's affair.
+                // Only the driver is affected if the FIFO's memory is gone.
                 let _ = self.fifo.taken(ports.dma, number);
                 self.interrupt(ports);
             }
@@ -199,12 +200,12 @@ impl DartCard {
                 *queue = queue.filter(|queue| *queue != index);
             }
         }
-        // What waited for room there goes on.
+        // Messages that waited for room there continue.
         self.go_on(ports);
         Ok(())
     }
 
-    /// Which pages a connection waits for.
+    /// Returns the pages that a connection waits for.
     fn misses(&mut self, index: u32) -> Result<DartMisses, Refusal> {
         let connection = self.connections.opened(index)?;
         let endpoint = self.endpoints.opened(connection.endpoint)?;

@@ -1,4 +1,4 @@
-//! Endpoints, and where their bytes are (section 3): by the TLB, or in memory that stays where it is.
+//! Endpoints, and where their bytes are (section 3): found by the TLB, or in pinned memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,14 +14,14 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::tlb::{Frame, Page, Tlb};
 
-/// Bytes of a page.
+/// Size of a page, in bytes.
 pub(crate) const PAGE: u64 = 4096;
 
 /// An endpoint.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     memory: Memory,
-    /// How many connections name it.
+    /// Number of connections that name it.
     pub(crate) connections: u32,
 }
 
@@ -31,7 +31,7 @@ enum Memory {
     Pinned(Area),
 }
 
-/// Bytes that lie together on the bus.
+/// Bytes that are contiguous on the bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) address: u64,
@@ -41,16 +41,16 @@ pub(crate) struct Piece {
 /// Pages that a message needs and the TLB does not have.
 #[derive(Debug, Default)]
 pub(crate) struct Wait {
-    /// Those that the driver has been asked for, and whether they are to be written to.
+    /// Pages that the driver has been asked for, and whether they will be written to.
     pub(crate) missing: BTreeMap<u64, bool>,
-    /// What it has said since the message came, which is the message's own.
+    /// Frames that the driver has named since the message arrived, for this message alone.
     frames: BTreeMap<u64, Option<Frame>>,
 }
 
 /// Why bytes of an endpoint cannot be used now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Absent {
-    /// Pages are missing; so many are asked for that were not before.
+    /// Pages are missing. This many of them had not been requested before.
     Missing(u64),
     /// There is no such memory.
     NoMemory,
@@ -63,13 +63,14 @@ impl From<DmaFault> for Absent {
 }
 
 impl Wait {
-    /// The message is done with.
+    /// Clears everything, because the message is done.
     pub(crate) fn clear(&mut self) {
         self.missing.clear();
         self.frames.clear();
     }
 
-    /// The driver says where a page is; `None`: nowhere. True: it was waited for.
+    /// Handles the driver's answer for a page. `None` means that the page is nowhere. Returns
+    /// `true` if the page was waited for.
     pub(crate) fn fill(&mut self, number: u64, frame: Option<Frame>) -> bool {
         let Some(&writes) = self.missing.get(&number) else { return false };
         let serves = frame.is_none_or(|frame| frame.writable || !writes);
@@ -80,13 +81,13 @@ impl Wait {
         serves
     }
 
-    /// Others than these are of no use any more.
+    /// Drops all pages but these, because the others are not needed.
     pub(crate) fn keep(&mut self, numbers: &Range<u64>) {
         self.missing.retain(|number, _| numbers.contains(number));
         self.frames.retain(|number, _| numbers.contains(number));
     }
 
-    /// What it has said of these pages is no longer true.
+    /// Drops the driver's answers for these pages, because they are outdated.
     pub(crate) fn invalidate(&mut self, numbers: &Range<u64>) {
         self.frames.retain(|number, _| !numbers.contains(number));
     }
@@ -126,7 +127,7 @@ impl Endpoint {
         Ok(Self { memory, connections: 0 })
     }
 
-    /// Whether all of these bytes are inside.
+    /// Returns whether all of these bytes are inside.
     pub(crate) fn contains(&self, offset: u64, length: u64) -> bool {
         let bound = match &self.memory {
             Memory::Virtual { length, .. } => *length,
@@ -135,7 +136,7 @@ impl Endpoint {
         offset.checked_add(length).is_some_and(|end| end <= bound)
     }
 
-    /// Whose virtual memory it is; `None`: it stays where it is.
+    /// Returns the address space of virtual memory, or `None` for pinned memory.
     pub(crate) fn space(&self) -> Option<u32> {
         match self.memory {
             Memory::Virtual { space, .. } => Some(space),
@@ -143,7 +144,7 @@ impl Endpoint {
         }
     }
 
-    /// The pages of these bytes, all of which are inside; none, if they stay where they are.
+    /// Returns the pages of these bytes, all of which are inside. There are none for pinned memory.
     pub(crate) fn pages(&self, bytes: &Range<u64>) -> Range<u64> {
         match self.memory {
             Memory::Virtual { base, .. } if !bytes.is_empty() => {
@@ -153,7 +154,8 @@ impl Endpoint {
         }
     }
 
-    /// Where these bytes are, all of which are inside, in the order of their addresses; to be written to, or read.
+    /// Returns where these bytes are, in the order of their addresses. All of them are inside.
+    /// `writes` means that they will be written to, not read.
     pub(crate) fn find(
         &self,
         dma: &dyn Dma,

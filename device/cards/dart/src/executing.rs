@@ -1,4 +1,4 @@
-//! Messages that have arrived: executed in their order, at one moment each, or not at all (section 3).
+//! Executes messages that have arrived: in order, each at one moment or not at all (section 3).
 
 use std::ops::Range;
 
@@ -19,22 +19,22 @@ use crate::logic::{Executed, Trap, execute};
 use crate::opcode::{Call, Main, Opcode};
 use crate::packet::{ANSWER, TRAPPED};
 
-/// How much a card executes in one turn of its host's, in cells; what is left has another turn at once.
+/// Number of cells that a card executes in one turn. The rest has another turn at once.
 pub const TURN: usize = 2048;
-/// What a message costs beside its cells.
+/// Cost of a message beside its cells.
 const MESSAGE_COST: usize = 16;
 
-/// Why a message is not done with.
+/// Why a message is not done.
 pub(crate) enum Pause {
     /// The card has executed enough for one turn.
     Turn,
-    /// It waits for pages.
+    /// The message waits for pages.
     Pages,
-    /// It waits for places in a queue.
+    /// The message waits for places in a queue.
     Places,
-    /// It waits for answers to leave.
+    /// The message waits for answers to leave.
     Answers,
-    /// It has a trap.
+    /// The message has a trap.
     Trap(u32),
 }
 
@@ -50,16 +50,17 @@ impl From<Trap> for Pause {
     }
 }
 
-/// What a message is to do, once a CALL is looked up.
+/// The operation of a message, after a CALL has been looked up.
 pub(crate) struct Task {
     pub(crate) opcode: Opcode,
     pub(crate) control: DartControl,
-    /// It is the answer to a question of this end's.
+    /// The message is the answer to a question of this end.
     pub(crate) is_answer: bool,
 }
 
 impl Task {
-    /// Bytes of memory that it is about, those that its mask deselects among them.
+    /// Returns the number of memory bytes that the message accesses, including those that its mask
+    /// deselects.
     fn length(&self, message: &Message) -> usize {
         match self.opcode.main {
             Main::Write | Main::Read => BLOCK,
@@ -71,7 +72,7 @@ impl Task {
 }
 
 impl DartCard {
-    /// Executes what a connection has, as far as it goes in this turn.
+    /// Executes the messages of a connection, as far as this turn allows.
     pub(super) fn run(&mut self, ports: &Ports<'_>, index: u32) {
         self.stuck.remove(&index);
         while let Some(arrived) = self.next_of(index) {
@@ -127,7 +128,7 @@ impl DartCard {
         }
     }
 
-    /// Connections whose messages had no turn any more go on.
+    /// Continues with connections whose messages had no turn left.
     pub(super) fn run_busy(&mut self, ports: &Ports<'_>) {
         while self.turn_left > 0 {
             let Some(index) = self.busy.pop_front() else { return };
@@ -138,7 +139,8 @@ impl DartCard {
         }
     }
 
-    /// Executes a message that nobody waits for. False: it had to be, or has a trap.
+    /// Executes a message that must not wait. Returns `false` if it would have to wait, or has a
+    /// trap.
     pub(super) fn execute_now(&mut self, ports: &Ports<'_>, index: u32, message: Message) -> bool {
         let outcome = self.attempt(ports, index, &Arrived { message, is_answer: false });
         if let Some(Some(connection)) = self.connections.get_mut(index as usize) {
@@ -154,7 +156,8 @@ impl DartCard {
     fn attempt(&mut self, ports: &Ports<'_>, index: u32, arrived: &Arrived) -> Result<(), Pause> {
         let task = self.task(index, arrived)?;
         if task.opcode.main == Main::Exception {
-            // A connection whose owner wants no exceptions has no software for them, and the sender hears of it.
+            // A connection whose owner wants no exceptions has no software for them, so the sender
+            // gets a trap.
             if !self.takes_exceptions(index) {
                 return Err(Pause::Trap(DART_TRAP_UNIMPLEMENTED));
             }
@@ -165,7 +168,7 @@ impl DartCard {
         let window = self.window(index);
         let executed = execute(&task.opcode, &task.control, &self.registers[window])?;
         let message = &arrived.message;
-        // What has a trap waits for no room: it has nothing to tell but that.
+        // A message with a trap does not wait for room, because it reports only the trap.
         let access = self.place(ports, index, &task, (executed.address, task.length(message)))?;
         self.has_room(ports, index, &task, &executed)?;
         match (task.opcode.main, &access) {
@@ -196,7 +199,7 @@ impl DartCard {
         Ok(())
     }
 
-    /// What a message is to do.
+    /// Returns the operation of a message. Fails with a trap if the card has no such operation.
     fn task(&self, index: u32, arrived: &Arrived) -> Result<Task, Pause> {
         let message = &arrived.message;
         let unimplemented = Pause::Trap(DART_TRAP_UNIMPLEMENTED);
@@ -209,7 +212,8 @@ impl DartCard {
         });
         let Some(task) = task else { return Err(unimplemented) };
         let main = task.opcode.main;
-        // The credits of an answer are paid with the question, so each answer is as long as the question says.
+        // The credits for an answer are paid with the question, so each answer must be as long as
+        // the question requests.
         let answer = match main {
             _ if !main.is_answered() => None,
             Main::ReadMultiple => Some(asked(message)),
@@ -220,7 +224,7 @@ impl DartCard {
         if answer != paid || is_long { Err(unimplemented) } else { Ok(task) }
     }
 
-    /// What an entry of a connection's program makes of a CALL.
+    /// Returns what an entry of a connection's program makes of a CALL.
     fn called(&self, index: u32, call: Call, mut task: Task) -> Option<Task> {
         let program = self.connections.get(index as usize)?.as_ref()?.program.clone();
         let number =
@@ -243,7 +247,7 @@ impl DartCard {
         connection.map_or(0..0, |connection| connection.window.clone())
     }
 
-    /// Whether what a message makes has a place to go to.
+    /// Checks that there is room for what a message produces.
     fn has_room(
         &mut self,
         ports: &Ports<'_>,
@@ -262,7 +266,8 @@ impl DartCard {
         self.queue_has_room(ports, index, (queue, 0))
     }
 
-    /// Checks that a queue has room for a record and `parts` behind it, and that no other connection waits there since earlier.
+    /// Checks that a queue has room for a record and `parts` behind it, and that no other
+    /// connection waits there since earlier.
     fn queue_has_room(
         &mut self,
         ports: &Ports<'_>,
@@ -270,8 +275,8 @@ impl DartCard {
         (number, parts): (u32, u32),
     ) -> Result<(), Pause> {
         let Some(Some(queue)) = self.queues.get(number as usize) else { return Ok(()) };
-        // A queue whose memory is gone has lost its records by its owner's doing.
-        // Messages of operating systems do not wait, so they have no place among those that do.
+        // A queue whose memory is gone has lost its records through its owner's fault. Messages of
+        // operating systems do not wait, so they are not among the waiters.
         let is_system = self
             .connections
             .get(index as usize)
@@ -289,14 +294,14 @@ impl DartCard {
         Err(Pause::Places)
     }
 
-    /// Answers, as the question's data says.
+    /// Queues the answer, whose operation is in the question's data.
     fn answer(&mut self, index: u32, question: &Message, block: [u8; BLOCK], body: Vec<u8>) {
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return };
         let control = DartControl::read_from_prefix(&question.block).map(|(control, _)| control);
         connection.reply(ANSWER, Message { control: control.unwrap_or_default(), block, body });
     }
 
-    /// Nothing can go wrong any more: registers change.
+    /// Changes the registers, after everything that can fail.
     fn commit(&mut self, index: u32, task: &Task, executed: &Executed) {
         let start = self.window(index).start;
         for written in executed.written.into_iter().flatten() {
@@ -308,7 +313,7 @@ impl DartCard {
         self.counters.add(DartStatistic::Primitives, task.opcode.primitives());
     }
 
-    /// A message has a trap: the software is told, and the sender.
+    /// Handles a trap of a message: reports it to the software and to the sender.
     fn trap(&mut self, ports: &Ports<'_>, index: u32, arrived: &Arrived, trap: u32) -> Result<(), Pause> {
         let connection = self.connections.get(index as usize).and_then(Option::as_ref);
         let is_full = connection.is_some_and(|connection| !connection.takes_replies(self.options.window));
@@ -342,7 +347,7 @@ impl DartCard {
         connection.is_some_and(|connection| connection.exceptions.is_some())
     }
 
-    /// Tells the software of a message with all of its data, as soon as its queue has room.
+    /// Reports a message with all of its data to the software, as soon as its queue has room.
     fn except(&mut self, ports: &Ports<'_>, index: u32, message: &Message, kind: u32) -> Result<(), Pause> {
         let connection = self.connections.get(index as usize).and_then(Option::as_ref);
         let number = connection.and_then(|connection| connection.exceptions);
@@ -350,7 +355,7 @@ impl DartCard {
         let (Some(number), Some(queue)) = (number, queue) else { return Ok(()) };
         let rest = message.behind_block();
         let parts = DartPart::count(message.body.len() as u32);
-        // A queue in which the data never has room gets the record alone, and is told so.
+        // A queue that can never hold the data gets only the record, with a flag for that.
         let (kind, rest, parts) =
             if queue.holds(parts) { (kind, rest, parts) } else { (kind | DART_RECORD_CUT, &[][..], 0) };
         self.queue_has_room(ports, index, (number, parts))?;
@@ -369,7 +374,7 @@ impl DartCard {
         self.tell(ports, DART_FIFO_ARRIVED | index);
     }
 
-    /// Tells a queue, if there is one, of a connection's message.
+    /// Writes a record of a connection's message to a queue, if there is one.
     fn write_record(
         &mut self,
         ports: &Ports<'_>,
@@ -383,7 +388,7 @@ impl DartCard {
         let data = zerocopy::transmute!(message.block);
         let length = message.body.len() as u32;
         let record = DartRecord { control: message.control, data, length, connection, kind, number: 0 };
-        // Memory of a queue that is not there is its owner's affair.
+        // Only the owner is affected if a queue's memory is gone.
         let Ok(is_awaited) = queue.write(ports.dma, record, parts) else { return };
         self.count(DartStatistic::Records);
         if is_awaited {
@@ -391,7 +396,8 @@ impl DartCard {
         }
     }
 
-    /// Memory in which a connection's owner is told how it fares is there, or the connection is of no use.
+    /// Breaks a connection if its state could not be written to its owner's memory: it is then
+    /// useless.
     pub(super) fn note(&mut self, ports: &Ports<'_>, index: u32, told: Result<(), DmaFault>) {
         if told.is_err() {
             self.break_off(ports, index, DART_BROKEN_MEMORY);

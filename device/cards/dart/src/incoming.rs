@@ -1,4 +1,4 @@
-//! Packets that arrive: for a connection of that host's, in their order, and not more than it may send.
+//! Arriving packets: for a connection of their host, in order, and within what the host may send.
 
 use hamlyn_abi::dart::connection::{DART_BROKEN_LOST, DART_BROKEN_PEER};
 use hamlyn_abi::dart::fifo::DART_FIFO_ARRIVED;
@@ -62,7 +62,7 @@ impl DartCard {
 }
 
 impl DartCard {
-    /// A message of an operating system's: executed at once, or passed over.
+    /// Handles a message of an operating system: executes it at once, or drops it.
     fn take_system(&mut self, ports: &Ports<'_>, head: &Head, cells: &[u8]) {
         let index = head.connection.get();
         let message = Message::decode(index, cells).ok().filter(|message| answer_length(message).is_none());
@@ -79,7 +79,8 @@ impl DartCard {
 }
 
 impl Connection {
-    /// So many cells are done. `None`: so many are not under way.
+    /// Handles the peer's count of cells that are done. Returns `None` if it exceeds the cells in
+    /// flight.
     fn returned(&mut self, done: u32) -> Option<()> {
         let sending = &mut self.sending;
         let new = done.wrapping_sub(sending.returned);
@@ -91,7 +92,8 @@ impl Connection {
         Some(())
     }
 
-    /// Takes a message in. `None`: it is more than the peer may send, or is not the answer to the first question that is under way.
+    /// Accepts a message. Returns `None` if it is more than the peer may send, or is not the answer
+    /// to the first question in flight.
     fn arrived(&mut self, message: Message, is_answer: bool, window: u32) -> Option<()> {
         let arrived = Arrived { message, is_answer };
         let cells = arrived.cells();
@@ -107,7 +109,8 @@ impl Connection {
         Some(())
     }
 
-    /// A message had a trap: if it is a question its answer will not come. `None`: it is not the first question that is under way.
+    /// Handles a trap of a message. If the message is a question, its answer will not come. Returns
+    /// `None` if it is not the first question in flight.
     fn forgive(&mut self, message: &Message) -> Option<()> {
         let Some(question) = Question::of(message) else { return Some(()) };
         self.receiving.questions.pop_front().filter(|first| *first == question)?;

@@ -1,20 +1,20 @@
-//! The DART card (Osborne, *A Hybrid Deposit Model for Low Overhead Communication in High Speed LANs*, 1994), on the chassis of the family:
-//! `docs/dart.md`.
+//! The DART card (Osborne, *A Hybrid Deposit Model for Low Overhead Communication in High Speed
+//! LANs*, 1994), on the chassis of the family: `docs/dart.md`.
 //!
-//! | what | section | file |
+//! | content | section | file |
 //! |---|---|---|
-//! | what it looks like, its verbs | | here |
+//! | identity and verbs | | here |
 //! | messages as cells, and the packets that carry them | Figure 3 | `cells`, `packet` |
-//! | which words of a block a mask leaves | Figure 3 | `blocks` |
+//! | the words of a block that a mask selects | Figure 3 | `blocks` |
 //! | opcodes | Figure 2 | `opcode` |
 //! | the Operation Logic | 3, Figure 5 | `logic` |
 //! | the Connection Table | 3 | `connections` |
 //! | the Endpoint Table, translations | 3 | `endpoints`, `tlb` |
-//! | what arrives, and is executed | 2, 3 | `incoming`, `executing`, `memory` |
-//! | the Send Registers, and what leaves | 3 | `outgoing` |
+//! | arriving packets and their execution | 2, 3 | `incoming`, `executing`, `memory` |
+//! | the Send Registers, and outgoing packets | 3 | `outgoing` |
 //! | queues of records, connections that wait for places in them | 1, 2 | `queues`, `waiters` |
-//! | registers, and the commands of the operating system | | `driver`, `translations` |
-//! | how it is made | | `model` |
+//! | registers, and commands of the operating system | | `driver`, `translations` |
+//! | settings and construction | | `model` |
 
 mod blocks;
 mod cells;
@@ -64,14 +64,14 @@ use self::tlb::Tlb;
 use self::translations::Told;
 use self::waiters::Waiters;
 
-/// What its packets are to the fabric: as its model is numbered.
+/// Protocol number of the card's packets on the fabric: the same as its model number.
 const PROTOCOL: u8 = DART_MODEL as u8;
 const REGISTERS: u8 = 0;
 const PAGES: u8 = 2;
-/// How soon a message that waits for a place in a queue is looked at again.
+/// Time after which a message that waits for a place in a queue is looked at again.
 const SOON: Duration = Duration::from_millis(1);
 
-/// The card.
+/// The DART card.
 #[derive(Debug)]
 pub struct DartCard {
     chassis: Chassis,
@@ -83,16 +83,18 @@ pub struct DartCard {
     tlb: Tlb,
     told: Told,
     fifo: Fifo,
-    /// Connections that may have something to send, in turn; the same, to look up.
+    /// Connections that may have something to send, in the order of their turns, and the same for
+    /// look-ups.
     turns: VecDeque<u32>,
     in_turn: HashSet<u32>,
-    /// Those whose host takes no more for now, and how often any took some again.
+    /// Connections whose host accepts no more for now, and the link's count of resumptions.
     stopped: BTreeSet<u32>,
     resumptions: u64,
-    /// Those with messages to execute for which this turn was too short, and what is left of it.
+    /// Connections with messages for which this turn was too short, and what is left of the turn.
     busy: VecDeque<u32>,
     turn_left: usize,
-    /// Connections with a message that waits for places in a queue or for answers to leave, and when they are tried again.
+    /// Connections with a message that waits for places in a queue or for answers to leave, and
+    /// when they are tried again.
     stuck: BTreeSet<u32>,
     waiters: Waiters,
     look: Option<Duration>,
@@ -102,7 +104,7 @@ pub struct DartCard {
 }
 
 impl DartCard {
-    /// A card at power-on.
+    /// Creates a card at power-on.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let plate = Plate {
@@ -140,14 +142,14 @@ impl DartCard {
         self.counters.add(statistic, 1);
     }
 
-    /// Puts what the driver is to look after into the FIFO.
+    /// Puts something that the driver must handle into the FIFO.
     fn tell(&mut self, ports: &Ports<'_>, what: u32) {
-        // Memory of the FIFO that is not there is the driver's affair.
+        // Only the driver is affected if the FIFO's memory is gone.
         let _ = self.fifo.put(ports.dma, what);
         self.interrupt(ports);
     }
 
-    /// Interrupts if the FIFO has what the driver was not told of.
+    /// Interrupts if the FIFO holds something that was not yet reported to the driver.
     fn interrupt(&mut self, ports: &Ports<'_>) {
         if self.fifo.take_news() {
             self.count(DartStatistic::Interrupts);
@@ -155,13 +157,14 @@ impl DartCard {
         }
     }
 
-    /// A connection takes and sends nothing any more, if it is not the operating system's.
+    /// Breaks a connection, if it is not the operating system's: from now on it takes and sends
+    /// nothing.
     fn break_off(&mut self, ports: &Ports<'_>, index: u32, why: u32) {
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return };
         if connection.broken != 0 || connection.is_system {
             return;
         }
-        // Whether its owner can be told of it in memory or not.
+        // The connection breaks even if that cannot be reported to its owner's memory.
         let _ = connection.break_off(ports.dma, why);
         self.leave_queue(index);
         self.count(DartStatistic::Broken);
@@ -169,7 +172,7 @@ impl DartCard {
         self.tell(ports, DART_FIFO_LEFT | index);
     }
 
-    /// What a connection has to send will not leave.
+    /// Drops everything that a connection has to send.
     fn drop_all(&mut self, ports: &Ports<'_>, index: u32) {
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return };
         match connection.drop_all() {
@@ -178,7 +181,7 @@ impl DartCard {
         }
     }
 
-    /// Messages that waited for places in queues go on.
+    /// Continues with messages that waited for places in queues.
     fn go_on(&mut self, ports: &Ports<'_>) {
         let stuck = std::mem::take(&mut self.stuck);
         self.busy.retain(|index| !stuck.contains(index));
@@ -186,7 +189,7 @@ impl DartCard {
         self.run_busy(ports);
     }
 
-    /// There is a time at which they are looked at, as long as there are any.
+    /// Sets the time of the next look at waiting messages, as long as there are any.
     fn set_look(&mut self, ports: &Ports<'_>) {
         match self.stuck.is_empty() {
             true => self.look = None,
@@ -251,12 +254,12 @@ impl Card for DartCard {
     }
 
     fn sleep(&mut self, _: &Ports<'_>) -> bool {
-        // Whatever it has to do came by a store or a packet.
+        // All work comes with a store or a packet.
         true
     }
 
     fn alarm(&self) -> Option<Duration> {
-        // What had no turn any more has another at once.
+        // Connections that had no turn left have another at once.
         let busy = (!self.busy.is_empty()).then_some(Duration::ZERO);
         [self.chassis.deadline(), self.look, busy].into_iter().flatten().min()
     }
@@ -276,10 +279,10 @@ impl Card for DartCard {
     }
 
     fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>) {
-        // What was on its way on an earlier link is lost.
+        // Packets in flight on the earlier link are lost.
         for index in 0..self.options.connections {
             self.break_off(ports, index, DART_BROKEN_LINK);
-            // Those of operating systems go on.
+            // The connections of operating systems stay, but their messages are dropped.
             self.drop_all(ports, index);
         }
         self.here = place;

@@ -1,21 +1,22 @@
-//! The Operation Logic (section 3, Figure 5): an address generation, two register operations and a comparison at most.
+//! The Operation Logic (section 3, Figure 5): at most one address generation, two register
+//! operations and one comparison.
 
 use hamlyn_abi::dart::control::*;
 use hamlyn_abi::dart::trap::*;
 
 use super::opcode::{Addressing, Comparison, Opcode, Operation, Order, Source, Target};
 
-/// Why a message is not executed: it changes nothing.
+/// Why a message is not executed. Such a message changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trap {
-    /// A register that it uses is not in the window.
+    /// A register that the message uses is not in the window.
     Index,
-    /// Its comparison holds, and it said that it is refused then.
+    /// The message's comparison holds, and the message is then to be refused.
     Refused,
 }
 
 impl Trap {
-    /// `DART_TRAP_*`.
+    /// Returns the number of the trap: `DART_TRAP_*`.
     #[must_use]
     pub fn number(self) -> u32 {
         match self {
@@ -25,29 +26,30 @@ impl Trap {
     }
 }
 
-/// A register of the window, by its index, that has another value.
+/// A register of the window that gets another value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// Which.
+    /// Index of the register in the window.
     pub index: u8,
-    /// What it is.
+    /// Its new value.
     pub value: u64,
 }
 
-/// What a message's steps make, of which nothing has been done yet.
+/// The results of a message's steps, none of which is applied yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Executed {
-    /// The address that was generated; 0 if none was.
+    /// The generated address, or 0 if there is none.
     pub address: u64,
     /// Registers that change, in the order of the steps.
     pub written: [Option<Written>; 2],
     /// Whether there is an event at the end.
     pub event: bool,
-    /// Register `i` before the message, and behind it; 0 if it is not used.
+    /// Register `i` before and after the message, or 0 if it is not used.
     pub answer: [u64; 2],
 }
 
-/// Executes the steps of a message whose receiver has this window of registers.
+/// Executes the steps of a message. `window` is the receiver's window of registers. Fails with a
+/// trap if the message must not be executed.
 pub fn execute(opcode: &Opcode, control: &DartControl, window: &[u64]) -> Result<Executed, Trap> {
     let mut latch = Latch { control, window, written: [None; 2], value: 0 };
     if !uses(opcode).zip(control.indices).all(|(used, index)| !used || usize::from(index) < window.len()) {
@@ -88,7 +90,7 @@ pub fn execute(opcode: &Opcode, control: &DartControl, window: &[u64]) -> Result
     Ok(Executed { address, written: latch.written, event: holds, answer: [before, latch.register(0)] })
 }
 
-/// Which of the indices `i`, `j` and `k` any step uses.
+/// Returns which of the indices `i`, `j` and `k` any step uses.
 fn uses(opcode: &Opcode) -> impl Iterator<Item = bool> {
     let mut used = [false; 3];
     used[0] |= opcode.main == super::opcode::Main::Answer || opcode.addressing != Addressing::Direct;
@@ -106,17 +108,17 @@ fn uses(opcode: &Opcode) -> impl Iterator<Item = bool> {
     used.into_iter()
 }
 
-/// What the steps of a message see and make.
+/// The state that the steps of a message read and change.
 struct Latch<'a> {
     control: &'a DartControl,
     window: &'a [u64],
     written: [Option<Written>; 2],
-    /// What the step before has made.
+    /// The result of the previous step.
     value: u64,
 }
 
 impl Latch<'_> {
-    /// The register of index `i`, `j` or `k`, as the steps so far have made it.
+    /// Returns the register of index `i`, `j` or `k`, with the changes of the steps so far.
     fn register(&self, which: usize) -> u64 {
         let index = self.control.indices[which];
         let written = self.written.iter().rev().flatten().find(|written| written.index == index);
@@ -147,7 +149,7 @@ impl Latch<'_> {
         self.value
     }
 
-    /// Carries out the first or the second register operation.
+    /// Executes the first or the second register operation.
     fn change(&mut self, number: usize, operation: Option<&Operation>) {
         let Some(operation) = operation else { return };
         let (target, source) = (self.target(operation.target), self.source(operation.source));

@@ -1,7 +1,7 @@
-//! What a message does to the memory of its endpoint (section 3).
+//! Accesses of a message to the memory of its endpoint (section 3).
 //!
-//! The bytes that a message reaches lie in one span of the endpoint, so its pages are looked up once, however many words the mask
-//! deselects among them.
+//! The bytes that a message reaches lie in one span of the endpoint. So its pages are looked up
+//! once, however many words the mask deselects among them.
 
 use std::ops::Range;
 
@@ -18,18 +18,20 @@ use crate::executing::{Pause, Task};
 /// The bytes of a message's data that it reads or writes, and where they are.
 pub(crate) struct Access {
     mask: u8,
-    /// Bytes of the data, those that the mask deselects among them.
+    /// Number of data bytes, including those that the mask deselects.
     length: usize,
-    /// From the first that is selected to behind the last.
+    /// The range from the first selected byte to behind the last.
     span: Range<usize>,
-    /// Where the span is, page by page.
+    /// The place of the span, page by page.
     pieces: Vec<Piece>,
 }
 
 impl Access {
-    /// Writes the data, its last word behind all others: a process that sees that one sees all of them.
+    /// Writes the data, its last word after all others. So a process that sees the last word sees
+    /// all of them.
     fn write(&self, dma: &dyn Dma, data: &[u8]) -> Result<(), DmaFault> {
-        // A frame that the driver named and that does not exist is found before the first byte is written.
+        // A frame that the driver named and that does not exist is found before the first byte is
+        // written.
         let lend = |piece: &Piece| dma.lend_to_write(piece.address, piece.length);
         let lent: Vec<_> = self.pieces.iter().map(lend).collect::<Result<_, _>>()?;
         let last = self.span.end.saturating_sub(1) / WORD * WORD;
@@ -43,7 +45,7 @@ impl Access {
         self.write_last(dma, last, data)
     }
 
-    /// Writes the last selected word, or what there is of it.
+    /// Writes the last selected word, or the part of it that there is.
     fn write_last(&self, dma: &dyn Dma, last: usize, data: &[u8]) -> Result<(), DmaFault> {
         let Some(piece) = self.pieces.last() else { return Ok(()) };
         let address = piece.address + piece.length as u64 - (self.span.end - last) as u64;
@@ -56,7 +58,7 @@ impl Access {
         }
     }
 
-    /// Reads the data; bytes that are deselected are 0.
+    /// Reads the data. Deselected bytes are 0.
     fn read(&self, dma: &dyn Dma) -> Result<Vec<u8>, DmaFault> {
         let mut found = vec![0; self.span.len()];
         let mut rest = &mut found[..];
@@ -74,7 +76,7 @@ impl Access {
     }
 }
 
-/// Writes bytes at a place of a piece, which may have been lent.
+/// Writes bytes at a place of a piece. The piece may have been lent.
 fn write_run(
     dma: &dyn Dma,
     lent: Option<&VolatileSlice<'_>>,
@@ -91,7 +93,8 @@ fn write_run(
 }
 
 impl DartCard {
-    /// What a message reaches of memory, if it uses any; all checks have been done when this succeeds.
+    /// Returns the memory that a message accesses, or `None` if it uses none. All checks have been
+    /// done if this succeeds.
     pub(super) fn place(
         &mut self,
         ports: &Ports<'_>,
@@ -103,7 +106,7 @@ impl DartCard {
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else {
             return Err(Pause::Pages);
         };
-        // An answer does what its question said, which was this end's own.
+        // An answer does what its question requested, and the question was this end's own.
         if !task.is_answer && !(if writes { connection.may_write } else { connection.may_read }) {
             return Err(Pause::Trap(DART_TRAP_RIGHT));
         }
@@ -124,7 +127,7 @@ impl DartCard {
             None if span.is_empty() => 0..0,
             None => return Err(Pause::Trap(DART_TRAP_BOUNDS)),
         };
-        // The registers may have changed since, and with them the pages that it needs.
+        // The registers may have changed since, and with them the pages that the message needs.
         connection.receiving.wait.keep(&endpoint.pages(&whole));
         let is_system = connection.is_system;
         let wait = &mut connection.receiving.wait;
@@ -139,7 +142,7 @@ impl DartCard {
         }
     }
 
-    /// The driver is to find so many pages more for a connection.
+    /// Asks the driver for `new` further pages of a connection.
     pub(super) fn miss(&mut self, ports: &Ports<'_>, index: u32, new: u64) {
         if new > 0 {
             self.counters.add(DartStatistic::Misses, new);
@@ -175,12 +178,12 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    /// Memory that notes how often it is looked up, and in which order it is written to; it may lend.
+    /// Memory that counts look-ups and records the order of writes. It may lend.
     struct Noted<'a> {
         memory: VolatileSlice<'a>,
         lends: bool,
         look_ups: Cell<usize>,
-        /// Address and bytes, in order.
+        /// Address and number of bytes, in order.
         writes: RefCell<Vec<(u64, usize)>>,
     }
 
@@ -225,7 +228,7 @@ mod tests {
         }
     }
 
-    /// All bytes of so many, from address 0 on.
+    /// Returns an access to all of `length` bytes, from address 0 on.
     fn whole(mask: u8, length: usize) -> Access {
         let pages = (0..length).step_by(PAGE);
         let pieces = pages.map(|at| Piece { address: at as u64, length: PAGE.min(length - at) });

@@ -1,4 +1,4 @@
-//! The model as a catalogue has it.
+//! The DART card's entry in a catalogue of models.
 
 use hamlyn_card::card::Card;
 use hamlyn_card::model::{Choice, MakeError, Model, Setting};
@@ -6,26 +6,26 @@ use hamlyn_card::model::{Choice, MakeError, Model, Setting};
 use crate::DartCard;
 use crate::tlb::Policy;
 
-/// How a card is built.
+/// Options of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Connections.
+    /// Number of connections.
     pub connections: u32,
-    /// Endpoints.
+    /// Number of endpoints.
     pub endpoints: u32,
-    /// Address registers.
+    /// Number of address registers.
     pub registers: u32,
-    /// Entries of all programs.
+    /// Number of entries of all programs.
     pub program: u32,
-    /// Queues.
+    /// Number of queues.
     pub queues: u32,
-    /// Translations.
+    /// Number of translations.
     pub tlb: u32,
-    /// Which of them makes room for another.
+    /// Which translation makes room for another.
     pub policy: Policy,
-    /// Cells that a connection may have on their way.
+    /// Number of cells that a connection may have in flight.
     pub window: u32,
-    /// Milliseconds, 0 for ever.
+    /// Handshake period in milliseconds, or 0 for no limit.
     pub handshake_ms: u32,
 }
 

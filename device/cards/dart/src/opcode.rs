@@ -1,39 +1,41 @@
-//! What an opcode says (Figure 2): main operation, addressing, two register operations, a comparison, and their order.
+//! The fields of an opcode (Figure 2): main operation, addressing, two register operations, a
+//! comparison, and their order.
 
 use hamlyn_abi::dart::control::*;
 
-/// What is done at the end.
+/// The main operation, which comes last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Main {
-    /// Nothing.
+    /// Does nothing.
     None,
-    /// A block is written.
+    /// Writes a block.
     Write,
-    /// Blocks are written.
+    /// Writes blocks.
     WriteMultiple,
-    /// A block is the answer.
+    /// Answers with a block.
     Read,
-    /// Blocks are the answer.
+    /// Answers with blocks.
     ReadMultiple,
-    /// Register `i` is the answer.
+    /// Answers with register `i`.
     Answer,
-    /// What the receiver's program says.
+    /// Executes an entry of the receiver's program.
     Call(Call),
-    /// The software's.
+    /// Is handled by the software.
     Exception,
 }
 
-/// What a CALL says of itself.
+/// The fields of a CALL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
-    /// It is a question, and has paid for an answer.
+    /// The CALL is a question, and has paid for an answer.
     pub asks: bool,
-    /// The entry, if the operand is not its number but an operand.
+    /// The number of the entry. `None` if that is in the operand.
     pub entry: Option<u16>,
 }
 
 impl Main {
-    /// Whether it writes to memory or reads it; none: it does neither, and there is no address.
+    /// Returns whether it writes memory (`true`) or reads it (`false`). Returns `None` if it does
+    /// neither, and there is no address.
     #[must_use]
     pub fn writes(self) -> Option<bool> {
         match self {
@@ -43,13 +45,13 @@ impl Main {
         }
     }
 
-    /// Whether it uses memory, so that there is an address.
+    /// Returns whether it uses memory, so that there is an address.
     #[must_use]
     pub fn has_address(self) -> bool {
         self.writes().is_some()
     }
 
-    /// Whether it is answered. What a CALL does its program decides.
+    /// Returns whether it is answered. For a CALL, the program decides that.
     #[must_use]
     pub fn is_answered(self) -> bool {
         matches!(self, Main::Read | Main::ReadMultiple | Main::Answer)
@@ -57,7 +59,8 @@ impl Main {
 }
 
 impl Call {
-    /// The call that the fields of an opcode other than the main operation say; none: they make no sense.
+    /// Decodes the fields of a CALL other than the main operation. Returns `None` if they are
+    /// invalid.
     fn decode(mut rest: u32) -> Option<Self> {
         let asks = take(&mut rest, DART_CALL_ASKS.trailing_zeros(), 1) != 0;
         let has_operand = take(&mut rest, DART_CALL_OPERAND.trailing_zeros(), 1) != 0;
@@ -69,11 +72,11 @@ impl Call {
 /// How the address is generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Addressing {
-    /// It is the operand.
+    /// The address is the operand.
     Direct,
-    /// It is in register `i`.
+    /// The address is in register `i`.
     Indirect,
-    /// It is register `i` plus the operand.
+    /// The address is register `i` plus the operand.
     Indexed,
 }
 
@@ -84,18 +87,18 @@ pub enum Order {
     First,
     /// Between them.
     Between,
-    /// Behind them.
+    /// After them.
     Behind,
-    /// Behind the comparison, which comes first.
+    /// After the comparison, which comes first.
     Compared,
 }
 
-/// Where a step's second input is from.
+/// The source of a step's second input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The message's operand.
     Operand,
-    /// What the step before has made.
+    /// The result of the previous step.
     Value,
     /// Register `j`.
     J,
@@ -103,7 +106,7 @@ pub enum Source {
     K,
 }
 
-/// The register that a step is about.
+/// The register that a step operates on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// Register `i`.
@@ -115,7 +118,7 @@ pub enum Target {
 /// A register operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    /// `DART_OP_*`, not none.
+    /// `DART_OP_*`, but not `DART_OP_NONE`.
     pub(crate) op: u32,
     pub(crate) source: Source,
     pub(crate) target: Target,
@@ -124,18 +127,18 @@ pub struct Operation {
 /// A comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Comparison {
-    /// `DART_COMPARE_*`, not none.
+    /// `DART_COMPARE_*`, but not `DART_COMPARE_NONE`.
     pub(crate) compare: u32,
     pub(crate) left: Target,
     pub(crate) right: Source,
-    /// Whether the message is refused if it holds; else there is an event.
+    /// Whether the message is refused if the comparison holds. Otherwise there is an event.
     pub(crate) refuses: bool,
 }
 
-/// An opcode that the card has.
+/// An opcode that the card supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opcode {
-    /// What is done at the end.
+    /// The main operation.
     pub main: Main,
     pub(crate) addressing: Addressing,
     pub(crate) order: Order,
@@ -144,7 +147,7 @@ pub struct Opcode {
     pub(crate) comparison: Option<Comparison>,
 }
 
-/// So many bits of a word from `shift` on, taken out of it.
+/// Takes `bits` bits out of a word, from `shift` on, and returns them.
 fn take(word: &mut u32, shift: u32, bits: u32) -> u32 {
     let mask = (1 << bits) - 1;
     let field = *word >> shift & mask;
@@ -166,7 +169,8 @@ fn target(field: u32) -> Target {
 }
 
 impl Operation {
-    /// `Err`: there is no such operation. `Ok(None)`: none is asked for.
+    /// Decodes a register operation. Fails if there is no such operation. Returns `Ok(None)` if
+    /// none is requested.
     fn decode(word: u32) -> Result<Option<Self>, ()> {
         let mut rest = word;
         let op = take(&mut rest, 0, 4);
@@ -187,7 +191,7 @@ impl Operation {
 }
 
 impl Comparison {
-    /// As [`Operation::decode`].
+    /// Decodes a comparison, with results like those of [`Operation::decode`].
     fn decode(compare: u32, left: u32, right: u32, refuses: bool) -> Result<Option<Self>, ()> {
         let has_sides = left != 0 || right != 0;
         match compare {
@@ -204,7 +208,7 @@ impl Comparison {
 }
 
 impl Opcode {
-    /// How many primitives it executes, four at most (section 3).
+    /// Returns the number of primitives that it executes, four at most (section 3).
     #[must_use]
     pub fn primitives(&self) -> u64 {
         let steps =
@@ -212,7 +216,7 @@ impl Opcode {
         steps.into_iter().map(u64::from).sum()
     }
 
-    /// `None`: the card has no such operation.
+    /// Decodes an opcode. Returns `None` if the card has no such operation.
     #[must_use]
     pub fn decode(word: u32) -> Option<Self> {
         let mut rest = word;
@@ -224,7 +228,7 @@ impl Opcode {
             DART_MAIN_READ_MULTIPLE => Main::ReadMultiple,
             DART_MAIN_ANSWER => Main::Answer,
             DART_MAIN_CALL => Main::Call(Call::decode(std::mem::take(&mut rest))?),
-            // What else it says is the software's affair.
+            // The other fields are for the software.
             _ => {
                 rest = 0;
                 Main::Exception

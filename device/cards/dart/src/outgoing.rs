@@ -1,4 +1,5 @@
-//! What leaves: answers first, then messages that were stored, as far as there are credits, then credits alone.
+//! Outgoing packets: answers first, then stored messages, as far as there are credits, then credits
+//! alone.
 
 use hamlyn_abi::dart::connection::{DART_DROPPED_BROKEN, DART_DROPPED_MEMORY, DART_SEND_LENGTH};
 use hamlyn_abi::dart::connection::{
@@ -16,24 +17,24 @@ use crate::connections::{Connection, Question, Send, answer_length};
 use crate::endpoints::Absent;
 use crate::packet::{ANSWER, CREDITS, Head, MESSAGE};
 
-/// What loads from a connection's page get that is not there.
+/// The value of a load from a place of a connection's page where nothing is.
 const ONES: u64 = u64::MAX;
 
-/// What came of a connection's turn.
+/// The result of a connection's turn.
 enum Turn {
     Sent,
     /// The link has no room.
     Full,
-    /// Its host takes no more for now.
+    /// Its host accepts no more for now.
     Stopped,
-    /// Its next message will not leave; there may be another.
+    /// Its next message was dropped. There may be another.
     Dropped,
-    /// It has nothing that can go now.
+    /// It has nothing that can leave now.
     Nothing,
 }
 
 impl DartCard {
-    /// A connection may have something to send.
+    /// Gives a connection a turn, if it has something to send.
     pub(super) fn stir(&mut self, index: u32) {
         let Some(Some(connection)) = self.connections.get(index as usize) else { return };
         if connection.has_work() && self.in_turn.insert(index) {
@@ -41,7 +42,7 @@ impl DartCard {
         }
     }
 
-    /// A store to a connection's page.
+    /// Handles a store to a connection's page.
     pub(super) fn page_write(&mut self, ports: &Ports<'_>, offset: u64, width: u8, value: u64) {
         let (index, place) =
             (offset / u64::from(DART_PAGE_SIZE), (offset % u64::from(DART_PAGE_SIZE)) as u32);
@@ -69,7 +70,7 @@ impl DartCard {
         }
     }
 
-    /// A load from a connection's page.
+    /// Handles a load from a connection's page.
     pub(super) fn page_read(&self, offset: u64, width: u8) -> u64 {
         let (index, place) =
             (offset / u64::from(DART_PAGE_SIZE), (offset % u64::from(DART_PAGE_SIZE)) as u32);
@@ -77,14 +78,14 @@ impl DartCard {
         register.and_then(|register| self.registers.get(register)).copied().unwrap_or(ONES)
     }
 
-    /// Which address register is at this place of a connection's page.
+    /// Returns the address register at this place of a connection's page.
     fn register(&self, index: u32, place: u32) -> Option<usize> {
         let number = place.checked_sub(DART_PAGE_REGISTERS)? as usize / 8;
         let connection = self.connections.get(index as usize)?.as_ref()?;
         (number < connection.window.len()).then_some(connection.window.start + number)
     }
 
-    /// So many messages have left, or will not.
+    /// Records that `count` messages have left, or were dropped.
     pub(super) fn left(&mut self, ports: &Ports<'_>, index: u32, count: u32, dropped: Option<u32>) {
         if dropped.is_some() {
             self.counters.add(DartStatistic::MessagesDropped, count.into());
@@ -150,7 +151,8 @@ impl DartCard {
                     message.encode(peer.number, &mut cells);
                     MESSAGE
                 }
-                // What waits holds up no credits: the other end may wait for these.
+                // A waiting message does not hold up credits, because the other end may wait for
+                // these.
                 Err(Turn::Nothing) if owes => CREDITS,
                 Err(turn) => return turn,
             }
@@ -174,10 +176,10 @@ impl DartCard {
         Turn::Sent
     }
 
-    /// The message that is to leave next, if it can.
+    /// Returns the message that leaves next, if it can.
     fn gather(&mut self, ports: &Ports<'_>, index: u32, send: &Send) -> Result<Message, Turn> {
         if send.is_long() {
-            // Before it is gathered, which would be in vain.
+            // This comes first, because gathering the message would be in vain.
             self.check_credits(index, cells::cells(send.length as usize))?;
         }
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else {
@@ -215,14 +217,14 @@ impl DartCard {
             message.body = data;
         } else {
             message.block[..data.len()].copy_from_slice(&data);
-            // How long its answer is, its data says.
+            // The length of the answer is in the message's data.
             let answer = answer_length(&message).map_or(0, cells::cells);
             self.check_credits(index, cells::cells(0) + answer)?;
         }
         Ok(message)
     }
 
-    /// Nothing leaves while a connection has no credits for so many cells.
+    /// Fails if a connection has no credits for `needed` cells.
     fn check_credits(&mut self, index: u32, needed: usize) -> Result<(), Turn> {
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else {
             return Err(Turn::Nothing);
@@ -237,7 +239,7 @@ impl DartCard {
         Err(Turn::Nothing)
     }
 
-    /// The next message's data is not there.
+    /// Drops the next message, whose data is not there.
     fn drop_next(&mut self, ports: &Ports<'_>, index: u32) -> Turn {
         if let Some(Some(connection)) = self.connections.get_mut(index as usize) {
             connection.sending.sends.pop_front();
@@ -247,7 +249,7 @@ impl DartCard {
         Turn::Dropped
     }
 
-    /// A packet of so many cells has left, which may be a question.
+    /// Handles a packet of `cells` cells that has left. It may be a question.
     fn sent(
         &mut self,
         ports: &Ports<'_>,
@@ -267,7 +269,7 @@ impl DartCard {
                 connection.sending.replies.pop_front();
                 connection.sending.reply_cells -= cells;
                 self.counters.add(DartStatistic::AnswersSent, (kind == ANSWER).into());
-                // It may have been what an answer waited for.
+                // An answer may have waited for that.
                 self.run(ports, index);
             }
         }
@@ -275,7 +277,7 @@ impl DartCard {
 }
 
 impl Connection {
-    /// Pays for the message that has left, and for its answer.
+    /// Takes the credits for the message that has left, and for its answer.
     fn spend(&mut self, cells: usize, question: Option<Question>) {
         let sending = &mut self.sending;
         sending.sends.pop_front();

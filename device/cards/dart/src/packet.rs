@@ -1,4 +1,4 @@
-//! What travels between two cards: a head, and the cells of a message.
+//! Packets between two cards: a head, and the cells of a message.
 
 use crc::{CRC_32_BZIP2, Crc, Table};
 use hamlyn_card::ports::Pieces;
@@ -14,32 +14,34 @@ static CRC_32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_BZIP2);
 pub(crate) const MESSAGE: u32 = 0;
 /// An answer.
 pub(crate) const ANSWER: u32 = 1;
-/// Credits alone.
+/// Only credits.
 pub(crate) const CREDITS: u32 = 2;
-/// A message of the receiver's had a trap: this and its number. Behind it is that message's control cell.
+/// A message of the receiver had a trap: this plus the trap's number. That message's control cell
+/// follows.
 pub(crate) const TRAPPED: u32 = 16;
 
-/// Bits of a packet's kind, above which is the window.
+/// Number of bits of a packet's kind. The window is above them.
 const WINDOW_SHIFT: u32 = 8;
 
-/// Bytes of a head.
+/// Size of a head, in bytes.
 pub(crate) const HEAD: usize = size_of::<Head>();
-/// The longest packet.
+/// Size of the longest packet, in bytes.
 pub(crate) const LARGEST: usize = HEAD + cells::cells(LONGEST) * CELL;
-/// Bytes that its checksum covers: the rest of it, and the control cell.
+/// Number of the head's bytes that the checksum covers: all before it. The checksum also covers the
+/// control cell.
 const COVERED: usize = HEAD - 4;
 
 /// The head of a packet.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Head {
-    /// The connection, as its receiver calls it.
+    /// The receiver's number of the connection.
     pub(crate) connection: U32,
-    /// Counts the packets that go this way, from 0, modulo 2^32.
+    /// Number of the packet in this direction, from 0, modulo 2^32.
     pub(crate) number: U32,
-    /// Cells of messages that went the other way and are done, modulo 2^32.
+    /// Number of cells of messages in the other direction that are done, modulo 2^32.
     pub(crate) done: U32,
-    /// What it is in the lowest 8 bits, and the window of its sender's card above.
+    /// The kind in the lowest 8 bits, and the window of the sender's card above.
     kind: U32,
     /// The connection's key.
     pub(crate) key: U64,
@@ -59,17 +61,17 @@ impl Head {
         }
     }
 
-    /// What the packet is.
+    /// Returns the kind of the packet.
     pub(crate) fn kind(&self) -> u32 {
         self.kind.get() & ((1 << WINDOW_SHIFT) - 1)
     }
 
-    /// The window of its sender's card, in cells.
+    /// Returns the window of the sender's card, in cells.
     pub(crate) fn window(&self) -> u32 {
         self.kind.get() >> WINDOW_SHIFT
     }
 
-    /// The head of these cells, of which there may be none.
+    /// Returns the head for these cells, with its checksum. There may be no cells.
     pub(crate) fn of_cells(mut self, cells: &[u8]) -> Self {
         self.check = self.checksum(cells).into();
         self
@@ -82,7 +84,8 @@ impl Head {
         digest.finalize()
     }
 
-    /// Head and cells of what has arrived. `None`: it is no packet, or damaged.
+    /// Returns the head and the cells of a packet that has arrived, or `None` if it is malformed or
+    /// damaged.
     pub(crate) fn take(mut bytes: Pieces<'_>) -> Option<(Self, Vec<u8>)> {
         if bytes.len() > LARGEST {
             return None;

@@ -1,4 +1,4 @@
-//! Queues of what hosts are told of (sections 1 and 2).
+//! Queues of records for hosts (sections 1 and 2).
 
 use hamlyn_abi::dart::command::{DART_QUEUE_IMMEDIATE, DartOpenQueue};
 use hamlyn_abi::dart::queue::*;
@@ -14,7 +14,7 @@ pub(crate) struct Queue {
     records: u32,
     written: u32,
     is_immediate: bool,
-    /// Somebody sleeps.
+    /// A process sleeps on the queue.
     armed: bool,
 }
 
@@ -37,20 +37,21 @@ impl Queue {
         })
     }
 
-    /// Whether there is room for a record and `parts` behind it.
+    /// Returns whether there is room for a record and `parts` behind it.
     pub(crate) fn has_room(&self, dma: &dyn Dma, parts: u32) -> Result<bool, DmaFault> {
         let taken: u32 = read_value(dma, self.area.locate(dma, DART_QUEUE_TAKEN.into())?)?;
-        // Nonsense takes nothing.
+        // An out-of-range count takes nothing.
         let free = self.records.checked_sub(self.written.wrapping_sub(taken));
         Ok(free.is_some_and(|free| parts < free))
     }
 
-    /// Whether a record with `parts` behind it fits into the empty queue.
+    /// Returns whether a record with `parts` behind it fits into the empty queue.
     pub(crate) fn holds(&self, parts: u32) -> bool {
         parts < self.records
     }
 
-    /// Writes a record and behind it `data`, for which there is room. Says whether the driver is to look after the queue.
+    /// Writes a record and `data` behind it. The caller has checked that there is room. Returns
+    /// whether the driver must look after the queue.
     pub(crate) fn write(&mut self, dma: &dyn Dma, record: DartRecord, data: &[u8]) -> Result<bool, DmaFault> {
         let first = self.written;
         let mut number = first.wrapping_add(1);
@@ -64,19 +65,20 @@ impl Queue {
         let address = self.place(dma, first)?;
         self.written = number;
         let number = first.wrapping_add(1);
-        // What is there of an earlier record says that this one is not there yet.
+        // The number of the earlier record there marks this one as not yet written.
         write_value(dma, address, DartRecord { number: number.wrapping_sub(self.records), ..record })?;
         dma.publish(address + std::mem::offset_of!(DartRecord, number) as u64, number)?;
         Ok(std::mem::take(&mut self.armed) || self.is_immediate)
     }
 
-    /// Where the `n`-th record goes.
+    /// Returns the address of the `n`-th record.
     fn place(&self, dma: &dyn Dma, n: u32) -> Result<u64, DmaFault> {
         let place = u64::from(n % self.records) * u64::from(DART_RECORD_SIZE);
         self.area.locate(dma, u64::from(DART_QUEUE_HEAD) + place)
     }
 
-    /// Somebody sleeps who has taken so many records. Says whether there are more.
+    /// Arms the queue for a sleeping process that has taken `taken` records. Returns whether there
+    /// are more.
     pub(crate) fn arm(&mut self, taken: u32) -> bool {
         barrier_before_last_look();
         let has_more = (1..=self.records).contains(&self.written.wrapping_sub(taken));

@@ -1,4 +1,4 @@
-//! Translations of endpoints' pages (section 3): so many, replaced as the card was told to.
+//! Translations of endpoints' pages (section 3): a limited number, replaced according to a policy.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,11 +6,11 @@ use std::ops::Range;
 /// Which translation makes room for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// The one that was not used for longest.
+    /// The least recently used one.
     LeastRecentlyUsed,
-    /// Each in its turn.
+    /// Each in turn.
     InTurn,
-    /// Any.
+    /// A random one.
     Random,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Page {
     pub(crate) number: u64,
 }
 
-/// Where a page is.
+/// The place of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// Its address on the bus.
@@ -34,11 +34,11 @@ pub(crate) struct Frame {
 struct Entry {
     page: Page,
     frame: Frame,
-    /// When it was used last, in uses of all.
+    /// The count of all uses when it was last used.
     used: u64,
 }
 
-/// The buffer.
+/// The translation lookaside buffer.
 #[derive(Debug)]
 pub(crate) struct Tlb {
     size: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Tlb {
     entries: Vec<Entry>,
     places: HashMap<Page, usize>,
     uses: u64,
-    /// Whose turn it is, or what the next random number is made of.
+    /// The place whose turn it is, or the state of the random numbers.
     hand: u64,
 }
 
@@ -62,7 +62,8 @@ impl Tlb {
         }
     }
 
-    /// Where a page is, if that is known, and it may be written to if it is to be.
+    /// Returns the address of a page, if that is known. If `writes` is set, the page must also be
+    /// writable.
     pub(crate) fn look_up(&mut self, page: Page, writes: bool) -> Option<u64> {
         let entry = &mut self.entries[*self.places.get(&page)?];
         self.uses += 1;
@@ -70,7 +71,7 @@ impl Tlb {
         (entry.frame.writable || !writes).then_some(entry.frame.address)
     }
 
-    /// Takes a translation in, in place of an earlier one of its page or of another's.
+    /// Adds a translation, which replaces an earlier one of its page or of another.
     pub(crate) fn fill(&mut self, page: Page, frame: Frame) {
         self.uses += 1;
         let entry = Entry { page, frame, used: self.uses };
@@ -87,7 +88,7 @@ impl Tlb {
         }
     }
 
-    /// Which entry makes room; there is one at least.
+    /// Returns the entry that makes room. There must be at least one entry.
     fn victim(&mut self) -> usize {
         match self.policy {
             Policy::LeastRecentlyUsed => {
@@ -100,7 +101,7 @@ impl Tlb {
                 place
             }
             Policy::Random => {
-                // Marsaglia's xorshift: the same every time.
+                // Marsaglia's xorshift: the same sequence every time.
                 self.hand ^= self.hand << 13;
                 self.hand ^= self.hand >> 7;
                 self.hand ^= self.hand << 17;
@@ -109,7 +110,7 @@ impl Tlb {
         }
     }
 
-    /// Forgets the translations of so many pages.
+    /// Forgets the translations of a range of pages.
     pub(crate) fn invalidate(&mut self, space: u32, numbers: Range<u64>) {
         if numbers.end.saturating_sub(numbers.start) <= self.entries.len() as u64 {
             numbers.for_each(|number| self.forget(Page { space, number }));
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn any_makes_room_and_not_always_the_same() {
+    fn random_policy_picks_different_entries() {
         let mut tlb = filled(Policy::Random);
         let places: Vec<usize> = (0..100).map(|_| tlb.victim()).collect();
         assert!((0..4).all(|place| places.contains(&place)));
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_written_to_is_there_for_reading_alone() {
+    fn read_only_page_is_found_only_for_reading() {
         let mut tlb = Tlb::new(4, Policy::InTurn);
         tlb.fill(page(1), Frame { address: 5, writable: false });
         assert_eq!((tlb.look_up(page(1), false), tlb.look_up(page(1), true)), (Some(5), None));
@@ -192,7 +193,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever it still knows is what it was told last, and it knows nothing that it was to forget.
+        /// A translation in the TLB is always the latest one of its page, and none that was
+        /// invalidated is left.
         #[test]
         fn nothing_is_stale(
             size in 1..8_u32,

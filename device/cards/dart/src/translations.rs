@@ -1,4 +1,5 @@
-//! What the driver says of pages (section 3). It does so by registers, as it has to say it where it can wait for nothing.
+//! Pages as the driver reports them (section 3). It does so by registers, because it must report
+//! them where it cannot wait.
 
 use hamlyn_abi::dart::fifo::DART_FIFO_MISSES;
 use hamlyn_abi::dart::registers::{DART_FRAME_NONE, DART_FRAME_WRITABLE};
@@ -8,7 +9,7 @@ use crate::DartCard;
 use crate::endpoints::{Endpoint, PAGE, Wait};
 use crate::tlb::{Frame, Page};
 
-/// Which page the driver speaks of.
+/// The page that the driver reports on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Told {
     pub(crate) space: u32,
@@ -17,7 +18,7 @@ pub(crate) struct Told {
 }
 
 impl DartCard {
-    /// The page is there, or nowhere.
+    /// Handles the driver's report that a page is there, or nowhere.
     pub(super) fn fill(&mut self, ports: &Ports<'_>, frame: u64) {
         let page = Page { space: self.told.space, number: self.told.page };
         let writable = frame & DART_FRAME_WRITABLE != 0;
@@ -26,7 +27,8 @@ impl DartCard {
         if let Some(frame) = found {
             self.tlb.fill(page, frame);
         }
-        // There may be a page for reading, though none for writing: who reads is answered for himself.
+        // There may be a page for reading, but none for writing. Waiting readers are then answered
+        // separately.
         let writers_alone = found.is_none() && writable;
         for index in self.fill_waits(page, found, writers_alone) {
             if !self.busy.contains(&index) {
@@ -36,7 +38,7 @@ impl DartCard {
         self.run_busy(ports);
     }
 
-    /// Those connections that waited for a page.
+    /// Passes the report to the connections that wait for the page. Returns these connections.
     fn fill_waits(&mut self, page: Page, frame: Option<Frame>, writers_alone: bool) -> Vec<u32> {
         let mut ready = Vec::new();
         for (index, connection) in self.connections.iter_mut().enumerate() {
@@ -65,7 +67,7 @@ impl DartCard {
         }
     }
 
-    /// So many pages are no longer where they were.
+    /// Handles the driver's report that `count` pages have moved or gone.
     pub(super) fn invalidate(&mut self, count: u64) {
         let Told { space, page } = self.told;
         let numbers = page..page.saturating_add(count);

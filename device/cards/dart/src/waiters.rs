@@ -1,5 +1,5 @@
-//! Connections whose next message waits for places in a queue. A queue serves them in the order in which they came, so that
-//! short records cannot keep the places that a long one waits for.
+//! Connections whose next message waits for places in a queue. A queue serves them in the order in
+//! which they came, so that short records cannot take the places that a long one waits for.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -32,7 +32,8 @@ impl Waiters {
         next
     }
 
-    /// Forgets a waiter. Returns the connection that its queue serves next, if another one waits there.
+    /// Forgets a waiter. Returns the connection that its queue serves next, if another one waits
+    /// there.
     pub(crate) fn leave(&mut self, connection: u32) -> Option<u32> {
         let (queue, ticket) = self.tickets.remove(&connection)?;
         self.order.remove(&(queue, ticket, connection));
@@ -61,7 +62,8 @@ mod tests {
         assert_eq!(first(&waiters, 1), [true, false, false, false]);
         assert_eq!(first(&waiters, 2), [false, false, true, false]);
         assert_eq!(first(&waiters, 0), [true; 4]);
-        // A connection that waits for another queue gives up its place, and later comes last.
+        // A connection that waits for another queue gives up its place, and comes last if it
+        // returns.
         assert_eq!(waiters.join(2, 9), Some(3));
         assert_eq!(waiters.join(1, 9), Some(5));
         assert_eq!(first(&waiters, 1), [false, true, false, false]);

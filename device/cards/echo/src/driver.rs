@@ -1,4 +1,5 @@
-//! What the driver says: registers and commands. A command is carried out whole, or refused and changes nothing.
+//! Registers and commands of the driver. A command is carried out completely, or refused without
+//! any change.
 
 use hamlyn_abi::echo::command::{ECHO_COMMAND_CLOSE_MAILBOX, ECHO_COMMAND_OPEN_MAILBOX, EchoOpenMailbox};
 use hamlyn_abi::echo::registers::{ECHO_REG_MAILBOXES, ECHO_VECTOR};

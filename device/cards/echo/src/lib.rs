@@ -1,12 +1,13 @@
-//! The echo card, on the chassis of the family: the smallest card that is whole. `docs/new-card.md` builds it step by step.
+//! The echo card, on the chassis of the family: the smallest complete card. `docs/new-card.md`
+//! builds it step by step.
 //!
-//! | what | file |
+//! | content | file |
 //! |---|---|
-//! | what it looks like, its verbs | here |
-//! | its registers, commands and doorbells | `driver` |
+//! | identity and verbs | here |
+//! | registers, commands and doorbells | `driver` |
 //! | a mailbox: outbox and inbox | `mailbox` |
 //! | a message between two cards | `packet` |
-//! | how it is made | `model` |
+//! | settings and construction | `model` |
 
 mod driver;
 mod mailbox;
@@ -29,7 +30,7 @@ use hamlyn_card::ports::{Link, Packet, Ports};
 use self::mailbox::Mailbox;
 pub use self::model::MODEL;
 
-/// What its packets are to the fabric: as its model is numbered.
+/// Protocol number of the card's packets on the fabric: the same as its model number.
 const PROTOCOL: u8 = ECHO_MODEL as u8;
 const REGISTERS: u8 = 0;
 const OUTBOXES: u8 = 2;
@@ -40,13 +41,13 @@ const DOORBELLS: u8 = 4;
 pub struct EchoCard {
     chassis: Chassis,
     mailboxes: Table<Mailbox>,
-    /// Whose turn it is to send.
+    /// The mailbox whose turn it is to send.
     turn: u32,
     counters: Counters<{ ECHO_STATISTICS as usize }>,
 }
 
 impl EchoCard {
-    /// A card at power-on, with so many mailboxes.
+    /// Creates a card at power-on, with `mailboxes` mailboxes.
     #[must_use]
     pub fn new(mailboxes: u32, handshake_ms: u32) -> Self {
         let plate = Plate {
@@ -63,7 +64,7 @@ impl EchoCard {
         }
     }
 
-    /// Where the control page is in the window: behind the outboxes.
+    /// Returns the offset of the control page in the window: behind the outboxes.
     fn control(&self) -> u64 {
         self.mailboxes.len() as u64 * u64::from(ECHO_OUTBOX_SIZE)
     }
@@ -84,7 +85,7 @@ impl Card for EchoCard {
         Identity {
             protocol: PROTOCOL,
             largest_packet: packet::LARGEST,
-            // Each message is a packet: there is nothing that could be taken for another's.
+            // Each message is one packet, so parts of different messages cannot be confused.
             ordered: false,
             vendor: HAMLYN_PCI_VENDOR,
             device: ECHO_PCI_DEVICE,
@@ -103,7 +104,7 @@ impl Card for EchoCard {
     fn register_read(&mut self, _: &Ports<'_>, bar: u8, offset: u64, width: u8) -> Reading {
         let value = match bar {
             REGISTERS => self.read_register(offset as u32),
-            // So a driver can tell whose doorbells they are.
+            // Lets a driver find out which card the doorbells belong to.
             DOORBELLS => self.chassis.scratch(),
             _ => 0,
         };
@@ -132,7 +133,7 @@ impl Card for EchoCard {
     }
 
     fn sleep(&mut self, _: &Ports<'_>) -> bool {
-        // It never looks for work by itself: every message is rung for.
+        // The card never polls for work: each message comes with a doorbell.
         true
     }
 

@@ -1,4 +1,5 @@
-//! A mailbox: messages go out of its outbox, in the window, and come into its inbox, in host memory.
+//! A mailbox sends messages from its outbox, in the window, and receives them in its inbox, in host
+//! memory.
 
 use hamlyn_abi::echo::command::{ECHO_INBOX_MAX_RECORDS, ECHO_INBOX_MIN_RECORDS, EchoOpenMailbox};
 use hamlyn_abi::echo::inbox::{ECHO_RECORD_SIZE, EchoRecord};
@@ -20,11 +21,12 @@ use super::{EchoCard, OUTBOXES};
 pub(super) struct Mailbox {
     inbox: Area,
     records: u32,
-    /// Messages deposited, modulo 2^32.
+    /// Number of deposited messages, modulo 2^32.
     arrived: u32,
-    /// Rings that the card is done with, modulo 2^32.
+    /// Number of finished rings, modulo 2^32.
     sent: u32,
-    /// What waits for the link: copied out, so that the owner cannot change what has been checked.
+    /// The message that waits for the link. It is a copy, so that the owner cannot change it after
+    /// the check.
     waiting: Option<Waiting>,
     sleeper: Sleeper,
 }
@@ -51,7 +53,8 @@ impl Mailbox {
         self.waiting.is_some()
     }
 
-    /// Copies the message in the outbox `from` out: each word is read once, then checked, then used.
+    /// Copies the message out of the outbox of mailbox `from`. Each word is read once, then
+    /// checked, then used.
     fn take(&mut self, from: u32, outbox: Outbox<'_>) -> Result<(), u32> {
         let destination = outbox.load(ECHO_OUTBOX_DESTINATION);
         let (to, length) = (outbox.load(ECHO_OUTBOX_MAILBOX), outbox.load(ECHO_OUTBOX_LENGTH));
@@ -67,7 +70,7 @@ impl Mailbox {
         Ok(())
     }
 
-    /// The card is done with a ring.
+    /// Reports a ring as finished, with its result.
     fn answer(&mut self, outbox: Outbox<'_>, result: u32) {
         self.sent = self.sent.wrapping_add(1);
         outbox.store(ECHO_OUTBOX_RESULT, result);
@@ -93,7 +96,7 @@ impl Mailbox {
     }
 }
 
-/// A mailbox' page of the window.
+/// A mailbox's page of the window.
 #[derive(Clone, Copy)]
 struct Outbox<'a> {
     window: Mapped<'a>,
@@ -115,7 +118,7 @@ impl<'a> Outbox<'a> {
 }
 
 impl EchoCard {
-    /// The doorbell of a mailbox: there is a message in its outbox.
+    /// Handles a mailbox's doorbell: its outbox holds a message.
     pub(super) fn ring(&mut self, ports: &Ports<'_>, index: u32) {
         self.counters.add(EchoStatistic::Doorbells, 1);
         let Some(mailbox) = self.mailboxes.opened(index).ok().filter(|mailbox| !mailbox.is_sending()) else {
@@ -129,14 +132,14 @@ impl EchoCard {
         }
     }
 
-    /// Sends the next message that waits, of each mailbox in turn.
+    /// Sends the next waiting message. The mailboxes take turns.
     pub(super) fn send_next(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
         let mailboxes = self.mailboxes.len() as u32;
         let mut progress = Progress::Idle;
         for index in (self.turn..mailboxes).chain(0..self.turn) {
             let Some(mailbox) = &mut self.mailboxes[index as usize] else { continue };
             let Some(Waiting { destination, packet }) = &mut mailbox.waiting else { continue };
-            // Who sends to a host that takes nothing waits; the others go on.
+            // A message to a host that takes nothing waits, and the others proceed.
             if link.is_stopped(*destination)
                 || !link.send(*destination, &[VolatileSlice::from(&mut packet[..])])
             {
@@ -152,7 +155,8 @@ impl EchoCard {
         progress
     }
 
-    /// Deposits a packet in the inbox that it names, and wakes its owner. Fails with the counter of the reason.
+    /// Deposits a packet in the inbox that it names, and wakes the inbox's owner. Fails with the
+    /// reason's counter.
     pub(super) fn deliver(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) -> Result<(), EchoStatistic> {
         let (mut bytes, mut header) = (packet.bytes, EchoPacket::new_zeroed());
         bytes.take_into(header.as_mut_bytes()).ok_or(EchoStatistic::Discarded)?;
@@ -162,7 +166,8 @@ impl EchoCard {
         let index = header.to.get();
         let mailbox = self.mailboxes.opened(index).map_err(|_| EchoStatistic::NoMailbox)?;
         let taken = Outbox::of(ports, index).load(ECHO_OUTBOX_TAKEN);
-        // Whatever the owner says: the inbox is his own memory, and no more of it is written to than there is.
+        // The owner's value is not trusted. The inbox is the owner's memory, and the card never
+        // writes beyond it.
         if mailbox.arrived.wrapping_sub(taken) >= mailbox.records {
             return Err(EchoStatistic::InboxFull);
         }

@@ -1,4 +1,4 @@
-//! The model as a catalogue has it.
+//! The echo card's entry in a catalogue of models.
 
 use hamlyn_abi::echo::registers::ECHO_MAX_MAILBOXES;
 use hamlyn_card::card::Card;

@@ -1,4 +1,4 @@
-//! The card alone, on a host in memory.
+//! Tests of the card alone, on a host in memory.
 
 use std::ops::{Deref, DerefMut};
 
@@ -47,7 +47,7 @@ impl Host {
         }
     }
 
-    /// Opens a mailbox; the address of its inbox, which is one page.
+    /// Opens a mailbox. Returns the address of its inbox, which is one page.
     fn open(&mut self, index: u32) -> u64 {
         let body = self.body(RECORDS);
         self.run(ECHO_COMMAND_OPEN_MAILBOX, index, &body).unwrap();
@@ -62,7 +62,7 @@ impl Host {
         self.window.store((mailbox * ECHO_OUTBOX_SIZE + word).into(), value);
     }
 
-    /// Fills an outbox in and rings.
+    /// Fills in an outbox and rings its doorbell.
     fn ring(&mut self, mailbox: u32, to: (u32, u32), length: u32, data: &[u8]) {
         self.set(mailbox, ECHO_OUTBOX_DESTINATION, to.0);
         self.set(mailbox, ECHO_OUTBOX_MAILBOX, to.1);
@@ -94,12 +94,12 @@ fn packet(to: u32, from: u32, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_message_goes_out_as_it_was_when_its_owner_rang() {
+fn message_is_copied_when_doorbell_rings() {
     let mut host = Host::new();
     host.open(2);
     host.ring(2, (7, 3), 5, b"hello");
     assert_eq!(host.word(2, ECHO_OUTBOX_SENT), 0, "it has not gone yet");
-    // What the owner writes meanwhile is another message's.
+    // Later writes of the owner belong to another message.
     host.set(2, ECHO_OUTBOX_DESTINATION, 1);
     host.window.put((2 * ECHO_OUTBOX_SIZE + ECHO_OUTBOX_DATA).into(), b"HELLO");
     assert_eq!((host.transmit(), host.transmit()), (Progress::Worked, Progress::Idle));
@@ -108,7 +108,7 @@ fn a_message_goes_out_as_it_was_when_its_owner_rang() {
 }
 
 #[test]
-fn an_outbox_that_makes_no_sense_is_answered_and_sends_nothing() {
+fn invalid_outbox_is_answered_and_not_sent() {
     let mut host = Host::new();
     host.open(0);
     for (count, (to, length, result)) in (1..).zip([
@@ -124,7 +124,7 @@ fn an_outbox_that_makes_no_sense_is_answered_and_sends_nothing() {
 }
 
 #[test]
-fn a_ring_too_many_and_one_for_nobody_are_counted() {
+fn refused_rings_are_counted() {
     let mut host = Host::new();
     host.open(0);
     host.ring(0, (1, 0), 1, b"a");
@@ -138,7 +138,7 @@ fn a_ring_too_many_and_one_for_nobody_are_counted() {
 }
 
 #[test]
-fn who_cannot_send_waits_and_the_others_go_on() {
+fn stopped_destination_does_not_block_other_mailboxes() {
     let mut host = Host::new();
     for mailbox in 0..3 {
         host.open(mailbox);
@@ -153,7 +153,7 @@ fn who_cannot_send_waits_and_the_others_go_on() {
 }
 
 #[test]
-fn who_always_has_something_to_say_keeps_nobody_from_sending() {
+fn busy_mailbox_does_not_starve_others() {
     let mut host = Host::new();
     for mailbox in 0..3 {
         host.open(mailbox);
@@ -168,7 +168,7 @@ fn who_always_has_something_to_say_keeps_nobody_from_sending() {
 }
 
 #[test]
-fn a_message_is_deposited_with_its_sender_until_the_inbox_is_full() {
+fn messages_are_deposited_until_inbox_is_full() {
     let mut host = Host::new();
     let inbox = host.open(1);
     for number in 0..6 {
@@ -179,20 +179,20 @@ fn a_message_is_deposited_with_its_sender_until_the_inbox_is_full() {
         |number: u32, byte| [&[number, 9, 5, 3].map(u32::to_le_bytes).concat()[..], &[byte; 3]].concat();
     assert_eq!(host.bytes(inbox, 19), record(1, 0));
     assert_eq!(host.bytes(inbox + 3 * u64::from(ECHO_RECORD_SIZE), 19), record(4, 3));
-    // The first place is free again, and no other.
+    // Only the first record is free again.
     host.set(1, ECHO_OUTBOX_TAKEN, 1);
     for number in 6..8 {
         host.arrive(9, &packet(1, 5, &[number; 3]));
     }
     assert_eq!((host.bytes(inbox, 19), host.counter("inbox_full")), (record(5, 6), 3));
-    // An owner who says that he took more than came has no room.
+    // An owner that claims to have taken more than arrived has no room.
     host.set(1, ECHO_OUTBOX_TAKEN, 77);
     host.arrive(9, &packet(1, 5, b"abc"));
     assert_eq!(host.counter("inbox_full"), 4);
 }
 
 #[test]
-fn what_is_no_message_or_for_nobody_changes_nothing() {
+fn invalid_or_misaddressed_packets_change_nothing() {
     let mut host = Host::new();
     let inbox = host.open(1);
     let too_long = packet(1, 0, &[1; ECHO_MAX_MESSAGE as usize + 1]);
@@ -211,7 +211,7 @@ fn what_is_no_message_or_for_nobody_changes_nothing() {
 }
 
 #[test]
-fn who_sleeps_is_woken_once() {
+fn sleeper_is_woken_once() {
     let mut host = Host::new();
     host.open(3);
     let armed = u64::from(MAILBOXES * ECHO_OUTBOX_SIZE + ECHO_CONTROL_ARMED + 3 * HAMLYN_ARMED_STRIDE);
@@ -221,14 +221,14 @@ fn who_sleeps_is_woken_once() {
     host.arrive(1, &packet(3, 0, b"wakes"));
     host.arrive(1, &packet(3, 0, b"is awake"));
     assert_eq!((host.window.load(armed), host.interrupts.0.borrow().clone()), (HAMLYN_ARMED_FIRED, vec![1]));
-    // The interrupt has not been handled yet: it will find this as well.
+    // The first interrupt has not been handled yet: its handler will find this message as well.
     host.window.store(armed, HAMLYN_ARMED_YES);
     host.arrive(1, &packet(3, 0, b"wakes"));
     assert_eq!((host.interrupts.0.borrow().len(), host.counter("interrupts_coalesced")), (1, 1));
 }
 
 #[test]
-fn a_command_is_refused_whole() {
+fn refused_command_changes_nothing() {
     let mut host = Host::new();
     let good = host.body(RECORDS);
     let (open, close) = (ECHO_COMMAND_OPEN_MAILBOX, ECHO_COMMAND_CLOSE_MAILBOX);
@@ -260,7 +260,7 @@ fn a_command_is_refused_whole() {
 }
 
 #[test]
-fn nothing_of_a_closed_mailbox_or_a_reset_card_is_left() {
+fn close_and_reset_leave_no_state() {
     let mut host = Host::new();
     let inbox = host.open(0);
     host.ring(0, (1, 0), 1, b"x");
@@ -277,7 +277,7 @@ fn nothing_of_a_closed_mailbox_or_a_reset_card_is_left() {
 }
 
 #[test]
-fn after_a_reset_it_is_the_first_mailbox_turn() {
+fn first_mailbox_has_turn_after_reset() {
     let first = |host: &mut Host| {
         for mailbox in 0..2 {
             host.open(mailbox);

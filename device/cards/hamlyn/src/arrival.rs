@@ -1,16 +1,20 @@
-//! What arrives from the link: the one place where the card's halves meet.
+//! Arrivals from the link: the one place where the card's two halves meet.
 //!
-//! A message concerns the receiving half alone. A fetch-and-op and its answer concern both.
+//! A message concerns only the receiving half. A fetch-and-op and its answer concern both halves.
 //!
-//! Remote fetch-and-op is an extension, which section 5.1 credits to the first proposal of Hamlyn. A fetch-and-op is a
-//! packet that passes the checks of any other, and needs the slot's leave besides. The card of the destination answers
-//! it. Two rules keep that from deadlock and loss (section 2.8). A card takes every packet that arrives, so it must have
-//! room for an answer to each: a terminus has one fetch-and-op under way at a time, so no host can ask for more answers
-//! at once than it has termini. And nobody waits for ever: if a card has died or discards what arrives, the wait for its
-//! answer is given up.
+//! Remote fetch-and-op is an extension, which section 5.1 credits to the first proposal of Hamlyn.
+//! A fetch-and-op packet passes the same checks as any other packet, and the slot must also permit
+//! it. The destination's card answers it. Two rules prevent deadlock and loss (section 2.8):
 //!
-//! The asker is not trusted to have a right to ask, nor to take the answers. A fetch-and-op that is refused is answered
-//! too, as its asker waits; but who asks for more than a card may ask for gets no answer.
+//! - A card takes every packet that arrives, so it must have room for an answer to each request. A
+//!   terminus has one fetch-and-op in flight at a time, so a host cannot request more answers at
+//!   once than it has termini.
+//! - No wait is unbounded: if a card has died or discards what arrives, the wait for its answer
+//!   times out.
+//!
+//! The requester is not trusted to have the right to ask, nor to take the answers. A refused
+//! fetch-and-op is answered too, because its requester waits. But a requester that exceeds the
+//! number of requests a card may have gets no answer.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_card::ports::{Packet, Ports};
@@ -23,7 +27,7 @@ use super::packet::{
 use super::sending::Answer;
 
 impl HamlynCard {
-    /// Takes a packet from the link: accepts it, or refuses it and counts why.
+    /// Handles a packet from the link: accepts it, or refuses it and counts the reason.
     pub(super) fn arrive(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
         if !self.chassis.is_enabled() {
             self.counters.add(Statistic::Discarded, 1);
@@ -53,7 +57,8 @@ impl HamlynCard {
         }
     }
 
-    /// A fetch-and-op has arrived: the receiving half carries it out or refuses it, and the sending half owes the answer.
+    /// Handles a fetch-and-op: the receiving half executes or refuses it, and the sending half
+    /// queues the answer.
     #[inline(never)]
     fn fetch(
         &mut self,
@@ -72,7 +77,7 @@ impl HamlynCard {
         Ok(())
     }
 
-    /// An answer has arrived: the request of the sending half that waits for it is finished.
+    /// Handles an answer: finishes the request of the sending half that waits for it.
     #[inline(never)]
     fn answered(
         &mut self,

@@ -1,4 +1,5 @@
-//! Commands of the driver (section 3.1): each opens, closes or changes something of one half of the card.
+//! Commands of the driver (section 3.1). Each opens, closes or changes an object of one half of the
+//! card.
 
 use hamlyn_abi::family::command::*;
 use hamlyn_abi::hamlyn::command::*;
@@ -19,7 +20,8 @@ impl HamlynCard {
         let result = self.execute(ports, &command);
         let result = result.map(|place| {
             if let Some(place) = place {
-                // If the page cannot be written to, the answer cannot either, and says so.
+                // If the page cannot be written, the answer cannot be written either, and reports
+                // the fault.
                 let _ = self.chassis.command.write_body(ports.dma, place);
             }
         });
@@ -27,7 +29,7 @@ impl HamlynCard {
         self.chassis.command.answer(ports.dma, command, result);
     }
 
-    /// Carries a command out. Answers where in the SRAM the object lies that it has opened, if it opens one.
+    /// Executes a command. Returns the SRAM place of the object that the command opened, if any.
     fn execute(
         &mut self,
         ports: &Ports<'_>,
@@ -46,7 +48,7 @@ impl HamlynCard {
         place.map(Some)
     }
 
-    /// Carries out a command that opens nothing.
+    /// Executes a command that opens nothing.
     fn execute_other(&mut self, ports: &Ports<'_>, command: &HamlynCommand) -> Result<(), Refusal> {
         let Self { chassis, sram, sending, receiving, counters, .. } = self;
         let (page, dma, index) = (&chassis.command, ports.dma, command.index);

@@ -1,20 +1,23 @@
 //! The Hamlyn card, on the chassis of the family (`hamlyn_card::chassis`).
 //!
-//! It has two halves, each in a folder, with verbs of its own and fields that are private to it. `sending` takes requests
-//! and makes packets of them; `receiving` checks packets and deposits them. Neither knows the other: they meet in
-//! `arrival` alone. What both need is the card's: the chassis, the counters, the words about sleepers.
+//! The card has two halves, each in a folder with its own verbs and private fields. `sending` takes
+//! requests and makes packets of them. `receiving` checks packets and deposits them. Neither half
+//! depends on the other: they meet only in `arrival`. The card itself owns what both need: the
+//! chassis, the counters and the words about sleepers.
 //!
 //! | paper | file |
 //! |---|---|
 //! | 2.2 slots, Table 1 | `receiving/slot`, `receiving/admission`, `packet`; the chassis' `area` |
-//! | 2.3 send termini | `sending/`: `terminus`, `request`, `gather`, `segment`, `scheduler`, `allowance` |
+//! | 2.3 send termini | `sending/`: `terminus`, `request`, `gather`, `segment` |
+//! | 2.3 scheduling of termini | `sending/`: `scheduler`, `allowance` |
 //! | 2.4 metadata area, 2.5 packet counting, Table 2 | `receiving/metadata` |
 //! | 2.6 notification, Table 3 | `receiving/notification`, `sleepers`; the chassis' `sleeper` |
 //! | 2.7 special modes | `receiving/`: `admission`, `delivery`, `metadata` |
 //! | 2.8 back-pressure, dead hosts | `sending/aside`, `registers`; the chassis' `handshake` |
 //! | 5.1 remote fetch-and-op | `arrival`, `receiving/fetch`, `sending/tickets`, `sending/answers` |
 //! | 2.6, 6.6 the interface card's SRAM | `sram` |
-//! | 3.1 what only the operating system may do | `command`, that of each half, `registers`; the chassis' `command`, `table` |
+//! | 3.1 commands of the operating system | `command`, here and in each half |
+//! | 3.1 registers of the operating system | `registers`; the chassis' `command`, `table` |
 
 mod arrival;
 mod command;
@@ -50,13 +53,13 @@ use self::sleepers::Control;
 use self::sram::Sram;
 use self::statistics::Counters;
 
-/// What its packets are to the fabric.
+/// Protocol number of the card's packets on the fabric.
 const PROTOCOL: u8 = 1;
 const REGISTERS: u8 = 0;
 const WINDOWS: u8 = 2;
 const DOORBELLS: u8 = 4;
 
-/// The card: a chassis, two halves, the SRAM in which their objects lie, and what both halves need.
+/// The card: a chassis, two halves, the SRAM that holds their objects, and what both halves need.
 #[derive(Debug)]
 pub struct HamlynCard {
     options: HamlynOptions,
@@ -69,7 +72,7 @@ pub struct HamlynCard {
 }
 
 impl HamlynCard {
-    /// A card at power-on.
+    /// Creates a card at power-on. Fails if an option is out of range.
     pub fn new(options: HamlynOptions) -> Result<Self, OptionsError> {
         let slots = options.slots()?;
         Ok(Self {
@@ -172,7 +175,8 @@ impl Card for HamlynCard {
     }
 
     fn reset(&mut self, ports: &Ports<'_>) {
-        // A guest needed a command for each object that it opened: a reset takes no longer than those did.
+        // A reset takes no longer than the commands that opened the objects: a guest needed one
+        // command for each object.
         self.sending.reset();
         self.receiving.reset();
         self.sram.reset();

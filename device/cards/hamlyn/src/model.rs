@@ -1,4 +1,4 @@
-//! The model as a catalogue has it.
+//! The Hamlyn card's entry in a catalogue of models.
 
 use hamlyn_card::card::Card;
 use hamlyn_card::model::{Choice, MakeError, Model, Setting};
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_chosen_is_as_by_default() {
+    fn unset_settings_keep_their_default() {
         let mut choice = Choice::of(&MODEL);
         let default = choice.get("packet-size").unwrap();
         for value in [1024, 2048] {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_of_no_card_is_refused_by_name() {
+    fn unknown_setting_is_refused_by_name() {
         let mut choice = Choice::of(&MODEL);
         let refused = choice.set("colour", 3).unwrap_err();
         assert_eq!(refused.to_string(), "model hamlyn has no colour");

@@ -1,4 +1,4 @@
-//! How a card is built: packet size and SRAM.
+//! Options of a card: packet size, SRAM and others.
 
 use hamlyn_abi::family::interrupts::HAMLYN_MAX_VECTORS;
 use hamlyn_abi::hamlyn::request::HAMLYN_MAX_METADATA;
@@ -9,30 +9,34 @@ use thiserror::Error;
 
 use super::packet::HEADER_BYTES;
 
-/// What a person chooses about a card.
+/// Options that a user chooses for a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HamlynOptions {
-    /// The most data in a packet, in bytes: 256 to 65,536, a multiple of 8. The paper's authors settled on 1,024 for
-    /// their bandwidths and overheads (section 4.3); here a packet costs more than its bytes, so the default is 4,096.
+    /// The most data in a packet, in bytes: 256 to 65,536, a multiple of 8. The paper's authors
+    /// settled on 1,024 for their bandwidths and overheads (section 4.3). Here a packet costs more
+    /// than its bytes, so the default is 4,096.
     pub packet_size: u32,
-    /// SRAM, in bytes: a multiple of 64. Termini, queues and slots share it. The prototype had 512 KiB (section 4).
+    /// Size of the SRAM, in bytes: a multiple of 64. Termini, queues and slots share it. The
+    /// prototype had 512 KiB (section 4).
     pub sram_size: u32,
-    /// Send termini, 1 to 1,024.
+    /// Number of send termini: 1 to 1,024.
     pub termini: u32,
-    /// Notification queues, 1 to 4,096.
+    /// Number of notification queues: 1 to 4,096.
     pub queues: u32,
-    /// MSI-X vectors, 2 to 16: one for the link, the others for queues.
+    /// Number of MSI-X vectors, 2 to 16: one for the link, the others for queues.
     pub vectors: u32,
-    /// How long the host may go without restarting the handshake timer (section 2.8), in milliseconds: 100 to 600,000,
-    /// or 0 for ever. Long by default: a machine that is emulated on a busy host may be late, and is not dead.
+    /// How long the host may go without restarting the handshake timer (section 2.8), in
+    /// milliseconds: 100 to 600,000, or 0 for no limit. The default is long, because an emulated
+    /// machine on a busy host may be late without being dead.
     pub handshake_ms: u32,
-    /// Whether the card says that its windows are memory of the machine's host, so that the driver maps them cached. They
-    /// are; a card that does not say so is what one of hardware would be.
+    /// Whether the card reports that its windows are memory of the machine's host, so that the
+    /// driver maps them cached. They always are. A card that does not report it behaves like a
+    /// hardware card.
     pub coherent_windows: bool,
 }
 
 impl HamlynOptions {
-    /// What it is like if nobody chooses.
+    /// The default options.
     pub const DEFAULT: Self = Self {
         packet_size: 4096,
         sram_size: 512 << 10,
@@ -56,13 +60,13 @@ pub enum OptionsError {
     /// A number is out of range.
     #[error("{name} {value} is out of range ({min} to {max})")]
     Range {
-        /// Which.
+        /// Name of the option.
         name: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: u32,
-        /// The least.
+        /// The minimum.
         min: u32,
-        /// The most.
+        /// The maximum.
         max: u32,
     },
     /// The packet size is not a multiple of 8.
@@ -77,33 +81,35 @@ pub enum OptionsError {
          termini and {queues} queues takes {directory} bytes"
     )]
     Sram {
-        /// SRAM bytes.
+        /// Size of the SRAM, in bytes.
         sram: u32,
-        /// Bytes of one of each.
+        /// Bytes that one terminus, one queue and one slot take.
         least: u32,
-        /// Termini.
+        /// Number of termini.
         termini: u32,
-        /// Queues.
+        /// Number of queues.
         queues: u32,
-        /// Bytes of the directory.
+        /// Size of the directory, in bytes.
         directory: u32,
     },
 }
 
 impl HamlynOptions {
-    /// The largest packet that the card sends and takes, in bytes, without the fabric's header.
+    /// Returns the size of the largest packet that the card sends and takes, in bytes, without the
+    /// fabric's header.
     #[must_use]
     pub fn largest_packet(&self) -> usize {
         HEADER_BYTES + HAMLYN_MAX_METADATA as usize + self.packet_size as usize
     }
 
-    /// Returns the bytes of the SRAM's directory for `slots` slots.
+    /// Returns the size of the SRAM's directory for `slots` slots, in bytes.
     #[must_use]
     pub fn directory(&self, slots: u32) -> u32 {
         ((self.termini + self.queues + slots) * HAMLYN_SRAM_NUMBER).next_multiple_of(HAMLYN_SRAM_UNIT)
     }
 
-    /// Checks the choice. Returns how many slots have numbers: as many as the SRAM holds if nothing else is open.
+    /// Checks the options. Returns the number of slots: as many as the SRAM holds if nothing else
+    /// is open.
     pub fn slots(&self) -> Result<u32, OptionsError> {
         for (name, value, min, max) in [
             ("packet size", self.packet_size, 256, 65536),
@@ -134,7 +140,7 @@ impl HamlynOptions {
         }
         let numbers = (self.termini + self.queues) * HAMLYN_SRAM_NUMBER;
         let most = (self.sram_size - numbers) / (HAMLYN_SRAM_SLOT + HAMLYN_SRAM_NUMBER);
-        // The directory takes whole units, so the last slot may find no room.
+        // The directory takes whole units, so the last slot may not fit.
         let fits = room(most).is_some_and(|room| room >= most * HAMLYN_SRAM_SLOT);
         Ok(if fits { most } else { most - 1 })
     }

@@ -1,8 +1,8 @@
 //! The packet header (section 2.2, Table 1).
 //!
-//! Every packet of a message carries all of it, so that packets may arrive in any order. Table 1's first line, the
-//! destination host id, is in the fabric's header, which the switch routes by. The header is followed by the
-//! metadata, then by the data, without padding.
+//! Every packet of a message carries the whole header, so packets may arrive in any order. Table
+//! 1's first line, the destination host id, is in the fabric's header, which the switch uses for
+//! routing. The metadata follows the header, and the data follows the metadata, without padding.
 
 use std::mem::size_of;
 
@@ -17,17 +17,20 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub(crate) const PACKET_SILENT: u32 = 1;
 /// The receiver is interrupted if it sleeps.
 pub(crate) const PACKET_INTERRUPT: u32 = 2;
-/// A fetch-and-op, not a message: a [`HamlynFetch`] follows; `delta` is the sender's number for it.
+/// The packet is a fetch-and-op, not a message: a [`HamlynFetch`] follows. `delta` is the sender's
+/// number for it.
 pub(crate) const PACKET_FETCH: u32 = 4;
-/// The answer to one: the word as it was follows; `delta` is the asker's number.
+/// The packet is the answer to a fetch-and-op: the word's previous value follows. `delta` is the
+/// requester's number.
 pub(crate) const PACKET_ANSWER: u32 = 8;
-/// It was sent by a privileged terminus: the operating system's own (section 6.3).
+/// The packet was sent by a privileged terminus: the operating system's own (section 6.3).
 pub(crate) const PACKET_PRIVILEGED: u32 = 16;
-/// A retraction, not a message: `delta` packets of a message have been sent, and the rest will not follow (section 2.5).
+/// The packet is a retraction, not a message: `delta` packets of a message have been sent, and the
+/// rest will not follow (section 2.5).
 pub(crate) const PACKET_RETRACTION: u32 = 32;
-/// In an answer's `offset`: the fetch-and-op was refused.
+/// Value of an answer's `offset` if the fetch-and-op was refused.
 pub(crate) const ANSWER_REFUSED: u32 = 1;
-/// Bytes of the message area that a fetch-and-op changes.
+/// Number of bytes of the message area that a fetch-and-op changes.
 pub(crate) const FETCH_BYTES: u32 = 8;
 
 /// Table 1, without its first line.
@@ -37,23 +40,24 @@ pub(crate) struct PacketHeader {
     pub(crate) slot: u32,
     pub(crate) metadata_index: u32,
     pub(crate) key: u64,
-    /// Where this packet's data goes, in bytes from the start of the message area.
+    /// Offset of this packet's data from the start of the message area, in bytes.
     pub(crate) offset: u32,
     /// Bytes of data in this packet.
     pub(crate) length: u32,
-    /// What this packet adds to the packet accumulator (section 2.5). In fast mode: the word.
+    /// Amount that this packet adds to the packet accumulator (section 2.5). In fast mode: the
+    /// word.
     pub(crate) delta: u32,
-    /// Bytes of metadata in this packet: the first of its message, or none.
+    /// Bytes of metadata in this packet. Only the first packet of a message carries any.
     pub(crate) metadata_length: u32,
     pub(crate) flags: u32,
-    /// Which fetch-and-op.
+    /// Code of the fetch-and-op.
     pub(crate) operation: u32,
 }
 
-/// Bytes that the header takes on the wire.
+/// Size of the header on the wire, in bytes.
 pub(crate) const HEADER_BYTES: usize = size_of::<PacketHeader>();
 
-/// What follows a packet's header.
+/// Returns the bytes behind a packet's header.
 pub(crate) fn behind_header<'a>(packet: &Packet<'a>) -> Pieces<'a> {
     let mut bytes = packet.bytes;
     bytes.skip(HEADER_BYTES);
@@ -61,7 +65,7 @@ pub(crate) fn behind_header<'a>(packet: &Packet<'a>) -> Pieces<'a> {
 }
 
 impl PacketHeader {
-    /// Bytes of the whole packet.
+    /// Returns the size of the whole packet, in bytes.
     pub(crate) fn packet_bytes(&self) -> usize {
         HEADER_BYTES + self.metadata_length as usize + self.length as usize
     }
@@ -74,15 +78,17 @@ impl PacketHeader {
         self.flags & flag != 0
     }
 
-    /// The header of a packet that arrived, if it is one: what it says of its own size is true.
+    /// Parses the header of a packet that arrived. Returns `None` if the packet is malformed or its
+    /// size is not the one that the header states.
     #[inline]
     pub(crate) fn parse(packet: &Pieces<'_>) -> Option<Self> {
         let header = Self::read(packet.first()).or_else(|| Self::gather(*packet))?;
         if header.is_sound(packet.len()) { Some(header) } else { None }
     }
 
-    /// Reads the header word by word, as its sender, who may have just done so on this processor, has written it
-    /// (see the receiving half's `delivery`). `None`: the piece is too short.
+    /// Reads the header word by word, in the same way as its sender has written it (see the
+    /// receiving half's `delivery`). The sender may have done so just before on this processor.
+    /// Returns `None` if the piece is too short.
     #[inline]
     fn read(piece: &VolatileSlice<'_>) -> Option<Self> {
         let words = piece.get_array_ref::<u32>(0, HEADER_BYTES / 4).ok()?;
@@ -100,7 +106,7 @@ impl PacketHeader {
         })
     }
 
-    /// The header of a packet whose first piece is shorter than a header.
+    /// Returns the header of a packet whose first piece is shorter than a header.
     #[cold]
     fn gather(mut packet: Pieces<'_>) -> Option<Self> {
         let mut bytes = [0; HEADER_BYTES];
@@ -116,7 +122,8 @@ impl PacketHeader {
             && self.packet_bytes() == packet_bytes
     }
 
-    /// Whether it belongs to a message, or is a fetch-and-op or an answer, and has no other flags set.
+    /// Whether the packet is part of a message, a fetch-and-op, an answer or a retraction, and has
+    /// no other flags set.
     fn is_of_a_kind(&self) -> bool {
         match self.flags & !PACKET_PRIVILEGED {
             PACKET_FETCH => self.is_fetch(),
@@ -142,14 +149,14 @@ impl PacketHeader {
             && self == Self { flags: PACKET_ANSWER, delta, offset, length, ..Self::default() }
     }
 
-    /// Takes back the counts of at least one packet, and carries no bytes.
+    /// Whether the packet takes back at least one packet's count and carries no bytes.
     #[cold]
     fn is_retraction(self) -> bool {
         let nothing_else = (self.length, self.metadata_length, self.operation) == (0, 0, 0);
         nothing_else && self.delta != 0 && !self.is_fast_mode()
     }
 
-    /// How many bytes from `offset` on it is about.
+    /// Returns the number of bytes, from `offset` on, that the packet accesses.
     pub(crate) fn extent(&self) -> u32 {
         if self.has(PACKET_FETCH) { FETCH_BYTES } else { self.length }
     }
@@ -191,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_lies_about_its_size_is_none() {
+    fn malformed_packet_does_not_parse() {
         let good = PacketHeader { length: 10, metadata_length: 60, ..Default::default() };
         assert_eq!(parsed(&mut bytes_of(&good)), Some(good));
         for bad in [
@@ -210,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fetch_and_an_answer_say_no_more_than_they_mean() {
+    fn fetch_and_answer_with_extra_fields_are_refused() {
         let fetch = PacketHeader {
             flags: PACKET_FETCH,
             operation: 6,
@@ -243,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_parse_or_not_without_harm(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_parse_safely(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let length = bytes.len();
             if let Some(header) = parsed(&mut bytes) {
                 prop_assert_eq!(header.packet_bytes(), length);

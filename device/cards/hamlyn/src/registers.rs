@@ -39,14 +39,14 @@ impl HamlynCard {
         }
     }
 
-    /// A doorbell.
+    /// Handles a doorbell.
     pub(super) fn ring(&mut self, ports: &Ports<'_>, offset: u64) {
         self.counters.add(Statistic::Doorbells, 1);
         let terminus = (offset / u64::from(HAMLYN_DOORBELL_SIZE)) as u32;
         self.sending.ring(ports, terminus);
     }
 
-    /// Discards what arrives from now on if the host has failed to restart the handshake timer.
+    /// Starts to discard arriving packets if the host has failed to restart the handshake timer.
     pub(super) fn check_handshake(&mut self, ports: &Ports<'_>) {
         if self.chassis.check_handshake(ports.clock.now()) {
             self.counters.add(Statistic::HandshakeLapses, 1);

@@ -1,7 +1,9 @@
-//! The card's SRAM (sections 2.6, 4, 6.6): one memory, in which slots, queue control blocks and termini lie.
+//! The card's SRAM (sections 2.6, 4, 6.6): one memory that holds slots, queue control blocks and
+//! termini.
 //!
-//! Slots are taken from the lowest address up, the others from the highest down, so that pieces of one size lie side by
-//! side. A [`Place`] is neither copied nor made elsewhere: what was taken is given back once.
+//! Slots are allocated from the lowest address up, and the others from the highest address down, so
+//! that pieces of one size are adjacent. A [`Place`] is neither copied nor created elsewhere, so
+//! each allocation is freed exactly once.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +13,7 @@ use hamlyn_abi::hamlyn::sram::{
 };
 use hamlyn_card::chassis::refusal::Refusal;
 
-/// What lies in the SRAM.
+/// Kinds of objects in the SRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Slot,
@@ -20,7 +22,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Bytes that it takes.
+    /// Returns the number of bytes that an object takes.
     pub(super) const fn bytes(self) -> u32 {
         match self {
             Kind::Slot => HAMLYN_SRAM_SLOT,
@@ -30,7 +32,7 @@ impl Kind {
     }
 }
 
-/// Bytes that an open object has.
+/// The bytes of an open object.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Place {
     address: u32,
@@ -38,7 +40,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// As the driver is told it.
+    /// Returns the place in the format of the driver's interface.
     pub(super) fn abi(&self) -> HamlynSramPlace {
         HamlynSramPlace { address: self.address, bytes: self.bytes }
     }
@@ -47,14 +49,15 @@ impl Place {
 /// The part of the SRAM behind the directory.
 #[derive(Debug)]
 pub(super) struct Sram {
-    /// Where it begins and ends.
+    /// Start and end.
     range: (u32, u32),
-    /// Free pieces: address and bytes. No two of them touch.
+    /// Free pieces: address and size in bytes. No two pieces touch.
     pieces: BTreeMap<u32, u32>,
 }
 
 impl Sram {
-    /// `size` bytes, of which the first `directory` are taken for good. Both are multiples of [`HAMLYN_SRAM_UNIT`].
+    /// Creates an SRAM of `size` bytes, of which the first `directory` are reserved. Both are
+    /// multiples of [`HAMLYN_SRAM_UNIT`].
     pub(super) fn new(size: u32, directory: u32) -> Self {
         let mut sram = Self { range: (directory, size), pieces: BTreeMap::new() };
         sram.reset();
@@ -67,17 +70,17 @@ impl Sram {
         self.pieces = BTreeMap::from([(start, end - start)]);
     }
 
-    /// Bytes that are free.
+    /// Returns the number of free bytes.
     pub(super) fn free(&self) -> u32 {
         self.pieces.values().sum()
     }
 
-    /// Bytes of the longest free piece.
+    /// Returns the size of the longest free piece, in bytes.
     pub(super) fn longest(&self) -> u32 {
         self.pieces.values().copied().max().unwrap_or(0)
     }
 
-    /// Takes the bytes of an object. Refuses if no free piece has that many.
+    /// Allocates the bytes of an object. Fails if no free piece is large enough.
     pub(super) fn take(&mut self, kind: Kind) -> Result<Place, Refusal> {
         let bytes = kind.bytes();
         debug_assert_eq!(bytes % HAMLYN_SRAM_UNIT, 0);
@@ -95,7 +98,7 @@ impl Sram {
         Ok(Place { address, bytes })
     }
 
-    /// Frees what an object had, and joins it with the free pieces on both sides.
+    /// Frees the bytes of an object, and joins them with the free pieces on both sides.
     pub(super) fn give(&mut self, place: Place) {
         let Place { mut address, mut bytes } = place;
         if let Some(behind) = self.pieces.remove(&(address + bytes)) {
@@ -123,7 +126,7 @@ mod tests {
         prop_oneof![Just(Kind::Slot), Just(Kind::Queue), Just(Kind::Terminus)]
     }
 
-    /// Bytes of the longest run of units that no place has, and of all of them.
+    /// Returns the bytes of the longest run of units without a place, and of all such units.
     fn unused(places: &[Place]) -> (u32, u32) {
         let unit = HAMLYN_SRAM_UNIT;
         let has = |at: u32, place: &Place| (place.address..place.address + place.bytes).contains(&at);

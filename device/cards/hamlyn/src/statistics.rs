@@ -6,7 +6,7 @@ use hamlyn_card::chassis::sleeper::Wake;
 
 pub(super) type Counters = counters::Counters<{ HAMLYN_STATISTICS as usize }>;
 
-/// Counts what was done about a sleeper.
+/// Counts the result of a wake-up.
 #[inline]
 pub(super) fn count_wake(counters: &mut Counters, wake: Wake) {
     match wake {

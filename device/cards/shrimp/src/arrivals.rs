@@ -1,4 +1,4 @@
-//! The arrival queue: what is to be reported to the driver (section 4.2).
+//! The arrival queue: arrivals that must be reported to the driver (section 4.2).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,11 +10,11 @@ use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::ports::{DmaFault, Ports, VolatileSlice};
 
-/// The queue, once it is open, and which pages are to be reported.
+/// The queue, once it is open, and the pages whose arrivals must be reported.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     queue: Option<Queue>,
-    /// Pages whose next arrival is to be reported.
+    /// Pages whose next arrival must be reported.
     asked: BTreeSet<u32>,
 }
 
@@ -22,24 +22,24 @@ pub(crate) struct Arrivals {
 struct Queue {
     area: Area,
     records: u32,
-    /// Records written, and taken by the driver, modulo 2^32.
+    /// Number of records written, and taken by the driver, modulo 2^32.
     written: u32,
     taken: u32,
-    /// Pages of the records that are not taken, in order, and the same to look up.
+    /// Pages of the untaken records, in order, and the same pages for look-ups.
     untaken: VecDeque<u32>,
     pages: BTreeSet<u32>,
     /// Pages for which there was no room.
     waiting: BTreeSet<u32>,
-    /// The vector was raised, and the driver has not said since that it has taken all.
+    /// The vector was raised, and the driver has not reported taken records since.
     raised: bool,
 }
 
-/// What came of a report.
+/// The result of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// There is a new record.
+    /// A record was written.
     Written,
-    /// There is one already, or there is no queue, or no room yet.
+    /// The page already has a record, or there is no queue or no room yet.
     Coalesced,
 }
 
@@ -72,17 +72,17 @@ impl Arrivals {
         *self = Self::default();
     }
 
-    /// The next arrival for the page is to be reported.
+    /// Requests a report of the next arrival for the page.
     pub(crate) fn ask(&mut self, page: u32) {
         self.asked.insert(page);
     }
 
-    /// Nothing arrives for the page any more.
+    /// Drops the request of a page for which nothing can arrive.
     pub(crate) fn forget(&mut self, page: u32) {
         self.asked.remove(&page);
     }
 
-    /// Whether an arrival for the page is to be reported because somebody asked: once.
+    /// Returns whether a report of an arrival for the page was requested, and clears the request.
     pub(crate) fn take_asked(&mut self, page: u32) -> bool {
         !self.asked.is_empty() && self.asked.remove(&page)
     }
@@ -95,7 +95,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether the vector is to be raised for what was written.
+    /// Returns whether the vector must be raised for new records.
     pub(crate) fn take_news(&mut self) -> bool {
         let Some(queue) = &mut self.queue else { return false };
         let news = queue.written != queue.taken && !queue.raised;
@@ -103,8 +103,9 @@ impl Arrivals {
         news
     }
 
-    /// The driver has taken so many records, modulo 2^32, since the queue was opened. A number that cannot be is for none. Says how
-    /// many of those that waited have a record now.
+    /// Handles the number of records that the driver has taken, modulo 2^32, since the queue was
+    /// opened. Out-of-range counts are ignored. Returns how many of the waiting pages now have a
+    /// record.
     pub(crate) fn taken(&mut self, ports: &Ports<'_>, taken: u32) -> u32 {
         let Some(queue) = &mut self.queue else { return 0 };
         queue.raised = false;
@@ -120,7 +121,7 @@ impl Arrivals {
         let before = queue.written;
         while queue.has_room() {
             let Some(page) = queue.waiting.pop_first() else { break };
-            // A record that is not there any more is the driver's own affair.
+            // Only the driver is affected by a record whose memory is gone.
             if queue.report(ports, page).is_err() {
                 break;
             }
@@ -150,5 +151,5 @@ impl Queue {
     }
 }
 
-/// [`SHRIMP_VECTOR_ARRIVAL`], as an interrupt line has it.
+/// [`SHRIMP_VECTOR_ARRIVAL`], in the type of interrupt lines.
 pub(crate) const VECTOR: u16 = SHRIMP_VECTOR_ARRIVAL as u16;

@@ -1,4 +1,4 @@
-//! Command pages: what a process says to the card about a page of its own (section 4.2).
+//! Command pages: a process's commands to the card about a page of its own (section 4.2).
 
 use hamlyn_abi::shrimp::memory::*;
 use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
@@ -6,18 +6,18 @@ use hamlyn_card::ports::Ports;
 
 use super::{PAGE, ShrimpCard};
 
-/// The part of a stored word that says what is wanted, and the part that it is wanted with.
+/// The bits of a stored word that hold the operation. The others hold its operand.
 const OPERATION: u32 = 0xff00_0000;
 
 impl ShrimpCard {
-    /// A store to a command page, about the byte of host memory at `address`.
+    /// Handles a store to a command page, about the byte of host memory at `address`.
     pub(super) fn command_page(&mut self, ports: &Ports<'_>, address: u64, width: u8, value: u64) {
         let word = value as u32;
         if width != 4 {
             return self.count(ShrimpStatistic::CommandsMappedRefused);
         }
         if word == 0 || word & SHRIMP_BUSY != 0 {
-            // What a locked compare has read, and writes back because it has failed.
+            // The value that a locked compare has read, and writes back because the compare failed.
             return self.count(ShrimpStatistic::WritesBack);
         }
         if word & OPERATION == 0 {
@@ -42,7 +42,7 @@ impl ShrimpCard {
     fn operate(&mut self, address: u64, operation: u32, operand: u32) -> Option<()> {
         match operation {
             SHRIMP_SET_MODE => {
-                // Stores before this are sent as they were to be sent then.
+                // Stores before this are sent in the mode that they were made in.
                 self.outgoing.close();
                 self.nipt.set_mode(address, operand)
             }

@@ -1,4 +1,5 @@
-//! What the driver says: registers and commands. A command is carried out whole, or refused and changes nothing.
+//! Registers and commands of the driver. A command is carried out completely, or refused without
+//! any change.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -109,7 +110,7 @@ impl ShrimpCard {
         Ok(())
     }
 
-    /// Sets several entries, and tells the driver which of them must wait for a transfer.
+    /// Sets several entries, and reports to the driver which of them must wait for a transfer.
     fn set_entries(&mut self, ports: &Ports<'_>, count: u32) -> Result<(), Refusal> {
         if !(1..=SHRIMP_MAX_ENTRIES).contains(&count) {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, count, SHRIMP_MAX_ENTRIES));
@@ -119,7 +120,7 @@ impl ShrimpCard {
         let entries = self.prepare_entries(&body[..count as usize])?;
         let skips = entries.iter().enumerate().filter(|(_, (_, prepared))| prepared.is_none());
         let skipped = skips.fold(0_u64, |bits, (number, _)| bits | 1 << number);
-        // Before any entry is set: a command that fails here changes nothing.
+        // This comes before any entry is set, so a command that fails here changes nothing.
         page.write_body(ports.dma, skipped)?;
         for (page, prepared) in entries {
             if let Some(prepared) = prepared {
@@ -129,7 +130,7 @@ impl ShrimpCard {
         Ok(())
     }
 
-    /// Returns the entries to set by page, `None` for one that must wait.
+    /// Returns the entries to set by page, with `None` for an entry that must wait.
     fn prepare_entries(&self, body: &[ShrimpPageEntry]) -> Result<Vec<(u32, Option<ShrimpEntry>)>, Refusal> {
         let mut pages = HashSet::new();
         let prepare = |one: &ShrimpPageEntry| {
@@ -144,14 +145,14 @@ impl ShrimpCard {
         body.iter().map(prepare).collect()
     }
 
-    /// Returns whether a page's entry must not be set now, as it would end a transfer.
+    /// Returns whether a page's entry must not be set now, because that would end a transfer.
     fn must_wait(&self, page: u32, asked: &ShrimpEntry, prepared: &ShrimpEntry) -> bool {
         asked.flags & SHRIMP_ENTRY_UNLESS_BUSY != 0
             && self.engine.is_ended_by(&self.nipt, page.into(), prepared)
     }
 
     fn replace_entry(&mut self, page: u32, entry: ShrimpEntry) {
-        // What was stored before this is sent as it was to be sent then.
+        // Stores before this are sent by the entry that they were made with.
         self.outgoing.close();
         let cut = self.engine.cut(&self.nipt, page.into(), &entry);
         self.nipt.set(page, entry);

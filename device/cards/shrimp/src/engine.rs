@@ -1,4 +1,5 @@
-//! The engine for deliberate update (section 4.3): one, and it has one transfer at a time.
+//! The engine for deliberate update (section 4.3). There is one engine, and it has one transfer at
+//! a time.
 
 use std::collections::VecDeque;
 
@@ -12,31 +13,31 @@ use crate::{PAGE, Target};
 /// A block of data that is being sent.
 #[derive(Debug, Clone, Copy)]
 struct Transfer {
-    /// Where the process started it.
+    /// Address at which the process started it.
     base: u64,
     next: u64,
-    /// Bytes.
+    /// Number of bytes left.
     left: u64,
-    /// It is the operating system's own.
+    /// The transfer is the operating system's own.
     is_system: bool,
 }
 
 /// The engine.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    /// The first is under way, the others wait.
+    /// The first transfer is under way, and the others wait.
     transfers: VecDeque<Transfer>,
-    /// Bytes that are read in a turn, and put into a packet.
+    /// Number of bytes that are read in a turn and put into a packet.
     piece: usize,
 }
 
-/// What came of a look at the engine's work.
+/// The result of a step of the engine.
 pub(crate) enum Step {
-    /// There is none.
+    /// There is no transfer.
     Idle,
     /// Data to send.
     Data(Target, Vec<u8>),
-    /// The transfer cannot go on.
+    /// The transfer cannot continue.
     Cut,
 }
 
@@ -53,14 +54,15 @@ impl Engine {
         self.transfers.is_empty()
     }
 
-    /// What a load from a command page says.
+    /// Returns the value of a load from a command page.
     pub(crate) fn answer(&self, address: u64) -> u32 {
         let Some(transfer) = self.transfers.front() else { return 0 };
         let base = if transfer.base == address { SHRIMP_BASE } else { 0 };
         SHRIMP_BUSY | base | transfer.left.div_ceil(4) as u32 & SHRIMP_LEFT
     }
 
-    /// Starts a transfer, or has it wait if another processor was quicker. `None`: it cannot be.
+    /// Starts a transfer, or lets it wait if another processor was faster. Returns `None` if the
+    /// transfer is not possible.
     pub(crate) fn start(&mut self, nipt: &Nipt, address: u64, words: u32) -> Option<()> {
         let length = u64::from(words) * 4;
         let part = nipt.part_out(address).filter(|part| part.is_sent(address, length))?;
@@ -72,11 +74,12 @@ impl Engine {
         Some(())
     }
 
-    /// Whether there is a place for one more. Processes cannot take those of the operating system.
+    /// Returns whether there is room for one more transfer. Processes cannot take the operating
+    /// system's room.
     fn may_wait(&self, address: u64, is_system: bool) -> bool {
         let mut waiting = self.transfers.iter().skip(1);
         if is_system {
-            // Its messages are at different places of a page.
+            // The messages of the operating system are at different places of a page.
             return !waiting.any(|transfer| transfer.base == address);
         }
         let others = self.transfers.iter().filter(|transfer| !transfer.is_system).count();
@@ -84,7 +87,7 @@ impl Engine {
             && !waiting.any(|transfer| transfer.base / PAGE == address / PAGE)
     }
 
-    /// The next piece of the transfer that is under way. `true`: it was the last.
+    /// Returns the next piece of the transfer that is under way, and whether it was the last.
     pub(crate) fn step(&mut self, nipt: &Nipt, dma: &dyn Dma) -> (Step, bool) {
         let Some(transfer) = self.transfers.front_mut() else { return (Step::Idle, false) };
         let length = transfer.left.min(self.piece as u64);
@@ -103,12 +106,13 @@ impl Engine {
         (Step::Data(target, data), done)
     }
 
-    /// Whether an entry would end a transfer from the page: one that is under way, or waits.
+    /// Returns whether an entry would end a transfer from the page, whether the transfer is under
+    /// way or waits.
     pub(crate) fn is_ended_by(&self, nipt: &Nipt, page: u64, entry: &ShrimpEntry) -> bool {
         self.transfers.iter().any(|transfer| transfer.is_ended_by(nipt, page, entry))
     }
 
-    /// The page is about to have this entry: transfers that it ends end. Says how many.
+    /// Ends the transfers that the page's new entry ends. Returns their number.
     pub(crate) fn cut(&mut self, nipt: &Nipt, page: u64, entry: &ShrimpEntry) -> usize {
         let before = self.transfers.len();
         self.transfers.retain(|transfer| !transfer.is_ended_by(nipt, page, entry));

@@ -1,4 +1,4 @@
-//! What arrives: checked, held in the Incoming FIFO, deposited (sections 3.1 and 4).
+//! Arriving packets: checked, held in the Incoming FIFO, deposited (sections 3.1 and 4).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,16 +19,16 @@ pub(crate) struct Incoming {
     fill: usize,
     threshold: usize,
     capacity: usize,
-    /// The driver wants what arrives to stay here.
+    /// HOLD: the driver wants arriving packets to stay here.
     hold: bool,
     stops: Stops,
 }
 
-/// The card ends HOLD after HOLD has stopped the network for this long in total. The senders are stopped for as long, and QEMU
-/// ends a machine whose store is not taken for 20 seconds.
+/// The card ends HOLD after HOLD has stopped the network for this long in total. The senders are
+/// stopped for as long, and QEMU ends a machine whose store is not taken for 20 seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The total starts at 0 again after this long without a stop. Until then the driver cannot set HOLD once the total has reached
-/// [`PATIENCE`].
+/// The total starts at 0 again after this long without a stop. Until then the driver cannot set
+/// HOLD once the total has reached [`PATIENCE`].
 const REST: Duration = Duration::from_secs(300);
 
 /// How long HOLD has stopped the network.
@@ -59,12 +59,12 @@ impl Stops {
         }
     }
 
-    /// When the card must end the current stop.
+    /// Returns when the card must end the current stop.
     fn deadline(&self) -> Option<Duration> {
         self.since.map(|since| since + PATIENCE.saturating_sub(self.sum))
     }
 
-    /// Whether the driver cannot set HOLD now.
+    /// Returns whether the driver cannot set HOLD now.
     fn are_used_up(&self, now: Duration) -> bool {
         self.sum >= PATIENCE && now < self.ended + REST
     }
@@ -93,7 +93,7 @@ impl Incoming {
         self.hold
     }
 
-    /// Has what arrives stay here, or no more. Returns false if that is refused.
+    /// Sets or clears HOLD. Returns `false` if that is refused.
     pub(crate) fn set_hold(&mut self, hold: bool, now: Duration) -> bool {
         self.hold = hold && !self.stops.are_used_up(now);
         self.hold == hold
@@ -116,18 +116,19 @@ impl Incoming {
         self.threshold = threshold.clamp(1, self.capacity);
     }
 
-    /// Whether more is taken from the network: below the threshold, if any packet fits.
+    /// Returns whether packets are accepted from the network: the fill is below the threshold, and
+    /// any packet fits.
     pub(crate) fn has_room(&self) -> bool {
         self.fill < self.threshold && self.fill + LARGEST <= self.capacity
     }
 
-    /// Notes whether anything more is taken, after whatever may change that.
+    /// Records whether packets are accepted. Called after every change that may affect that.
     pub(crate) fn look(&mut self, now: Duration) {
         let is_stopped = self.hold && !self.has_room();
         self.stops.note(is_stopped, now);
     }
 
-    /// When what is held is let in, if it is not before.
+    /// Returns when HOLD ends, if the driver does not clear it before.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.stops.deadline()
     }
@@ -165,7 +166,7 @@ impl ShrimpCard {
         }
     }
 
-    /// Deposits what is in the FIFO, unless the driver wants it held.
+    /// Deposits the packets in the FIFO, unless HOLD is set.
     pub(super) fn drain(&mut self, ports: &Ports<'_>) {
         while !self.incoming.hold {
             let Some((source, mut packet)) = self.incoming.pop() else { break };
@@ -180,7 +181,8 @@ impl ShrimpCard {
         }
     }
 
-    /// Deposits a packet if the page takes it. Fails with the counter of the reason, and has changed nothing then.
+    /// Deposits a packet if the page accepts it. Otherwise fails with the reason's counter, and
+    /// changes nothing.
     fn deposit(
         &mut self,
         ports: &Ports<'_>,
@@ -189,7 +191,8 @@ impl ShrimpCard {
     ) -> Result<(), ShrimpStatistic> {
         let length = packet.data_length() as u64;
         let (address, is_reported) = self.place(source, packet.address, length)?;
-        // A processor that sees a word sees those before it, in this packet and in earlier ones.
+        // A processor that sees a word also sees those before it, in this packet and in earlier
+        // ones.
         let written = write_in_order(ports.dma, address, packet.data());
         written.map_err(|_| ShrimpStatistic::Discarded)?;
         self.count(ShrimpStatistic::PacketsDeposited);
@@ -205,7 +208,7 @@ impl ShrimpCard {
         Ok(())
     }
 
-    /// Where a packet's data goes, and whether that is reported.
+    /// Returns the address that a packet's data goes to, and whether the arrival is reported.
     fn place(&self, source: u16, address: u64, length: u64) -> Result<(u64, bool), ShrimpStatistic> {
         if address / PAGE == SHRIMP_SYSTEM_PAGE {
             let page = self.system_pages.get(&source).ok_or(ShrimpStatistic::NotMappedIn)?;

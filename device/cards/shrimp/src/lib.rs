@@ -1,20 +1,20 @@
-//! The SHRIMP card (Blumrich and others, *Virtual memory mapped network interface for the SHRIMP multicomputer*, ISCA '94), on
-//! the chassis of the family.
+//! The SHRIMP card (Blumrich and others, *Virtual memory mapped network interface for the SHRIMP
+//! multicomputer*, ISCA '94), on the chassis of the family.
 //!
-//! | what | section | file |
+//! | content | section | file |
 //! |---|---|---|
-//! | what it looks like, its verbs | | here |
+//! | identity and verbs | | here |
 //! | the page table, with pages split between two mappings | 3.1, 3.2, 4 | `nipt` |
-//! | a store that was seen, and one to a window page | 4, 4.1 | `stores` |
+//! | stores that are seen, and stores to window pages | 4, 4.1 | `stores` |
 //! | the Outgoing FIFO, with blocked-write's merging | 4, 4.1 | `outgoing` |
 //! | destinations that stop this host's processors | 4 | `slow` |
 //! | command pages | 4.2 | `commands` |
 //! | the engine for deliberate update | 4.3 | `engine` |
-//! | what arrives: checks, the Incoming FIFO, deposits | 3.1, 4 | `incoming` |
-//! | the queue of arrivals that are to be reported | 4.2 | `arrivals` |
+//! | arriving packets: checks, the Incoming FIFO, deposits | 3.1, 4 | `incoming` |
+//! | the queue of reported arrivals | 4.2 | `arrivals` |
 //! | a packet between two cards | 3.1 | `packet` |
-//! | registers, and the commands of the operating system | | `driver` |
-//! | how it is made | | `model` |
+//! | registers, and commands of the operating system | | `driver` |
+//! | settings and construction | | `model` |
 
 mod arrivals;
 mod commands;
@@ -49,11 +49,11 @@ use self::outgoing::Outgoing;
 use self::packet::Coordinates;
 pub use self::packet::OVERHEAD as PACKET_OVERHEAD;
 
-/// What its packets are to the fabric: as its model is numbered.
+/// Protocol number of the card's packets on the fabric: the same as its model number.
 const PROTOCOL: u8 = SHRIMP_MODEL as u8;
 const REGISTERS: u8 = 0;
 const MEMORY: u8 = 2;
-/// Bytes of a page of host memory.
+/// Size of a page of host memory, in bytes.
 const PAGE: u64 = 4096;
 
 /// A place in another host's memory.
@@ -63,7 +63,7 @@ struct Target {
     address: u64,
 }
 
-/// The card.
+/// The SHRIMP card.
 #[derive(Debug)]
 pub struct ShrimpCard {
     chassis: Chassis,
@@ -74,19 +74,19 @@ pub struct ShrimpCard {
     engine: Engine,
     incoming: Incoming,
     arrivals: Arrivals,
-    /// Where other hosts' operating systems send to.
+    /// Pages that receive the messages of other hosts' operating systems.
     system_pages: HashMap<u16, u64>,
-    /// Columns of the mesh, and where this node is in it.
+    /// Number of columns of the mesh, and the place of this node in it.
     columns: u16,
     here: Option<Coordinates>,
-    /// Whether stores are seen on the host's bus.
+    /// Whether the card sees stores on the host's bus.
     snoops: bool,
     options: Options,
     counters: Counters<{ SHRIMP_STATISTICS as usize }>,
 }
 
 impl ShrimpCard {
-    /// A card at power-on.
+    /// Creates a card at power-on.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let plate = Plate {
@@ -116,14 +116,16 @@ impl ShrimpCard {
         self.counters.add(statistic, 1);
     }
 
-    /// Bytes of the command pages, behind which the window pages begin.
+    /// Returns the size of the command pages, in bytes. The window pages begin behind them.
     fn commands_size(&self) -> u64 {
         u64::from(self.nipt.pages()) * PAGE
     }
 
-    /// The engine gives data to the Outgoing FIFO while there is room (section 4.3). Says whether it did something.
+    /// Lets the engine put data into the Outgoing FIFO while there is room (section 4.3). Returns
+    /// whether it did something.
     fn run_engine(&mut self, ports: &Ports<'_>) -> bool {
-        // Without a place in the mesh it can make no packets: a transfer waits until there is a link again.
+        // Without a place in the mesh, the card cannot make packets. A transfer then waits until
+        // there is a link again.
         if self.here.is_none() || self.engine.is_idle() || !self.outgoing.has_room() {
             return false;
         }
@@ -148,17 +150,18 @@ impl ShrimpCard {
         true
     }
 
-    /// Where this node and another are in the mesh. `None`: it has no place yet, or no mesh is so large.
+    /// Returns the places of this node and another in the mesh. Returns `None` if this node has no
+    /// place yet, or if the mesh would be too large.
     fn places(&self, node: u16) -> Option<[Coordinates; 2]> {
         Some([self.here?, Coordinates::of(node, self.columns)?])
     }
 
-    /// Notes whether this host's processors are stopped by the Outgoing FIFO.
+    /// Records whether the Outgoing FIFO stops this host's processors.
     fn look(&mut self, ports: &Ports<'_>) {
         self.outgoing.look(self.here.is_some(), &|| ports.clock.now());
     }
 
-    /// Cuts off hosts that stop this one's processors.
+    /// Cuts off hosts that stop the processors of this host.
     fn judge(&mut self, ports: &Ports<'_>, now: Duration) {
         let (nodes, packets) = self.outgoing.judge(now);
         self.tell_of_cut(ports, &nodes, packets);
@@ -227,7 +230,8 @@ impl Card for ShrimpCard {
 
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
         let ran = self.run_engine(ports);
-        // The engine reads one piece in a turn, so that a processor sees how far a transfer is (section 4.3).
+        // The engine reads one piece in a turn, so that a processor sees the progress of a transfer
+        // (section 4.3).
         let has_more = ran && !self.engine.is_idle();
         match self.outgoing.send_next(link) {
             Ok(data) => {
@@ -257,7 +261,7 @@ impl Card for ShrimpCard {
     }
 
     fn takes_stores(&self) -> bool {
-        // Without a link there is nothing to wait for: they go nowhere.
+        // Without a link there is nothing to wait for: the stores go nowhere.
         self.outgoing.has_room() || self.here.is_none()
     }
 
@@ -276,7 +280,7 @@ impl Card for ShrimpCard {
     }
 
     fn sleep(&mut self, _: &Ports<'_>) -> bool {
-        // Whatever it has to do came by a store or a packet.
+        // All work comes with a store or a packet.
         true
     }
 

@@ -1,4 +1,4 @@
-//! The model as a catalogue has it.
+//! The SHRIMP card's entry in a catalogue of models.
 
 use hamlyn_card::card::Card;
 use hamlyn_card::model::{Choice, MakeError, Model, Setting};
@@ -6,20 +6,21 @@ use hamlyn_card::model::{Choice, MakeError, Model, Setting};
 use super::ShrimpCard;
 use super::packet::LARGEST;
 
-/// How a card is built.
+/// Options of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Entries of the page table.
+    /// Number of entries of the page table.
     pub pages: u32,
-    /// Columns of the mesh.
+    /// Number of columns of the mesh.
     pub columns: u32,
-    /// Bytes of each FIFO.
+    /// Size of each FIFO, in bytes.
     pub fifo: u32,
-    /// Bytes that the engine reads in a turn, and puts into a packet.
+    /// Number of bytes that the engine reads in a turn and puts into a packet.
     pub packet_size: u32,
-    /// Microseconds in which a store may go into the packet of the one before; the driver may change it.
+    /// Time in which a store may join the packet of the previous one, in microseconds. The driver
+    /// may change it.
     pub merge_us: u32,
-    /// Milliseconds, 0 for ever.
+    /// Handshake period in milliseconds, or 0 for no limit.
     pub handshake_ms: u32,
 }
 
@@ -69,7 +70,7 @@ fn make(choice: &Choice) -> Result<Box<dyn Card + Send>, MakeError> {
     Ok(Box::new(ShrimpCard::new(Options {
         pages: choice.in_range("pages", "number of pages", 16..=1 << 24)?,
         columns: choice.in_range("columns", "number of columns", 1..=256)?,
-        // At least a few of the largest packets.
+        // Room for at least a few of the largest packets.
         fifo: choice.in_range("fifo", "FIFO size in bytes", 3 * LARGEST as u32..=1 << 26)?,
         packet_size: choice.multiple_in_range("update-size", "update size", 4, 64..=4096)?,
         merge_us: choice.in_range("merge-time", "merge time in us", 0..=1_000_000)?,

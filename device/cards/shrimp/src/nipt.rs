@@ -9,16 +9,17 @@ use zerocopy::FromZeros;
 
 use crate::{PAGE, Target};
 
-/// In an entry's flags, by part.
+/// Flags that withhold a part, by part.
 const WITHHOLD: [u64; 2] = [SHRIMP_ENTRY_WITHHOLD_0, SHRIMP_ENTRY_WITHHOLD_1];
 const FLAGS: u64 = SHRIMP_ENTRY_KEEP_MODES | WITHHOLD[0] | WITHHOLD[1] | SHRIMP_ENTRY_UNLESS_BUSY;
 
-/// The table. Only what maps something has an entry, so that a card for much memory is as small as what is mapped.
+/// The table. Only pages that map something have an entry, so the size of the table depends on the
+/// mapped pages, not on the host's memory.
 #[derive(Debug)]
 pub(crate) struct Nipt {
     pages: u32,
     entries: HashMap<u32, ShrimpEntry>,
-    /// Pages whose stores are to be seen from now on, or no more.
+    /// Pages whose stores must be seen from now on, or are no longer needed.
     watch: VecDeque<(u64, bool)>,
 }
 
@@ -26,14 +27,14 @@ pub(crate) struct Nipt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) mode: u32,
-    /// Where the byte that was asked for arrives.
+    /// The place where the requested byte arrives.
     pub(crate) target: Target,
     /// Offset in the page of the first byte behind the part.
     pub(crate) end: u64,
 }
 
 impl Part {
-    /// Whether bytes from that one on may be sent by deliberate update.
+    /// Returns whether the bytes from `address` on may be sent by deliberate update.
     pub(crate) fn is_sent(&self, address: u64, length: u64) -> bool {
         self.mode == SHRIMP_MODE_DELIBERATE && address % PAGE + length <= self.end
     }
@@ -48,14 +49,15 @@ impl Nipt {
         self.pages
     }
 
-    /// Maps nothing any more.
+    /// Removes all mappings.
     pub(crate) fn clear(&mut self) {
         let watched = self.entries.iter().filter(|(_, entry)| is_automatic(entry));
         self.watch.extend(watched.map(|(page, _)| (u64::from(*page), false)));
         self.entries.clear();
     }
 
-    /// What an entry would make of a page's. `Err`: what makes no sense of it, with the limit.
+    /// Returns what `entry` would make of a page's entry. Fails with the invalid value and its
+    /// limit.
     pub(crate) fn prepare(&self, page: u32, mut entry: ShrimpEntry) -> Result<ShrimpEntry, Refusal> {
         if page >= self.pages {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, page, self.pages));
@@ -68,7 +70,7 @@ impl Nipt {
         Ok(entry)
     }
 
-    /// Replaces an entry by one that was prepared.
+    /// Replaces an entry by a prepared one.
     pub(crate) fn set(&mut self, page: u32, entry: ShrimpEntry) {
         let before = if entry == ShrimpEntry::new_zeroed() {
             self.entries.remove(&page)
@@ -78,13 +80,15 @@ impl Nipt {
         self.note(page, before.is_some_and(|before| is_automatic(&before)), is_automatic(&entry));
     }
 
-    /// Whether bytes of a page that are to be sent by deliberate update would still be, and to the same place.
+    /// Returns whether bytes that are to be sent by deliberate update would still be sent, and to
+    /// the same place.
     pub(crate) fn sends_alike(&self, address: u64, length: u64, now: &ShrimpEntry) -> bool {
         let part = part_of(now, address % PAGE).filter(|part| part.is_sent(address, length));
         part.is_some_and(|part| self.part_out(address).is_some_and(|before| before.target == part.target))
     }
 
-    /// What a process has made of the modes of its parts, as far as they stay mapped to where they are.
+    /// Keeps the modes that a process has set, for the parts that stay mapped to the same place or
+    /// were withheld.
     fn keep_modes(&self, page: u32, entry: &mut ShrimpEntry) {
         let Some(before) = self.entries.get(&page) else { return };
         for (part, (now, was)) in entry.out.iter_mut().zip(&before.out).enumerate() {
@@ -102,29 +106,31 @@ impl Nipt {
         }
     }
 
-    /// The next page whose stores are to be seen, or no more.
+    /// Returns the next page whose stores must be seen from now on, or are no longer needed.
     pub(crate) fn watch_change(&mut self) -> Option<(u64, bool)> {
         self.watch.pop_front()
     }
 
-    /// The part of a page that a byte of the host's memory is in, if it is mapped out and not withheld.
+    /// Returns the part of a page that contains a byte of the host's memory, if it is mapped out
+    /// and not withheld.
     pub(crate) fn part_out(&self, address: u64) -> Option<Part> {
         let entry = u32::try_from(address / PAGE).ok().and_then(|page| self.entries.get(&page))?;
         part_of(entry, address % PAGE)
     }
 
-    /// Whether each of `length` bytes, which lie in one page, is mapped out.
+    /// Returns whether each of `length` bytes, which lie in one page, is mapped out.
     pub(crate) fn is_mapped_out(&self, address: u64, length: u64) -> bool {
         [address, address + length - 1].into_iter().all(|end| self.part_out(end).is_some())
     }
 
-    /// Whether any store to the page is sent by itself.
+    /// Returns whether any store to the page is sent automatically.
     pub(crate) fn is_automatic(&self, address: u64) -> bool {
         let entry = u32::try_from(address / PAGE).ok().and_then(|page| self.entries.get(&page));
         entry.is_some_and(is_automatic)
     }
 
-    /// Offset of the first byte behind the part of its page that a byte of the host's memory is in, mapped out or not.
+    /// Returns the offset of the first byte behind the part of a page that contains a byte of the
+    /// host's memory. The part need not be mapped out.
     pub(crate) fn part_end(&self, address: u64) -> u64 {
         let entry = u32::try_from(address / PAGE).ok().and_then(|page| self.entries.get(&page));
         let split = entry.map_or(0, |entry| u64::from(entry.split_out));
@@ -143,7 +149,8 @@ impl Nipt {
         Some(())
     }
 
-    /// Whether each of `length` bytes, which lie in one page, is mapped in for this host; if so, whether to report it.
+    /// Returns whether to report an arrival, if each of `length` bytes, which lie in one page, is
+    /// mapped in for this host. Otherwise returns `None`.
     pub(crate) fn takes(&self, address: u64, length: u64, node: u16) -> Option<bool> {
         let page = u32::try_from(address / PAGE).ok()?;
         let (first, last) = (address % PAGE, address % PAGE + length - 1);
@@ -158,19 +165,20 @@ impl Nipt {
             .then(|| parts.any(|(part, _)| part.flags & SHRIMP_IN_REPORT != 0))
     }
 
-    /// Whether anything of a page is mapped in.
+    /// Returns whether any byte of a page is mapped in.
     pub(crate) fn is_mapped_in(&self, page: u32) -> bool {
         let entry = self.entries.get(&page);
         entry.is_some_and(|entry| entry.incoming.iter().any(|part| part.nodes != 0))
     }
 }
 
-/// A host in [`ShrimpIn::nodes`]; one that has no bit there can store to nothing.
+/// Returns the bit of a host in [`ShrimpIn::nodes`]. A host that has no bit there can store to
+/// nothing.
 fn bit_of(node: u16) -> u64 {
     if u32::from(node) < SHRIMP_IN_NODES { 1 << node } else { 0 }
 }
 
-/// Whether the page's stores are to be seen.
+/// Returns whether the page's stores must be seen.
 fn is_automatic(entry: &ShrimpEntry) -> bool {
     entry.out.iter().any(|out| matches!(out.mode, SHRIMP_MODE_SINGLE | SHRIMP_MODE_BLOCKED))
 }
@@ -179,7 +187,7 @@ fn is_mode(mode: u32) -> bool {
     mode <= SHRIMP_MODE_DELIBERATE
 }
 
-/// The part that the byte at an offset is in, if it is mapped out and not withheld.
+/// Returns the part that contains the byte at `offset`, if it is mapped out and not withheld.
 fn part_of(entry: &ShrimpEntry, offset: u64) -> Option<Part> {
     let split = u64::from(entry.split_out);
     let part = usize::from(offset >= split);

@@ -1,7 +1,7 @@
 //! The Outgoing FIFO (section 4), with blocked-write's merging at its end (section 4.1).
 //!
-//! The packets of each destination keep their order. Who sends to a host that takes nothing waits; packets to the others pass, as
-//! an order between different receivers can be seen by none of them.
+//! The packets of each destination keep their order. Packets to a host that takes nothing wait, and
+//! packets to the others pass them. No receiver can observe the order between different receivers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -17,44 +17,45 @@ use crate::{PAGE, Target};
 /// The most hosts that a page can receive from, and so the most destinations.
 const HOSTS: usize = SHRIMP_IN_NODES as usize;
 
-/// The FIFO.
+/// The Outgoing FIFO.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     /// Sealed packets by destination. No queue is empty.
     queues: BTreeMap<u16, Queue>,
-    /// Whose turn it is to be sent to.
+    /// The destination whose turn it is.
     turn: u16,
-    /// The packet that the next store may go into, and when the last did.
+    /// The packet that the next store may join, and the time of its last store.
     open: Option<(Packet, Duration)>,
     /// Bytes of all packets.
     fill: usize,
     capacity: usize,
     threshold: usize,
-    /// The threshold was reached, and the FIFO has not been down to half of it since.
+    /// The threshold was reached, and the fill has not been down to half of it since.
     is_over: bool,
     /// Destinations that take too little.
     slow: Slow,
 }
 
-/// What waits for one destination.
+/// The packets that wait for one destination.
 #[derive(Debug, Default)]
 struct Queue {
-    /// Packets, with the bytes of data in them.
+    /// Packets, with the number of data bytes in them.
     packets: VecDeque<(Vec<u8>, usize)>,
     /// Bytes of the packets.
     fill: usize,
-    /// It is as old as the count of bytes that destinations take. A destination that emptied its queue since is not slow.
+    /// The queue is as old as the count of bytes that destinations take. A destination that emptied
+    /// its queue since is not slow.
     is_counted: bool,
-    /// Bytes that the destination has taken since.
+    /// Number of bytes that the destination has taken since.
     taken: usize,
 }
 
-/// What came of a store.
+/// The result of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Put {
-    /// It begins a packet.
+    /// The store begins a packet.
     Begun,
-    /// It is in the packet of the one before.
+    /// The store is in the packet of the previous one.
     Merged,
 }
 
@@ -72,7 +73,7 @@ impl Outgoing {
         }
     }
 
-    /// The same after a reset. A host that was cut off stays so.
+    /// Returns the FIFO after a reset. A host that was cut off stays cut off.
     pub(crate) fn renewed(&self) -> Self {
         Self { slow: self.slow.renewed(), ..Self::new(self.capacity) }
     }
@@ -93,25 +94,27 @@ impl Outgoing {
         self.threshold = threshold.clamp(1, self.capacity);
     }
 
-    /// Whether there is room below the threshold, and for any packet: only then are stores taken from the host's bus, and data
-    /// for deliberate update.
+    /// Returns whether the fill is below the threshold and any packet fits. Only then does the card
+    /// accept stores from the host's bus, and data for deliberate update.
     pub(crate) fn has_room(&self) -> bool {
         self.fill < self.threshold && self.fill + LARGEST <= self.capacity
     }
 
-    /// Whether a store of so many bytes fits in any case. It may be in two parts of a page.
+    /// Returns whether a store of `length` bytes fits in any case. The store may be in two parts of
+    /// a page.
     pub(crate) fn fits(&self, length: usize) -> bool {
         self.fill + 2 * OVERHEAD + length <= self.capacity
     }
 
-    /// Whether the threshold has been reached since this was last asked: the processor is to be interrupted.
+    /// Returns whether the threshold has been reached since the last call. The processor must then
+    /// be interrupted.
     pub(crate) fn take_overrun(&mut self) -> bool {
         let reached = !self.has_room() && !self.is_over;
         self.is_over |= reached;
         reached
     }
 
-    /// Nothing may be merged any more.
+    /// Closes the open packet, so that nothing can be merged into it.
     pub(crate) fn close(&mut self) {
         if let Some((packet, _)) = self.open.take() {
             self.queue(packet);
@@ -126,7 +129,8 @@ impl Outgoing {
         queue.packets.push_back((bytes, data));
     }
 
-    /// Notes whether stores are taken, after whatever may have changed that. Without a link none waits.
+    /// Records whether stores are accepted. Called after every change that may affect that. Without
+    /// a link no store waits.
     pub(crate) fn look(&mut self, is_linked: bool, now: &dyn Fn() -> Duration) {
         if is_linked && !self.has_room() {
             if self.slow.stopped(now()) {
@@ -143,17 +147,20 @@ impl Outgoing {
         }
     }
 
-    /// When the next of [`Outgoing::judge`] is due.
+    /// Returns when [`Outgoing::judge`] is next due.
     pub(crate) fn judgement(&self) -> Option<Duration> {
         self.slow.deadline()
     }
 
-    /// Cuts off the destinations that have stopped the processors for too long. Returns them, and how many packets are discarded.
+    /// Cuts off the destinations that have stopped the processors for too long. Returns them, and
+    /// the number of discarded packets.
     pub(crate) fn judge(&mut self, now: Duration) -> (Vec<u16>, usize) {
         let Some(time) = self.slow.look(now) else { return (Vec::new(), 0) };
-        // A destination with a smaller share does not fill the FIFO, and one with such a share there is always.
+        // A destination with a smaller share does not fill the FIFO. There is always a destination
+        // with at least this share.
         let fills = |queue: &Queue| queue.is_counted && queue.fill * HOSTS >= self.threshold;
-        // Destinations behind a slow link share what it carries: each must take its share of the FIFO's part.
+        // Destinations behind a slow link share its bandwidth. Each must take its share of the
+        // FIFO's part.
         let part = slow::part(self.capacity, time);
         let is_slow = |queue: &Queue| queue.taken * self.fill < part * queue.fill;
         let slow = self.queues.iter().filter(|(_, queue)| fills(queue) && is_slow(queue));
@@ -163,8 +170,9 @@ impl Outgoing {
         (slow, discarded)
     }
 
-    /// Makes room for an access that is overdue: cuts off the destination that has the most bytes in the FIFO, unless it takes them
-    /// fast. Returns `None` if nothing waits for any; else which are cut off, and how many packets are discarded.
+    /// Makes room for an access that is overdue: cuts off the destination that has the most bytes
+    /// in the FIFO, unless it takes them fast. Returns the destinations that were cut off and the
+    /// number of discarded packets, or `None` if no packets wait.
     pub(crate) fn make_room(&mut self, now: Duration) -> Option<(Vec<u16>, usize)> {
         self.close();
         let spared = self.slow.spared_above(self.capacity, now);
@@ -176,13 +184,13 @@ impl Outgoing {
         Some((vec![node], self.cut(node, now)))
     }
 
-    /// Cuts a destination off. Returns how many packets are discarded.
+    /// Cuts a destination off. Returns the number of discarded packets.
     fn cut(&mut self, node: u16, now: Duration) -> usize {
         self.slow.cut(node, now);
         self.discard(node)
     }
 
-    /// Discards the packets for a destination. Returns how many there were.
+    /// Discards the packets for a destination. Returns their number.
     fn discard(&mut self, node: u16) -> usize {
         self.close();
         let Some(queue) = self.queues.remove(&node) else { return 0 };
@@ -191,17 +199,17 @@ impl Outgoing {
         queue.packets.len()
     }
 
-    /// Hosts that are cut off, a bit each.
+    /// Returns the hosts that are cut off, with a bit for each.
     pub(crate) fn cut_off(&self) -> u64 {
         self.slow.cut_off()
     }
 
-    /// Whether what is stored for a host goes nowhere.
+    /// Returns whether stores for a host go nowhere.
     pub(crate) fn is_cut_off(&self, node: u16) -> bool {
         self.slow.is_cut_off(node)
     }
 
-    /// A packet of its own, behind all that there is.
+    /// Queues data as a packet of its own, behind all other packets.
     pub(crate) fn put(&mut self, target: Target, places: [Coordinates; 2], data: &[u8]) {
         self.close();
         let mut packet = Packet::new(target, places[0], places[1]);
@@ -210,7 +218,8 @@ impl Outgoing {
         self.queue(packet);
     }
 
-    /// A store for blocked-write: into the open packet if it is consecutive, in the same page, and in time.
+    /// Adds a store for blocked-write. It joins the open packet if it is consecutive, in the same
+    /// page, and in time.
     pub(crate) fn merge(
         &mut self,
         target: Target,
@@ -238,19 +247,19 @@ impl Outgoing {
         Put::Begun
     }
 
-    /// At the threshold no store is taken that the open packet could wait for.
+    /// At the threshold no store is accepted for which the open packet could wait.
     fn close_if_full(&mut self) {
         if !self.has_room() {
             self.close();
         }
     }
 
-    /// When the open packet is closed if no store comes.
+    /// Returns when the open packet is closed if no store comes.
     pub(crate) fn deadline(&self, limit: Duration) -> Option<Duration> {
         self.open.as_ref().map(|(_, last)| *last + limit)
     }
 
-    /// Sends the next packet, of each destination in turn. Says how many bytes of data it had.
+    /// Sends the next packet. The destinations take turns. Returns the number of its data bytes.
     pub(crate) fn send_next(&mut self, link: &mut dyn Link) -> Result<usize, Progress> {
         let mut progress = Progress::Idle;
         let order = self.queues.range(self.turn..).chain(self.queues.range(..self.turn));

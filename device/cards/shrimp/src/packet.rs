@@ -1,4 +1,5 @@
-//! A packet on its way from card to card (section 3.1). In front of it is the fabric's own header, which has the hosts.
+//! A packet in flight from card to card (section 3.1). The fabric's own header precedes it and
+//! holds the hosts.
 //!
 //! ```text
 //! | to x, y | from x, y | length | address | data ... | CRC-32 of all that |
@@ -11,9 +12,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{PAGE, Target};
 
-/// Bytes of a packet beside its data.
+/// Number of bytes of a packet beside its data.
 pub const OVERHEAD: usize = size_of::<Header>() + CRC;
-/// The largest packet, in bytes: a page.
+/// Size of the largest packet, in bytes: its data is a page.
 pub(crate) const LARGEST: usize = OVERHEAD + PAGE as usize;
 
 const CRC: usize = 4;
@@ -27,14 +28,15 @@ pub(crate) struct Coordinates {
 }
 
 impl Coordinates {
-    /// Where a host is, in a mesh of so many columns. `None`: no mesh has so many rows.
+    /// Returns the place of a host in a mesh of `columns` columns. Returns `None` if the mesh would
+    /// have too many rows.
     pub(crate) fn of(host: u16, columns: u16) -> Option<Self> {
         let (column, row) = (host % columns, host / columns);
         Some(Self { column: column as u8, row: u8::try_from(row).ok()? })
     }
 }
 
-/// What is in front of the data.
+/// The header in front of the data.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Header {
@@ -44,7 +46,7 @@ struct Header {
     address: U64,
 }
 
-/// A packet that is being made: the header, and then data until it is sealed.
+/// A packet under construction: the header, and then data until the packet is sealed.
 #[derive(Debug)]
 pub(crate) struct Packet {
     pub(crate) target: Target,
@@ -52,18 +54,18 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// A packet without data yet.
+    /// Creates a packet without data.
     pub(crate) fn new(target: Target, from: Coordinates, to: Coordinates) -> Self {
         let header = Header { to, from, length: 0.into(), address: target.address.into() };
         Self { target, bytes: header.as_bytes().to_vec() }
     }
 
-    /// Puts data behind what there is.
+    /// Appends data to the packet.
     pub(crate) fn append(&mut self, data: &[u8]) {
         self.bytes.extend_from_slice(data);
     }
 
-    /// The address behind its last byte.
+    /// Returns the address behind the packet's last byte.
     pub(crate) fn end(&self) -> u64 {
         self.target.address + self.data_length() as u64
     }
@@ -72,7 +74,7 @@ impl Packet {
         self.bytes.len() - size_of::<Header>()
     }
 
-    /// The bytes that go to the other card.
+    /// Completes the packet. Returns the bytes that go to the other card.
     pub(crate) fn seal(mut self) -> Vec<u8> {
         let length = self.data_length() as u32;
         let place = std::mem::offset_of!(Header, length);
@@ -83,7 +85,7 @@ impl Packet {
     }
 }
 
-/// Why a packet is no packet.
+/// Why a packet is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Malformed,
@@ -99,7 +101,8 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    /// Takes a packet. `here`: this node's place; `from`: that of the host that the switch says it came from.
+    /// Takes a packet. `here` is the place of this node, and `from` is that of the source host as
+    /// the switch reports it.
     pub(crate) fn take(mut packet: Pieces<'_>, here: Coordinates, from: Coordinates) -> Result<Self, Fault> {
         if packet.len() <= OVERHEAD || packet.len() > LARGEST {
             return Err(Fault::Malformed);

@@ -1,25 +1,31 @@
-//! Destinations that take too little. The Outgoing FIFO is one, as in the paper (section 4): while it is at its threshold no store of
-//! any process is taken. Destinations that keep it there, and take too little, are cut off.
+//! Destinations that take too little. There is one Outgoing FIFO, as in the paper (section 4):
+//! while it is at its threshold, no store of any process is accepted. Destinations that keep it
+//! there and take too little are cut off.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// For how long the processors may be stopped, in sum, before the destinations that fill the FIFO are judged.
+/// For how long in total the processors may be stopped before the destinations that fill the FIFO
+/// are judged.
 #[derive(Debug, Clone, Copy)]
 struct Limit {
     time: Duration,
-    /// The most that counts between two looks: a card that stood still itself blames no destination.
+    /// The most that counts between two looks, so that a card that stood still itself cuts off no
+    /// destination.
     look: Duration,
 }
 
 const FIRST: Limit = Limit { time: Duration::from_secs(3), look: Duration::from_millis(250) };
-/// The limit after a destination was cut off: several must not stop the processors for 3 s each.
+/// The limit after a destination was cut off, so that several destinations do not stop the
+/// processors for 3 s each.
 const AGAIN: Limit = Limit { time: Duration::from_millis(250), look: Duration::from_millis(50) };
 /// For how long after that the shorter limit holds.
 const AGAIN_FOR: Duration = Duration::from_secs(3);
-/// All destinations together must take this part of the FIFO's bytes in [`FIRST`], and in a shorter time in proportion.
+/// All destinations together must take this part of the FIFO's bytes in [`FIRST`], and in a shorter
+/// time in proportion.
 const PART: usize = 16;
-/// A destination that takes the FIFO's size in this time is fast: it is waited for a little longer if an access is overdue.
+/// A destination that takes the FIFO's size in this time is fast. The card waits a little longer
+/// for it if an access is overdue.
 const FAST: Duration = Duration::from_secs(1);
 /// How much longer that is, for all destinations together.
 const SPARE: Duration = Duration::from_millis(300);
@@ -28,16 +34,17 @@ const CALLS: Duration = Duration::from_secs(2);
 /// How long a destination stays cut off.
 const REST: Duration = Duration::from_secs(60);
 
-/// What is known of them.
+/// The state of the destinations that take too little.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
-    /// While no store is taken, the last look.
+    /// The time of the last look, while no store is accepted.
     since: Option<Duration>,
-    /// For how long none was taken before that, and when counting began. `None`: the FIFO has not been at its threshold since it was
-    /// last down to half of that, or since a destination was cut off.
+    /// For how long none was accepted before that, and when counting began. `None`: the FIFO has
+    /// not been at its threshold since it was last down to half of that, or since a destination was
+    /// cut off.
     stopped: Option<Duration>,
     began: Duration,
-    /// Those that are cut off, and until when.
+    /// The destinations that are cut off, and until when.
     cut: BTreeMap<u16, Duration>,
     /// Until when the shorter limit holds.
     again: Duration,
@@ -45,23 +52,24 @@ pub(crate) struct Slow {
     overdue: Option<Duration>,
 }
 
-/// The part of the FIFO's bytes that destinations must take in a time.
+/// Returns the part of the FIFO's bytes that destinations must take in a time.
 pub(crate) fn part(capacity: usize, time: Duration) -> usize {
     in_proportion(capacity / PART, time, FIRST.time)
 }
 
-/// Of the bytes for a whole time those for a part of it.
+/// Returns the share of bytes that belongs to a part of the whole time.
 fn in_proportion(bytes: usize, part: Duration, whole: Duration) -> usize {
     bytes * part.as_millis() as usize / whole.as_millis() as usize
 }
 
 impl Slow {
-    /// After a reset of the card: a host that was cut off stays so.
+    /// Returns the state after a reset of the card. A host that was cut off stays cut off.
     pub(crate) fn renewed(&self) -> Self {
         Self { cut: self.cut.clone(), ..Self::default() }
     }
 
-    /// No store is taken. Returns whether counting begins: bytes that destinations have taken before do not count.
+    /// Records that no store is accepted. Returns whether counting begins: bytes that destinations
+    /// have taken before do not count.
     pub(crate) fn stopped(&mut self, now: Duration) -> bool {
         self.since.get_or_insert(now);
         let begins = self.stopped.is_none();
@@ -76,7 +84,8 @@ impl Slow {
         self.began = now;
     }
 
-    /// Stores are taken; `recovered`: the FIFO is down to half of its threshold.
+    /// Records that stores are accepted. `recovered` means that the FIFO is down to half of its
+    /// threshold.
     pub(crate) fn goes_on(&mut self, recovered: bool, now: &dyn Fn() -> Duration) {
         if let Some(since) = self.since.take() {
             self.count(since, now());
@@ -92,7 +101,7 @@ impl Slow {
         self.stopped = self.stopped.map(|stopped| stopped + time);
     }
 
-    /// The limit that holds at a time.
+    /// Returns the limit that holds at a time.
     fn limit(&self, at: Duration) -> Limit {
         if at < self.again { AGAIN } else { FIRST }
     }
@@ -106,7 +115,8 @@ impl Slow {
         self.since.map(next).into_iter().chain(self.cut.values().copied()).min()
     }
 
-    /// Looks at the time. Returns over which time destinations are judged now, if they are; counting begins anew then.
+    /// Looks at the time. If destinations are judged now, returns the time for which they are
+    /// judged, and begins a new count.
     pub(crate) fn look(&mut self, now: Duration) -> Option<Duration> {
         self.cut.retain(|_, until| *until > now);
         let since = self.since?;
@@ -120,7 +130,8 @@ impl Slow {
         Some(limit.time)
     }
 
-    /// An access is overdue. Returns how many bytes a destination must have taken that is still waited for, or `None` if none is.
+    /// Handles an overdue access. Returns the number of bytes above which a destination is still
+    /// waited for, or `None` if no destination is.
     pub(crate) fn spared_above(&mut self, capacity: usize, now: Duration) -> Option<usize> {
         let first = self.overdue.filter(|first| now.saturating_sub(*first) < CALLS).unwrap_or(now);
         self.overdue = Some(first);
@@ -138,7 +149,7 @@ impl Slow {
         !self.cut.is_empty() && self.cut.contains_key(&node)
     }
 
-    /// A bit for each of the hosts 0 to 63 that are cut off.
+    /// Returns a bit for each of the hosts 0 to 63 that are cut off.
     pub(crate) fn cut_off(&self) -> u64 {
         self.cut.keys().filter(|node| **node < 64).fold(0, |bits, node| bits | 1 << node)
     }

@@ -9,8 +9,8 @@ use super::nipt::Part;
 use super::outgoing::Put;
 
 impl ShrimpCard {
-    /// Sends what was stored, as far as it is mapped out for automatic update. A store may cross from one part of a page to the
-    /// other, and from one page to the next.
+    /// Sends the bytes of a store, as far as they are mapped out for automatic update. A store may
+    /// cross from one part of a page to the other, and from one page to the next.
     pub(super) fn propagate(&mut self, ports: &Ports<'_>, mut address: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let here = self.run_of(address, bytes.len());
@@ -23,7 +23,7 @@ impl ShrimpCard {
         self.tell_if_full(ports);
     }
 
-    /// How many of the bytes from `address` on are in one part of one page.
+    /// Returns how many of the bytes from `address` on are in one part of one page.
     fn run_of(&self, address: u64, length: usize) -> usize {
         let split = self.nipt.part_end(address);
         length.min((split - address % super::PAGE) as usize)
@@ -46,12 +46,14 @@ impl ShrimpCard {
         }
     }
 
-    /// A store to a window page: to the page itself, and then as if it had been seen there.
+    /// Handles a store to a window page: stores to the page itself, and then as if the store had
+    /// been seen there.
     pub(super) fn store(&mut self, ports: &Ports<'_>, address: u64, width: u8, value: u64) {
         let mut bytes = value.to_le_bytes();
         let bytes = &mut bytes[..width.into()];
         let is_mapped = self.nipt.is_mapped_out(address, width.into());
-        // Nothing makes a processor wait that stores here: what the FIFO cannot hold is not carried out.
+        // A store here never makes a processor wait. A store that the FIFO cannot hold is not
+        // carried out.
         let fits = self.outgoing.fits(width.into()) || !self.nipt.is_automatic(address);
         if !is_mapped || !fits || ports.dma.write(address, VolatileSlice::from(&mut *bytes)).is_err() {
             self.count(ShrimpStatistic::StoresRefused);
@@ -61,11 +63,12 @@ impl ShrimpCard {
         self.propagate(ports, address, bytes);
     }
 
-    /// A load from a window page: what is in the page itself. One that is not mapped out reads as zero.
+    /// Handles a load from a window page: reads the page itself. A page that is not mapped out
+    /// reads as zero.
     pub(super) fn load(&self, ports: &Ports<'_>, address: u64, width: u8) -> u64 {
         let mut bytes = [0; 8];
         if self.nipt.is_mapped_out(address, width.into()) {
-            // What host memory does not have reads as zero as well.
+            // A place that host memory does not have reads as zero as well.
             let _ = ports.dma.read(address, VolatileSlice::from(&mut bytes[..width.into()]));
         }
         u64::from_le_bytes(bytes)

@@ -1,15 +1,19 @@
-//! A card that lies to its host, for tests of the driver. Now and then it changes the value of a register read, a
-//! word that it writes to host memory, or the vector of an interrupt. It changes nothing that it sends to the switch.
+//! A card that lies to its host, for tests of the driver. Occasionally it changes the value of a
+//! register read, a word that it writes to host memory, or the vector of an interrupt. It never
+//! changes what it sends to the switch.
 //!
 //! ```text
-//! lying-card card --socket PATH --model NAME --switch PATH --one-in N [--only-misses 1] [--seed N] [--SETTING VALUE]
+//! lying-card card --socket PATH --model NAME --switch PATH --one-in N
+//!     [--only-misses 1] [--seed N] [--SETTING VALUE]
 //! ```
 //!
-//! One of `--one-in` words in memory is changed. Each reset multiplies this number by 1, 4, 16 or 64, chosen at random:
-//! the driver soon stops a card that lies often, and programs get far with one that lies seldom. Register reads are
-//! changed a tenth as often. `--only-misses 1`: nothing is changed but the pages that a message waits for (DART), one in N
-//! answers, and the card counts what the driver does of it. The first argument and the other flags are those of `hamlyn card`, so that a lab can
-//! start this program instead.
+//! One of `--one-in` words in memory is changed. Each reset multiplies this number by 1, 4, 16 or
+//! 64, chosen at random. The driver soon stops a card that lies often, and programs get far with
+//! one that lies rarely. Register reads are changed a tenth as often.
+//!
+//! With `--only-misses 1`, only the pages that a message waits for (DART) are changed, in one of N
+//! answers. The card then also counts what the driver does with them. The first argument and the
+//! other flags are those of `hamlyn card`, so that a lab can start this program instead.
 
 mod misses;
 
@@ -33,15 +37,15 @@ use crate::misses::Misses;
 /// The default seed.
 const SEED: u64 = 20_261_127;
 
-/// The random choice of lies, and how many were told.
+/// The random choice of lies, and their number.
 struct Lies {
     random: RefCell<Xoshiro256PlusPlus>,
-    /// `--one-in`.
+    /// The value of `--one-in`.
     least: u64,
-    /// The same since the last reset.
+    /// The current value, chosen at the last reset.
     one_in: Cell<u64>,
     told: Cell<u64>,
-    /// With `--only-misses`.
+    /// Set with `--only-misses`.
     misses: Option<Misses>,
 }
 
@@ -62,7 +66,8 @@ impl Lies {
         due
     }
 
-    /// Returns the changed value of a word of `bytes` bytes: 0, all ones, one more or less, one bit flipped, or a random value.
+    /// Returns the changed value of a word of `bytes` bytes: 0, all ones, one more or less, one bit
+    /// flipped, or a random value.
     fn instead_of(&self, value: u64, bytes: usize) -> u64 {
         let random = self.random();
         let lie = match random % 6 {
@@ -81,7 +86,7 @@ impl Lies {
     }
 }
 
-/// Host memory, where some of what the card writes is changed.
+/// Host memory. Some of the card's writes to it are changed.
 struct LyingDma<'a> {
     dma: &'a dyn Dma,
     lies: &'a Lies,
@@ -119,7 +124,7 @@ impl Dma for LyingDma<'_> {
         let mut bytes = vec![0; from.len()];
         from.copy_to(&mut bytes[..]);
         let words = bytes.len().div_ceil(4);
-        // Structures begin with what the rest depends on.
+        // The first word is chosen more often, because the rest of a structure depends on it.
         let random = self.lies.random();
         let start = if random % 3 == 0 { 0 } else { 4 * ((random >> 8) as usize % words) };
         let word = start..bytes.len().min(start + 4);
@@ -139,7 +144,7 @@ impl Dma for LyingDma<'_> {
     }
 }
 
-/// Interrupt lines, some of whose interrupts come with another vector.
+/// Interrupt lines. Some interrupts are raised with another vector.
 struct LyingInterrupt<'a> {
     interrupt: &'a dyn Interrupt,
     lies: &'a Lies,
@@ -164,7 +169,7 @@ struct Liar {
 }
 
 impl Liar {
-    /// Calls a verb of the card with ports that lie.
+    /// Calls a method of the card with lying ports.
     fn with<R>(
         &mut self,
         ports: &Ports<'_>,
@@ -266,7 +271,7 @@ impl Card for Liar {
     }
 }
 
-/// The flags, by their names.
+/// Returns the flags and their values.
 fn flags() -> anyhow::Result<Vec<(String, String)>> {
     let words: Vec<String> = env::args().skip(2).collect();
     let flag = |pair: &[String]| match pair {
@@ -286,7 +291,7 @@ fn number(name: &str) -> anyhow::Result<u64> {
     value.parse().with_context(|| format!("--{name} is {value}, and not a number"))
 }
 
-/// Makes a liar of an honest card of the model.
+/// Wraps an honest card of the model in a liar.
 fn make(choice: &Choice) -> Result<Box<dyn Card + Send>, MakeError> {
     let honest = catalogue::find(choice.model().name)?;
     let mut chosen = Choice::of(honest);

@@ -1,4 +1,5 @@
-//! What a DART card tells its driver of the pages that a message waits for, changed; and what the driver does of it.
+//! Changes the pages that a DART card reports to its driver as awaited by a message, and counts
+//! what the driver does with them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,19 +15,20 @@ use zerocopy::FromBytes;
 
 const PAGE: u64 = 4096;
 
-/// The command that the card carries out, the endpoints, and the page that the driver tells of.
+/// The command that the card is executing, the endpoints, and the page that the driver is
+/// reporting.
 #[derive(Default)]
 pub(crate) struct Misses {
     command: Cell<(u32, u32)>,
     endpoints: RefCell<HashMap<u64, DartOpenEndpoint>>,
     space: Cell<u64>,
     page: Cell<u64>,
-    /// How often the driver told the card where a page is that is outside the endpoint.
+    /// Number of times that the driver reported the location of a page outside the endpoint.
     pub(crate) told_outside: Cell<u64>,
 }
 
 impl Misses {
-    /// The card has read this from host memory.
+    /// Records a read by the card from host memory.
     pub(crate) fn read(&self, address: u64, bytes: &[u8]) {
         if address % u64::from(HAMLYN_COMMAND_PAGE_SIZE) == 0
             && let Ok(command) = HamlynCommand::read_from_bytes(bytes)
@@ -42,12 +44,13 @@ impl Misses {
         }
     }
 
-    /// Whether the card writes to this address which pages a message waits for.
+    /// Returns whether the card writes the pages that a message waits for to this address.
     pub(crate) fn are_at(&self, address: u64) -> bool {
         self.command.get().0 == DART_COMMAND_READ_MISSES && is_body(address)
     }
 
-    /// Changes the number of pages, or a page: to one beside the endpoint, or to what `lie` makes of it.
+    /// Changes the number of pages, or one page: to a page next to the endpoint, or to the result
+    /// of `lie`.
     pub(crate) fn change(&self, bytes: &mut [u8], random: u64, lie: impl Fn(u64, usize) -> u64) {
         let Ok(misses) = DartMisses::mut_from_bytes(bytes) else { return };
         let page = &mut misses.pages[random as usize / 8 % 4];
@@ -61,7 +64,7 @@ impl Misses {
         }
     }
 
-    /// The driver has stored this to a register.
+    /// Records a store by the driver to a register.
     pub(crate) fn stored(&self, offset: u64, value: u64) {
         match u32::try_from(offset) {
             Ok(DART_REG_TLB_SPACE) => self.space.set(value),

@@ -28,23 +28,25 @@ The card stays when its machine or its switch goes, and serves the next.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct CardArgs {
-    /// Where QEMU, or a program without a machine, connects; QEMU also to PATH.doorbell, PATH.express
-    /// or PATH.peer0 and so on, and PATH.snoop
+    /// Socket that QEMU, or a program without a machine, connects to; QEMU also uses PATH.doorbell,
+    /// PATH.express or PATH.peer0 and so on, and PATH.snoop
     #[arg(long, value_name = "PATH", value_parser = card_path)]
     socket: PathBuf,
-    /// Where the switch listens
+    /// Socket of the switch
     #[arg(long, value_name = "PATH", value_parser = socket_path)]
     switch: PathBuf,
-    /// A user whose switch the card trusts with its packets, by name or number; may be given more than once [default: the
-    /// card's own user and root]
+    /// User whose switch the card trusts with its packets, by name or number; may be repeated
+    /// [default: the card's own user and root]
     #[arg(long, value_name = "USER", value_parser = users::parse)]
     switch_user: Vec<u32>,
-    /// Host id to ask the switch for: a number of one of its ports [default: the first free one]
+    /// Host id to request from the switch: a number of one of its ports [default: the first free
+    /// one]
     #[arg(long, value_name = "ID", value_parser = value_parser!(u16).range(..i64::from(MAX_PORTS)))]
     host: Option<u16>,
     #[command(flatten)]
     card: CardFlags,
-    /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its own
+    /// How long to poll for work before sleeping, in microseconds. More than 0 needs a dedicated
+    /// core
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
 }
@@ -82,9 +84,9 @@ mod tests {
     }
 
     #[test]
-    fn a_host_id_that_no_switch_has_is_refused() {
+    fn host_id_out_of_range_is_refused() {
         assert_eq!(parse("1023"), Ok(Some(1023)));
-        // To the switch, 65535 would mean any port.
+        // The switch would take 65535 as any port.
         for host in ["1024", "65535"] {
             assert!(parse(host).unwrap_err().contains(&format!("{host} is not in 0..1024")));
         }

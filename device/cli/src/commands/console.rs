@@ -17,24 +17,26 @@ use hamlyn_lab::plain::Filter;
 /// Ctrl-], as in telnet.
 const LEAVE: u8 = 0x1d;
 
-/// A signal that comes just before the wait is noticed after this long.
+/// Time-out of a wait: a signal that arrives just before the wait is noticed after this time.
 const LOOK_UP: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Attach this terminal to the console of a machine that hamlyn up started
 ///
-/// Ctrl-] leaves the console; the machine goes on. One terminal at a time can be attached to a machine.
+/// Ctrl-] leaves the console; the machine continues. Only one terminal at a time can be attached to
+/// a machine.
 ///
-/// What the machine sends reaches the terminal as it is, as with ssh or virsh console: its programs draw on the screen with it.
-/// So can a machine that you do not trust; --plain shows what is not printable as \x1b, as logs and messages do.
+/// The machine's output reaches the terminal unchanged, as with ssh or virsh console, so that
+/// programs can draw on the screen. A machine that you do not trust can do the same. With --plain,
+/// unprintable bytes are shown like \x1b, as in logs and messages.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   hamlyn console vm0             a shell in the machine, as root; Ctrl-] leaves it
   hamlyn console --plain vm1     the same for a machine that you do not trust")]
 pub(super) struct ConsoleArgs {
-    /// The machine: vm0, or with several hamlyn up at once DIRECTORY/vm0
+    /// The machine: vm0, or DIRECTORY/vm0 if several hamlyn up are running
     name: String,
-    /// Show what is not printable, and do not send it to the terminal
+    /// Escape unprintable bytes instead of sending them to the terminal
     #[arg(long)]
     plain: bool,
 }
@@ -55,7 +57,7 @@ pub(super) fn run(args: ConsoleArgs) -> anyhow::Result<()> {
     converse(&mut console, filter, &stop)
 }
 
-/// Copies both ways until the machine or the person ends it.
+/// Copies both ways until the machine or the user ends it.
 fn converse(console: &mut UnixStream, mut filter: Option<Filter>, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut buffer = [0; 4096];
     while !stop.load(Ordering::Relaxed) {
@@ -78,14 +80,14 @@ fn converse(console: &mut UnixStream, mut filter: Option<Filter>, stop: &AtomicB
                 Some(filter) => {
                     let mut shown = String::new();
                     filter.write(&buffer[..count], &mut shown);
-                    // The terminal is raw: it does not return by itself.
+                    // The terminal is raw: a line feed does not return the carriage.
                     out.write_all(shown.replace('\n', "\r\n").as_bytes())?;
                 }
             }
             out.flush()?;
         }
         if typed {
-            // Not through std's buffer: what lies there, poll does not see.
+            // Bypasses std's buffer, whose contents poll does not report.
             let count = rustix::io::read(stdin(), &mut buffer).context("cannot read standard input")?;
             let keys = &buffer[..count];
             let end = keys.iter().position(|&key| key == LEAVE);
@@ -98,7 +100,7 @@ fn converse(console: &mut UnixStream, mut filter: Option<Filter>, stop: &AtomicB
     Ok(())
 }
 
-/// The terminal in raw mode, if it is one, until this is dropped.
+/// The terminal, in raw mode until this is dropped. `None` if standard input is not a terminal.
 struct RawTerminal(Option<Termios>);
 
 impl RawTerminal {

@@ -17,8 +17,9 @@ use super::tell;
 use hamlyn_lab::plain::plain;
 use hamlyn_lab::{Exit, Input, Needs, Program, Remote, What};
 
-/// In the machine: opens a file as cp does, and copies standard input into it. What was there keeps its inode and its mode.
-/// A new file gets the mode of the source, less the umask. Says on standard error if what the file needs to run is missing.
+/// Script in the machine: opens a file like cp, and copies standard input into it. An existing file
+/// keeps its inode and its mode. A new file gets the mode of the source, less the umask. Writes to
+/// standard error if the loader that the file needs is missing.
 const TAKE: &str = r#"
 if [ "$4" ] && [ ! -e "$4" ]; then echo missing >&2; fi
 to=$1
@@ -32,30 +33,32 @@ exec >"$to" || exit
 if [ "$new" ]; then chmod "$new" /proc/self/fd/1 || exit; fi
 exec cat"#;
 
-/// In the machine: a line with the mode of a file, and what is in it. Without the line the file could not be opened.
+/// Script in the machine: writes a line with the mode of a file, and then its contents. There is no
+/// line if the file cannot be opened.
 const GIVE: &str = r#"
 if [ -d "$1" ]; then echo "$1 is a directory: copy it with tar" >&2; exit 1; fi
 exec <"$1" || exit
 stat -L -c %a /proc/self/fd/0 && exec cat"#;
 
-/// The longest line with a mode, in bytes: 07777 and the line feed.
+/// Longest line with a mode, in bytes: 07777 and the line feed.
 const MODE_LINE: usize = 6;
 
-/// How much of a program is looked at for what it needs, in bytes: linkers put that in front.
+/// Bytes at the start of a program that are searched for its loader: linkers put it there.
 const BEGINNING: usize = 64 << 10;
 
-/// The most that is kept of what a machine complains of, in bytes.
+/// Largest part of the machine's standard error that is kept, in bytes.
 const COMPLAINT: usize = 4096;
 
 /// Copy a file into a machine that hamlyn up started, or out of it
 ///
-/// One of the two names a machine, a colon and a path there: vm0:/tmp/data. A path that does not begin with a slash is below
-/// the user's home; without one that is the home itself. A file of this machine whose name has a colon is written ./a:b, one
-/// that begins with a dash ./-a.
+/// One of the two names is a machine, a colon and a path there: vm0:/tmp/data. A path that does not
+/// begin with a slash is relative to the user's home; an empty path is the home itself. Write a
+/// file of this host whose name has a colon as ./a:b, and one that begins with a dash as ./-a.
 ///
-/// Like cp, it writes into what is there: a link is followed, a device or FIFO is written to, and a file keeps its inode, its
-/// owner and its mode. A new file gets the mode of the source, less the umask. In a directory the copy keeps the source's name.
-/// A copy that fails or is interrupted leaves what has been written by then.
+/// Like cp, it writes into an existing target: it follows a link, writes to a device or FIFO, and
+/// keeps a file's inode, owner and mode. A new file gets the mode of the source, less the umask. In
+/// a directory the copy has the source's name. A copy that fails or is interrupted leaves what has
+/// been written so far.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -63,7 +66,7 @@ Examples:
   hamlyn exec vm0 -- ./hello
   hamlyn cp vm0:/var/log/results.json .")]
 pub(super) struct CpArgs {
-    /// The user whose files they are there: 0 is root, 1001 is user1, 1002 is user2
+    /// User that accesses the files there: 0 is root, 1001 is user1, 1002 is user2
     #[arg(long, value_name = "N", default_value_t = 0)]
     uid: u32,
     /// A file here, or MACHINE:PATH
@@ -84,13 +87,14 @@ pub(super) fn run(args: CpArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The machine and the path there, unless it is a file here: that has no colon, or a slash before it.
+/// Returns the machine and the path there. Returns `None` for a file of this host: its name has no
+/// colon, or a dot or slash at the start.
 fn there(name: &OsStr) -> Option<(&str, &OsStr)> {
     let colon = name.as_bytes().iter().position(|byte| *byte == b':')?;
     let (machine, path) = name.as_bytes().split_at(colon);
     // The names of machines are text.
     let machine = std::str::from_utf8(machine).ok()?;
-    // A lab's name may stand before the machine's; a folder of this machine begins with a dot or a slash.
+    // A lab's name may precede the machine's. A folder of this host begins with a dot or a slash.
     let here = machine.is_empty() || machine.starts_with(['.', '/']);
     (!here).then_some((machine, OsStr::from_bytes(&path[1..])))
 }
@@ -110,11 +114,11 @@ fn put(from: &Path, machine: &str, to: &OsStr, uid: u32) -> anyhow::Result<()> {
     let mut remote = start(machine, &words, true, uid)?;
     let input = remote.input();
     let (failing, failed) = channel();
-    // It ends with this process: nothing wakes a thread that reads a pipe or a terminal.
+    // This thread ends with the process: a thread that reads a pipe or a terminal cannot be woken.
     thread::spawn(move || {
         if let Err(error) = send(&mut file, &input) {
             let _ = failing.send(error);
-            // The machine must not take what has come by then for the whole file.
+            // The machine must not accept a partial file as the whole one.
             input.hang_up();
         }
     });
@@ -128,10 +132,10 @@ fn put(from: &Path, machine: &str, to: &OsStr, uid: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a program needs to start.
+/// Returns what a program needs to start.
 fn needs(file: &File) -> Option<Needs> {
     let mut bytes = vec![0; BEGINNING];
-    // The file's position stays where it is.
+    // This does not move the file's position.
     let length = file.read_at(&mut bytes, 0).ok()?;
     Needs::of(&bytes[..length])
 }
@@ -145,7 +149,7 @@ fn send(file: &mut File, input: &Input) -> std::io::Result<()> {
             return Ok(());
         }
         if !input.write(&bytes[..count]) {
-            // Why, the machine says.
+            // The machine reports the reason.
             return Ok(());
         }
     }
@@ -169,7 +173,8 @@ fn get(machine: &str, from: &OsStr, to: &Path, uid: u32) -> anyhow::Result<()> {
         written.with_context(|| format!("cannot write to {}", to.display()))
     });
     if is_closed {
-        // The reader of a pipe has closed it: no error, as for standard output of other commands.
+        // The reader of a pipe has closed it. That is not an error, as for standard output of other
+        // commands.
         return Err(io::Error::from(ErrorKind::BrokenPipe).into());
     }
     heard.with_context(|| format!("cannot copy {source}"))?;
@@ -179,7 +184,7 @@ fn get(machine: &str, from: &OsStr, to: &Path, uid: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes the line with the mode from the front of what comes; none while it is not whole.
+/// Takes the line with the mode from the start of the input. Returns `None` while it is incomplete.
 fn mode_line(line: &mut Vec<u8>, bytes: &mut &[u8]) -> anyhow::Result<Option<u32>> {
     while let Some((byte, rest)) = bytes.split_first() {
         *bytes = rest;
@@ -195,7 +200,7 @@ fn mode_line(line: &mut Vec<u8>, bytes: &mut &[u8]) -> anyhow::Result<Option<u32
     Ok(None)
 }
 
-/// Opens what is there, as it is; otherwise a new file, with this mode less the umask.
+/// Opens an existing file as it is, or creates a new one with this mode less the umask.
 fn open(to: &Path, mode: u32) -> std::io::Result<File> {
     match OpenOptions::new().write(true).truncate(true).open(to) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -205,7 +210,7 @@ fn open(to: &Path, mode: u32) -> std::io::Result<File> {
     }
 }
 
-/// Starts a shell with these words behind -c.
+/// Starts a shell with these words after -c.
 fn start(name: &str, words: &[&OsStr], stdin: bool, uid: u32) -> anyhow::Result<Remote> {
     let machine = find(name)?;
     let argv = ["sh", "-c"].into_iter().map(OsStr::new).chain(words.iter().copied());
@@ -214,7 +219,8 @@ fn start(name: &str, words: &[&OsStr], stdin: bool, uid: u32) -> anyhow::Result<
     Remote::start(&machine.lab, &machine.name, program)
 }
 
-/// Hears a program out, which must succeed; `take` has what it says. Returns what it said on standard error.
+/// Reads a program's output until it ends, which must be a success. Passes standard output to
+/// `take`, and returns what the program wrote to standard error.
 fn hear(remote: &mut Remote, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<Vec<u8>> {
     let mut complaint = Vec::new();
     loop {
@@ -236,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_told_from_a_file() {
+    fn machine_names_differ_from_file_names() {
         let there = |name| {
             let (machine, path) = super::there(OsStr::new(name))?;
             Some((machine, path.to_str().unwrap()))
@@ -252,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_may_come_in_pieces() {
+    fn mode_may_arrive_in_pieces() {
         let mut line = Vec::new();
         assert_eq!(mode_line(&mut line, &mut &b"75"[..]).unwrap(), None);
         let mut rest = &b"5\nabc"[..];

@@ -13,8 +13,8 @@ use hamlyn_lab::{Kit, Lab, MODULE};
 
 /// Load the kernel module in a fresh machine and test it there
 ///
-/// The loaded module must be the one that the kit names: both have the same build id. If the test fails, it prints the end of
-/// the machine's kernel's log, and the tasks that are blocked.
+/// The loaded module must be the one of the kit: both have the same build id. If the test fails, it
+/// prints the end of the machine's kernel log and the blocked tasks.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -15,19 +15,20 @@ use super::machines::find;
 use hamlyn_lab::plain::{Filter, plain};
 use hamlyn_lab::{Exit, Input, Program, Remote, What};
 
-/// The exit status if the program could not be run or its machine is gone; as with ssh.
+/// Exit status if the program could not be run or its machine is gone, as with ssh.
 const NOT_RUN: u8 = 255;
 
-/// After this many signals the program is killed, and this command does not wait for it.
+/// After this many signals the program is killed, and this command exits without waiting for it.
 const ENOUGH: usize = 3;
 
 /// Run a program in a machine that hamlyn up started
 ///
-/// It starts in the home of its user, and has this command's standard input, standard output and standard error. They are
-/// bytes as they are, unless one of the outputs is a terminal: then what is not printable is shown as \x1b, so that a
-/// machine cannot play with the terminal. The program gets the signals that this command gets (SIGINT by Ctrl-C, SIGTERM, SIGHUP,
-/// SIGQUIT). The third signal kills it and ends this command at once. If an output is closed, this command ends as by SIGPIPE
-/// (status 141), and the program with it.
+/// The program starts in its user's home directory, and uses this command's standard input,
+/// standard output and standard error. Bytes pass unchanged, unless an output is a terminal. There,
+/// unprintable bytes are shown like \x1b, so that a machine cannot control the terminal. The
+/// program gets the signals that this command gets (SIGINT by Ctrl-C, SIGTERM, SIGHUP, SIGQUIT).
+/// The third signal kills it and ends this command at once. If an output is closed, this command
+/// ends as by SIGPIPE (status 141), and the program with it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,15 +37,15 @@ Examples:
   tar -c data | hamlyn exec vm0 -- tar -x
   hamlyn exec --uid 1001 vm1 -- ping-pong serve")]
 pub(super) struct ExecArgs {
-    /// The user that it runs as: 0 is root, 1001 is user1, 1002 is user2
+    /// User that runs the program: 0 is root, 1001 is user1, 1002 is user2
     #[arg(long, value_name = "N", default_value_t = 0)]
     uid: u32,
-    /// It has no standard input; of use in a loop that reads its own
+    /// Give the program no standard input; useful in a loop that reads its own
     #[arg(short = 'n', long)]
     no_input: bool,
-    /// The machine: vm0, or with several hamlyn up at once DIRECTORY/vm0
+    /// The machine: vm0, or DIRECTORY/vm0 if several hamlyn up are running
     name: String,
-    /// The program, found by the machine's PATH, and its arguments
+    /// The program, looked up in the machine's PATH, and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
@@ -52,7 +53,7 @@ pub(super) struct ExecArgs {
 pub(super) fn run(args: ExecArgs) -> ExitCode {
     match execute(args) {
         Ok(Exit::Code(code)) => ExitCode::from(code as u8),
-        // As a shell says it.
+        // The status that a shell reports.
         Ok(Exit::Signal(signal)) => ExitCode::from(status_of(signal) as u8),
         Err(error) => {
             // Standard error may be closed.
@@ -62,7 +63,7 @@ pub(super) fn run(args: ExecArgs) -> ExitCode {
     }
 }
 
-/// The exit status that a shell shows for a signal.
+/// Returns the exit status that a shell reports for a signal.
 fn status_of(signal: i32) -> i32 {
     128 + (signal & 0x7f)
 }
@@ -81,7 +82,7 @@ fn execute(args: ExecArgs) -> anyhow::Result<Exit> {
     pass_on(signals, remote.signals());
     if !args.no_input {
         let input = remote.input();
-        // It ends with this process: no reader of a terminal can be woken otherwise.
+        // This thread ends with the process: a reader of a terminal cannot be woken otherwise.
         thread::spawn(move || feed(&input));
     }
     let (mut out, mut err) = (Shown::new(stdout()), Shown::new(stderr()));
@@ -97,18 +98,19 @@ fn execute(args: ExecArgs) -> anyhow::Result<Exit> {
         };
         match shown {
             Ok(()) => {}
-            // A program that runs here would be ended by this signal.
+            // A program on this host would be ended by this signal.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Signal(SIGPIPE)),
             Err(error) => return Err(error).context("cannot write what the program says"),
         }
     }
 }
 
-/// Passes signals on to the program. The last one ends this process, which needs neither the program nor its machine for that:
-/// the program may be in a call that no signal ends. The lab kills the program when this process is gone.
+/// Passes signals on to the program. The last one ends this process without waiting for the program
+/// or its machine: the program may be in a call that no signal ends. The lab kills the program when
+/// this process is gone.
 fn pass_on(mut signals: Signals, kill: impl Fn(i32) + Send + 'static) {
     let (tell, told) = channel();
-    // A machine that reads nothing makes this thread wait.
+    // A machine that reads nothing blocks this thread.
     thread::spawn(move || told.into_iter().for_each(kill));
     thread::spawn(move || {
         for (before, signal) in signals.forever().enumerate() {
@@ -124,7 +126,7 @@ fn pass_on(mut signals: Signals, kill: impl Fn(i32) + Send + 'static) {
 fn feed(input: &Input) {
     let mut bytes = vec![0; 32 << 10];
     loop {
-        // Not through std's buffer: what is typed goes at once.
+        // Bypasses std's buffer, so that typed input is sent at once.
         match rustix::io::read(stdin(), &mut bytes) {
             Err(rustix::io::Errno::INTR) => {}
             Ok(0) | Err(_) => return input.close(),
@@ -137,7 +139,7 @@ fn feed(input: &Input) {
 /// One of the outputs.
 struct Shown<W> {
     output: W,
-    /// For a terminal.
+    /// Set if the output is a terminal.
     filter: Option<Filter>,
 }
 

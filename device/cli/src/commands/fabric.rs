@@ -20,15 +20,16 @@ Examples:
 
 The first socket's card has host id 0, the next 1, and so on.";
 
-/// Cores have numbers below this.
+/// Core numbers are below this.
 pub(super) const MOST_CORES: i64 = CpuSet::MAX_CPU as i64;
 
 /// Run cards and the switch between them in one process: a message takes one wake-up on its way
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct FabricArgs {
-    /// Where a card's QEMU, or a program without a machine, connects, QEMU also to PATH.doorbell,
-    /// PATH.express or PATH.peer0 and so on, and PATH.snoop; once for each card, at most 64
+    /// Socket that a card's QEMU, or a program without a machine, connects to; QEMU also uses
+    /// PATH.doorbell, PATH.express or PATH.peer0 and so on, and PATH.snoop. Once for each card, at
+    /// most 64
     #[arg(long = "socket", value_name = "PATH", value_parser = card_path, required = true)]
     sockets: Vec<PathBuf>,
     #[command(flatten)]
@@ -37,16 +38,17 @@ pub(super) struct FabricArgs {
     routing: RoutingArgs,
     #[command(flatten)]
     express: ExpressArgs,
-    /// The cores that the machines are pinned to, the first card's first; again from the first for more cards. A machine's
-    /// messages come to a thread of their own, pinned to the same core
+    /// Cores that the machines are pinned to, starting with the first card's; reused from the first
+    /// for more cards. A separate thread, pinned to the same core, receives a machine's messages
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "spin")]
     #[arg(value_parser = value_parser!(u16).range(..MOST_CORES))]
     cores: Vec<u16>,
-    /// Take guest memory that is not sealed against shrinking, such as Cloud Hypervisor's. A machine that cuts its memory short
-    /// ends this process, and with it the cards of all others
+    /// Accept guest memory that is not sealed against shrinking, such as Cloud Hypervisor's. A
+    /// machine that truncates its memory ends this process, and with it the cards of all others
     #[arg(long)]
     trust_memory: bool,
-    /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its own
+    /// How long to poll for work before sleeping, in microseconds. More than 0 needs a dedicated
+    /// core
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
 }
@@ -54,7 +56,7 @@ pub(super) struct FabricArgs {
 pub(super) fn run(args: FabricArgs) -> anyhow::Result<()> {
     let mut cards = args.cards.options(args.sockets.len())?;
     if let Some(shape) = args.routing.mesh {
-        // By which cards have their coordinates.
+        // Cards derive their coordinates from it.
         cards.iter_mut().for_each(|card| card.choice.suggest("columns", shape.columns.into()));
     }
     ensemble::run(&Options {
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_a_list_and_not_for_a_process_that_looks_on() {
+    fn cores_are_a_list_and_exclude_spinning() {
         assert_eq!(parse(&[]), Ok(Vec::new()));
         assert_eq!(parse(&["--cores", "1,0,1023"]), Ok(vec![1, 0, 1023]));
         assert!(parse(&["--cores", "0,1024"]).unwrap_err().contains("1024 is not in 0..1024"));

@@ -1,4 +1,4 @@
-//! How cards, switch and machines are spread over processes and cores.
+//! Distribution of cards, switch and machines over processes and cores.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,32 +7,34 @@ use clap::Args;
 use super::fabric::MOST_CORES;
 use hamlyn_lab::{Builder, cores};
 
-/// What a person says of the layout.
+/// The layout that the user asks for.
 #[derive(Debug, Clone, Args)]
 pub(super) struct LayoutArgs {
-    /// Run each card, and the switch, as a process of its own: they can fail, be limited and be killed one by one (`up`
-    /// restarts the switch), and a message wakes three of them on its way. Otherwise they are one process, and with a core for each machine pinned to these
+    /// Run each card, and the switch, as a separate process: they can fail, be limited and be
+    /// killed individually (`up` restarts the switch), and a message wakes three of them on its
+    /// way. Otherwise they are one process, and machines are pinned if there is a core for each
     #[arg(long, conflicts_with = "cores")]
     isolate: bool,
-    /// Pin each machine to a core of this list, with the thread that hears it; again from the first for more machines
+    /// Pin each machine to a core of this list, with the thread that serves it; reused from the
+    /// first for more machines
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u16).range(..MOST_CORES))]
     cores: Vec<u16>,
 }
 
-/// A layout.
+/// A layout of processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Layout {
     /// A process for each card and one for the switch.
     Isolated,
     /// One process.
     One,
-    /// One process, and each machine on one of these cores with the thread that hears it.
+    /// One process. Each machine is pinned to one of these cores, with the thread that serves it.
     Pinned(Vec<u16>),
 }
 
 impl LayoutArgs {
-    /// The fastest that fits this host, unless the person says otherwise.
+    /// Chooses the fastest layout for this host, unless the user sets one.
     pub(super) fn choose(&self, machines: usize) -> Layout {
         if self.isolate {
             Layout::Isolated
@@ -44,13 +46,14 @@ impl LayoutArgs {
     }
 }
 
-/// One process; pinned, if each of several machines can have a core. One alone talks with nobody, and may be anywhere.
+/// Returns one process, pinned if there are several machines and a core for each. A single machine
+/// has no peer, and may run anywhere.
 fn fastest(machines: usize, cores: Vec<u16>) -> Layout {
     if machines > 1 && cores.len() == machines { Layout::Pinned(cores) } else { Layout::One }
 }
 
 impl Layout {
-    /// A lab's, so laid out.
+    /// Applies the layout to a lab.
     pub(super) fn apply(&self, lab: Builder) -> Builder {
         match self {
             Layout::Isolated => lab.one_process(false).cores([]),
@@ -59,7 +62,7 @@ impl Layout {
         }
     }
 
-    /// For a table.
+    /// Returns its name for a table.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Layout::Isolated => "isolated",
@@ -87,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fastest_that_fits_is_taken() {
+    fn fastest_possible_layout_is_chosen() {
         assert_eq!(fastest(2, vec![0, 3]), Layout::Pinned(vec![0, 3]));
         assert_eq!(fastest(3, vec![0, 3]), Layout::One, "too few cores");
         assert_eq!(fastest(1, vec![0]), Layout::One);

@@ -1,4 +1,4 @@
-//! The machines that `hamlyn up` started, by name.
+//! Lookup of the machines that `hamlyn up` started, by name.
 
 use std::path::PathBuf;
 
@@ -17,16 +17,16 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// With its lab, which tells it from others of its name.
+    /// Returns its name with its lab's, which distinguishes it from others of its name.
     fn whole_name(&self) -> String {
         format!("{}/{}", self.lab.file_name().unwrap_or_default().to_string_lossy(), self.name)
     }
 }
 
-/// The machine of this name: `vm0`, or with several labs at once `DIRECTORY/vm0`.
+/// Finds the machine of this name: `vm0`, or `DIRECTORY/vm0` if there are several labs.
 pub(super) fn find(name: &str) -> anyhow::Result<Found> {
     let mut all = Vec::new();
-    // A machine whose lab was killed as a whole, with its directory's keeper, is no more.
+    // Skips labs that were killed as a whole, together with the keepers of their directories.
     for lab in rundir::all()?.into_iter().filter(|lab| !rundir::is_left_over(lab)) {
         for console in std::fs::read_dir(&lab).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if console.extension().is_some_and(|ending| ending == "console") {

@@ -46,8 +46,9 @@ HAMLYN_LOG sets how much is logged: error, warn, info, debug, trace.";
 
 /// A virtual user-level network card: stock QEMU loads it over vfio-user.
 ///
-/// Each virtual machine has a card, a process that speaks vfio-user with QEMU. A switch links the cards. Programs in
-/// the machines exchange messages by writing into their own mapped piece of the card, with no system call on the way.
+/// Each virtual machine has a card, a process that speaks vfio-user with QEMU. A switch links the
+/// cards. Programs in the machines exchange messages by writing into their own mapped part of the
+/// card, without system calls.
 #[derive(Debug, Parser)]
 #[command(name = "hamlyn", version, after_help = EXAMPLES)]
 pub struct Cli {
@@ -95,10 +96,10 @@ Example:
 }
 
 impl Cli {
-    /// Does what the command line says.
+    /// Runs the command.
     ///
     /// # Errors
-    /// What could not be done, and why.
+    /// Returns the failure and its cause.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let done = match self.command {
             // Its exit status is that of the program in the machine.
@@ -127,7 +128,7 @@ impl Cli {
     }
 }
 
-/// The command line without what is inner: completions would offer that too.
+/// Returns the command line without internal commands, which completions would otherwise offer.
 fn shown() -> clap::Command {
     let all = Cli::command();
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
@@ -139,15 +140,15 @@ fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// What the commands that start machines have in common.
+/// Arguments shared by the commands that start machines.
 #[derive(Debug, Clone, Args)]
 struct MachineArgs {
     #[command(flatten)]
     model: options::ModelsFlag,
-    /// What runs the machines
+    /// Accelerator of the machines
     #[arg(long, value_enum, default_value_t)]
     accel: Accel,
-    /// How stores reach a card that wants to see them
+    /// How stores reach a card that snoops them
     #[arg(long, value_enum, default_value_t)]
     snoop: Snoop,
     /// Memory of each machine
@@ -162,17 +163,19 @@ struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// The same, with express memory.
+    /// Returns the same arguments, with express memory.
     fn with_express(&self) -> Self {
         Self { express: self.express.with_some(), ..self.clone() }
     }
 
-    /// A lab of so many machines, laid out in this way, with cards of these arguments.
+    /// Returns a lab with this number of machines and this layout. Its cards get the arguments
+    /// `card`.
     fn lab(&self, machines: usize, layout: &Layout, card: &[String]) -> hamlyn_lab::Builder {
         let lab =
             Lab::builder().models(&self.model.models).vms(machines).accel(self.accel).memory(self.memory);
         let card = self.routing.columns(&self.model.models, card).into_iter().chain(card.iter().cloned());
-        // A machine would have a function for each port that nobody is at. One process has as many ports as cards.
+        // Limits the ports: a machine would have a function for each unused port. One process has
+        // as many ports as cards.
         let ports = (self.express.is_isolated() && *layout == Layout::Isolated)
             .then(|| format!("--ports={machines}"));
         let switch = self.routing.args().into_iter().chain(self.express.args()).chain(ports);
@@ -187,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
@@ -215,14 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn what_commands_have_for_models_is_for_models_that_there_are() {
+    fn every_show_belongs_to_a_model() {
         for name in demo::show::SHOWS.names() {
             assert!(catalogue::find(name).is_ok(), "{name}");
         }
     }
 
     #[test]
-    fn what_follows_two_dashes_is_for_the_cards() {
+    fn arguments_after_two_dashes_are_for_cards() {
         let cli = Cli::try_parse_from(["hamlyn", "up", "--", "--packet-size", "1024"]).unwrap();
         assert!(format!("{cli:?}").contains(r#"["--packet-size", "1024"]"#));
     }

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::table;
 
-/// List the cards that there are: what --model takes
+/// List the card models: the values of --model
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   hamlyn models
   hamlyn models --json | jq '.[] | {name, settings: [.settings[].name]}'")]
 pub(super) struct ModelsArgs {
-    /// Print one JSON array, with an object for each model, its settings among them
+    /// Print one JSON array, with an object for each model and its settings
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! Flags that choose a model, and what a card of it is like.
+//! Flags that choose a card's model and its settings.
 
 use anyhow::bail;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
@@ -10,7 +10,7 @@ use hamlyn_host::catalogue::{self, Choice, MODELS, Model, Offered};
 /// The flag that chooses a model.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ModelFlag {
-    /// Which card
+    /// Model of the card
     #[arg(long, value_name = "NAME", value_parser = model_parser(), default_value = catalogue::default().name)]
     #[arg(overrides_with = "model")]
     pub(super) model: &'static Model,
@@ -19,14 +19,15 @@ pub(super) struct ModelFlag {
 /// The flag that chooses one model for all cards, or one for each.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ModelsFlag {
-    /// Which card: one NAME for all, or one for each, the first card's first. All must speak one protocol
+    /// Model of the cards: one NAME for all, or one for each, starting with the first card. All
+    /// must use one protocol
     #[arg(long = "model", value_name = "NAME", value_parser = model_parser(), value_delimiter = ',')]
     #[arg(default_value = catalogue::default().name, overrides_with = "models")]
     pub(super) models: Vec<&'static Model>,
 }
 
 impl ModelsFlag {
-    /// The one of all cards, for what is shown of one model.
+    /// Returns the model of all cards, for commands that support only one.
     pub(super) fn one(&self) -> anyhow::Result<&'static Model> {
         match self.models[..] {
             [model] => Ok(model),
@@ -40,12 +41,12 @@ fn model_parser() -> ValueParser {
     PossibleValuesParser::new(names).try_map(|name| catalogue::find(&name)).into()
 }
 
-/// The flags that say what a card is like, wherever it runs.
+/// The flags for a card's properties, wherever it runs.
 #[derive(Debug, Clone, Args)]
 pub(super) struct CardFlags {
     #[command(flatten)]
     choice: ChoiceFlags,
-    /// The most guest memory that the card maps, in bytes
+    /// Largest amount of guest memory that the card maps, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = CardOptions::GUEST_MEMORY)]
     guest_memory: u64,
 }
@@ -56,18 +57,18 @@ impl CardFlags {
     }
 }
 
-/// The same for several cards.
+/// The flags for the properties of several cards.
 #[derive(Debug, Clone, Args)]
 pub(super) struct CardsFlags {
     #[command(flatten)]
     choices: ChoicesFlags,
-    /// The most guest memory that each card maps, in bytes
+    /// Largest amount of guest memory that each card maps, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = CardOptions::GUEST_MEMORY)]
     guest_memory: u64,
 }
 
 impl CardsFlags {
-    /// What each of so many cards is like.
+    /// Returns the options of each of `cards` cards.
     pub(super) fn options(self, cards: usize) -> anyhow::Result<Vec<CardOptions>> {
         let choices = catalogue::each(&self.choices.0, cards)?;
         Ok(choices
@@ -81,7 +82,7 @@ impl CardsFlags {
 #[derive(Debug, Clone)]
 struct ChoiceFlags(Choice);
 
-/// Several models, and the same flags.
+/// Several models, and a flag for each setting that any model has.
 #[derive(Debug, Clone)]
 struct ChoicesFlags(Vec<Choice>);
 
@@ -130,7 +131,7 @@ impl FromArgMatches for ChoicesFlags {
     }
 }
 
-/// A setting's flag. What it is by default depends on the model, so clap is told of no default.
+/// Returns a setting's flag. The default depends on the model, so clap gets no default value.
 fn flag(offered: &Offered) -> Arg {
     let setting = offered.setting;
     let defaults: Vec<String> = match &offered.defaults[..] {
@@ -144,7 +145,7 @@ fn flag(offered: &Offered) -> Arg {
         .help(format!("{} [default: {}]", setting.about, defaults.join(", ")))
 }
 
-/// What the flags say about cards of some models. One that only other models have is refused.
+/// Returns the settings of cards of some models. Fails if a flag belongs only to other models.
 fn choices(
     models: &[&'static Model],
     offered: &[Offered],
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_chosen_by_name_with_its_settings() {
+    fn model_and_settings_are_parsed() {
         for model in MODELS {
             assert_eq!(parse(&["--model", model.name]).unwrap().choice.model().name, model.name);
         }
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_model_is_answered_with_all_that_there_are() {
+    fn unknown_model_error_lists_all_models() {
         let error = parse(&["--model", "x"]).unwrap_err();
         assert!(error.contains("invalid value 'x' for '--model <NAME>'"), "{error}");
         assert!(MODELS.iter().all(|model| error.contains(model.name)), "{error}");

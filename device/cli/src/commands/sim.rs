@@ -1,5 +1,5 @@
-//! `hamlyn sim`: the flags and their help. What they ask for is done by another program, `hamlyn-sim`, which lies beside this
-//! one: it needs the guest's library, which nothing else here does.
+//! `hamlyn sim`: the flags and their help. Another program, `hamlyn-sim`, located beside this one,
+//! runs the simulation. It needs the guest's library, which nothing else here needs.
 
 use std::env;
 use std::io::ErrorKind;
@@ -13,13 +13,14 @@ use clap::Args;
 
 use super::options::ModelFlag;
 
-/// Simulate whole fabrics, each in one thread and decided by a seed
+/// Simulate whole fabrics, each in one thread and determined by a seed
 ///
-/// Real cards, links and library, a real switch; honest and hostile processes; streams, and connections that operating
-/// systems set up and watch; packets that change places, ports that go down, processes that die, hosts that stop.
-/// Everything is checked after every step. What went wrong is said in the order of the seeds, however many run at a time.
-/// Ends with a line of totals; Ctrl-C ends it sooner, and it says how far it was. The exit status is 1 if something was
-/// wrong, or if it was stopped.
+/// A simulation has real cards, links, library and switch, honest and hostile processes, streams,
+/// and connections that operating systems set up and monitor. Packets are reordered, ports go down,
+/// processes die, and hosts stop. Everything is checked after every step. Failures are reported in
+/// the order of the seeds, however many run at a time. It ends with a line of totals; Ctrl-C ends
+/// it sooner, and it reports its progress. The exit status is 1 if something was wrong, or if it
+/// was stopped.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,16 +30,16 @@ Examples:
 pub(super) struct SimArgs {
     #[command(flatten)]
     model: ModelFlag,
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, value_name = "N", default_value = "1000")]
     seeds: NonZeroU64,
-    /// The first of them
+    /// The first seed
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
-    /// Cards in each fabric; else the seed chooses
+    /// Number of cards in each fabric [default: the seed chooses]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=16))]
     cards: Option<u16>,
-    /// Seeds that run at a time, each in a thread of its own; by default as many as there are cores
+    /// Number of seeds that run at a time, each in its own thread [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 }
@@ -49,7 +50,7 @@ impl SimArgs {
         self.jobs.map_or_else(cores, usize::from)
     }
 
-    /// What `hamlyn-sim` is told: everything, in an order that it knows.
+    /// Returns the arguments of `hamlyn-sim`: all values, in the order that it expects.
     fn words(&self) -> Vec<String> {
         let numbers = [self.seeds.get(), self.from, self.jobs() as u64];
         let numbers = numbers.into_iter().chain(self.cards.map(u64::from)).map(|number| number.to_string());
@@ -57,7 +58,7 @@ impl SimArgs {
     }
 }
 
-/// Becomes `hamlyn-sim`: it returns only if it cannot.
+/// Becomes `hamlyn-sim`. Returns only if that fails.
 pub(super) fn run(args: &SimArgs) -> anyhow::Result<()> {
     let program =
         env::current_exe().context("cannot find this program's own file")?.with_file_name("hamlyn-sim");

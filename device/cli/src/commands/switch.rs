@@ -16,8 +16,8 @@ use crate::users;
 
 /// Run a switch, which links cards
 ///
-/// It forwards packets between cards by their host ids, which are the numbers of its ports, and drops none but those
-/// for a port with no card.
+/// It forwards packets between cards by their host ids, which are its port numbers. It drops only
+/// packets to a port without a card.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,29 +25,33 @@ Examples:
   hamlyn switch --socket $XDG_RUNTIME_DIR/s.sock --paths 4   packets overtake each other: hamlyn stat counts them
   hamlyn switch --socket $XDG_RUNTIME_DIR/s.sock --mesh 4x4  packets come through 16 routers: hamlyn stat counts them by link")]
 pub(super) struct SwitchArgs {
-    /// Where cards connect
+    /// Socket that cards connect to
     #[arg(long, value_name = "PATH", value_parser = rundir::socket_path)]
     socket: PathBuf,
-    /// How many cards it can link [default: 64, or as many as a mesh has nodes]
+    /// Number of cards that it can link [default: 64, or the number of nodes of a mesh]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     ports: Option<u16>,
-    /// How long to look for packets before sleeping, in microseconds. More than 0 wants a core of its own
+    /// How long to poll for packets before sleeping, in microseconds. More than 0 needs a dedicated
+    /// core
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
-    /// How long a card may take nothing while others wait for it, in seconds, before it is detached; it may come again. 0: for
-    /// ever. With --mesh 4 at most, because such a card blocks others there, and a card must take a 64th of its ring (16 KiB)
+    /// Detach a card that accepts nothing for this time while others wait for it, in seconds; it
+    /// may attach again. 0: never. With --mesh at most 4, because such a card blocks others there,
+    /// and a card must take a 64th of its ring (16 KiB)
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     stall_timeout: u64,
-    /// A user who may attach cards, besides the switch's own and root, by name or number; may be given more than once
+    /// User that may attach cards, by name or number, in addition to the switch's own user and
+    /// root; may be repeated
     #[arg(long, value_name = "USER", value_parser = users::parse)]
     allow_user: Vec<u32>,
-    /// How many ports each user may have, those included that are kept for it [default: all]
+    /// Largest number of ports of each user, including those reserved for it [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     user_ports: Option<u16>,
-    /// How long a host id is kept for its user when the card has left, in seconds [default: as long as the switch runs]
+    /// How long a host id is reserved for its user after the card has left, in seconds [default: as
+    /// long as the switch runs]
     ///
-    /// No other user gets it meanwhile: others trust a host by its id.
+    /// Meanwhile no other user gets the id, because others trust a host by its id.
     #[arg(long, value_name = "SECONDS")]
     keep_ids: Option<u64>,
     #[command(flatten)]
@@ -65,27 +69,29 @@ impl SwitchArgs {
     }
 }
 
-/// How packets find their way.
+/// Routing of packets.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct RoutingArgs {
-    /// The switch's paths to each card: with more than one, packets of a message overtake each other
+    /// Number of the switch's paths to each card; with more than one, packets of a message overtake
+    /// each other
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PATHS)))]
     pub(super) paths: u16,
-    /// Packets come through a mesh of routers with so many nodes, as in 4x4, each link one packet at a time; cards have its nodes
-    /// by their host ids, row by row
+    /// Route packets through a mesh of routers with this many nodes, such as 4x4. Each link carries
+    /// one packet at a time; cards are assigned to nodes by their host ids, row by row
     ///
-    /// Wormhole routing, first along the row, then along the column. Who takes nothing then holds up those who share its way.
+    /// It uses wormhole routing, first along the row, then along the column. A card that accepts
+    /// nothing blocks others whose packets use the same links.
     #[arg(long, value_name = "COLUMNSxROWS", conflicts_with = "paths")]
     pub(super) mesh: Option<Shape>,
-    /// While packets of several cards wait for one, those that are longer and can be cut go in parts of so many bytes; what waits alone
-    /// is joined again. 0: never
+    /// Cut longer packets into parts of this many bytes while packets of several cards wait for
+    /// one, if their protocol allows it; parts that wait alone are joined again. 0: never
     #[arg(long, value_name = "BYTES", default_value_t = bursts::QUANTUM)]
     quantum: u32,
 }
 
 impl RoutingArgs {
-    /// The same for another process.
+    /// Returns the same arguments for another process.
     pub(super) fn args(self) -> Vec<String> {
         let (name, value) = match self.mesh {
             Some(shape) => ("--mesh", shape.to_string()),
@@ -94,12 +100,13 @@ impl RoutingArgs {
         vec![name.into(), value, "--quantum".into(), self.quantum.to_string()]
     }
 
-    /// When packets are cut and joined.
+    /// Returns when packets are cut and joined.
     pub(super) fn cutting(self) -> bursts::Policy {
         bursts::Policy::Quantum(self.quantum as usize)
     }
 
-    /// The mesh's columns for cards that have their coordinates by them, unless these arguments of theirs say otherwise.
+    /// Returns the mesh's column count as an argument for cards that need it for their coordinates,
+    /// unless the card arguments already set it.
     pub(super) fn columns(self, models: &[&'static Model], card: &[String]) -> Vec<String> {
         let have = |model: &&'static Model| Choice::of(model).get("columns").is_ok();
         let is_said = card.iter().any(|word| word == "--columns" || word.starts_with("--columns="));
@@ -108,38 +115,39 @@ impl RoutingArgs {
     }
 }
 
-/// What machines share beside messages.
+/// Memory that machines share in addition to messages.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct ExpressArgs {
-    /// Memory that each pair of hosts shares, and nobody else: channels of two programs by loads and stores alone. For at most 64 ports
+    /// Provide memory that each pair of hosts shares with no other host: two programs communicate
+    /// through it by loads and stores alone. For at most 64 ports
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Express::None)]
     express: Express,
-    /// How much of it each pair has: 64K to 256M, a power of two
+    /// Size of each pair's part: 64K to 256M, a power of two
     #[arg(long, value_name = "SIZE", default_value_t)]
     express_part: Part,
 }
 
-/// How express memory is made.
+/// How express memory is provided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Express {
-    /// One file, which each machine's QEMU holds; machines have no more than their own parts of it
+    /// One file, which each machine's QEMU holds; a machine can access only its own parts
     Shared,
-    /// A file for each pair, which only the QEMUs of these two machines hold; a machine has a PCI function for each other port, so
-    /// there should be no more ports than are needed
+    /// A file for each pair, which only the QEMUs of these two machines hold. A machine has a PCI
+    /// function for each other port, so configure no more ports than needed
     Isolated,
     /// There is none
     None,
 }
 
 impl ExpressArgs {
-    /// The same for another process.
+    /// Returns the same arguments for another process.
     pub(super) fn args(self) -> Vec<String> {
         let how = self.express.to_possible_value();
         let how = how.map(|how| format!("--express={}", how.get_name()));
         how.into_iter().chain([format!("--express-part={}", self.express_part)]).collect()
     }
 
-    /// The same, with memory if none was asked for.
+    /// Returns the same arguments, but with shared memory if there was none.
     pub(super) fn with_some(self) -> Self {
         match self.express {
             Express::None => Self { express: Express::Shared, ..self },
@@ -147,12 +155,12 @@ impl ExpressArgs {
         }
     }
 
-    /// Whether each part of it is a file of its own.
+    /// Returns whether each part has its own file.
     pub(super) fn is_isolated(self) -> bool {
         self.express == Express::Isolated
     }
 
-    /// What each pair of hosts has, and in which files.
+    /// Returns the part of each pair and the form of the files.
     pub(super) fn wanted(self) -> Option<(Form, Part)> {
         let form = match self.express {
             Express::Shared => Form::Shared,
@@ -198,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_express_memory_if_somebody_wants_it() {
+    fn express_memory_exists_only_on_request() {
         let parse = |words: &[&str]| {
             Program::try_parse_from([&["switch"], words].concat()).map(|program| program.express)
         };
@@ -214,14 +222,14 @@ mod tests {
         let passed = |words: &[&str]| parse(words).unwrap().args();
         assert_eq!(passed(&["--express", "shared"]), ["--express=shared", "--express-part=1M"]);
         assert_eq!(passed(&["--express", "isolated"]), ["--express=isolated", "--express-part=1M"]);
-        // Who shows express memory has some in any case.
+        // A demo of express memory always has some.
         for (words, form) in [(&[][..], Form::Shared), (&["--express=isolated"], Form::Isolated)] {
             assert_eq!(parse(words).unwrap().with_some().wanted(), Some((form, Part::default())));
         }
     }
 
     #[test]
-    fn cards_that_have_coordinates_have_those_of_the_mesh_unless_they_are_told() {
+    fn cards_get_mesh_columns_unless_given() {
         let routing = |mesh: Option<&str>| RoutingArgs {
             paths: 1,
             mesh: mesh.map(|text| text.parse().unwrap()),

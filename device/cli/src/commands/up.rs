@@ -32,25 +32,27 @@ Examples:
   hamlyn up -- --packet-size 1024         what follows -- is for the cards: see hamlyn card --help
   hamlyn up --kernel ./bzImage --append 'loglevel=7'")]
 pub(super) struct UpArgs {
-    /// How many machines
+    /// Number of machines
     #[arg(short = 'n', long = "machines", value_name = "N", default_value_t = 2)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
     count: u16,
     #[command(flatten)]
     machine: MachineArgs,
-    /// Put a program into the machines, as /bin/NAME; it must be linked statically (docs/your-program.md). May be repeated
+    /// Add a program to the machines, as /bin/NAME; it must be linked statically
+    /// (docs/your-program.md). May be repeated
     #[arg(long, value_name = "FILE[:NAME]")]
     add: Vec<Added>,
-    /// Give two machines also a network of their own, by virtio-net: vm0 is 192.0.2.1 there, vm1 192.0.2.2
+    /// Also link two machines by a virtio-net network: vm0 is 192.0.2.1 there, vm1 192.0.2.2
     #[arg(long)]
     net: bool,
-    /// A word more for each machine's QEMU. May be repeated: --qemu-arg=-device --qemu-arg=virtio-rng-pci
+    /// Additional word for each machine's QEMU. May be repeated: --qemu-arg=-device
+    /// --qemu-arg=virtio-rng-pci
     #[arg(long = "qemu-arg", value_name = "WORD", allow_hyphen_values = true)]
     qemu_args: Vec<String>,
-    /// Another kernel than the prepared one
+    /// Kernel to use instead of the prepared one
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
-    /// Another image than the prepared one; nothing waits for its boot
+    /// Image to use instead of the prepared one; its boot is not waited for
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
     /// Words for the kernels' command lines
@@ -62,7 +64,7 @@ pub(super) struct UpArgs {
 }
 
 pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
-    // Where models are mixed, the first one's programs are a beginning.
+    // If models are mixed, show the first one's programs.
     let show = SHOWS.of(args.machine.model.models[0])?;
     let stage = Stage::new();
     let (count, accelerator) = (args.count, args.machine.accel.decide()?);
@@ -87,8 +89,9 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
 /// `up` does not restart a switch that ends within this time of its last restart.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Waits until all machines are off or `stop` is set. Returns the number of machines that failed, or whose card did: the others go
-/// on. Restarts a switch that has a process of its own. Fails if any other switch fails.
+/// Waits until all machines are off or `stop` is set. Returns the number of machines that failed,
+/// or whose card did; the others continue. Restarts a switch that has its own process. Fails if any
+/// other switch fails.
 fn watch(lab: &Lab, layout: &Layout, stop: &AtomicBool) -> anyhow::Result<usize> {
     let mut started: Option<Instant> = None;
     let mut failed = BTreeSet::new();
@@ -174,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_programs_that_are_named_are_in_the_image() {
+    fn programs_named_in_hints_are_in_the_image() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let examples = root.join("guest-lib/examples");
         let build = std::fs::read_to_string(root.join("scripts/lib/build.sh")).unwrap();

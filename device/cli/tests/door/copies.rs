@@ -1,4 +1,4 @@
-//! A copy goes into what is there, as with cp: in both directions alike.
+//! A copy is written into an existing target, like with cp, in both directions.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -15,7 +15,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::Lab;
 
-/// Which of the two names is the machine's.
+/// Which of the two names is in the machine.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     In,
@@ -24,7 +24,7 @@ enum Way {
 
 const WAYS: [Way; 2] = [Way::In, Way::Out];
 
-/// A path as a name in the machine.
+/// Returns a path as a name in the machine.
 fn there(path: &Path) -> OsString {
     let mut name = OsString::from("vm0:");
     name.push(path);
@@ -92,7 +92,7 @@ fn an_existing_file_keeps_inode_and_mode() {
 }
 
 #[test]
-fn a_new_file_gets_the_mode_of_the_source() {
+fn new_file_gets_the_mode_of_the_source() {
     for way in WAYS {
         let lab = Lab::open();
         for bits in [0o640, 0o755, 0o400, 0o4777] {
@@ -147,7 +147,7 @@ fn fifos_are_written_to() {
 }
 
 #[test]
-fn reader_that_goes_ends_a_copy_out() {
+fn closed_reader_ends_a_copy_out() {
     let lab = Lab::open();
     let from = lab.path("from");
     fs::write(&from, vec![1; 10 << 20]).unwrap();
@@ -173,7 +173,7 @@ fn devices_are_written_to() {
         unlockpt(&master).unwrap();
         let slave = ptsname(&master, Vec::new()).unwrap();
         let slave = Path::new(OsStr::from_bytes(slave.as_bytes()));
-        // Held open: the terminal is not hung up between the writer's end and the read.
+        // Held open, so that the terminal is not hung up between the writer's end and the read.
         let held = OpenOptions::new().read(true).write(true).open(slave).unwrap();
         way.copied(&lab, &from, slave);
         let mut said = [0; 13];
@@ -188,7 +188,7 @@ fn standard_output_is_a_target() {
     let lab = Lab::open();
     let from = lab.path("from");
     fs::write(&from, "text\n").unwrap();
-    // By a link of the test's own: a copy that replaced it would break the host.
+    // Uses a link in the test's folder: a copy that replaced the target would break the host.
     let stdout = lab.path("stdout");
     symlink("/dev/stdout", &stdout).unwrap();
     let output = Way::Out.copy(&lab, &from, &stdout);
@@ -217,7 +217,7 @@ fn every_name_is_copied() {
         for name in names.map(OsStr::from_bytes) {
             let from = lab.path(name);
             fs::write(&from, name.as_bytes()).unwrap();
-            // Into a directory, with and without a slash, and to a name.
+            // Copies into a directory, with and without a slash, and to a name.
             let mut slash = folder.clone().into_os_string();
             slash.push("/");
             for to in [folder.clone(), slash.into(), folder.join(name)] {
@@ -265,7 +265,7 @@ fn a_full_device_is_reported() {
 }
 
 #[test]
-fn a_program_whose_interpreter_is_missing_is_named() {
+fn program_with_a_missing_interpreter_is_reported() {
     let lab = Lab::open();
     let (from, to) = (lab.path("from"), lab.path("to"));
     fs::write(&from, "#!/no/such/interpreter\n").unwrap();

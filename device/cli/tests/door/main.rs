@@ -1,4 +1,5 @@
-//! `hamlyn exec` and `hamlyn cp` with a machine's agent that runs on this host: no virtual machines here.
+//! `hamlyn exec` and `hamlyn cp` with a machine's agent that runs on this host, without virtual
+//! machines.
 
 mod copies;
 mod programs;
@@ -20,7 +21,7 @@ use tempfile::TempDir;
 /// A lab whose machine `vm0` is this host.
 struct Lab {
     run: TempDir,
-    /// For the files of a test.
+    /// Folder for the files of a test.
     here: TempDir,
     _claimed: OwnedFd,
     _door: Doorway,
@@ -41,12 +42,12 @@ impl Lab {
         Lab { run, here, _claimed: claimed.into(), _door: door }
     }
 
-    /// A path of the test's own.
+    /// Returns a path in the test's own folder.
     fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.here.path().join(name)
     }
 
-    /// A command of the program, as the user that the test is.
+    /// Returns a command of the program, run as the test's user.
     fn command(&self, command: &str) -> Command {
         let mut program = Command::new(env!("CARGO_BIN_EXE_hamlyn"));
         program.env("HAMLYN_RUN", self.run.path()).current_dir(self.here.path());

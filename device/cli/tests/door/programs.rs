@@ -18,7 +18,7 @@ fn exec(lab: &Lab, script: &str) -> Command {
     command
 }
 
-/// Only the ends that are handed on are open in other programs.
+/// Creates a pipe. Child processes inherit only the ends that are passed to them.
 fn pipe() -> (OwnedFd, OwnedFd) {
     pipe_with(PipeFlags::CLOEXEC).unwrap()
 }
@@ -28,14 +28,14 @@ fn send(child: &Child, signal: Signal) {
 }
 
 #[test]
-fn a_closed_output_ends_it_quietly() {
+fn closed_output_ends_it_silently() {
     let lab = Lab::open();
     for script in ["seq 200000", "seq 200000 >&2", "yes"] {
         let (reader, writer) = pipe();
         let mut command = exec(&lab, script);
         command.stdout(writer.try_clone().unwrap()).stderr(writer);
         let mut running = command.spawn().unwrap();
-        // The writers here are closed with it.
+        // Dropping the command closes this process's write ends.
         drop(command);
         let mut reader = BufReader::new(fs::File::from(reader));
         let mut line = String::new();
@@ -44,7 +44,7 @@ fn a_closed_output_ends_it_quietly() {
         assert_eq!(running.wait().unwrap().code(), Some(141), "{script}: as by SIGPIPE");
         assert!(!line.contains("error"), "{script}: {line}");
     }
-    // Nothing is said on the output that is still open.
+    // Nothing is written to the output that is still open.
     let (reader, writer) = pipe();
     let mut running = exec(&lab, "yes").stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
     drop(reader);
@@ -54,7 +54,7 @@ fn a_closed_output_ends_it_quietly() {
 }
 
 #[test]
-fn an_error_with_standard_error_closed_is_no_panic() {
+fn error_with_closed_stderr_does_not_panic() {
     let lab = Lab::open();
     for command in ["exec", "cp"] {
         let (reader, writer) = pipe();
@@ -65,24 +65,26 @@ fn an_error_with_standard_error_closed_is_no_panic() {
     }
 }
 
-/// As of a program in a call that no signal ends: something holds the output and is not killed with the program.
+/// Simulates a program in a call that no signal ends: another process holds the output and is not
+/// killed with the program.
 #[test]
 fn the_third_signal_ends_it() {
     let lab = Lab::open();
     let held = lab.path("held");
     mknodat(CWD, &held, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-    // It is ready in a session of its own: before, it would end with the program, and the last line would wait for ever.
+    // The process runs in its own session when it reports ready. Earlier it would end with the
+    // program, and the last line would block forever.
     let script =
         format!("trap '' INT TERM HUP; setsid sh -c 'echo ready; exec cat {}' & wait", held.display());
     let mut running = exec(&lab, &script).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "ready");
-    // Three kinds: two of one kind that come at once are one.
+    // Three different signals, because two pending ones of the same kind are merged.
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         send(&running, signal);
     }
     let status = running.wait().unwrap();
     assert_eq!((status.code(), status.signal()), (Some(137), None));
-    // Ends what held the output.
+    // Ends the process that holds the output.
     drop(OpenOptions::new().write(true).open(&held).unwrap());
 }

@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// A watchdog: nothing here takes long.
+/// A watchdog time-out: nothing here takes long.
 const LONG: Duration = Duration::from_secs(60);
 
 fn porter() -> Porter {
@@ -25,13 +25,13 @@ fn eventually(mut come: impl FnMut() -> bool) {
     panic!("it does not come");
 }
 
-/// Both ends.
+/// Returns both ends of an eventfd.
 fn event() -> (OwnedFd, OwnedFd) {
     let ours = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
     (ours.try_clone().unwrap(), ours)
 }
 
-/// The count, once there is one.
+/// Waits until the count is not 0, and returns it.
 fn heard(eventfd: &OwnedFd) -> u64 {
     let timeout = Timespec { tv_sec: 60, tv_nsec: 0 };
     assert_eq!(poll(&mut [PollFd::new(eventfd, PollFlags::IN)], Some(&timeout)), Ok(1), "no signal");
@@ -40,7 +40,7 @@ fn heard(eventfd: &OwnedFd) -> u64 {
     u64::from_ne_bytes(count)
 }
 
-/// Its drop waits until that is allowed.
+/// Its drop blocks until it is released.
 struct Slow(std::sync::mpsc::Receiver<()>);
 
 impl Drop for Slow {
@@ -49,14 +49,14 @@ impl Drop for Slow {
     }
 }
 
-/// A thing whose drop waits, and what lets it go.
+/// Returns an object whose drop blocks, and the channel that releases it.
 fn slow() -> (Slow, std::sync::mpsc::Sender<()>) {
     let (go, wait) = channel();
     (Slow(wait), go)
 }
 
 #[test]
-fn what_is_kept_is_dropped_by_the_porter() {
+fn kept_object_is_dropped_by_porter() {
     struct Tells(std::sync::mpsc::Sender<thread::ThreadId>);
     impl Drop for Tells {
         fn drop(&mut self) {
@@ -68,7 +68,8 @@ fn what_is_kept_is_dropped_by_the_porter() {
     drop(porter.keep(Tells(tell.clone())));
     let first = told.recv_timeout(LONG).unwrap();
     assert_ne!(first, thread::current().id());
-    // Also what lies in another thing, is made of another thing, or outlives its porter's last handle.
+    // Also an object inside another object, an object made of another object, and an object that
+    // outlives its porter's last handle.
     drop(porter.keep((1, porter.keep(Tells(tell.clone())))));
     drop(porter.keep(2).map(|_| Tells(tell.clone())));
     let last = porter.keep(Tells(tell));
@@ -88,7 +89,8 @@ fn descriptors_are_closed() {
     assert_eq!(rustix::io::read(&reader, &mut byte), Ok(0));
 }
 
-/// A connection with data that nobody takes, whose close waits for that for a minute; and its other end.
+/// Returns a connection with unread data, whose close therefore lingers for a minute, and its other
+/// end.
 fn lingering() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -102,7 +104,7 @@ fn lingering() -> (OwnedFd, TcpStream) {
 }
 
 #[test]
-fn a_socket_that_lingers_holds_up_its_own_porter_alone() {
+fn lingering_socket_delays_only_its_own_porter() {
     let mut porters = Porters::new(2);
     let porter = porters.hire().unwrap();
     let (stuck, other) = lingering();
@@ -120,7 +122,7 @@ fn a_socket_that_lingers_holds_up_its_own_porter_alone() {
 }
 
 #[test]
-fn who_makes_closing_slow_is_told_of() {
+fn porter_is_full_when_closing_is_slow() {
     let porter = porter();
     let (thing, go) = slow();
     drop(porter.keep(thing));
@@ -135,7 +137,7 @@ fn who_makes_closing_slow_is_told_of() {
 }
 
 #[test]
-fn porters_end_when_they_are_done_and_are_bounded() {
+fn porters_are_bounded_and_end_when_done() {
     let mut porters = Porters::new(2);
     let (thing, go) = slow();
     let first = porters.hire().unwrap();
@@ -151,7 +153,7 @@ fn porters_end_when_they_are_done_and_are_bounded() {
 }
 
 #[test]
-fn signals_of_a_line_are_gathered_and_none_is_lost() {
+fn signals_are_merged_and_none_is_lost() {
     let porter = porter();
     let (ours, line) = event();
     let line = porter.keep(line).line();
@@ -174,7 +176,7 @@ fn signals_of_a_line_are_gathered_and_none_is_lost() {
 }
 
 #[test]
-fn a_full_eventfd_holds_up_neither_its_owner_nor_the_porter_that_is_dismissed() {
+fn full_eventfd_blocks_neither_owner_nor_dismissed_porter() {
     let mut porters = Porters::new(1);
     let porter = porters.hire().unwrap();
     let (ours, line) = event();
@@ -190,7 +192,7 @@ fn a_full_eventfd_holds_up_neither_its_owner_nor_the_porter_that_is_dismissed() 
 }
 
 #[test]
-fn a_porter_that_is_dismissed_signals_nobody() {
+fn dismissed_porter_does_not_signal() {
     let porter = porter();
     let (ours, line) = event();
     let line = porter.keep(line).line();
@@ -202,7 +204,7 @@ fn a_porter_that_is_dismissed_signals_nobody() {
 }
 
 #[test]
-fn a_porter_that_was_filled_up_again_ends_when_its_peer_does() {
+fn porter_with_refilled_eventfd_ends() {
     let mut porters = Porters::new(1);
     let porter = porters.hire().unwrap();
     let (ours, line) = event();
@@ -211,7 +213,7 @@ fn a_porter_that_was_filled_up_again_ends_when_its_peer_does() {
     write(&ours, &(u64::MAX - 1).to_ne_bytes()).unwrap();
     line.signal();
     eventually(|| porter.0.shared.lock().signalled.is_some());
-    // As if the peer had filled it before the porter came round.
+    // As if the peer had filled it before the porter got there.
     porter.0.shared.lock().dismissed = true;
     drop((line, porter));
     assert!(matches!(porters.hire(), Err(HireError::TooMany { busy: 1, limit: 1 })));

@@ -1,10 +1,11 @@
-//! Threads that hear the machines' messages, each for a socket of a machine, on the core that the machine is pinned to.
+//! Threads that handle the machines' messages: one for each socket of a machine, on the core that
+//! the machine is pinned to.
 //!
-//! A thread that is woken by a program of its own core runs there at once, in the program's place. Where one thread hears
-//! several machines, all but one of them have to interrupt another core, which takes longer than all else that is done for
-//! a message (docs/performance.md).
+//! A thread that is woken by a program on its own core runs there at once, in place of that
+//! program. If one thread served several machines, all but one of them would have to interrupt
+//! another core. That takes longer than everything else done for a message (docs/performance.md).
 //!
-//! The ensemble itself is not divided: a thread that is woken has it alone, until there is nothing more to do.
+//! The ensemble itself is not divided: a thread that is woken locks it until there is no more work.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,14 +20,15 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use super::round::Ensemble;
 use crate::station::Socket;
 
-/// The ensemble, for several threads.
+/// The ensemble, shared by several threads.
 pub(super) struct Shared {
-    /// Held by the one that is next: who has just had the ensemble, and wants it again, comes behind those that wait.
+    /// Held by the thread that gets the ensemble next. A thread that has just released the ensemble
+    /// and wants it again queues behind the other waiters.
     next: Mutex<()>,
     hall: Mutex<Hall>,
     /// Wakes the main thread.
     bell: Bell,
-    /// What that one hears.
+    /// The main thread's end of that bell.
     pub(super) waker: Bell,
 }
 
@@ -34,7 +36,7 @@ struct Hall {
     ensemble: Ensemble,
     /// The tick that the main thread waits for.
     awaited: Option<Duration>,
-    /// Why an ear hears no more.
+    /// Why a message thread has ended.
     failure: Option<anyhow::Error>,
 }
 
@@ -52,13 +54,14 @@ impl Shared {
         hall
     }
 
-    /// Has the ensemble alone. Fails when another thread has panicked with it.
+    /// Calls `act` with exclusive access to the ensemble. Fails if another thread has panicked with
+    /// it.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut Ensemble) -> T) -> anyhow::Result<T> {
         Ok(act(&mut self.enter()?.ensemble))
     }
 
-    /// Works, for a thread that will be back in time for the next tick: says how long it may wait, in milliseconds. Fails if an
-    /// ear has failed.
+    /// Works, for a thread that calls again in time for the next tick. Returns how long it may
+    /// wait, in milliseconds. Fails if a message thread has failed.
     pub(super) fn work_and_tick(&self) -> anyhow::Result<i32> {
         let mut hall = self.enter()?;
         hall.failure.take().map_or(Ok(()), Err)?;
@@ -68,8 +71,8 @@ impl Shared {
         Ok(if done { hall.ensemble.wait() } else { 0 })
     }
 
-    /// Handles a machine's messages and all that follows from them, or a part of it: `false`. None: there is no such machine
-    /// any more.
+    /// Handles a machine's messages and the work that follows from them. Returns `false` if there
+    /// is more work, and `None` if the machine no longer exists.
     fn hear(&self, station: usize, socket: Socket) -> anyhow::Result<Option<bool>> {
         let mut hall = self.enter()?;
         if !hall.ensemble.serve(station, socket) {
@@ -84,13 +87,13 @@ impl Shared {
         Ok(Some(done))
     }
 
-    /// Closes all sockets; the ears end when they next hear something.
+    /// Closes all sockets. The message threads end at their next message.
     pub(super) fn close(&self) {
         self.hall.lock().unwrap_or_else(PoisonError::into_inner).ensemble.stations.clear();
     }
 }
 
-/// What hears one socket.
+/// A thread that handles the messages of one socket.
 struct Ear {
     shared: Arc<Shared>,
     station: usize,
@@ -99,7 +102,8 @@ struct Ear {
     core: usize,
 }
 
-/// Starts a thread for each socket. The cores are those of the first stations, and again of those behind them.
+/// Starts a thread for each socket. The cores are assigned to the stations in order, and reused in
+/// turn if there are more stations.
 pub(super) fn listen(shared: &Arc<Shared>, cores: &[u16]) -> anyhow::Result<()> {
     let allowed = sched_getaffinity(None).context("cannot find out which cores there are")?;
     for core in cores {
@@ -148,7 +152,8 @@ impl Ear {
 }
 
 impl Drop for Ear {
-    /// A process that is deaf on one ear must end, also when that panicked: the main thread looks what is the matter.
+    /// A process must end if one of its message threads ends, also by a panic. So this wakes the
+    /// main thread, which checks for the cause.
     fn drop(&mut self) {
         self.shared.bell.ring();
     }

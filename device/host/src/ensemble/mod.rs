@@ -1,15 +1,16 @@
 //! `hamlyn fabric`: cards and the switch between them in one process, one thread at a time.
 //!
-//! To the code they are an ensemble: a fabric is what carries packets, here and between processes.
+//! The code calls them an ensemble. A fabric is what carries packets, within this process or
+//! between processes.
 //!
-//! A message takes one wake-up on its way, that of one thread here, where separate processes take three. What is given up
-//! is that a card's process can fail, be limited or be killed alone; and that machines may lend any memory: here only what
-//! they cannot take away. Guests and their processes are as protected from each other as before: the cards make the same
-//! checks.
+//! A message causes one wake-up on its way, that of one thread here. Separate processes need three.
+//! In exchange, a card's process can no longer fail, be limited or be killed alone. Machines also
+//! cannot lend any kind of memory, only memory that they cannot take away. Guests and their
+//! processes are protected from each other as before: the cards make the same checks.
 //!
-//! * `round`: the cards and the switch, and what is done in a round
-//! * `roster`: which of the cards are looked at
-//! * `ears`: the threads that hear the machines, and how they share the ensemble
+//! * `round`: the cards and the switch, and the work of a round
+//! * `roster`: which of the cards are polled
+//! * `ears`: the threads that handle the machines' messages, and how they share the ensemble
 //! * `process`: the event loop
 
 mod ears;
@@ -31,23 +32,26 @@ use hamlyn_switch::{Form, Part};
 pub use self::process::run;
 use crate::station::CardOptions;
 
-/// What the process is started with.
+/// Start options of the process.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What each card is like, and where its machine connects.
+    /// Each card's options, and where its machine connects.
     pub cards: Vec<(CardOptions, PathBuf)>,
-    /// The switch's paths to each card.
+    /// Number of the switch's paths to each card.
     pub paths: u16,
-    /// A mesh for packets to come through, in place of paths.
+    /// A mesh that carries packets instead of paths.
     pub mesh: Option<Shape>,
-    /// What each pair of cards' machines shares by express memory, and in which files. None: nothing.
+    /// The size and form of the express memory shared by each pair of cards' machines. `None` for
+    /// no express memory.
     pub express: Option<(Form, Part)>,
-    /// When packets are cut and joined that can be.
+    /// When packets are split and joined, if their model allows it.
     pub cutting: bursts::Policy,
-    /// The cores that the machines are pinned to, the first card's first; none if they are anywhere.
+    /// The cores that the machines are pinned to, in the order of the cards. Empty if the machines
+    /// are not pinned.
     pub cores: Vec<u16>,
-    /// How long to look for work before sleeping.
+    /// How long to poll for work before sleeping.
     pub spin: Duration,
-    /// Whether guest memory need not be sealed. A machine that cuts its own short ends the process then.
+    /// Whether unsealed guest memory is accepted. A machine that truncates its memory then ends the
+    /// process.
     pub trust_memory: bool,
 }

@@ -1,8 +1,9 @@
 //! The event loop of `hamlyn fabric`.
 //!
-//! Only the machines' messages, and signals, come from outside. All come to one thread; with `--cores` the machines' come to
-//! threads of their own ([`ears`]), and the main thread has the rest: signals, who asks for the counters, the cards' timers, and the
-//! machines' messages for functions with express memory, which may be many and say little.
+//! Only the machines' messages and signals come from outside. By default one thread handles all of
+//! them. With `--cores`, separate threads handle the machines' messages ([`ears`]), and the main
+//! thread handles the rest: signals, readers of the counters, the cards' timers, and messages for
+//! functions with express memory. Such functions may be many, but they get few messages.
 //!
 //! [`ears`]: super::ears
 
@@ -24,7 +25,7 @@ use crate::station::{Socket, Station};
 const STAT: u32 = 0;
 const STOP: u32 = 1;
 const BELL: u32 = 2;
-/// The first of the stations' sockets: as many numbers for each station as it may have.
+/// The first of the stations' sockets. Each station has a range of [`Socket::MOST`] numbers.
 const STATION: u32 = 3;
 
 /// Runs cards and switch until a signal ends them.
@@ -59,7 +60,8 @@ fn run_loop(shared: &Arc<Shared>, sockets: Vec<(RawFd, u32)>, cores: &[u16]) -> 
     }
 }
 
-/// The stations' sockets, numbered; the quiet ones alone, if the others have threads.
+/// Returns the stations' sockets with their numbers. With `quiet`, returns only the quiet ones,
+/// because the others have threads.
 fn sockets(ensemble: &Ensemble, quiet: bool) -> Vec<(RawFd, u32)> {
     let number = |(station, first): (_, u32)| {
         let sockets = Station::sockets(station).filter(move |(socket, _)| !quiet || socket.is_quiet());
@@ -68,14 +70,14 @@ fn sockets(ensemble: &Ensemble, quiet: bool) -> Vec<(RawFd, u32)> {
     ensemble.stations.iter().zip((STATION..).step_by(Socket::MOST as usize)).flat_map(number).collect()
 }
 
-/// What the main thread has to do.
+/// The state of the main thread.
 struct EnsembleProcess {
     shared: Arc<Shared>,
-    /// The machines', but for those that have threads.
+    /// The machines' sockets, except for those that have threads.
     sockets: Vec<(RawFd, u32)>,
     stat: StatServer,
     stop: UnixStream,
-    /// How it ends, once it does.
+    /// The result of the process, once it ends.
     end: Option<anyhow::Result<()>>,
 }
 

@@ -1,19 +1,19 @@
-//! Which stations may have something to do, and which ticks are due.
+//! Tracks which stations may have work, and which ticks are due.
 //!
-//! What nobody uses costs nobody anything: whoever is woken looks at this, and not at the stations one by one.
+//! Unused stations cost nothing: a thread that is woken checks this state and not each station.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The most stations: a bit for each.
+/// Maximum number of stations: one bit for each.
 pub(super) const MOST: usize = u64::BITS as usize;
 
-/// Stations by number.
+/// A set of stations, by number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Set(u64);
 
 impl Set {
-    /// The first so many.
+    /// Returns the set of the first `count` stations.
     pub(super) fn first(count: usize) -> Self {
         (0..count.min(MOST)).fold(Self::default(), |set, station| Self(set.0 | 1 << station))
     }
@@ -30,7 +30,7 @@ impl Set {
         }
     }
 
-    /// Adds it, or removes it.
+    /// Adds or removes a station.
     pub(super) fn set(&mut self, station: usize, is_in: bool) {
         if is_in { self.add(station) } else { self.remove(station) }
     }
@@ -39,19 +39,19 @@ impl Set {
         station < MOST && self.0 >> station & 1 != 0
     }
 
-    /// The lowest number from `station` on.
+    /// Returns the lowest number in the set from `station` on.
     pub(super) fn from(self, station: usize) -> Option<usize> {
         let left = if station < MOST { self.0 >> station << station } else { 0 };
         (left != 0).then(|| left.trailing_zeros() as usize)
     }
 
-    /// All of them, from the lowest on.
+    /// Returns the numbers in the set, in ascending order.
     pub(super) fn iter(self) -> impl Iterator<Item = usize> {
         std::iter::successors(self.from(0), move |station| self.from(station + 1))
     }
 }
 
-/// When stations want their next ticks. A station's is asked for only when something may have changed it.
+/// The times of the stations' next ticks. A station is asked only when its time may have changed.
 #[derive(Debug, Default)]
 pub(super) struct Ticks {
     of: Vec<Option<Duration>>,
@@ -59,7 +59,7 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// This is when a station wants its next.
+    /// Records a station's next tick.
     pub(super) fn note(&mut self, station: usize, next: Option<Duration>) {
         if self.of.len() <= station {
             self.of.resize(station + 1, None);
@@ -71,12 +71,12 @@ impl Ticks {
         }
     }
 
-    /// The first of all.
+    /// Returns the time of the earliest tick.
     pub(super) fn next(&self) -> Option<Duration> {
         self.order.first().map(|first| first.0)
     }
 
-    /// The stations whose time has come.
+    /// Returns the stations whose ticks are due.
     pub(super) fn due(&self, now: Duration) -> Vec<usize> {
         self.order.iter().take_while(|tick| tick.0 <= now).map(|tick| tick.1).collect()
     }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_what_was_added() {
+    fn set_contains_added_stations() {
         let mut set = Set::first(3);
         for station in [63, 10, 64, 1000] {
             set.add(station);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_tick_is_the_next() {
+    fn next_tick_is_the_earliest() {
         let second = Duration::from_secs;
         let mut ticks = Ticks::default();
         ticks.note(5, Some(second(8)));

@@ -1,9 +1,11 @@
-//! The cards and the switch between them, and what is done in a round.
+//! The cards and the switch between them, and the work of a round.
 //!
-//! They are looked at in turn until none has anything to do. So a card waits for the switch, or the switch for room in a
-//! ring, but no bell of theirs has to be heard: whoever waits is looked at again in the next round. A card that sleeps is not
-//! looked at, nor is its ring, nor its clock. One that has something to send and no room sleeps as well when nothing moves: room is
-//! made by the switch alone, and when that has moved a packet everybody is looked at again.
+//! Cards and switch are polled in turn until none of them has work. A card may wait for the switch,
+//! or the switch for space in a ring, but they need no bells: a component that waits is polled
+//! again in the next round. A card that sleeps is not polled, nor are its ring and its clock.
+//!
+//! A card with a full link also sleeps when no packet moves: only the switch makes space. After the
+//! switch has moved a packet, all cards are polled again.
 
 use std::time::{Duration, Instant};
 
@@ -27,33 +29,33 @@ use crate::switch;
 use crate::uplink::{Neighbours, Packets, Uplink};
 use crate::wait::sooner;
 
-/// The most cards. One thread at a time serves them all.
+/// Maximum number of cards. One thread at a time serves them all.
 const MOST_CARDS: usize = roster::MOST;
-/// Rounds before the descriptors are looked at again.
+/// Maximum number of rounds before the descriptors are checked again.
 const ROUNDS: usize = 16;
-/// The same in time: no round begins later.
+/// Time limit for the same: no round begins later.
 const WORK: Duration = Duration::from_micros(500);
-/// Packets that the switch moves in a round.
+/// Maximum number of packets that the switch moves in a round.
 const BUDGET: usize = 256;
 
 /// Cards and switch.
 pub(super) struct Ensemble {
     pub(super) stations: Vec<Station>,
-    /// What the stations are called.
+    /// Names of the stations.
     pub(super) names: Vec<String>,
     crossbar: Crossbar,
     spin: Duration,
-    /// When there was last something to do.
+    /// When there was work last.
     busy: Instant,
-    /// The stations for which a turn may not be in vain. The others sleep, and neither their machine nor a neighbour nor the
-    /// time has come since.
+    /// Stations whose turn may find work. The others sleep, and neither a message of their machine,
+    /// a packet of a neighbour nor a due tick has come since.
     awake: Set,
-    /// Those that had something to send, and no room, when they were last looked at.
+    /// Stations that had something to send and a full link in their last turn.
     full: Set,
-    /// Those whose next tick may be another than is noted.
+    /// Stations whose next tick may differ from the recorded one.
     moved: Set,
     ticks: Ticks,
-    /// How often a station was looked at.
+    /// Number of times that a station was polled.
     looks: u64,
 }
 
@@ -92,7 +94,8 @@ impl Ensemble {
             let memory = if options.trust_memory {
                 GuestMemory::Trusted { limit }
             } else {
-                // A machine that takes away what it lent ends the process, and with it the cards of others.
+                // A machine that takes away memory it has lent would end the process, and with it
+                // the cards of others.
                 GuestMemory::Sealed { limit }
             };
             let mut station = Station::start(card, socket, memory, uplink)?;
@@ -105,7 +108,7 @@ impl Ensemble {
         Ok(Self { stations, names, crossbar, spin, busy, awake: all, full, moved: all, ticks, looks: 0 })
     }
 
-    /// Something has come for a station.
+    /// Marks a station as having work.
     fn rouse(&mut self, station: usize) {
         self.awake.add(station);
         self.moved.add(station);
@@ -116,7 +119,7 @@ impl Ensemble {
         (self.awake, self.moved) = (all, all);
     }
 
-    /// Handles the messages of a machine. `false`: there is no such machine.
+    /// Handles a machine's messages. Returns `false` if there is no such machine.
     pub(super) fn serve(&mut self, station: usize, socket: Socket) -> bool {
         self.rouse(station);
         let Some(station) = self.stations.get_mut(station) else { return false };
@@ -126,7 +129,8 @@ impl Ensemble {
         true
     }
 
-    /// Ticks where it is time, after the machine's messages, among which may be the one that the card would miss.
+    /// Runs the ticks that are due, after the machine's messages, because one of them may be what
+    /// the card would otherwise time out on.
     pub(super) fn tick(&mut self) {
         self.settle();
         for station in self.ticks.due(SystemClock.now()) {
@@ -136,7 +140,8 @@ impl Ensemble {
         }
     }
 
-    /// Works until there is nothing to do, or for a while. `false`: there is more to do.
+    /// Works until there is no more work, or for a limited time. Returns `false` if there is more
+    /// work.
     pub(super) fn work(&mut self) -> bool {
         let begun = Instant::now();
         for round in 0..ROUNDS {
@@ -150,25 +155,25 @@ impl Ensemble {
                 return true;
             }
             if !self.spin.is_zero() {
-                // Who is looked for may wait for this core.
+                // The peer may need this core.
                 sched_yield();
             }
         }
         false
     }
 
-    /// How long it is until the next tick, in milliseconds; -1: there will be none.
+    /// Returns the time left until the next tick, in milliseconds, or -1 if there is none.
     pub(super) fn wait(&mut self) -> i32 {
         sooner(-1, self.next_tick().map(|next| next.saturating_sub(SystemClock.now())))
     }
 
-    /// When the next tick is, in the host's time.
+    /// Returns the time of the next tick, in the host's time.
     pub(super) fn next_tick(&mut self) -> Option<Duration> {
         self.settle();
         self.ticks.next()
     }
 
-    /// Asks those for their next tick who may have another.
+    /// Updates the next ticks of those stations whose tick may have changed.
     fn settle(&mut self) {
         for station in self.moved.iter() {
             self.looks += 1;
@@ -177,7 +182,7 @@ impl Ensemble {
         self.moved = self.awake;
     }
 
-    /// Everybody who may have something to do, once. `false`: nobody had.
+    /// Polls once everything that may have work. Returns `false` if there was none.
     fn round(&mut self) -> bool {
         let (mut busy, mut next) = (false, 0);
         while let Some(host) = self.awake.from(next) {
@@ -190,7 +195,7 @@ impl Ensemble {
             let carried = station.turn(&mut others);
             busy |= carried == Carried::Worked;
             self.full.set(host, carried == Carried::Full);
-            // There may be packets in its ring now, and room in the other where that was full.
+            // There may be packets in its ring now, and space in the other one if it was full.
             self.crossbar.wake(HostId(host as u16));
         }
         if self.crossbar.forward(BUDGET) > 0 {
@@ -203,7 +208,7 @@ impl Ensemble {
             if let Some(station) = self.stations.get_mut(host.index()) {
                 station.unlink();
             }
-            // Who was stopped for it goes on.
+            // Senders that were stopped because of this host resume.
             self.rouse_all();
         }
         if busy && !self.spin.is_zero() {
@@ -212,7 +217,7 @@ impl Ensemble {
         busy
     }
 
-    /// Tells the machines that nobody looks any more, and looks once more.
+    /// Announces to the machines that their cards sleep, then checks once more.
     fn may_sleep(&mut self) -> bool {
         if !self.spin.is_zero() && self.busy.elapsed() < self.spin {
             return false;
@@ -228,7 +233,7 @@ impl Ensemble {
         true
     }
 
-    /// How often a station, or its ring, was looked at.
+    /// Returns how often a station or its ring was polled.
     #[cfg(test)]
     pub(super) fn looks(&self) -> u64 {
         self.looks + self.crossbar.looks()
@@ -241,27 +246,28 @@ impl Ensemble {
     }
 }
 
-/// The cards but one, whose turn it is to send.
+/// All cards but the one whose turn it is to send.
 struct Others<'a> {
     host: u16,
     before: &'a mut [Station],
     after: &'a mut [Station],
     crossbar: &'a mut Crossbar,
-    /// Who is given a packet is added to these.
+    /// A station that gets a packet is added to these sets.
     roused: [&'a mut Set; 2],
 }
 
 impl Neighbours for Others<'_> {
-    /// Nothing lies between the memory of the one machine and that of the other: the receiving card deposits from where
-    /// the sender's data is.
+    /// The packet is passed without a copy in between: the receiving card deposits it directly from
+    /// the sender's data.
     fn hand_over(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
         let station = match destination.checked_sub(self.host) {
             None => self.before.get_mut(usize::from(destination)),
-            // To itself a card sends by the ring: it is in the middle of a call. To a group, too, which is no station's number.
+            // A card sends to itself over the ring, because it is in the middle of a call. A packet
+            // to a group takes the ring too: its destination is not a station's number.
             Some(0) => None,
             Some(behind) => self.after.get_mut(usize::from(behind) - 1),
         };
-        // One that takes none finds them in its ring when it does.
+        // If the card does not accept packets, it finds them in its ring later.
         let Some(station) = station.filter(|station| station.takes_packets()) else { return false };
         let bytes = Pieces::new(packet);
         let passes = self.crossbar.pass(HostId(self.host), HostId(destination), bytes.len());

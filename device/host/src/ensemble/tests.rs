@@ -1,4 +1,4 @@
-//! What a wake-up looks at, counted.
+//! Counts the stations that a wake-up polls.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -47,7 +47,7 @@ fn ensemble_that(folder: &Path, cards: usize, trust_memory: bool) -> Ensemble {
     ensemble
 }
 
-/// How often stations and rings are looked at for one word of a machine.
+/// Returns how often stations and rings are polled for one message of a machine.
 fn looks(ensemble: &mut Ensemble) -> u64 {
     let before = ensemble.looks();
     ensemble.tick();
@@ -58,7 +58,7 @@ fn looks(ensemble: &mut Ensemble) -> u64 {
 }
 
 #[test]
-fn a_card_that_nobody_uses_is_not_looked_at() {
+fn unused_cards_are_not_polled() {
     let folder = tempfile::tempdir().unwrap();
     let counts = [2, 8, 64].map(|cards| {
         let mut ensemble = ensemble(folder.path(), cards);
@@ -70,7 +70,8 @@ fn a_card_that_nobody_uses_is_not_looked_at() {
     assert_eq!(counts[0], counts[2]);
 }
 
-/// Messages refused of a machine that maps memory without seals, so that it could truncate it.
+/// Returns the number of refused messages of a machine that maps memory without seals, which it
+/// could truncate.
 fn refused_of_unsealed_memory(trust_memory: bool) -> Value {
     const LENGTH: u64 = 1 << 20;
     let folder = tempfile::tempdir().unwrap();

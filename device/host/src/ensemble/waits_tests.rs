@@ -1,4 +1,4 @@
-//! Cards of one process that do not take what others send, and others that wait for them.
+//! Cards of one process that refuse packets, and senders that wait for them.
 
 use std::path::Path;
 use std::thread;
@@ -17,7 +17,7 @@ use crate::station::waits_tests::is_readable;
 use crate::station::{CardOptions, Socket};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// More packets than rings and queues have room for.
+/// More packets than fit in rings and queues.
 const MANY: u64 = 6000;
 
 fn two_cards(folder: &Path) -> Ensemble {
@@ -35,7 +35,7 @@ fn cards_at(folder: &Path, names: &[&str]) -> Ensemble {
     ensemble
 }
 
-/// Does what the process does, until it would wait. What never comes to rest is a busy loop.
+/// Runs the loop of the process until it would wait. Fails on a busy loop.
 fn rest(ensemble: &mut Ensemble) {
     let stations = ensemble.stations.iter().enumerate();
     let waiters = stations.flat_map(|(at, station)| station.waiters().map(move |waiter| (at, waiter)));
@@ -77,7 +77,7 @@ fn set(mut client: Client, register: u64, value: u64) -> Client {
 }
 
 #[test]
-fn who_sends_to_a_card_that_takes_nothing_waits_asleep_and_goes_on_when_it_does() {
+fn sender_to_blocked_card_sleeps_and_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let mut ensemble = two_cards(folder.path());
     let sockets = ["0.sock", "1.sock"].map(|name| folder.path().join(name));
@@ -92,7 +92,7 @@ fn who_sends_to_a_card_that_takes_nothing_waits_asleep_and_goes_on_when_it_does(
     });
     until(&mut ensemble, |ensemble| ensemble.stations[0].is_held(Socket::Card));
     assert_eq!(packets(&ensemble), 0);
-    // All sleep: nobody looks at anybody.
+    // All stations sleep, so none is polled.
     assert!(ensemble.work());
     let looks = ensemble.looks();
     assert!(ensemble.work());
@@ -120,7 +120,7 @@ fn stores_go_from_a_plugin_to_another_card() {
 }
 
 #[test]
-fn a_packet_to_a_group_comes_to_the_members_among_the_cards_and_what_follows_it_by_hand_comes_behind_it() {
+fn group_packets_reach_members_before_later_direct_ones() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["0.sock", "1.sock", "2.sock", "3.sock"];
     let mut ensemble = cards_at(folder.path(), &names);

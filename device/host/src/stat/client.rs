@@ -1,4 +1,4 @@
-//! The side of the person who reads.
+//! The reader's side of stat sockets.
 
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -11,13 +11,13 @@ use anyhow::{Context, bail};
 use super::{ENDING, Report};
 use crate::rundir;
 
-/// A process that has not answered by then is stopped, or busy beyond hope.
+/// A process that has not answered within this time is stopped or overloaded.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a process may take from making its socket to listening.
+/// Maximum time from creating a socket to listening on it.
 const STARTING: Duration = Duration::from_secs(10);
 
-/// The longest report, in bytes; a switch with 64 ports needs a tenth of this.
+/// Maximum length of a report in bytes. A switch with 64 ports needs a tenth of this.
 const LONGEST: u64 = 1 << 20;
 
 /// Reads the report of the process that listens on `socket`.
@@ -37,8 +37,8 @@ pub fn read(socket: &Path) -> anyhow::Result<Report> {
         .with_context(|| format!("{} does not speak as a stat socket", socket.display()))
 }
 
-/// Removes a socket on which no process listens: it was killed before it could do so itself. The kernel refuses the connection
-/// then, whatever PID namespace the process was in.
+/// Removes a socket on which no process listens: the process was killed before it could remove it.
+/// The kernel then refuses the connection, in whatever PID namespace the process was.
 fn remove_if_orphaned(socket: &Path) {
     let modified = fs::symlink_metadata(socket).and_then(|found| found.modified());
     let is_old = modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > STARTING));
@@ -48,11 +48,12 @@ fn remove_if_orphaned(socket: &Path) {
     }
 }
 
-/// Reads the reports of this user's cards and switches, switches first. A socket whose process is gone is passed over.
+/// Reads the reports of this user's cards and switches, switches first. Sockets without a process
+/// are skipped.
 pub fn all() -> anyhow::Result<Vec<Report>> {
     let mut reports = Vec::new();
     for dir in rundir::all()? {
-        // A lab may end, and its directory with it, while we look.
+        // A lab and its directory may disappear during the loop.
         let Ok(entries) = fs::read_dir(dir) else { continue };
         for path in entries.flatten().map(|entry| entry.path()) {
             if path.to_string_lossy().ends_with(ENDING) {

@@ -1,4 +1,4 @@
-//! The side of the process that counts.
+//! The server's side of stat sockets.
 
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -19,37 +19,38 @@ use serde_json::Value;
 use super::{Report, socket};
 use crate::rundir;
 
-/// Readers that may wait.
+/// Length of the queue of readers.
 const READERS: i32 = 64;
-/// Readers that are answered before the process does something else.
+/// Number of readers that are answered in one call.
 const ANSWERED: usize = 8;
-/// How long nobody is answered when the system has no descriptor.
+/// How long no reader is answered after the system has run out of descriptors.
 const PAUSE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 static DEAF: Limited = Limited::new();
 
-/// A process's stat socket. It never blocks: watch its descriptor for input, then call [`StatServer::answer`].
+/// A process's stat socket. It never blocks: poll its descriptor for input, then call
+/// [`StatServer::answer`].
 #[derive(Debug)]
 pub struct StatServer {
-    /// Has the listener, and the end of a pause.
+    /// Watches the listener and the end of a pause.
     epoll: OwnedFd,
     timer: OwnedFd,
     listener: Listener,
-    /// Closes readers: what they have sent closes with them.
+    /// Closes readers' connections, together with the descriptors that readers have sent.
     porter: Porter,
     kind: String,
     name: String,
 }
 
 impl StatServer {
-    /// Listens in the run directory as `kind` (`card`, `switch`) with a `name` for people.
+    /// Listens in the run directory as `kind` (`card`, `switch`), with a `name` for display.
     pub fn bind(kind: &str, name: &str) -> anyhow::Result<StatServer> {
         StatServer::bind_in(&rundir::open()?, kind, name)
     }
 
-    /// The same in another directory.
+    /// Like [`StatServer::bind`], but in another directory.
     pub fn bind_in(dir: &Path, kind: &str, name: &str) -> anyhow::Result<StatServer> {
-        // Only an earlier process with our id can have left one here.
+        // Only an earlier process with this process's id can have left a socket here.
         let listener = Listener::bind(&socket(dir, kind, process::id()), Kind::Stream, READERS)?;
         let porter = Porters::new(1).hire()?;
         let watch = || {
@@ -64,9 +65,9 @@ impl StatServer {
         Ok(StatServer { epoll, timer, listener, porter, kind: kind.into(), name: name.into() })
     }
 
-    /// Answers those who wait. `counters` is called only if somebody does.
+    /// Answers the readers that wait. `counters` is called only if there are any.
     ///
-    /// A reader that goes away or does not read its answer is no concern of the process that counts.
+    /// A reader that disconnects or does not read its answer does not affect the process.
     pub fn answer<C: Serialize>(&self, mut counters: impl FnMut() -> C) {
         if rustix::io::read(&self.timer, &mut [0u8; 8][..]).is_ok() {
             self.listen(EventFlags::IN, Timespec { tv_sec: 0, tv_nsec: 0 });
@@ -86,10 +87,10 @@ impl StatServer {
         }
     }
 
-    /// Looks for readers or not, and again after a time.
+    /// Enables or disables the listener, and sets the timer that enables it again.
     fn listen(&self, flags: EventFlags, after: Timespec) {
         let timer = Itimerspec { it_value: after, it_interval: Timespec { tv_sec: 0, tv_nsec: 0 } };
-        // Neither can fail: both are there.
+        // These cannot fail: both descriptors exist.
         let _ = epoll::modify(&self.epoll, &self.listener, epoll::EventData::new_u64(0), flags);
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &timer);
     }

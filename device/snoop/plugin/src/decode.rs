@@ -1,25 +1,26 @@
-//! The instructions of x86 after which a virtual address may mean another page: those that the architecture says
-//! invalidate what processors remember of page tables, and those that a system may switch tasks or modes with.
+//! The x86 instructions after which a virtual address may map to another page. These are the
+//! instructions that the architecture defines to invalidate cached page-table entries, and those
+//! that a system may use to switch tasks or modes.
 
-/// Bytes of the longest instruction.
+/// Maximum length of an instruction, in bytes.
 pub(crate) const LONGEST: usize = 15;
 
-/// What an instruction does to the meaning of virtual addresses.
+/// Effect of an instruction on the mapping of virtual addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Nothing.
+    /// No effect.
     None,
-    /// It may change it.
+    /// May change the mapping.
     Changes,
-    /// It starts a machine within the machine, whose end changes it and is no instruction.
+    /// Starts a nested virtual machine. Its exit changes the mapping, and is not an instruction.
     Nests,
 }
 
-/// Looks at an instruction. May say of others, too, that they change something.
+/// Returns the effect of an instruction. May return false positives.
 pub(crate) fn effect(instruction: &[u8]) -> Effect {
     let is_prefix = |byte: &u8| {
-        // Segments, sizes, lock, repeat; and in 64-bit code the extensions of registers. In other code those are
-        // instructions of one byte, with nothing behind them.
+        // Segment, size, lock and repeat prefixes, and in 64-bit code the register extensions. In
+        // other code the latter are one-byte instructions, with nothing behind them.
         matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3 | 0x40..=0x4f)
     };
     let start = instruction.iter().take_while(|byte| is_prefix(byte)).count();
@@ -38,16 +39,18 @@ pub(crate) fn effect(instruction: &[u8]) -> Effect {
     if changes { Effect::Changes } else { Effect::None }
 }
 
-/// Whether an instruction that begins with 0x0f changes anything: its second byte, and the next.
+/// Returns whether an instruction that begins with 0x0f changes the mapping, given its second and
+/// third byte.
 fn second_opcode(opcode: u8, third: u8) -> bool {
     match opcode {
-        // LMSW; INVLPG, which has a memory operand; what virtualises. Not SWAPGS and its like, which are in each system call.
+        // LMSW; INVLPG, which has a memory operand; virtualization instructions. Not SWAPGS and
+        // similar ones, which are in each system call.
         0x01 => match third >> 3 & 7 {
             6 => true,
             7 => third < 0xc0,
             _ => matches!(third, 0xc0..=0xc7 | 0xd8..=0xdf),
         },
-        // To control registers.
+        // Moves to control registers.
         0x22 => true,
         // WRMSR; RSM.
         0x30 | 0xaa => true,
@@ -62,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn invalidations_are_seen() {
+    fn invalidations_are_detected() {
         for (name, bytes) in [
             ("mov cr3, rax", &[0x0f, 0x22, 0xd8][..]),
             ("mov cr8, r15", &[0x45, 0x0f, 0x22, 0xc7]),
@@ -84,14 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn machines_within_the_machine_are_seen() {
+    fn nested_machines_are_detected() {
         for third in [0xc2, 0xc3, 0xd8] {
             assert_eq!(effect(&[0x0f, 0x01, third]), Effect::Nests);
         }
     }
 
     #[test]
-    fn others_are_left_alone() {
+    fn other_instructions_have_no_effect() {
         for (name, bytes) in [
             ("mov [rax], rbx", &[0x48, 0x89, 0x18][..]),
             ("swapgs", &[0x0f, 0x01, 0xf8]),

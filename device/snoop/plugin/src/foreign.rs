@@ -1,8 +1,9 @@
-//! QEMU's interface for plugins, written from its public documentation, and what QEMU calls of ours.
+//! QEMU's interface for plugins, written from its public documentation, and our callbacks.
 //!
-//! Its versions 5 and 6 differ from 7 in the shapes of callbacks and in what registers them: 7 hands each a pointer of our
-//! own, of which we have no use, in place of the plugin's number. A plugin names the version that it is made for before it
-//! is called the first time, so [`CHOOSE`] looks at load time which QEMU this is.
+//! Versions 5 and 6 differ from 7 in the signatures of callbacks and of the functions that register
+//! them. Version 7 passes each callback a pointer of ours, which we do not use, instead of the
+//! plugin's number. A plugin declares its version before it is called the first time. So [`CHOOSE`]
+//! detects QEMU's version at load time.
 
 #![allow(unsafe_code)]
 
@@ -24,12 +25,12 @@ use crate::snooper::{Code, Snooper};
 use api::{Api, Block, INTERRUPT, Info, exists, running_processor};
 use ask::Told;
 
-/// The oldest interface that has all that we need.
+/// The oldest interface version with everything that we need.
 const OLDEST: c_int = 5;
-/// The first with the other shapes.
+/// The first version with the other signatures.
 const WITH_POINTERS: c_int = 7;
 
-/// The interface that this plugin is made for.
+/// The interface version that this plugin is made for.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub(crate) static qemu_plugin_version: AtomicI32 = AtomicI32::new(WITH_POINTERS);
@@ -40,13 +41,13 @@ pub(crate) static qemu_plugin_version: AtomicI32 = AtomicI32::new(WITH_POINTERS)
 static CHOOSE: extern "C" fn() = choose;
 
 extern "C" fn choose() {
-    // It came before version 7, and after the release that has version 5.
+    // This function was added before version 7, and after the release with version 5.
     if !exists(c"qemu_plugin_set_pc") {
         qemu_plugin_version.store(OLDEST, Ordering::Relaxed);
     }
 }
 
-/// All that callbacks need.
+/// State that all callbacks need.
 struct Installed {
     api: Api,
     plugin: u64,
@@ -54,9 +55,9 @@ struct Installed {
 }
 
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
-/// Where all processors run.
+/// The thread that all processors run on.
 static THREAD: OnceLock<ThreadId> = OnceLock::new();
-/// Where QEMU has for that thread which of them it runs.
+/// Address of QEMU's thread-local pointer to the running processor.
 static RUNNING: AtomicPtr<*mut c_void> = AtomicPtr::new(null_mut());
 
 fn fail(reason: &str) -> c_int {
@@ -64,7 +65,7 @@ fn fail(reason: &str) -> c_int {
     1
 }
 
-/// QEMU's first call. Anything but 0 ends it.
+/// QEMU's first call. A result other than 0 ends QEMU.
 #[unsafe(no_mangle)]
 extern "C" fn qemu_plugin_install(
     plugin: u64,
@@ -72,10 +73,10 @@ extern "C" fn qemu_plugin_install(
     count: c_int,
     arguments: *const *const c_char,
 ) -> c_int {
-    // SAFETY: QEMU hands over its own description of itself, which lives as long as this call.
+    // SAFETY: QEMU passes a description of itself that lives as long as this call.
     let Some(info) = (unsafe { info.as_ref() }) else { return fail("QEMU says nothing of itself") };
     let words = (0..usize::try_from(count).unwrap_or(0)).map(|at| {
-        // SAFETY: QEMU hands over so many pointers to texts that end in a zero byte, and keeps them.
+        // SAFETY: QEMU passes `count` pointers to texts that end in a zero byte, and keeps them.
         unsafe { CStr::from_ptr(*arguments.add(at)) }.to_bytes()
     });
     let installed = match prepare(plugin, info, words) {
@@ -113,7 +114,7 @@ fn prepare<'a>(plugin: u64, info: &Info, words: impl Iterator<Item = &'a [u8]>) 
     Ok(Installed { api, plugin, snooper: Snooper::new(machine, processors) })
 }
 
-/// The path in `socket=PATH`, the only argument there is.
+/// Parses the only valid argument, `socket=PATH`.
 fn socket<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<PathBuf, String> {
     let mut socket = None;
     for word in words {
@@ -127,20 +128,20 @@ fn socket<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<PathBuf, String> 
     socket.ok_or_else(|| "an argument is missing: socket=PATH, where the card listens".to_owned())
 }
 
-/// A processor has its thread. With several threads nothing that is told could be relied on.
+/// Called when a processor's thread starts. With several threads, reports would not be reliable.
 fn processor_began() {
     let here = thread::current().id();
     if *THREAD.get_or_init(|| here) != here {
         fail(
             "processors run side by side, so stores cannot be told exactly: start QEMU with -accel tcg,thread=single",
         );
-        // SAFETY: it ends the process at once. QEMU's own ending would wait for this very thread.
+        // SAFETY: it ends the process at once. QEMU's own exit would wait for this very thread.
         unsafe { libc::_exit(1) };
     }
     RUNNING.store(running_processor(), Ordering::Relaxed);
 }
 
-/// What stands for the processor that runs; 0 if QEMU does not say.
+/// Returns a value that identifies the running processor, or 0 if QEMU does not provide one.
 fn running() -> usize {
     let place = RUNNING.load(Ordering::Relaxed);
     // SAFETY: it is a word of the thread that all processors run on, and that thread has called us.
@@ -176,10 +177,10 @@ extern "C" fn interrupted_7(processor: c_uint, kind: c_int, _from: u64, _to: u64
     interrupted(processor, kind);
 }
 
-/// All our callbacks are gone, all code too, and no processor runs.
+/// Called when all our callbacks and all code are gone, and no processor runs.
 fn code_is_gone() {
     let Some(installed) = INSTALLED.get() else { return };
-    // Processors that are added later have to be looked at, too.
+    // Processors that are added later have to be checked, too.
     installed.api.on_processor(installed.plugin);
     installed.api.on_interrupts(installed.plugin);
     if installed.snooper.code_is_gone() == Code::Telling {
@@ -196,7 +197,8 @@ extern "C" fn code_is_gone_7(_: *mut c_void) {
     code_is_gone();
 }
 
-/// A block of code is translated: its stores are to call us, and what changes the meaning of addresses.
+/// Called when a block of code is translated. Registers callbacks for its stores, and for
+/// instructions that change the mapping of addresses.
 fn translated(block: *const Block) {
     let Some(Installed { api, snooper, .. }) = INSTALLED.get() else { return };
     snooper.translated();
@@ -233,7 +235,7 @@ extern "C" fn nests(processor: c_uint, _: *mut c_void) {
     }
 }
 
-/// A store was made.
+/// Called after a store.
 extern "C" fn stored(processor: c_uint, info: u32, address: u64, _: *mut c_void) {
     if let Some(installed) = INSTALLED.get() {
         installed.snooper.store(processor, running, address, &Told { api: &installed.api, info });

@@ -1,33 +1,38 @@
-//! Pages that are known not to be watched, by their virtual address: to ask QEMU for a physical one takes several times as
-//! long as to look here.
+//! Pages that are known not to be watched, by virtual address. Asking QEMU for a physical address
+//! takes several times as long as a look-up here.
 //!
-//! This is a translation look-aside buffer of its own, of which the processor's own rule holds: what a virtual address means
-//! changes only if the page tables do, and software must then invalidate what processors remember of them, on each of
-//! them. Until it does, a real processor may use either page. So all is forgotten at the instructions that invalidate any
-//! of it (`decode`) and at interrupts and exceptions; and whenever the card changes what it watches. Only pages that a
-//! store has reached are remembered: that is a present, writable one, and no other may take its place without an
-//! invalidation. A guest that breaks the rule has stores of its own left out, and harms nobody else. A processor that has
-//! ever run a machine within the machine remembers nothing: leaving that changes all, and is told to no plugin.
+//! This is a translation look-aside buffer, and relies on the processor's own rule. The mapping of
+//! a virtual address changes only if the page tables do. Software must then invalidate the entries
+//! that processors cache, on each processor. Until it does, a real processor may use either page.
+//! So the plugin discards everything at instructions that invalidate any of it (`decode`), at
+//! interrupts and exceptions, and whenever the card changes what it watches.
+//!
+//! Only pages that a store has reached are cached. Such a page is present and writable, and no
+//! other page may replace it without an invalidation. If a guest breaks this rule, some of its own
+//! stores are not reported; other machines are not affected. A processor that has ever run a nested
+//! virtual machine caches nothing. The exit from it changes everything, and is not reported to
+//! plugins.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes of a page.
 pub(crate) const PAGE: u64 = 4096;
-/// A store at most this far from the end of a page might reach the next.
+/// A store that begins at most this far from the end of a page might extend into the next page.
 const WIDEST: u64 = 16;
-/// Pages remembered, at most one of those that share a place.
+/// Number of cache entries. Pages with the same index share an entry.
 const PLACES: usize = 256;
 
-/// What a processor remembers. Its own thread alone uses it, so that nothing needs an order.
+/// The pages cached for one processor. Only its own thread uses them, so no memory ordering is
+/// needed.
 #[derive(Debug)]
 pub(crate) struct Known {
-    /// What the card said when all this was learnt.
+    /// The card's watch word when the entries were cached.
     watch: AtomicU64,
-    /// Which of the entries are valid: 1 to 4095.
+    /// Epoch of the valid entries: 1 to 4095.
     epoch: AtomicU64,
-    /// Nothing can be relied on any more.
+    /// Set once nothing can be cached any longer.
     given_up: AtomicBool,
-    /// Virtual addresses of pages, with the epoch in which they were learnt in place of the offset.
+    /// Virtual addresses of pages, with the epoch in place of the page offset.
     entries: Box<[AtomicU64; PLACES]>,
 }
 
@@ -50,7 +55,8 @@ impl Known {
         address & !(PAGE - 1) | self.epoch.load(Ordering::Relaxed)
     }
 
-    /// Whether a store to a virtual address is known not to be watched, by what the card says now.
+    /// Returns whether a store to a virtual address is known not to be watched, given the card's
+    /// current watch word.
     #[inline]
     pub(crate) fn is_unwatched(&self, address: u64, watch: u64) -> bool {
         if self.watch.load(Ordering::Relaxed) != watch {
@@ -61,20 +67,20 @@ impl Known {
         known && address % PAGE <= PAGE - WIDEST
     }
 
-    /// The page of a virtual address is not watched.
+    /// Caches that the page of a virtual address is not watched.
     pub(crate) fn remember(&self, address: u64) {
         if !self.given_up.load(Ordering::Relaxed) {
             self.place(address).store(self.entry(address), Ordering::Relaxed);
         }
     }
 
-    /// Virtual addresses may mean other pages at any time.
+    /// Stops caching, because the mapping of virtual addresses may change at any time.
     pub(crate) fn give_up(&self) {
         self.given_up.store(true, Ordering::Relaxed);
         self.forget();
     }
 
-    /// Virtual addresses may mean other pages from now on.
+    /// Discards all entries, because the mapping of virtual addresses may have changed.
     pub(crate) fn forget(&self) {
         let mut epoch = self.epoch.load(Ordering::Relaxed) + 1;
         if epoch == PAGE {
@@ -101,7 +107,7 @@ mod tests {
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        // Pages that share places, and the highest there are.
+        // Pages that share entries, and the highest pages.
         let address = (0u64..1024, 0u64..PAGE, any::<bool>()).prop_map(|(page, offset, high)| {
             if high { !(page * PAGE) - offset } else { page * PAGE + offset }
         });
@@ -115,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_known_that_was_not_learnt_since(steps in prop::collection::vec(step(), 1..200)) {
+        fn only_pages_learnt_since_are_known(steps in prop::collection::vec(step(), 1..200)) {
             let (known, mut learnt, mut watch) = (Known::new(), BTreeSet::new(), 0);
             for step in steps {
                 match step {
@@ -135,7 +141,8 @@ mod tests {
                         (0..times).for_each(|_| known.forget());
                         learnt.clear();
                     }
-                    // What the card says is a count of its changes, among others: it never says the same again.
+                    // The watch word contains a count of changes, so it never returns to an earlier
+                    // value.
                     Step::Watch => {
                         watch += 1;
                         learnt.clear();
@@ -146,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_given_up_knows_nothing() {
+    fn nothing_is_cached_after_give_up() {
         let known = Known::new();
         known.remember(PAGE);
         known.give_up();
@@ -156,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learnt_long_ago_does_not_come_back() {
+    fn old_entries_do_not_reappear() {
         let known = Known::new();
         known.remember(PAGE);
         for _ in 0..2 * PAGE {

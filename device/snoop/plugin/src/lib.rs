@@ -1,28 +1,33 @@
-//! The plugin of QEMU that tells a card of its machine's stores.
+//! The QEMU plugin that reports a machine's stores to a card.
 //!
-//! `qemu-system-x86_64 ... -plugin libhamlyn_snoop.so,socket=PATH`, where a card listens (`hamlyn_snoop::card`). If there is
-//! no card, or an argument is wrong, it says so and QEMU does not start.
+//! `qemu-system-x86_64 ... -plugin libhamlyn_snoop.so,socket=PATH`, where a card listens
+//! (`hamlyn_snoop::card`). If there is no card, or an argument is wrong, it prints a message, and
+//! QEMU does not start.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `foreign` | QEMU's interface for plugins, and ours for QEMU: all that is not safe |
-//! | `snooper` | what is done about a store, and when code is to tell of its stores |
-//! | `known` | pages that are known not to be watched, by their virtual address |
-//! | `decode` | the instructions after which a virtual address may mean another page |
+//! | `foreign` | QEMU's interface for plugins, and our callbacks: all unsafe code |
+//! | `snooper` | the handling of a store, and the switch between plain and reporting code |
+//! | `known` | pages that are known not to be watched, by virtual address |
+//! | `decode` | the instructions after which a virtual address may map to another page |
 //!
-//! **What is told.** Each store of an instruction, once it is made: its guest-physical address, its width and its value. A
-//! vector of 32 bytes is two stores of 16, and a number of 80 bits one of 8 and one of 2, as QEMU makes them; what crosses a
-//! page is one store in each. Device memory is not told. Nor is what no instruction stores, as QEMU tells no plugin of it:
-//! what a processor writes when it takes an interrupt, or to its page tables, and what devices write.
+//! **What is reported.** Each store of an instruction, after it was made, with its guest-physical
+//! address, width and value. As QEMU makes them, a vector of 32 bytes is two stores of 16. An
+//! 80-bit number is one store of 8 and one of 2. A store that crosses a page is one in each page.
+//! Stores to device memory are not reported. Writes that no instruction makes are not reported
+//! either, because QEMU does not show them to plugins. These are a processor's writes when it takes
+//! an interrupt, its writes to its page tables, and the writes of devices.
 //!
-//! **In which order.** A processor's own stores come in program order. For all of them to be in the order in which memory
-//! saw them, QEMU must run one processor at a time (`-accel tcg,thread=single`): where several run side by side it tells of
-//! a store some time after the store, and wrong values of locked instructions. So with more than one processor this is
-//! refused.
+//! **Order.** A processor's own stores are reported in program order. To have all stores in the
+//! order in which memory saw them, QEMU must run one processor at a time
+//! (`-accel tcg,thread=single`). Where several run in parallel, QEMU reports a store some time
+//! after it was made, and reports wrong values for locked instructions. So more than one processor
+//! in parallel is refused.
 //!
-//! **What it costs.** Nothing while nothing is watched: code is translated without any call. As soon as something is
-//! watched the next interrupt of any processor has all code translated again (`hamlyn_snoop`'s `live` has the handshake).
-//! Then each store calls `snooper`, which mostly returns after two loads and a comparison.
+//! **Cost.** Nothing while nothing is watched: code is translated without any call. As soon as
+//! something is watched, the next interrupt of any processor causes all code to be translated again
+//! (`hamlyn_snoop`'s `live` has the handshake). Then each store calls `snooper`, which mostly
+//! returns after two loads and a comparison.
 
 mod decode;
 mod foreign;

@@ -1,4 +1,4 @@
-//! What is done about a store, and when code is to tell of its stores.
+//! The handling of a store, and the switch between plain and reporting code.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
@@ -7,54 +7,54 @@ use hamlyn_snoop::Machine;
 use crate::decode::Effect;
 use crate::known::{Known, PAGE};
 
-/// After so many interrupts with nothing watched code is bare again: about a second of a busy system. To translate all
-/// again takes a while, and who stops to watch may soon begin again.
+/// Number of interrupts without a watched page after which code is plain again: about a second of a
+/// busy system. Translating all code again takes a while, and watching may soon begin again.
 const QUIET: u32 = 256;
 
 /// How code is translated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Code {
-    /// Without any call.
+    /// Plain code, without any call.
     Bare,
-    /// It calls at each store.
+    /// Code that calls us at each store.
     Telling,
 }
 
-/// What QEMU says of a store that has just been made.
+/// QEMU's information about a store that was just made.
 pub(crate) trait Access {
-    /// Its bytes: 1, 2, 4, 8 or 16.
+    /// Returns its width in bytes: 1, 2, 4, 8 or 16.
     fn width(&self) -> u64;
-    /// What it wrote.
+    /// Returns the value that it wrote.
     fn value(&self) -> [u8; 16];
-    /// The guest-physical address of one of its bytes, if that is in ordinary memory.
+    /// Returns the guest-physical address of one of its bytes, if that is in ordinary memory.
     fn physical(&self, address: u64) -> Option<u64>;
 }
 
-/// A store's processor, if there are several and QEMU does not say which of them runs.
+/// Processor of a store, if there are several and QEMU does not report which one runs.
 const UNKNOWN: u32 = u32::MAX;
 
 /// A processor.
 #[derive(Debug)]
 struct Processor {
     known: Known,
-    /// What stands for it while it runs; 0 until that has been seen.
+    /// Value that identifies it while it runs; 0 until it has been seen.
     name: AtomicUsize,
 }
 
-/// A machine with a card that wants to know of its stores.
+/// A machine whose stores a card watches.
 #[derive(Debug)]
 pub(crate) struct Snooper {
     machine: Machine,
     processors: Box<[Processor]>,
     code: AtomicU8,
-    /// The code that has been asked for, and is not there yet.
+    /// The code that has been requested from QEMU.
     wanted: AtomicU8,
-    /// Interrupts so far.
+    /// Number of interrupts so far.
     interrupts: AtomicU32,
-    /// The last of them at which something was watched.
+    /// The last interrupt at which something was watched.
     watched_at: AtomicU32,
-    /// Since the last exception a block of code was translated to its end.
+    /// Whether a block of code was translated completely since the last exception.
     is_whole: AtomicBool,
 }
 
@@ -74,8 +74,9 @@ impl Snooper {
         }
     }
 
-    /// Which processor called. If several take turns on one thread QEMU translates code once for all of them, and says in a
-    /// call from code who was the first to run it. So they are told apart by what stands for the one that runs.
+    /// Returns the calling processor. If several take turns on one thread, QEMU translates code
+    /// once for all of them. A call from code then reports the processor that first ran it. So the
+    /// value that identifies the running processor is used instead.
     #[inline]
     fn caller(&self, said: u32, running: impl Fn() -> usize) -> u32 {
         if self.processors.len() == 1 {
@@ -87,17 +88,18 @@ impl Snooper {
         found.map_or(UNKNOWN, |found| found as u32)
     }
 
-    /// What a processor knows. Nothing, if nobody knows which it is.
+    /// Returns the cached pages of a processor, or `None` if the processor is unknown.
     #[inline]
     fn known(&self, processor: u32) -> Option<&Known> {
         self.processors.get(processor as usize).map(|processor| &processor.known)
     }
 
-    /// A store to a virtual address was made: by which processor, as QEMU says, and what stands for the one that runs.
+    /// Handles a store to a virtual address. `said` is the processor as QEMU reports it; `running`
+    /// returns the value that identifies the running processor.
     #[inline]
     pub(crate) fn store(&self, said: u32, running: impl Fn() -> usize, address: u64, access: &impl Access) {
         let watch = self.machine.watch();
-        // Its lowest bit: whether anything is watched.
+        // The lowest bit shows whether anything is watched.
         if watch & 1 == 0 {
             return;
         }
@@ -107,7 +109,7 @@ impl Snooper {
         }
     }
 
-    /// Asks for the store's physical addresses, and tells of it if that is wanted.
+    /// Queries the store's physical addresses, and reports the store if it is watched.
     #[cold]
     fn look(&self, processor: u32, address: u64, access: &impl Access) {
         let width = access.width();
@@ -125,7 +127,7 @@ impl Snooper {
         }
     }
 
-    /// An instruction is about to be executed that has this effect.
+    /// Called before an instruction with this effect.
     pub(crate) fn effect(&self, said: u32, running: impl Fn() -> usize, effect: Effect) {
         let Some(known) = self.known(self.caller(said, running)) else { return };
         match effect {
@@ -135,21 +137,22 @@ impl Snooper {
         }
     }
 
-    /// A processor was interrupted: that is where code can be translated anew. True: ask QEMU for it, and call
-    /// [`Snooper::code_is_gone`] then.
+    /// Called when a processor was interrupted, which is where code can be translated anew. Returns
+    /// whether QEMU is to do that; [`Snooper::code_is_gone`] must be called then.
     pub(crate) fn interrupted(&self, processor: u32, running: usize) -> bool {
         self.left(processor, running, self.is_whole.load(Ordering::Relaxed))
     }
 
-    /// The same, by an exception. Code may have been fetched in vain, so that a block is translated in part. What QEMU has noted for that
-    /// block's calls stays with the next one, which it does not tidy if no code is to call any more: so code stays as it is until a block
-    /// has come to its end.
+    /// The same for an exception. Code may have been fetched in vain, so that a block is only
+    /// partly translated. QEMU's notes for that block's callbacks then stay for the next block, and
+    /// QEMU does not remove them if no code has callbacks any longer. So code stays as it is until
+    /// a block has been translated completely.
     pub(crate) fn excepted(&self, processor: u32, running: usize) -> bool {
         self.is_whole.store(false, Ordering::Relaxed);
         self.left(processor, running, false)
     }
 
-    /// A block was translated to its end.
+    /// Called when a block was translated completely.
     pub(crate) fn translated(&self) {
         self.is_whole.store(true, Ordering::Relaxed);
     }
@@ -157,7 +160,7 @@ impl Snooper {
     fn left(&self, processor: u32, running: usize, may_be_bare: bool) -> bool {
         if let Some(processor) = self.processors.get(processor as usize) {
             processor.known.forget();
-            // Here QEMU says itself which it is.
+            // Here QEMU itself reports the processor.
             processor.name.store(running, Ordering::Relaxed);
         }
         let (code, wanted) = (self.code.load(Ordering::Relaxed), self.wanted.load(Ordering::Relaxed));
@@ -182,19 +185,20 @@ impl Snooper {
         true
     }
 
-    /// No code is there, and no processor runs. How it is to be translated from now on.
+    /// Called when all code is gone, and no processor runs. Returns how code is to be translated
+    /// from now on.
     pub(crate) fn code_is_gone(&self) -> Code {
         let wanted = self.wanted.load(Ordering::Relaxed);
         self.code.store(wanted, Ordering::Relaxed);
         if wanted == Code::Telling as u8 { Code::Telling } else { Code::Bare }
     }
 
-    /// All code tells of its stores from now on.
+    /// Announces that all code reports its stores from now on.
     pub(crate) fn begin(&self) {
         self.machine.begin();
     }
 
-    /// For a QEMU that says nothing of interrupts: all code tells of its stores, always.
+    /// For a QEMU that does not report interrupts: all code always reports its stores.
     pub(crate) fn always(&self) {
         self.want(Code::Telling);
         self.code_is_gone();

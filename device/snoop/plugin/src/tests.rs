@@ -1,4 +1,4 @@
-//! Stores of a pretended QEMU, through the memory that a card shares.
+//! Stores of a simulated QEMU, through the memory shared with a card.
 
 use std::cell::Cell;
 use std::thread;
@@ -9,13 +9,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Pages of the machine.
+/// Number of pages of the machine.
 const PAGES: u64 = 64;
 
-/// What one processor's page tables say: each virtual page is this much further on.
+/// One processor's page tables: the distance from each virtual page to its physical page.
 type Tables = u64;
 
-/// A store of these bytes, by a processor with these tables. The last page is a device's.
+/// A store of these bytes, by a processor with these tables. The last page is device memory.
 struct Made<'a> {
     bytes: &'a [u8],
     tables: Tables,
@@ -61,19 +61,19 @@ fn pair(processors: usize) -> (Snoop, Snooper) {
     (snoop, Snooper::new(machine, processors))
 }
 
-/// The stores that the card is told of: address and bytes.
+/// Returns the stores that the card gets: address and bytes.
 fn told(snoop: &mut Snoop) -> Vec<(u64, Vec<u8>)> {
     let next = std::iter::from_fn(|| snoop.next().unwrap());
     next.map(|store| (store.address, store.bytes().to_vec())).collect()
 }
 
-/// One processor: nobody has to say which runs.
+/// The running processor of a single-processor machine, which must not be queried.
 fn alone() -> usize {
     panic!("nobody has to ask")
 }
 
 #[test]
-fn code_tells_while_something_is_watched_and_for_a_while_after() {
+fn code_reports_while_watched_and_shortly_after() {
     let (mut snoop, snooper) = pair(1);
     assert!(!(0..3 * QUIET).any(|_| snooper.interrupted(0, 0)), "nothing is watched");
     snoop.watch(5, true).unwrap();
@@ -95,7 +95,7 @@ fn code_tells_while_something_is_watched_and_for_a_while_after() {
 }
 
 #[test]
-fn code_stays_as_it_is_while_a_block_may_be_translated_in_part() {
+fn partly_translated_block_delays_plain_code() {
     let (mut snoop, snooper) = pair(1);
     snoop.watch(5, true).unwrap();
     assert!(snooper.excepted(0, 0), "bare code is told of nothing, in part or whole");
@@ -111,7 +111,7 @@ fn code_stays_as_it_is_while_a_block_may_be_translated_in_part() {
 }
 
 #[test]
-fn code_is_bare_again_when_the_card_is_gone() {
+fn code_is_plain_after_card_is_gone() {
     let (mut snoop, snooper) = pair(1);
     snoop.watch(5, true).unwrap();
     assert!(snooper.interrupted(0, 0));
@@ -123,7 +123,7 @@ fn code_is_bare_again_when_the_card_is_gone() {
 }
 
 #[test]
-fn a_page_that_is_not_watched_is_asked_for_once() {
+fn unwatched_page_is_queried_once() {
     let (mut snoop, snooper) = pair(1);
     let made = Made::new(b"x", 0);
     snooper.store(0, alone, 7 * PAGE, &made);
@@ -139,7 +139,7 @@ fn a_page_that_is_not_watched_is_asked_for_once() {
     snoop.watch(7, false).unwrap();
     snooper.store(0, alone, 7 * PAGE, &made);
     assert_eq!((told(&mut snoop), made.asked.get()), (vec![], 3));
-    // What it means may have changed.
+    // The mapping may have changed.
     snooper.effect(0, alone, Effect::Changes);
     snooper.store(0, alone, 7 * PAGE, &Made::new(b"y", PAGES - 2));
     assert_eq!(told(&mut snoop), [(5 * PAGE, b"y".to_vec())]);
@@ -151,17 +151,17 @@ fn a_page_that_is_not_watched_is_asked_for_once() {
 }
 
 #[test]
-fn a_store_over_the_end_of_a_page_is_one_in_each() {
+fn store_across_pages_is_split() {
     let (mut snoop, snooper) = pair(1);
     snoop.watch(4, true).unwrap();
     snoop.watch(5, true).unwrap();
     snooper.store(0, alone, 5 * PAGE - 3, &Made::new(b"12345678", 0));
     assert_eq!(told(&mut snoop), [(5 * PAGE - 3, b"123".to_vec()), (5 * PAGE, b"45678".to_vec())]);
-    // The second page is watched alone; that the first is not is known.
+    // Only the second page is watched, and the first is cached as not watched.
     snooper.store(0, alone, 3 * PAGE, &Made::new(b"x", 0));
     snooper.store(0, alone, 4 * PAGE - 1, &Made::new(b"12", 0));
     assert_eq!(told(&mut snoop), [(4 * PAGE, b"2".to_vec())]);
-    // Nor is a device's part told.
+    // A device's part of a store is not reported either.
     snoop.watch(PAGES - 1, true).unwrap();
     snoop.watch(PAGES - 2, true).unwrap();
     snooper.store(0, alone, (PAGES - 1) * PAGE - 1, &Made::new(b"12", 0));
@@ -169,18 +169,18 @@ fn a_store_over_the_end_of_a_page_is_one_in_each() {
 }
 
 #[test]
-fn processors_in_turn_are_told_apart_by_what_stands_for_them() {
+fn processors_on_one_thread_are_distinguished() {
     let (mut snoop, snooper) = pair(2);
     snoop.watch(5, true).unwrap();
     let mut by = |said, running: usize, tables| {
         snooper.store(said, || running, 6 * PAGE, &Made::new(b"x", tables));
         snoop.next().unwrap().map(|store| store.processor)
     };
-    // Nobody knows who that is: nothing is remembered.
+    // The processor is unknown, so nothing is cached.
     assert_eq!((by(0, 0x100, 0), by(0, 0x100, PAGES - 1)), (None, Some(UNKNOWN)));
     snooper.interrupted(0, 0x100);
     snooper.interrupted(1, 0x200);
-    // The same virtual address, and QEMU says the same processor of both.
+    // The same virtual address, and QEMU reports the same processor for both.
     assert_eq!((by(0, 0x100, 0), by(0, 0x200, PAGES - 1)), (None, Some(1)));
     snooper.effect(0, || 0x200, Effect::Changes);
     assert_eq!(by(0, 0x100, PAGES - 1), None, "the other's change was not its own");
@@ -210,9 +210,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Byte by byte: the card is told of those that lie in watched memory, in order.
+    /// Byte by byte: the card gets exactly the bytes in watched memory, in order.
     #[test]
-    fn just_what_is_watched_is_told(steps in prop::collection::vec(step(), 1..120)) {
+    fn exactly_watched_bytes_are_reported(steps in prop::collection::vec(step(), 1..120)) {
         let (mut snoop, snooper) = pair(2);
         snooper.interrupted(0, 100);
         snooper.interrupted(1, 101);

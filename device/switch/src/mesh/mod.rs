@@ -1,20 +1,24 @@
-//! A two-dimensional mesh of routers, as the backplane of the SHRIMP multicomputer (section 3 of that paper): wormhole
-//! routing, oblivious and in order of dimensions.
+//! A two-dimensional mesh of routers, like the backplane of the SHRIMP multicomputer (section 3 of
+//! that paper). It uses wormhole routing, which is oblivious and dimension-ordered.
 //!
-//! A packet is a worm of flits, each of which is in the buffer of one link. Its head asks for the next link of its route; while it has
-//! to wait the worm stands where it is, and keeps its links. All packets from one node to another take the same route
-//! ([`route`]), and a link goes to those who want it in the order in which they came to ask, so nothing overtakes anything
-//! between two nodes. A head waits only for links that come later in one order of all links, so worms never wait in a
-//! circle: there is no deadlock, as long as nodes take what arrives.
+//! A packet is a worm of flits, each in the buffer of one link. Its head requests the next link of
+//! its route. While it waits, the worm stays where it is and keeps its links. All packets from one
+//! node to another take the same route ([`route`]), and each link is granted in the order of the
+//! requests. So nothing overtakes anything between two nodes. A head waits only for links that come
+//! later in one total order of all links. So there is no cyclic wait and no deadlock, as long as
+//! nodes accept what arrives.
 //!
-//! **Cutting and joining** ([`splitting`]). A worm that is about to move may be cut if worms of other sources wait for its links: the first
-//! part moves on, and the rest waits for its turn behind the others. A worm that waits, and whose tail is still to come into the
-//! mesh, may be joined with the next packet of its source.
+//! **Cutting and joining** ([`splitting`]). A worm that is about to move may be cut if worms of
+//! other sources wait for its links. The first part moves on, and the rest waits for its turn
+//! behind the others. A worm that waits, and whose tail has not entered the mesh yet, may be joined
+//! with the next packet of its source.
 //!
-//! Who takes nothing therefore stops those whose routes share a link with the packets for it, and in the end whoever sends: that is
-//! the paper's flow control, and not what the crossbar does without a mesh.
+//! So a node that accepts nothing blocks the nodes whose routes share a link with the packets for
+//! it, and in the end every sender. That is the paper's flow control, unlike that of the crossbar
+//! without a mesh.
 //!
-//! Time is counted in cycles, and has nothing to do with seconds: a worm that is not held up advances by one link in each.
+//! Time is counted in cycles, which are unrelated to seconds: a worm that is not blocked advances
+//! by one link in each cycle.
 
 mod link;
 mod route;
@@ -33,26 +37,26 @@ pub use route::{Place, Port};
 
 /// Bytes of a flit.
 const FLIT: usize = 16;
-/// Cycles in a row, after which others have their turn.
+/// Largest number of consecutive cycles before other work gets its turn.
 const MOST_CYCLES: usize = 4096;
 
 /// The shape of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Nodes in a row.
+    /// Number of nodes in a row.
     pub columns: u16,
-    /// Rows.
+    /// Number of rows.
     pub rows: u16,
 }
 
 impl Shape {
-    /// How many nodes it has.
+    /// Returns the number of nodes.
     pub fn nodes(self) -> u32 {
         u32::from(self.columns) * u32::from(self.rows)
     }
 }
 
-/// A text that is no shape.
+/// The text is not a shape.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0:?} is no mesh (wanted: columns x rows, each 1 to 256, as in 4x4)")]
 pub struct NoShape(String);
@@ -76,7 +80,7 @@ impl std::fmt::Display for Shape {
 /// What a node does with a packet whose head has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// It has it.
+    /// It accepts the packet.
     Taken,
     /// It has no room: the worm waits.
     NoRoom,
@@ -87,10 +91,10 @@ struct Worm {
     number: u64,
     packet: Packet,
     route: Route,
-    /// Links that its head has come into, and those that its tail has left.
+    /// Number of links that its head has entered, and number that its tail has left.
     head: usize,
     tail: usize,
-    /// Flits that are still to come into the mesh, and that are still to leave it.
+    /// Number of flits that have not entered the mesh yet, and number that have not left it.
     behind: usize,
     left: usize,
     arrived: bool,
@@ -101,10 +105,10 @@ struct Worm {
 pub(crate) struct Mesh {
     shape: Shape,
     links: Vec<Link>,
-    /// In the order in which they came.
+    /// In the order of arrival.
     worms: Vec<Worm>,
     came: u64,
-    /// Nothing can move until a node has room again.
+    /// Whether nothing can move until a node has room again.
     is_stuck: bool,
 }
 
@@ -118,32 +122,32 @@ impl Mesh {
         self.worms.is_empty()
     }
 
-    /// Whether there is something to move.
+    /// Returns whether there is something to move.
     pub(crate) fn can_move(&self) -> bool {
         !self.worms.is_empty() && !self.is_stuck
     }
 
-    /// Whether there is something that cannot move.
+    /// Returns whether there are packets, but none can move.
     pub(crate) fn stands(&self) -> bool {
         self.is_stuck && !self.worms.is_empty()
     }
 
-    /// Whether a packet waits at a node for room there.
+    /// Returns whether a packet waits at a node for room there.
     pub(crate) fn awaits(&self, node: HostId) -> bool {
         self.worms.iter().any(|worm| worm.packet.header.destination == node && worm.is_at_its_node())
     }
 
-    /// A node has room again, or is gone: what stood may move.
+    /// Allows movement again: a node has room again, or is gone.
     pub(crate) fn stir(&mut self) {
         self.is_stuck = false;
     }
 
-    /// Whether a node's link into the mesh is free.
+    /// Returns whether a node's link into the mesh is free.
     pub(crate) fn takes_from(&self, source: HostId) -> bool {
         self.links[Place::injection(source.0).index()].is_unclaimed()
     }
 
-    /// Takes a packet in; [`Mesh::takes_from`] says when it can be.
+    /// Injects a packet. Allowed only if [`Mesh::takes_from`] returns `true` for its source.
     pub(crate) fn inject(&mut self, packet: Packet) {
         let Header { source, destination, .. } = packet.header;
         let route = Route::new(self.shape, source.0, destination.0);
@@ -163,7 +167,7 @@ impl Mesh {
         self.is_stuck = false;
     }
 
-    /// Counts a packet that came through while nothing else was on its way.
+    /// Counts a packet that passed through while no other was in flight.
     pub(crate) fn pass(&mut self, source: HostId, destination: HostId, length: usize) {
         let route = Route::new(self.shape, source.0, destination.0);
         for step in 0..route.len() {
@@ -171,11 +175,14 @@ impl Mesh {
         }
     }
 
-    /// Moves what can move, cycle by cycle, until nothing can or for a while. Returns how many packets have arrived.
+    /// Moves worms, cycle by cycle, until none can move or the limit of cycles is reached. Returns
+    /// how many packets have arrived.
     ///
-    /// `cut` is asked about each worm that is about to move into a link or into its node, and whether worms of other sources wait for
-    /// its links. It returns the two parts of the packet, or `None` to leave the packet whole. As soon as the link of a node in `next`
-    /// into the mesh is free, this returns, so that the node's next packet meets those that are on their way.
+    /// `cut` is called for each worm that is about to move into a link or into its node. Its second
+    /// argument is whether worms of other sources wait for the same links. It returns the two parts
+    /// of the packet, or `None` to leave the packet whole. This function returns as soon as the
+    /// link of a node in `next` into the mesh is free. So the node's next packet meets those that
+    /// are in flight.
     pub(crate) fn run(
         &mut self,
         next: &[HostId],
@@ -205,7 +212,7 @@ impl Mesh {
         arrived
     }
 
-    /// Counters of the links that were of use, with where they are.
+    /// Returns the locations and counters of the links that have been used.
     pub(crate) fn links(&self) -> impl Iterator<Item = (Place, LinkCounters)> + '_ {
         let counters = self.links.iter().enumerate().map(|(index, link)| (index, link.counters));
         let used = counters.filter(|(_, counters)| *counters != LinkCounters::default());
@@ -231,14 +238,15 @@ impl Worm {
             }
             self.head += 1;
         } else {
-            // The node is asked once: a packet that it has begun to take it takes whole.
+            // The node is asked once: it accepts a packet as a whole.
             self.arrived |= arrive_once(self.arrived, &mut self.packet, arrive);
             if !self.arrived {
                 return false;
             }
             self.left -= 1;
         }
-        // All flits behind the head move up: another one comes in, or else the last link is left.
+        // All flits behind the head move up: another flit enters, or else the last link is
+        // released.
         if self.behind > 0 {
             self.behind -= 1;
         } else {
@@ -255,7 +263,8 @@ fn arrive_once(arrived: bool, packet: &mut Packet, arrive: &mut impl FnMut(&mut 
     arrived || arrive(packet) == Arrival::Taken
 }
 
-/// Flits of a packet with a payload of so many bytes: those, and one of head.
+/// Returns the number of flits of a packet: those of a payload of `length` bytes, and one head
+/// flit.
 fn flits(length: usize) -> usize {
     1 + length.div_ceil(FLIT)
 }

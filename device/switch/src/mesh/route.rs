@@ -1,21 +1,22 @@
-//! Where links are, and which of them a packet takes: along its row to the column of its destination, then along that column.
+//! Locations of links, and the links that a packet takes: along its row to the column of its
+//! destination, then along that column.
 
 use std::fmt;
 
 use super::Shape;
 
-/// What a link leads to, as seen from the node that it comes from.
+/// Direction of a link, as seen from the node where it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Port {
     /// From the node into its router.
     In,
     /// To the next router in the row.
     East,
-    /// To the one before.
+    /// To the previous router in the row.
     West,
     /// To the router in the next row.
     South,
-    /// To the one in the row before.
+    /// To the router in the previous row.
     North,
     /// From the router to its node.
     Out,
@@ -36,17 +37,17 @@ impl fmt::Display for Port {
 
 const PORTS: [Port; 6] = [Port::In, Port::East, Port::West, Port::South, Port::North, Port::Out];
 
-/// A link: the node that it comes from, and where it leads.
+/// A link: the node where it starts, and its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The node.
+    /// The node where it starts.
     pub node: u16,
-    /// Where to.
+    /// Its direction.
     pub port: Port,
 }
 
 impl Place {
-    /// How many links there are places for.
+    /// Returns the number of possible links.
     pub(super) fn count(shape: Shape) -> usize {
         shape.nodes() as usize * PORTS.len()
     }
@@ -69,7 +70,7 @@ impl Place {
 pub(super) struct Route(Vec<usize>);
 
 impl Route {
-    /// From node to node.
+    /// Returns the route from one node to another.
     pub(super) fn new(shape: Shape, source: u16, destination: u16) -> Route {
         let place = |node: u16| (node % shape.columns, node / shape.columns);
         let ((mut column, mut row), (to_column, to_row)) = (place(source), place(destination));
@@ -96,7 +97,7 @@ impl Route {
         self.0.len()
     }
 
-    /// The link that comes after so many.
+    /// Returns the link of a step.
     pub(super) fn link(&self, step: usize) -> usize {
         self.0[step]
     }

@@ -1,4 +1,4 @@
-//! Worms that are cut in two, and worms that get longer (section 2.2 of the CLAN paper).
+//! Cutting and extending of worms (section 2.2 of the CLAN paper).
 
 use hamlyn_fabric::HostId;
 
@@ -7,7 +7,8 @@ use super::{Mesh, Worm, flits};
 use crate::held::Packet;
 
 impl Mesh {
-    /// Cuts a worm that is about to move, as often as `cut` returns two parts. The rests follow it.
+    /// Cuts a worm that is about to move, as often as `cut` returns two parts. The remaining parts
+    /// follow it.
     pub(super) fn cut_up(
         &mut self,
         at: usize,
@@ -21,13 +22,15 @@ impl Mesh {
         }
     }
 
-    /// Whether the latest packet of a source waits, and its tail is still to come into the mesh.
+    /// Returns whether the latest packet of a source waits, and its tail has not entered the mesh
+    /// yet.
     pub(crate) fn may_extend(&self, source: HostId) -> bool {
         self.latest(source).is_some_and(|at| self.worms[at].may_be_joined(&self.links))
     }
 
-    /// Makes one packet of that packet and the next of its source, if `join` does. It is told whether worms of other sources wait for the
-    /// same links. Returns whether it did.
+    /// Joins the latest packet of a source with its next one, if `join` returns the result. The
+    /// last argument of `join` is whether worms of other sources wait for the same links. Returns
+    /// whether they were joined.
     pub(crate) fn extend(
         &mut self,
         next: &Packet,
@@ -53,12 +56,13 @@ impl Mesh {
 }
 
 impl Worm {
-    /// The link that its head needs next, or the last one when its head is at its node.
+    /// Returns the link that its head needs next, or the last one when its head is at its node.
     fn next_link(&self) -> usize {
         self.route.link(self.head.min(self.route.len() - 1))
     }
 
-    /// Whether worms of other sources wait for its links, or for its next one; `None`: it does not move now, or its node has it.
+    /// Returns whether worms of other sources wait for its links or for its next one. Returns
+    /// `None` if it does not move now, or if its node has it.
     fn may_be_cut(&self, links: &[Link]) -> Option<bool> {
         let next = &links[self.next_link()];
         let moves = if self.head < self.route.len() { next.is_next(self.number) } else { !self.arrived };
@@ -71,7 +75,7 @@ impl Worm {
         links[self.next_link()].is_contended(source) || held.any(|link| link.is_contended(source))
     }
 
-    /// Whether it has to wait, and its tail is still to come into the mesh.
+    /// Returns whether it has to wait and its tail has not entered the mesh yet.
     fn may_be_joined(&self, links: &[Link]) -> bool {
         let waits = if self.head < self.route.len() {
             !links[self.next_link()].is_next(self.number)
@@ -81,7 +85,8 @@ impl Worm {
         waits && self.behind > 0
     }
 
-    /// Keeps the first part, with the links nearest to the head, and returns a worm with the rest, which needs the link behind those next.
+    /// Keeps the first part, with the links nearest to the head. Returns a worm with the rest,
+    /// which needs the link behind those next.
     fn split(&mut self, links: &mut [Link], (first, rest): (Vec<u8>, Vec<u8>), number: u64) -> Worm {
         let header = self.packet.header;
         let (all, behind) = (flits(first.len()), flits(rest.len()));

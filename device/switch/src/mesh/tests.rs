@@ -26,7 +26,7 @@ fn places(source: u16, destination: u16) -> Vec<(u16, Port)> {
 }
 
 #[test]
-fn a_packet_goes_along_its_row_and_then_along_a_column() {
+fn packet_takes_its_row_and_then_a_column() {
     use Port::*;
     assert_eq!(places(1, 11), [(1, In), (1, East), (2, East), (3, South), (7, South), (11, Out)]);
     assert_eq!(places(14, 4), [(14, In), (14, West), (13, West), (12, North), (8, North), (4, Out)]);
@@ -34,7 +34,7 @@ fn a_packet_goes_along_its_row_and_then_along_a_column() {
 }
 
 #[test]
-fn a_worm_that_waits_keeps_its_links_and_others_pass_elsewhere() {
+fn waiting_worm_keeps_only_its_own_links() {
     let mut mesh = Mesh::new(SHAPE);
     // Longer than its route: its flits are in all links of the row, and node 3 has no room.
     mesh.inject(packet(0, 3, 1, 400));
@@ -72,8 +72,8 @@ fn a_shape_is_columns_and_rows() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..Default::default() })]
-    /// Whoever sends whatever to whom, and however nodes have room: nothing is lost, nothing overtakes, and nothing stands for
-    /// ever.
+    /// For any packets, and whenever nodes have room: nothing is lost, nothing overtakes, and
+    /// nothing waits forever.
     #[test]
     fn all_arrive_in_order_for_each_pair(
         sides in (1..6_u16, 1..6_u16),

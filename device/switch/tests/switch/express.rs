@@ -1,4 +1,4 @@
-//! Who is handed which files of express memory.
+//! Which files of express memory each card is passed.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ fn start(form: Form) -> Running {
 fn attach(running: &Running, host: u16, express: bool) -> Attached {
     let request = Request { express, ..request(Some(host)) };
     loop {
-        // That a card has left may come late to the switch.
+        // The switch may notice late that a card has left.
         match connect(running.path(), request, PATIENCE) {
             Ok(attached) => return attached,
             Err(error) => assert!(error.to_string().contains("is taken"), "{error}"),
@@ -25,7 +25,7 @@ fn attach(running: &Running, host: u16, express: bool) -> Attached {
     }
 }
 
-/// The inode numbers of the files, by whom they are shared with.
+/// Returns the inode numbers of the files, each with the peer that shares it.
 fn files(attached: &Attached) -> Vec<(Option<HostId>, u64)> {
     let inode = |holding: &Holding| -> Vec<_> {
         let portions = holding.portions().iter();
@@ -35,7 +35,7 @@ fn files(attached: &Attached) -> Vec<(Option<HostId>, u64)> {
 }
 
 #[test]
-fn isolated_a_card_is_handed_the_files_of_its_own_pairs_alone() {
+fn isolated_card_gets_only_its_own_pairs_files() {
     let running = start(Form::Isolated);
     let cards = [0, 1, 2].map(|host| attach(&running, host, true));
     let found = cards.each_ref().map(files);
@@ -49,7 +49,8 @@ fn isolated_a_card_is_handed_the_files_of_its_own_pairs_alone() {
         assert_eq!(common.len(), 1, "{one} and {other}: {found:?}");
         assert!(!sets[3 - one - other].contains(common[0]), "the third has it as well: {found:?}");
     }
-    // Who comes again gets the same, whose machine may have it mapped; who does not ask gets none.
+    // A card that attaches again gets the same files, because its machine may have them mapped. A
+    // card that does not ask gets none.
     let [zero, one, two] = cards;
     drop((zero, one));
     assert_eq!(files(&attach(&running, 0, true)), found[0]);
@@ -58,7 +59,7 @@ fn isolated_a_card_is_handed_the_files_of_its_own_pairs_alone() {
 }
 
 #[test]
-fn shared_all_cards_are_handed_one_file() {
+fn shared_memory_is_one_file_for_all_cards() {
     let running = start(Form::Shared);
     let found = [0, 1, 2].map(|host| files(&attach(&running, host, true)));
     assert!(found[0].len() == 1 && found[0][0].0.is_none(), "{found:?}");
@@ -66,7 +67,7 @@ fn shared_all_cards_are_handed_one_file() {
 }
 
 #[test]
-fn it_is_for_as_many_hosts_as_there_can_be_and_no_more() {
+fn express_memory_is_limited_to_64_hosts() {
     for form in [Form::Shared, Form::Isolated] {
         let options = |ports| Options { ports, express: Some((form, Part::default())), ..small() };
         let error = Switch::new(options(65)).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Clients and cards that want to stop others, or to be others. Those who want neither are served meanwhile.
+//! Clients and cards that try to stop or impersonate others, while well-behaved cards are served.
 
 use std::fs;
 use std::io::{IoSlice, Write};
@@ -23,7 +23,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const HELLO: &[u8] = b"HMLN\x06\x00\xff\xff\x01\x00\x00\x00";
 const RING: &[u8] = b"!";
 
-/// A socket that, when it is closed, waits for hours for what nobody reads; and the one who does not read.
+/// Returns a socket whose close waits for hours for unread data, and the peer that does not read.
 fn lingering() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -40,11 +40,12 @@ fn pass(socket: &OwnedFd, message: &[u8], passed: OwnedFd) {
     let fds = [passed.as_fd()];
     assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
     sendmsg(socket, &[IoSlice::new(message)], &mut ancillary, SendFlags::empty()).unwrap();
-    // The other side may have let go of it by now, if this thread had to wait for a processor: then this is the last, and slow.
+    // The other side may already have closed its copy, if this thread was not scheduled. Then this
+    // is the last copy, and closing it is slow.
     std::thread::spawn(move || drop(passed));
 }
 
-/// Two cards that exchange packets, and a third that comes, on a thread: a switch that stands still is noticed.
+/// Runs two cards that exchange packets on another thread, so that a switch that hangs is noticed.
 fn is_served(running: &Running) {
     let path = running.path().to_owned();
     let (done, wait) = mpsc::channel();
@@ -60,7 +61,7 @@ fn is_served(running: &Running) {
 }
 
 #[test]
-fn who_passes_what_is_slow_to_close_waits_alone() {
+fn slow_close_delays_only_its_own_client() {
     let running = Running::start(crate::kit::small());
     for message in [HELLO, RING] {
         let (passed, mut reader) = lingering();
@@ -73,14 +74,14 @@ fn who_passes_what_is_slow_to_close_waits_alone() {
         assert!(crate::kit::hangs_up(&socket));
         drop(socket);
         is_served(&running);
-        // Nothing else has closed it: what it waits for is there to be read, and comes to its end.
+        // The socket was not closed before: its data can still be read, up to the end.
         reader.set_read_timeout(Some(PATIENCE)).unwrap();
         std::io::copy(&mut reader, &mut std::io::sink()).unwrap();
     }
 }
 
 #[test]
-fn a_card_that_floods_its_bell_and_does_not_hear_it_harms_nobody() {
+fn bell_flood_does_not_harm_others() {
     let running = Running::start(crate::kit::small());
     let (socket, _memory) = crate::kit::raw_card(&running, 9);
     let (stop, stopped) = mpsc::channel::<()>();
@@ -95,7 +96,7 @@ fn a_card_that_floods_its_bell_and_does_not_hear_it_harms_nobody() {
 }
 
 #[test]
-fn what_is_no_socket_is_not_replaced_by_one() {
+fn regular_file_is_not_replaced_by_a_socket() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("thesis.tex");
     fs::write(&path, "precious").unwrap();
@@ -105,7 +106,7 @@ fn what_is_no_socket_is_not_replaced_by_one() {
 }
 
 #[test]
-fn a_switch_leaves_its_successor_the_socket() {
+fn old_switch_keeps_its_successors_socket_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("switch");
     let old = Switch::bind(&path, crate::kit::small()).unwrap();
@@ -116,7 +117,7 @@ fn a_switch_leaves_its_successor_the_socket() {
 }
 
 #[test]
-fn a_user_that_is_not_named_is_refused() {
+fn unlisted_user_is_refused() {
     let own = rustix::process::geteuid().as_raw();
     let policy = Policy { users: vec![own + 1], ..Policy::default() };
     let running = Running::start(Options { policy, ..crate::kit::small() });
@@ -125,7 +126,7 @@ fn a_user_that_is_not_named_is_refused() {
 }
 
 #[test]
-fn a_user_has_so_many_ports() {
+fn ports_per_user_are_limited() {
     let policy = Policy { ports_for_each: 2, ..Policy::default() };
     let running = Running::start(Options { policy, ..crate::kit::small() });
     let _cards = [Card::attach(&running, None), Card::attach(&running, None)];
@@ -135,7 +136,7 @@ fn a_user_has_so_many_ports() {
 
 const NOBODY: u32 = 65534;
 
-/// Runs only as a child of the next test, as another user: asks for ports, and says what it is told.
+/// Runs only as a child of the next test, as another user: requests ports and prints the results.
 #[test]
 fn child_of_another_user() {
     let Ok(path) = std::env::var("HAMLYN_TEST_STRANGER") else { return };
@@ -150,13 +151,14 @@ fn child_of_another_user() {
     }
 }
 
-/// What comes of it. Needs root, to be two users.
+/// Returns the child's output. Needs root, to run as two users.
 fn ask_as_another_user(running: &Running) -> String {
     let folder = running.path().parent().unwrap();
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("test");
-    // By another process: whom another thread starts meanwhile inherits what this one has open to be written, for a moment,
-    // and a file that anybody may write to runs for nobody.
+    // Another process makes the copy. Otherwise a child that another thread starts meanwhile would
+    // briefly inherit a descriptor that is open for writing. A file that is open for writing cannot
+    // be executed.
     let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap();
     assert!(copied.success());
     let mut command = Command::new(&program);
@@ -166,7 +168,7 @@ fn ask_as_another_user(running: &Running) -> String {
 }
 
 #[test]
-fn who_is_the_second_user_of_an_id_gets_none_of_its_express_memory() {
+fn second_user_of_id_gets_no_express_memory() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -174,7 +176,7 @@ fn who_is_the_second_user_of_an_id_gets_none_of_its_express_memory() {
     let express = Some((Form::Isolated, Part::default()));
     let running = Running::start(Options { policy, express, ports: 4, ..crate::kit::small() });
     drop(Card::attach(&running, Some(0)));
-    // Until the switch has seen that it is gone.
+    // Repeats until the switch has noticed that the card is gone.
     let mut said = ask_as_another_user(&running);
     while said.contains("is taken") || said.contains("is kept for user 0") {
         said = ask_as_another_user(&running);
@@ -183,7 +185,7 @@ fn who_is_the_second_user_of_an_id_gets_none_of_its_express_memory() {
 }
 
 #[test]
-fn a_host_id_stays_its_last_users() {
+fn host_id_stays_with_its_last_user() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -193,18 +195,18 @@ fn a_host_id_stays_its_last_users() {
     let said = ask_as_another_user(&running);
     assert!(said.contains("host id 0 is kept for user 0, who had it last (not for user 65534)"), "{said}");
     assert!(said.contains("got 1"), "{said}");
-    // Nor is it the other way round, though root may do all else.
+    // The same applies in the other direction, although root may do everything else.
     let error = connect(running.path(), request(Some(1)), PATIENCE).unwrap_err().to_string();
     assert!(error.contains("host id 1 is kept for user 65534"), "{error}");
     Card::attach(&running, Some(0));
 }
 
 #[test]
-fn a_card_that_takes_nothing_holds_up_nobody_and_is_detached_in_the_end() {
+fn stalled_card_blocks_no_others_and_is_detached() {
     let stall_timeout = Duration::from_secs(2);
     let running = Running::start(Options { stall_timeout, ..crate::kit::small() });
     let [mut sender, stuck, mut third] = [0, 1, 2].map(|port| Card::attach(&running, Some(port)));
-    // Twice what its ring holds.
+    // Twice as much as its ring holds.
     for number in 0..40 {
         sender.send_when_room(stuck.host, &[number; 3000]);
     }
@@ -213,7 +215,7 @@ fn a_card_that_takes_nothing_holds_up_nobody_and_is_detached_in_the_end() {
         assert_eq!(third.receive(), (sender.host, vec![number; 100]));
     }
     assert!(stuck.is_cut_off(PATIENCE));
-    // It may come again.
+    // A new card may attach.
     let mut again = Card::attach(&running, Some(1));
     sender.send_when_room(again.host, b"again");
     assert_eq!(again.receive(), (sender.host, b"again".to_vec()));
@@ -222,7 +224,7 @@ fn a_card_that_takes_nothing_holds_up_nobody_and_is_detached_in_the_end() {
 }
 
 #[test]
-fn card_that_is_slow_to_wake_is_ended_and_stays_out() {
+fn slow_to_wake_card_is_kept_out() {
     let most = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: most.maximum, ..most }).unwrap();
     let running = Running::start(crate::kit::small());
@@ -246,7 +248,7 @@ fn card_that_is_slow_to_wake_is_ended_and_stays_out() {
     };
     assert_eq!(end, End::ByOther(Reason::Slow));
     drop((slow, epoll, copies));
-    // The others go on, and a card of the same user has to wait.
+    // The others continue, and a card of the same user has to wait.
     one.send_when_room(two.host, &[7]);
     assert_eq!(two.receive(), (one.host, vec![7]));
     let refused = connect(running.path(), request(Some(9)), PATIENCE).unwrap_err().to_string();

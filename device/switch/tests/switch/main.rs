@@ -1,4 +1,4 @@
-//! The switch, by its socket.
+//! Tests of the switch through its socket.
 
 mod express;
 mod hostile;

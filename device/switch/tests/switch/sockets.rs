@@ -1,4 +1,5 @@
-//! The switch through its socket: cards on other threads and in other processes, good ones and bad ones.
+//! The switch through its socket: well-behaved and faulty cards on other threads and in other
+//! processes.
 
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
@@ -20,17 +21,18 @@ fn refusal(result: Result<hamlyn_fabric::Attached, ConnectError>) -> String {
 }
 
 #[test]
-fn a_card_is_told_how_many_ports_there_are() {
+fn attach_reports_the_number_of_ports() {
     let running = Running::start(Options { ports: 3, ..crate::kit::small() });
     assert_eq!(connect(running.path(), request(None), PATIENCE).unwrap().ports, 3);
 }
 
-/// Everybody sends to everybody; returns what the switch has counted.
+/// Sends from every card to every card, and returns the switch's counters.
 fn all_to_all(paths: u16) -> SwitchCounters {
     const PORTS: usize = 64;
     const ROUNDS: u64 = 6;
     let running = Running::start(Options { ports: PORTS as u16, paths, ..crate::kit::small() });
-    // Eight threads with eight cards each, and nobody sends before all are there: it would be dropped.
+    // Eight threads with eight cards each. No card sends before all are attached, because its
+    // packets would be dropped.
     let mills: Vec<_> = (1..=8)
         .map(|seed| {
             let cards = (0..8).map(|_| Card::attach(&running, None)).collect();
@@ -39,7 +41,7 @@ fn all_to_all(paths: u16) -> SwitchCounters {
         })
         .collect();
     let threads: Vec<_> = mills.into_iter().map(|mill| std::thread::spawn(move || mill.run())).collect();
-    // Nor does anybody leave before all have all.
+    // No card leaves before all cards have received everything.
     let cards: Vec<Card> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
     let counters = running.stop();
     let total = (PORTS * PORTS) as u64 * ROUNDS;
@@ -63,13 +65,13 @@ fn all_to_all(paths: u16) -> SwitchCounters {
 }
 
 #[test]
-fn sixty_four_ports_all_to_all_and_everything_accounted_for() {
+fn all_to_all_on_64_ports() {
     let counters = all_to_all(1);
     assert_eq!(counters.ports.iter().map(|port| port.overtaken).sum::<u64>(), 0);
 }
 
 #[test]
-fn sixty_four_ports_all_to_all_by_several_paths() {
+fn all_to_all_on_64_ports_with_paths() {
     let counters = all_to_all(4);
     assert!(counters.ports.iter().map(|port| port.overtaken).sum::<u64>() > 0);
 }
@@ -80,7 +82,7 @@ fn stall(paths: u16) {
     let (mut other, mut third) = (Card::attach(&running, None), Card::attach(&running, None));
     let (mut sent, begun) = (0u64, Instant::now());
     let is_long = |sent: u64| sent * 4000 > crate::kit::small().geometry.capacity as u64;
-    // The switch may still be on its way to make room: full is a ring that stays full.
+    // The switch may still be making room, so only a ring that stays full counts as full.
     loop {
         if sender.send(receiver.host, &sent.to_le_bytes(), 4000) {
             sent += 1;
@@ -89,7 +91,7 @@ fn stall(paths: u16) {
             break;
         }
     }
-    // Both rings of the way are full.
+    // Both rings on the way are full.
     assert!(is_long(sent), "{sent}");
     other.send(third.host, b"another way", 11);
     assert_eq!(third.receive().1, b"another way");
@@ -110,13 +112,13 @@ fn stall(paths: u16) {
 }
 
 #[test]
-fn a_receiver_that_stalls_stops_its_sender_and_loses_nothing() {
+fn stalled_receiver_stops_its_sender_without_loss() {
     stall(1);
     stall(4);
 }
 
 #[test]
-fn the_source_is_the_port_whatever_the_packet_says() {
+fn source_is_the_port_not_the_header() {
     let running = Running::start(crate::kit::small());
     let (mut liar, mut receiver) = (Card::attach(&running, Some(5)), Card::attach(&running, Some(9)));
     assert_eq!((liar.host, receiver.host), (HostId(5), HostId(9)));
@@ -155,7 +157,7 @@ fn kill_in_traffic(paths: u16) {
     let (mut sender, mut other) = (Card::attach(&running, Some(0)), Card::attach(&running, Some(1)));
     for _ in 0..2 {
         let mut child = spawn_child(&running);
-        // It is there when its first packet is.
+        // The child is attached when its first packet arrives.
         while !sender.has_packet(Duration::from_millis(1)) {
             sender.send_when_room(HostId(3), &[1; 100]);
         }
@@ -181,13 +183,13 @@ fn kill_in_traffic(paths: u16) {
 }
 
 #[test]
-fn a_card_killed_with_traffic_in_flight_harms_nobody() {
+fn killed_card_does_not_harm_others() {
     kill_in_traffic(1);
     kill_in_traffic(4);
 }
 
 #[test]
-fn a_card_that_is_dropped_is_detached_and_sees_a_switch_that_stops() {
+fn detach_and_switch_stop_are_noticed() {
     let running = Running::start(Options { ports: 1, ..crate::kit::small() });
     let card = Card::attach(&running, None);
     let reason = refusal(connect(running.path(), request(None), PATIENCE));
@@ -211,7 +213,7 @@ fn refusals_say_why() {
 }
 
 #[test]
-fn cards_that_could_not_understand_each_other_are_told_at_the_door() {
+fn unsuitable_traffic_is_refused_at_attach() {
     let running = Running::start(Options { paths: 2, ..crate::kit::small() });
     let one = Card::attach(&running, None);
     let other = |number, ordered| {
@@ -223,7 +225,7 @@ fn cards_that_could_not_understand_each_other_are_told_at_the_door() {
     assert!(other(9, false).starts_with(&strange));
     assert!(other(1, true).starts_with("its packets must keep their order, and with 2 paths they would not"));
     drop(one);
-    // Once the last card has left, the switch is anybody's.
+    // After the last card has left, the switch accepts any protocol.
     let traffic = Traffic { protocol: Protocol::parse(9).unwrap(), ordered: false };
     while connect(running.path(), Request { host: None, traffic, express: false }, PATIENCE).is_err() {
         std::thread::yield_now();
@@ -232,7 +234,7 @@ fn cards_that_could_not_understand_each_other_are_told_at_the_door() {
 }
 
 #[test]
-fn malformed_requests_are_refused_and_harm_nobody() {
+fn malformed_requests_are_refused() {
     let running = Running::start(crate::kit::small());
     let cases: [(&[u8], &str); 9] = [
         (b"x", "first message of 1 bytes is not a card's"),
@@ -266,16 +268,16 @@ fn malformed_requests_are_refused_and_harm_nobody() {
 }
 
 #[test]
-fn a_card_that_scribbles_or_speaks_out_of_turn_loses_its_own_port_only() {
+fn misbehaving_card_loses_only_its_own_port() {
     let running = Running::start(crate::kit::small());
     let (mut good, mut peer) = (Card::attach(&running, Some(0)), Card::attach(&running, Some(1)));
     let far = (crate::kit::small().geometry.capacity as u64 + 16).to_le_bytes();
     for scribble in [true, false] {
         let (socket, descriptors) = crate::kit::raw_card(&running, 2);
         if scribble {
-            // The first word of the shared memory is what the card has produced.
+            // The first word of the shared memory is the card's producer position.
             pwrite(&descriptors[0], &far, 0).unwrap();
-            // A switch that polls may have hung up already.
+            // A polling switch may have hung up already.
             let rung = rustix::net::send(&socket, b"!", rustix::net::SendFlags::NOSIGNAL);
             assert!(matches!(rung, Ok(1) | Err(rustix::io::Errno::PIPE)), "{rung:?}");
         } else {
@@ -289,10 +291,11 @@ fn a_card_that_scribbles_or_speaks_out_of_turn_loses_its_own_port_only() {
 }
 
 #[test]
-fn a_switch_takes_the_place_of_one_that_died_and_not_of_one_that_lives() {
+fn only_a_dead_switchs_socket_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("switch");
-    // A socket that nobody listens to any more, whoever was started meanwhile and has inherited it for a moment.
+    // Leaves a socket file without a listener. The shutdown also covers a copy that a child process
+    // may briefly have inherited.
     let dead = std::os::unix::net::UnixListener::bind(&path).unwrap();
     rustix::net::shutdown(&dead, rustix::net::Shutdown::Both).unwrap();
     drop(dead);
@@ -326,7 +329,7 @@ fn a_spinning_switch_forwards_too() {
 }
 
 #[test]
-fn in_one_process_without_a_socket() {
+fn switch_works_in_one_process_without_socket() {
     let mut switch = Switch::new(crate::kit::small()).unwrap();
     let (one, link) = switch.open_port(request(None)).unwrap();
     let mut one = Card::new(one, link);
@@ -342,7 +345,7 @@ fn in_one_process_without_a_socket() {
 
 const CARDS: usize = 3;
 
-/// Cards and a switch in one thread, where a switch that sleeps has its turn only when it is woken.
+/// Cards and a switch in one thread. A switch that sleeps gets its turn only when it is woken.
 struct Fabric {
     switch: Switch,
     asleep: bool,
@@ -361,7 +364,7 @@ impl Fabric {
         Fabric { switch, asleep: false, cards }
     }
 
-    /// The switch's turn, as its own loop gives it. False: it sleeps on.
+    /// Runs the switch's turn as its own loop does. Returns `false` if it is still asleep.
     fn turn(&mut self) -> bool {
         if self.asleep && !crate::kit::readable(&[self.switch.as_fd()], Duration::ZERO) {
             return false;
@@ -392,9 +395,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Who sleeps is woken.
+    /// A sleeping side is woken.
     #[test]
-    fn nothing_is_left_where_all_sleep(
+    fn no_packet_is_left_when_all_sleep(
         paths in 1..=16u16,
         seed: u64,
         steps in proptest::collection::vec(step(), 1..300),

@@ -17,7 +17,7 @@ static inline bool __test_and_clear_bit(unsigned int bit, unsigned long *word)
 	return was;
 }
 
-/* Of one word. */
+/* For a single word. */
 #define for_each_set_bit(bit, word, count)             \
 	for ((bit) = 0; (bit) < (count); (bit)++)      \
 		if (*(word) & 1ul << (bit))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* What is undone at the end of a scope. */
+/* Scope-based cleanup. */
 #ifndef _HOST_CLEANUP_H
 #define _HOST_CLEANUP_H
 

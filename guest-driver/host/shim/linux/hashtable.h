@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* Tables of chains. */
+/* Hash tables with chaining. */
 #ifndef _HOST_HASHTABLE_H
 #define _HOST_HASHTABLE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* Any even hash does: nothing is said of its values. This is FNV-1a. */
+/* Any evenly distributed hash works, because its values are not specified. This is FNV-1a. */
 #ifndef _HOST_JHASH_H
 #define _HOST_JHASH_H
 

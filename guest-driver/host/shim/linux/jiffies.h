@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* Time, in milliseconds: what a system's owner says. It begins where a kernel's does. */
+/*
+ * Time in milliseconds, provided by the system's owner. It starts at the same value as in a kernel.
+ */
 #ifndef _HOST_JIFFIES_H
 #define _HOST_JIFFIES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* How many hold a thing. */
+/* Reference counts. */
 #ifndef _HOST_KREF_H
 #define _HOST_KREF_H
 

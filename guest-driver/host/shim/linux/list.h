@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* Rings of elements that know both neighbours, and chains that begin at a head. */
+/* Doubly linked circular lists, and singly headed hash chains. */
 #ifndef _HOST_LIST_H
 #define _HOST_LIST_H
 
@@ -27,7 +27,7 @@ static inline void list_add_tail(struct list_head *element, struct list_head *he
 	head->prev = element;
 }
 
-/* Whoever uses it after this without making it anew is found out. */
+/* Poisons the element, so that a use without initialization is detected. */
 static inline void list_del(struct list_head *element)
 {
 	element->prev->next = element->next;
@@ -61,7 +61,7 @@ struct hlist_head {
 
 struct hlist_node {
 	struct hlist_node *next;
-	/* What points to it; none: it is in no chain. */
+	/* The pointer to this node; NULL if it is in no chain. */
 	struct hlist_node **from;
 };
 

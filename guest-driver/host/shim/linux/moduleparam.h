@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * A parameter of the module, which each system has for itself here: it is set anew before a system is
- * called, for the thread that calls.
+ * A module parameter. Here each system has its own value: it is set before each call of a system,
+ * for the calling thread.
  */
 #ifndef _HOST_MODULEPARAM_H
 #define _HOST_MODULEPARAM_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* One thread calls a system at a time. So nobody waits for a lock, but whether it is held as it is to be is looked at. */
+/*
+ * One thread calls a system at a time, so locks never block. They only check that a lock is held as
+ * required.
+ */
 #ifndef _HOST_MUTEX_H
 #define _HOST_MUTEX_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* Nobody measures what is guessed here. */
+/* No protection against speculative execution is needed here. */
 #ifndef _HOST_NOSPEC_H
 #define _HOST_NOSPEC_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* Memory: counted for each system, and what is given back is spoilt, so that whoever uses it is found out. */
+/*
+ * Memory. Allocations are counted for each system. Freed memory is poisoned, so that a use after
+ * free is detected.
+ */
 #ifndef _HOST_SLAB_H
 #define _HOST_SLAB_H
 

@@ -36,7 +36,7 @@ typedef unsigned int gfp_t;
 #define lower_32_bits(value) ((u32)(value))
 #define upper_32_bits(value) ((u32)((u64)(value) >> 32))
 
-/* In a kernel: with what is written seldom. Here: each thread has its own (moduleparam.h). */
+/* In a kernel: a section for data that is rarely written. Here: thread-local (moduleparam.h). */
 #define __read_mostly _Thread_local
 
 #endif /* _HOST_TYPES_H */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* Who sleeps on a thing: here its file, by number, which is told to the system's owner. 0: it has none yet. */
+/*
+ * A wait queue is the number of a file, which is reported to the system's owner. 0: it has none
+ * yet.
+ */
 #ifndef _HOST_WAIT_H
 #define _HOST_WAIT_H
 

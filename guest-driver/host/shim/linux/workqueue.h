@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* Work waits in the system, until its owner has it done. */
+/* Work is queued in the system, until its owner runs it. */
 #ifndef _HOST_WORKQUEUE_H
 #define _HOST_WORKQUEUE_H
 
@@ -8,7 +8,7 @@
 struct work_struct {
 	void (*function)(struct work_struct *work);
 	struct list_head on_system;
-	/* When it is due, in jiffies. */
+	/* Due time, in jiffies. */
 	unsigned long due;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
-/* Pointers by number. */
+/* Pointers, looked up by number. */
 #ifndef _HOST_XARRAY_H
 #define _HOST_XARRAY_H
 
@@ -18,7 +18,7 @@ struct xa_limit {
 };
 
 #define XA_LIMIT(least, most) ((struct xa_limit){ .min = (least), .max = (most) })
-/* Numbers are given out, from 1. */
+/* Allocated numbers start at 1. */
 #define XA_FLAGS_ALLOC1 1u
 
 void xa_init_flags(struct xarray *xa, gfp_t flags);

@@ -1,4 +1,4 @@
-//! What `shim/host.h` declares, in its order.
+//! The declarations of `shim/host.h`, in the same order.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -10,7 +10,7 @@ use hamlyn_abi::uapi::{
 use crate::Sizes;
 use crate::express::EndState;
 
-/// `struct host`, which C looks into, and the others.
+/// `struct host` and other types that only C looks into.
 #[repr(C)]
 pub(super) struct RawHost([u8; 0]);
 #[repr(C)]

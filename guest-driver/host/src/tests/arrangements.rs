@@ -1,11 +1,11 @@
-//! What the cards' own parts of two drivers say to each other and arrange.
+//! Messages between the cards' own parts of two drivers.
 
 use hamlyn_abi::kernel::wire::HAMLYN_WIRE_CARD;
 
 use super::*;
 
 #[test]
-fn what_is_said_arrives_once_and_in_order_whatever_is_lost() {
+fn messages_arrive_once_in_order_despite_losses() {
     let mut two = Two::new();
     let said: Vec<_> =
         (0..20_u32).map(|number| ([number, 7, !number], vec![number as u8; number as usize * 12])).collect();
@@ -13,7 +13,7 @@ fn what_is_said_arrives_once_and_in_order_whatever_is_lost() {
         two.sides[0].say(1, *words, data).unwrap();
     }
     two.sides[1].say(0, [1, 2, 3], b"meanwhile").unwrap();
-    // The first try of each is lost, as long as nothing is acknowledged.
+    // The first transmission of each is lost until something is acknowledged.
     two.pass(TICK, false);
     two.pass(4 * TICK, true);
     let heard: Vec<_> =
@@ -24,7 +24,7 @@ fn what_is_said_arrives_once_and_in_order_whatever_is_lost() {
 }
 
 #[test]
-fn a_host_that_is_needed_is_missed_when_it_is_silent_and_no_other() {
+fn only_needed_silent_host_is_reported_lost() {
     let mut two = Two::new();
     two.sides[0].say(1, [1, 0, 0], b"").unwrap();
     two.carry();
@@ -39,7 +39,7 @@ fn a_host_that_is_needed_is_missed_when_it_is_silent_and_no_other() {
 }
 
 #[test]
-fn who_has_begun_anew_has_forgotten_what_was_arranged() {
+fn restarted_host_is_reported_lost() {
     let mut two = Two::new();
     two.sides[0].say(1, [1, 0, 0], b"").unwrap();
     two.carry();
@@ -49,7 +49,7 @@ fn who_has_begun_anew_has_forgotten_what_was_arranged() {
     two.sides[1].stop();
     assert!(two.sides[1].card.lost.contains(&0));
     two.sides[1].open();
-    // What it says now is of its new life.
+    // Its messages are now from a new incarnation.
     two.sides[1].say(0, [2, 0, 0], b"").unwrap();
     two.pass(4 * TICK, true);
     assert_eq!(two.sides[0].card.lost, [1]);
@@ -59,7 +59,7 @@ fn who_has_begun_anew_has_forgotten_what_was_arranged() {
 }
 
 #[test]
-fn no_more_waits_for_a_host_that_takes_nothing_than_there_is_room_for() {
+fn messages_waiting_for_stuck_host_are_bounded() {
     let mut two = Two::new();
     let fits = (0..1000_u32).take_while(|number| two.sides[0].say(1, [*number, 0, 0], b"x").is_ok()).count();
     assert_eq!((fits, two.sides[0].say(1, [0; 3], b"")), (256, Err(Errno::NOBUFS)));
@@ -71,7 +71,7 @@ fn no_more_waits_for_a_host_that_takes_nothing_than_there_is_room_for() {
 }
 
 #[test]
-fn requests_for_connections_take_no_room_from_what_cards_say() {
+fn connection_requests_do_not_limit_card_messages() {
     let mut two = Two::new();
     let asked: Vec<_> = (0..300).map(|_| two.sides[0].request(1, b"name", b"").unwrap()).collect();
     let fits = (0..1000).take_while(|_| two.sides[0].say(1, [1, 0, 0], b"").is_ok()).count();
@@ -85,7 +85,7 @@ fn requests_for_connections_take_no_room_from_what_cards_say() {
 }
 
 #[test]
-fn what_cannot_be_said_is_refused() {
+fn impossible_messages_are_refused() {
     let mut side = Side::new(1, 0);
     assert_eq!(side.say(64, [0; 3], b""), Err(Errno::HOSTUNREACH));
     assert_eq!(side.say(1, [0; 3], &[0; 257]), Err(Errno::MSGSIZE));
@@ -96,7 +96,7 @@ fn what_cannot_be_said_is_refused() {
 }
 
 #[test]
-fn a_message_that_makes_no_sense_is_passed_over() {
+fn invalid_message_is_skipped() {
     let mut two = Two::new();
     two.sides[0].say(1, [1, 0, 0], b"abc").unwrap();
     two.collect();

@@ -1,4 +1,4 @@
-//! Express memory between two operating systems: who has which pages, whatever becomes of whom.
+//! Express memory between two operating systems: ownership of pages, in all cases of failure.
 
 use hamlyn_abi::kernel::express::*;
 use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_CARD, HAMLYN_WIRE_EXPRESS};
@@ -8,7 +8,7 @@ use super::*;
 use crate::express::End;
 
 const MEMORY: u64 = 77;
-/// Half of them are each host's to give.
+/// Each host assigns half of them.
 const PAGES: u32 = 32;
 
 impl Side {
@@ -28,7 +28,7 @@ impl Side {
         self.system.express(number).map(Option::unwrap)
     }
 
-    /// Pages that areas have, that are leaving, and that views have.
+    /// Returns the numbers of pages that areas have, that are leaving, and that views have.
     fn counts(&mut self, host: u32) -> [u32; 3] {
         let query = self.system.express_query(&mut self.card, host);
         assert!(query.used + query.leaving <= query.pages);
@@ -52,7 +52,7 @@ impl Two {
         side.system.express_part(&mut side.card, 1 - host, memory, PAGES).unwrap();
     }
 
-    /// An area of so many pages of a host's, for the other.
+    /// Makes an area of `pages` pages at a host, for the other one.
     fn area(&mut self, host: usize, pages: u32) -> Result<u32> {
         let other = 1 - host as u32;
         match self.sides[host].area(other, pages, false) {
@@ -64,7 +64,7 @@ impl Two {
         }
     }
 
-    /// An area of host 0 and a view of it of host 1.
+    /// Makes an area at host 0, and a view of it at host 1.
     fn pair(&mut self, pages: u32) -> (u32, u32) {
         let area = self.area(0, pages).unwrap();
         let end = self.sides[0].end(area).unwrap();
@@ -81,7 +81,7 @@ impl Two {
     }
 }
 
-/// Host 0 says something of express memory that its driver would not.
+/// Sends a message about express memory from host 0 that its driver would not send.
 fn say(two: &mut Two, what: u32, from: u32, to: u32, data: &[u8]) {
     two.sides[0].say(1, [from, to, what], data).unwrap();
     two.collect();
@@ -93,12 +93,13 @@ fn say(two: &mut Two, what: u32, from: u32, to: u32, data: &[u8]) {
     two.carry();
 }
 
-/// An area's or a view's number for the other host.
+/// Returns the number that an area or a view has for the other host.
 fn number(side: &Side, end: u32) -> u32 {
     side.system.host.express_look(end).unwrap().number
 }
 
-/// A view that asks for area 9 of host 0, which has not heard of it, but knows the other.
+/// Makes a view that asks for area 9 of host 0. Host 0 has not received the request, but the hosts
+/// know each other.
 fn asking(two: &mut Two) -> (u32, u32) {
     two.area(0, 1).unwrap();
     let view = two.sides[1].view(0, &End { number: 9, key: 1, pages: vec![] });
@@ -107,7 +108,7 @@ fn asking(two: &mut Two) -> (u32, u32) {
 }
 
 #[test]
-fn the_first_area_is_made_once_the_other_host_has_settled() {
+fn first_area_waits_for_settlement() {
     let mut two = Two::express();
     assert_eq!(two.sides[0].counts(1), [0, 16, 0]);
     assert_eq!(two.sides[0].area(1, 4, false), Err(Errno::AGAIN));
@@ -116,7 +117,7 @@ fn the_first_area_is_made_once_the_other_host_has_settled() {
     let area = two.sides[0].area(1, 4, true).unwrap();
     assert_eq!(two.sides[0].counts(1), [4, 0, 0]);
     assert_eq!(two.sides[0].end(area).unwrap().pages, [0, 1, 2, 3]);
-    // The other gives the other half.
+    // The other host assigns the other half.
     let area = two.area(1, 16).unwrap();
     assert_eq!(two.sides[1].end(area).unwrap().pages, (16..32).collect::<Vec<_>>());
     assert_eq!(two.area(1, 1), Err(Errno::NOSPC));
@@ -126,7 +127,7 @@ fn the_first_area_is_made_once_the_other_host_has_settled() {
 }
 
 #[test]
-fn pages_go_back_when_nobody_sees_them_any_more_whoever_is_first() {
+fn pages_are_freed_once_both_sides_close() {
     let mut two = Two::express();
     for maker_first in [true, false] {
         let (area, view) = two.pair(5);
@@ -147,7 +148,7 @@ fn pages_go_back_when_nobody_sees_them_any_more_whoever_is_first() {
         }
         assert_eq!((two.sides[0].counts(1), two.sides[1].counts(0)), ([0; 3], [0, 16, 0]));
     }
-    // Both at once.
+    // Both at the same time.
     let (area, view) = two.pair(16);
     two.sides[0].give_back(area);
     two.sides[1].give_back(view);
@@ -157,7 +158,7 @@ fn pages_go_back_when_nobody_sees_them_any_more_whoever_is_first() {
 }
 
 #[test]
-fn a_view_needs_number_key_and_host_and_there_is_but_one() {
+fn view_needs_number_key_and_host() {
     let mut two = Two::express();
     let (area, _) = two.pair(1);
     let end = two.sides[0].end(area).unwrap();
@@ -171,7 +172,7 @@ fn a_view_needs_number_key_and_host_and_there_is_but_one() {
     assert_eq!(refused(&mut two, &end), Errno::BUSY);
     assert_eq!(refused(&mut two, &End { key: end.key ^ 1, ..end.clone() }), Errno::ACCESS);
     assert_eq!(refused(&mut two, &End { number: end.number + 1, ..end.clone() }), Errno::ACCESS);
-    // Its own areas are for others.
+    // A host cannot view its own areas.
     let own = two.area(1, 1).unwrap();
     let own = two.sides[1].end(own).unwrap();
     assert_eq!(refused(&mut two, &own), Errno::ACCESS);
@@ -193,19 +194,19 @@ fn memory_of_another_switch_is_not_shared() {
 }
 
 #[test]
-fn a_host_without_express_memory_says_so() {
+fn host_without_express_memory_refuses_views() {
     let mut two = Two::new();
     two.begin(1, MEMORY);
     let view = two.sides[1].view(0, &End { number: 1, key: 1, pages: vec![] });
     two.carry();
     assert_eq!(two.sides[1].end(view), Err(Errno::HOSTUNREACH));
-    // Nor does it keep the other from its own pages.
+    // It does not keep the other host from its own pages either.
     assert!(two.area(1, 1).is_ok());
     two.check();
 }
 
 #[test]
-fn pages_of_a_lost_host_are_given_to_nobody_until_it_settles() {
+fn pages_of_lost_host_wait_for_settlement() {
     let mut two = Two::express();
     let (area, view) = two.pair(16);
     two.pass(TIMEOUT + 1000, false);
@@ -214,23 +215,23 @@ fn pages_of_a_lost_host_are_given_to_nobody_until_it_settles() {
     assert_eq!(two.sides[0].counts(1), [16, 0, 0], "an area stays its process'");
     two.sides[0].give_back(area);
     assert_eq!(two.sides[0].counts(1), [0, 16, 0]);
-    // Nobody is there to ask: it is asked once, and lost again.
+    // The host does not answer: it is asked once, and lost again.
     assert_eq!(two.sides[0].area(1, 1, false), Err(Errno::AGAIN));
     two.pass(TIMEOUT + 1000, false);
     assert_eq!(two.sides[0].area(1, 1, true), Err(Errno::HOSTDOWN));
-    // It is back.
+    // The host is back.
     two.pass(1000, true);
     assert!(two.area(0, 16).is_ok());
     two.check();
 }
 
 #[test]
-fn an_area_of_ones_own_has_nobody_elses_questions_cut_short() {
+fn kept_area_does_not_shorten_view_timeout() {
     let mut two = Two::express();
     let (area, _) = two.pair(2);
     two.pass(TIMEOUT + 1000, false);
     assert!(two.sides[0].end(area).is_ok(), "its process keeps it, though the host is lost");
-    // The host is as slow as it may be, and not lost at each look.
+    // The host is as slow as allowed, and is not considered lost at each check.
     let view = two.sides[0].view(1, &End { number: 9, key: 1, pages: vec![] });
     two.pass(TIMEOUT / 2, false);
     assert!(two.sides[0].system.express(view).is_ok(), "it waits for an answer");
@@ -240,11 +241,11 @@ fn an_area_of_ones_own_has_nobody_elses_questions_cut_short() {
 }
 
 #[test]
-fn pages_that_are_granted_to_nobody_come_back() {
+fn pages_granted_to_no_view_return() {
     let mut two = Two::express();
     let area = two.area(1, 2).unwrap();
     let end = two.sides[1].end(area).unwrap();
-    // As of a view that was refused, and whose second question is granted.
+    // As for a view that was refused, and whose second request is granted.
     let ask = [end.key.to_le_bytes(), MEMORY.to_le_bytes()].concat();
     say(&mut two, HAMLYN_EXPRESS_SAY_MAP, 77, end.number, &ask);
     let view = two.sides[0].view(1, &end);
@@ -260,14 +261,15 @@ fn pages_that_are_granted_to_nobody_come_back() {
 }
 
 #[test]
-fn a_share_that_is_too_small_for_want_of_a_lost_hosts_pages_has_it_settle() {
+fn too_small_share_asks_lost_host_to_settle() {
     let mut two = Two::express();
     two.sides[0].system.express_spare(8);
     assert_eq!(two.area(0, 9), Err(Errno::DQUOT), "of 16 pages 8 are others'");
     let (area, _) = two.pair(6);
     two.pass(TIMEOUT + 1000, false);
     two.sides[0].give_back(area);
-    // Ten are free, and he may have two of them, until it is known that nobody sees the others.
+    // Ten are free, and the user may have two of them, until it is known that the other host does
+    // not see the rest.
     assert_eq!(two.sides[0].counts(1), [0, 6, 0]);
     assert_eq!(two.sides[0].area(1, 8, false), Err(Errno::AGAIN), "the other is asked first");
     two.pass(1000, true);
@@ -276,10 +278,10 @@ fn a_share_that_is_too_small_for_want_of_a_lost_hosts_pages_has_it_settle() {
 }
 
 #[test]
-fn a_host_that_slept_takes_its_views_away_before_it_settles() {
+fn paused_host_removes_views_before_settling() {
     let mut two = Two::express();
     let (area, view) = two.pair(16);
-    // Host 1 stands still: no time goes by for it.
+    // Host 1 stands still: its time does not advance.
     for _ in 0..200 {
         two.now += 50;
         two.sides[0].time_is(two.now);
@@ -290,7 +292,7 @@ fn a_host_that_slept_takes_its_views_away_before_it_settles() {
     assert!(two.sides[1].end(view).is_ok(), "its process still stores there");
     assert_eq!(two.sides[0].area(1, 1, false), Err(Errno::AGAIN));
     two.collect();
-    // What it hears first makes it take the view away; what it answers is heard after that.
+    // The first message makes it remove the view; its answers arrive after that.
     while !two.flying.is_empty() {
         let free = two.sides[0].counts(1) != [0, 16, 0];
         assert!(!free || two.sides[1].end(view).is_err(), "pages are free that a view still has");
@@ -304,12 +306,12 @@ fn a_host_that_slept_takes_its_views_away_before_it_settles() {
 }
 
 #[test]
-fn a_host_that_starts_anew_while_it_is_asked_to_settle_is_asked_again() {
+fn restarted_host_is_asked_to_settle_again() {
     let mut two = Two::express();
     two.sides[1].say(0, [0; 3], b"who I am").unwrap();
     two.carry();
     assert_eq!(two.sides[0].area(1, 4, false), Err(Errno::AGAIN));
-    // The question is not heard before it has lost all its memory.
+    // The question does not arrive before the host has lost all its memory.
     two.sides[0].card.sent.clear();
     two.sides[1].lost(HAMLYN_END_CARD_RESET);
     two.sides[1].say(0, [0; 3], b"who I am now").unwrap();
@@ -321,7 +323,7 @@ fn a_host_that_starts_anew_while_it_is_asked_to_settle_is_asked_again() {
 }
 
 #[test]
-fn what_one_user_has_to_say_keeps_nobody_else_from_it() {
+fn one_users_messages_do_not_block_another() {
     let mut two = Two::express();
     let area = two.area(0, 3).unwrap();
     let end = two.sides[0].end(area).unwrap();
@@ -345,7 +347,7 @@ fn what_one_user_has_to_say_keeps_nobody_else_from_it() {
 }
 
 #[test]
-fn what_a_hostile_host_names_is_not_viewed() {
+fn invalid_pages_from_hostile_host_are_refused() {
     let runs = |runs: &[(u32, u32)]| {
         let mut pages = HamlynExpressPages { runs: runs.len() as u32, ..HamlynExpressPages::default() };
         for (run, &(first, count)) in pages.run.iter_mut().zip(runs) {
@@ -375,7 +377,7 @@ fn what_a_hostile_host_names_is_not_viewed() {
         assert_eq!(two.sides[1].counts(0), [0, 16, 0]);
         two.check();
     }
-    // Nor what another view has.
+    // Pages of another view cannot be viewed either.
     let mut two = Two::express();
     let (_, first) = two.pair(2);
     let (view, number) = asking(&mut two);
@@ -387,7 +389,7 @@ fn what_a_hostile_host_names_is_not_viewed() {
 }
 
 #[test]
-fn strange_messages_change_nothing() {
+fn invalid_messages_change_nothing() {
     let mut two = Two::express();
     let (area, view) = two.pair(3);
     let (there, here) = (number(&two.sides[1], view), number(&two.sides[0], area));
@@ -405,7 +407,7 @@ fn strange_messages_change_nothing() {
 }
 
 #[test]
-fn without_memory_for_a_message_it_is_said_later() {
+fn message_without_memory_is_sent_later() {
     for pieces in 0..12 {
         let mut two = Two::express();
         let (area, view) = two.pair(4);
@@ -422,10 +424,10 @@ fn without_memory_for_a_message_it_is_said_later() {
 }
 
 #[test]
-fn a_question_that_nobody_understands_ends() {
+fn view_request_to_old_driver_fails() {
     let mut two = Two::express();
     let view = two.sides[1].view(0, &End { number: 9, key: 1, pages: vec![] });
-    // A driver from before there was express memory acknowledges, and passes over it.
+    // A driver without express memory acknowledges the message, and skips it.
     for _ in 0..400 {
         two.now += 50;
         two.sides.iter_mut().for_each(|side| side.time_is(two.now));
@@ -445,7 +447,7 @@ fn a_question_that_nobody_understands_ends() {
 }
 
 #[test]
-fn when_the_memory_goes_all_end_and_others_know() {
+fn stopping_express_memory_ends_everything() {
     let mut two = Two::express();
     let (area, view) = two.pair(4);
     let side = &mut two.sides[0];
@@ -461,7 +463,7 @@ fn when_the_memory_goes_all_end_and_others_know() {
 }
 
 #[test]
-fn many_areas_come_and_go_and_nothing_is_left() {
+fn many_areas_leave_nothing_behind() {
     let mut two = Two::express();
     let before = two.sides[0].system.sizes().pieces;
     for round in 0..2000u32 {

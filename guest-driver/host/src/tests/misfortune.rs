@@ -1,10 +1,11 @@
-//! What a kernel can do to the driver: memory that is not there, files of a dead card, several systems at a time.
+//! Failures that a kernel can cause: out of memory, files of a dead card, several systems at the
+//! same time.
 
 use hamlyn_abi::kernel::wire::HAMLYN_WIRE_REQUEST;
 
 use super::*;
 
-/// A conversation in which each step may fail, and nothing may be left of it.
+/// A conversation in which each step may fail. It must leave nothing behind.
 fn converse(two: &mut Two) {
     let listener = two.sides[1].listen(b"name", 2);
     let asked = two.sides[0].request(1, b"name", b"hello");
@@ -25,7 +26,7 @@ fn converse(two: &mut Two) {
 }
 
 #[test]
-fn without_memory_things_are_refused_and_nothing_is_left() {
+fn out_of_memory_refuses_and_leaves_nothing() {
     let mut failed = 0;
     for host in [0, 1] {
         for things in 0..20 {
@@ -44,7 +45,7 @@ fn without_memory_things_are_refused_and_nothing_is_left() {
 }
 
 #[test]
-fn files_of_a_card_that_was_reset_are_dead_and_can_be_closed() {
+fn files_of_reset_card_are_dead_and_closable() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
     let listener = two.sides[1].listen(b"name", 1).unwrap();
@@ -73,7 +74,7 @@ fn files_of_a_card_that_was_reset_are_dead_and_can_be_closed() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_refused() {
     let mut side = Side::new(1, 0);
     assert_eq!(side.listen(b"", 1), Err(Errno::INVAL));
     assert_eq!(side.listen(&[1; 65], 1), Err(Errno::INVAL));
@@ -91,18 +92,18 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_card_has_so_many_and_no_more() {
+fn connections_of_a_card_are_limited() {
     let mut side = Side::new(1, 0);
     let last = (0..HAMLYN_MAX_CONNECTIONS).map(|_| side.ask(1, b"name").unwrap()).last().unwrap();
     assert_eq!(side.ask(1, b"name"), Err(Errno::NOSPC));
     assert_eq!(side.listen(b"name", 1), Err(Errno::NOSPC));
-    // It was never sent, so nobody need be told.
+    // It was never sent, so no peer has to be notified.
     side.release(last);
     side.listen(b"name", 1).unwrap();
 }
 
 #[test]
-fn each_system_has_its_own_patience() {
+fn each_system_has_its_own_timeout() {
     let mut hasty = Side { system: System::new(5, 1000), card: Card::default() };
     let mut patient = Side::new(7, 0);
     hasty.open();
@@ -117,7 +118,7 @@ fn each_system_has_its_own_patience() {
 }
 
 #[test]
-fn the_same_is_said_in_each_thread() {
+fn result_is_the_same_in_each_thread() {
     let said = || {
         let mut two = Two::new();
         two.connect();
@@ -132,10 +133,10 @@ fn the_same_is_said_in_each_thread() {
 }
 
 #[test]
-fn more_than_a_turn_is_taken_in_several() {
+fn many_messages_take_several_turns() {
     let mut side = Side::new(1, 0);
     let wire = HamlynWire { incarnation: 1 << 32, ..HamlynWire::default() };
-    // From hosts that it knows nothing of: each is told so.
+    // From unknown hosts: each gets an acknowledgement.
     for host in 0..64 {
         for entry in PLACES..2 * PLACES {
             side.card.places.insert((host, entry), (wire, Vec::new()));
@@ -154,7 +155,7 @@ fn more_than_a_turn_is_taken_in_several() {
 }
 
 #[test]
-fn a_host_that_stood_still_ends_its_connections_before_it_looks_at_anything() {
+fn lapsed_host_ends_its_connections_first() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
     two.sides[1].system.lapsed(&mut two.sides[1].card);
@@ -165,7 +166,7 @@ fn a_host_that_stood_still_ends_its_connections_before_it_looks_at_anything() {
 }
 
 #[test]
-fn a_host_that_stood_still_blames_nobody_for_it() {
+fn paused_host_does_not_give_up_peers() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
     let late = 3 * TIMEOUT;
@@ -179,7 +180,7 @@ fn a_host_that_stood_still_blames_nobody_for_it() {
 }
 
 #[test]
-fn so_many_refusals_wait_for_a_host_that_takes_none() {
+fn waiting_refusals_are_bounded() {
     let mut side = Side::new(1, 0);
     let mut wire = HamlynWire { incarnation: 1 << 32 | 1, ..HamlynWire::default() };
     side.arrived(1, PLACES, wire, Vec::new());
@@ -190,7 +191,7 @@ fn so_many_refusals_wait_for_a_host_that_takes_none() {
         side.arrived(1, number % PLACES, wire, b"name".to_vec());
     }
     assert_eq!(side.system.sizes().messages, 256);
-    // It is given up, and with it what it was to hear.
+    // The host is given up, and its waiting messages with it.
     for now in (0..=3 * TIMEOUT).step_by(50) {
         side.time_is(now);
     }

@@ -1,4 +1,4 @@
-//! Two operating systems, and a fabric between them that is played by hand.
+//! Two operating systems, and a manually operated fabric between them.
 
 mod arrangements;
 mod express;
@@ -17,10 +17,10 @@ use crate::slots::PLACES;
 use crate::{Ports, Sizes, System};
 
 const TIMEOUT: u64 = 8000;
-/// How often peers are looked after, in milliseconds: `peer.c`.
+/// Interval between checks of the peers, in milliseconds: `peer.c`.
 const TICK: u64 = 250;
 
-/// A message on its way.
+/// A message in flight.
 #[derive(Debug, Clone, PartialEq)]
 struct Sent {
     host: u32,
@@ -29,22 +29,22 @@ struct Sent {
     data: Vec<u8>,
 }
 
-/// A card that is a few tables.
+/// A card, simulated by a few tables.
 #[derive(Debug, Default)]
 struct Card {
     now: u64,
     sent: Vec<Sent>,
     arrived: VecDeque<(u32, u32)>,
-    /// What lies in entries that are locked.
+    /// Content of the locked entries.
     places: BTreeMap<(u32, u32), (HamlynWire, Vec<u8>)>,
-    /// Things that there is still memory for, if that ends.
+    /// Number of allocations that still succeed, if it is limited.
     memory: Option<u32>,
-    /// Messages of the card's own: from whom, the words, the bytes.
+    /// Messages of the card's own kind: source, words, bytes.
     said: Vec<(u32, [u32; 3], Vec<u8>)>,
-    /// With whom something is arranged, and with whom it was said to be so no more.
+    /// Hosts with which something is arranged, and hosts that were reported lost.
     arranged: Vec<u32>,
     lost: Vec<u32>,
-    /// Areas and views that were taken away from their processes.
+    /// Areas and views that were withdrawn from their processes.
     withdrawn: Vec<u32>,
 }
 
@@ -100,7 +100,7 @@ impl Ports for Card {
     }
 }
 
-/// A host: what an operating system is asked there, and its card.
+/// A host: its operating system and its card.
 #[derive(Debug)]
 struct Side {
     system: System,
@@ -138,12 +138,12 @@ impl Side {
         self.work();
     }
 
-    /// Does all the work that is due.
+    /// Runs all work that is due.
     fn work(&mut self) {
         while self.system.work(&mut self.card) {}
     }
 
-    /// A message arrives, unless what came before it still lies where it is to lie.
+    /// Delivers a message, unless the entry still holds an earlier one.
     fn arrived(&mut self, from: u32, entry: u32, wire: HamlynWire, data: Vec<u8>) {
         if self.card.places.contains_key(&(from, entry)) {
             return;
@@ -202,7 +202,7 @@ impl Side {
         self.system.leave(&mut self.card);
     }
 
-    /// State, reason, host and private data of a connection.
+    /// Returns state, reason, host and private data of a connection.
     fn state(&self, number: u32) -> (u32, u32, u32, Vec<u8>) {
         let state = self.system.describe(number);
         (state.state, state.reason, state.host, state.data[..state.private_length as usize].to_vec())
@@ -213,7 +213,7 @@ impl Side {
 #[derive(Debug)]
 struct Two {
     sides: [Side; 2],
-    /// What is on its way: from whom, and what.
+    /// Messages in flight: source and message.
     flying: Vec<(usize, Sent)>,
     now: u64,
 }
@@ -229,13 +229,13 @@ impl Two {
         }
     }
 
-    /// Brings one message to its end, if there is somebody.
+    /// Delivers one message, if the destination exists.
     fn deliver(&mut self, (from, sent): (usize, Sent)) {
         let Some(to) = self.sides.get_mut(sent.host as usize) else { return };
         to.arrived(from as u32, sent.entry, sent.wire, sent.data);
     }
 
-    /// Brings all messages to their ends, until there are none.
+    /// Delivers all messages, until there are none.
     fn carry(&mut self) {
         self.collect();
         while !self.flying.is_empty() {
@@ -245,7 +245,7 @@ impl Two {
         }
     }
 
-    /// Lets time pass, in which those messages arrive that `arrives` says.
+    /// Advances the time. Messages are delivered if `arrives` is true, and lost otherwise.
     fn pass(&mut self, milliseconds: u64, arrives: bool) {
         for _ in 0..milliseconds / 50 {
             self.now += 50;
@@ -259,7 +259,7 @@ impl Two {
         }
     }
 
-    /// A connection from host 0 to host 1: its numbers there.
+    /// Connects host 0 to host 1, and returns the connection's numbers at both.
     fn connect(&mut self) -> [u32; 2] {
         let listener = self.sides[1].listen(b"name", 4).unwrap();
         let asked = self.sides[0].request(1, b"name", b"hello").unwrap();
@@ -277,7 +277,8 @@ impl Two {
         self.sides[host].state(number).1
     }
 
-    /// Nobody remembers anything, and nothing was done that a kernel does not allow.
+    /// Checks that both hosts have empty tables, and that no operation was done that a kernel does
+    /// not allow.
     fn check_baseline(&self) {
         for side in &self.sides {
             assert_eq!((side.system.sizes(), side.system.complaint()), (Sizes::default(), None));

@@ -1,14 +1,15 @@
-//! What programs that link this see of the C.
+//! Symbols of the C code that are visible to programs.
 
 use std::process::Command;
 
 #[test]
-fn no_name_of_the_c_can_meet_one_of_a_programs() {
+fn all_c_symbols_have_our_prefix() {
     let archive = concat!(env!("OUT_DIR"), "/libhamlyn_driver_host.a");
     let listed =
         Command::new("nm").args(["--defined-only", "--extern-only", "--format=posix", archive]).output();
     let listed = String::from_utf8(listed.expect("binutils are where a C compiler is").stdout).unwrap();
-    // A name, its kind, and where it is; before each file's stands a line with the file's name.
+    // Each line has a name, its kind, and its address. A line with the file's name precedes each
+    // file.
     let names: Vec<&str> = listed
         .lines()
         .filter(|line| !line.ends_with(':'))

@@ -1,11 +1,11 @@
-//! What the protocol promises, one promise after the other.
+//! The guarantees of the protocol, one by one.
 
 use hamlyn_abi::kernel::wire::HAMLYN_WIRE_ACCEPT;
 
 use super::*;
 
 #[test]
-fn a_close_is_told_to_the_other_side_with_what_was_passed() {
+fn close_delivers_private_data_to_peer() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
     two.sides[0].close(asked, b"bye").unwrap();
@@ -18,7 +18,7 @@ fn a_close_is_told_to_the_other_side_with_what_was_passed() {
 }
 
 #[test]
-fn who_lets_go_without_a_word_has_died() {
+fn release_without_close_is_death() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
     two.sides[1].release(taken);
@@ -29,7 +29,7 @@ fn who_lets_go_without_a_word_has_died() {
 }
 
 #[test]
-fn who_listens_is_told_of_a_request_and_nobody_else() {
+fn only_named_listener_is_woken() {
     let mut two = Two::new();
     two.connect();
     two.sides[1].system.take_woken();
@@ -45,7 +45,7 @@ fn who_listens_is_told_of_a_request_and_nobody_else() {
 }
 
 #[test]
-fn a_message_in_the_place_of_another_is_not_taken() {
+fn message_in_wrong_place_is_ignored() {
     let mut two = Two::new();
     two.connect();
     let listener = two.sides[1].listen(b"name", 2).unwrap();
@@ -57,7 +57,7 @@ fn a_message_in_the_place_of_another_is_not_taken() {
     std::mem::swap(&mut first.entry, &mut later.entry);
     two.carry();
     assert_eq!(two.sides[1].system.waiting(listener), Some(0));
-    // They are sent again, and are right then.
+    // They are sent again, this time in the right places.
     two.pass(2 * TICK, true);
     for said in [b"first", b"later"] {
         let number = two.sides[1].claim(listener).unwrap().unwrap();
@@ -91,7 +91,7 @@ fn requests_are_refused_for_a_reason() {
 }
 
 #[test]
-fn a_request_that_was_given_up_is_taken_from_the_listener() {
+fn abandoned_request_is_removed_from_listener() {
     let mut two = Two::new();
     let listener = two.sides[1].listen(b"name", 1).unwrap();
     let asked = two.sides[0].request(1, b"name", b"").unwrap();
@@ -104,7 +104,7 @@ fn a_request_that_was_given_up_is_taken_from_the_listener() {
 }
 
 #[test]
-fn what_is_lost_is_sent_again() {
+fn lost_message_is_sent_again() {
     let mut two = Two::new();
     let asked = two.sides[0].request(1, b"nobody", b"").unwrap();
     two.pass(1000, false);
@@ -115,10 +115,10 @@ fn what_is_lost_is_sent_again() {
 }
 
 #[test]
-fn a_host_that_is_silent_is_given_up_and_learns_of_it() {
+fn silent_host_is_given_up() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
-    // With signs of life it goes on for ever.
+    // As long as there are signs of life, it goes on forever.
     two.pass(3 * TIMEOUT, true);
     assert_eq!([two.reason(0, asked), two.reason(1, taken)], [0; 2]);
     two.pass(TIMEOUT - 250, false);
@@ -132,7 +132,7 @@ fn a_host_that_is_silent_is_given_up_and_learns_of_it() {
 }
 
 #[test]
-fn a_host_that_has_started_anew_is_told_from_what_it_was() {
+fn restarted_host_resets_connections() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
     two.sides[1].stop();
@@ -143,7 +143,7 @@ fn a_host_that_has_started_anew_is_told_from_what_it_was() {
 }
 
 #[test]
-fn a_link_that_went_and_came_between_two_looks_has_been_down() {
+fn link_bounce_between_checks_is_detected() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
     two.sides[0].link_is(Some(0), 1);
@@ -155,17 +155,17 @@ fn a_link_that_went_and_came_between_two_looks_has_been_down() {
 }
 
 #[test]
-fn a_link_that_came_and_went_unseen_was_there_for_what_it_brought() {
+fn unseen_link_bounce_ends_connections() {
     let mut two = Two::new();
     two.sides[1].link_is(None, 2);
-    // It has come up, and nobody has looked: what it brings is taken all the same.
+    // The link has come up, and the host has not checked it: what arrives is accepted nevertheless.
     let [asked, taken] = two.connect();
-    // It went and came once more before anybody looks.
+    // The link goes down and up once more before the next check.
     two.sides[1].link_is(Some(1), 5);
     assert_eq!(two.reason(1, taken), HAMLYN_END_LINK_LOST);
     two.pass(TIMEOUT / 4, true);
     assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
-    // One that has only come up has lost nothing.
+    // A link that has only come up has lost nothing.
     two.sides[1].link_is(None, 6);
     let [_, taken] = two.connect();
     two.sides[1].link_is(Some(1), 7);
@@ -173,10 +173,10 @@ fn a_link_that_came_and_went_unseen_was_there_for_what_it_brought() {
 }
 
 #[test]
-fn what_an_earlier_incarnation_sent_is_stale_even_when_overtaken() {
+fn delayed_message_of_earlier_incarnation_is_stale() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
-    // A probe of host 1 is slow on its way.
+    // A probe of host 1 is delayed in flight.
     two.sides[1].time_is(TIMEOUT / 8);
     two.collect();
     let slow = two.flying.pop().unwrap();
@@ -193,9 +193,9 @@ fn what_an_earlier_incarnation_sent_is_stale_even_when_overtaken() {
 }
 
 #[test]
-fn a_message_to_whoever_is_there_is_not_taken_by_a_later_incarnation() {
+fn later_incarnation_ignores_message_to_unknown_incarnation() {
     let mut two = Two::new();
-    // Host 0 knows nothing of host 1 yet; its request is sent twice, and one is slow.
+    // Host 0 has no state of host 1 yet; its request is sent twice, and one copy is delayed.
     let asked = two.sides[0].request(1, b"nobody", b"").unwrap();
     two.collect();
     let slow = two.flying[0].clone();
@@ -204,14 +204,14 @@ fn a_message_to_whoever_is_there_is_not_taken_by_a_later_incarnation() {
     two.sides[1].lost(HAMLYN_END_LAPSED);
     two.deliver(slow);
     two.carry();
-    // Had it been taken, host 1 would take the next of that number for one that it has had.
+    // If it had been accepted, host 1 would take the next request with that number for a duplicate.
     let next = two.sides[0].request(1, b"nobody", b"").unwrap();
     two.pass(TIMEOUT / 4, true);
     assert_eq!(two.reason(0, next), HAMLYN_END_NO_NAME);
 }
 
 #[test]
-fn what_makes_no_sense_is_not_heeded() {
+fn invalid_messages_are_ignored() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
     two.sides[1].close(taken, b"").unwrap();
@@ -227,12 +227,12 @@ fn what_makes_no_sense_is_not_heeded() {
         HamlynWire { incarnation: 0, ..wire },
     ];
     for (number, wrong) in (0..).zip(wrong) {
-        // Each is the next in its turn.
+        // Each has the next sequence number.
         let sequence = wire.sequence + number;
         two.sides[0].arrived(1, sequence % PLACES, HamlynWire { sequence, ..wrong }, vec![0; 512]);
         assert_eq!(two.reason(0, asked), 0, "{wrong:?}");
     }
-    // In another's place, or too far ahead.
+    // In the wrong place, or too far ahead.
     for (sequence, entry) in [(wire.sequence + 6, entry), (wire.sequence + 11, (entry + 3) % PLACES)] {
         two.sides[0].arrived(1, entry, HamlynWire { sequence, ..wire }, vec![0; 512]);
         assert_eq!(two.reason(0, asked), 0);
@@ -243,7 +243,7 @@ fn what_makes_no_sense_is_not_heeded() {
 }
 
 #[test]
-fn a_late_word_of_a_system_that_was_started_again_is_told_to_both() {
+fn delayed_message_of_restarted_host_resets_both() {
     let mut two = Two::new();
     let [asked, _] = two.connect();
     two.sides[0].close(asked, b"").unwrap();
@@ -259,7 +259,8 @@ fn a_late_word_of_a_system_that_was_started_again_is_told_to_both() {
     assert_eq!([two.reason(0, asked), two.reason(1, taken)], [0; 2]);
 }
 
-/// A request of host 0 that host 1 took, and neither an acknowledgement nor an answer of it came back; its numbers.
+/// Sends a request of host 0 that host 1 accepts, but neither its acknowledgement nor its answer
+/// arrives. Returns its numbers at both hosts.
 fn taken_unheard(two: &mut Two, listener: u32, private: &[u8]) -> [u32; 2] {
     let asked = two.sides[0].request(1, b"name", private).unwrap();
     two.collect();
@@ -271,9 +272,9 @@ fn taken_unheard(two: &mut Two, listener: u32, private: &[u8]) -> [u32; 2] {
 }
 
 #[test]
-fn a_request_that_was_taken_is_not_taken_again_by_a_later_incarnation() {
+fn taken_request_is_not_taken_again() {
     let mut two = Two::new();
-    // They know each other.
+    // The hosts know each other.
     two.connect();
     let listener = two.sides[1].listen(b"name", 4).unwrap();
     for reason in [HAMLYN_END_LAPSED, HAMLYN_END_LINK_LOST] {
@@ -282,11 +283,12 @@ fn a_request_that_was_taken_is_not_taken_again_by_a_later_incarnation() {
         two.sides[1].lost(reason);
         two.sides[1].card.sent.clear();
         assert_eq!(two.reason(1, taken), reason);
-        // Host 0 learns that host 1 has forgotten, and does not know that its request was there.
+        // Host 0 learns that host 1 has lost its state, and does not know that its request arrived
+        // before.
         two.pass(TIMEOUT / 4, true);
         assert_eq!(two.sides[1].claim(listener), Ok(None), "it was handed to the listener before");
         assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
-        // The next is another.
+        // The next request is a new one.
         let next = two.sides[0].request(1, b"name", b"").unwrap();
         two.carry();
         let taken = two.sides[1].claim(listener).unwrap().unwrap();
@@ -297,7 +299,7 @@ fn a_request_that_was_taken_is_not_taken_again_by_a_later_incarnation() {
 }
 
 #[test]
-fn a_request_that_was_not_taken_is_put_to_the_later_incarnation() {
+fn untaken_request_is_repeated_to_new_incarnation() {
     let mut two = Two::new();
     two.connect();
     let listener = two.sides[1].listen(b"name", 4).unwrap();
@@ -311,7 +313,7 @@ fn a_request_that_was_not_taken_is_put_to_the_later_incarnation() {
 }
 
 #[test]
-fn a_system_that_was_started_again_counts_its_requests_anew() {
+fn restarted_system_restarts_request_numbers() {
     let mut two = Two::new();
     let listener = two.sides[1].listen(b"name", 4).unwrap();
     for origin in [9, 11, 13] {
@@ -323,7 +325,7 @@ fn a_system_that_was_started_again_counts_its_requests_anew() {
 }
 
 #[test]
-fn a_side_that_leaves_tells_its_peers_and_holds_no_names() {
+fn leaving_side_notifies_peers_and_frees_names() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
     let listener = two.sides[1].listen(b"name", 4).unwrap();
@@ -340,7 +342,7 @@ fn a_side_that_leaves_tells_its_peers_and_holds_no_names() {
 }
 
 #[test]
-fn who_sleeps_is_told_when_there_is_something_to_see() {
+fn waiters_are_woken_when_there_is_news() {
     let mut two = Two::new();
     let listener = two.sides[1].listen(b"name", 4).unwrap();
     let asked = two.sides[0].request(1, b"name", b"").unwrap();

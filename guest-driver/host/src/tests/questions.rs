@@ -1,10 +1,10 @@
-//! Questions whether a name is listened to.
+//! Questions whether a process listens under a name.
 
 use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_ACCEPT, HAMLYN_WIRE_REJECT};
 
 use super::*;
 
-/// How a question of host 0 to host 1 ends.
+/// Returns how a question of host 0 to host 1 ends.
 fn ask(two: &mut Two, name: &[u8]) -> u32 {
     let number = two.sides[0].ask(1, name).unwrap();
     two.carry();
@@ -14,14 +14,14 @@ fn ask(two: &mut Two, name: &[u8]) -> u32 {
 }
 
 #[test]
-fn a_question_ends_with_its_answer_and_is_no_request() {
+fn question_ends_with_answer_without_request() {
     let mut two = Two::new();
     assert_eq!(ask(&mut two, b"name"), HAMLYN_END_NOBODY);
     let listener = two.sides[1].listen(b"name", 1).unwrap();
     assert_eq!(ask(&mut two, b"name"), HAMLYN_END_LISTENING);
     assert_eq!(ask(&mut two, b"nam"), HAMLYN_END_NOBODY);
     assert_eq!(two.sides[1].claim(listener), Ok(None));
-    // One that nobody waits for any more leaves nothing behind.
+    // A question that was abandoned leaves nothing behind.
     let number = two.sides[0].ask(1, b"name").unwrap();
     two.sides[0].release(number);
     two.carry();
@@ -31,7 +31,7 @@ fn a_question_ends_with_its_answer_and_is_no_request() {
 }
 
 #[test]
-fn a_question_that_another_incarnation_has_heard_is_answered_all_the_same() {
+fn question_survives_restart_of_host() {
     let mut two = Two::new();
     ask(&mut two, b"name");
     let number = two.sides[0].ask(1, b"name").unwrap();
@@ -45,7 +45,7 @@ fn a_question_that_another_incarnation_has_heard_is_answered_all_the_same() {
 }
 
 #[test]
-fn a_host_that_is_not_there_says_nothing_until_it_is_given_up() {
+fn absent_host_is_given_up_after_timeout() {
     let mut two = Two::new();
     let number = two.sides[0].ask(7, b"name").unwrap();
     two.pass(TIMEOUT - 250, true);
@@ -68,7 +68,7 @@ fn hosts_without_a_port_are_refused_at_once() {
         assert_eq!(said, Err(Errno::HOSTUNREACH), "host {host}");
     }
     assert_eq!(ask(&mut two, b"name"), HAMLYN_END_NOBODY);
-    // A card that does not know: the host may be there.
+    // The card does not know the number of ports, so the host may exist.
     let Side { system, card } = &mut two.sides[0];
     system.set_hosts(card, 0);
     let number = system.ask(card, 7, b"name").unwrap();
@@ -76,9 +76,9 @@ fn hosts_without_a_port_are_refused_at_once() {
 }
 
 #[test]
-fn a_question_for_what_is_longer_than_a_name_is_answered() {
+fn question_for_too_long_name_is_answered() {
     let mut two = Two::new();
-    // They know each other.
+    // The hosts know each other.
     ask(&mut two, b"name");
     two.sides[1].listen(&[7; 64], 1).unwrap();
     let number = two.sides[0].ask(1, &[7; 64]).unwrap();
@@ -90,7 +90,7 @@ fn a_question_for_what_is_longer_than_a_name_is_answered() {
     assert_eq!(two.reason(0, number), HAMLYN_END_NOBODY);
 }
 
-/// How a question ends if its answer is another one.
+/// Returns how a question ends if its answer is changed.
 fn answered_with(change: impl Fn(&mut HamlynWire)) -> u32 {
     let mut two = Two::new();
     let number = two.sides[0].ask(1, b"name").unwrap();
@@ -107,17 +107,17 @@ fn answered_with(change: impl Fn(&mut HamlynWire)) -> u32 {
 }
 
 #[test]
-fn another_answer_is_none() {
-    // An older system has nobody under the name that a question has: none.
+fn wrong_answers_end_the_question() {
+    // An older system looks for a listener with the question's name, which is empty.
     assert_eq!(answered_with(|wire| wire.reason = HAMLYN_END_NO_NAME), HAMLYN_END_NO_NAME);
-    // What makes no sense ends it, and is believed of nothing.
+    // An invalid answer ends the question, and nothing else in it is trusted.
     let accepts = |wire: &mut HamlynWire| (wire.kind, wire.from, wire.reason) = (HAMLYN_WIRE_ACCEPT, 1, 0);
     assert_eq!(answered_with(accepts), HAMLYN_END_REJECTED);
     assert_eq!(answered_with(|wire| wire.reason = 99), HAMLYN_END_REJECTED);
 }
 
 #[test]
-fn a_request_is_not_refused_with_the_answer_to_a_question() {
+fn request_is_rejected_despite_question_reason() {
     let mut two = Two::new();
     let asked = two.sides[0].request(1, b"name", b"").unwrap();
     two.collect();

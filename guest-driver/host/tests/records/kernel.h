@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What core/records.c needs of a kernel and of hamlyn_core.h, beside guest-driver/host/shim. The compiler is told of
- * this file before all others, and that hamlyn_core.h is there already.
+ * What core/records.c needs of a kernel and of hamlyn_core.h, besides guest-driver/host/shim. The
+ * compiler includes this file before all others, and hamlyn_core.h is marked as already included.
  */
 #include <assert.h>
 #include <linux/types.h>
@@ -19,7 +19,7 @@
 #define round_up(value, to) (((value) + (to) - 1) / (to) * (to))
 #define sizeof_field(type, member) sizeof(((type *)0)->member)
 
-/* A page is where it is. */
+/* The address of a page is the page itself. */
 struct hamlyn_pages {
 	void *page[HAMLYN_WELL_KNOWN_SLOTS];
 };

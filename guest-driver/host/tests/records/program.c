@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A driver that takes records of operating systems: what has come to its pages is said line by line, and what
- * it takes is printed. core/records.c is compiled as it is.
+ * A driver that takes records of operating systems. It reads line by line what has arrived in its
+ * pages, and prints what it takes. core/records.c is compiled unchanged.
  *
  *   put HOST PLACE REASON   a record of a host is written to its place
- *   tear HOST PLACE         half of one is, with the rest of another
- *   news HOST               the card tells that something has come from a host
+ *   tear HOST PLACE         half of a record is written, with the rest of another
+ *   news HOST               the card reports an arrival from a host
  *   take                    prints what is taken: host, place, and the message's reason
  *   reopen HOST PLACE       a place's message has been read
  */
@@ -14,13 +14,13 @@
 
 #include "hamlyn_records.h"
 
-/* Each host's own, and where its records arrive. */
+/* Each host's sender state, and the receiver of their records. */
 static struct hamlyn_records senders[HAMLYN_RECORD_HOSTS], receiver;
 static struct hamlyn_pages pages;
 
 u32 get_random_u32(void)
 {
-	/* So that numbers come past 0. */
+	/* So that numbers wrap past 0. */
 	return ~0u - 2;
 }
 

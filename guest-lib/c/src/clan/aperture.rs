@@ -10,19 +10,21 @@ use super::descriptor::clan_descriptor;
 use crate::call::{Failure, call, free, given, store};
 use crate::memory::lent;
 
-/// Others may read an aperture.
+/// Other processes may read an aperture.
 pub const CLAN_RIGHT_READ: u32 = 1;
-/// Others may write to it.
+/// Other processes may write to an aperture.
 pub const CLAN_RIGHT_WRITE: u32 = 2;
 
-/// Memory of this process that others reach who have its descriptor, by windows and by DMA (section 3.2). What they write is simply
-/// there. What one host has written arrives in the order in which it was written. Any number of threads may use it at once.
+/// Memory of this process that any process with its descriptor can access, through windows and DMA
+/// (section 3.2). Remote writes appear in it without any call on this side. Writes of one host
+/// arrive in the order in which they were written. Any number of threads may use it at once.
 pub struct clan_aperture(pub(crate) Aperture);
 
-/// Opens an aperture over `length` bytes of the program's own memory, which begins at a multiple of 8, or with NULL over new memory,
-/// zeroed: 1 byte to 1 GiB. `rights` is what others may do: CLAN_RIGHT_READ, CLAN_RIGHT_WRITE, both, or 0 if it is for DMA
-/// requests of this process alone, which may use it whatever it is. The program's own memory has to stay until the aperture is
-/// destroyed, and all DMA requests that use it are done.
+/// Opens an aperture of 1 byte to 1 GiB over `length` bytes of the program's own memory, which must
+/// begin at a multiple of 8. If `memory` is NULL, the library allocates zeroed memory. `rights` is
+/// what other processes may do: CLAN_RIGHT_READ, CLAN_RIGHT_WRITE or both. 0 is for DMA requests of
+/// this process only; these may use the aperture regardless of its rights. The program's own memory
+/// must stay mapped until the aperture is destroyed and all DMA requests that use it are complete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_aperture_create(
     card: Option<&clan_card>,
@@ -42,9 +44,9 @@ pub unsafe extern "C" fn clan_aperture_create(
     })
 }
 
-/// Opens an aperture over new memory that is a member of a group (multicast, section 2.5), 0 to 63: what anybody writes to the group
-/// under this key is written to each host's member. clan_descriptor_of_group names the group. -EADDRINUSE if it has a member at this
-/// host.
+/// Opens an aperture over new memory that is a member of a group, 0 to 63 (multicast, section 2.5).
+/// A write to the group with this key goes to each host's member. clan_descriptor_of_group names
+/// the group. Fails with -EADDRINUSE if the group already has a member at this host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_aperture_join(
     card: Option<&clan_card>,
@@ -59,13 +61,15 @@ pub unsafe extern "C" fn clan_aperture_join(
     })
 }
 
-/// Closes an aperture: nobody reaches the memory any more, and its descriptors lead nowhere. NULL is nothing.
+/// Closes an aperture: other processes lose access to the memory, and its descriptors become
+/// invalid. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_aperture_destroy(aperture: Option<Box<clan_aperture>>) {
     free(aperture);
 }
 
-/// What others name it by. That of a member of a group is the group's. -ENETDOWN while the card's link is down.
+/// Stores the descriptor that names the aperture to other processes. For a member of a group it is
+/// the group's descriptor. Fails with -ENETDOWN while the card's link is down.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_aperture_descriptor(
     aperture: Option<&clan_aperture>,
@@ -77,8 +81,9 @@ pub unsafe extern "C" fn clan_aperture_descriptor(
     })
 }
 
-/// Where its bytes are; NULL for NULL. What arrives changes them at any time, so load a flag by __atomic_load_n(..., __ATOMIC_ACQUIRE) or
-/// the like: what its writer had written before it is there then.
+/// Returns the address of the aperture's first byte; NULL for NULL. Remote writes change the bytes
+/// at any time. So load a flag with __atomic_load_n(..., __ATOMIC_ACQUIRE) or similar: everything
+/// that its writer had written before it is then visible.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_aperture_data(aperture: Option<&clan_aperture>) -> *mut c_void {
     aperture.map_or(std::ptr::null_mut(), |aperture| aperture.0.as_ptr().cast_mut().cast())

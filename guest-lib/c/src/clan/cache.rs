@@ -1,4 +1,4 @@
-//! Endpoints that are used again.
+//! A cache of endpoints.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -10,25 +10,26 @@ use super::card::clan_card;
 use super::endpoint::{builder, clan_endpoint, clan_endpoint_options};
 use crate::call::{call, free, given, store};
 
-/// Endpoints and their memory, kept to be used again (section 3.1), as to open them takes system calls and has pages pinned. One thread
-/// at a time may use it.
+/// A cache of endpoints and their memory (section 3.1): opening them takes system calls and pins
+/// pages. One thread at a time may use it.
 pub struct clan_cache(EndpointCache);
 
-/// How a cache has done.
+/// Statistics of a cache.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_cache_info {
-    /// How often clan_cache_take found an endpoint with memory that was the same peer's.
+    /// Number of clan_cache_take calls that found an endpoint with memory of the same peer.
     pub hits: u64,
-    /// How often it did not.
+    /// Number of calls that did not.
     pub misses: u64,
-    /// How many endpoints are kept.
+    /// Number of cached endpoints.
     pub kept: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 3],
 }
 
-/// Makes a cache that keeps at most so many endpoints of these options, each with an aperture of `length` bytes.
+/// Creates a cache of at most `most` endpoints with these options, each with an aperture of
+/// `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_cache_create(
     card: Option<&clan_card>,
@@ -46,15 +47,16 @@ pub unsafe extern "C" fn clan_cache_create(
     })
 }
 
-/// Lets a cache go, with what it keeps. NULL is nothing.
+/// Releases a cache and its contents. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_cache_destroy(cache: Option<Box<clan_cache>>) {
     free(cache);
 }
 
-/// Gives an endpoint and an aperture for this peer, whatever the number says of it: its host, if all of a host is trusted alike. The
-/// aperture may be one that was given back for the same peer, with what that left there; never another's, who may still have its
-/// descriptor.
+/// Stores an endpoint and an aperture for this peer. The caller chooses the meaning of `peer`: the
+/// host number is enough if all processes of a host are trusted alike. The aperture may be one that
+/// was returned for the same peer, with its old contents. It is never another peer's, because that
+/// peer may still have its descriptor.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_cache_take(
     cache: Option<&mut clan_cache>,
@@ -70,8 +72,9 @@ pub unsafe extern "C" fn clan_cache_take(
     })
 }
 
-/// Keeps an endpoint and its aperture for the next connection with this peer, or closes them if a window, Tripwire, connection or DMA
-/// request still uses them. Both are gone, even if this fails.
+/// Keeps an endpoint and its aperture for the next connection with this peer. Closes them instead
+/// if a window, Tripwire, connection or DMA request still uses them. Both are destroyed, even if
+/// this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_cache_give(
     cache: Option<&mut clan_cache>,
@@ -86,7 +89,7 @@ pub unsafe extern "C" fn clan_cache_give(
     })
 }
 
-/// Says how a cache has done.
+/// Stores the statistics of a cache.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_cache_get_info(
     cache: Option<&clan_cache>,

@@ -12,38 +12,38 @@ use crate::card::HAMLYN_NO_LINK;
 use crate::memory::{items_mut, text};
 use crate::ticket::print;
 
-/// An open CLAN card. What is made with it is this process' own; objects that work together are made with the same open card. Any
-/// number of threads may use it at once.
+/// An open CLAN card. Objects created with it belong to this process. Objects can be used together
+/// only if they were created with the same open card. Any number of threads may use it at once.
 pub struct clan_card(pub(crate) Card);
 
-/// What a card is.
+/// Properties of a card.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_card_info {
-    /// Its host id, or HAMLYN_NO_LINK while its link is down.
+    /// Host id, or HAMLYN_NO_LINK while the link is down.
     pub host: u32,
-    /// Version of the card's contract: major in the upper half, minor in the lower.
+    /// Version of the card's ABI: major in the upper half, minor in the lower.
     pub abi_version: u32,
-    /// Apertures that processes may have.
+    /// Number of apertures available to processes.
     pub apertures: u32,
-    /// Window pages that processes may have.
+    /// Number of window pages available to processes.
     pub window_pages: u32,
-    /// Endpoints and event queues that processes may have.
+    /// Number of endpoints available to processes, and of event queues.
     pub endpoints: u32,
-    /// Tripwires of all endpoints together (section 2.5 of the paper).
+    /// Number of Tripwires of all endpoints together (section 2.5 of the paper).
     pub tripwires: u32,
-    /// The most bytes of data in a packet.
+    /// Maximum data in a packet, in bytes.
     pub burst: u32,
-    /// Words that a host may have on their way to another (section 2.2).
+    /// Number of words that a host may have in flight to another host (section 2.2).
     pub credits: u32,
-    /// Ports of the switch, which host ids are below; 0 while the link is down.
+    /// Number of switch ports: host ids are below it. 0 while the link is down.
     pub ports: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 7],
 }
 
-/// Opens a card, "/dev/clanN". NULL is the card that the environment variable CLAN_CARD names, else /dev/clan0. -EPROTO for a card of
-/// another model.
+/// Opens a card, "/dev/clanN". NULL opens the card that the environment variable CLAN_CARD names,
+/// or /dev/clan0 if it is not set. Fails with -EPROTO for a card of another model.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_open(
     name: *const c_char,
@@ -60,13 +60,13 @@ pub unsafe extern "C" fn clan_open(
     })
 }
 
-/// Lets a card go; it is closed when all that was made with it is gone too. NULL is nothing.
+/// Releases a card. It is closed when everything created with it is gone too. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_close(card: Option<Box<clan_card>>) {
     free(card);
 }
 
-/// Describes a card as it is now.
+/// Stores the card's current properties.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_get_info(
     card: Option<&clan_card>,
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn clan_get_info(
     })
 }
 
-/// Reads the card's counters, as many as there is room for. Returns how many there are.
+/// Reads the card's counters, at most `count` of them. Returns the total number of counters.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_statistics(card: Option<&clan_card>, values: *mut u64, count: usize) -> c_int {
     call(|| {
@@ -103,7 +103,8 @@ pub unsafe extern "C" fn clan_statistics(card: Option<&clan_card>, values: *mut 
     })
 }
 
-/// Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes the zero-terminated name of counter `number` into `size` bytes; HAMLYN_TEXT_SIZE is
+/// enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_statistic_name(number: u32, text: *mut c_char, size: usize) -> c_int {
     call(|| {

@@ -9,30 +9,31 @@ use super::endpoint::{clan_address, clan_endpoint};
 use crate::call::{at_once, call, count, free, given, store, timeout};
 use crate::memory::bytes;
 
-/// Bytes that each side tells the other with a request, its answer, a message of the connection's, and the end: a descriptor fits.
+/// Number of bytes that each side can pass with a request, its answer, a message of the connection,
+/// and the close. A descriptor fits.
 pub const CLAN_TOLD_SIZE: usize = 32;
 
 /// The peer closed the connection.
 pub const CLAN_END_CLOSED: u32 = 1;
-/// The peer is no more, or its host is lost.
+/// The peer is gone, or its host is lost.
 pub const CLAN_END_GONE: u32 = 2;
 
-/// Somebody who asks for a connection. One thread at a time may use it.
+/// A request for a connection. One thread at a time may use it.
 pub struct clan_request(pub(crate) Request);
 
-/// A connection of two endpoints (section 3.1), each of which hears when the other ends. It takes its endpoint's messages. Any number
-/// of threads may use it at once.
+/// A connection of two endpoints (section 3.1). Each side is notified when the other ends. The
+/// connection takes its endpoint's messages. Any number of threads may use it at once.
 pub struct clan_connection(Connection);
 
-/// Who is at the other side, and what he has told when the connection was asked for, or answered.
+/// The peer, and the data that it passed with its request or answer.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_peer {
-    /// Where he is.
+    /// The peer's address.
     pub address: clan_address,
-    /// What he has told, and zeros.
+    /// The data that it passed, followed by zeros.
     pub told: [u8; CLAN_TOLD_SIZE],
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 6],
 }
 
@@ -42,9 +43,9 @@ pub struct clan_peer {
 pub struct clan_peer_end {
     /// CLAN_END_CLOSED or CLAN_END_GONE.
     pub reason: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 7],
-    /// What it told when it closed, and zeros.
+    /// The data that the peer passed when it closed, followed by zeros.
     pub told: [u8; CLAN_TOLD_SIZE],
 }
 
@@ -58,8 +59,9 @@ impl From<PeerEnd> for clan_peer_end {
     }
 }
 
-/// Asks for a connection, tells up to CLAN_TOLD_SIZE bytes, and waits for the answer. The endpoint has no other connection meanwhile.
-/// -ECONNREFUSED if it was refused, or nobody has that port; -EHOSTDOWN if there is no such host.
+/// Requests a connection, passes up to CLAN_TOLD_SIZE bytes, and waits for the answer. The endpoint
+/// cannot have another connection meanwhile. Fails with -ECONNREFUSED if the request was refused or
+/// the port does not exist, and with -EHOSTDOWN if there is no such host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connect(
     endpoint: Option<&clan_endpoint>,
@@ -78,7 +80,7 @@ pub unsafe extern "C" fn clan_connect(
     })
 }
 
-/// Gives the next who asks for a connection. Other messages are passed over: this endpoint is for requests.
+/// Stores the next request for a connection. Skips other messages: this endpoint is for requests.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receive_request(
     endpoint: Option<&clan_endpoint>,
@@ -92,7 +94,7 @@ pub unsafe extern "C" fn clan_receive_request(
     })
 }
 
-/// Who asks, and what he tells.
+/// Stores the requester's address and the data that it passed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_request_peer(
     request: Option<&clan_request>,
@@ -105,8 +107,8 @@ pub unsafe extern "C" fn clan_request_peer(
     })
 }
 
-/// Accepts, and tells up to CLAN_TOLD_SIZE bytes. The connection is that of `endpoint`, which has no other. The request is gone, even if
-/// this fails.
+/// Accepts a request, and passes up to CLAN_TOLD_SIZE bytes. The connection uses `endpoint`, which
+/// must not have another one. The request is destroyed, even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_accept(
     request: Option<Box<clan_request>>,
@@ -123,7 +125,8 @@ pub unsafe extern "C" fn clan_accept(
     })
 }
 
-/// Refuses, and tells why, in up to CLAN_TOLD_SIZE bytes. The request is gone, even if this fails.
+/// Refuses a request, and passes up to CLAN_TOLD_SIZE bytes as the reason. The request is
+/// destroyed, even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_refuse(
     request: Option<Box<clan_request>>,
@@ -133,13 +136,13 @@ pub unsafe extern "C" fn clan_refuse(
     call(|| Ok(given(request, "request")?.0.refuse(bytes(data, length, "data")?).map(|()| 0)?))
 }
 
-/// Lets a request go without an answer. NULL is nothing.
+/// Destroys a request without an answer. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_request_destroy(request: Option<Box<clan_request>>) {
     free(request);
 }
 
-/// The other side, and what it told when the connection began.
+/// Stores the peer's address and the data that it passed when the connection began.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connection_peer(
     connection: Option<&clan_connection>,
@@ -152,7 +155,8 @@ pub unsafe extern "C" fn clan_connection_peer(
     })
 }
 
-/// Sends the peer up to CLAN_TOLD_SIZE bytes, out of band. -EAGAIN if there is no room for them now.
+/// Sends the peer up to CLAN_TOLD_SIZE bytes, out of band. Fails with -EAGAIN if there is no room
+/// now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connection_send(
     connection: Option<&clan_connection>,
@@ -162,7 +166,8 @@ pub unsafe extern "C" fn clan_connection_send(
     call(|| Ok(given(connection, "connection")?.0.send(bytes(data, length, "data")?).map(|()| 0)?))
 }
 
-/// Takes the next message of the peer's: its bytes, and zeros. Behind the last, -ECONNRESET if the peer has ended.
+/// Takes the peer's next message: its bytes, followed by zeros. After the last message, fails with
+/// -ECONNRESET if the peer has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connection_receive(
     connection: Option<&clan_connection>,
@@ -175,13 +180,13 @@ pub unsafe extern "C" fn clan_connection_receive(
     })
 }
 
-/// How many messages of clan_connection_send the peer had no room for.
+/// Returns the number of clan_connection_send messages that the peer had no room for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connection_undelivered(connection: Option<&clan_connection>) -> c_int {
     call(|| Ok(count(given(connection, "connection")?.0.undelivered() as usize)))
 }
 
-/// Waits until the peer has ended, and says how.
+/// Waits until the peer has ended, and stores how.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connection_end(
     connection: Option<&clan_connection>,
@@ -194,8 +199,9 @@ pub unsafe extern "C" fn clan_connection_end(
     })
 }
 
-/// Closes a connection, and tells the peer up to CLAN_TOLD_SIZE bytes, behind all that was stored by the endpoint's windows. The endpoint
-/// may have another connection then. The connection is gone, even if this fails.
+/// Closes a connection, and passes up to CLAN_TOLD_SIZE bytes to the peer, ordered after all stores
+/// through the endpoint's windows. The endpoint may have another connection afterwards. The
+/// connection is destroyed, even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connection_close(
     connection: Option<Box<clan_connection>>,
@@ -209,7 +215,8 @@ pub unsafe extern "C" fn clan_connection_close(
     })
 }
 
-/// Lets a connection go without closing: the peer hears of it when the endpoint is closed. NULL is nothing.
+/// Releases a connection without closing it: the peer is notified when the endpoint is closed. NULL
+/// is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connection_destroy(connection: Option<Box<clan_connection>>) {
     free(connection);

@@ -11,32 +11,33 @@ use crate::card::HAMLYN_NO_LINK;
 use crate::memory::text;
 use crate::ticket::print;
 
-/// Bytes of a descriptor.
+/// Size of a descriptor in bytes.
 pub const CLAN_DESCRIPTOR_SIZE: usize = 32;
 
-/// What names an aperture to those who may reach it, the paper's opaque descriptor (section 3.2). It may be copied, handed on as text, or
-/// be sent in a message. Who has it reaches the memory, as far as that allows; the bytes hold a secret key. They carry a checksum,
-/// which is checked when a descriptor is used.
+/// Names an aperture to processes that may access it: the paper's opaque descriptor (section 3.2).
+/// It may be copied, passed on as text, or sent in a message. It is a capability: any process that
+/// has it can access the memory within the aperture's rights, because it contains a secret key. It
+/// also contains a checksum, which is checked when the descriptor is used.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_descriptor {
-    /// Its binary form.
+    /// The binary form.
     pub bytes: [u8; CLAN_DESCRIPTOR_SIZE],
 }
 
-/// What a descriptor says.
+/// The contents of a descriptor.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_descriptor_info {
-    /// How many bytes the aperture has.
+    /// Size of the aperture in bytes.
     pub length: u64,
-    /// The host that has it; HAMLYN_NO_LINK for a group, whose members are at several.
+    /// The host of the aperture; HAMLYN_NO_LINK for a group, whose members are at several hosts.
     pub host: u32,
     /// Its number there.
     pub aperture: u32,
-    /// What it allows: CLAN_RIGHT_READ and CLAN_RIGHT_WRITE.
+    /// The rights that it gives: CLAN_RIGHT_READ and CLAN_RIGHT_WRITE.
     pub rights: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 5],
 }
 
@@ -50,7 +51,7 @@ impl clan_descriptor {
     }
 }
 
-/// Reads a descriptor's text, "clan1:" and digits.
+/// Parses a descriptor's text: "clan1:" and digits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_descriptor_parse(
     text: *const c_char,
@@ -63,7 +64,7 @@ pub unsafe extern "C" fn clan_descriptor_parse(
     })
 }
 
-/// Writes a descriptor's text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes a descriptor's zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_descriptor_print(
     descriptor: Option<&clan_descriptor>,
@@ -73,7 +74,7 @@ pub unsafe extern "C" fn clan_descriptor_print(
     call(|| print(&given(descriptor, "descriptor")?.read()?.to_string(), text, size))
 }
 
-/// Says what a descriptor says.
+/// Stores the contents of a descriptor.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_descriptor_get_info(
     descriptor: Option<&clan_descriptor>,
@@ -93,8 +94,8 @@ pub unsafe extern "C" fn clan_descriptor_get_info(
     })
 }
 
-/// The descriptor of a group (multicast, section 2.5), 0 to 63, whose members agree on key and length. It is written to, and never
-/// read.
+/// Stores the descriptor of a group, 0 to 63 (multicast, section 2.5). Its members must agree on
+/// key and length. A group can be written to, but never read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_descriptor_of_group(
     group: u32,
@@ -119,32 +120,32 @@ mod tests {
     use crate::ticket::HAMLYN_TEXT_SIZE;
 
     #[test]
-    fn a_descriptor_comes_back_from_its_text_and_says_what_it_names() {
+    fn descriptor_survives_text_round_trip() {
         assert_eq!(CLAN_DESCRIPTOR_SIZE, Descriptor::SIZE);
         let descriptor = clan_descriptor::new(&Descriptor::new(3, 7, 99, 5000, Rights::Write));
         let mut text = [0x7f as c_char; HAMLYN_TEXT_SIZE];
         let place = text.as_mut_ptr();
-        // SAFETY: the text has so many bytes, or more.
+        // SAFETY: the text has at least `size` bytes.
         let print = |size| unsafe { clan_descriptor_print(Some(&descriptor), place, size) };
         assert_eq!((print(70), print(71)), (-libc::EINVAL, 0));
         assert_eq!(text[71], 0x7f as c_char);
         let mut read = MaybeUninit::new(clan_descriptor { bytes: [0; CLAN_DESCRIPTOR_SIZE] });
-        // SAFETY: each text ends with a zero, or is null.
+        // SAFETY: each text is zero-terminated, or null.
         let mut parse = |text: *const c_char| unsafe { clan_descriptor_parse(text, Some(&mut read)) };
         assert_eq!(parse(text.as_ptr()), 0);
         assert_eq!((parse(c"clan1:".as_ptr()), parse(null())), (-libc::EINVAL, -libc::EINVAL));
-        // SAFETY: it was made with a value.
+        // SAFETY: it was created with a value.
         let mut read = unsafe { read.assume_init() };
         let empty = clan_descriptor_info { length: 0, host: 0, aperture: 0, rights: 0, reserved: [0; 5] };
         let mut info = MaybeUninit::new(empty);
-        // SAFETY: both are there.
+        // SAFETY: both references are valid.
         let mut ask = |descriptor: &clan_descriptor| unsafe {
             clan_descriptor_get_info(Some(descriptor), Some(&mut info))
         };
         assert_eq!(ask(&read), 0);
         read.bytes[5] ^= 1;
         assert_eq!(ask(&read), -libc::EINVAL, "a changed descriptor is refused");
-        // SAFETY: it was made with a value.
+        // SAFETY: it was created with a value.
         let info = unsafe { info.assume_init() };
         assert_eq!((info.host, info.aperture, info.length, info.rights), (3, 7, 5000, CLAN_RIGHT_WRITE));
     }
@@ -152,10 +153,10 @@ mod tests {
     #[test]
     fn a_group_has_no_host() {
         let mut descriptor = MaybeUninit::new(clan_descriptor { bytes: [0; CLAN_DESCRIPTOR_SIZE] });
-        // SAFETY: it is there.
+        // SAFETY: the reference is valid.
         let mut of_group = |group| unsafe { clan_descriptor_of_group(group, 5, 64, Some(&mut descriptor)) };
         assert_eq!((of_group(64), of_group(63)), (-libc::EINVAL, 0));
-        // SAFETY: it was made with a value.
+        // SAFETY: it was created with a value.
         let descriptor = unsafe { descriptor.assume_init() };
         assert!(descriptor.read().is_ok_and(|descriptor| descriptor.is_group()));
     }

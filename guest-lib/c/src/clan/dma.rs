@@ -11,26 +11,28 @@ use super::endpoint::clan_endpoint;
 use crate::call::{Failure, at_once, call, count, given, store, timeout, unused, wait};
 use crate::memory::items;
 
-/// A transfer from the other host's memory to this process', and not the other way.
+/// Transfers from the other host's memory to this process' memory, instead of the other way.
 pub const CLAN_TRANSFER_READ: u32 = 1;
-/// Nobody is told of its end, by an event or otherwise: for one of many, whose last one is waited for.
+/// Reports no completion, neither by an event nor otherwise: for a request in a series of which
+/// only the last is waited for.
 pub const CLAN_TRANSFER_QUIET: u32 = 2;
 
 /// A transfer between an aperture of this process and one of any host (section 3.4).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_transfer {
-    /// Memory of this process, whatever that allows others. It may be destroyed before the transfer is done.
+    /// An aperture of this process, regardless of the rights that it gives to others. It may be
+    /// destroyed before the transfer is complete.
     pub local: *const clan_aperture,
-    /// The other's.
+    /// The other host's aperture.
     pub remote: clan_descriptor,
-    /// The first byte of this process' memory.
+    /// Offset of the first byte in this process' memory.
     pub local_offset: u64,
-    /// That of the other's.
+    /// Offset of the first byte in the other host's memory.
     pub remote_offset: u64,
-    /// How many bytes, 1 byte to 1 GiB.
+    /// Number of bytes, 1 byte to 1 GiB.
     pub length: u64,
-    /// CLAN_TRANSFER_READ and CLAN_TRANSFER_QUIET; 0 writes to the other's memory.
+    /// CLAN_TRANSFER_READ and CLAN_TRANSFER_QUIET; 0 writes to the other host's memory.
     pub flags: u32,
     /// Must be 0.
     pub reserved: [u32; 3],
@@ -55,10 +57,13 @@ impl clan_transfer {
     }
 }
 
-/// Puts `count` requests, at least one, that belong together into an endpoint's queue; if one fails those behind it are skipped. That is
-/// no system call if there is room. `request` is the number of the last. Requests of an endpoint are carried out in their order. A write
-/// is done when all of it has left; that the other host refused it is a fault of the endpoint. A read is done when its bytes have come.
-/// Stores by a window may overtake what is not done yet.
+/// Enqueues a chain of `count` requests, at least one, at an endpoint. If one fails, those after it
+/// are skipped. Makes no system call if there is room. Stores the number of the last request in
+/// `request`.
+///
+/// An endpoint's requests are executed in order. A write is complete when all of it has been sent;
+/// if the other host refuses it, the endpoint gets a fault. A read is complete when its bytes have
+/// arrived. Stores through a window may overtake requests that are not complete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_put(
     endpoint: Option<&clan_endpoint>,
@@ -78,14 +83,15 @@ pub unsafe extern "C" fn clan_dma_put(
     })
 }
 
-/// Returns 1 if a request is done, else 0; fails if it has failed: -EPERM if the other host refuses a read, -EHOSTDOWN if it does not
-/// answer in time. No system call.
+/// Returns 1 if a request is complete, else 0. Fails if the request has failed: with -EPERM if the
+/// other host refuses a read, and with -EHOSTDOWN if it does not answer in time. Makes no system
+/// call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_is_done(endpoint: Option<&clan_endpoint>, request: u64) -> c_int {
     call(|| Ok(given(endpoint, "endpoint")?.0.dma().is_done(Requested(request))?.into()))
 }
 
-/// Waits until a request is done; fails as clan_dma_is_done does.
+/// Waits until a request is complete. Fails like clan_dma_is_done.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_wait(
     endpoint: Option<&clan_endpoint>,
@@ -98,7 +104,7 @@ pub unsafe extern "C" fn clan_dma_wait(
     })
 }
 
-/// How many requests of an endpoint have been put and are not done.
+/// Returns the number of requests of an endpoint that were enqueued and are not complete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_in_flight(endpoint: Option<&clan_endpoint>) -> c_int {
     call(|| Ok(count(given(endpoint, "endpoint")?.0.dma().in_flight())))

@@ -9,29 +9,32 @@ use hamlyn::clan::{Address, Endpoint, EndpointBuilder, Fault, FaultReason};
 use super::card::clan_card;
 use crate::call::{Failure, at_once, call, free, given, store, timeout, unused};
 
-/// For clan_endpoint_options: no Tripwires, where 0 is as many as there may be.
+/// For clan_endpoint_options.tripwires: no Tripwires. 0 selects the maximum instead.
 pub const CLAN_NO_TRIPWIRES: u32 = 0xffff_ffff;
-/// For polling_us: who waits sleeps at once.
+/// For polling_us: waiting calls sleep without polling first.
 pub const CLAN_NO_POLLING: u32 = 0xffff_ffff;
-/// The driver programs the DMA engine, as with the paper's card (section 3.4), and not this process: for comparison.
+/// The driver, not this process, programs the DMA engine, as with the paper's card (section 3.4):
+/// for comparison.
 pub const CLAN_ENDPOINT_DRIVERS_DMA: u32 = 1;
 
-/// There is no such aperture there, or not under this key, or it does not allow that, or the byte is outside.
+/// There is no such aperture at the other host, its key differs, it does not give that right, or
+/// the byte is out of bounds.
 pub const CLAN_FAULT_REFUSED: u32 = 1;
 /// The other host has not answered in time, or there is no link.
 pub const CLAN_FAULT_TIMEOUT: u32 = 2;
-/// The other host's memory could not be reached.
+/// The other host's memory could not be accessed.
 pub const CLAN_FAULT_MEMORY: u32 = 3;
-/// It was not the window's: outside of it, not aligned, or a load from a group.
+/// The access was invalid for the window: out of bounds, misaligned, or a load from a group.
 pub const CLAN_FAULT_WINDOW: u32 = 4;
-/// A store was lost, as the link is down or the other host takes nothing for so long.
+/// A store was lost, because the link is down or the other host accepts nothing for too long.
 pub const CLAN_FAULT_LOST: u32 = 5;
 
-/// A host and a port: a process' Tripwires, its queue of DMA requests and its queue of messages (section 3.1). Any number of threads may
-/// use it at once. It is closed when its windows, Tripwires, connections and programs are destroyed, too.
+/// A host and a port, with a process' Tripwires, its queue of DMA requests and its queue of
+/// messages (section 3.1). Any number of threads may use it at once. It is closed only once its
+/// windows, Tripwires, connections and programs are destroyed too.
 pub struct clan_endpoint(pub(crate) Endpoint);
 
-/// Where messages go to and come from.
+/// Source or destination address of messages.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct clan_address {
@@ -41,17 +44,20 @@ pub struct clan_address {
     pub port: u32,
 }
 
-/// How an endpoint is to be; zeros are any port, 32 Tripwires, 64 DMA requests, and 15 us.
+/// Options for an endpoint. Zeros select any port, 32 Tripwires, 64 DMA requests and 15 us of
+/// polling.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_endpoint_options {
-    /// Its port, 1 to 65535; 0 is any that is free. Ports below 1024 take CAP_NET_BIND_SERVICE.
+    /// The port, 1 to 65535; 0 selects any free port. Ports below 1024 require
+    /// CAP_NET_BIND_SERVICE.
     pub port: u32,
-    /// How many Tripwires it has, 1 to 32; 0 is 32. CLAN_NO_TRIPWIRES is none.
+    /// Number of Tripwires, 1 to 32; 0 selects 32. CLAN_NO_TRIPWIRES selects none.
     pub tripwires: u32,
-    /// How many DMA requests its queue has room for, 16 to 1024, a power of two; 0 is 64.
+    /// Capacity of the queue of DMA requests: 16 to 1024, a power of two; 0 selects 64.
     pub requests: u32,
-    /// Microseconds for which who waits at it looks before he sleeps (section 4.3); 0 is 15. CLAN_NO_POLLING is none.
+    /// Microseconds for which a waiting call polls before it sleeps (section 4.3); 0 selects 15.
+    /// CLAN_NO_POLLING disables polling.
     pub polling_us: u32,
     /// CLAN_ENDPOINT_DRIVERS_DMA.
     pub flags: u32,
@@ -59,19 +65,20 @@ pub struct clan_endpoint_options {
     pub reserved: [u32; 3],
 }
 
-/// A load, store or DMA write of an endpoint's owner that came to nothing. A store is posted, so its fault is told a little later.
+/// A failed load, store or DMA write of an endpoint's owner. A store is posted, so its fault is
+/// reported a little later.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_fault {
-    /// Which byte of the aperture.
+    /// Offset of the byte in the aperture.
     pub offset: u64,
-    /// CLAN_FAULT_REFUSED or another.
+    /// One of the CLAN_FAULT_ constants.
     pub reason: u32,
     /// The host, or a group's number in the card's own form.
     pub host: u32,
     /// The aperture there.
     pub aperture: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 3],
 }
 
@@ -87,7 +94,7 @@ impl From<&clan_address> for Address {
     }
 }
 
-/// An endpoint that is to be opened, of what C says; NULL says nothing.
+/// Builds an endpoint from the options from C; NULL selects the defaults.
 pub(crate) fn builder(
     card: &clan_card,
     options: Option<&clan_endpoint_options>,
@@ -117,7 +124,7 @@ fn polling(microseconds: u32) -> Duration {
     Duration::from_micros(microseconds.into())
 }
 
-/// Opens an endpoint. NULL for the options is all zeros. -EBUSY if the port is taken.
+/// Opens an endpoint. NULL options mean all zeros. Fails with -EBUSY if the port is in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_endpoint_create(
     card: Option<&clan_card>,
@@ -131,13 +138,14 @@ pub unsafe extern "C" fn clan_endpoint_create(
     })
 }
 
-/// Lets an endpoint go. When it is closed its peer is told. NULL is nothing.
+/// Releases an endpoint. Its peer is notified when it is closed. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_endpoint_destroy(endpoint: Option<Box<clan_endpoint>>) {
     free(endpoint);
 }
 
-/// Where others send to. -ENETDOWN while the card's link is down.
+/// Stores the address that other processes send to. Fails with -ENETDOWN while the card's link is
+/// down.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_endpoint_address(
     endpoint: Option<&clan_endpoint>,
@@ -149,7 +157,8 @@ pub unsafe extern "C" fn clan_endpoint_address(
     })
 }
 
-/// For how many microseconds who waits looks before he sleeps, from now on; CLAN_NO_POLLING and 0 are none.
+/// Sets the number of microseconds for which a waiting call polls before it sleeps. CLAN_NO_POLLING
+/// and 0 disable polling.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_endpoint_set_polling(
     endpoint: Option<&clan_endpoint>,
@@ -161,7 +170,7 @@ pub unsafe extern "C" fn clan_endpoint_set_polling(
     })
 }
 
-/// Takes the last fault, if there was one since this was last called.
+/// Takes the last fault, if there was one since the last call of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_endpoint_fault(
     endpoint: Option<&clan_endpoint>,

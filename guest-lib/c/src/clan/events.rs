@@ -14,36 +14,37 @@ use crate::call::{Failure, at_once, call, free, given, store, timeout};
 
 /// A Tripwire has fired.
 pub const CLAN_EVENT_TRIPWIRE: u32 = 1;
-/// A DMA request has ended that is not quiet.
+/// A DMA request that is not quiet has ended.
 pub const CLAN_EVENT_DMA: u32 = 2;
 /// A message has arrived, or the peer has ended: check the connection.
 pub const CLAN_EVENT_MESSAGE: u32 = 3;
-/// There was a fault.
+/// A fault has occurred.
 pub const CLAN_EVENT_FAULT: u32 = 4;
 
-/// For clan_events_register: ends of DMA requests are wanted.
+/// For clan_events_register: reports ends of DMA requests.
 pub const CLAN_INTEREST_DMA: u32 = 1;
-/// Messages are.
+/// For clan_events_register: reports messages.
 pub const CLAN_INTEREST_MESSAGES: u32 = 2;
-/// Faults are.
+/// For clan_events_register: reports faults.
 pub const CLAN_INTEREST_FAULTS: u32 = 4;
 
-/// What happens to any number of endpoints, in one queue of this process' memory (section 3.5): the card writes it, and to take an
-/// event is no system call. A source has at most one event in it that is not taken, however often it happens; so who takes one
-/// then looks at all there is. One thread at a time may use it.
+/// Events of any number of endpoints, in one queue in this process' memory (section 3.5). The card
+/// writes the queue; taking an event makes no system call. A source has at most one event in the
+/// queue, however often the event occurs. So after you take an event, process everything that its
+/// source has pending. One thread at a time may use it.
 pub struct clan_events(pub(crate) EventQueue);
 
-/// Something that has happened, once or more often.
+/// An event that has occurred one or more times.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_event {
-    /// What the source was registered with.
+    /// The token with which the source was registered.
     pub token: u64,
-    /// CLAN_EVENT_TRIPWIRE or another.
+    /// One of the CLAN_EVENT_ constants.
     pub what: u32,
-    /// Of a Tripwire's event, its number at its endpoint; else 0.
+    /// For a Tripwire's event, the Tripwire's number at its endpoint; else 0.
     pub tripwire: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 4],
 }
 
@@ -59,8 +60,8 @@ impl From<Event> for clan_event {
     }
 }
 
-/// Opens an event queue with room for so many records, 16 to 65536, a power of two: one for each source, which are three for each
-/// endpoint and one for each Tripwire that it was opened with.
+/// Opens an event queue with room for `records` records: 16 to 65536, a power of two. Each source
+/// needs one: three for each endpoint, and one for each Tripwire that the endpoint was opened with.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_create(
     card: Option<&clan_card>,
@@ -73,22 +74,24 @@ pub unsafe extern "C" fn clan_events_create(
     })
 }
 
-/// Lets an event queue go. NULL is nothing.
+/// Releases an event queue. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_destroy(events: Option<Box<clan_events>>) {
     free(events);
 }
 
-/// A file descriptor for poll(2) and the like, which stays the library's: readable while a queue of the same open card is not empty.
-/// Take events until there are none before you wait.
+/// Returns a file descriptor for poll(2) and similar calls, owned by the library. It is readable
+/// while a queue of the same open card is not empty. Take events until there are none before you
+/// wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_fd(events: Option<&clan_events>) -> c_int {
     call(|| Ok(given(events, "events")?.0.as_raw_fd()))
 }
 
-/// Has an endpoint's events come here from now on, with this token, and those of before as far as they are not looked at yet: of
-/// CLAN_INTEREST_DMA, CLAN_INTEREST_MESSAGES and CLAN_INTEREST_FAULTS. What it was registered for before, apart from Tripwires, is
-/// forgotten.
+/// Registers an endpoint: its events of the kinds in `interest` come to this queue from now on,
+/// with this token. So do earlier events that were not processed yet. `interest` combines
+/// CLAN_INTEREST_DMA, CLAN_INTEREST_MESSAGES and CLAN_INTEREST_FAULTS. This replaces the endpoint's
+/// previous registration, except for its Tripwires.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_register(
     events: Option<&mut clan_events>,
@@ -111,8 +114,9 @@ pub unsafe extern "C" fn clan_events_register(
     })
 }
 
-/// Has a Tripwire's firing come here as an event from now on, with this token. The Tripwire is enabled, and its endpoint's events come
-/// here, too; those that nobody registered for are passed over.
+/// Registers a Tripwire: its firing comes to this queue as an event from now on, with this token.
+/// This enables the Tripwire. Its endpoint's events come to this queue too; those without a
+/// registration are skipped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_register_tripwire(
     events: Option<&mut clan_events>,
@@ -125,7 +129,7 @@ pub unsafe extern "C" fn clan_events_register_tripwire(
     })
 }
 
-/// Has no more events of an endpoint, those of its Tripwires included.
+/// Unregisters an endpoint and its Tripwires.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_unregister(
     events: Option<&mut clan_events>,
@@ -137,7 +141,7 @@ pub unsafe extern "C" fn clan_events_unregister(
     })
 }
 
-/// Has no more events of a Tripwire, which stays enabled.
+/// Unregisters a Tripwire, which stays enabled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_unregister_tripwire(
     events: Option<&mut clan_events>,
@@ -162,7 +166,8 @@ pub unsafe extern "C" fn clan_events_next(
     })
 }
 
-/// Takes the next event; looks for it for as many microseconds (section 5.3: up to 15) and does not sleep. -EAGAIN if there is none.
+/// Takes the next event. Polls for up to `polling_us` microseconds (section 5.3: up to 15), and
+/// does not sleep. Fails with -EAGAIN if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_poll(
     events: Option<&mut clan_events>,
@@ -176,8 +181,8 @@ pub unsafe extern "C" fn clan_events_poll(
     })
 }
 
-/// Makes sure that clan_events_fd tells of the next event, to who is told only of changes (EPOLLET). Returns 1 if there is one already:
-/// then take it instead of waiting; else 0.
+/// Arms clan_events_fd for the next event, for edge-triggered use (EPOLLET). Returns 1 if there
+/// already is an event: take it instead of waiting. Otherwise returns 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_arm(events: Option<&mut clan_events>) -> c_int {
     call(|| Ok(given(events, "events")?.0.arm()?.into()))

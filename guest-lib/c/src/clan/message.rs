@@ -9,41 +9,42 @@ use super::endpoint::{clan_address, clan_endpoint};
 use crate::call::{at_once, call, given, store, timeout};
 use crate::memory::bytes;
 
-/// Bytes that a message carries (section 3.1: 40).
+/// Size of a message in bytes (section 3.1: 40).
 pub const CLAN_MESSAGE_SIZE: usize = 40;
 
-/// Asks for a connection.
+/// Requests a connection.
 pub const CLAN_MESSAGE_CONNECT: u32 = 1;
-/// Accepts one.
+/// Accepts a connection.
 pub const CLAN_MESSAGE_ACCEPT: u32 = 2;
-/// Refuses one.
+/// Refuses a connection.
 pub const CLAN_MESSAGE_REFUSE: u32 = 3;
-/// Ends one.
+/// Ends a connection.
 pub const CLAN_MESSAGE_CLOSE: u32 = 4;
-/// Whatever else the two ends agree on.
+/// Application data.
 pub const CLAN_MESSAGE_DATA: u32 = 5;
-/// From the driver: a message to that address has not been delivered, as there is no such endpoint or it had no room. The bytes are that
-/// message's.
+/// From the driver: a message to that address was not delivered, because there is no such endpoint
+/// or it had no room. The data is that message's.
 pub const CLAN_MESSAGE_UNDELIVERED: u32 = 6;
-/// From the driver: the peer at that address is no more, or its host is lost.
+/// From the driver: the peer at that address is gone, or its host is lost.
 pub const CLAN_MESSAGE_GONE: u32 = 7;
 
-/// A message that has come.
+/// A received message.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_message {
-    /// Who sent it, as the two operating systems say.
+    /// The sender, as reported by the two operating systems.
     pub from: clan_address,
-    /// CLAN_MESSAGE_DATA or another.
+    /// One of the CLAN_MESSAGE_ constants.
     pub kind: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 3],
-    /// Its bytes.
+    /// The data.
     pub data: [u8; CLAN_MESSAGE_SIZE],
 }
 
-/// Sends a message of up to CLAN_MESSAGE_SIZE bytes, of CLAN_MESSAGE_DATA; what is missing is zeros. That it is not delivered is told by
-/// a message of the driver's. -EAGAIN if there is no room for it now, -EHOSTDOWN if there is no such host.
+/// Sends a CLAN_MESSAGE_DATA message of up to CLAN_MESSAGE_SIZE bytes, padded with zeros. If it is
+/// not delivered, a message from the driver reports that. Fails with -EAGAIN if there is no room
+/// now, and with -EHOSTDOWN if there is no such host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_send_message(
     endpoint: Option<&clan_endpoint>,
@@ -58,7 +59,8 @@ pub unsafe extern "C" fn clan_send_message(
     })
 }
 
-/// Takes the next message. If one is there that is no system call. An endpoint that has a connection gives its messages to that.
+/// Takes the next message. Makes no system call if one is available. If the endpoint has a
+/// connection, that connection gets its messages.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receive_message(
     endpoint: Option<&clan_endpoint>,

@@ -1,4 +1,5 @@
-//! CLAN cards for C: `include/clan.h` is made from these files, and `include/clan_programs.h` from those of `programs`.
+//! CLAN cards for C: `include/clan.h` is generated from these files, and `include/clan_programs.h`
+//! from those in `programs`.
 
 mod aperture;
 mod cache;

@@ -1,4 +1,4 @@
-//! Processes that find each other by name. (clan_connect and clan_accept are for endpoints, which have ports.)
+//! Name service. (clan_connect and clan_accept are for endpoints, which have ports.)
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -8,8 +8,9 @@ use crate::call::{call, given};
 use crate::connection::{hamlyn_connecting, hamlyn_connection, hamlyn_listener};
 use crate::names::{self, hamlyn_found};
 
-/// Takes a name, as hamlyn_listen does: the listener, who asks there and the connections are those of any card. The operating systems
-/// watch such a connection, where clan_connect makes one of two endpoints, whose port is known.
+/// Registers a name, like hamlyn_listen. The listener, its requests and the connections are the
+/// same as for any card. The operating systems monitor such a connection. In contrast, clan_connect
+/// connects two endpoints, by a known port.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_name_listen(
     card: Option<&clan_card>,
@@ -20,7 +21,8 @@ pub unsafe extern "C" fn clan_name_listen(
     call(|| names::listen(&given(card, "card")?.0, name, backlog, listener))
 }
 
-/// Connects to a name on a host, as hamlyn_connect does. A descriptor, or an endpoint's address, may be passed, here or with the answer.
+/// Connects to a name on a host, like hamlyn_connect. A descriptor or an endpoint's address may be
+/// passed, here or with the answer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_name_connect(
     card: Option<&clan_card>,
@@ -33,7 +35,7 @@ pub unsafe extern "C" fn clan_name_connect(
     call(|| names::connect(&given(card, "card")?.0, host, name, (data, length), connection))
 }
 
-/// Asks for a connection as hamlyn_connect_begin does.
+/// Requests a connection like hamlyn_connect_begin.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_name_connect_begin(
     card: Option<&clan_card>,
@@ -46,8 +48,8 @@ pub unsafe extern "C" fn clan_name_connect_begin(
     call(|| names::begin_connect(&given(card, "card")?.0, host, name, (data, length), connecting))
 }
 
-/// Connects to a name on whichever of these hosts accepts first, as hamlyn_connect_any does: bit h of the word stands for host h, and 0
-/// for all hosts.
+/// Connects to a name on the first of these hosts that accepts, like hamlyn_connect_any. Bit h of
+/// `hosts` stands for host h; 0 stands for all hosts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_name_connect_any(
     card: Option<&clan_card>,
@@ -61,7 +63,7 @@ pub unsafe extern "C" fn clan_name_connect_any(
     call(|| names::connect_any(&given(card, "card")?.0, hosts, name, (data, length), connection, timeout_ms))
 }
 
-/// Which hosts have a listener of a name, as hamlyn_find does; returns how many.
+/// Finds the hosts that have a listener for a name, like hamlyn_find, and returns their number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_name_find(
     card: Option<&clan_card>,

@@ -9,12 +9,13 @@ use super::tripwire::clan_tripwire;
 use crate::call::{Failure, at_once, call, free, given, store, timeout};
 use crate::memory::boxes;
 
-/// Several Tripwires of one endpoint, any of which ends a wait (section 3.3). One thread at a time may use it.
+/// Several Tripwires of one endpoint, any of which ends a wait (section 3.3). One thread at a time
+/// may use it.
 pub struct clan_tripset(Tripset);
 
-/// Makes a Tripset of `count` Tripwires of one endpoint, which are the set's from now on, even if this fails, and go with it: they are
-/// named by their positions, and what points to them is set to NULL. Only if a pointer is NULL, or stands there twice, all
-/// stay as they were.
+/// Creates a Tripset of `count` Tripwires of one endpoint. It takes ownership of the Tripwires,
+/// even if this fails, and sets the pointers to NULL; refer to them by their positions. Only if a
+/// pointer is NULL or occurs twice does everything stay unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripset_create(
     tripwires: *mut *mut clan_tripwire,
@@ -28,14 +29,14 @@ pub unsafe extern "C" fn clan_tripset_create(
     })
 }
 
-/// Lets a Tripset go, with its Tripwires. NULL is nothing.
+/// Releases a Tripset and its Tripwires. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripset_destroy(tripset: Option<Box<clan_tripset>>) {
     free(tripset);
 }
 
-/// Waits until one of them has fired since it was last cleared, and tells which have: bit p of the word stands for the Tripwire at
-/// position p. They are cleared.
+/// Waits until a Tripwire has fired since it was last cleared, and stores which have fired: bit p
+/// stands for the Tripwire at position p. Clears these Tripwires.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripset_wait(
     tripset: Option<&mut clan_tripset>,
@@ -49,13 +50,13 @@ pub unsafe extern "C" fn clan_tripset_wait(
     })
 }
 
-/// Enables the Tripwire at a position, as clan_tripwire_enable does.
+/// Enables the Tripwire at a position, like clan_tripwire_enable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripset_enable(tripset: Option<&mut clan_tripset>, position: u32) -> c_int {
     with_tripwire(tripset, position, Tripwire::enable)
 }
 
-/// Disables the Tripwire at a position, as clan_tripwire_disable does.
+/// Disables the Tripwire at a position, like clan_tripwire_disable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripset_disable(tripset: Option<&mut clan_tripset>, position: u32) -> c_int {
     with_tripwire(tripset, position, Tripwire::disable)

@@ -11,28 +11,29 @@ use super::descriptor::clan_descriptor;
 use super::endpoint::clan_endpoint;
 use crate::call::{Failure, at_once, call, count, free, given, store, timeout, unused};
 
-/// A Tripwire fires for writes, as it does if neither this nor CLAN_WATCH_READS is said.
+/// A Tripwire fires on writes. This is the default if neither this nor CLAN_WATCH_READS is set.
 pub const CLAN_WATCH_WRITES: u32 = 1;
-/// It fires for reads.
+/// A Tripwire fires on reads.
 pub const CLAN_WATCH_READS: u32 = 2;
-/// It is disabled when it fires (section 3.3); clan_tripwire_enable enables it again.
+/// A Tripwire is disabled when it fires (section 3.3); clan_tripwire_enable enables it again.
 pub const CLAN_WATCH_ONCE: u32 = 4;
-/// It interrupts whenever it fires, whether anybody sleeps or not, as with the paper's card: for comparison.
+/// A Tripwire raises an interrupt whenever it fires, even if no thread sleeps, as with the paper's
+/// card: for comparison.
 pub const CLAN_WATCH_INTERRUPTING: u32 = 8;
 
-/// Something that watches bytes of an aperture, and fires when they are touched (sections 2.5 and 3.3). The card counts how often, so
-/// what fires before a wait ends it. One thread at a time may use it.
+/// Watches bytes of an aperture, and fires when they are accessed (sections 2.5 and 3.3). The card
+/// counts the firings, so a firing before a wait ends the wait. One thread at a time may use it.
 pub struct clan_tripwire(pub(crate) Tripwire);
 
 /// What a Tripwire watches.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_watch {
-    /// The first byte of the aperture.
+    /// Offset of the first byte in the aperture.
     pub offset: u64,
-    /// How many, at least 1.
+    /// Number of bytes, at least 1.
     pub length: u64,
-    /// CLAN_WATCH_WRITES and the like; 0 is for writes.
+    /// CLAN_WATCH_WRITES and similar flags; 0 means writes.
     pub flags: u32,
     /// Must be 0.
     pub reserved: [u32; 3],
@@ -69,8 +70,8 @@ impl clan_watch {
     }
 }
 
-/// Sets a Tripwire over bytes of an aperture of this process' own, for what other hosts do there, and enables it. -ENOSPC if all of the
-/// endpoint's are in use.
+/// Creates and enables a Tripwire over bytes of this process' aperture, for accesses by other
+/// hosts. Fails with -ENOSPC if all Tripwires of the endpoint are in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_create(
     endpoint: Option<&clan_endpoint>,
@@ -85,8 +86,8 @@ pub unsafe extern "C" fn clan_tripwire_create(
     })
 }
 
-/// The same over bytes of an aperture of another host, for what this process' windows and DMA requests do there: the completion of a
-/// transfer, say.
+/// Like clan_tripwire_create, but over bytes of another host's aperture, for accesses by this
+/// process' windows and DMA requests: for example to detect the completion of a transfer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_create_remote(
     endpoint: Option<&clan_endpoint>,
@@ -101,13 +102,14 @@ pub unsafe extern "C" fn clan_tripwire_create_remote(
     })
 }
 
-/// Disables a Tripwire and lets it go. NULL is nothing.
+/// Disables and releases a Tripwire. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_destroy(tripwire: Option<Box<clan_tripwire>>) {
     free(tripwire);
 }
 
-/// Has a Tripwire watch other bytes from now on, of an aperture of this process' own, and enables it. What fired before stays counted.
+/// Moves a Tripwire to other bytes, of this process' aperture, and enables it. Earlier firings stay
+/// counted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_watch(
     tripwire: Option<&mut clan_tripwire>,
@@ -121,7 +123,7 @@ pub unsafe extern "C" fn clan_tripwire_watch(
     })
 }
 
-/// The same, of an aperture of another host.
+/// Like clan_tripwire_watch, for bytes of another host's aperture.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_watch_remote(
     tripwire: Option<&mut clan_tripwire>,
@@ -135,32 +137,33 @@ pub unsafe extern "C" fn clan_tripwire_watch_remote(
     })
 }
 
-/// Enables a Tripwire: a store to the card, whose answer is looked for in memory. No system call.
+/// Enables a Tripwire: stores to the card, and polls memory for its answer. Makes no system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_enable(tripwire: Option<&mut clan_tripwire>) -> c_int {
     call(|| Ok(given(tripwire, "tripwire")?.0.enable().map(|()| 0)?))
 }
 
-/// Disables a Tripwire: once this has returned, it does not fire.
+/// Disables a Tripwire: it does not fire after this has returned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_disable(tripwire: Option<&mut clan_tripwire>) -> c_int {
     call(|| Ok(given(tripwire, "tripwire")?.0.disable().map(|()| 0)?))
 }
 
-/// How often it has fired since it was last cleared. No system call.
+/// Returns how often a Tripwire has fired since it was last cleared. Makes no system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_test(tripwire: Option<&clan_tripwire>) -> c_int {
     call(|| Ok(count(given(tripwire, "tripwire")?.0.test() as usize)))
 }
 
-/// Clears it, and returns how often it had fired. Clear it before you look at what it watches: then what is written behind the look
-/// fires again, and no wait misses it.
+/// Clears a Tripwire, and returns how often it had fired. To avoid a lost wake-up, clear it before
+/// you look at the watched bytes: a later write then fires it again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_clear(tripwire: Option<&mut clan_tripwire>) -> c_int {
     call(|| Ok(count(given(tripwire, "tripwire")?.0.clear() as usize)))
 }
 
-/// Waits until it has fired since it was last cleared, clears it, and returns how often. It looks for a moment before it sleeps.
+/// Waits until a Tripwire has fired since it was last cleared, clears it, and returns how often it
+/// had fired. Polls for a moment before it sleeps.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_tripwire_wait(
     tripwire: Option<&mut clan_tripwire>,

@@ -10,13 +10,13 @@ use super::endpoint::clan_endpoint;
 use crate::call::{Failure, call, free, given, store};
 use crate::memory::{bytes, bytes_mut};
 
-/// An aperture of another host, mapped (sections 2.1 and 3.2). A store goes there and is not waited for; stores arrive in their order. A
-/// load is a read across the network, and the processor stands still meanwhile. From some hundred bytes on DMA is better. Any
-/// number of threads may use it at once.
+/// A mapped aperture of another host (sections 2.1 and 3.2). Stores are posted and arrive in order.
+/// A load is a read across the network, which stalls the processor. For more than some hundred
+/// bytes, DMA is faster. Any number of threads may use it at once.
 pub struct clan_window(pub(crate) Window);
 
-/// Maps those bytes of an aperture that begin at `offset`, a multiple of 8: 1 byte to 8 MiB. Whether there is such an aperture is not
-/// asked: the first load or store tells, by a fault of this endpoint.
+/// Maps the bytes of an aperture from `offset`, a multiple of 8: 1 byte to 8 MiB. Does not check
+/// that the aperture exists: the first load or store reports it, by a fault of this endpoint.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_map(
     endpoint: Option<&clan_endpoint>,
@@ -33,20 +33,22 @@ pub unsafe extern "C" fn clan_map(
     })
 }
 
-/// Lets a window go; what was stored arrives. NULL is nothing.
+/// Releases a window; earlier stores still arrive. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_window_destroy(window: Option<Box<clan_window>>) {
     free(window);
 }
 
-/// Where its pages are in this process, for stores and loads of the program's own; NULL for NULL. Stores of 1, 2, 4 or 8 bytes, each at
-/// a multiple of as many. A load that comes to nothing gives all ones, and clan_endpoint_fault tells why.
+/// Returns the address of the window's pages in this process, for the program's own stores and
+/// loads; NULL for NULL. Stores must be 1, 2, 4 or 8 bytes wide and naturally aligned. A failed
+/// load returns all ones, and clan_endpoint_fault reports why.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_window_data(window: Option<&clan_window>) -> *mut c_void {
     window.map_or(std::ptr::null_mut(), |window| window.0.as_ptr().cast_mut().cast())
 }
 
-/// Stores the lower `width` bytes of `value` (1, 2, 4 or 8) at `offset`, a multiple of as many: a store that arrives in one piece.
+/// Stores the lower `width` bytes of `value` (1, 2, 4 or 8) at `offset`, a multiple of `width`. The
+/// store arrives atomically.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_store(
     window: Option<&clan_window>,
@@ -67,8 +69,8 @@ pub unsafe extern "C" fn clan_store(
     })
 }
 
-/// Loads `width` bytes (1, 2, 4 or 8) at `offset`, a multiple of as many. -EPERM if the other host refuses, -EHOSTDOWN if it does not
-/// answer in time, -EOPNOTSUPP for a group.
+/// Loads `width` bytes (1, 2, 4 or 8) at `offset`, a multiple of `width`. Fails with -EPERM if the
+/// other host refuses, -EHOSTDOWN if it does not answer in time, and -EOPNOTSUPP for a group.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_load(
     window: Option<&clan_window>,
@@ -89,7 +91,7 @@ pub unsafe extern "C" fn clan_load(
     })
 }
 
-/// Stores bytes, in rising order and by as many as 8 at a time.
+/// Stores bytes in ascending order, in units of up to 8 bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_write(
     window: Option<&clan_window>,
@@ -103,7 +105,7 @@ pub unsafe extern "C" fn clan_write(
     })
 }
 
-/// Loads bytes, each piece a read across the network; it fails as clan_load does.
+/// Loads bytes. Each unit is a read across the network. Fails like clan_load.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_read(
     window: Option<&clan_window>,

@@ -9,19 +9,21 @@ use crate::call::{Failure, call, given, store};
 use crate::memory::text;
 use crate::ticket::print;
 
-/// Bytes of an address.
+/// Size of an address in bytes.
 pub const DART_ADDRESS_SIZE: usize = 24;
 
-/// What names a connection to whom may be its other end: its host, its number there, and its key. It may be copied, handed on as text, or
-/// be passed by a name; the bytes hold the key, which is a secret. They carry a checksum, which is checked when an address is used.
+/// Names a connection to the process that is to be its other end: its host, its number there, and
+/// its key. It may be copied, passed on as text, or passed when a connection by name begins. Keep
+/// it secret, because it contains the key. It also contains a checksum, which is checked when the
+/// address is used.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_address {
-    /// Its binary form.
+    /// The binary form.
     pub bytes: [u8; DART_ADDRESS_SIZE],
 }
 
-/// What an address says, but for the key.
+/// The contents of an address, except the key.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_address_info {
@@ -29,7 +31,7 @@ pub struct dart_address_info {
     pub host: u32,
     /// Its number there.
     pub number: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 6],
 }
 
@@ -43,7 +45,7 @@ impl dart_address {
     }
 }
 
-/// Makes an address of what another program has told in its own way.
+/// Creates an address from values that another program has passed in its own format.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_address_of(
     host: u32,
@@ -57,7 +59,7 @@ pub unsafe extern "C" fn dart_address_of(
     })
 }
 
-/// Reads an address' text, "dart1:" and digits.
+/// Parses an address' text: "dart1:" and digits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_address_parse(
     text: *const c_char,
@@ -70,7 +72,7 @@ pub unsafe extern "C" fn dart_address_parse(
     })
 }
 
-/// Writes an address' text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes an address' zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_address_print(
     address: Option<&dart_address>,
@@ -80,7 +82,7 @@ pub unsafe extern "C" fn dart_address_print(
     call(|| print(&given(address, "address")?.read()?.to_string(), text, size))
 }
 
-/// Says what an address says.
+/// Stores the contents of an address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_address_get_info(
     address: Option<&dart_address>,
@@ -101,35 +103,35 @@ mod tests {
     use crate::ticket::HAMLYN_TEXT_SIZE;
 
     #[test]
-    fn an_address_comes_back_from_its_text_and_a_changed_one_is_refused() {
+    fn changed_address_is_refused_and_text_round_trips() {
         assert_eq!(DART_ADDRESS_SIZE, Address::SIZE);
         let none = dart_address { bytes: [0; DART_ADDRESS_SIZE] };
         let mut address = MaybeUninit::new(none);
-        // SAFETY: it is there.
+        // SAFETY: the reference is valid.
         assert_eq!(unsafe { dart_address_of(3, 7, 99, Some(&mut address)) }, 0);
-        // SAFETY: it was made with a value.
+        // SAFETY: it was created with a value.
         let mut address = unsafe { address.assume_init() };
         let mut text = [0x7f as c_char; HAMLYN_TEXT_SIZE];
         let place = text.as_mut_ptr();
-        // SAFETY: the text has so many bytes, or more.
+        // SAFETY: the text has at least `size` bytes.
         let print = |size| unsafe { dart_address_print(Some(&address), place, size) };
         assert_eq!((print(54), print(55)), (-libc::EINVAL, 0));
         assert_eq!(text[55], 0x7f as c_char);
         let mut read = MaybeUninit::new(none);
-        // SAFETY: each text ends with a zero, or is null.
+        // SAFETY: each text is zero-terminated, or null.
         let mut parse = |text: *const c_char| unsafe { dart_address_parse(text, Some(&mut read)) };
         assert_eq!(parse(text.as_ptr()), 0);
         assert_eq!((parse(c"dart1:".as_ptr()), parse(null())), (-libc::EINVAL, -libc::EINVAL));
-        // SAFETY: it was made with a value.
+        // SAFETY: it was created with a value.
         assert_eq!(unsafe { read.assume_init() }.bytes, address.bytes);
         let mut info = MaybeUninit::new(dart_address_info { host: 0, number: 0, reserved: [0; 6] });
-        // SAFETY: both are there.
+        // SAFETY: both references are valid.
         let mut ask =
             |address: &dart_address| unsafe { dart_address_get_info(Some(address), Some(&mut info)) };
         assert_eq!(ask(&address), 0);
         address.bytes[5] ^= 1;
         assert_eq!(ask(&address), -libc::EINVAL, "a changed address is refused");
-        // SAFETY: it was made with a value.
+        // SAFETY: it was created with a value.
         let info = unsafe { info.assume_init() };
         assert_eq!((info.host, info.number), (3, 7));
     }

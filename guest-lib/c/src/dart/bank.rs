@@ -10,11 +10,13 @@ use super::operation::dart_operation;
 use crate::call::{call, free, given, store};
 use crate::memory::items;
 
-/// Address registers of the card, of 64 bits and zero at first, and entries of programs (section 2). Connections have windows of it, which
-/// may overlap and nest: what two of them have in common the messages of both change. Any number of threads may use it at once.
+/// Address registers of the card, of 64 bits and initially zero, and entries of programs (section
+/// 2). Connections have windows of a bank. Windows may overlap and nest: messages of several
+/// connections can then change the same registers. Any number of threads may use it at once.
 pub struct dart_bank(pub(crate) Bank);
 
-/// Opens a bank of address registers, 1 to 1024, and entries of programs, 0 to 256.
+/// Opens a bank with `registers` address registers, 1 to 1024, and `entries` program entries, 0 to
+/// 256.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_bank_create(
     card: Option<&dart_card>,
@@ -28,14 +30,16 @@ pub unsafe extern "C" fn dart_bank_create(
     })
 }
 
-/// Lets a bank go; it is closed when the connections that have windows of it are destroyed, too. NULL is nothing.
+/// Releases a bank. It is closed once the connections that have windows of it are destroyed too.
+/// NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_bank_destroy(bank: Option<Box<dart_bank>>) {
     free(bank);
 }
 
-/// Sets `count` entries, from `first` on: the opcode and the operand of each operation is what a message executes that calls it
-/// (DART_CALL, DART_CALL_WITH); indices, mask and data are the message's. If this fails some may be set.
+/// Sets `count` entries, starting at `first`. A message that calls an entry (DART_CALL,
+/// DART_CALL_WITH) executes its opcode and operand. Indices, mask and data come from the message.
+/// After a failure, some entries may be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_bank_set_program(
     bank: Option<&dart_bank>,

@@ -12,40 +12,40 @@ use crate::card::HAMLYN_NO_LINK;
 use crate::memory::{items_mut, text};
 use crate::ticket::print;
 
-/// An open DART card. What is made with it is this process' own; objects that work together are made with the same open card. Any
-/// number of threads may use it at once.
+/// An open DART card. Objects created with it belong to this process. Objects can be used together
+/// only if they were created with the same open card. Any number of threads may use it at once.
 pub struct dart_card(pub(crate) Card);
 
-/// What a card is.
+/// Properties of a card.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_card_info {
-    /// Its host id, or HAMLYN_NO_LINK while its link is down.
+    /// Host id, or HAMLYN_NO_LINK while the link is down.
     pub host: u32,
-    /// Version of the card's contract: major in the upper half, minor in the lower.
+    /// Version of the card's ABI: major in the upper half, minor in the lower.
     pub abi_version: u32,
-    /// Connections that processes may have.
+    /// Number of connections available to processes.
     pub connections: u32,
-    /// Endpoints that processes may have.
+    /// Number of endpoints available to processes.
     pub endpoints: u32,
-    /// Address registers of all banks together (section 2 of the paper).
+    /// Number of address registers of all banks together (section 2 of the paper).
     pub registers: u32,
-    /// Entries of all programs.
+    /// Number of entries of all programs.
     pub program: u32,
-    /// Queues.
+    /// Number of queues.
     pub queues: u32,
-    /// Translations of pages that the card keeps (section 3).
+    /// Number of page translations that the card caches (section 3).
     pub tlb: u32,
-    /// Cells that a connection may have on their way.
+    /// Number of cells that a connection may have in flight.
     pub window: u32,
-    /// Ports of the switch, which host ids are below; 0 while the link is down.
+    /// Number of switch ports: host ids are below it. 0 while the link is down.
     pub ports: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 6],
 }
 
-/// Opens a card, "/dev/dartN". NULL is the card that the environment variable DART_CARD names, else /dev/dart0. -EPROTO for a card of
-/// another model.
+/// Opens a card, "/dev/dartN". NULL opens the card that the environment variable DART_CARD names,
+/// or /dev/dart0 if it is not set. Fails with -EPROTO for a card of another model.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_open(
     name: *const c_char,
@@ -62,13 +62,13 @@ pub unsafe extern "C" fn dart_open(
     })
 }
 
-/// Lets a card go; it is closed when all that was made with it is gone too. NULL is nothing.
+/// Releases a card. It is closed when everything created with it is gone too. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_close(card: Option<Box<dart_card>>) {
     free(card);
 }
 
-/// Describes a card as it is now.
+/// Stores the card's current properties.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_get_info(
     card: Option<&dart_card>,
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn dart_get_info(
     })
 }
 
-/// Reads the card's counters, as many as there is room for. Returns how many there are.
+/// Reads the card's counters, at most `count` of them. Returns the total number of counters.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_statistics(card: Option<&dart_card>, values: *mut u64, count: usize) -> c_int {
     call(|| {
@@ -106,7 +106,8 @@ pub unsafe extern "C" fn dart_statistics(card: Option<&dart_card>, values: *mut 
     })
 }
 
-/// Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes the zero-terminated name of counter `number` into `size` bytes; HAMLYN_TEXT_SIZE is
+/// enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_statistic_name(number: u32, text: *mut c_char, size: usize) -> c_int {
     call(|| {

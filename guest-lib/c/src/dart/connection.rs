@@ -15,60 +15,65 @@ use super::queue::dart_queue;
 use crate::call::{Failure, at_once, call, free, given, store, timeout, unused, wait};
 use crate::memory::items;
 
-/// The most bytes of data of a message.
+/// Maximum data of a message, in bytes.
 pub const DART_LONGEST: u32 = 65504;
-/// How many messages of a connection can wait to leave.
+/// Number of messages of a connection that can wait to leave.
 pub const DART_MAX_SENDS: u32 = 64;
 
-/// The other end's messages may read the endpoint.
+/// Messages from the other end may read the endpoint.
 pub const DART_RIGHT_READ: u32 = 1;
-/// They may write to it.
+/// Messages from the other end may write to the endpoint.
 pub const DART_RIGHT_WRITE: u32 = 2;
 
-/// For dart_connection_options: a window without registers, where 0 is all that there are.
+/// For dart_connection_options.registers: a window without registers. 0 selects all registers
+/// instead.
 pub const DART_NO_REGISTERS: u32 = 0xffff_ffff;
 
-/// The most registers of a window.
+/// Maximum number of registers of a window.
 const WINDOW: u32 = 256;
 
-/// One end of a path to another host, or to this one (section 3): what is sent by it is executed by the other end's card, on that one's
-/// endpoint and registers, in the order in which it was sent, each message once or not at all. Any number of threads may use it at once.
+/// One end of a path to another host, or to this one (section 3). The card of the other end
+/// executes its messages on the endpoint and registers of that end. Messages are executed in the
+/// order in which they were sent, each at most once. Any number of threads may use it at once.
 pub struct dart_connection(pub(crate) Arc<Connection>);
 
-/// What a connection is made of. All of it may be destroyed before the connection is.
+/// The parts and options of a connection. All parts may be destroyed before the connection is.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_connection_options {
-    /// What messages reach, and what is sent comes from.
+    /// The endpoint that messages access, and that sent data comes from.
     pub endpoint: *const dart_endpoint,
-    /// What the window is of.
+    /// The bank that the window is part of.
     pub bank: *const dart_bank,
-    /// Where its messages' events are told; NULL is nowhere.
+    /// The queue for its messages' events; NULL for none.
     pub events: *const dart_queue,
-    /// Where its exceptions are told: what is for software, and what was not executed; NULL is nowhere.
+    /// The queue for its exceptions: software exceptions, and messages that were not executed; NULL
+    /// for none.
     pub exceptions: *const dart_queue,
     /// The window's first register.
     pub first_register: u32,
-    /// How many it has, up to 256; 0 is all that are behind, or 256. DART_NO_REGISTERS is none.
+    /// Number of registers of the window, up to 256. 0 selects all registers from the first one, at
+    /// most 256. DART_NO_REGISTERS selects none.
     pub registers: u32,
     /// The program's first entry.
     pub first_entry: u32,
-    /// How many it has; 0 is none.
+    /// Number of entries of the program; 0 for none.
     pub entries: u32,
-    /// What the other end's messages may do to the endpoint: DART_RIGHT_READ, DART_RIGHT_WRITE, both, or 0. They may change the window's
-    /// registers whatever this is.
+    /// What messages from the other end may do to the endpoint: DART_RIGHT_READ, DART_RIGHT_WRITE,
+    /// both, or 0. They may always change the window's registers.
     pub rights: u32,
     /// Must be 0.
     pub reserved: [u32; 5],
 }
 
-/// What a pointer of the options is to; the caller in C promises that it is that.
+/// Returns the object that a pointer of the options refers to. The C caller promises that it has
+/// this type.
 fn part<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure> {
     Ok(&items(pointer, 1, name)?[0])
 }
 
 impl dart_connection_options {
-    /// What is to be opened.
+    /// Returns a builder for the connection.
     pub(crate) fn builder(&self, card: &dart_card) -> Result<ConnectionBuilder, Failure> {
         unused(&self.reserved)?;
         let endpoint = part(self.endpoint, "endpoint of the options")?;
@@ -107,7 +112,8 @@ fn rights_of(number: u32) -> Result<Rights, Failure> {
     })
 }
 
-/// Opens a connection with another host, or with this one. It takes messages at once; none leave before dart_connect.
+/// Opens a connection with another host, or with this one. It accepts messages immediately, but
+/// none leave before dart_connect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_connection_create(
     card: Option<&dart_card>,
@@ -122,26 +128,27 @@ pub unsafe extern "C" fn dart_connection_create(
     })
 }
 
-/// Lets a connection go; it is closed when what was made with it is destroyed, too. The other end is told. NULL is nothing.
+/// Releases a connection. It is closed once everything created with it is destroyed too. The other
+/// end is notified. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_connection_destroy(connection: Option<Box<dart_connection>>) {
     free(connection);
 }
 
-/// Its number at this host, which records have.
+/// Returns the connection's number at this host, which its records contain.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_connection_number(connection: Option<&dart_connection>) -> c_int {
     call(|| Ok(given(connection, "connection")?.0.number() as c_int))
 }
 
-/// The other end's host id.
+/// Returns the host id of the other end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_connection_host(connection: Option<&dart_connection>) -> c_int {
     call(|| Ok(given(connection, "connection")?.0.host() as c_int))
 }
 
-/// What its other end must know to be that: for the process that is to be the other end, and for nobody else. -ENETDOWN while the card's
-/// link is down.
+/// Stores the address that the other end needs to connect. Pass it only to the process that is to
+/// be the other end. Fails with -ENETDOWN while the card's link is down.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_connection_address(
     connection: Option<&dart_connection>,
@@ -153,7 +160,7 @@ pub unsafe extern "C" fn dart_connection_address(
     })
 }
 
-/// Says what a connection's other end is, once. Both ends do.
+/// Sets the other end of a connection, once. Both ends must call this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_connect(
     connection: Option<&dart_connection>,
@@ -165,8 +172,10 @@ pub unsafe extern "C" fn dart_connect(
     })
 }
 
-/// Sends a message with these bytes of this end's endpoint, which must not be changed before it has left (dart_wait_until_left). No
-/// system call, unless it waits for room: DART_MAX_SENDS can wait to leave. -ECONNRESET or -ENETDOWN if the connection is broken.
+/// Sends a message with these bytes of this end's endpoint. The bytes must not be changed before
+/// the message has left (dart_wait_until_left). Makes no system call, unless it waits for room:
+/// DART_MAX_SENDS messages can wait to leave. Fails with -ECONNRESET or -ENETDOWN if the connection
+/// is broken.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_send(
     connection: Option<&dart_connection>,
@@ -185,11 +194,14 @@ pub unsafe extern "C" fn dart_send(
     })
 }
 
-/// Asks: what is read, or register i, comes back as a message of the operation `answer` with it as its data, which is executed here. So
-/// it may be put somewhere, or told as an event with its data, or both.
+/// Sends a question. The data that was read, or register i, comes back as the data of a message
+/// with the operation `answer`, which is executed here. So an answer can be stored, or create an
+/// event with its data, or both.
 ///
-/// `bytes` are read by a DART_READ_MULTIPLE, or by a DART_CALL of one, whose answer is a DART_WRITE_MULTIPLE; others have one block. The question takes 20 bytes
-/// of this end's endpoint from `scratch` on, until it has left. -EAGAIN if as many messages wait to leave as can.
+/// A DART_READ_MULTIPLE, or a DART_CALL of one, reads `bytes` bytes, and its answer is a
+/// DART_WRITE_MULTIPLE. Other operations read one block. The question takes 20 bytes of this end's
+/// endpoint, starting at `scratch`, until it has left. Fails with -EAGAIN if the maximum number of
+/// messages is waiting to leave.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_ask(
     connection: Option<&dart_connection>,
@@ -205,7 +217,8 @@ pub unsafe extern "C" fn dart_ask(
     })
 }
 
-/// Waits until all messages that were sent have left: their data may be changed. What becomes of them only an answer tells.
+/// Waits until all messages sent so far have left: their data may then be changed. Only an answer
+/// confirms that they were executed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_wait_until_left(
     connection: Option<&dart_connection>,
@@ -217,7 +230,7 @@ pub unsafe extern "C" fn dart_wait_until_left(
     })
 }
 
-/// Waits until `exceptions` of dart_connection_status is another number than `known`.
+/// Waits until `exceptions` of dart_connection_status differs from `known`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_wait_for_exception(
     connection: Option<&dart_connection>,
@@ -230,7 +243,7 @@ pub unsafe extern "C" fn dart_wait_for_exception(
     })
 }
 
-/// Loads register `number` of a connection's window, as it is now.
+/// Stores the current value of register `number` of a connection's window in `value`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_register(
     connection: Option<&dart_connection>,
@@ -243,7 +256,7 @@ pub unsafe extern "C" fn dart_register(
     })
 }
 
-/// Stores to register `number` of a connection's window.
+/// Sets register `number` of a connection's window.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_set_register(
     connection: Option<&dart_connection>,
@@ -253,7 +266,7 @@ pub unsafe extern "C" fn dart_set_register(
     call(|| Ok(given(connection, "connection")?.0.set_register(number, value).map(|()| 0)?))
 }
 
-/// The first byte behind these.
+/// Returns the offset after the last byte.
 pub(crate) fn end_of(offset: u64, length: u64) -> Result<u64, Failure> {
     offset.checked_add(length).ok_or_else(|| {
         Failure::argument(format!("{length} bytes at offset {offset} reach past the end of all memory"))

@@ -10,14 +10,16 @@ use super::card::dart_card;
 use crate::call::{call, free, given, store};
 use crate::memory::lent;
 
-/// A region of this process' memory, which messages of the connections that name it write to and read, and what is sent comes from
-/// (section 3). Nothing of it is pinned: a page that was never touched, or that is swapped out, is brought in when a message needs it. Any
-/// number of threads may use it at once.
+/// A region of this process' memory. Messages of the connections that use it read and write it, and
+/// sent data comes from it (section 3). None of it is pinned: a page that was never touched or is
+/// swapped out is brought in when a message needs it. Any number of threads may use it at once.
 pub struct dart_endpoint(pub(crate) Arc<Endpoint>);
 
-/// Opens an endpoint over `length` bytes of the program's own memory, at least one, which begins at a multiple of 4, or with NULL over new
-/// memory, zeroed, none of which is there before it is touched. The program's own memory has to stay until the endpoint is destroyed, and
-/// all that was made with it: connections, and what was made with these.
+/// Opens an endpoint over `length` bytes of the program's own memory, at least one, which must
+/// begin at a multiple of 4. If `memory` is NULL, the library allocates zeroed memory, whose pages
+/// do not exist before they are touched. The program's own memory must stay mapped until the
+/// endpoint is destroyed, and everything created with it: its connections, and everything created
+/// with those.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_endpoint_create(
     card: Option<&dart_card>,
@@ -36,28 +38,30 @@ pub unsafe extern "C" fn dart_endpoint_create(
     })
 }
 
-/// Lets an endpoint go; it is closed when the connections that name it are destroyed, too. NULL is nothing.
+/// Releases an endpoint. It is closed once the connections that use it are destroyed too. NULL is a
+/// no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_endpoint_destroy(endpoint: Option<Box<dart_endpoint>>) {
     free(endpoint);
 }
 
-/// Where its bytes are; NULL for NULL. What arrives changes them at any time, so load a flag by __atomic_load_n(..., __ATOMIC_ACQUIRE) or
-/// the like: what its writer had written before it is there then.
+/// Returns the address of the endpoint's first byte; NULL for NULL. Arriving messages change the
+/// bytes at any time. So load a flag with __atomic_load_n(..., __ATOMIC_ACQUIRE) or similar:
+/// everything that its writer had written before it is then visible.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_endpoint_data(endpoint: Option<&dart_endpoint>) -> *mut c_void {
     endpoint.map_or(std::ptr::null_mut(), |endpoint| endpoint.0.address() as *mut c_void)
 }
 
-/// Tells the kernel that an endpoint's memory is not needed soon: its pages may go to swap space. -EINVAL if the memory is the program's
-/// own and does not begin with a page.
+/// Tells the kernel that an endpoint's memory is not needed soon: its pages may be swapped out.
+/// Fails with -EINVAL if the memory is the program's own and does not begin at a page boundary.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_endpoint_page_out(endpoint: Option<&dart_endpoint>) -> c_int {
     call(|| Ok(given(endpoint, "endpoint")?.0.page_out().map(|()| 0)?))
 }
 
-/// Gives the pages of an endpoint's memory back: those that are touched again, by whomever, are zero. -EINVAL if the memory is the
-/// program's own.
+/// Discards the pages of an endpoint's memory. A page reads as zeros when it is next accessed, by
+/// the process or by a message. Fails with -EINVAL if the memory is the program's own.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_endpoint_discard(endpoint: Option<&dart_endpoint>) -> c_int {
     call(|| Ok(given(endpoint, "endpoint")?.0.discard().map(|()| 0)?))

@@ -1,4 +1,5 @@
-//! DART cards for C: `include/dart.h` is made from these files, and `include/dart_programs.h` from those of `programs`.
+//! DART cards for C: `include/dart.h` is generated from these files, and `include/dart_programs.h`
+//! from those in `programs`.
 
 mod address;
 mod bank;

@@ -1,4 +1,4 @@
-//! Processes that find each other by name, and connections that are set up in this way.
+//! Name service, and connections that are set up by name.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -11,8 +11,9 @@ use crate::connection::{hamlyn_connecting, hamlyn_connection, hamlyn_listener, h
 use crate::memory::text;
 use crate::names::{self, hamlyn_found};
 
-/// Takes a name, as hamlyn_listen does: the listener, who asks there and the connections that the operating systems watch are those of any
-/// card. dart_admit makes a connection of the card's with who has asked.
+/// Registers a name, like hamlyn_listen. The listener, its requests and the connections that the
+/// operating systems monitor are the same as for any card. dart_admit creates a connection of the
+/// card with a requester.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_name_listen(
     card: Option<&dart_card>,
@@ -23,7 +24,8 @@ pub unsafe extern "C" fn dart_name_listen(
     call(|| names::listen(&given(card, "card")?.0, name, backlog, listener))
 }
 
-/// Connects to a name on a host, as hamlyn_connect does. An address may be passed, here or with the answer; dart_reach does that.
+/// Connects to a name on a host, like hamlyn_connect. An address may be passed, here or with the
+/// answer; dart_reach does that.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_name_connect(
     card: Option<&dart_card>,
@@ -36,7 +38,7 @@ pub unsafe extern "C" fn dart_name_connect(
     call(|| names::connect(&given(card, "card")?.0, host, name, (data, length), connection))
 }
 
-/// Asks for a connection as hamlyn_connect_begin does.
+/// Requests a connection like hamlyn_connect_begin.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_name_connect_begin(
     card: Option<&dart_card>,
@@ -49,8 +51,8 @@ pub unsafe extern "C" fn dart_name_connect_begin(
     call(|| names::begin_connect(&given(card, "card")?.0, host, name, (data, length), connecting))
 }
 
-/// Connects to a name on whichever of these hosts accepts first, as hamlyn_connect_any does: bit h of the word stands for host h, and 0
-/// for all hosts.
+/// Connects to a name on the first of these hosts that accepts, like hamlyn_connect_any. Bit h of
+/// `hosts` stands for host h; 0 stands for all hosts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_name_connect_any(
     card: Option<&dart_card>,
@@ -64,7 +66,7 @@ pub unsafe extern "C" fn dart_name_connect_any(
     call(|| names::connect_any(&given(card, "card")?.0, hosts, name, (data, length), connection, timeout_ms))
 }
 
-/// Which hosts have a listener of a name, as hamlyn_find does; returns how many.
+/// Finds the hosts that have a listener for a name, like hamlyn_find, and returns their number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_name_find(
     card: Option<&dart_card>,
@@ -75,9 +77,10 @@ pub unsafe extern "C" fn dart_name_find(
     call(|| names::find(&given(card, "card")?.0, name, found, timeout_ms))
 }
 
-/// Opens a connection with whoever listens under a name at a host, and connects both ends. `known` is the connection of the two processes
-/// that the operating systems watch, and tells of the other's end. It fails as dart_connection_create and hamlyn_connect do, and with
-/// -EINVAL if who listens answers otherwise than dart_admit does.
+/// Opens a connection with the listener of a name at a host, and connects both ends. `known` is the
+/// connection of the two processes that the operating systems monitor; it reports the end of the
+/// other process. Fails like dart_connection_create and hamlyn_connect, and with -EINVAL if the
+/// listener's answer is not that of dart_admit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_reach(
     card: Option<&dart_card>,
@@ -97,8 +100,9 @@ pub unsafe extern "C" fn dart_reach(
     })
 }
 
-/// Opens a connection with who has asked for it by dart_reach, and connects both ends. The request is gone, even if this fails: who has
-/// asked is told that there is none.
+/// Opens a connection with a process that has requested it by dart_reach, and connects both ends.
+/// The request is destroyed, even if this fails: the requester is then notified that there is no
+/// connection.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_admit(
     card: Option<&dart_card>,

@@ -7,7 +7,7 @@ use hamlyn::dart::{Comparison, Entry, Operation, Order, Source, Step, Target};
 
 use crate::call::{Failure, call, given, store, unused};
 
-/// Main operation: registers alone.
+/// Main operation: only changes registers.
 pub const DART_REGISTERS: u32 = 0;
 /// Main operation: writes up to 32 bytes.
 pub const DART_WRITE: u32 = 1;
@@ -17,17 +17,19 @@ pub const DART_WRITE_MULTIPLE: u32 = 2;
 pub const DART_READ: u32 = 3;
 /// Main operation: reads up to DART_LONGEST bytes (dart_ask).
 pub const DART_READ_MULTIPLE: u32 = 4;
-/// Main operation: answers with register i as it was and as it is (dart_ask).
+/// Main operation: answers with the previous and the current value of register i (dart_ask).
 pub const DART_ANSWER: u32 = 5;
-/// Main operation: what the entry `operand` of the receiver's program says. There is nothing else but indices, mask and data.
+/// Main operation: executes entry `operand` of the receiver's program. Of the other fields, only
+/// indices, mask and data apply.
 pub const DART_CALL: u32 = 6;
-/// Main operation: a software exception, which the receiver's software finds in its exception queue. `about`, of 29 bits, and the
-/// operand are its own.
+/// Main operation: a software exception, which the receiver's software finds in its exception
+/// queue. `about`, of 29 bits, and the operand are defined by the software.
 pub const DART_EXCEPTION: u32 = 7;
-/// Main operation: the opcode is `about`, as it travels. One that the receiver's card does not know is its software's.
+/// Main operation: `about` is the opcode in its wire format. If the receiver's card does not know
+/// it, the receiver's software handles it.
 pub const DART_OPCODE: u32 = 8;
-/// Main operation: what the entry `about` of the receiver's program says, 0 to 65535. If that entry takes its caller's operand, it takes
-/// `operand`.
+/// Main operation: executes entry `about` of the receiver's program, 0 to 65535. If that entry
+/// takes its caller's operand, it uses `operand`.
 pub const DART_CALL_WITH: u32 = 9;
 
 /// The address is the operand.
@@ -37,132 +39,140 @@ pub const DART_INDIRECT: u32 = 1;
 /// The address is register i plus the operand.
 pub const DART_INDEXED: u32 = 2;
 
-/// The address is generated before the register operations; the comparison is last.
+/// Generates the address before the register operations; the comparison is last.
 pub const DART_ADDRESS_FIRST: u32 = 0;
-/// Between the register operations.
+/// Generates the address between the register operations; the comparison is last.
 pub const DART_ADDRESS_BETWEEN: u32 = 1;
-/// Behind the register operations.
+/// Generates the address after the register operations; the comparison is last.
 pub const DART_ADDRESS_BEHIND: u32 = 2;
-/// The comparison is first, then the address is generated, then the register operations follow.
+/// Evaluates the comparison first, then generates the address, then executes the register
+/// operations.
 pub const DART_COMPARED_FIRST: u32 = 3;
 
-/// There is no register operation.
+/// No register operation.
 pub const DART_STEP_NONE: u32 = 0;
-/// The target becomes the source.
+/// Sets the target to the source.
 pub const DART_STEP_MOVE: u32 = 1;
-/// Its complement.
+/// Sets the target to the complement of the source.
 pub const DART_STEP_NOT: u32 = 2;
-/// Its negative.
+/// Sets the target to the negated source.
 pub const DART_STEP_NEGATE: u32 = 3;
-/// One more; the source is not looked at.
+/// Adds one to the target; the source is ignored.
 pub const DART_STEP_INCREMENT: u32 = 4;
-/// One less; the source is not looked at.
+/// Subtracts one from the target; the source is ignored.
 pub const DART_STEP_DECREMENT: u32 = 5;
-/// Plus the source.
+/// Adds the source to the target.
 pub const DART_STEP_ADD: u32 = 6;
-/// Minus the source.
+/// Subtracts the source from the target.
 pub const DART_STEP_SUBTRACT: u32 = 7;
-/// Bits that both have.
+/// Bitwise AND.
 pub const DART_STEP_AND: u32 = 8;
-/// Bits that one has.
+/// Bitwise OR.
 pub const DART_STEP_OR: u32 = 9;
-/// Bits that only one has.
+/// Bitwise XOR.
 pub const DART_STEP_XOR: u32 = 10;
-/// The lesser, unsigned.
+/// The smaller value, unsigned.
 pub const DART_STEP_MINIMUM: u32 = 11;
-/// The greater, unsigned.
+/// The larger value, unsigned.
 pub const DART_STEP_MAXIMUM: u32 = 12;
-/// To the left by the source modulo 64.
+/// Shifts the target left by the source modulo 64.
 pub const DART_STEP_SHIFT_LEFT: u32 = 13;
-/// To the right by the source modulo 64.
+/// Shifts the target right by the source modulo 64.
 pub const DART_STEP_SHIFT_RIGHT: u32 = 14;
-/// The source, if the target is the operand.
+/// Sets the target to the source if the target equals the operand.
 pub const DART_STEP_REPLACE_IF_EQUAL: u32 = 15;
 
-/// A source, or a comparison's right side: the operand.
+/// The source, or a comparison's right side, is the operand.
 pub const DART_SOURCE_OPERAND: u32 = 0;
-/// What the step before has made.
+/// The source, or a comparison's right side, is the result of the previous step.
 pub const DART_SOURCE_VALUE: u32 = 1;
-/// Register j.
+/// The source, or a comparison's right side, is register j.
 pub const DART_SOURCE_J: u32 = 2;
-/// Register k.
+/// The source, or a comparison's right side, is register k.
 pub const DART_SOURCE_K: u32 = 3;
 
-/// A target, or a comparison's left side: register i.
+/// The target, or a comparison's left side, is register i.
 pub const DART_TARGET_I: u32 = 0;
-/// Register j.
+/// The target, or a comparison's left side, is register j.
 pub const DART_TARGET_J: u32 = 1;
 
-/// There is no comparison, and no event.
+/// No comparison, and no event.
 pub const DART_COMPARE_NONE: u32 = 0;
-/// Both sides are the same.
+/// Both sides are equal.
 pub const DART_COMPARE_EQUAL: u32 = 1;
-/// They are not.
+/// The sides differ.
 pub const DART_COMPARE_UNEQUAL: u32 = 2;
-/// The left is less, unsigned.
+/// The left side is less, unsigned.
 pub const DART_COMPARE_LESS: u32 = 3;
-/// The left is not more, unsigned.
+/// The left side is less or equal, unsigned.
 pub const DART_COMPARE_NOT_MORE: u32 = 4;
-/// The left is less, signed.
+/// The left side is less, signed.
 pub const DART_COMPARE_SIGNED_LESS: u32 = 5;
-/// The left is not more, signed.
+/// The left side is less or equal, signed.
 pub const DART_COMPARE_SIGNED_NOT_MORE: u32 = 6;
-/// It holds. There are no sides.
+/// Always holds, without sides.
 pub const DART_COMPARE_ALWAYS: u32 = 7;
 
-/// A register operation; zeros are none.
+/// A register operation; zeros mean none.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_step {
-    /// DART_STEP_ADD or another.
+    /// One of the DART_STEP_ constants.
     pub step: u32,
-    /// DART_SOURCE_J or another.
+    /// One of the DART_SOURCE_ constants.
     pub source: u32,
     /// DART_TARGET_I or DART_TARGET_J.
     pub target: u32,
 }
 
-/// When there is an event at the end, a record in the receiver's event queue; zeros are never.
+/// The condition for an event at the end of the operation: a record in the receiver's event queue.
+/// Zeros mean never.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_condition {
-    /// DART_COMPARE_EQUAL or another.
+    /// One of the DART_COMPARE_ constants.
     pub comparison: u32,
     /// DART_TARGET_I or DART_TARGET_J.
     pub left: u32,
-    /// DART_SOURCE_J or another.
+    /// One of the DART_SOURCE_ constants.
     pub right: u32,
-    /// 1: if it holds the message is refused instead; it changes nothing, and its sender is told. Else 0.
+    /// 1: if the comparison holds, the message is refused instead of creating an event. It then
+    /// changes nothing, and its sender is notified. Otherwise 0.
     pub refuse: u32,
 }
 
-/// What a message does at its receiver (Figures 2 and 5); docs/dart.md has the semantics. What is not said is zeros, which are nothing:
-/// .main = DART_WRITE, .operand = 4096, .addressing = DART_INDEXED, .first = { DART_STEP_ADD, DART_SOURCE_J, DART_TARGET_I },
-/// .indices = { 0, 1 } writes to where register 0 says, from byte 4096 on; then register 0 moves on by register 1.
+/// The operation of a message at its receiver (Figures 2 and 5); docs/dart.md has the semantics.
+/// Fields that are not set must be zeros, which mean none.
+///
+/// For example, .main = DART_WRITE, .operand = 4096, .addressing = DART_INDEXED, .first = {
+/// DART_STEP_ADD, DART_SOURCE_J, DART_TARGET_I }, .indices = { 0, 1 } writes to byte 4096 plus
+/// register 0, and then adds register 1 to register 0.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_operation {
     /// An offset in the receiver's endpoint, or data for its registers.
     pub operand: u64,
-    /// DART_WRITE or another.
+    /// One of the main operations, for example DART_WRITE.
     pub main: u32,
-    /// DART_INDEXED or another; of what uses no memory 0.
+    /// DART_DIRECT, DART_INDIRECT or DART_INDEXED; 0 if the operation does not access memory.
     pub addressing: u32,
-    /// DART_ADDRESS_BETWEEN or another; of what uses no memory 0.
+    /// When the address is generated, for example DART_ADDRESS_BETWEEN; 0 if the operation does not
+    /// access memory.
     pub order: u32,
     /// The first register operation.
     pub first: dart_step,
-    /// The second.
+    /// The second register operation.
     pub second: dart_step,
-    /// The conditional.
+    /// The condition for an event.
     pub condition: dart_condition,
-    /// Of DART_EXCEPTION, DART_OPCODE and DART_CALL_WITH; of others 0.
+    /// For DART_EXCEPTION, DART_OPCODE and DART_CALL_WITH; otherwise 0.
     pub about: u32,
     /// Registers i, j and k of the receiver's window.
     pub indices: [u8; 3],
-    /// Bit w deselects word w, of 4 bytes, in each block of 32.
+    /// Bit w deselects word w, of 4 bytes, in each block of 32 bytes.
     pub mask: u8,
-    /// For dart_bank_set_program, 1: the entry takes the operand of its caller, a message of DART_CALL_WITH, and `operand` is 0. Else 0.
+    /// For dart_bank_set_program. 1: the entry takes the operand of its caller, a DART_CALL_WITH
+    /// message; `operand` must be 0. Otherwise 0.
     pub callers_operand: u32,
     /// Must be 0.
     pub reserved: [u32; 3],
@@ -179,7 +189,7 @@ const MAINS: [fn(u64) -> Operation; 7] = [
 ];
 const ORDERS: [Order; 4] =
     [Order::AddressFirst, Order::AddressBetween, Order::AddressBehind, Order::ComparedFirst];
-/// From number 1 on.
+/// Numbered from 1.
 const STEPS: [Step; 15] = [
     Step::Move,
     Step::Not,
@@ -199,7 +209,7 @@ const STEPS: [Step; 15] = [
 ];
 const SOURCES: [Source; 4] = [Source::Operand, Source::Value, Source::J, Source::K];
 const TARGETS: [Target; 2] = [Target::I, Target::J];
-/// From number 1 on.
+/// Numbered from 1.
 const COMPARISONS: [Comparison; 6] = [
     Comparison::Equal,
     Comparison::Unequal,
@@ -209,7 +219,7 @@ const COMPARISONS: [Comparison; 6] = [
     Comparison::SignedNotMore,
 ];
 
-/// The most that an exception can be about.
+/// Maximum value of `about` for an exception.
 const ABOUT: u32 = u32::MAX >> 3;
 
 fn at_most(what: &str, number: u32, limit: u32) -> Result<(), Failure> {
@@ -224,7 +234,7 @@ fn one_of<T: Copy>(all: &[T], what: &str, number: u32) -> Result<T, Failure> {
     Ok(all[number as usize])
 }
 
-/// A register operation of this number.
+/// Returns the register operation with this number.
 pub(crate) fn step_of(number: u32) -> Result<Step, Failure> {
     at_most("step", number, STEPS.len() as u32)?;
     let place = number.checked_sub(1).ok_or_else(|| Failure::argument("step 0 is none"))?;
@@ -232,7 +242,7 @@ pub(crate) fn step_of(number: u32) -> Result<Step, Failure> {
 }
 
 impl dart_step {
-    /// None if there is none.
+    /// Returns the register operation, or `None` if there is none.
     fn read(&self) -> Result<Option<(Step, Source, Target)>, Failure> {
         if self.step == DART_STEP_NONE {
             at_most("source of no step", self.source, 0)?;
@@ -271,7 +281,7 @@ impl dart_condition {
 }
 
 impl dart_operation {
-    /// An entry of a program.
+    /// Returns the operation as an entry of a program.
     pub(crate) fn read_entry(&self) -> Result<Entry, Failure> {
         at_most("caller's operand", self.callers_operand, 1)?;
         let operation = Self { callers_operand: 0, ..*self }.read()?;
@@ -310,7 +320,7 @@ impl dart_operation {
         Ok(made.indices(self.indices).mask(self.mask))
     }
 
-    /// What a main operation has besides.
+    /// Adds the other fields to a main operation.
     fn add_to(&self, mut operation: Operation) -> Result<Operation, Failure> {
         at_most("addressing", self.addressing, DART_INDEXED)?;
         operation = match self.addressing {
@@ -329,7 +339,7 @@ impl dart_operation {
     }
 }
 
-/// An operation's opcode as it travels, and as records and a connection's status have it.
+/// Stores an operation's opcode in its wire format, as in records and in a connection's status.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_operation_opcode(
     operation: Option<&dart_operation>,
@@ -377,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_what_the_library_makes_of_them() {
+    fn fields_match_library_operations() {
         assert_eq!(read(NOTHING), Operation::registers(0));
         let calls = dart_operation { main: DART_CALL_WITH, about: 3, operand: 9, ..NOTHING };
         assert_eq!(read(calls), Operation::call_with(3, 9));
@@ -419,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_the_card() {
+    fn numbers_match_the_card() {
         let mains = [DART_REGISTERS, DART_WRITE, DART_WRITE_MULTIPLE, DART_READ, DART_READ_MULTIPLE];
         for (number, main) in mains.into_iter().chain([DART_ANSWER, DART_CALL, DART_EXCEPTION]).enumerate() {
             assert_eq!(main, number as u32);
@@ -439,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_operations_are_refused() {
         let step =
             |step, source, target| dart_operation { first: dart_step { step, source, target }, ..NOTHING };
         let condition = |comparison, left, right, refuse| dart_operation {

@@ -1,4 +1,4 @@
-//! Queues of what messages tell.
+//! Queues for the records of messages.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -11,50 +11,54 @@ use super::card::dart_card;
 use super::status::trap_number;
 use crate::call::{Failure, at_once, call, free, given, store, timeout};
 
-/// Numbers of 8 bytes in a block, which is what a message has in its first cell.
+/// Number of 8-byte words in a block, which is the data in a message's first cell.
 pub const DART_WORDS: usize = 4;
 
-/// For dart_queue_create: each record interrupts, for exceptions, and what must not wait. Without it records are taken when it suits, and
-/// there is an interrupt only if somebody sleeps.
+/// For dart_queue_create: each record raises an interrupt. For exceptions, and for records that
+/// must not wait. Without it there is an interrupt only if a thread sleeps, and records are taken
+/// at the program's convenience.
 pub const DART_QUEUE_IMMEDIATE: u32 = 1;
 
-/// The message's comparison held; it has been executed.
+/// The message's comparison held; the message was executed.
 pub const DART_RECORD_COMPARED: u32 = 1;
-/// A software exception: the software is to do what the message says.
+/// A software exception: the software must do what the message says.
 pub const DART_RECORD_EXCEPTION: u32 = 2;
-/// The message was not executed, as `trap` says.
+/// The message was not executed; `trap` is the reason.
 pub const DART_RECORD_TRAP: u32 = 16;
 
-/// Records of what messages tell, in memory of this process, of as many connections as name the queue (section 1). If it is full the
-/// messages wait, and what comes behind them on their connections: nothing is lost. An exception takes a place for each 60 bytes of its
-/// message's data more, so a queue for exceptions of any length has 2048 records. One thread at a time may use it.
+/// Records of messages, in this process' memory, of all connections that use the queue (section 1).
+/// While the queue is full, messages wait, and so do later messages on their connections: nothing
+/// is lost. An exception takes one more place for each 60 bytes of its message's data, so a queue
+/// for exceptions of any length needs 2048 records. One thread at a time may use it.
 pub struct dart_queue(pub(crate) Queue);
 
-/// What a message has told.
+/// A record of a message.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_record {
     /// The message's operand.
     pub operand: u64,
-    /// The data of its first cell, 32 bytes, and zeros.
+    /// The data of its first cell, 32 bytes, padded with zeros.
     pub words: [u64; DART_WORDS],
-    /// The connection that it came by, as dart_connection_number calls it.
+    /// The connection of the message, by its dart_connection_number.
     pub connection: u32,
-    /// DART_RECORD_COMPARED or another.
+    /// One of the DART_RECORD_ constants.
     pub what: u32,
-    /// Of DART_RECORD_TRAP, DART_TRAP_BOUNDS or another; else 0.
+    /// For DART_RECORD_TRAP, one of the DART_TRAP_ constants; else 0.
     pub trap: u32,
-    /// The message's opcode: see dart_operation_opcode. Of an exception, what it is about is in bits 3 to 31.
+    /// The message's opcode: see dart_operation_opcode. For an exception, bits 3 to 31 are its
+    /// `about`.
     pub opcode: u32,
     /// Registers i, j and k of the window.
     pub indices: [u8; 3],
     /// The message's mask.
     pub mask: u8,
-    /// Bytes of data of a message of several blocks; else 0.
+    /// Number of bytes of data of a message of several blocks; else 0.
     pub length: u32,
-    /// 1: the queue was too small for the data of an exception, of which `words` are all that is left. Else 0.
+    /// 1: the queue was too small for the data of an exception, and only `words` is left of it.
+    /// Else 0.
     pub cut: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 3],
 }
 
@@ -83,7 +87,8 @@ impl From<Record> for dart_record {
     }
 }
 
-/// Opens a queue with room for so many records, 16 to 65536, a power of two. `flags` is DART_QUEUE_IMMEDIATE or 0.
+/// Opens a queue with room for `records` records: 16 to 65536, a power of two. `flags` is
+/// DART_QUEUE_IMMEDIATE or 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_queue_create(
     card: Option<&dart_card>,
@@ -102,21 +107,24 @@ pub unsafe extern "C" fn dart_queue_create(
     })
 }
 
-/// Lets a queue go; it is closed when the connections that name it are destroyed, too. NULL is nothing.
+/// Releases a queue. It is closed once the connections that use it are destroyed too. NULL is a
+/// no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_queue_destroy(queue: Option<Box<dart_queue>>) {
     free(queue);
 }
 
-/// A file descriptor for poll(2) and the like, which stays the library's: readable while a queue of the same open card is not empty.
-/// Take records until there are none before you wait.
+/// Returns a file descriptor for poll(2) and similar calls, owned by the library. It is readable
+/// while a queue of the same open card is not empty. Take records until there are none before you
+/// wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_queue_fd(queue: Option<&dart_queue>) -> c_int {
     call(|| Ok(given(queue, "queue")?.0.as_raw_fd()))
 }
 
-/// Returns all data of the message that the record taken last is about, if that is an exception, else the data of its first cell, and stores its
-/// length to `length`. It is valid until the next record is taken. NULL if there is no queue.
+/// Returns data of the message of the last record taken, and stores its length in `length`. For an
+/// exception it is all data, otherwise the data of the first cell. Valid until the next record is
+/// taken. Returns NULL if the queue is NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_queue_data(
     queue: Option<&dart_queue>,
@@ -129,7 +137,7 @@ pub unsafe extern "C" fn dart_queue_data(
     data.map_or(std::ptr::null(), |data| data.as_ptr().cast())
 }
 
-/// Takes the next record. If one is there that is no system call.
+/// Takes the next record. Makes no system call if one is available.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_queue_next(
     queue: Option<&mut dart_queue>,
@@ -142,7 +150,8 @@ pub unsafe extern "C" fn dart_queue_next(
     })
 }
 
-/// Takes the next record; looks for it for as many microseconds, and does not sleep. -EAGAIN if there is none.
+/// Takes the next record. Polls for up to `polling_us` microseconds, and does not sleep. Fails with
+/// -EAGAIN if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_queue_poll(
     queue: Option<&mut dart_queue>,

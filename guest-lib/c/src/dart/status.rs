@@ -1,4 +1,4 @@
-//! What becomes of messages and connections.
+//! Status of messages and connections.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -8,66 +8,68 @@ use hamlyn::dart::{Broken, Dropped, Status, Trap};
 use super::connection::dart_connection;
 use crate::call::{call, given, store};
 
-/// The receiver's card knows no such operation.
+/// The receiver's card does not implement the operation.
 pub const DART_TRAP_UNIMPLEMENTED: u32 = 1;
 /// A register is not inside the connection's window.
 pub const DART_TRAP_INDEX: u32 = 2;
-/// The message's comparison held, and it said that it is refused then.
+/// The message's comparison held, and the message requested to be refused in that case.
 pub const DART_TRAP_REFUSED: u32 = 3;
-/// The connection may not write to the endpoint, or not read it.
+/// The connection may not write to the endpoint, or may not read it.
 pub const DART_TRAP_RIGHT: u32 = 4;
-/// The address is no multiple of 4.
+/// The address is not a multiple of 4.
 pub const DART_TRAP_MISALIGNED: u32 = 5;
 /// A word is not inside the endpoint.
 pub const DART_TRAP_BOUNDS: u32 = 6;
-/// There is no memory, or it cannot be written to.
+/// There is no memory, or it is not writable.
 pub const DART_TRAP_NO_MEMORY: u32 = 7;
 
 /// A message has more data than its operation takes.
 pub const DART_DROPPED_LENGTH: u32 = 1;
-/// Its data is not inside the endpoint, or there is no such memory.
+/// The message's data is not inside the endpoint, or there is no such memory.
 pub const DART_DROPPED_MEMORY: u32 = 2;
-/// As many messages waited as can.
+/// The maximum number of messages was waiting.
 pub const DART_DROPPED_ROOM: u32 = 3;
 /// The connection is broken.
 pub const DART_DROPPED_BROKEN: u32 = 4;
 
-/// A packet was lost on the way.
+/// A packet was lost.
 pub const DART_BROKEN_LOST: u32 = 1;
 /// The link is or was down.
 pub const DART_BROKEN_LINK: u32 = 2;
-/// The other end's card sent what makes no sense.
+/// The other end's card sent invalid data.
 pub const DART_BROKEN_PEER: u32 = 3;
-/// The connection's own memory cannot be reached.
+/// The connection's own memory cannot be accessed.
 pub const DART_BROKEN_MEMORY: u32 = 4;
-/// The other end has been closed, or its host is lost.
+/// The other end was closed, or its host is lost.
 pub const DART_BROKEN_GONE: u32 = 5;
 
-/// How a connection fares.
+/// Status of a connection.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_status {
-    /// How many of its messages have left, or will not, modulo 2^32.
+    /// Number of sent messages that have left or were dropped, modulo 2^32.
     pub left: u32,
-    /// How many of them have not left.
+    /// Number of these that were dropped.
     pub dropped: u32,
-    /// Why the last of these did not, DART_DROPPED_ROOM or another; 0 if there is none.
+    /// Why the last of these was dropped: one of the DART_DROPPED_ constants; 0 if there is none.
     pub dropped_why: u32,
-    /// How many of its messages were not executed by their receiver, modulo 2^32.
+    /// Number of sent messages that the receiver did not execute, modulo 2^32.
     pub traps: u32,
-    /// Why the last of these was not, DART_TRAP_BOUNDS or another; 0 if there is none.
+    /// Why the last of these was not executed: one of the DART_TRAP_ constants; 0 if there is none.
     pub trap: u32,
     /// That message's opcode.
     pub trap_opcode: u32,
-    /// Why it takes and sends nothing any more, DART_BROKEN_GONE or another; 0 if it does.
+    /// Why the connection no longer accepts or sends anything: one of the DART_BROKEN_ constants; 0
+    /// if it does.
     pub broken: u32,
-    /// How many messages of the other end had a trap here that no exception queue took, modulo 2^32.
+    /// Number of the other end's messages that had a trap here that no exception queue took, modulo
+    /// 2^32.
     pub exceptions: u32,
-    /// Why the last of these had one, DART_TRAP_BOUNDS or another; 0 if there is none.
+    /// Why the last of these had a trap: one of the DART_TRAP_ constants; 0 if there is none.
     pub exception: u32,
     /// That message's opcode.
     pub exception_opcode: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 2],
 }
 
@@ -92,7 +94,7 @@ impl From<Status> for dart_status {
     }
 }
 
-/// Says how a connection fares. No system call.
+/// Stores the status of a connection. Makes no system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_connection_status(
     connection: Option<&dart_connection>,

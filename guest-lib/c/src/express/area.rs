@@ -1,4 +1,4 @@
-//! Pages alone, which two processes of two hosts share.
+//! Pages that two processes on two hosts share.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -9,40 +9,43 @@ use hamlyn::express::{ExpressArea, ExpressView, Pages};
 use crate::call::{Failure, call, free, given, store};
 use crate::card::hamlyn_card;
 
-/// Pages that this process has made for a process of another host.
+/// Pages that this process has created for a process on another host.
 pub struct hamlyn_express_area(ExpressArea<dyn Attachment>);
 
-/// Pages that a process of another host has made, as this one has them mapped.
+/// Pages that a process on another host has created, mapped into this process.
 pub struct hamlyn_express_view(ExpressView<dyn Attachment>);
 
-/// What there is of express memory with a host.
+/// State of the express memory shared with a host.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_express_info {
-    /// Bytes that the two hosts share, half of which are this host's to give; 0: there are none.
+    /// Number of bytes that the two hosts share. Half of them are for this host to allocate. 0 if
+    /// there are none.
     pub part: u64,
-    /// Pages that are this host's to give.
+    /// Number of pages that this host can allocate.
     pub pages: u32,
-    /// Of these, pages that areas have.
+    /// Number of these pages that areas use.
     pub used: u32,
-    /// Pages that areas had, until the other host confirms that nobody there sees them any more.
+    /// Number of pages released by areas, until the other host confirms that they are not mapped
+    /// there.
     pub leaving: u32,
-    /// Pages of the other host's that are mapped here.
+    /// Number of the other host's pages that are mapped here.
     pub viewed: u32,
-    /// Pages that areas of this user have.
+    /// Number of pages in areas of this user.
     pub held: u32,
-    /// How many he may hold as things stand.
+    /// Number of pages that this user may currently hold.
     pub limit: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 4],
 }
 
-/// What an area and a view give of their memory.
+/// Returns the address of the memory of an area or a view.
 fn memory(pages: &Pages) -> Result<*mut c_void, Failure> {
     Ok(pages.bytes(0, pages.len())?.as_ptr().cast_mut().cast())
 }
 
-/// Describes what there is with a host. -EOPNOTSUPP if this card has no express memory.
+/// Stores the state of the express memory shared with a host. Fails with -EOPNOTSUPP if this card
+/// has no express memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_express_get_info(
     card: Option<&hamlyn_card>,
@@ -68,8 +71,9 @@ pub unsafe extern "C" fn hamlyn_express_get_info(
     })
 }
 
-/// Makes pages for a process of another host: `length` bytes, a multiple of 4096, of zeros. -EHOSTUNREACH if there is no express memory with
-/// that host, -ENOSPC if too few pages are free, -EDQUOT if too few of the user's share.
+/// Creates zeroed pages for a process on another host. `length` is a multiple of 4096. Fails with
+/// -EHOSTUNREACH if there is no express memory with that host. Fails with -ENOSPC if too few pages
+/// are free, and with -EDQUOT if this would exceed the user's share.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_express_area_create(
     card: Option<&hamlyn_card>,
@@ -84,13 +88,14 @@ pub unsafe extern "C" fn hamlyn_express_area_create(
     })
 }
 
-/// Takes the pages out of both processes. Nobody gets them before the other host has confirmed that. NULL is nothing.
+/// Unmaps the pages from both processes. They are reused only after the other host has confirmed
+/// that. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_express_area_destroy(area: Option<Box<hamlyn_express_area>>) {
     free(area);
 }
 
-/// What a process of the other host has to know to map them: a number, and a key.
+/// Stores the number and the key with which a process on the other host can map the pages.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_express_area_name(
     area: Option<&hamlyn_express_area>,
@@ -105,8 +110,9 @@ pub unsafe extern "C" fn hamlyn_express_area_name(
     })
 }
 
-/// Where an area's memory is, until it is destroyed, and how many bytes. The other process may change any of them at any moment: load a word
-/// once, check it, and then use it.
+/// Stores the address of an area's memory, valid until the area is destroyed, and its number of
+/// bytes. The other process may change any byte at any time: load a word once, check it, then use
+/// it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_express_area_memory(
     area: Option<&hamlyn_express_area>,
@@ -121,8 +127,9 @@ pub unsafe extern "C" fn hamlyn_express_area_memory(
     })
 }
 
-/// Maps pages that a process of another host has made, once. Waits for that host's answer. -EACCES if there are none of that number, or not
-/// with that key, -EBUSY if somebody has mapped them, -EHOSTUNREACH if there is no express memory with that host.
+/// Maps pages that a process on another host has created, once. Waits for that host's answer. Fails
+/// with -EACCES if there are no pages of that number or the key does not match, and with -EBUSY if
+/// they are already mapped. Fails with -EHOSTUNREACH if there is no express memory with that host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_express_view_map(
     card: Option<&hamlyn_card>,
@@ -138,13 +145,14 @@ pub unsafe extern "C" fn hamlyn_express_view_map(
     })
 }
 
-/// Unmaps them. NULL is nothing.
+/// Unmaps the pages. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_express_view_destroy(view: Option<Box<hamlyn_express_view>>) {
     free(view);
 }
 
-/// Where a view's memory is, until it is destroyed, and how many bytes. When the other end is gone it shows memory that nobody else sees.
+/// Stores the address of a view's memory, valid until the view is destroyed, and its number of
+/// bytes. Once the other end is gone, the view shows memory that no other process sees.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_express_view_memory(
     view: Option<&hamlyn_express_view>,
@@ -159,8 +167,8 @@ pub unsafe extern "C" fn hamlyn_express_view_memory(
     })
 }
 
-/// Keeps stores before it before loads behind it, for the other machine as well: an emulated processor makes too little of C's
-/// atomic_thread_fence().
+/// Orders all earlier stores before all later loads, also as seen by the other machine. An emulated
+/// processor does too little for C's atomic_thread_fence().
 #[unsafe(no_mangle)]
 pub extern "C" fn hamlyn_express_barrier() {
     Pages::barrier();

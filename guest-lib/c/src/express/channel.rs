@@ -12,20 +12,23 @@ use crate::express::{hamlyn_channel_receiver, hamlyn_channel_sender};
 use crate::manager::{HAMLYN_NO_LOOKS, hamlyn_manager};
 use crate::memory::text;
 
-/// A name under which others open channels to this process. Any number of threads may use it at once.
+/// A name under which other processes open channels to this one. Any number of threads may use it
+/// at once.
 pub struct hamlyn_channel_listener {
     listener: ChannelListener,
     looks: u32,
 }
 
-/// How a channel's end is to be; 0 in any place is the default.
+/// Options for a channel's end; 0 in a field selects the default.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_channel_options {
-    /// Bytes of the ring that this end receives in, in whole pages: 61440 by default. The longest message to it has 8 less. One page more is
-    /// taken of what the two hosts share.
+    /// Size in bytes of the ring that this end receives in, in whole pages; 61440 by default. The
+    /// longest message to this end is 8 bytes shorter. The ring uses one more page of the memory
+    /// that the two hosts share.
     pub capacity: u64,
-    /// How often a call that waits looks at memory before it sleeps: 200 by default. HAMLYN_NO_LOOKS is none.
+    /// Number of times that a waiting call polls memory before it sleeps; 200 by default.
+    /// HAMLYN_NO_LOOKS disables polling.
     pub looks: u32,
     /// HAMLYN_CHANNEL_BY_MESSAGES, or 0.
     pub flags: u32,
@@ -33,11 +36,11 @@ pub struct hamlyn_channel_options {
     pub reserved: [u32; 4],
 }
 
-/// For hamlyn_channel_options.flags: by messages of cards, even if there is express memory.
+/// For hamlyn_channel_options.flags: uses card messages even if there is express memory.
 pub const HAMLYN_CHANNEL_BY_MESSAGES: u32 = 1;
 
-/// Takes a name, of 1 to 64 bytes, under which processes of other hosts open channels to this one. The options, which may be NULL, are for
-/// the ends of this side.
+/// Registers a name, of 1 to 64 bytes, under which processes of other hosts open channels to this
+/// one. The options, which may be NULL, apply to the ends of this side.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_listen(
     manager: Option<&hamlyn_manager>,
@@ -54,21 +57,23 @@ pub unsafe extern "C" fn hamlyn_channel_listen(
     })
 }
 
-/// Gives the name back. NULL is nothing.
+/// Releases the name. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_listener_destroy(listener: Option<Box<hamlyn_channel_listener>>) {
     free(listener);
 }
 
-/// A file descriptor, which stays the library's: readable while somebody wants to connect.
+/// Returns a file descriptor, owned by the library: readable while a request is pending.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_listener_fd(listener: Option<&hamlyn_channel_listener>) -> c_int {
     call(|| Ok(given(listener, "listener")?.listener.as_fd().as_raw_fd()))
 }
 
-/// Gives both ends of a channel to the next who connects. They may go to different threads. If the other side dies their calls fail, behind
-/// all that had come: with -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the way there). A failure for want of pages
-/// (-ENOSPC, -EDQUOT) is told to who asked, and is no reason to accept no more.
+/// Accepts the next request, and stores both ends of a channel. Different threads may use the two
+/// ends. If the peer dies, calls on them fail after all arrived data has been received: with
+/// -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the network path). If there are
+/// too few pages (-ENOSPC, -EDQUOT), the requester is notified, and the listener can accept further
+/// requests.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_accept(
     listener: Option<&hamlyn_channel_listener>,
@@ -84,9 +89,10 @@ pub unsafe extern "C" fn hamlyn_channel_accept(
     })
 }
 
-/// Connects to a name on a host, and gives both ends, as hamlyn_channel_accept does: -ECONNREFUSED if nobody listens there,
-/// -EHOSTUNREACH if there is no such host. Where the two hosts have no express memory it goes by messages of cards, and
-/// hamlyn_channel_is_express says so. The options may be NULL.
+/// Connects to a name on a host, and stores both ends, like hamlyn_channel_accept. Fails with
+/// -ECONNREFUSED if the name has no listener there, and with -EHOSTUNREACH if there is no such
+/// host. If the two hosts have no express memory, the channel uses card messages; see
+/// hamlyn_channel_is_express. The options may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_connect(
     manager: Option<&hamlyn_manager>,
@@ -123,7 +129,7 @@ fn store_both((sender, receiver): Places<'_>, channel: Channel, looks: u32) -> R
     Ok(0)
 }
 
-/// The options, and how often the ends look.
+/// Returns the options, and how often the ends poll.
 fn read_options(options: Option<&hamlyn_channel_options>) -> Result<(ChannelOptions, u32), Failure> {
     let mut chosen = ChannelOptions::default();
     let Some(options) = options else { return Ok((chosen, 0)) };

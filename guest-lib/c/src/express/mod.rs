@@ -1,4 +1,4 @@
-//! Express memory. A file for each thing that a program has of it.
+//! Express memory: one file for each kind of object.
 
 mod area;
 mod channel;

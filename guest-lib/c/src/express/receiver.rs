@@ -15,27 +15,29 @@ use crate::memory::bytes_mut;
 /// The receiving end of a channel. One thread at a time may use it.
 pub struct hamlyn_channel_receiver(pub(crate) ChannelReceiver);
 
-/// A message that has come, where the other side put it.
+/// A received message, where the peer stored it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_channel_message {
-    /// Its bytes. The other side may change them for as long as they are there: copy what is to be believed, and look at the copy.
+    /// The bytes. The peer may change them as long as the message is not released: copy data before
+    /// you validate it, and validate the copy.
     pub data: *const c_void,
-    /// How many.
+    /// Number of bytes.
     pub length: usize,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 4],
 }
 
-/// Lets a receiver go. NULL is nothing.
+/// Releases a receiver. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_receiver_destroy(receiver: Option<Box<hamlyn_channel_receiver>>) {
     free(receiver);
 }
 
-/// Gives the next message, without copying; it stays until it is released, or the next is received. Returns 1, or 0 if the other side has
-/// closed and all was received. -EBADMSG if it stored what makes no sense, which ends the channel. What hamlyn_channel_release says of the
-/// message before is said here, if it is still there.
+/// Stores the next message, without copying. It is valid until it is released or the next one is
+/// received. Returns 1, or 0 if the peer has closed the channel and everything was received. Fails
+/// with -EBADMSG if the peer stored invalid data, which ends the channel. If the previous message
+/// was not released, this call releases it and reports the errors of hamlyn_channel_release.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_receive(
     receiver: Option<&mut hamlyn_channel_receiver>,
@@ -53,8 +55,9 @@ pub unsafe extern "C" fn hamlyn_channel_receive(
     })
 }
 
-/// Releases the message that was received last: the other side has its room again. Nothing happens if there is none. An error says that it
-/// was gone before, as after a reset of the card: what was seen of it is of no worth.
+/// Releases the last received message: the peer can reuse its room. A no-op if there is none. An
+/// error means that the message was already gone, for example after a card reset: discard what was
+/// read from it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_release(receiver: Option<&mut hamlyn_channel_receiver>) -> c_int {
     call(|| {
@@ -63,8 +66,9 @@ pub unsafe extern "C" fn hamlyn_channel_release(receiver: Option<&mut hamlyn_cha
     })
 }
 
-/// Copies bytes of a stream that have come, where it means nothing in which messages they came: waits for the first, and takes what is
-/// there. Returns how many; 0 if the other side has closed. Not beside hamlyn_channel_receive: one or the other.
+/// Copies received bytes of a stream, regardless of message boundaries: waits for the first bytes,
+/// and takes what is available. Returns the number of bytes; 0 if the peer has closed the channel.
+/// Do not mix with hamlyn_channel_receive: use one or the other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_read(
     receiver: Option<&mut hamlyn_channel_receiver>,
@@ -83,14 +87,15 @@ pub unsafe extern "C" fn hamlyn_channel_read(
     })
 }
 
-/// From now on hamlyn_manager_wait and hamlyn_manager_fd tell of it once a message may have come. Returns 1 if one has, or the end: try
-/// again. Call hamlyn_manager_arm as well, and both before each wait.
+/// Makes hamlyn_manager_wait and hamlyn_manager_fd report when a message may have arrived. Returns
+/// 1 if a message or the end has already arrived: try again. Also call hamlyn_manager_arm. Call
+/// both before each wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_arm(receiver: Option<&mut hamlyn_channel_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.arm()?.into()))
 }
 
-/// Gives a receiver a token for hamlyn_manager_ready.
+/// Sets the token that hamlyn_manager_ready reports for a receiver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_receiver_set_token(
     receiver: Option<&mut hamlyn_channel_receiver>,
@@ -102,7 +107,8 @@ pub unsafe extern "C" fn hamlyn_channel_receiver_set_token(
     })
 }
 
-/// A file descriptor, which stays the library's: readable once the other side has ended. Then call hamlyn_channel_peer_ended.
+/// Returns a file descriptor, owned by the library: readable once the peer has ended. Then call
+/// hamlyn_channel_peer_ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_peer_fd(receiver: Option<&hamlyn_channel_receiver>) -> c_int {
     call(|| {
@@ -111,7 +117,8 @@ pub unsafe extern "C" fn hamlyn_channel_peer_fd(receiver: Option<&hamlyn_channel
     })
 }
 
-/// Returns after how many milliseconds at the latest hamlyn_channel_receive says that the other side has ended; -EAGAIN if it has not.
+/// Returns the number of milliseconds after which, at the latest, hamlyn_channel_receive reports
+/// that the peer has ended. Fails with -EAGAIN if the peer has not ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_peer_ended(receiver: Option<&hamlyn_channel_receiver>) -> c_int {
     call(|| {

@@ -11,30 +11,32 @@ use crate::memory::bytes;
 /// The sending end of a channel. One thread at a time may use it.
 pub struct hamlyn_channel_sender(pub(crate) ChannelSender);
 
-/// How a call waits: not at all with a time-out of 0.
+/// Returns how long a call waits. With a timeout of 0 it does not wait.
 pub(crate) fn waits(timeout_ms: c_int) -> Option<Option<std::time::Duration>> {
     (timeout_ms != 0).then(|| timeout(timeout_ms))
 }
 
-/// Lets a sender go without closing: the receiver is told so, behind all that was sent. NULL is nothing.
+/// Releases a sender without closing the channel: the receiver is notified after it has received
+/// everything sent. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_sender_destroy(sender: Option<Box<hamlyn_channel_sender>>) {
     free(sender);
 }
 
-/// Returns 1 if the channel goes by express memory, 0 if by messages of cards.
+/// Returns 1 if the channel uses express memory, 0 if it uses card messages.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_is_express(sender: Option<&hamlyn_channel_sender>) -> c_int {
     call(|| Ok(given(sender, "sender")?.0.is_express().into()))
 }
 
-/// Returns how many bytes the longest message has.
+/// Returns the maximum length of a message in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_longest(sender: Option<&hamlyn_channel_sender>) -> c_int {
     call(|| Ok(count(given(sender, "sender")?.0.longest())))
 }
 
-/// Sends a message, which is copied once, to where the other side reads it. Waits while there is no room for it.
+/// Sends a message. It is copied once, directly to where the peer reads it. Waits while there is no
+/// room for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_send(
     sender: Option<&mut hamlyn_channel_sender>,
@@ -53,9 +55,10 @@ pub unsafe extern "C" fn hamlyn_channel_send(
     })
 }
 
-/// Gives room for a message of so many bytes where the other side will read it, to be built there and sent by hamlyn_channel_commit. The
-/// other side may look at it and change it at any moment. Any other message that is sent first takes its place. The room is valid
-/// until the next call with this sender.
+/// Reserves room for a message of `length` bytes where the peer will read it. Build the message
+/// there, then send it with hamlyn_channel_commit. The peer may read and change it at any time. Any
+/// other message that is sent first takes its place. The room is valid until the next call with
+/// this sender.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_reserve(
     sender: Option<&mut hamlyn_channel_sender>,
@@ -70,14 +73,14 @@ pub unsafe extern "C" fn hamlyn_channel_reserve(
     })
 }
 
-/// Sends what hamlyn_channel_reserve gave room for. -EINVAL if there is nothing.
+/// Sends the message in the room from hamlyn_channel_reserve. Fails with -EINVAL if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_commit(sender: Option<&mut hamlyn_channel_sender>) -> c_int {
     call(|| Ok(given(sender, "sender")?.0.finish().map(|()| 0)?))
 }
 
-/// Sends bytes of a stream, where it means nothing in which messages they go: as many as go in one piece, a quarter of
-/// hamlyn_channel_longest at most. Returns how many.
+/// Sends bytes of a stream, regardless of message boundaries. Sends as many as fit in one piece, at
+/// most a quarter of hamlyn_channel_longest. Returns the number of bytes sent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_write(
     sender: Option<&mut hamlyn_channel_sender>,
@@ -92,8 +95,9 @@ pub unsafe extern "C" fn hamlyn_channel_write(
     })
 }
 
-/// From now on hamlyn_manager_wait and hamlyn_manager_fd tell of it once there may be room for a message of so many bytes. Returns 1 if there
-/// is: try again. Call hamlyn_manager_arm as well, and both before each wait.
+/// Makes hamlyn_manager_wait and hamlyn_manager_fd report when there may be room for a message of
+/// `length` bytes. Returns 1 if there already is: try again. Also call hamlyn_manager_arm. Call
+/// both before each wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_arm_room(
     sender: Option<&mut hamlyn_channel_sender>,
@@ -102,7 +106,7 @@ pub unsafe extern "C" fn hamlyn_channel_arm_room(
     call(|| Ok(given(sender, "sender")?.0.arm(length)?.into()))
 }
 
-/// Gives a sender a token for hamlyn_manager_ready.
+/// Sets the token that hamlyn_manager_ready reports for a sender.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_sender_set_token(
     sender: Option<&mut hamlyn_channel_sender>,
@@ -114,8 +118,8 @@ pub unsafe extern "C" fn hamlyn_channel_sender_set_token(
     })
 }
 
-/// Waits until all that was sent is on its way, and whoever sleeps for it has been woken. With a time-out of 0 it sends on what it can, and does
-/// not ask whether he has been.
+/// Waits until everything sent is in flight, and a receiver that sleeps has been woken. With a
+/// timeout of 0 it sends what it can, and does not check for the wake-up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_flush(
     sender: Option<&mut hamlyn_channel_sender>,
@@ -131,8 +135,8 @@ pub unsafe extern "C" fn hamlyn_channel_flush(
     })
 }
 
-/// Closes it: the other side receives all that was sent, and then that there is no more. The sender is gone even if this fails
-/// (hamlyn_channel_try_close does not wait).
+/// Closes a channel: the peer receives everything sent, then the end. The sender is destroyed even
+/// if this fails (hamlyn_channel_try_close does not wait).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_close(
     sender: Option<Box<hamlyn_channel_sender>>,
@@ -141,8 +145,8 @@ pub unsafe extern "C" fn hamlyn_channel_close(
     call(|| at_once(timeout_ms, given(sender, "sender")?.0.close(timeout(timeout_ms)).map(|()| 0)))
 }
 
-/// Closes it without waiting, and the sender stays. -EAGAIN until all is on its way: call it again then. Once it has returned 0 comes
-/// hamlyn_channel_sender_destroy.
+/// Closes a channel without waiting; the sender stays. Fails with -EAGAIN until everything is in
+/// flight: call it again then. Once it has returned 0, call hamlyn_channel_sender_destroy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_try_close(sender: Option<&mut hamlyn_channel_sender>) -> c_int {
     call(|| Ok(given(sender, "sender")?.0.try_close().map(|()| 0)?))

@@ -17,30 +17,31 @@ use crate::ticket::print;
 /// An open SHRIMP card. Any number of threads may use it at once.
 pub struct shrimp_card(pub(crate) Card);
 
-/// What a card is.
+/// Properties of a card.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct shrimp_card_info {
-    /// Its host id, or HAMLYN_NO_LINK while its link is down.
+    /// Host id, or HAMLYN_NO_LINK while the link is down.
     pub host: u32,
-    /// Version of the card's contract: major in the upper half, minor in the lower.
+    /// Version of the card's ABI: major in the upper half, minor in the lower.
     pub abi_version: u32,
-    /// Entries of its page table, one for each page of this machine's memory.
+    /// Number of page table entries, one for each page of this machine's memory.
     pub pages: u32,
-    /// Columns of the mesh.
+    /// Number of columns of the mesh.
     pub columns: u32,
-    /// Bytes of each of its FIFOs.
+    /// Size of each of the card's FIFOs in bytes.
     pub fifo: u32,
-    /// 1 if it sees this machine's stores now. 0: stores have to go to window pages, as shrimp_store and shrimp_memory know.
+    /// 1 if the card snoops this machine's stores now. If 0, stores must go to window pages;
+    /// shrimp_store and shrimp_memory take care of that.
     pub snoops: u32,
-    /// Ports of the switch, which host ids are below; 0 while the link is down.
+    /// Number of switch ports: host ids are below it. 0 while the link is down.
     pub ports: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 9],
 }
 
-/// Opens a card, "/dev/shrimpN". NULL is the card that the environment variable SHRIMP_CARD names, else /dev/shrimp0. -EPROTO
-/// for a card of another model.
+/// Opens a card, "/dev/shrimpN". NULL opens the card that the environment variable SHRIMP_CARD
+/// names, or /dev/shrimp0 if it is not set. Fails with -EPROTO for a card of another model.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_open(
     name: *const c_char,
@@ -57,13 +58,13 @@ pub unsafe extern "C" fn shrimp_open(
     })
 }
 
-/// Lets a card go; it is closed when all that was made from it is gone too. NULL is nothing.
+/// Releases a card. It is closed when everything created from it is gone too. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_close(card: Option<Box<shrimp_card>>) {
     free(card);
 }
 
-/// Describes a card as it is now.
+/// Stores the card's current properties.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_get_info(
     card: Option<&shrimp_card>,
@@ -86,7 +87,7 @@ pub unsafe extern "C" fn shrimp_get_info(
     })
 }
 
-/// Reads the card's counters, as many as there is room for. Returns how many there are.
+/// Reads the card's counters, at most `count` of them. Returns the total number of counters.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_statistics(
     card: Option<&shrimp_card>,
@@ -102,7 +103,8 @@ pub unsafe extern "C" fn shrimp_statistics(
     })
 }
 
-/// Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes the zero-terminated name of counter `number` into `size` bytes; HAMLYN_TEXT_SIZE is
+/// enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_statistic_name(number: u32, text: *mut c_char, size: usize) -> c_int {
     call(|| {

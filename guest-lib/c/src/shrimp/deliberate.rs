@@ -5,9 +5,10 @@ use std::ffi::c_int;
 use super::send_buffer::shrimp_send_buffer;
 use crate::call::{at_once, call, given, timeout};
 
-/// Has the card send these bytes as they are in memory: offset and length are multiples of 4, and the mode is SHRIMP_MODE_DELIBERATE. It
-/// returns when the card has begun with the last page: memory must not change before shrimp_wait_until_sent, and what is stored or sent
-/// later arrives later only if that was waited for.
+/// Makes the card send these bytes as they are in memory. Offset and length must be multiples of 4,
+/// and the mode SHRIMP_MODE_DELIBERATE. Returns when the card has started with the last page. Do
+/// not change the memory before shrimp_wait_until_sent has returned. Later stores and sends are
+/// ordered after this one only if you wait for it first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_send(
     buffer: Option<&shrimp_send_buffer>,
@@ -17,8 +18,9 @@ pub unsafe extern "C" fn shrimp_send(
     call(|| Ok(given(buffer, "buffer")?.mapping().send(offset, length).map(|()| 0)?))
 }
 
-/// Waits until the card has read all that shrimp_send was called for. -ECONNRESET or -EHOSTDOWN if it was sent to nobody, or may have
-/// been: the receive buffer was taken back, or its host is lost.
+/// Waits until the card has read everything from earlier shrimp_send calls. Fails with -ECONNRESET
+/// or -EHOSTDOWN if the data did not or may not have reached a receiver: the receive buffer was
+/// withdrawn, or its host is lost.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_wait_until_sent(
     buffer: Option<&shrimp_send_buffer>,
@@ -30,7 +32,8 @@ pub unsafe extern "C" fn shrimp_wait_until_sent(
     })
 }
 
-/// 1 if the card's engine for deliberate updates has nothing to do, else 0: there is one for all processes of the machine.
+/// Returns 1 if the card's engine for deliberate updates is idle, else 0. All processes of the
+/// machine share one engine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_is_free(buffer: Option<&shrimp_send_buffer>) -> c_int {
     call(|| Ok(given(buffer, "buffer")?.mapping().is_free().into()))

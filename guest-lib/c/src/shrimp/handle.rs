@@ -9,32 +9,34 @@ use crate::call::{Failure, call, given, store};
 use crate::memory::text;
 use crate::ticket::print;
 
-/// Bytes of a handle.
+/// Size of a handle in bytes.
 pub const SHRIMP_HANDLE_SIZE: usize = 72;
 
-/// What names a receive buffer to those who may map theirs to it. It may be copied, handed on as text, or passed when a connection
-/// begins. Who has it, and is on a host that the owner allows, may store there. The bytes carry a checksum, which is checked when a
-/// handle is used.
+/// Names a receive buffer to processes that may map their buffers to it. It may be copied, passed
+/// on as text, or passed when a connection begins. It is a capability: any process that has it may
+/// store to the buffer, if its host is one that the owner allows. It contains a checksum, which is
+/// checked when the handle is used.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct shrimp_handle {
-    /// Its binary form.
+    /// The binary form.
     pub bytes: [u8; SHRIMP_HANDLE_SIZE],
 }
 
-/// What a handle says.
+/// The contents of a handle.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct shrimp_handle_info {
-    /// How many bytes the receive buffer has.
+    /// Size of the receive buffer in bytes.
     pub length: u64,
-    /// The host that has it.
+    /// The host of the receive buffer.
     pub host: u32,
     /// Its number there.
     pub number: u32,
-    /// Offset of its first byte in that byte's page: a byte arrives at the offset that it was stored at.
+    /// Offset of the buffer's first byte in its page. A byte arrives at the page offset that it was
+    /// stored at.
     pub place: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 3],
 }
 
@@ -48,7 +50,7 @@ impl shrimp_handle {
     }
 }
 
-/// Reads a handle's text, "shrimp2:" and digits.
+/// Parses a handle's text: "shrimp2:" and digits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_handle_parse(
     text: *const c_char,
@@ -61,7 +63,7 @@ pub unsafe extern "C" fn shrimp_handle_parse(
     })
 }
 
-/// Writes a handle's text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+/// Writes a handle's zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_handle_print(
     handle: Option<&shrimp_handle>,
@@ -71,7 +73,7 @@ pub unsafe extern "C" fn shrimp_handle_print(
     call(|| print(&given(handle, "handle")?.read()?.to_string(), text, size))
 }
 
-/// Says what a handle says.
+/// Stores the contents of a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_handle_get_info(
     handle: Option<&shrimp_handle>,
@@ -92,21 +94,21 @@ mod tests {
     use crate::ticket::HAMLYN_TEXT_SIZE;
 
     #[test]
-    fn a_handle_comes_back_from_its_text_and_says_what_it_names() {
+    fn handle_survives_text_round_trip() {
         assert_eq!(SHRIMP_HANDLE_SIZE, Handle::SIZE);
         let handle = shrimp_handle::new(&Handle::new(3, 7, 99, 5000));
         let mut text = [0x7f as c_char; HAMLYN_TEXT_SIZE];
         let place = text.as_mut_ptr();
-        // SAFETY: the text has so many bytes, or more.
+        // SAFETY: the text has at least `size` bytes.
         let print = |size| unsafe { shrimp_handle_print(Some(&handle), place, size) };
         assert_eq!((print(80), print(81)), (-libc::EINVAL, 0));
         assert_eq!(text[81], 0x7f as c_char);
         let mut read = MaybeUninit::new(shrimp_handle { bytes: [0; SHRIMP_HANDLE_SIZE] });
-        // SAFETY: each text ends with a zero, or is null.
+        // SAFETY: each text is zero-terminated, or null.
         let mut parse = |text: *const c_char| unsafe { shrimp_handle_parse(text, Some(&mut read)) };
         assert_eq!(parse(text.as_ptr()), 0);
         assert_eq!((parse(c"shrimp2:".as_ptr()), parse(null())), (-libc::EINVAL, -libc::EINVAL));
-        // SAFETY: it was made with a value.
+        // SAFETY: it was created with a value.
         let mut read = unsafe { read.assume_init() };
         let mut info = MaybeUninit::new(shrimp_handle_info {
             length: 0,
@@ -115,13 +117,13 @@ mod tests {
             place: 9,
             reserved: [0; 3],
         });
-        // SAFETY: both are there.
+        // SAFETY: both references are valid.
         let mut ask =
             |handle: &shrimp_handle| unsafe { shrimp_handle_get_info(Some(handle), Some(&mut info)) };
         assert_eq!(ask(&read), 0);
         read.bytes[5] ^= 1;
         assert_eq!(ask(&read), -libc::EINVAL, "a changed handle is refused");
-        // SAFETY: it was made with a value.
+        // SAFETY: it was created with a value.
         let info = unsafe { info.assume_init() };
         assert_eq!((info.host, info.number, info.length, info.place), (3, 7, 5000, 0));
     }

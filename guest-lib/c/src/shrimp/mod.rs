@@ -1,4 +1,4 @@
-//! SHRIMP cards for C: `include/shrimp.h` is made from these files.
+//! SHRIMP cards for C: `include/shrimp.h` is generated from these files.
 
 mod card;
 mod deliberate;

@@ -1,4 +1,4 @@
-//! Processes that find each other by name.
+//! Name service.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -8,7 +8,8 @@ use crate::call::{call, given};
 use crate::connection::{hamlyn_connecting, hamlyn_connection, hamlyn_listener};
 use crate::names::{self, hamlyn_found};
 
-/// Takes a name, as hamlyn_listen does: the listener, who asks there and the connections are those of any card.
+/// Registers a name, like hamlyn_listen. The listener, its requests and the connections are the
+/// same as for any card.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_listen(
     card: Option<&shrimp_card>,
@@ -19,7 +20,8 @@ pub unsafe extern "C" fn shrimp_listen(
     call(|| names::listen(&given(card, "card")?.0, name, backlog, listener))
 }
 
-/// Connects to a name on a host, as hamlyn_connect does. A handle may be passed, here or with the answer.
+/// Connects to a name on a host, like hamlyn_connect. A handle may be passed, here or with the
+/// answer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_connect(
     card: Option<&shrimp_card>,
@@ -32,7 +34,7 @@ pub unsafe extern "C" fn shrimp_connect(
     call(|| names::connect(&given(card, "card")?.0, host, name, (data, length), connection))
 }
 
-/// Asks for a connection as hamlyn_connect_begin does.
+/// Requests a connection like hamlyn_connect_begin.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_connect_begin(
     card: Option<&shrimp_card>,
@@ -45,8 +47,8 @@ pub unsafe extern "C" fn shrimp_connect_begin(
     call(|| names::begin_connect(&given(card, "card")?.0, host, name, (data, length), connecting))
 }
 
-/// Connects to a name on whichever of these hosts accepts first, as hamlyn_connect_any does: bit h of the word stands for host h, and 0
-/// for all hosts.
+/// Connects to a name on the first of these hosts that accepts, like hamlyn_connect_any. Bit h of
+/// `hosts` stands for host h; 0 stands for all hosts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_connect_any(
     card: Option<&shrimp_card>,
@@ -60,7 +62,7 @@ pub unsafe extern "C" fn shrimp_connect_any(
     call(|| names::connect_any(&given(card, "card")?.0, hosts, name, (data, length), connection, timeout_ms))
 }
 
-/// Which hosts have a listener of a name, as hamlyn_find does; returns how many.
+/// Finds the hosts that have a listener for a name, like hamlyn_find, and returns their number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_find(
     card: Option<&shrimp_card>,

@@ -13,13 +13,13 @@ use crate::memory::lent;
 /// All hosts, for shrimp_export.
 pub const SHRIMP_ALL_HOSTS: u64 = 0xffff_ffff_ffff_ffff;
 
-/// Memory that others store to. What arrives is there: nobody is asked, and no call is needed to let it in. What one host has
-/// stored arrives in the order in which it was stored; stores of several hosts come in any order among them. Any number of threads may
-/// use it at once.
+/// Memory that other processes store to. Data arrives without any call on this side. Stores of one
+/// host arrive in the order in which they were stored; stores of several hosts arrive in any
+/// relative order. Any number of threads may use it at once.
 pub struct shrimp_receive_buffer(pub(crate) ReceiveBuffer);
 
-/// Makes a receive buffer of 1 byte to 16 MiB, zeroed, that processes of these hosts may map theirs to: bit h of the word stands for
-/// host h. SHRIMP_ALL_HOSTS are all of them; with none it is refused.
+/// Creates a zeroed receive buffer of 1 byte to 16 MiB. Processes on `hosts` may map their buffers
+/// to it: bit h stands for host h. SHRIMP_ALL_HOSTS allows all hosts; 0 is refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_export(
     card: Option<&shrimp_card>,
@@ -34,12 +34,15 @@ pub unsafe extern "C" fn shrimp_export(
     })
 }
 
-/// Makes a receive buffer of `length` bytes of the program's own memory, up to 16 MiB with what is before it in its page. Its bytes stay
-/// as they are until a host stores to them. Other hosts change them at any time, so access them as shrimp_receive_buffer_data says.
-/// The memory stays where it is until the buffer is destroyed.
+/// Creates a receive buffer of `length` bytes of the program's own memory, up to 16 MiB including
+/// the bytes before it in its page. The bytes keep their contents until a host stores to them.
+/// Other hosts change them at any time, so access them as described at shrimp_receive_buffer_data.
+/// The memory must stay mapped until the buffer is destroyed.
 ///
-/// A page has at most two parts. So memory that begins inside a page begins at a multiple of 4 and reaches that page's end, and two
-/// receive buffers that share a page touch; if not: -EINVAL. Only these bytes are exposed, and not the rest of their pages.
+/// A page can have at most two parts. So memory that begins inside a page must begin at a multiple
+/// of 4 and reach that page's end. Two receive buffers that share a page must be adjacent.
+/// Otherwise the call fails with -EINVAL. Only these bytes are exposed, not the rest of their
+/// pages.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_export_memory(
     card: Option<&shrimp_card>,
@@ -56,19 +59,21 @@ pub unsafe extern "C" fn shrimp_export_memory(
     })
 }
 
-/// The hosts that have a bit.
+/// Returns the hosts whose bit is set.
 fn named(hosts: u64) -> impl Iterator<Item = u32> {
     (0..u64::BITS).filter(move |host| hosts & 1 << host != 0)
 }
 
-/// Takes a receive buffer back: nothing more arrives in it, and shrimp_state tells this to those that had mapped it. Its memory is gone,
-/// if it is not the program's own. NULL is nothing.
+/// Withdraws a receive buffer: no more data arrives in it, and shrimp_state reports this to
+/// processes that had mapped it. Its memory is freed unless it is the program's own. NULL is a
+/// no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_receive_buffer_destroy(buffer: Option<Box<shrimp_receive_buffer>>) {
     free(buffer);
 }
 
-/// What others name it by. -ENETDOWN while the card's link is down.
+/// Stores the handle that names the buffer to other processes. Fails with -ENETDOWN while the
+/// card's link is down.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_receive_buffer_handle(
     buffer: Option<&shrimp_receive_buffer>,
@@ -80,16 +85,17 @@ pub unsafe extern "C" fn shrimp_receive_buffer_handle(
     })
 }
 
-/// Where its bytes are; NULL for NULL. New memory begins at a page. What arrives changes them at any time, so load a flag by
-/// __atomic_load_n(..., __ATOMIC_ACQUIRE) or the like: what its sender had stored before it is there then. What is stored here is for
-/// this process alone.
+/// Returns the address of the buffer's first byte; NULL for NULL. Memory that the library allocated
+/// begins at a page boundary. Arriving data changes the bytes at any time. So load a flag with
+/// __atomic_load_n(..., __ATOMIC_ACQUIRE) or similar: everything that its sender had stored before
+/// it is then visible. Stores to this memory are visible only to this process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_receive_buffer_data(buffer: Option<&shrimp_receive_buffer>) -> *mut c_void {
     buffer.map_or(std::ptr::null_mut(), |buffer| buffer.0.as_ptr().cast_mut().cast())
 }
 
-/// Sleeps while the 4 bytes at `offset`, a multiple of 4, are `value`, and stores what they are then. That its writer is gone is nothing
-/// that arrives: keep a connection, or give a time-out.
+/// Sleeps while the 4 bytes at `offset`, a multiple of 4, equal `value`, then stores their new
+/// value. The loss of the writer does not end the wait: keep a connection, or set a timeout.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_wait(
     buffer: Option<&shrimp_receive_buffer>,

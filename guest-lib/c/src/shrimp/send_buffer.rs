@@ -1,4 +1,4 @@
-//! Send buffers, and memory that is shared.
+//! Send buffers, and shared memory.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -11,22 +11,24 @@ use super::receive_buffer::shrimp_receive_buffer;
 use crate::call::{Failure, at_once, call, free, given, store, timeout};
 use crate::memory::{bytes, bytes_mut, lent};
 
-/// Automatic update, single-write: each store is sent at once, as a packet of its own.
+/// Automatic update, single-write: each store is sent immediately, as its own packet.
 pub const SHRIMP_MODE_SINGLE: u32 = 1;
-/// Automatic update, blocked-write: stores that follow each other in place and time go as one packet.
+/// Automatic update, blocked-write: stores that are consecutive in place and time are combined into
+/// one packet.
 pub const SHRIMP_MODE_BLOCKED: u32 = 2;
-/// Deliberate update: what shrimp_send says is sent, when it says so.
+/// Deliberate update: data is sent only by shrimp_send.
 pub const SHRIMP_MODE_DELIBERATE: u32 = 3;
 
-/// What is stored arrives.
+/// Stores arrive.
 pub const SHRIMP_STATE_MAPPED: u32 = 1;
-/// The receive buffer was taken back, or its process has ended: what is stored goes nowhere.
+/// The receive buffer was withdrawn, or its process has ended: stores are dropped.
 pub const SHRIMP_STATE_TAKEN_BACK: u32 = 2;
-/// The other host is lost, or has begun anew: what is stored goes nowhere.
+/// The other host is lost, or has restarted: stores are dropped.
 pub const SHRIMP_STATE_LOST: u32 = 3;
 
-/// Memory of this process that is mapped to a receive buffer of another host: what is stored in it arrives there, in the order in which
-/// it was stored, and nothing says when. Any number of threads may use it at once.
+/// Memory of this process that is mapped to a receive buffer of another host. Stores to it arrive
+/// there in the order in which they were stored; there is no notification of arrival. Any number of
+/// threads may use it at once.
 pub struct shrimp_send_buffer(Kind);
 
 enum Kind {
@@ -35,7 +37,7 @@ enum Kind {
 }
 
 impl shrimp_send_buffer {
-    /// What is mapped out.
+    /// Returns the outgoing mapping.
     pub(crate) fn mapping(&self) -> &SendBuffer {
         match &self.0 {
             Kind::Mapped(buffer) => buffer,
@@ -44,28 +46,32 @@ impl shrimp_send_buffer {
     }
 }
 
-/// Where a send buffer lies in this process, for those who build primitives of their own. It is good until the buffer is destroyed.
+/// Addresses of a send buffer in this process, for programs that build their own primitives. Valid
+/// until the buffer is destroyed.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct shrimp_memory {
-    /// Its bytes, to load from.
+    /// The bytes, to load from.
     pub loads: *const c_void,
-    /// Where stores must go to be sent by automatic update: the same memory once more, if the card sees this machine's stores; else
-    /// window pages, and what was stored there is in memory a little later. A load from here waits for the stores before it. Stores of
-    /// 1, 2, 4 or 8 bytes, each at a multiple of as many.
+    /// Address to store to for automatic update. If the card snoops this machine's stores, it is
+    /// another mapping of the same memory. Otherwise it is the window pages, and stores reach the
+    /// memory a little later. A load from here waits for the stores before it. Stores must be 1, 2,
+    /// 4 or 8 bytes wide and naturally aligned.
     pub stores: *mut c_void,
-    /// The command pages: a command about a byte of the buffer is a store of 4 bytes at its place here.
+    /// The command pages. To issue a command for a byte of the buffer, store 4 bytes at its offset
+    /// here.
     pub commands: *mut c_void,
-    /// How many bytes it has.
+    /// Number of bytes.
     pub length: usize,
-    /// When what is stored is sent: SHRIMP_MODE_.
+    /// When stores are sent: one of SHRIMP_MODE_.
     pub mode: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 7],
 }
 
-/// Makes a send buffer of `length` bytes, zeroed, and maps it to those bytes of a receive buffer that begin at `offset`. It waits for
-/// the other host's operating system: -EACCES if that refuses, -EHOSTUNREACH if there is no such host.
+/// Creates a zeroed send buffer of `length` bytes, and maps it to the bytes of a receive buffer
+/// from `offset`. Waits for the other host's operating system. Fails with -EACCES if that refuses,
+/// and with -EHOSTUNREACH if there is no such host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_map(
     card: Option<&shrimp_card>,
@@ -83,14 +89,16 @@ pub unsafe extern "C" fn shrimp_map(
     })
 }
 
-/// Makes a send buffer of `length` bytes of the program's own memory, and maps it to those bytes of a receive buffer that begin at
-/// `offset`. Its bytes stay as they are, and are not sent before they are stored again: by shrimp_store, shrimp_write, or where
-/// shrimp_get_memory says. The memory stays where it is until the buffer is destroyed, and who stores to it by its own address sends that only
-/// where the card sees the machine's stores (`snoops` of shrimp_info).
+/// Creates a send buffer of `length` bytes of the program's own memory, and maps it to the bytes of
+/// a receive buffer from `offset`. The bytes keep their contents. They are not sent until they are
+/// stored again: by shrimp_store, by shrimp_write, or at the address from shrimp_get_memory. The
+/// memory must stay mapped until the buffer is destroyed. Stores to its own address are sent only
+/// if the card snoops the machine's stores (`snoops` of shrimp_card_info).
 ///
-/// The memory begins at the same byte of a page as what it is mapped to (shrimp_handle_info's `place`, and `offset`). Only these bytes
-/// are mapped, so two send buffers, each to its own destination, may share a page where they touch. Memory that begins inside a page
-/// begins at a multiple of 4 and reaches that page's end. If not: -EINVAL.
+/// The memory must begin at the same page offset as the destination (shrimp_handle_info's `place`,
+/// and `offset`). Only these bytes are mapped, so two send buffers with different destinations may
+/// share a page if they are adjacent. Memory that begins inside a page must begin at a multiple of
+/// 4 and reach that page's end. Otherwise the call fails with -EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_map_memory(
     card: Option<&shrimp_card>,
@@ -110,10 +118,11 @@ pub unsafe extern "C" fn shrimp_map_memory(
     })
 }
 
-/// Shares memory with a process of another host: a receive buffer of this process' own is mapped to the other's, of the same length, and
-/// the other does the same. What either stores is stored in both. Let each word have one writer: there is no order between the stores of
-/// the two, and algorithms for one memory, as Dekker's and Peterson's, exclude nobody here.
-/// The receive buffer is gone, even if this fails: its memory is the send buffer's now.
+/// Shares memory with a process on another host. It maps this process' receive buffer to the
+/// other's, of the same length; the other process does the same. A store by either arrives in both.
+/// Let each word have only one writer. There is no order between the stores of the two sides, so
+/// shared-memory algorithms like Dekker's and Peterson's do not give mutual exclusion here. The
+/// receive buffer is destroyed, even if this fails: its memory becomes the send buffer's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_share(
     card: Option<&shrimp_card>,
@@ -130,14 +139,15 @@ pub unsafe extern "C" fn shrimp_share(
     })
 }
 
-/// Lets a send buffer go: what was stored is sent, and nothing after it. Its memory is gone, if it is not the program's own. NULL is
-/// nothing.
+/// Releases a send buffer: earlier stores are sent, later ones are not. Its memory is freed unless
+/// it is the program's own. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_send_buffer_destroy(buffer: Option<Box<shrimp_send_buffer>>) {
     free(buffer);
 }
 
-/// Stores the lower `width` bytes of `value` (1, 2, 4 or 8) at `offset`, a multiple of as many: a store that arrives in one piece.
+/// Stores the lower `width` bytes of `value` (1, 2, 4 or 8) at `offset`, a multiple of `width`. The
+/// store arrives atomically.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_store(
     buffer: Option<&shrimp_send_buffer>,
@@ -158,7 +168,8 @@ pub unsafe extern "C" fn shrimp_store(
     })
 }
 
-/// Loads `width` bytes (1, 2, 4 or 8) at `offset`, a multiple of as many, from this process' own memory, behind all its stores.
+/// Loads `width` bytes (1, 2, 4 or 8) at `offset`, a multiple of `width`, from this process'
+/// memory. The load is ordered after all its stores.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_load(
     buffer: Option<&shrimp_send_buffer>,
@@ -179,8 +190,9 @@ pub unsafe extern "C" fn shrimp_load(
     })
 }
 
-/// Stores bytes, in rising order and by as many as 8 at a time: who sees the last of them need not see the first, unless it was stored
-/// by another call. So a flag is a store of its own, behind this.
+/// Stores bytes in ascending order, in units of up to 8 bytes. A reader that sees the last of them
+/// may not yet see the first, unless a separate call stored the last. So store a flag with a
+/// separate call after this one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_write(
     buffer: Option<&shrimp_send_buffer>,
@@ -194,7 +206,7 @@ pub unsafe extern "C" fn shrimp_write(
     })
 }
 
-/// Copies bytes out of this process' own memory.
+/// Copies bytes out of this process' memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_read(
     buffer: Option<&shrimp_send_buffer>,
@@ -208,7 +220,8 @@ pub unsafe extern "C" fn shrimp_read(
     })
 }
 
-/// Sleeps while 4 bytes of shared memory are `value`, as shrimp_wait does. Only for what shrimp_share has made.
+/// Sleeps while 4 bytes of shared memory equal `value`, like shrimp_wait. Only for buffers from
+/// shrimp_share.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_wait_shared(
     buffer: Option<&shrimp_send_buffer>,
@@ -226,7 +239,7 @@ pub unsafe extern "C" fn shrimp_wait_shared(
     })
 }
 
-/// Says where a send buffer lies. Where stores must go may be another place after shrimp_set_mode.
+/// Stores the addresses of a send buffer. The address for stores may change after shrimp_set_mode.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_get_memory(
     buffer: Option<&shrimp_send_buffer>,
@@ -251,8 +264,8 @@ pub unsafe extern "C" fn shrimp_get_memory(
     })
 }
 
-/// Changes when what is stored is sent. What was stored before is sent as it was to be sent then; a deliberate update that is under way
-/// is waited for. Other threads must not store meanwhile.
+/// Changes when stores are sent. Earlier stores are sent by the earlier mode. Waits for a
+/// deliberate update that is in progress. Other threads must not store meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_set_mode(buffer: Option<&shrimp_send_buffer>, mode: u32) -> c_int {
     call(|| {
@@ -261,7 +274,7 @@ pub unsafe extern "C" fn shrimp_set_mode(buffer: Option<&shrimp_send_buffer>, mo
     })
 }
 
-/// Whether it still leads somewhere: SHRIMP_STATE_MAPPED or another.
+/// Returns whether the mapping is still valid: SHRIMP_STATE_MAPPED or another.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_state(buffer: Option<&shrimp_send_buffer>) -> c_int {
     call(|| {

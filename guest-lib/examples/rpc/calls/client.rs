@@ -65,7 +65,8 @@ impl Client {
         Ok(number)
     }
 
-    /// Waits for a call's result. After a time-out the call may still be carried out; its result is dropped.
+    /// Waits for a call's result. After a time-out the call may still be carried out; its result is
+    /// dropped.
     pub(crate) fn finish(&mut self, number: u32, timeout: Duration) -> Result<Vec<u8>, CallError> {
         let begun = Instant::now();
         loop {

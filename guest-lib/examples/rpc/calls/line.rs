@@ -111,7 +111,8 @@ impl Line {
         Ok(self.watch.map_or(Ok(()), Watch::close)?)
     }
 
-    /// The next frame, if all of it has come. Reads no further: what nobody takes stays in the stream, and its sender waits.
+    /// The next frame, if all of it has come. Reads no further: what nobody takes stays in the
+    /// stream, and its sender waits.
     ///
     /// # Errors
     /// [`Lost`].

@@ -1,4 +1,5 @@
-//! Remote procedure calls over a pair of streams: [`Server`] and [`Client`]; docs/rpc.md has the format.
+//! Remote procedure calls over a pair of streams: [`Server`] and [`Client`]; docs/rpc.md has the
+//! format.
 
 // Every program uses a part of it.
 #![allow(dead_code, unused_imports)]

@@ -1,4 +1,5 @@
-//! The called side: one thread for all clients; whoever uses it carries the calls out and answers them, at once or later.
+//! The called side: one thread for all clients; whoever uses it carries the calls out and answers
+//! them, at once or later.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Write, stderr};
@@ -110,7 +111,8 @@ impl Server {
         }
     }
 
-    /// Takes one call of every client that has taken its results, so that none is served before the others or owed without end.
+    /// Takes one call of every client that has taken its results, so that none is served before the
+    /// others or owed without end.
     fn look_around(&mut self) {
         let mut gone = Vec::new();
         for (client, line) in &mut self.lines {

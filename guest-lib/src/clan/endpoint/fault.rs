@@ -1,4 +1,4 @@
-//! What went wrong with a load or store of another host's memory.
+//! Faults of loads and stores to another host's memory.
 
 use std::fmt;
 
@@ -6,37 +6,38 @@ use hamlyn_abi::clan::endpoint::*;
 
 use crate::error::ErrorKind;
 
-/// A fault of an endpoint: a load, store or DMA write of its owner's that came to nothing. A store is posted, so its fault is told
-/// a little later.
+/// A fault of an endpoint: a failed load, store or DMA write of its owner. A store is posted, so
+/// its fault is reported a little later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("byte {offset} of aperture {aperture} of host {host}: {reason}")]
 #[non_exhaustive]
 pub struct Fault {
-    /// Why.
+    /// The reason.
     pub reason: FaultReason,
-    /// The host, or that of a group ([`super::Descriptor::of_group`]).
+    /// The host, or the host number of a group ([`super::Descriptor::of_group`]).
     pub host: u32,
-    /// The aperture there.
+    /// The aperture at that host.
     pub aperture: u32,
-    /// Which byte of it.
+    /// The byte of the aperture.
     pub offset: u64,
 }
 
-/// Why there was a fault.
+/// Reasons for a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultReason {
-    /// There is no such aperture there, or not under this key, or it does not allow that, or the byte is outside.
+    /// The aperture does not exist, the key is wrong, the access is not allowed, or the byte is
+    /// outside.
     Refused,
-    /// The other host has not answered in time, or there is no link.
+    /// The other host did not answer in time, or there is no link.
     Timeout,
-    /// The other host's memory could not be reached.
+    /// The other host's memory could not be accessed.
     Memory,
-    /// It was not the window's: outside of it, not aligned, or a load from a group.
+    /// The access is invalid for the window: outside of it, not aligned, or a load from a group.
     Window,
-    /// A store was lost, as the link is down or the other host takes nothing for so long.
+    /// A store was lost: the link is down, or the other host did not accept data for too long.
     Lost,
-    /// One that this library does not know.
+    /// A reason that this library does not know.
     Unknown(u32),
 }
 
@@ -45,7 +46,7 @@ impl Fault {
         Self { reason: FaultReason::of(reason), host, aperture, offset }
     }
 
-    /// What a program can do about it.
+    /// Returns the kind of the error, which tells a program how to react.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self.reason {
             FaultReason::Refused | FaultReason::Memory | FaultReason::Unknown(_) => ErrorKind::Refused,

@@ -5,29 +5,29 @@ use zerocopy::IntoBytes;
 
 use super::Address;
 
-/// Bytes that a message carries (section 3.1: 40).
+/// Payload of a message in bytes (section 3.1: 40).
 pub const MESSAGE_SIZE: usize = 40;
 
-/// What a message is.
+/// Message types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MessageKind {
-    /// Asks for a connection.
+    /// Requests a connection.
     Connect,
-    /// Accepts one.
+    /// Accepts a connection.
     Accept,
-    /// Refuses one.
+    /// Refuses a connection.
     Refuse,
-    /// Ends one.
+    /// Closes a connection.
     Close,
-    /// Whatever else the two ends agree on.
+    /// Application data.
     Data,
-    /// From the driver: a message to that address has not been delivered, as there is no such endpoint or it had no room. The bytes
-    /// are that message's.
+    /// From the driver: a message to that address was not delivered, because the endpoint does not
+    /// exist or had no room. The data is that message's.
     Undelivered,
-    /// From the driver: the peer at that address is no more, or its host is lost.
+    /// From the driver: the process of the peer at that address has ended, or its host is lost.
     Gone,
-    /// One that this library does not know.
+    /// A type that this library does not know.
     Unknown(u32),
 }
 
@@ -59,15 +59,15 @@ impl MessageKind {
     }
 }
 
-/// A message that has come.
+/// A received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message {
-    /// Who sent it, as the two operating systems say.
+    /// The sender's address, verified by the two operating systems.
     pub from: Address,
-    /// What it is.
+    /// The message type.
     pub kind: MessageKind,
-    /// Its bytes.
+    /// The message data.
     pub data: [u8; MESSAGE_SIZE],
 }
 
@@ -80,7 +80,7 @@ impl Message {
     }
 }
 
-/// The words of a message's bytes.
+/// Converts message data to words.
 pub(super) fn words(data: &[u8; MESSAGE_SIZE]) -> [u64; 5] {
     let mut words = [0; 5];
     words.as_mut_bytes().copy_from_slice(data);

@@ -1,4 +1,5 @@
-//! Endpoints (section 3.1): Tripwires, a queue of DMA requests and a queue of messages, under a host and a port.
+//! Endpoints (section 3.1): Tripwires, a queue of DMA requests and a queue of messages, identified
+//! by a host and a port.
 
 mod fault;
 mod message;
@@ -35,17 +36,18 @@ use crate::core::device::is;
 use crate::core::loss::PeerLoss;
 use crate::error::{Error, Result, at_most};
 
-/// DMA requests that a queue has room for, if nothing is said.
+/// Default capacity of the DMA queue, in requests.
 const REQUESTS: u32 = 64;
-/// How long somebody who waits looks before he sleeps, if nothing is said: about what a sleep costs (section 5.3: up to 15 us).
+/// Default time that a wait polls before it sleeps: about the cost of a sleep (section 5.3: up to
+/// 15 us).
 const POLLING: Duration = Duration::from_micros(15);
 
-/// Where messages go to and come from.
+/// The address of an endpoint, for sending and receiving messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     /// The host id.
     pub host: u32,
-    /// The port there, 1 to 65,535.
+    /// The port at that host, 1 to 65,535.
     pub port: u32,
 }
 
@@ -68,7 +70,7 @@ impl FromStr for Address {
     }
 }
 
-/// An endpoint that is to be opened.
+/// Builds an endpoint.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct EndpointBuilder {
@@ -88,41 +90,43 @@ impl EndpointBuilder {
         Self { card: card.clone(), argument, polling: POLLING }
     }
 
-    /// Its port; 0, which it is if nothing is said, is any that is free. Ports below 1,024 take `CAP_NET_BIND_SERVICE`.
+    /// Sets the port. The default, 0, selects any free port. Ports below 1,024 require
+    /// `CAP_NET_BIND_SERVICE`.
     pub fn port(mut self, port: u32) -> Self {
         self.argument.port = port;
         self
     }
 
-    /// How many Tripwires it has, 0 to 32, which it has if nothing is said.
+    /// Sets the number of Tripwires, 0 to 32. The default is 32.
     pub fn tripwires(mut self, tripwires: u32) -> Self {
         self.argument.tripwires = tripwires;
         self
     }
 
-    /// How many DMA requests its queue has room for, 16 to 1,024, a power of two; 64 if nothing is said.
+    /// Sets the capacity of the DMA queue: 16 to 1,024 requests, a power of two. The default is 64.
     pub fn requests(mut self, requests: u32) -> Self {
         self.argument.requests = requests;
         self
     }
 
-    /// Has the driver program the DMA engine, as with the paper's card (section 3.4), and not this process. For comparison.
+    /// Makes the driver program the DMA engine instead of this process, as with the paper's card
+    /// (section 3.4). Only for comparison.
     pub fn drivers_dma(mut self, drivers: bool) -> Self {
         self.argument.flags = if drivers { CLAN_DRIVERS_DMA } else { 0 };
         self
     }
 
-    /// How long somebody who waits at it looks before he sleeps; 15 us if nothing is said (section 4.3).
+    /// Sets how long a wait polls before it sleeps. The default is 15 us (section 4.3).
     pub fn polling(mut self, polling: Duration) -> Self {
         self.polling = polling;
         self
     }
 
-    /// Opens it.
+    /// Opens the endpoint.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Invalid`]; [`Error::Exhausted`] or [`Error::Quota`] if there is none left;
-    /// [`Error::System`], also if the port is taken (`EBUSY`).
+    /// [`Error::OutOfRange`], [`Error::Invalid`]; [`Error::Exhausted`] or [`Error::Quota`] if no
+    /// endpoint is free; [`Error::System`], also if the port is in use (`EBUSY`).
     pub fn open(&self) -> Result<Endpoint> {
         let mut opened = self.argument;
         at_most("port", opened.port.into(), 0xffff)?;
@@ -151,25 +155,26 @@ impl EndpointBuilder {
     }
 }
 
-/// An open endpoint. Its clones are the same endpoint; it is closed when they and all its windows and Tripwires are dropped, and its
-/// peer is told then.
+/// An open endpoint. Clones refer to the same endpoint. It is closed when all clones, windows and
+/// Tripwires are dropped; its peer is then notified.
 #[derive(Debug, Clone)]
 pub struct Endpoint(Arc<Core>);
 
-/// What an endpoint's windows, Tripwires and DMA requests have of it.
+/// The part of an endpoint that its windows, Tripwires and DMA requests share.
 #[derive(Debug)]
 pub(super) struct Core {
-    // Dropped first: nothing is written to the memory, and no request uses an aperture, once the card is told.
+    // Dropped first. After the close, the card does not write to the memory, and no request uses an
+    // aperture.
     open: Open,
     port: u32,
     state: State,
-    /// Nanoseconds.
+    /// In nanoseconds.
     polling: AtomicU64,
     tripwires: Mutex<Places>,
     faults_seen: AtomicU32,
-    /// The number of the endpoint's use: faults of an earlier one are not this one's.
+    /// Number of the endpoint's current use. Faults of earlier uses are not reported to this one.
     used_as: AtomicU32,
-    /// How many were taken.
+    /// Number of messages taken.
     messages: Mutex<u32>,
     dma: Mutex<dma::Queue>,
 }
@@ -215,19 +220,20 @@ impl Core {
         Duration::from_nanos(self.polling.load(Ordering::Relaxed))
     }
 
-    /// Why a load gave all ones, if there was a fault since there had been `before`. That may be of something else: only the last is known,
-    /// and the load's may have been before it.
+    /// Returns the last fault if the fault count differs from `before`, to explain why a load
+    /// returned all ones. It may be the fault of another access: only the last one is known, and
+    /// the load's fault may have preceded it.
     pub(super) fn fault_since(&self, before: u32) -> Option<Fault> {
         let (count, fault) = self.last_fault();
         fault.filter(|_| count != before)
     }
 
-    /// How many faults there were, and the last of them.
+    /// Returns the number of faults and the last fault.
     pub(super) fn last_fault(&self) -> (u32, Option<Fault>) {
         self.state.fault(self.used_as.load(Ordering::Acquire))
     }
 
-    /// Begins another use of the endpoint: what was sent before has no faults any more, however late they come.
+    /// Begins another use of the endpoint: later faults of earlier accesses are not reported.
     pub(super) fn begin_use(&self) {
         let number = self.used_as.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         self.state.begin_use(number);
@@ -243,7 +249,7 @@ impl Core {
         fault.filter(|_| count != seen)
     }
 
-    /// Whether there is something that its owner has not looked at yet: a message, a fault.
+    /// Returns whether there is a message that the owner has not taken yet.
     pub(super) fn has_message(&self) -> bool {
         self.state.message(*lock(&self.messages)).is_some()
     }
@@ -278,27 +284,28 @@ impl Core {
     }
 }
 
-/// The bit of [`Core::wait_until`] for messages.
+/// The bit for messages in [`Core::wait_until`].
 pub(super) const MESSAGE: u64 = 1 << CLAN_BIT_MESSAGE;
-/// That for faults.
+/// The bit for faults.
 pub(super) const FAULT: u64 = 1 << CLAN_BIT_FAULT;
-/// That for DMA requests.
+/// The bit for DMA requests.
 pub(super) const DMA: u64 = 1 << CLAN_BIT_DMA;
 
 impl Endpoint {
-    /// Its number at this card.
+    /// Returns the endpoint's number at this card.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.0.number()
     }
 
-    /// Its port: who knows that and the host id may send to it.
+    /// Returns the endpoint's port. Every process that knows the port and the host id may send to
+    /// it.
     #[must_use]
     pub fn port(&self) -> u32 {
         self.0.port
     }
 
-    /// Where others send to.
+    /// Returns the address to which other endpoints send messages.
     ///
     /// # Errors
     /// [`Error::LinkDown`], [`Error::System`].
@@ -309,40 +316,44 @@ impl Endpoint {
         }
     }
 
-    /// How long somebody who waits looks before he sleeps, from now on.
+    /// Sets how long a wait polls before it sleeps, from now on.
     pub fn set_polling(&self, polling: Duration) {
         self.0.polling.store(polling.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Maps those bytes of an aperture that begin at `offset`, a multiple of 8: 1 byte to 8 MiB. Whether there is such an aperture
-    /// is not asked: the first load or store tells, by a fault of this endpoint.
+    /// Maps `length` bytes of an aperture, starting at `offset`, a multiple of 8: 1 byte to 8 MiB.
+    /// The call does not check whether the aperture exists: if not, the first load or store causes
+    /// a fault of this endpoint.
     ///
     /// # Errors
-    /// [`Error::PastEnd`], [`Error::Misaligned`], [`Error::OutOfRange`]; [`Error::Invalid`] for no bytes; [`Error::Exhausted`] or
-    /// [`Error::Quota`] if there are no window pages left; [`Error::System`].
+    /// [`Error::PastEnd`], [`Error::Misaligned`], [`Error::OutOfRange`]; [`Error::Invalid`] if
+    /// `length` is zero; [`Error::Exhausted`] or [`Error::Quota`] if no window pages are free;
+    /// [`Error::System`].
     pub fn map(&self, descriptor: &Descriptor, offset: u64, length: usize) -> Result<Window> {
         Window::open(&self.0, descriptor, offset, length)
     }
 
-    /// Sets a Tripwire, and enables it.
+    /// Sets a Tripwire and enables it.
     ///
     /// # Errors
-    /// [`Error::Exhausted`] if all of the endpoint's are in use; [`Error::Tripwire`] if the card refuses.
+    /// [`Error::Exhausted`] if all Tripwires of the endpoint are in use; [`Error::Tripwire`] if the
+    /// card refuses.
     pub fn tripwire(&self, watch: &Watch) -> Result<Tripwire> {
         Tripwire::set(&self.0, watch)
     }
 
-    /// Its queue of DMA requests.
+    /// Returns the endpoint's queue of DMA requests.
     #[must_use]
     pub fn dma(&self) -> Dma {
         Dma::new(self.0.clone())
     }
 
-    /// Sends a message of up to 40 bytes; what is missing is zeros. That it is not delivered is told by a message of the driver's.
+    /// Sends a message of up to 40 bytes, padded with zeros. If it cannot be delivered, the driver
+    /// sends a message back.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]; [`Error::PeerLost`] if there is no such host; an error that [`Error::is_would_block`] if there is no room
-    /// for it now; [`Error::System`].
+    /// [`Error::OutOfRange`]; [`Error::PeerLost`] if the host does not exist; an error for which
+    /// [`Error::is_would_block`] is true if there is no room now; [`Error::System`].
     pub fn send_message(&self, to: Address, kind: MessageKind, bytes: &[u8]) -> Result<()> {
         at_most("message length", bytes.len() as u64, MESSAGE_SIZE as u64)?;
         let mut data = [0; MESSAGE_SIZE];
@@ -350,36 +361,36 @@ impl Endpoint {
         self.0.send(to, kind, &data)
     }
 
-    /// Takes the next message, if one is there. It makes no system call.
+    /// Takes the next message, if there is one, without a system call.
     #[must_use]
     pub fn try_message(&self) -> Option<Message> {
         self.0.try_message()
     }
 
-    /// Takes the next message; sleeps until there is one.
+    /// Takes the next message; blocks until there is one.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
+    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
     pub fn message(&self, timeout: Option<Duration>) -> Result<Message> {
         self.0.wait_until(MESSAGE, timeout, "message", || Ok(self.0.try_message()))
     }
 
-    /// The last fault, if there was one since this was last asked.
+    /// Returns the last fault, if there was one since the last call.
     #[must_use]
     pub fn take_fault(&self) -> Option<Fault> {
         self.0.take_fault()
     }
 
-    /// How many faults there were, modulo 2^32.
+    /// Returns the number of faults, modulo 2^32.
     #[must_use]
     pub fn faults(&self) -> u32 {
         self.0.faults()
     }
 
-    /// Waits for a fault.
+    /// Blocks until a fault occurs and returns it.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
+    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
     pub fn fault(&self, timeout: Option<Duration>) -> Result<Fault> {
         self.0.wait_until(FAULT, timeout, "fault", || Ok(self.0.take_fault()))
     }

@@ -1,4 +1,5 @@
-//! An endpoint's words: those that its owner and the card have in memory, and those that he tells the card by.
+//! An endpoint's registers: the words in memory shared with the card, and those through which the
+//! owner commands the card.
 
 use std::sync::Arc;
 
@@ -11,22 +12,23 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::fault::Fault;
 
-/// How often the words of a fault are read anew, if the card writes others meanwhile.
+/// Maximum number of attempts to read the words of a fault while the card writes others.
 const ATTEMPTS: u32 = 8;
 
-/// The bits that are set in the bitmap of an endpoint's memory.
+/// Returns the bits that are set in the bitmap of an endpoint's memory.
 #[cfg(test)]
 pub(in super::super) fn bits_of(memory: &Mapping) -> u64 {
     let words = |at: u32| memory.load_u64(at as usize);
     words(CLAN_STATE_BITS) ^ words(CLAN_STATE_CLEARED)
 }
 
-/// The memory that an endpoint shares with the card, and its page of the card. All that is read here is read once.
+/// The memory that an endpoint shares with the card, and its page of the card. Each function reads
+/// a word once, because the card may change it at any time.
 #[derive(Debug)]
 pub(in super::super) struct State {
     memory: Arc<Mapping>,
     page: Arc<Mapping>,
-    /// How many requests there is room for.
+    /// Capacity of the DMA queue, in requests.
     requests: u32,
 }
 
@@ -35,7 +37,8 @@ impl State {
         Self { memory, page, requests }
     }
 
-    /// Clears bits, and lets no later load be made before. Who then looks at what they stand for, and sleeps on them, misses nothing.
+    /// Clears bits, and keeps later loads from moving before that. A caller that then checks what
+    /// the bits stand for and sleeps on them does not lose a wake-up.
     pub(in super::super) fn clear(&self, bits: u64) {
         for (word, bits) in [(0, bits as u32), (4, (bits >> 32) as u32)] {
             self.clear_word(word, bits);
@@ -43,7 +46,8 @@ impl State {
         barrier::before_sleep_check();
     }
 
-    /// Clears bits of one word of the bitmap. Other threads may clear others of it meanwhile.
+    /// Clears bits of one word of the bitmap. Other threads may clear other bits of it
+    /// concurrently.
     fn clear_word(&self, word: u32, bits: u32) {
         let (card, own) = ((CLAN_STATE_BITS + word) as usize, (CLAN_STATE_CLEARED + word) as usize);
         let mut before = self.memory.load_u32(own);
@@ -64,13 +68,13 @@ impl State {
         self.page.store_u32_release(CLAN_ENDPOINT_USE as usize, number);
     }
 
-    /// Says which events the owner wants besides those of Tripwires.
+    /// Sets which events the owner wants besides those of Tripwires.
     pub(in super::super) fn set_interest(&self, interest: u32) {
         self.page.store_u32_release(CLAN_ENDPOINT_INTEREST as usize, interest);
     }
 
-    /// How many faults there were, and the last of them, if it is of this use of the endpoint. One whose words change whenever they are
-    /// read is of an unknown reason.
+    /// Returns the number of faults, and the last fault if it belongs to this use of the endpoint.
+    /// If its words change on every attempt to read them, the reason is unknown.
     pub(in super::super) fn fault(&self, used_as: u32) -> (u32, Option<Fault>) {
         let word = |at: u32| self.memory.load_u32_acquire(at as usize);
         let mut count = word(CLAN_STATE_FAULTS);
@@ -94,17 +98,17 @@ impl State {
         self.memory.load_u32_acquire(CLAN_STATE_FAULTS as usize)
     }
 
-    /// How often a Tripwire has fired, modulo 2^32.
+    /// Returns how often a Tripwire fired, modulo 2^32.
     pub(in super::super) fn fired(&self, tripwire: u32) -> u32 {
         self.memory.load_u32_acquire((CLAN_STATE_TRIPWIRES + tripwire * 8) as usize)
     }
 
-    /// What the card answered last, with the serial number in the upper half.
+    /// Returns the card's last answer, with the serial number in the upper half.
     pub(in super::super) fn answer(&self, tripwire: u32) -> u32 {
         self.memory.load_u32_acquire((CLAN_STATE_TRIPWIRES + tripwire * 8 + 4) as usize)
     }
 
-    /// Says what a Tripwire is to watch; it is not carried out before [`State::control`].
+    /// Writes the range that a Tripwire is to watch. It takes effect with [`State::control`].
     pub(in super::super) fn watch(&self, tripwire: u32, offset: u64, length: u64, target: u64) {
         let words =
             [(CLAN_TRIPWIRE_OFFSET, offset), (CLAN_TRIPWIRE_LENGTH, length), (CLAN_TRIPWIRE_TARGET, target)];
@@ -118,7 +122,7 @@ impl State {
         self.page.store_u32_release(at as usize, value);
     }
 
-    /// The message that is the `n`-th, if it is there.
+    /// Returns message `n`, if it has arrived.
     pub(in super::super) fn message(&self, n: u32) -> Option<ClanMessage> {
         let size = size_of::<ClanMessage>();
         let at = CLAN_STATE_MESSAGES as usize + (n % CLAN_MESSAGES) as usize * size;
@@ -142,17 +146,17 @@ impl State {
         self.memory.write(self.request_at(n), request.as_bytes());
     }
 
-    /// What came of a request.
+    /// Returns the result of a request.
     pub(in super::super) fn result(&self, n: u32) -> u32 {
         self.memory.load_u32(self.request_at(n) + std::mem::offset_of!(ClanRequest, result))
     }
 
-    /// How many requests have ended, modulo 2^32.
+    /// Returns the number of completed requests, modulo 2^32.
     pub(in super::super) fn done(&self) -> u32 {
         self.memory.load_u32_acquire(CLAN_STATE_DONE as usize)
     }
 
-    /// Says how many requests there are. True if the card has to be told.
+    /// Publishes the number of queued requests. Returns whether the card has to be notified.
     pub(in super::super) fn publish(&self, put: u32) -> bool {
         self.memory.store_u32_release(CLAN_STATE_PUT as usize, put);
         barrier::before_awake_check();
@@ -173,7 +177,7 @@ mod tests {
         Arc::new(Mapping::anonymous(4096).unwrap())
     }
 
-    /// With the words of a refusal, which a card has written.
+    /// Builds a state in which a card has written the words of a refusal.
     fn state(faults: u32, begun: u32, used_as: u32) -> State {
         let memory = page();
         let words = [
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_a_fault_are_believed_between_equal_counts() {
+    fn fault_words_are_valid_between_equal_counts() {
         let (count, fault) = state(2, 2, 0).fault(0);
         assert_eq!(
             (count, fault.map(|fault| (fault.reason, fault.host))),
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_of_an_earlier_use_is_none_of_the_next() {
+    fn fault_of_earlier_use_is_not_reported() {
         assert_eq!(state(2, 2, 0).fault(1), (2, None));
         assert!(state(2, 2, 1).fault(1).1.is_some());
     }

@@ -1,4 +1,4 @@
-//! Sleeping at an endpoint without missing what one sleeps for.
+//! Waiting at an endpoint without lost wake-ups.
 
 use std::time::Duration;
 
@@ -9,8 +9,11 @@ use crate::core::waiting::{Deadline, poll_for, slept, slice};
 use crate::error::Result;
 
 impl Core {
-    /// Calls `look` until it finds something: for a while at once, and then whenever one of `bits` has been set. Bits are cleared
-    /// before it looks, never behind: what happens after the look sets them again, and nobody sleeps over it.
+    /// Calls `look` until it finds something: first polls for a while, then calls it whenever one
+    /// of `bits` has been set.
+    ///
+    /// Bits are cleared before each call of `look`, never after it. So an event after the call sets
+    /// them again, and no wake-up is lost.
     pub(in super::super) fn wait_until<T>(
         &self,
         bits: u64,

@@ -1,4 +1,4 @@
-//! An open card of the net.
+//! An open card of the fake network.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,7 +26,8 @@ use crate::core::key::random_key;
 use crate::core::memory::Memory;
 use crate::error::{Error, GivenBack, Result};
 
-/// How long anybody sleeps at once: the thread that plays cards may miss what is undone at once.
+/// Maximum time of one sleep, because the thread that plays the cards may miss a change that is
+/// undone at once.
 const NAP: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub(super) struct FakeCard {
     net: Arc<Net>,
     host: u32,
     owner: u32,
-    /// What was allocated, by address.
+    /// Allocated memory, by address.
     allocated: Mutex<HashMap<u64, Pages>>,
     file: OwnedFd,
 }
@@ -46,7 +47,7 @@ impl FakeCard {
         Self { net: net.clone(), host, owner, allocated: Mutex::default(), file }
     }
 
-    /// Naps until it is true, and looks at last when time has run out.
+    /// Sleeps until `look` is true. Checks it a last time when the time is over.
     fn nap(&self, timeout_ns: i64, look: impl Fn() -> bool) -> Result<()> {
         let limit = NAP.min(Duration::from_nanos(timeout_ns.max(0) as u64));
         let begun = Instant::now();

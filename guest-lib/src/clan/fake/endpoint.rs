@@ -1,4 +1,4 @@
-//! An endpoint of the net.
+//! An endpoint of the fake network.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) struct Endpoint {
     pub(super) armed: [Option<Armed>; 32],
 }
 
-/// A Tripwire that is enabled.
+/// An enabled Tripwire.
 #[derive(Debug)]
 pub(super) struct Armed {
     memory: Arc<Mapping>,
@@ -58,7 +58,7 @@ impl Endpoint {
         }
     }
 
-    /// Puts a message into its queue, if there is room.
+    /// Puts a message into the endpoint's queue, if there is room.
     pub(super) fn post(&mut self, message: &ClanMessage) -> bool {
         let memory = &self.memory.mapping;
         let taken = memory.load_u32_acquire(CLAN_STATE_MESSAGES_TAKEN as usize);
@@ -88,17 +88,17 @@ impl Endpoint {
     }
 }
 
-/// What an endpoint has done: kinds and details of events.
+/// The events of an endpoint: kinds and details.
 type Done = Vec<(u32, u32)>;
 
 impl State {
-    /// What all cards do, once.
+    /// Does one round of work for all cards.
     pub(super) fn serve_all(&mut self) {
         let numbers: Vec<_> = self.endpoints.keys().copied().collect();
         numbers.into_iter().for_each(|number| self.serve(number));
     }
 
-    /// Looks what its owner has told, and what has changed.
+    /// Processes the owner's commands and the changes of memory.
     pub(super) fn serve(&mut self, number: u32) {
         let mut done = Done::new();
         for index in 0..CLAN_MAX_TRIPWIRES {
@@ -205,7 +205,7 @@ impl State {
             return CLAN_DMA_MEMORY;
         };
         let Some(other) = reached.and_then(|other| other.memory.upgrade()) else {
-            // A write has ended when it has left.
+            // A write is complete when it has left this host.
             if write {
                 endpoint.fault(CLAN_FAULT_REFUSED, (request.host, request.aperture), request.offset);
             }
@@ -223,7 +223,7 @@ impl State {
         CLAN_DMA_DONE
     }
 
-    /// Puts an event into the queue of an endpoint, if it has none of that source.
+    /// Puts an event into the endpoint's queue, unless one of that source is pending.
     pub(super) fn event(&mut self, number: u32, kind: u32, detail: u32) {
         let Some(queue) = self.endpoints[&number].events else { return };
         let Some(queue) = self.queues.get_mut(&queue) else { return };

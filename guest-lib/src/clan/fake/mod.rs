@@ -1,5 +1,6 @@
-//! A net of CLAN cards and their drivers without either, for tests: a thread does what cards do. It finds by comparison what was
-//! written, so a Tripwire of its fires for changes of memory alone, those of its owner's too.
+//! A fake network of CLAN cards and their drivers for tests: a thread plays the cards. It finds
+//! writes by comparing memory. So its Tripwires fire only for changes of memory, including those by
+//! the owner.
 
 mod card;
 mod endpoint;
@@ -13,7 +14,7 @@ use hamlyn_sys::{Access, Mapping};
 use super::card::Card;
 pub(super) use net::Net;
 
-/// Memory that may be mapped any number of times.
+/// Memory that can be mapped any number of times.
 #[derive(Debug, Clone)]
 struct Pages {
     file: Arc<OwnedFd>,
@@ -34,7 +35,7 @@ impl Pages {
     }
 }
 
-/// Open cards of so many hosts, one of each.
+/// Opens one card at each of `N` hosts.
 pub(super) fn cards<const N: usize>() -> (Arc<Net>, [Card; N]) {
     let net = Net::start();
     let cards = std::array::from_fn(|host| net.open(host as u32));

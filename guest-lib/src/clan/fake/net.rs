@@ -1,4 +1,4 @@
-//! What all hosts of the net have.
+//! The state shared by all hosts of the fake network.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,7 +18,7 @@ pub(in super::super) struct Net {
     state: Mutex<State>,
     over: AtomicBool,
     pub(super) owners: AtomicU32,
-    /// Sleeps that nobody ended.
+    /// Number of sleeps that ended by timeout.
     pub(in super::super) sleeps: AtomicU32,
     pub(in super::super) kicks: AtomicU32,
 }
@@ -26,11 +26,11 @@ pub(in super::super) struct Net {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) apertures: HashMap<(u32, u32), Aperture>,
-    /// By host and number in one.
+    /// By number, which is unique across hosts.
     pub(super) endpoints: HashMap<u32, Endpoint>,
     pub(super) queues: HashMap<u32, Queue>,
     pub(super) windows: HashMap<u32, u32>,
-    /// What may be mapped, by the offset it was given out under, and from which byte on.
+    /// Pages that can be mapped and the first byte, by the offset returned for them.
     pub(super) maps: HashMap<u64, (Pages, u64)>,
     next: u32,
 }
@@ -69,7 +69,7 @@ impl State {
         found.map(|(number, endpoint)| (*number, endpoint))
     }
 
-    /// Sends a message; who cannot be told of it tells the sender so.
+    /// Sends a message. Returns false if the receiver does not exist or has no room.
     pub(super) fn say(&mut self, from: (u32, u32), to: (u32, u32), kind: u32, data: [u64; 5]) -> bool {
         let message = ClanMessage { number: 0, kind, host: from.0, port: from.1, data, reserved: 0 };
         let posted = self.at(to.0, to.1).and_then(|(number, one)| one.post(&message).then_some(number));
@@ -105,14 +105,14 @@ impl Net {
         net
     }
 
-    /// Has the thread do nothing any more: then [`Net::step`] does.
+    /// Stops the thread: from then on, [`Net::step`] does its work.
     pub(in super::super) fn stop(&self) {
-        // No round is under way now, and the next one sees it.
+        // With the lock held, no round is in progress, and the next round sees the flag.
         let _state = self.lock();
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// What all cards do, once.
+    /// Does one round of work for all cards.
     pub(in super::super) fn step(&self) {
         self.lock().serve_all();
     }
@@ -125,7 +125,7 @@ impl Net {
         self.state.lock().unwrap()
     }
 
-    /// Who is open: apertures, endpoints, windows, event queues.
+    /// Returns the number of open apertures, endpoints, windows and event queues.
     pub(in super::super) fn open_objects(&self) -> [usize; 4] {
         let state = self.lock();
         [state.apertures.len(), state.endpoints.len(), state.windows.len(), state.queues.len()]

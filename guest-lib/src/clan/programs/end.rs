@@ -1,4 +1,4 @@
-//! One end of two processes' memory.
+//! One end of a connection with shared memory in both directions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,15 @@ use super::super::window::Window;
 use super::DATA;
 use crate::error::{Error, Result, at_most, inside};
 
-/// Bytes of the other's memory that are mapped for anybody who asks.
+/// Maximum size of a requester's memory that is mapped by default, in bytes.
 const MAPPED: usize = 64 << 10;
 
-/// One end: memory of this process that the other stores to, a window to the other's memory, and the connection by which each hears
-/// of the other's end. Programs share it.
+/// One end of a connection: memory of this process that the peer stores to, a window to the peer's
+/// memory, and the connection itself. The connection notifies each side when the other ends.
+/// Several programs can share an end.
 #[derive(Debug)]
 pub struct End {
-    // Dropped first: nothing is sent once the other cannot answer any more.
+    // Dropped first: nothing is sent after the peer can no longer answer.
     out: Window,
     own: Aperture,
     connection: Connection,
@@ -27,12 +28,14 @@ pub struct End {
 }
 
 impl End {
-    /// Asks for a connection, tells the other of `own`, which it may write to, and maps what it tells of. Who waits longer than `timeout`
-    /// for the other, now or later, is told so; `None` waits for as long as that is there.
+    /// Requests a connection, sends the descriptor of `own`, which the peer may write to, and maps
+    /// the peer's memory. Waits for the peer, now or later, fail after `timeout`. With `None` they
+    /// last until the peer is gone.
     ///
     /// # Errors
-    /// Those of [`Endpoint::connect`] and [`Endpoint::map`]; [`Error::Descriptor`] or [`Error::Malformed`] if the other tells nonsense;
-    /// [`Error::OutOfRange`] over 8 MiB.
+    /// Same as [`Endpoint::connect`] and [`Endpoint::map`]; [`Error::Descriptor`] or
+    /// [`Error::Malformed`] if the peer's data is not a valid descriptor; [`Error::OutOfRange`] if
+    /// its memory is over 8 MiB.
     pub fn connect(
         endpoint: &Endpoint,
         own: Aperture,
@@ -44,13 +47,16 @@ impl End {
         Self::new(connection, own, out, timeout)
     }
 
-    /// Accepts a connection that was asked for by [`End::connect`]; the end is that of `endpoint`. What the other has may be as large as
-    /// `own`, or 64 KiB: window pages are a user's share, and who asks must not take them all. [`End::accept_up_to`] allows more. Whoever
-    /// cannot be accepted is refused.
+    /// Accepts a request of [`End::connect`] on `endpoint`, or refuses it on failure.
+    ///
+    /// The peer's memory may be as large as `own`, or 64 KiB if that is more. Window pages are
+    /// limited for each user, so a requester must not be able to take all of them.
+    /// [`End::accept_up_to`] allows more.
     ///
     /// # Errors
-    /// Those of [`Request::accept`] and [`Endpoint::map`]; [`Error::Descriptor`] or [`Error::Malformed`] if the other tells nonsense;
-    /// [`Error::OutOfRange`] if it has more memory than that.
+    /// Same as [`Request::accept`] and [`Endpoint::map`]; [`Error::Descriptor`] or
+    /// [`Error::Malformed`] if the peer's data is not a valid descriptor; [`Error::OutOfRange`] if
+    /// its memory is larger than allowed.
     pub fn accept(
         request: Request,
         endpoint: &Endpoint,
@@ -61,10 +67,10 @@ impl End {
         Self::accept_up_to(request, endpoint, own, most, timeout)
     }
 
-    /// The same, of memory of at most `most` bytes.
+    /// Accepts a request like [`End::accept`], if the peer's memory has at most `most` bytes.
     ///
     /// # Errors
-    /// Those of [`End::accept`].
+    /// Same as [`End::accept`].
     pub fn accept_up_to(
         request: Request,
         endpoint: &Endpoint,
@@ -80,14 +86,14 @@ impl End {
         match mapped {
             Ok(out) => Self::new(request.accept(endpoint, &own.descriptor()?.to_bytes())?, own, out, timeout),
             Err(error) => {
-                // If it cannot be told either, its host is lost.
+                // If the refusal cannot be sent either, the requester's host is lost.
                 let _ = request.refuse(b"its memory cannot be mapped");
                 Err(error)
             }
         }
     }
 
-    /// Of a connection whose two sides have found each other's memory in another way.
+    /// Creates an end from a connection whose two sides have exchanged their memory in another way.
     ///
     /// # Errors
     /// [`Error::PastEnd`] if there is no room for the control words.
@@ -102,29 +108,30 @@ impl End {
         Ok(Self { out, own, connection, timeout })
     }
 
-    /// The memory that the other stores to.
+    /// Returns the memory that the peer stores to.
     #[must_use]
     pub fn own(&self) -> &Aperture {
         &self.own
     }
 
-    /// The window to the other's.
+    /// Returns the window to the peer's memory.
     #[must_use]
     pub fn out(&self) -> &Window {
         &self.out
     }
 
-    /// The connection.
+    /// Returns the connection.
     #[must_use]
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// Closes the connection, behind all that was stored. Gives back what another connection may use
-    /// ([`super::super::EndpointCache`]). The programs on it must be dropped before.
+    /// Closes the connection after everything that was stored. Returns the resources for reuse by
+    /// another connection ([`super::super::EndpointCache`]). All programs on this end must be
+    /// dropped before.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if a program is on it; [`Error::System`].
+    /// [`Error::Invalid`] if a program still uses the end; [`Error::System`].
     pub fn close(self: Arc<Self>) -> Result<(Endpoint, Aperture)> {
         let end = Arc::try_unwrap(self).map_err(|_| Error::Invalid("a program still uses the end"))?;
         let Self { out, own, connection, .. } = end;
@@ -133,12 +140,13 @@ impl End {
         Ok((endpoint, own))
     }
 
-    /// A Tripwire over one of the control words.
+    /// Sets a Tripwire over one of the control words.
     pub(super) fn tripwire(&self, word: usize) -> Result<Tripwire> {
         self.connection.endpoint().tripwire(&Watch::local(&self.own, word..word + 8)?)
     }
 
-    /// Waits until `look` finds something in this end's memory: it looks again when one of the bits is set, and when the other ends.
+    /// Blocks until `look` finds something in this end's memory. It is called again when one of the
+    /// bits is set, and when the peer ends.
     pub(super) fn wait_until<T>(
         &self,
         bits: u64,
@@ -148,17 +156,17 @@ impl End {
         self.connection.wait_until(bits, self.timeout, what, look)
     }
 
-    /// Bytes for messages in this end's memory.
+    /// Returns the number of bytes for messages in this end's memory.
     pub(super) fn own_room(&self) -> usize {
         (self.own.len() - DATA) & !7
     }
 
-    /// Bytes for messages in the other's.
+    /// Returns the number of bytes for messages in the peer's memory.
     pub(super) fn out_room(&self) -> usize {
         (self.out.len() - DATA) & !7
     }
 
-    /// What `rx_ready` says, which the other stores: the length of a message, if there is one.
+    /// Loads `rx_ready`, which the peer stores: the length of a message, if there is one.
     pub(super) fn rx_ready(&self, capacity: usize) -> Result<Option<usize>> {
         let Some(length) = self.own.load_u64(super::RX_READY)?.checked_sub(1) else { return Ok(None) };
         at_most("length of a message in rx_ready", length, capacity as u64)?;
@@ -166,7 +174,7 @@ impl End {
     }
 }
 
-/// A window to all of the memory that a peer tells of.
+/// Maps all of the memory in a peer's descriptor.
 fn map(endpoint: &Endpoint, told: &[u8], peer: Address) -> Result<Window> {
     let descriptor = Descriptor::from_bytes(told)?;
     if descriptor.host() != Some(peer.host) {

@@ -1,7 +1,7 @@
-//! Header and body apart (section 4.3): a flag and a Tripwire for each, so that the receiver works on the header while the body is
-//! on its way.
+//! Separate header and body (section 4.3): each has a flag and a Tripwire, so that the receiver can
+//! process the header while the body is in flight.
 //!
-//! The header has as many bytes as both ends say. What follows it is as in [`super::transfer`].
+//! Both ends agree on the length of the header. The rest is as in [`super::transfer`].
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::end::End;
 use super::{DATA, HEADER_READY, RX_READY, TX_READY};
 use crate::error::{Error, Result, at_most, inside};
 
-/// Where the body begins, and its longest.
+/// Returns the offset of the body, and its maximum length.
 fn body(header: usize, room: usize) -> Result<(usize, usize)> {
     let place = header.checked_next_multiple_of(8).filter(|place| *place <= room);
     let place = place.ok_or(Error::PastEnd {
@@ -22,22 +22,23 @@ fn body(header: usize, room: usize) -> Result<(usize, usize)> {
     Ok((DATA + place, room - place))
 }
 
-/// Who sends.
+/// The sending side.
 #[derive(Debug)]
 pub struct Sender {
     tripwire: Tripwire,
     end: Arc<End>,
     header: usize,
     body: (usize, usize),
-    /// A header was sent, and its body is to follow.
+    /// A header was sent, and its body must follow.
     owed: bool,
 }
 
 impl Sender {
-    /// On this end, for headers of so many bytes; the other end has a [`Receiver`] for as many.
+    /// Creates a sender on this end, for headers of `header` bytes. The other end has a
+    /// [`Receiver`] for the same length.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] if there is no room; those of [`super::super::Endpoint::tripwire`].
+    /// [`Error::PastEnd`] if there is no room; the errors of [`super::super::Endpoint::tripwire`].
     pub fn new(end: &Arc<End>, header: usize) -> Result<Self> {
         let body = body(header, end.out_room())?;
         let tripwire = end.tripwire(TX_READY)?;
@@ -45,11 +46,12 @@ impl Sender {
         Ok(Self { tripwire, end: end.clone(), header, body, owed: false })
     }
 
-    /// Waits until the buffer is free, and sends a header. The body is to follow.
+    /// Blocks until the buffer is free, and sends a header. The body must follow.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a header of another length, or if the body before is still to follow; [`Error::TimedOut`]; if the
-    /// receiver is gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::Invalid`] if the header has another length, or the previous body was not sent yet;
+    /// [`Error::TimedOut`]; if the receiver is gone, [`Error::PeerLost`] or [`Error::Ended`];
+    /// [`Error::Fault`].
     pub fn send_header(&mut self, header: &[u8]) -> Result<Body<'_>> {
         if header.len() != self.header {
             return Err(Error::Invalid("all headers are as long as the program has said"));
@@ -68,10 +70,11 @@ impl Sender {
         Ok(Body { sender: self })
     }
 
-    /// Sends the body of the header that was sent last, if that was dropped without: for who makes the body elsewhere.
+    /// Sends the body of the last header after its [`Body`] was dropped, for callers that produce
+    /// the body elsewhere.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if it is too long; [`Error::Invalid`] if there is no header that it follows.
+    /// [`Error::OutOfRange`] if the body is too long; [`Error::Invalid`] if no header precedes it.
     pub fn send_body(&mut self, body: &[u8]) -> Result<()> {
         if !self.owed {
             return Err(Error::Invalid("a body follows a header"));
@@ -84,17 +87,18 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends both.
+    /// Sends a header and a body.
     ///
     /// # Errors
-    /// Those of [`Sender::send_header`]; [`Error::OutOfRange`] for a body that is too long.
+    /// Same as [`Sender::send_header`]; [`Error::OutOfRange`] if the body is too long.
     pub fn send(&mut self, header: &[u8], body: &[u8]) -> Result<()> {
         at_most("body length", body.len() as u64, self.body.1 as u64)?;
         self.send_header(header)?.send(body)
     }
 }
 
-/// A body that is still to be sent: its receiver waits for it. Dropped, it waits for [`Sender::send_body`].
+/// A body that must still be sent: its receiver waits for it. If this is dropped, send the body
+/// with [`Sender::send_body`].
 #[derive(Debug)]
 #[must_use]
 pub struct Body<'a> {
@@ -102,7 +106,7 @@ pub struct Body<'a> {
 }
 
 impl Body<'_> {
-    /// Sends it.
+    /// Sends the body.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if it is too long.
@@ -111,7 +115,7 @@ impl Body<'_> {
     }
 }
 
-/// Who receives.
+/// The receiving side.
 #[derive(Debug)]
 pub struct Receiver {
     header_ready: Tripwire,
@@ -122,21 +126,21 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// On this end, for headers of so many bytes.
+    /// Creates a receiver on this end, for headers of `header` bytes.
     ///
     /// # Errors
-    /// Those of [`Sender::new`].
+    /// Same as [`Sender::new`].
     pub fn new(end: &Arc<End>, header: usize) -> Result<Self> {
         let body = body(header, end.own_room())?;
         let (header_ready, rx_ready) = (end.tripwire(HEADER_READY)?, end.tripwire(RX_READY)?);
         Ok(Self { header_ready, rx_ready, end: end.clone(), header, body })
     }
 
-    /// Waits for a header, and copies it. The body may be on its way.
+    /// Blocks until a header arrives, and copies it. The body may still be in flight.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] if `to` is shorter; [`Error::TimedOut`]; if the sender is gone, [`Error::PeerLost`] or [`Error::Ended`];
-    /// [`Error::Fault`].
+    /// [`Error::PastEnd`] if `to` is shorter than a header; [`Error::TimedOut`]; if the sender is
+    /// gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
     pub fn header(&mut self, to: &mut [u8]) -> Result<Coming<'_>> {
         inside("buffer for a header", 0, self.header as u64, to.len() as u64)?;
         let own = self.end.own();
@@ -148,27 +152,29 @@ impl Receiver {
     }
 }
 
-/// A message whose header is there. Dropped, it is there the next time, too.
+/// A message whose header has arrived. If this is dropped, the same message is returned the next
+/// time.
 #[derive(Debug)]
 pub struct Coming<'a> {
     receiver: &'a mut Receiver,
 }
 
 impl Coming<'_> {
-    /// Whether the body is there, too. No system call.
+    /// Returns whether the body has arrived too, without a system call.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if the sender says that it is longer than there is memory.
+    /// [`Error::OutOfRange`] if its length, as stored by the sender, exceeds the buffer.
     pub fn is_complete(&self) -> Result<bool> {
         let receiver = &self.receiver;
         Ok(receiver.end.rx_ready(receiver.body.1)?.is_some())
     }
 
-    /// Waits for the body, copies it, and gives the buffer back; how many bytes it has.
+    /// Blocks until the body arrives, copies it, and frees the buffer. Returns the length of the
+    /// body.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] if it does not fit; then the message stays. [`Error::OutOfRange`] if the sender says that it is longer than
-    /// there is memory; otherwise as for the header.
+    /// [`Error::PastEnd`] if the body does not fit; the message is then kept. [`Error::OutOfRange`]
+    /// if its length, as stored by the sender, exceeds the buffer; otherwise as for the header.
     pub fn body(self, to: &mut [u8]) -> Result<usize> {
         let Receiver { rx_ready, end, body: (place, room), .. } = self.receiver;
         let length = end.wait_until(rx_ready.bit(), "rx_ready", || end.rx_ready(*room))?;

@@ -1,21 +1,32 @@
 //! The paper's programs (section 4), for processes to build on.
 //!
-//! | the paper's | section | here | when to use it |
-//! |---|---|---|---|
-//! | simple message transfer, `tx_ready` and `rx_ready` | 4.1 | [`transfer`] | one message at a time, in place or copied, by stores or by DMA |
-//! | remote procedure call on it | 4.1 | [`rpc`] | a request and its reply, with two flags and two Tripwires |
-//! | distributed queue, `lazy_read_i` and `lazy_write_i` | 4.2 | [`queue`] | messages that do not wait for each other, of several parts, with metadata |
-//! | the queue, for unstructured data | 4.3 | [`stream`] | bytes, as `Read` and `Write` |
-//! | a Tripwire early in a message | 4.3 | [`transfer::Receiver::set_early`] | a long message that is slept for |
-//! | Tripwires for header and body | 4.3 | [`headed`] | a header that says what to do with the body that follows |
-//! | polling for a while before blocking | 4.3 | [`super::Endpoint::set_polling`] | always; how long is the program's affair |
+//! | the paper's | section | here |
+//! |---|---|---|
+//! | simple message transfer, `tx_ready` and `rx_ready` | 4.1 | [`transfer`] |
+//! | remote procedure call on it | 4.1 | [`rpc`] |
+//! | distributed queue, `lazy_read_i` and `lazy_write_i` | 4.2 | [`queue`] |
+//! | the queue, for unstructured data | 4.3 | [`stream`] |
+//! | a Tripwire early in a message | 4.3 | [`transfer::Receiver::set_early`] |
+//! | Tripwires for header and body | 4.3 | [`headed`] |
+//! | polling for a while before blocking | 4.3 | [`super::Endpoint::set_polling`] |
 //!
-//! All of them stand on an [`End`]: memory of this process that the other stores to, and a window to the other's. All accesses across
-//! the network are writes: each side keeps what it has to look at in its own memory, and Tripwires there wake who sleeps. They work
-//! without Tripwires as well, which is what they do for as long as they poll.
+//! | here | when to use it |
+//! |---|---|
+//! | [`transfer`] | one message at a time, in place or copied, by stores or by DMA |
+//! | [`rpc`] | a request and its reply, with two flags and two Tripwires |
+//! | [`queue`] | pipelined messages, of several parts, with metadata |
+//! | [`stream`] | bytes, as `Read` and `Write` |
+//! | [`transfer::Receiver::set_early`] | a long message, if the receiver sleeps |
+//! | [`headed`] | a header that says how to handle the body that follows |
+//! | [`super::Endpoint::set_polling`] | always; the program chooses how long |
 //!
-//! Whoever is at the other end is not trusted: what he stores as a length or an index is loaded once, and checked. What he can spoil
-//! is what he is told, and his own memory.
+//! All programs use an [`End`]: memory of this process that the peer stores to, and a window to the
+//! peer's memory. All accesses across the network are writes. Each side keeps the words that it
+//! checks in its own memory, and Tripwires on them wake it from sleep. The programs also work
+//! without Tripwires, as they do while they poll.
+//!
+//! The peer is not trusted: a length or an index that it stores is loaded once, and checked. A peer
+//! can only corrupt the data that it sends, and its own memory.
 //!
 //! Both memories begin with the control words:
 //!
@@ -55,11 +66,11 @@ pub mod transfer;
 
 pub use self::end::End;
 
-/// Where the control words are.
+/// Offsets of the control words.
 const RX_READY: usize = 0;
 const TX_READY: usize = 8;
 const HEADER_READY: usize = 16;
 const LAZY_WRITE_I: usize = 24;
 const LAZY_READ_I: usize = 32;
-/// Where messages begin.
+/// Offset of the messages.
 const DATA: usize = 64;

@@ -1,11 +1,14 @@
-//! A distributed queue (section 4.2, Example 2): elements of a fixed size in a ring in the receiver's memory.
+//! A distributed queue (section 4.2, Example 2): elements of a fixed size in a ring in the
+//! receiver's memory.
 //!
-//! The sender has `write_i`, and a copy of the receiver's `read_i` that may be out of date, `lazy_read_i`; the receiver has `read_i` and
-//! `lazy_write_i`. Each stores its own counter into the other's copy. An old copy does no harm: then the queue looks fuller to the
+//! The sender has `write_i`, and `lazy_read_i`, a possibly outdated copy of the receiver's
+//! `read_i`. The receiver has `read_i` and `lazy_write_i`. Each side stores its own counter into
+//! the copy at the other side. An outdated copy is harmless: the queue then looks fuller to the
 //! sender, or emptier to the receiver, than it is.
 //!
-//! An element begins with 16 bytes: how long it is (4 bytes), whether more of the same message follows (4 bytes), and 8 bytes of
-//! metadata. So a message may have several parts, each an element or several.
+//! An element begins with 16 bytes: its length (4 bytes), whether more of the same message follows
+//! (4 bytes), and 8 bytes of metadata. So a message may have several parts, each of one or more
+//! elements.
 
 use std::sync::Arc;
 
@@ -18,13 +21,16 @@ use super::ring::Ring;
 use super::{DATA, LAZY_READ_I, LAZY_WRITE_I};
 use crate::error::{Error, Result, at_most, inside};
 
-/// Bytes before an element's own.
+/// Size of an element's header in bytes.
 const HEAD: usize = 16;
-/// In an element's second word: more of the message follows.
+/// Flag in the second 4 bytes of an element: more of the message follows.
 const MORE: u64 = 1 << 32;
 
-/// Bytes that the consumer's aperture needs for a queue of `count` elements of at most `element` bytes: the control words, and 16 bytes
-/// more than the element for each, of which there is one more than the queue holds. `usize::MAX` if no aperture is large enough.
+/// Returns the size of the consumer's aperture for a queue of `count` elements of at most `element`
+/// bytes, in bytes.
+///
+/// It holds the control words and one slot more than the queue has elements. Each slot is 16 bytes
+/// larger than an element. Returns `usize::MAX` if no aperture is large enough.
 ///
 /// ```
 /// # use hamlyn::clan::programs::queue::aperture_size;
@@ -36,23 +42,24 @@ pub fn aperture_size(element: usize, count: usize) -> usize {
     stride(element).saturating_mul(count.saturating_add(1)).saturating_add(DATA)
 }
 
-/// Bytes of a place.
+/// Returns the size of a slot in bytes.
 fn stride(element: usize) -> usize {
     element.saturating_add(HEAD + 7) / 8 * 8
 }
 
-/// The places of a queue in so many bytes of the aperture that `what` names. It has two at least.
+/// Returns the ring and the slot size of a queue in `room` bytes of the aperture that `what` names.
+/// The ring has at least two slots.
 fn places(what: &'static str, element: usize, room: usize) -> Result<(Ring, usize)> {
     let most = (room / 2 / 8 * 8).saturating_sub(HEAD);
     at_most(what, element as u64, most as u64)?;
     Ok((Ring::new(room / stride(element))?, stride(element)))
 }
 
-/// Whose aperture has no room for an element.
+/// Names of the aperture that has no room for an element.
 const OF_PEER: &str = "element size in the aperture of the peer's end";
 const OF_THIS: &str = "element size in the aperture of this end";
 
-/// Who puts.
+/// The sending side.
 #[derive(Debug)]
 pub struct Producer {
     tripwire: Tripwire,
@@ -64,37 +71,41 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// On this end, for elements of at most so many bytes; the other end has a [`Consumer`] for as many. The places are in the aperture
-    /// of the other end, which has [`aperture_size`] bytes.
+    /// Creates a producer on this end, for elements of at most `element` bytes. The other end has a
+    /// [`Consumer`] for the same size. The slots are in the aperture of the other end, which has
+    /// [`aperture_size`] bytes.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] or [`Error::Invalid`] if there is no room for two; those of [`super::super::Endpoint::tripwire`].
+    /// [`Error::OutOfRange`] or [`Error::Invalid`] if there is no room for two slots; the errors of
+    /// [`super::super::Endpoint::tripwire`].
     pub fn new(end: &Arc<End>, element: usize) -> Result<Self> {
         let (ring, stride) = places(OF_PEER, element, end.out_room())?;
         let tripwire = end.tripwire(LAZY_READ_I)?;
         Ok(Self { tripwire, end: end.clone(), ring, stride, element, write_i: 0 })
     }
 
-    /// How many elements it has room for.
+    /// Returns the queue's capacity in elements.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.ring.most()
     }
 
-    /// Waits for room, and puts a message of one element.
+    /// Blocks until there is room, and sends a message of one element.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if it is too long, or the consumer has stored an index that there is not; [`Error::TimedOut`]; if the
-    /// consumer is gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::OutOfRange`] if the message is too long, or the consumer has stored an invalid
+    /// index; [`Error::TimedOut`]; if the consumer is gone, [`Error::PeerLost`] or
+    /// [`Error::Ended`]; [`Error::Fault`].
     pub fn put(&mut self, bytes: &[u8], metadata: u64) -> Result<()> {
         at_most("element length", bytes.len() as u64, self.element as u64)?;
         self.put_element(bytes, metadata, false)
     }
 
-    /// The same, if there is room: it does not wait. Whether it was put.
+    /// Sends a message of one element if there is room, without blocking. Returns whether it was
+    /// sent.
     ///
     /// # Errors
-    /// Those of [`Producer::put`] but for [`Error::TimedOut`].
+    /// Same as [`Producer::put`], except [`Error::TimedOut`].
     pub fn try_put(&mut self, bytes: &[u8], metadata: u64) -> Result<bool> {
         at_most("element length", bytes.len() as u64, self.element as u64)?;
         let has_room = self.has_room()?;
@@ -106,17 +117,18 @@ impl Producer {
         Ok(has_room)
     }
 
-    /// Whether there is room for one element. No system call.
+    /// Returns whether there is room for one element, without a system call.
     fn has_room(&self) -> Result<bool> {
         let read_i = self.ring.check("lazy_read_i", self.end.own().load_u64(LAZY_READ_I)?)?;
         Ok(self.ring.free(read_i, self.write_i) != 0)
     }
 
-    /// Puts a message of several parts, each of any length: an element or several, all with this metadata.
+    /// Sends a message of several parts. Each part may have any length, and takes one or more
+    /// elements, all with this metadata.
     ///
     /// # Errors
-    /// Those of [`Producer::put`]; [`Error::Invalid`] for no parts, or elements of no bytes. What fails on the way leaves the message
-    /// unfinished: the consumer waits for the rest.
+    /// Same as [`Producer::put`]; [`Error::Invalid`] if there are no parts, or elements have no
+    /// bytes. A failure midway leaves the message unfinished: the consumer waits for the rest.
     pub fn put_parts(&mut self, parts: &[&[u8]], metadata: u64) -> Result<()> {
         if self.element == 0 || parts.is_empty() {
             return Err(Error::Invalid("a message has a part, and its elements have bytes"));
@@ -162,24 +174,24 @@ fn head(length: usize, more: bool) -> u64 {
     length as u64 | if more { MORE } else { 0 }
 }
 
-/// Who puts by DMA, so that messages follow each other without waiting for one to arrive (section 5.3.2, curve b): each is three requests
-/// of one chain, its bytes, its head, and the counter.
+/// The sending side, using DMA, so that messages are pipelined (section 5.3.2, curve b). Each
+/// message is a chain of three requests: its bytes, its header, and the counter.
 #[derive(Debug)]
 pub struct DmaProducer {
     producer: Producer,
     dma: Dma,
-    /// For each place, its head and the counter behind it.
+    /// For each slot, its header and the counter after it.
     staged: Aperture,
 }
 
-/// Bytes of a place's head and counter.
+/// Size of a slot's header and counter in bytes.
 const STAGED: usize = 24;
 
 impl DmaProducer {
-    /// On this end; `card` is what its endpoint was opened with.
+    /// Creates a producer on this end. `card` is the card with which its endpoint was opened.
     ///
     /// # Errors
-    /// Those of [`Producer::new`] and [`Card::aperture`].
+    /// Same as [`Producer::new`] and [`Card::aperture`].
     pub fn new(card: &Card, end: &Arc<End>, element: usize) -> Result<Self> {
         let producer = Producer::new(end, element)?;
         let length = (producer.ring.most() as usize + 1) * STAGED;
@@ -187,27 +199,29 @@ impl DmaProducer {
         Ok(Self { producer, dma: end.connection().endpoint().dma(), staged })
     }
 
-    /// How many elements the queue has room for.
+    /// Returns the queue's capacity in elements.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.producer.capacity()
     }
 
-    /// Waits for room, and puts a message of one element: `length` bytes, at least one, of memory of this process. That may be changed
-    /// when the request is done.
+    /// Blocks until there is room, and sends a message of one element: `length` bytes, at least
+    /// one, of this process' memory. The memory may be changed when the request is complete.
     ///
     /// # Errors
-    /// Those of [`Producer::put`]; [`Error::PastEnd`]; [`Error::Invalid`] for no bytes; [`Error::System`].
+    /// Same as [`Producer::put`]; [`Error::PastEnd`]; [`Error::Invalid`] if `length` is zero;
+    /// [`Error::System`].
     pub fn put(&mut self, from: &Aperture, offset: usize, length: usize, metadata: u64) -> Result<Requested> {
         at_most("element length", length as u64, self.producer.element as u64)?;
         self.producer.wait_for_room()?;
         self.request(from, offset, length, metadata)
     }
 
-    /// The same, if there is room for the element: it does not wait for that. `None`: there is none.
+    /// Sends a message of one element if there is room for it, without blocking for that. Returns
+    /// `None` if there is no room.
     ///
     /// # Errors
-    /// Those of [`DmaProducer::put`] but for [`Error::TimedOut`].
+    /// Same as [`DmaProducer::put`], except [`Error::TimedOut`].
     pub fn try_put(
         &mut self,
         from: &Aperture,
@@ -226,7 +240,7 @@ impl DmaProducer {
     fn request(&mut self, from: &Aperture, offset: usize, length: usize, metadata: u64) -> Result<Requested> {
         let Self { producer, dma, staged } = self;
         let (place, next) = (producer.place(), producer.ring.on(producer.write_i, 1));
-        // Whoever made this place free has seen what was staged for it.
+        // The consumer freed this slot, so it has received what was staged for it before.
         let at = producer.write_i as usize * STAGED;
         for (word, value) in [head(length, false), metadata, next].into_iter().enumerate() {
             staged.store_u64(at + word * 8, value)?;
@@ -240,14 +254,14 @@ impl DmaProducer {
         Ok(requested)
     }
 
-    /// The endpoint's DMA requests, to wait for one that was put.
+    /// Returns the endpoint's DMA queue, to wait for a request.
     #[must_use]
     pub fn dma(&self) -> &Dma {
         &self.dma
     }
 }
 
-/// Who takes.
+/// The receiving side.
 #[derive(Debug)]
 pub struct Consumer {
     tripwire: Tripwire,
@@ -259,25 +273,26 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// On this end, for elements of at most so many bytes. The places are in the aperture of this end, which has [`aperture_size`] bytes.
+    /// Creates a consumer on this end, for elements of at most `element` bytes. The slots are in
+    /// the aperture of this end, which has [`aperture_size`] bytes.
     ///
     /// # Errors
-    /// Those of [`Producer::new`].
+    /// Same as [`Producer::new`].
     pub fn new(end: &Arc<End>, element: usize) -> Result<Self> {
         let (ring, stride) = places(OF_THIS, element, end.own_room())?;
         let tripwire = end.tripwire(LAZY_WRITE_I)?;
         Ok(Self { tripwire, end: end.clone(), ring, stride, element, read_i: 0 })
     }
 
-    /// The Tripwire over `lazy_write_i`, to register it with an event queue.
+    /// Returns the Tripwire over `lazy_write_i`, for registration with an event queue.
     pub fn tripwire(&mut self) -> &mut Tripwire {
         &mut self.tripwire
     }
 
-    /// The next element, if there is one. No system call.
+    /// Returns the next element if there is one, without a system call.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if the producer has stored an index or a length that there cannot be.
+    /// [`Error::OutOfRange`] if the producer has stored an invalid index or length.
     pub fn try_get(&mut self) -> Result<Option<Element<'_>>> {
         self.tripwire.clear();
         match self.is_there()? {
@@ -286,21 +301,22 @@ impl Consumer {
         }
     }
 
-    /// Waits for the next element.
+    /// Blocks until there is an element and returns it.
     ///
     /// # Errors
-    /// Those of [`Consumer::try_get`]; [`Error::TimedOut`]; if the producer is gone, [`Error::PeerLost`] or [`Error::Ended`];
-    /// [`Error::Fault`].
+    /// Same as [`Consumer::try_get`]; [`Error::TimedOut`]; if the producer is gone,
+    /// [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
     pub fn get(&mut self) -> Result<Element<'_>> {
         self.end.wait_until(self.tripwire.bit(), "lazy_write_i", || self.is_there())?;
         self.element()
     }
 
-    /// Waits for a whole message, copies all its parts behind what `to` has, and gives its metadata. Each part may take as long as the end's
-    /// time-out says.
+    /// Blocks until a whole message has arrived, appends all its parts to `to`, and returns its
+    /// metadata. The end's timeout applies to each part.
     ///
     /// # Errors
-    /// Those of [`Consumer::get`]; [`Error::OutOfRange`] for a message of more than `limit` bytes, of which some is taken then.
+    /// Same as [`Consumer::get`]; [`Error::OutOfRange`] if the message has more than `limit` bytes;
+    /// a part of it is then consumed.
     pub fn get_message(&mut self, to: &mut Vec<u8>, limit: usize) -> Result<u64> {
         let begin = to.len();
         loop {
@@ -331,7 +347,7 @@ impl Consumer {
     }
 }
 
-/// An element that has arrived, in place. When it is dropped its place is the producer's again.
+/// An element that has arrived, in place. Dropping it returns its slot to the producer.
 #[derive(Debug)]
 pub struct Element<'a> {
     consumer: &'a mut Consumer,
@@ -342,31 +358,31 @@ pub struct Element<'a> {
 }
 
 impl Element<'_> {
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it has none.
+    /// Returns whether the element is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Its metadata.
+    /// Returns the element's metadata.
     #[must_use]
     pub fn metadata(&self) -> u64 {
         self.metadata
     }
 
-    /// Whether more of its message follows.
+    /// Returns whether more of its message follows.
     #[must_use]
     pub fn has_more(&self) -> bool {
         self.more
     }
 
-    /// Copies bytes out.
+    /// Copies bytes out of the element.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -380,7 +396,7 @@ impl Drop for Element<'_> {
     fn drop(&mut self) {
         let consumer = &mut *self.consumer;
         consumer.read_i = consumer.ring.on(consumer.read_i, 1);
-        // The word is where `End::new` has looked.
+        // This cannot fail: `End::new` has checked that the word is inside.
         let _ = consumer.end.out().store_u64(LAZY_READ_I, consumer.read_i);
     }
 }

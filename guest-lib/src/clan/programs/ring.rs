@@ -1,14 +1,17 @@
-//! The arithmetic of a distributed queue (section 4.2): empty when the counters are equal, full when one place is left.
+//! Index arithmetic of a distributed queue (section 4.2): empty when the indexes are equal, full
+//! when one slot is left.
 
 use crate::error::{Error, Result, at_most};
 
-/// A ring of so many places, of which one stays empty.
+/// A ring of `size` slots, one of which stays empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ring {
     size: u64,
 }
 
 impl Ring {
+    /// Creates a ring.
+    ///
     /// # Errors
     /// [`Error::Invalid`] if nothing fits.
     pub(super) fn new(size: usize) -> Result<Self> {
@@ -18,33 +21,33 @@ impl Ring {
         Ok(Self { size: size as u64 })
     }
 
-    /// How many are in it at most.
+    /// Returns the capacity.
     pub(super) fn most(self) -> u64 {
         self.size - 1
     }
 
-    /// Refuses an index that there is not, which the other has stored.
+    /// Checks an index that the peer has stored.
     pub(super) fn check(self, name: &'static str, index: u64) -> Result<u64> {
         at_most(name, index, self.size - 1)?;
         Ok(index)
     }
 
-    /// How many are between two indexes that are checked.
+    /// Returns the number of elements between two checked indexes.
     pub(super) fn used(self, read_i: u64, write_i: u64) -> u64 {
         if write_i >= read_i { write_i - read_i } else { self.size - read_i + write_i }
     }
 
-    /// How many more there is room for.
+    /// Returns the number of free slots.
     pub(super) fn free(self, read_i: u64, write_i: u64) -> u64 {
         self.most() - self.used(read_i, write_i)
     }
 
-    /// An index, so many on; at most as many as there are places.
+    /// Advances an index by `count`, at most the number of slots.
     pub(super) fn on(self, index: u64, count: u64) -> u64 {
         (index + count) % self.size
     }
 
-    /// How many of `count` from an index on lie before the ring's end.
+    /// Returns how many of `count` elements from an index are before the ring's end.
     pub(super) fn straight(self, index: u64, count: u64) -> u64 {
         count.min(self.size - index)
     }
@@ -57,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_full_when_one_place_is_left() {
+    fn ring_is_full_when_one_slot_is_left() {
         let ring = Ring::new(4).unwrap();
         assert_eq!((ring.used(2, 2), ring.free(2, 2)), (0, 3));
         assert_eq!((ring.used(2, 1), ring.free(2, 1)), (3, 0));
@@ -66,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_there_is_not_is_refused() {
+    fn invalid_index_is_refused() {
         let ring = Ring::new(4).unwrap();
         assert_eq!(ring.check("lazy_read_i", 3).unwrap(), 3);
         assert_eq!(
@@ -77,9 +80,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a queue that counts without end.
+        /// Compares the ring with a model whose counters do not wrap.
         #[test]
-        fn it_counts_as_a_queue_does(size in 2..50_usize, steps in prop::collection::vec((any::<bool>(), 0..60_u64), 0..200)) {
+        fn ring_counts_like_unbounded_queue(size in 2..50_usize, steps in prop::collection::vec((any::<bool>(), 0..60_u64), 0..200)) {
             let ring = Ring::new(size).unwrap();
             let (mut read, mut write) = (0_u64, 0_u64);
             let (mut read_i, mut write_i) = (0, 0);
@@ -101,7 +104,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_the_other_stores_stays_within(size in 2..1_000_000_usize, own in any::<u64>(), other in any::<u64>()) {
+        fn peer_index_stays_within_ring(size in 2..1_000_000_usize, own in any::<u64>(), other in any::<u64>()) {
             let ring = Ring::new(size).unwrap();
             let own = own % size as u64;
             if let Ok(other) = ring.check("lazy_write_i", other) {

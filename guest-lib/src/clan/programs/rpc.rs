@@ -1,5 +1,6 @@
-//! Remote procedure calls on message transfer (section 4.1): the client writes a request into the server's memory, and the server
-//! writes the reply into the client's. The order of messages says which buffer is free, so two flags and two Tripwires are enough.
+//! Remote procedure calls over message transfer (section 4.1). The client writes a request into the
+//! server's memory, and the server writes the reply into the client's. The order of messages
+//! implies which buffer is free, so two flags and two Tripwires are enough.
 
 use std::sync::Arc;
 
@@ -14,41 +15,43 @@ fn write(end: &End, message: &[u8]) -> Result<()> {
     end.out().store_u64(RX_READY, message.len() as u64 + 1)
 }
 
-/// Who calls.
+/// The calling side.
 #[derive(Debug)]
 pub struct Client {
     tripwire: Tripwire,
     end: Arc<End>,
-    /// A reply is still to come, to a call that was given up.
+    /// A reply is outstanding, maybe to a call that timed out.
     owed: bool,
 }
 
 impl Client {
-    /// On this end; the other end has a [`Server`].
+    /// Creates a client on this end. The other end has a [`Server`].
     ///
     /// # Errors
-    /// Those of [`super::super::Endpoint::tripwire`].
+    /// Same as [`super::super::Endpoint::tripwire`].
     pub fn new(end: &Arc<End>) -> Result<Self> {
         Ok(Self { tripwire: end.tripwire(RX_READY)?, end: end.clone(), owed: false })
     }
 
-    /// The Tripwire over `rx_ready`, to register it with an event queue.
+    /// Returns the Tripwire over `rx_ready`, for registration with an event queue.
     pub fn tripwire(&mut self) -> &mut Tripwire {
         &mut self.tripwire
     }
 
-    /// How many bytes a request may have.
+    /// Returns the maximum length of a request in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.end.out_room()
     }
 
-    /// Calls: sends a request, waits for the reply, and copies it. How many bytes that has.
+    /// Sends a request, blocks until the reply arrives, and copies it. Returns the length of the
+    /// reply.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a request that is too long, or if the server says that the reply is longer than there is memory;
-    /// [`Error::PastEnd`] for one that does not fit, which is lost; [`Error::TimedOut`]: then the reply may still come, and the next
-    /// call waits for it first. If the server is gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::OutOfRange`] if the request is too long, or the reply's length, as stored by the
+    /// server, exceeds the buffer; [`Error::PastEnd`] if the reply does not fit into `reply`, and
+    /// is lost; [`Error::TimedOut`]: the reply may still arrive, and the next call waits for it
+    /// first. If the server is gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
     pub fn call(&mut self, request: &[u8], reply: &mut [u8]) -> Result<usize> {
         if self.owed {
             self.reply(&mut [])?;
@@ -59,10 +62,11 @@ impl Client {
         Ok(length)
     }
 
-    /// Sends a request, and does not wait.
+    /// Sends a request without waiting for the reply.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for one that is too long; [`Error::Invalid`] if there is one that is not answered.
+    /// [`Error::OutOfRange`] if the request is too long; [`Error::Invalid`] if an earlier request
+    /// is not answered yet.
     pub fn begin(&mut self, request: &[u8]) -> Result<()> {
         if self.owed {
             return Err(Error::Invalid("the request before is not answered yet"));
@@ -72,10 +76,10 @@ impl Client {
         Ok(())
     }
 
-    /// Takes the reply, if it is there: as many bytes of it as fit, and how many it has.
+    /// Takes the reply if it has arrived: copies as much as fits, and returns its full length.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if the server says that it is longer than there is memory.
+    /// [`Error::OutOfRange`] if its length, as stored by the server, exceeds the buffer.
     pub fn try_reply(&mut self, to: &mut [u8]) -> Result<Option<usize>> {
         self.tripwire.clear();
         match self.end.rx_ready(self.end.own_room())? {
@@ -84,10 +88,11 @@ impl Client {
         }
     }
 
-    /// Waits for the reply to a request that was sent by [`Client::begin`]: as many bytes of it as fit, and how many it has.
+    /// Blocks until the reply to a request of [`Client::begin`] arrives. Copies as much as fits,
+    /// and returns its full length.
     ///
     /// # Errors
-    /// Those of [`Client::call`]; [`Error::Invalid`] if no reply is to come.
+    /// Same as [`Client::call`]; [`Error::Invalid`] if no reply is outstanding.
     pub fn reply(&mut self, to: &mut [u8]) -> Result<usize> {
         if !self.owed {
             return Err(Error::Invalid("there is no request that is not answered"));
@@ -107,7 +112,7 @@ impl Client {
     }
 }
 
-/// Who is called.
+/// The called side.
 #[derive(Debug)]
 pub struct Server {
     tripwire: Tripwire,
@@ -117,29 +122,29 @@ pub struct Server {
 }
 
 impl Server {
-    /// On this end; the other end has a [`Client`].
+    /// Creates a server on this end. The other end has a [`Client`].
     ///
     /// # Errors
-    /// Those of [`super::super::Endpoint::tripwire`].
+    /// Same as [`super::super::Endpoint::tripwire`].
     pub fn new(end: &Arc<End>) -> Result<Self> {
         Ok(Self { tripwire: end.tripwire(RX_READY)?, end: end.clone(), asked: false })
     }
 
-    /// The Tripwire over `rx_ready`, to register it with an event queue.
+    /// Returns the Tripwire over `rx_ready`, for registration with an event queue.
     pub fn tripwire(&mut self) -> &mut Tripwire {
         &mut self.tripwire
     }
 
-    /// Its end.
+    /// Returns the server's end.
     #[must_use]
     pub fn end(&self) -> &Arc<End> {
         &self.end
     }
 
-    /// The next call, if there is one. No system call.
+    /// Returns the next call if there is one, without a system call.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if the client says that it is longer than there is memory.
+    /// [`Error::OutOfRange`] if its length, as stored by the client, exceeds the buffer.
     pub fn try_wait(&mut self) -> Result<Option<Call<'_>>> {
         self.tripwire.clear();
         match self.end.rx_ready(self.end.own_room())? {
@@ -148,11 +153,11 @@ impl Server {
         }
     }
 
-    /// Waits for the next call.
+    /// Blocks until the next call arrives.
     ///
     /// # Errors
-    /// Those of [`Server::try_wait`]; [`Error::TimedOut`]; if the client is gone, [`Error::PeerLost`] or [`Error::Ended`];
-    /// [`Error::Fault`].
+    /// Same as [`Server::try_wait`]; [`Error::TimedOut`]; if the client is gone,
+    /// [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
     pub fn wait(&mut self) -> Result<Call<'_>> {
         let (end, room) = (&self.end, self.end.own_room());
         let length = end.wait_until(self.tripwire.bit(), "call", || end.rx_ready(room))?;
@@ -160,16 +165,18 @@ impl Server {
     }
 
     fn take(&mut self, length: usize) -> Result<Call<'_>> {
-        // The client changes nothing until it is answered.
+        // The client does not change the request before it gets the reply.
         self.end.own().store_u64(RX_READY, 0)?;
         self.asked = true;
         Ok(Call { server: self, length })
     }
 
-    /// Answers the call that was taken last, if it was dropped without an answer: for who makes the reply elsewhere.
+    /// Answers the last call after its [`Call`] was dropped, for callers that produce the reply
+    /// elsewhere.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a reply that is too long; [`Error::Invalid`] if there is no call to answer.
+    /// [`Error::OutOfRange`] if the reply is too long; [`Error::Invalid`] if there is no call to
+    /// answer.
     pub fn reply(&mut self, reply: &[u8]) -> Result<()> {
         if !self.asked {
             return Err(Error::Invalid("there is no call to answer"));
@@ -180,7 +187,7 @@ impl Server {
     }
 }
 
-/// A call that is to be answered. Dropped, it waits for [`Server::reply`].
+/// A call to be answered. If this is dropped, answer the call with [`Server::reply`].
 #[derive(Debug)]
 #[must_use]
 pub struct Call<'a> {
@@ -189,19 +196,19 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// How many bytes the request has.
+    /// Returns the length of the request in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it has none.
+    /// Returns whether the request is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Copies bytes of the request out.
+    /// Copies bytes out of the request.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -210,10 +217,10 @@ impl Call<'_> {
         self.server.end.own().read(DATA + offset, to)
     }
 
-    /// Answers.
+    /// Sends the reply.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a reply that is too long.
+    /// [`Error::OutOfRange`] if the reply is too long.
     pub fn reply(self, reply: &[u8]) -> Result<()> {
         self.server.reply(reply)
     }

@@ -1,5 +1,5 @@
-//! Bytes in order, by a distributed queue whose elements are bytes (section 4.3): [`Writer`] is a [`std::io::Write`], [`Reader`] a
-//! [`std::io::Read`].
+//! A byte stream over a distributed queue whose elements are bytes (section 4.3): [`Writer`] is a
+//! [`std::io::Write`], [`Reader`] a [`std::io::Read`].
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{DATA, LAZY_READ_I, LAZY_WRITE_I};
 use crate::core::connection::EndReason;
 use crate::error::{Error, Result};
 
-/// Who writes.
+/// The writing side.
 #[derive(Debug)]
 pub struct Writer {
     tripwire: Tripwire,
@@ -22,30 +22,31 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// On this end; the other end has a [`Reader`].
+    /// Creates a writer on this end. The other end has a [`Reader`].
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there is no room; those of [`super::super::Endpoint::tripwire`].
+    /// [`Error::Invalid`] if there is no room; the errors of [`super::super::Endpoint::tripwire`].
     pub fn new(end: &Arc<End>) -> Result<Self> {
         let (ring, tripwire) = (Ring::new(end.out_room())?, end.tripwire(LAZY_READ_I)?);
         Ok(Self { tripwire, end: end.clone(), ring, write_i: 0 })
     }
 
-    /// Writes as many bytes as there is room for, if there is any. How many.
+    /// Writes as many bytes as there is room for, without blocking. Returns their number.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if the reader has stored an index that there is not.
+    /// [`Error::OutOfRange`] if the reader has stored an invalid index.
     pub fn try_write(&mut self, bytes: &[u8]) -> Result<usize> {
         self.tripwire.clear();
         let free = self.free()?.unwrap_or(0);
         self.put(bytes, free)
     }
 
-    /// Waits until there is room for at least one byte, and writes as many as there is room for. How many.
+    /// Blocks until there is room for at least one byte, and writes as many as there is room for.
+    /// Returns their number.
     ///
     /// # Errors
-    /// Those of [`Writer::try_write`]; [`Error::TimedOut`]; if the reader is gone, [`Error::PeerLost`] or [`Error::Ended`];
-    /// [`Error::Fault`].
+    /// Same as [`Writer::try_write`]; [`Error::TimedOut`]; if the reader is gone,
+    /// [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         if bytes.is_empty() {
             return Ok(0);
@@ -80,13 +81,13 @@ impl io::Write for Writer {
         Ok(Writer::write(self, bytes)?)
     }
 
-    /// Stores travel by themselves.
+    /// Does nothing: stores need no flush.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Who reads.
+/// The reading side.
 #[derive(Debug)]
 pub struct Reader {
     tripwire: Tripwire,
@@ -96,35 +97,37 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// On this end; the other end has a [`Writer`].
+    /// Creates a reader on this end. The other end has a [`Writer`].
     ///
     /// # Errors
-    /// Those of [`Writer::new`].
+    /// Same as [`Writer::new`].
     pub fn new(end: &Arc<End>) -> Result<Self> {
         let (ring, tripwire) = (Ring::new(end.own_room())?, end.tripwire(LAZY_WRITE_I)?);
         Ok(Self { tripwire, end: end.clone(), ring, read_i: 0 })
     }
 
-    /// The Tripwire over `lazy_write_i`, to register it with an event queue.
+    /// Returns the Tripwire over `lazy_write_i`, for registration with an event queue.
     pub fn tripwire(&mut self) -> &mut Tripwire {
         &mut self.tripwire
     }
 
-    /// Reads as many bytes as there are and fit; none if there are none. How many.
+    /// Reads as many bytes as are available and fit, without blocking. Returns their number, which
+    /// may be 0.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if the writer has stored an index that there is not.
+    /// [`Error::OutOfRange`] if the writer has stored an invalid index.
     pub fn try_read(&mut self, to: &mut [u8]) -> Result<usize> {
         self.tripwire.clear();
         let used = self.used()?.unwrap_or(0);
         self.get(to, used)
     }
 
-    /// Waits until there is at least one byte, and reads as many as there are and fit. How many; 0 if the writer has closed the
-    /// connection, and all has been read.
+    /// Blocks until there is at least one byte, and reads as many as are available and fit. Returns
+    /// their number; 0 if the writer has closed the connection, and all bytes were read.
     ///
     /// # Errors
-    /// Those of [`Reader::try_read`]; [`Error::TimedOut`]; [`Error::PeerLost`] if the writer is gone; [`Error::Fault`].
+    /// Same as [`Reader::try_read`]; [`Error::TimedOut`]; [`Error::PeerLost`] if the writer is
+    /// gone; [`Error::Fault`].
     pub fn read(&mut self, to: &mut [u8]) -> Result<usize> {
         if to.is_empty() {
             return Ok(0);
@@ -136,7 +139,7 @@ impl Reader {
         }
     }
 
-    /// Whether the writer has closed the connection, and all has been read.
+    /// Returns whether the writer has closed the connection, and all bytes were read.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let closed = matches!(self.end.connection().end(), Some(PeerEnd::Closed(_)));

@@ -1,8 +1,10 @@
-//! Simple message transfer (section 4.1, Example 1): one buffer, in the receiver's memory, and two flags.
+//! Simple message transfer (section 4.1, Example 1): one buffer, in the receiver's memory, and two
+//! flags.
 //!
-//! The sender waits until `tx_ready` is true, writes the message into the other's memory, and sets its `rx_ready`. The receiver waits
-//! for that, uses the message in place or copies it, clears `rx_ready`, and sets the sender's `tx_ready`. Here `rx_ready` says how long
-//! the message is, too.
+//! The sender waits until `tx_ready` is true, writes the message into the receiver's memory, and
+//! sets the receiver's `rx_ready`. The receiver waits for that, and uses the message in place or
+//! copies it. Then it clears `rx_ready`, and sets the sender's `tx_ready`. Here `rx_ready` also
+//! contains the length of the message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +17,11 @@ use super::{DATA, RX_READY, TX_READY};
 use crate::core::waiting::poll_for;
 use crate::error::{Error, Result, at_most, inside};
 
-/// How long who was woken early looks for the rest of the message before he sleeps again.
+/// Time that a receiver polls for the rest of a message after an early wake-up, before it sleeps
+/// again.
 const OVERLAP: Duration = Duration::from_millis(1);
 
-/// Who sends.
+/// The sending side.
 #[derive(Debug)]
 pub struct Sender {
     tripwire: Tripwire,
@@ -26,33 +29,34 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// On this end; the other end has a [`Receiver`].
+    /// Creates a sender on this end. The other end has a [`Receiver`].
     ///
     /// # Errors
-    /// Those of [`super::super::Endpoint::tripwire`].
+    /// Same as [`super::super::Endpoint::tripwire`].
     pub fn new(end: &Arc<End>) -> Result<Self> {
         let tripwire = end.tripwire(TX_READY)?;
-        // Nothing has been sent yet, so the buffer is free.
+        // Nothing was sent yet, so the buffer is free.
         end.own().store_u64(TX_READY, 1)?;
         Ok(Self { tripwire, end: end.clone() })
     }
 
-    /// The longest message, in bytes.
+    /// Returns the maximum length of a message in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.end.out_room()
     }
 
-    /// Whether the buffer is free. No system call.
+    /// Returns whether the buffer is free, without a system call.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.end.own().load_u64(TX_READY).is_ok_and(|ready| ready != 0)
     }
 
-    /// Waits until the buffer is free, for a message that is to be made in place.
+    /// Blocks until the buffer is free, for a message that is built in place.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; if the receiver is gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::TimedOut`]; if the receiver is gone, [`Error::PeerLost`] or [`Error::Ended`];
+    /// [`Error::Fault`].
     pub fn wait(&mut self) -> Result<Free<'_>> {
         let own = self.end.own();
         self.end.wait_until(self.tripwire.bit(), "tx_ready", || {
@@ -61,10 +65,10 @@ impl Sender {
         Ok(Free { sender: self })
     }
 
-    /// Waits until the buffer is free, and sends a message.
+    /// Blocks until the buffer is free, and sends a message.
     ///
     /// # Errors
-    /// Those of [`Sender::wait`]; [`Error::OutOfRange`] for one that is too long.
+    /// Same as [`Sender::wait`]; [`Error::OutOfRange`] if the message is too long.
     pub fn send(&mut self, message: &[u8]) -> Result<()> {
         at_most("message length", message.len() as u64, self.capacity() as u64)?;
         let free = self.wait()?;
@@ -72,10 +76,11 @@ impl Sender {
         free.send(message.len())
     }
 
-    /// The same by DMA, from `offset` of memory of this process; it returns when that may be used again.
+    /// Sends a message by DMA, from `offset` of this process' memory. Returns when the memory can
+    /// be reused.
     ///
     /// # Errors
-    /// Those of [`Sender::send`]; [`Error::PastEnd`]; [`Error::Dma`].
+    /// Same as [`Sender::send`]; [`Error::PastEnd`]; [`Error::Dma`].
     pub fn send_from(&mut self, from: &Aperture, offset: usize, length: usize) -> Result<()> {
         at_most("message length", length as u64, self.capacity() as u64)?;
         let free = self.wait()?;
@@ -84,21 +89,22 @@ impl Sender {
             let transfer = Transfer::write(from, offset, end.out().descriptor(), DATA as u64, length)?;
             let dma = end.connection().endpoint().dma();
             let requested = dma.put_wait(&[transfer], None)?;
-            // A store would overtake what has not left.
+            // A store would overtake bytes that are still queued.
             dma.wait(requested, None)?;
         }
         free.send(length)
     }
 }
 
-/// A buffer that is free: the next message is written there, and then sent. If it is not sent the buffer stays free.
+/// A free buffer: write the next message into it, then send it. The buffer stays free if it is not
+/// sent.
 #[derive(Debug)]
 pub struct Free<'a> {
     sender: &'a mut Sender,
 }
 
 impl Free<'_> {
-    /// Writes bytes of the message into the other's memory.
+    /// Writes bytes of the message into the receiver's memory.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -107,7 +113,7 @@ impl Free<'_> {
         self.sender.end.out().write(DATA + offset, from)
     }
 
-    /// Tells the receiver that a message of so many bytes is there: all that was written before.
+    /// Notifies the receiver of a message of `length` bytes, which were written before.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
@@ -119,7 +125,7 @@ impl Free<'_> {
     }
 }
 
-/// Who receives.
+/// The receiving side.
 #[derive(Debug)]
 pub struct Receiver {
     tripwire: Tripwire,
@@ -128,56 +134,57 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// On this end; the other end has a [`Sender`].
+    /// Creates a receiver on this end. The other end has a [`Sender`].
     ///
     /// # Errors
-    /// Those of [`super::super::Endpoint::tripwire`].
+    /// Same as [`super::super::Endpoint::tripwire`].
     pub fn new(end: &Arc<End>) -> Result<Self> {
         Ok(Self { tripwire: end.tripwire(RX_READY)?, early: None, end: end.clone() })
     }
 
-    /// Is woken when the first bytes of a message arrive, and not only when all of it has: to wake up takes its time, which passes while
-    /// the rest is on its way (section 4.3).
+    /// Wakes the receiver when the first bytes of a message arrive, instead of when all of it has.
+    /// So the wake-up overlaps with the arrival of the rest (section 4.3).
     ///
     /// # Errors
-    /// Those of [`super::super::Endpoint::tripwire`].
+    /// Same as [`super::super::Endpoint::tripwire`].
     pub fn set_early(&mut self) -> Result<()> {
         let watch = Watch::local(self.end.own(), DATA..DATA + 8.min(self.capacity()))?;
         self.early = Some(self.end.connection().endpoint().tripwire(&watch)?);
         Ok(())
     }
 
-    /// The longest message, in bytes.
+    /// Returns the maximum length of a message in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.end.own_room()
     }
 
-    /// The Tripwire over `rx_ready`, to register it with an event queue.
+    /// Returns the Tripwire over `rx_ready`, for registration with an event queue.
     pub fn tripwire(&mut self) -> &mut Tripwire {
         &mut self.tripwire
     }
 
-    /// The Tripwire of [`Receiver::set_early`].
+    /// Returns the Tripwire of [`Receiver::set_early`].
     pub fn early(&mut self) -> Option<&mut Tripwire> {
         self.early.as_mut()
     }
 
-    /// A message, if one is there. No system call.
+    /// Returns a message if one has arrived, without a system call.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if the sender says that it is longer than the buffer.
+    /// [`Error::OutOfRange`] if its length, as stored by the sender, exceeds the buffer.
     pub fn try_wait(&mut self) -> Result<Option<Message<'_>>> {
         self.tripwire.clear();
         let length = self.end.rx_ready(self.capacity())?;
         Ok(length.map(|length| Message { receiver: self, length }))
     }
 
-    /// Waits for a message.
+    /// Blocks until a message arrives.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::OutOfRange`] if the sender says that it is longer than the buffer; if it is gone,
-    /// [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::TimedOut`]; [`Error::OutOfRange`] if its length, as stored by the sender, exceeds
+    /// the buffer; if the sender is gone, [`Error::PeerLost`] or [`Error::Ended`];
+    /// [`Error::Fault`].
     pub fn wait(&mut self) -> Result<Message<'_>> {
         let (end, capacity) = (&self.end, self.capacity());
         let early = self.early.as_mut();
@@ -187,10 +194,11 @@ impl Receiver {
         Ok(Message { receiver: self, length })
     }
 
-    /// Waits for a message, copies it, and gives the buffer back; how many bytes it has. One that does not fit stays there.
+    /// Blocks until a message arrives, copies it, and frees the buffer. Returns its length. A
+    /// message that does not fit is kept.
     ///
     /// # Errors
-    /// Those of [`Receiver::wait`]; [`Error::PastEnd`] if the message does not fit.
+    /// Same as [`Receiver::wait`]; [`Error::PastEnd`] if the message does not fit.
     pub fn receive(&mut self, to: &mut [u8]) -> Result<usize> {
         let message = self.wait()?;
         let length = message.len();
@@ -216,7 +224,7 @@ fn wait_for(end: &End, bits: u64, capacity: usize, mut early: Option<&mut Tripwi
     })
 }
 
-/// A message that has arrived, in place. When it is dropped the buffer is the sender's again.
+/// A message that has arrived, in place. Dropping it returns the buffer to the sender.
 #[derive(Debug)]
 pub struct Message<'a> {
     receiver: &'a mut Receiver,
@@ -224,19 +232,19 @@ pub struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// How many bytes it has: at most as many as the buffer.
+    /// Returns the length in bytes, which is at most that of the buffer.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it has none.
+    /// Returns whether the message is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Copies bytes of the message out.
+    /// Copies bytes out of the message.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -245,7 +253,7 @@ impl Message<'_> {
         self.receiver.end.own().read(DATA + offset, to)
     }
 
-    /// Leaves it: it is there the next time, too.
+    /// Keeps the message: it is returned again the next time.
     pub fn keep(self) {
         std::mem::forget(self);
     }
@@ -253,7 +261,7 @@ impl Message<'_> {
 
 impl Drop for Message<'_> {
     fn drop(&mut self) {
-        // Both words are where `End::new` has looked.
+        // This cannot fail: `End::new` has checked that both words are inside.
         let end = &self.receiver.end;
         let _ = end.own().store_u64(RX_READY, 0);
         let _ = end.out().store_u64(TX_READY, 1);

@@ -1,4 +1,4 @@
-//! Connections, and endpoints that are used again.
+//! Tests of connections and of the endpoint cache.
 
 use super::super::endpoint::MESSAGE_SIZE;
 use super::super::fake::cards;
@@ -10,7 +10,7 @@ use crate::core::connection::EndReason;
 use crate::error::{Error, ErrorKind};
 
 #[test]
-fn both_are_told_and_hear_of_the_others_end() {
+fn both_sides_exchange_data_and_see_end() {
     let (_net, [one, two]) = cards();
     let (client, listener) = (one.endpoint().unwrap(), two.endpoint_builder().port(80).open().unwrap());
     let to = listener.address().unwrap();
@@ -23,7 +23,7 @@ fn both_are_told_and_hear_of_the_others_end() {
             connection.send(b"one more thing").unwrap();
             assert_eq!(connection.wait_end(PATIENCE).unwrap(), PeerEnd::Closed(told(b"bye")));
             let again = listener.accept(PATIENCE).unwrap().accept(&own, b"again").unwrap();
-            // Without a word.
+            // Ends without a close message.
             drop((again, own));
         });
         let connection = client.connect(to, b"hello", PATIENCE).unwrap();
@@ -46,7 +46,7 @@ fn told(text: &[u8]) -> [u8; 32] {
 }
 
 #[test]
-fn what_comes_with_the_end_is_received_before_it() {
+fn last_message_is_received_before_end() {
     let (_net, [one, two]) = cards();
     let (client, listener) = (one.endpoint().unwrap(), two.endpoint_builder().port(80).open().unwrap());
     let to = listener.address().unwrap();
@@ -66,7 +66,7 @@ fn what_comes_with_the_end_is_received_before_it() {
 }
 
 #[test]
-fn a_refusal_says_why_and_a_port_that_nobody_has_is_told() {
+fn refusal_has_reason_and_unused_port_is_reported() {
     let (_net, [one, two]) = cards();
     let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());
     let to = listener.address().unwrap();
@@ -88,7 +88,7 @@ fn a_refusal_says_why_and_a_port_that_nobody_has_is_told() {
 }
 
 #[test]
-fn nobody_else_answers_or_ends_a_connection() {
+fn third_party_cannot_answer_or_end_connection() {
     let (_net, [one, two]) = cards();
     let (client, server, stranger) =
         (one.endpoint().unwrap(), two.endpoint().unwrap(), two.endpoint().unwrap());
@@ -98,7 +98,7 @@ fn nobody_else_answers_or_ends_a_connection() {
     }
     assert!(client.connect(there, b"", HASTE).is_err_and(|error| error.is_timed_out()));
     std::thread::scope(|scope| {
-        // The request of before waits, too.
+        // The previous request is still pending, too.
         let accepted = scope.spawn(|| {
             drop(server.accept(PATIENCE).unwrap());
             server.accept(PATIENCE).unwrap().accept(&two.endpoint().unwrap(), b"").unwrap()
@@ -112,7 +112,7 @@ fn nobody_else_answers_or_ends_a_connection() {
     });
 }
 
-/// Writes to what there is not at another host, which refuses it.
+/// Writes to an aperture that does not exist at another host, which refuses the write.
 fn is_refused_by(endpoint: &Endpoint, card: &Card, host: u32) {
     let own = card.aperture(8, Rights::None).unwrap();
     let nothing = Descriptor::new(host, 999, 1, 8, Rights::ReadWrite);
@@ -123,11 +123,11 @@ fn is_refused_by(endpoint: &Endpoint, card: &Card, host: u32) {
 }
 
 #[test]
-fn a_connection_is_not_ended_by_what_other_hosts_refuse() {
+fn faults_of_other_hosts_do_not_end_connection() {
     let (_net, [one, two]) = cards();
     let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());
     let to = listener.address().unwrap();
-    // Somebody with whom the endpoint had to do before.
+    // A host that the endpoint communicated with before the connection.
     is_refused_by(&client, &one, 2);
     std::thread::scope(|scope| {
         let accepted =
@@ -145,7 +145,7 @@ fn a_connection_is_not_ended_by_what_other_hosts_refuse() {
 }
 
 #[test]
-fn who_is_gone_before_he_is_watched_is_told_as_well() {
+fn peer_lost_during_setup_is_reported() {
     let (_net, [one, two]) = cards();
     let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());
     let to = listener.address().unwrap();
@@ -160,7 +160,7 @@ fn who_is_gone_before_he_is_watched_is_told_as_well() {
 }
 
 #[test]
-fn what_is_given_back_is_used_again_for_the_same_peer_alone() {
+fn cached_aperture_is_reused_only_for_same_peer() {
     let (net, [one]) = cards();
     let mut cache = EndpointCache::new(&one, one.endpoint_builder(), 4096, Rights::Write, 2);
     let kit = cache.take(5).unwrap();

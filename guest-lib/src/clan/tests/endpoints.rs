@@ -1,4 +1,4 @@
-//! Apertures, windows, messages and DMA.
+//! Tests of apertures, windows, messages and DMA.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use crate::core::lend::Pages;
 use crate::error::{Error, ErrorKind};
 
 #[test]
-fn what_is_stored_in_a_window_is_in_the_aperture() {
+fn window_stores_appear_in_aperture() {
     let (_net, [one, two]) = cards();
     let aperture = one.aperture(5000, Rights::ReadWrite).unwrap();
     let endpoint = two.endpoint().unwrap();
@@ -32,7 +32,7 @@ fn what_is_stored_in_a_window_is_in_the_aperture() {
 }
 
 #[test]
-fn nothing_outside_of_a_window_or_aperture_is_touched() {
+fn accesses_past_window_or_aperture_are_refused() {
     let (_net, [one]) = cards();
     let aperture = one.aperture(100, Rights::ReadWrite).unwrap();
     let (endpoint, descriptor) = (one.endpoint().unwrap(), aperture.descriptor().unwrap());
@@ -52,7 +52,7 @@ fn nothing_outside_of_a_window_or_aperture_is_touched() {
 }
 
 #[test]
-fn objects_are_closed_in_an_order_that_the_driver_takes() {
+fn objects_are_closed_in_valid_order() {
     let (net, [one]) = cards();
     let aperture = one.aperture(64, Rights::Write).unwrap();
     let endpoint = one.endpoint().unwrap();
@@ -66,7 +66,7 @@ fn objects_are_closed_in_an_order_that_the_driver_takes() {
 }
 
 #[test]
-fn memory_of_the_applications_own_comes_back() {
+fn lent_memory_is_returned() {
     let (net, [one]) = cards();
     let mut pages = Pages::new(4096);
     pages.as_mut()[5] = 9;
@@ -80,7 +80,7 @@ fn memory_of_the_applications_own_comes_back() {
 }
 
 #[test]
-fn a_group_is_not_read() {
+fn group_cannot_be_read() {
     let (_net, [one]) = cards();
     let (endpoint, group) = (one.endpoint().unwrap(), Descriptor::of_group(3, 77, 64).unwrap());
     let window = endpoint.map(&group, 0, 64).unwrap();
@@ -90,7 +90,7 @@ fn a_group_is_not_read() {
 }
 
 #[test]
-fn messages_are_taken_in_their_order_without_a_call() {
+fn messages_are_taken_in_order() {
     let (_net, [one, two]) = cards();
     let (from, to) = (one.endpoint().unwrap(), two.endpoint_builder().port(77).open().unwrap());
     assert_eq!(to.address().unwrap(), Address { host: 1, port: 77 });
@@ -113,7 +113,7 @@ fn messages_are_taken_in_their_order_without_a_call() {
 }
 
 #[test]
-fn addresses_are_text() {
+fn addresses_format_and_parse() {
     let address = Address { host: 3, port: 65535 };
     assert_eq!((address.to_string(), "3:65535".parse().ok()), ("3:65535".to_owned(), Some(address)));
     for text in ["", "3", "3:", ":3", "3:65536", "3:-1", "4294967296:1", "1:2:3"] {
@@ -122,7 +122,7 @@ fn addresses_are_text() {
 }
 
 #[test]
-fn transfers_move_bytes_both_ways_and_in_their_order() {
+fn transfers_work_both_ways_and_in_order() {
     let (net, [one, two]) = cards();
     let far = two.aperture(10_000, Rights::ReadWrite).unwrap();
     let (endpoint, own) =
@@ -133,7 +133,7 @@ fn transfers_move_bytes_both_ways_and_in_their_order() {
     dma.wait(written, PATIENCE).unwrap();
     assert_eq!((far.load_u8(99).unwrap(), far.load_u8(100).unwrap(), far.load_u8(9099).unwrap()), (0, 5, 5));
     far.write(0, b"back").unwrap();
-    // More than the queue has room for.
+    // More requests than the queue has room for.
     let mut last = None;
     for round in 0..100 {
         let read = Transfer::read(&own, round, &there, 0, 4).unwrap();
@@ -148,7 +148,7 @@ fn transfers_move_bytes_both_ways_and_in_their_order() {
 }
 
 #[test]
-fn the_driver_is_asked_only_if_it_is_to_program_the_engine() {
+fn driver_is_called_only_for_drivers_dma() {
     let (net, [one]) = cards();
     let endpoint = one.endpoint_builder().drivers_dma(true).open().unwrap();
     let own = one.aperture(64, Rights::ReadWrite).unwrap();
@@ -159,7 +159,7 @@ fn the_driver_is_asked_only_if_it_is_to_program_the_engine() {
 }
 
 #[test]
-fn what_fails_says_why_and_ends_its_chain() {
+fn failed_request_has_reason_and_ends_chain() {
     let (_net, [one, two]) = cards();
     let (endpoint, own) = (one.endpoint().unwrap(), one.aperture(64, Rights::None).unwrap());
     let far = two.aperture(64, Rights::ReadWrite).unwrap().descriptor().unwrap();
@@ -172,13 +172,13 @@ fn what_fails_says_why_and_ends_its_chain() {
     assert!(matches!(refused, Error::Dma(DmaError::Skipped)), "{refused}");
     let alone = dma.put(&bad).unwrap();
     assert!(matches!(dma.wait(alone, PATIENCE), Err(Error::Dma(DmaError::Refused))));
-    // A write has ended when it has left: its fault comes behind.
+    // A write is complete when it has left this host: its fault follows.
     let write = dma.put(&Transfer::write(&own, 0, &forged, 16, 8).unwrap()).unwrap();
     dma.wait(write, PATIENCE).unwrap();
     let fault = endpoint.fault(PATIENCE).unwrap();
     assert_eq!((fault.reason, fault.host, fault.offset), (FaultReason::Refused, 1, 16));
     assert!(endpoint.take_fault().is_none() && endpoint.faults() == 1);
-    // A load's fault counts, though another's comes before anybody looks.
+    // A load's fault counts, even if another fault follows before the owner checks.
     let other = Descriptor::new(1, far.aperture() + 7, 1, 64, Rights::ReadWrite);
     dma.put(&Transfer::write(&own, 0, &other, 0, 8).unwrap()).unwrap();
     endpoint.fault(PATIENCE).unwrap();
@@ -191,7 +191,7 @@ fn what_fails_says_why_and_ends_its_chain() {
 }
 
 #[test]
-fn memory_that_a_request_may_use_stays_until_it_is_done() {
+fn aperture_stays_open_until_request_is_done() {
     let (net, [one]) = cards();
     net.stop();
     let endpoint = one.endpoint().unwrap();
@@ -208,9 +208,9 @@ fn memory_that_a_request_may_use_stays_until_it_is_done() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whatever stands in the memory that it shares, an endpoint neither panics nor waits for ever.
+    /// Arbitrary contents of the shared memory make an endpoint neither panic nor block forever.
     #[test]
-    fn nonsense_in_the_shared_memory_does_no_harm(bytes in prop::collection::vec(any::<u8>(), 4096)) {
+    fn arbitrary_shared_memory_is_harmless(bytes in prop::collection::vec(any::<u8>(), 4096)) {
         let memory = std::sync::Arc::new(Mapping::anonymous(4096 + 64 * 16).unwrap());
         let page = std::sync::Arc::new(Mapping::anonymous(4096).unwrap());
         memory.write(0, &bytes);
@@ -228,6 +228,6 @@ proptest! {
 }
 
 #[test]
-fn a_descriptor_fits_into_what_a_peer_is_told() {
+fn descriptor_fits_into_connection_data() {
     const { assert!(Descriptor::SIZE <= TOLD_SIZE) };
 }

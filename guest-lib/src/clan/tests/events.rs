@@ -1,4 +1,4 @@
-//! Event queues.
+//! Tests of event queues.
 
 use super::super::fake::cards;
 use super::super::{Event, Interest, MessageKind, Rights, Transfer, TripwireError, Watch, What};
@@ -6,7 +6,7 @@ use super::{HASTE, PATIENCE};
 use crate::error::Error;
 
 #[test]
-fn whatever_happens_comes_with_its_token() {
+fn events_have_token_of_their_source() {
     let (_net, [one]) = cards();
     let mut events = one.events(16).unwrap();
     let (endpoint, aperture) = (one.endpoint().unwrap(), one.aperture(64, Rights::Write).unwrap());
@@ -31,7 +31,7 @@ fn whatever_happens_comes_with_its_token() {
 }
 
 #[test]
-fn what_had_happened_before_comes_too() {
+fn earlier_events_are_delivered_too() {
     let (_net, [one]) = cards();
     let (endpoint, aperture) = (one.endpoint().unwrap(), one.aperture(64, Rights::Write).unwrap());
     let mut tripwire = endpoint.tripwire(&Watch::local(&aperture, 0..8).unwrap()).unwrap();
@@ -49,7 +49,7 @@ fn what_had_happened_before_comes_too() {
 }
 
 #[test]
-fn a_source_has_one_event_however_often_it_happens() {
+fn source_has_one_pending_event() {
     let (_net, [one]) = cards();
     let mut events = one.events(16).unwrap();
     let endpoint = one.endpoint().unwrap();
@@ -65,7 +65,7 @@ fn a_source_has_one_event_however_often_it_happens() {
 }
 
 #[test]
-fn nobody_hears_of_an_endpoint_that_is_closed_or_of_what_he_did_not_ask_for() {
+fn closed_or_unregistered_sources_have_no_events() {
     let (_net, [one, two]) = cards();
     let mut events = one.events(16).unwrap();
     let (first, second) = (one.endpoint().unwrap(), one.endpoint().unwrap());
@@ -81,7 +81,7 @@ fn nobody_hears_of_an_endpoint_that_is_closed_or_of_what_he_did_not_ask_for() {
 }
 
 #[test]
-fn a_tripwire_without_a_queue_has_no_events() {
+fn tripwire_without_queue_has_no_events() {
     let (_net, [one]) = cards();
     let (endpoint, aperture) = (one.endpoint().unwrap(), one.aperture(64, Rights::Write).unwrap());
     let mut tripwire = endpoint.tripwire(&Watch::local(&aperture, 0..8).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the parts together, by a net of cards that a thread plays.
+//! Integration tests on a fake network, whose cards are played by a thread.
 
 mod connections;
 mod endpoints;
@@ -8,7 +8,7 @@ mod tripwires;
 
 use std::time::Duration;
 
-/// How long a test waits for what is sure to come.
+/// Timeout for events that must occur.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
-/// How long it waits for what does not come.
+/// Timeout for events that must not occur.
 const HASTE: Option<Duration> = Some(Duration::from_millis(5));

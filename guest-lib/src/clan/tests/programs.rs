@@ -1,4 +1,4 @@
-//! The paper's programs.
+//! Tests of the paper's programs.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{HASTE, PATIENCE};
 use crate::core::connection::EndReason;
 use crate::error::{Error, ErrorKind};
 
-/// Two ends, each with so many bytes.
+/// Connects two ends, each with `length` bytes.
 fn ends(one: &Card, two: &Card, length: usize) -> [Arc<End>; 2] {
     let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());
     let [own, other] = [one, two].map(|card| card.aperture(length, Rights::Write).unwrap());
@@ -60,7 +60,7 @@ fn messages_are_transferred_one_at_a_time() {
 }
 
 #[test]
-fn lengths_and_indexes_that_cannot_be_are_refused() {
+fn invalid_lengths_and_indexes_are_refused() {
     let (_net, [one, two]) = cards();
     let [here, there] = ends(&one, &two, 1024);
     let mut receiver = transfer::Receiver::new(&there).unwrap();
@@ -77,7 +77,7 @@ fn lengths_and_indexes_that_cannot_be_are_refused() {
     assert_eq!(consumer.get().unwrap_err().to_string(), "lazy_write_i 15 is out of range (limit 14)");
     here.out().store_u64(32, u64::MAX).unwrap();
     assert!(producer.put(b"x", 0).is_err());
-    // An element that says it is longer than elements are.
+    // An element with a length above the maximum.
     here.out().store_u64(24, 1).unwrap();
     here.out().store_u64(64, 49).unwrap();
     assert_eq!(consumer.try_get().unwrap_err().to_string(), "element length 49 is out of range (limit 48)");
@@ -90,9 +90,10 @@ fn lengths_and_indexes_that_cannot_be_are_refused() {
     assert_eq!(client.call(b"", &mut []).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// What an asker tells of its memory may be anything: it takes no window pages, and does not end the server.
+/// A requester can send arbitrary data about its memory: invalid data takes no window pages, and
+/// does not stop the server.
 #[test]
-fn asker_with_bad_memory_is_refused() {
+fn requester_with_bad_memory_is_refused() {
     let (net, [one, two]) = cards();
     let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());
     let (here, to) = (client.address().unwrap(), listener.address().unwrap());
@@ -156,7 +157,7 @@ fn calls_are_answered() {
 }
 
 #[test]
-fn a_call_that_was_let_go_is_answered_later_and_once() {
+fn dropped_call_is_answered_later_and_once() {
     let (_net, [one, two]) = cards();
     let [here, there] = ends(&one, &two, 256);
     let (mut client, mut server) = (rpc::Client::new(&here).unwrap(), rpc::Server::new(&there).unwrap());
@@ -171,7 +172,7 @@ fn a_call_that_was_let_go_is_answered_later_and_once() {
 }
 
 #[test]
-fn a_queue_keeps_its_order_its_parts_and_its_metadata() {
+fn queue_keeps_order_parts_and_metadata() {
     let (_net, [one, two]) = cards();
     let [here, there] = ends(&one, &two, 1024);
     let (mut producer, mut consumer) =
@@ -217,7 +218,7 @@ fn a_queue_keeps_its_order_its_parts_and_its_metadata() {
 }
 
 #[test]
-fn a_full_queue_is_waited_for_and_an_empty_one_is() {
+fn wait_for_full_and_empty_queue() {
     let (_net, [one, two]) = cards();
     let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());
     let [here, there] = ends(&one, &two, 1024);
@@ -232,7 +233,7 @@ fn a_full_queue_is_waited_for_and_an_empty_one_is() {
         late.join().unwrap().unwrap();
     });
     assert!(consumer.try_get().unwrap().is_none());
-    // Whoever has a time-out is told.
+    // A wait with a timeout fails.
     let own = one.aperture(64, Rights::Write).unwrap();
     assert!(
         End::connect(&client, own, listener.address().unwrap(), HASTE)
@@ -241,7 +242,7 @@ fn a_full_queue_is_waited_for_and_an_empty_one_is() {
 }
 
 #[test]
-fn a_queue_by_dma_streams() {
+fn dma_queue_pipelines_messages() {
     let (_net, [one, two]) = cards();
     let [here, there] = ends(&one, &two, 4096);
     let mut producer = queue::DmaProducer::new(&one, &here, 100).unwrap();
@@ -269,7 +270,7 @@ fn a_queue_by_dma_streams() {
 }
 
 #[test]
-fn bytes_come_in_their_order_until_the_writer_closes() {
+fn bytes_arrive_in_order_until_writer_closes() {
     let (_net, [one, two]) = cards();
     let [here, there] = ends(&one, &two, 333);
     let (mut writer, mut reader) =
@@ -289,7 +290,7 @@ fn bytes_come_in_their_order_until_the_writer_closes() {
 }
 
 #[test]
-fn a_header_is_there_before_its_body() {
+fn header_arrives_before_body() {
     let (_net, [one, two]) = cards();
     let [here, there] = ends(&one, &two, 1024);
     let (mut sender, mut receiver) =
@@ -305,7 +306,7 @@ fn a_header_is_there_before_its_body() {
         assert_eq!(receiver.header(&mut header).unwrap().body(&mut []).unwrap(), 0);
     }
     assert!(sender.send_header(&[0; 4]).is_err() && sender.send(&[0; 5], &[0; 953]).is_err());
-    // The body may be sent by a call of its own.
+    // The body may be sent by a separate call.
     assert_eq!(sender.send_body(b"of what?").unwrap_err().to_string(), "a body follows a header");
     let _ = sender.send_header(&[9; 5]).unwrap();
     let early = sender.send_header(&[10; 5]).unwrap_err();
@@ -318,7 +319,7 @@ fn a_header_is_there_before_its_body() {
 }
 
 #[test]
-fn who_waits_for_somebody_who_is_gone_is_told_behind_what_he_had_sent() {
+fn wait_fails_after_last_message_of_lost_peer() {
     let (_net, [one, two]) = cards();
     let [here, there] = ends(&one, &two, 1024);
     let mut receiver = transfer::Receiver::new(&there).unwrap();
@@ -327,7 +328,7 @@ fn who_waits_for_somebody_who_is_gone_is_told_behind_what_he_had_sent() {
     drop((sender, here));
     assert_eq!(receiver.receive(&mut [0; 9]).unwrap(), 8);
     assert_eq!(receiver.wait().unwrap_err().kind(), ErrorKind::PeerLost);
-    // Somebody who says that he leaves.
+    // A peer that closes the connection.
     let [here, there] = ends(&one, &two, 1024);
     let mut receiver = transfer::Receiver::new(&there).unwrap();
     here.close().unwrap();

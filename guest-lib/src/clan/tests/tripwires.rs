@@ -1,4 +1,4 @@
-//! Tripwires and Tripsets.
+//! Tests of Tripwires and Tripsets.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use super::{HASTE, PATIENCE};
 use crate::error::{Error, ErrorKind};
 
 #[test]
-fn it_fires_for_what_it_watches_and_is_counted_until_it_is_cleared() {
+fn tripwire_fires_for_its_range_and_counts() {
     let (_net, [one, two]) = cards();
     let (endpoint, aperture) = (one.endpoint().unwrap(), one.aperture(4096, Rights::Write).unwrap());
     let mut watched = endpoint.tripwire(&Watch::local(&aperture, 8..16).unwrap()).unwrap();
@@ -27,7 +27,7 @@ fn it_fires_for_what_it_watches_and_is_counted_until_it_is_cleared() {
 }
 
 #[test]
-fn what_fires_between_the_look_and_the_sleep_ends_the_sleep() {
+fn tripwire_between_check_and_sleep_wakes() {
     let (net, [one]) = cards();
     let (endpoint, aperture) = (one.endpoint().unwrap(), one.aperture(64, Rights::Write).unwrap());
     let mut tripwire = endpoint.tripwire(&Watch::local(&aperture, 0..8).unwrap()).unwrap();
@@ -38,14 +38,14 @@ fn what_fires_between_the_look_and_the_sleep_ends_the_sleep() {
     let found = tripwire.wait_until(PATIENCE, || {
         looks.set(looks.get() + 1);
         let found = aperture.load_u64(0)?;
-        // Behind each look but the last, the flag is set and the card tells of it.
+        // After each look but the last, the flag is set and the card reports it.
         aperture.store_u64(0, looks.get())?;
         net.step();
         Ok(Some(found).filter(|found| *found == 4))
     });
     assert_eq!(found.unwrap(), 4);
     assert_eq!(net.sleeps.load(Ordering::Relaxed), 0, "a sleep was not ended by what fired before it");
-    // The Tripwire is disabled when it is dropped, which the card answers.
+    // Dropping the Tripwire disables it, which needs the card's answer.
     std::thread::scope(|scope| {
         let dropped = scope.spawn(|| drop(tripwire));
         while !dropped.is_finished() {
@@ -55,7 +55,7 @@ fn what_fires_between_the_look_and_the_sleep_ends_the_sleep() {
 }
 
 #[test]
-fn once_is_once_and_disabled_is_silent() {
+fn one_shot_fires_once_and_disabled_never() {
     let (_net, [one]) = cards();
     let (endpoint, aperture) = (one.endpoint().unwrap(), one.aperture(64, Rights::Write).unwrap());
     let mut once = endpoint.tripwire(&Watch::local(&aperture, 0..8).unwrap().once()).unwrap();
@@ -75,7 +75,7 @@ fn once_is_once_and_disabled_is_silent() {
 }
 
 #[test]
-fn the_cards_answers_are_errors_of_their_own() {
+fn card_answers_map_to_errors() {
     let (_net, [one, two]) = cards();
     let endpoint = one.endpoint().unwrap();
     let (own, foreign) = (one.aperture(64, Rights::Write).unwrap(), two.aperture(64, Rights::Write).unwrap());
@@ -91,7 +91,7 @@ fn the_cards_answers_are_errors_of_their_own() {
 }
 
 #[test]
-fn there_are_as_many_as_were_asked_for_and_dropped_ones_are_used_again() {
+fn tripwires_are_limited_and_reused_after_drop() {
     let (_net, [one]) = cards();
     let endpoint = one.endpoint_builder().tripwires(2).open().unwrap();
     let aperture = one.aperture(64, Rights::Write).unwrap();
@@ -110,7 +110,7 @@ fn there_are_as_many_as_were_asked_for_and_dropped_ones_are_used_again() {
 }
 
 #[test]
-fn any_of_a_tripset_ends_a_wait() {
+fn any_tripwire_of_tripset_ends_wait() {
     let (_net, [one]) = cards();
     let (endpoint, aperture) = (one.endpoint().unwrap(), one.aperture(64, Rights::Write).unwrap());
     let words = (0..4)

@@ -1,4 +1,4 @@
-//! A name on whichever host has it.
+//! Connecting to a name on any host that has it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -11,14 +11,19 @@ use crate::core::card::Card;
 use crate::error::{Error, Result};
 
 impl<A: CardAttachment + ?Sized> Card<A> {
-    /// Connects to the listener `name` on whichever of these hosts accepts first; [`Card::hosts`] has all there are. They are asked
-    /// at once whether they have the name ([`Card::ask`]), and those that do for a connection. What was asked of the others is given
-    /// up, which a listener that had accepted notices as the end of a connection. A host that is absent costs no time while
-    /// another has the name, and [`FIND_TIMEOUT`] for all together if none has. `None` waits for ever for a listener to accept.
+    /// Connects to the listener `name` on the first of these hosts that accepts. [`Card::hosts`]
+    /// returns all possible hosts.
+    ///
+    /// First asks all hosts at once whether they have the name ([`Card::ask`]), then requests a
+    /// connection from those that do. The other requests are given up; a listener that had already
+    /// accepted sees the connection end. An absent host adds no delay while another has the name;
+    /// if none has it, the search ends after [`FIND_TIMEOUT`] in total. With a `timeout` of `None`,
+    /// waits indefinitely for a listener to accept.
     ///
     /// # Errors
-    /// If none accepts, why not: [`Error::Ended`], or why they could not be asked. [`Error::TimedOut`]; [`Error::Invalid`] for no
-    /// hosts; those of [`Card::begin_connect`].
+    /// If no host accepts: [`Error::Ended`], or why the hosts could not be asked.
+    /// [`Error::TimedOut`]; [`Error::Invalid`] for an empty list of hosts; those of
+    /// [`Card::begin_connect`].
     pub fn connect_any(
         &self,
         hosts: impl IntoIterator<Item = u32>,
@@ -38,7 +43,7 @@ impl<A: CardAttachment + ?Sized> Card<A> {
             if let Some(connection) = search.look()? {
                 return Ok(connection);
             }
-            // Whoever is only waited for to say whether it has the name is not waited for so long.
+            // If only answers to queries are pending, the shorter timeout applies.
             let asks_only = search.steps.iter().all(|step| matches!(step, Step::Asked(_)));
             let next = if asks_only { earlier(until, patience) } else { until };
             if search.steps.is_empty() || wait_for_any(&search.steps, next)? {
@@ -58,11 +63,11 @@ fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }
 
-/// How far it has come with a host.
+/// State of the search on one host.
 enum Step {
-    /// Whether it has the name.
+    /// A query whether the host has the name is pending.
     Asked(Question),
-    /// It may have.
+    /// A connection request is pending.
     Connecting(Connecting),
 }
 
@@ -89,7 +94,7 @@ struct Search<'a, A: ?Sized> {
     name: &'a str,
     private: &'a [u8],
     steps: Vec<Step>,
-    /// Why the last of those hosts that are there did not accept.
+    /// Why the last of the present hosts did not accept.
     failed: Option<Error>,
 }
 
@@ -97,9 +102,9 @@ impl<A: CardAttachment + ?Sized> Search<'_, A> {
     fn begin(&mut self, host: u32) -> Result<()> {
         match self.card.ask(host, self.name) {
             Ok(question) => self.steps.push(Step::Asked(question)),
-            // Here nobody can ask first.
+            // This attachment has no queries: connect directly.
             Err(Error::Unsupported(_)) => self.connect(host)?,
-            // It concerns all of them.
+            // The error applies to all hosts.
             Err(error @ (Error::OutOfRange { .. } | Error::Invalid(_))) => return Err(error),
             Err(error) => self.failed = Some(error),
         }
@@ -109,7 +114,7 @@ impl<A: CardAttachment + ?Sized> Search<'_, A> {
     fn connect(&mut self, host: u32) -> Result<()> {
         match self.card.begin_connect(host, self.name, self.private) {
             Ok(connecting) => self.steps.push(Step::Connecting(connecting)),
-            // It concerns all of them.
+            // The error applies to all hosts.
             Err(error @ (Error::Unsupported(_) | Error::OutOfRange { .. } | Error::Invalid(_))) => {
                 return Err(error);
             }
@@ -118,7 +123,7 @@ impl<A: CardAttachment + ?Sized> Search<'_, A> {
         Ok(())
     }
 
-    /// Goes on with whatever need not be waited for.
+    /// Advances all steps that are decided.
     fn look(&mut self) -> Result<Option<Connection>> {
         let mut index = 0;
         while index < self.steps.len() {
@@ -141,7 +146,7 @@ impl<A: CardAttachment + ?Sized> Search<'_, A> {
         match question.answer()? {
             Some(Answer::Listening | Answer::TooOld) => self.connect(question.host())?,
             Some(Answer::Nobody) => self.failed = Some(ended(EndReason::NoName)),
-            // Who is there knows better.
+            // Another host's answer is more useful.
             _ => {}
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A connection that was asked for.
+//! A pending connection request.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -11,9 +11,10 @@ use super::{Connection, end_of};
 use crate::core::attach::ConnectionParts;
 use crate::error::{Error, Result};
 
-/// A connection that was asked for. If it is dropped it is given up, and the other side told so.
+/// A pending connection request. Dropping it cancels the request and notifies the other side.
 ///
-/// Its descriptor ([`AsFd`]) is writable once it is accepted, and readable once there will be none.
+/// Its descriptor ([`AsFd`]) is writable once the request is accepted, and readable once it has
+/// failed.
 #[derive(Debug)]
 pub struct Connecting {
     parts: Box<dyn ConnectionParts>,
@@ -24,7 +25,7 @@ impl Connecting {
         Self { parts }
     }
 
-    /// Whether [`Connecting::finish`] would not wait.
+    /// Returns whether [`Connecting::finish`] would return without blocking.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -32,10 +33,11 @@ impl Connecting {
         Ok(self.parts.state()?.state != HAMLYN_CONNECTION_CONNECTING)
     }
 
-    /// Waits until it is accepted. If that takes too long it is given up.
+    /// Blocks until the request is accepted. Cancels the request when the timeout expires.
     ///
     /// # Errors
-    /// [`Error::Ended`] if it was refused or the host is not there, [`Error::TimedOut`], [`Error::System`].
+    /// [`Error::Ended`] if it was refused or the host is absent, [`Error::TimedOut`],
+    /// [`Error::System`].
     pub fn finish(self, timeout: Option<Duration>) -> Result<Connection> {
         let parts = &self.parts;
         let decided = (parts.file(), PollFlags::IN | PollFlags::OUT);

@@ -1,4 +1,4 @@
-//! How connections end.
+//! Ends of connections.
 
 use std::fmt;
 
@@ -7,34 +7,35 @@ use hamlyn_abi::uapi::{
     HAMLYN_END_HOST_RESET, HAMLYN_END_LAPSED, HAMLYN_END_LINK_LOST, HAMLYN_END_NO_NAME, HAMLYN_END_REJECTED,
 };
 
-/// Why a connection is over, or was never made.
+/// Why a connection ended, or was not established.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EndReason {
     /// The peer closed it gracefully.
     Closed,
-    /// The peer's process died, or let go of it without closing it.
+    /// The peer's process died, or dropped the connection without closing it.
     Died,
-    /// The peer's host gives no sign of life: it has died, was paused, or cannot be reached.
+    /// The peer's host does not respond: it is dead, paused or unreachable.
     HostLost,
-    /// The peer's host, or its card, has started anew or stood still for long, and does not know it any more.
+    /// The peer's host or card was restarted or was stalled for long, and has lost the connection's
+    /// state.
     HostReset,
     /// This host's link went down.
     LinkLost,
-    /// This host stood still, and its card discarded what arrived meanwhile (section 2.8).
+    /// This host was stalled, and its card discarded what arrived meanwhile (section 2.8).
     Lapsed,
     /// This host's card was reset or removed, or has failed.
     CardReset,
-    /// Nobody listens under that name.
+    /// The host has no listener of that name.
     NoName,
-    /// Too many requests wait for the listener.
+    /// The listener's backlog is full.
     BacklogFull,
-    /// The listener rejected it, or died with it waiting.
+    /// The listener rejected the request, or died while it was pending.
     Rejected,
 }
 
 impl EndReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [EndReason; 10] = [
         EndReason::Closed,
         EndReason::Died,
@@ -67,12 +68,12 @@ impl EndReason {
         }
     }
 
-    /// Whether the peer's process said so itself, and may have passed something with it.
+    /// Returns whether the peer's process caused the end, and may have passed data with it.
     pub(super) fn is_from_peer(self) -> bool {
         matches!(self, EndReason::Closed | EndReason::Rejected)
     }
 
-    /// A short name without blanks, for logs and scripts.
+    /// Returns a short name without blanks, for logs and scripts.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -107,17 +108,17 @@ impl fmt::Display for EndReason {
     }
 }
 
-/// The end of a connection.
+/// End of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// Why.
+    /// The reason.
     pub reason: EndReason,
-    /// What the peer passed when it closed or rejected it; else nothing.
+    /// Data that the peer passed when it closed or rejected; otherwise empty.
     pub private: Vec<u8>,
 }
 
 impl fmt::Display for End {
-    /// With what the peer said when it rejected the connection, if that is a text.
+    /// Appends the peer's data if it is a text and the peer rejected the connection.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reason.fmt(out)?;
         match std::str::from_utf8(&self.private) {
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rejection_says_why_if_it_was_told() {
+    fn rejection_text_includes_printable_reason() {
         let text = |reason, private: &[u8]| End { reason, private: private.to_vec() }.to_string();
         assert_eq!(
             text(EndReason::Rejected, b"all 9 slots are in use"),
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_has_a_number_and_a_name_of_its_own() {
+    fn end_reasons_have_numbers_and_names() {
         for (index, reason) in EndReason::ALL.into_iter().enumerate() {
             assert_eq!(reason.to_abi() as usize, index + 1, "{reason:?}");
             assert_eq!(EndReason::from_abi(reason.to_abi()), Some(reason));

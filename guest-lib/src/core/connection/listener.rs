@@ -1,4 +1,4 @@
-//! The side that is connected to.
+//! The accepting side of connections.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::core::attach::{ConnectionParts, ListenerParts};
 use crate::core::waiting::Turn;
 use crate::error::{Error, Result};
 
-/// A name that processes of any host may connect to. It is free again when this is dropped; requests that wait are
-/// refused then, connections stay.
+/// A name that processes of any host may connect to. Dropping the listener frees the name and
+/// refuses pending requests; established connections stay.
 ///
-/// Its descriptor ([`AsFd`]) is readable while a request waits.
+/// Its descriptor ([`AsFd`]) is readable while a request is pending.
 #[derive(Debug)]
 pub struct Listener {
     parts: Box<dyn ListenerParts>,
@@ -29,18 +29,18 @@ impl Listener {
         Ok(Self { parts, name: name.to_owned(), backlog })
     }
 
-    /// A call that rejects requests until it finds one to accept.
+    /// Starts a call that rejects requests until it finds one to accept.
     pub(crate) fn turn(&self, timeout: Option<Duration>) -> Turn {
         Turn::new(timeout, self.backlog)
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Waits for the next request. A time-out of zero only looks.
+    /// Returns the next request. Blocks until there is one; a timeout of zero only polls.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::System`] (`ENODEV` once the card was reset).
@@ -54,7 +54,7 @@ impl Listener {
         Ok(Request { parts, state, private })
     }
 
-    /// Waits for the next request and accepts it without a word.
+    /// Accepts the next request without private data. Blocks until there is one.
     ///
     /// # Errors
     /// Those of [`Listener::request`] and [`Request::accept`].
@@ -69,7 +69,7 @@ impl AsFd for Listener {
     }
 }
 
-/// A connection that somebody asks for. If it is dropped, it is rejected.
+/// A request for a connection. Dropping it rejects the request.
 #[derive(Debug)]
 pub struct Request {
     parts: Box<dyn ConnectionParts>,
@@ -78,28 +78,28 @@ pub struct Request {
 }
 
 impl Request {
-    /// The asker's host id.
+    /// Returns the requester's host id.
     #[must_use]
     pub fn host(&self) -> u32 {
         self.state.host
     }
 
-    /// The asker's user id, as [`Connection::user`].
+    /// Returns the requester's user id, as [`Connection::user`] does.
     #[must_use]
     pub fn user(&self) -> Option<u32> {
         user_of(&self.state)
     }
 
-    /// What the asker passed.
+    /// Returns the requester's private data.
     #[must_use]
     pub fn private(&self) -> &[u8] {
         &self.private
     }
 
-    /// Accepts it, and passes the asker up to [`super::MAX_PRIVATE`] bytes.
+    /// Accepts the request, and passes the requester up to [`super::MAX_PRIVATE`] bytes.
     ///
     /// # Errors
-    /// [`Error::Ended`] if the asker is gone already, [`Error::OutOfRange`], [`Error::System`].
+    /// [`Error::Ended`] if the requester is already gone, [`Error::OutOfRange`], [`Error::System`].
     pub fn accept(self, private: &[u8]) -> Result<Connection> {
         check_private(private)?;
         match self.parts.accept(private) {
@@ -111,7 +111,8 @@ impl Request {
         }
     }
 
-    /// Rejects it, and passes the asker up to [`super::MAX_PRIVATE`] bytes. It is no error if it is gone already.
+    /// Rejects the request, and passes the requester up to [`super::MAX_PRIVATE`] bytes. Succeeds
+    /// if the requester is already gone.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::System`].

@@ -1,9 +1,11 @@
-//! Connections (sections 6.3 and 6.4), set up and watched by the operating systems: nothing is typed by hand.
+//! Connections (sections 6.3 and 6.4). The operating systems establish and monitor them, so that
+//! nothing has to be typed by hand.
 //!
-//! A connection carries no data. When it is set up each side passes the other up to [`MAX_PRIVATE`] bytes, tickets or
-//! seeds perhaps; from then on each is told of the other's end, once and with a reason: that it was closed, that the
-//! peer's process died, that its host did, or that the way there was lost. It frees nothing: whoever loses a peer drops
-//! the slots that were for it, or takes the keys of its entries away ([`crate::MetadataEntry`]).
+//! A connection carries no data. During setup each side passes the other up to [`MAX_PRIVATE`]
+//! bytes, for example tickets or seeds. After that each side is notified once of the other's end,
+//! with the reason: the connection was closed, the peer's process or host died, or the path was
+//! lost. The end of a connection frees nothing: the surviving side must drop the slots that were
+//! for the peer, or revoke the keys of its entries ([`crate::MetadataEntry`]).
 //!
 //! ```no_run
 //! # let card = hamlyn::Card::open_default()?;
@@ -14,7 +16,7 @@
 //! let connection = request.accept(b"welcome")?;
 //! println!("{}", connection.wait_end(None)?);
 //!
-//! // Another, anywhere:
+//! // Another, on any host:
 //! # let ticket = "";
 //! let connection = card.connect(1, "weather", ticket.as_bytes())?;
 //! assert_eq!(connection.private(), b"welcome");
@@ -47,27 +49,28 @@ pub use self::listener::{Listener, Request};
 pub use self::question::{Answer, FIND_TIMEOUT, Found, Question};
 use self::wait::wait_for;
 
-/// The longest name of a listener, in bytes.
+/// Longest name of a listener, in bytes.
 pub const MAX_NAME: usize = HAMLYN_MAX_NAME as usize;
-/// The most private data that a request, its answer or a close carries, in bytes.
+/// Maximum private data of a request, an answer or a close, in bytes.
 pub const MAX_PRIVATE: usize = HAMLYN_MAX_PRIVATE as usize;
-/// How long [`Card::connect`] waits for a listener that does not answer. A host that gives no sign of life is given up
-/// sooner.
+/// Timeout of [`Card::connect`] for a listener that does not answer. A host that does not respond
+/// is given up sooner.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many requests may wait for a listener of [`Card::listen`].
+/// Backlog of a listener created by [`Card::listen`].
 const BACKLOG: u32 = 64;
 
 impl<A: CardAttachment + ?Sized> Card<A> {
-    /// Takes a name of 1 to [`MAX_NAME`] bytes, under which processes of any host may connect to this one.
+    /// Registers a name of 1 to [`MAX_NAME`] bytes, under which processes of any host may connect
+    /// to this process.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]; [`Error::System`], also if the name is taken (`EADDRINUSE`); [`Error::Unsupported`] on a
-    /// card that has no room for it.
+    /// [`Error::OutOfRange`]; [`Error::System`], with `EADDRINUSE` if the name is taken;
+    /// [`Error::Unsupported`] on a card without room for connections.
     pub fn listen(&self, name: &str) -> Result<Listener> {
         self.listen_backlog(name, BACKLOG)
     }
 
-    /// The same; up to `backlog` requests, 1 to 1,024, may wait, more are refused.
+    /// As [`Card::listen`], with a backlog of 1 to 1,024 requests; further requests are refused.
     ///
     /// # Errors
     /// Those of [`Card::listen`].
@@ -78,17 +81,18 @@ impl<A: CardAttachment + ?Sized> Card<A> {
         Listener::open(self.attachment().listen(name, backlog)?, name, backlog)
     }
 
-    /// Connects to the listener `name` on a host, passes it up to [`MAX_PRIVATE`] bytes, and waits until it has accepted,
-    /// up to [`CONNECT_TIMEOUT`].
+    /// Connects to the listener `name` on a host, and passes it up to [`MAX_PRIVATE`] bytes. Blocks
+    /// until the listener accepts, for at most [`CONNECT_TIMEOUT`].
     ///
     /// # Errors
-    /// [`Error::Ended`] if it was refused or the host is not there, [`Error::TimedOut`], [`Error::OutOfRange`],
-    /// [`Error::System`]; [`Error::Unsupported`] on a card that has no room for it.
+    /// [`Error::Ended`] if it was refused or the host is absent, [`Error::TimedOut`],
+    /// [`Error::OutOfRange`], [`Error::System`]; [`Error::Unsupported`] on a card without room for
+    /// connections.
     pub fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Connection> {
         self.begin_connect(host, name, private)?.finish(Some(CONNECT_TIMEOUT))
     }
 
-    /// Asks for a connection, and does not wait.
+    /// Requests a connection without blocking.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::System`], [`Error::Unsupported`].
@@ -110,19 +114,21 @@ fn check_private(private: &[u8]) -> Result<()> {
     at_most("private data length", private.len() as u64, MAX_PRIVATE as u64)
 }
 
-/// The peer's user id, if it was told.
+/// Returns the peer's user id, if known.
 fn user_of(state: &HamlynConnectionState) -> Option<u32> {
     state.user.checked_sub(1)
 }
 
-/// What the peer passed last.
+/// Returns the data that the peer passed last.
 fn private_of(state: &HamlynConnectionState) -> Vec<u8> {
     state.data[..state.private_length.min(HAMLYN_MAX_PRIVATE) as usize].to_vec()
 }
 
-/// An accepted connection. If it is dropped without [`Connection::close`] the peer is told that its process died.
+/// An established connection. If it is dropped without [`Connection::close`], the peer sees
+/// [`EndReason::Died`].
 ///
-/// It may be shared among threads. Its descriptor ([`AsFd`]) is readable once the connection has ended.
+/// It may be shared among threads. Its descriptor ([`AsFd`]) is readable once the connection has
+/// ended.
 #[derive(Debug)]
 pub struct Connection {
     parts: Box<dyn ConnectionParts>,
@@ -136,26 +142,28 @@ impl Connection {
         Self { parts, host: state.host, user: user_of(state), private: private_of(state) }
     }
 
-    /// The peer's host id.
+    /// Returns the peer's host id.
     #[must_use]
     pub fn host(&self) -> u32 {
         self.host
     }
 
-    /// The peer's user id, as the operating system of its host says. `None` if the peer has no operating system, as at a card's
-    /// socket, or one that is too old to say.
+    /// Returns the peer's user id, as reported by the operating system of its host. Returns `None`
+    /// if the peer has no operating system, as at a card's socket, or one that is too old to report
+    /// it.
     #[must_use]
     pub fn user(&self) -> Option<u32> {
         self.user
     }
 
-    /// What the peer passed: with its request if this side accepted it, else with its answer.
+    /// Returns the peer's private data: from its request if this side accepted, otherwise from its
+    /// answer.
     #[must_use]
     pub fn private(&self) -> &[u8] {
         &self.private
     }
 
-    /// How it ended, if it has.
+    /// Returns the end, if the connection has ended.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -163,7 +171,7 @@ impl Connection {
         end_of(&self.parts.state()?)
     }
 
-    /// Waits for its end.
+    /// Blocks until the connection ends.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::System`].
@@ -171,9 +179,11 @@ impl Connection {
         wait_for("end of the connection", (self.parts.file(), PollFlags::IN), timeout, || self.end())
     }
 
-    /// Closes it gracefully, and passes the peer up to [`MAX_PRIVATE`] bytes. (Section 6.4: a sender's affair. What it has
-    /// sent may still be on its way, so it waits for its handles first, and may say here how much there is to come.) It
-    /// is no error if it has ended meanwhile.
+    /// Closes the connection gracefully, and passes the peer up to [`MAX_PRIVATE`] bytes. Succeeds
+    /// if the connection has already ended.
+    ///
+    /// In section 6.4 the sender closes. Its data may still be in flight, so it should first wait
+    /// for its handles. It may pass the amount of data that is still to arrive.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::System`].
@@ -181,7 +191,7 @@ impl Connection {
         self.close_shared(private)
     }
 
-    /// The same by who shares it.
+    /// As [`Connection::close`], for a shared connection.
     pub(crate) fn close_shared(&self, private: &[u8]) -> Result<()> {
         check_private(private)?;
         match self.parts.close(private) {
@@ -197,7 +207,7 @@ impl AsFd for Connection {
     }
 }
 
-/// The end of a connection that has ended.
+/// Returns the end, if the connection has ended.
 fn end_of(state: &HamlynConnectionState) -> Result<Option<End>> {
     if state.state != HAMLYN_CONNECTION_ENDED {
         return Ok(None);
@@ -207,7 +217,7 @@ fn end_of(state: &HamlynConnectionState) -> Result<Option<End>> {
         value: state.reason.into(),
         expected: EndReason::ALL.len() as u64,
     })?;
-    // What was passed before belongs to an end only if the peer passed it with that.
+    // Earlier data belongs to an end only if the peer caused the end.
     let private = if reason.is_from_peer() { private_of(state) } else { Vec::new() };
     Ok(Some(End { reason, private }))
 }

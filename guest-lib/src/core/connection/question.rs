@@ -1,4 +1,4 @@
-//! Whether, and where, anybody listens under a name.
+//! Queries whether, and on which hosts, a name has a listener.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,25 +15,27 @@ use crate::core::attach::{CardAttachment, ConnectionParts};
 use crate::core::card::Card;
 use crate::error::{Error, Result};
 
-/// How long [`Card::connect_any`] waits for hosts that say nothing while no other has the name, and what is a good time-out for
-/// [`Card::find`]: one that is there answers within a message there and back, so this allows for a busy one.
+/// How long [`Card::connect_any`] waits for hosts that do not answer while no host has the name.
+/// Also a good timeout for [`Card::find`]: a host answers within one round trip, so this allows for
+/// a busy host.
 pub const FIND_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a host says when it is asked whether anybody listens under a name.
+/// A host's answer to the query whether a name has a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Answer {
-    /// Somebody did, at the moment at which the host was asked.
+    /// The name had a listener when the host was asked.
     Listening,
-    /// Nobody did.
+    /// The name had no listener.
     Nobody,
-    /// The host is there, but its operating system's part is older than such questions: only who connects will know.
+    /// The host is present, but its driver is too old for queries. Only a connection request will
+    /// tell.
     TooOld,
-    /// Nothing: there is no such host, or it is dead, paused, cannot be reached, or has just started anew.
+    /// No answer: the host does not exist, is dead, paused or unreachable, or has just restarted.
     Silent,
 }
 
-/// A question to a host, whether anybody there listens under a name. No listener notices it.
+/// A pending query whether a host has a listener of a name. Listeners do not notice it.
 ///
 /// Its descriptor ([`AsFd`]) is readable once there is an answer.
 #[derive(Debug)]
@@ -43,16 +45,16 @@ pub struct Question {
 }
 
 impl Question {
-    /// Whom it was put to.
+    /// Returns the host that was asked.
     #[must_use]
     pub fn host(&self) -> u32 {
         self.host
     }
 
-    /// The answer, if there is one yet.
+    /// Returns the answer, if it has arrived.
     ///
     /// # Errors
-    /// [`Error::Ended`] if this host's own link or card is at fault, [`Error::System`].
+    /// [`Error::Ended`] if this host's own link or card failed, [`Error::System`].
     pub fn answer(&self) -> Result<Option<Answer>> {
         let state = self.parts.state()?;
         if state.state != HAMLYN_CONNECTION_ENDED {
@@ -61,7 +63,7 @@ impl Question {
         match state.reason {
             HAMLYN_END_LISTENING => return Ok(Some(Answer::Listening)),
             HAMLYN_END_NOBODY => return Ok(Some(Answer::Nobody)),
-            // It took the question for a request under a name that nobody can have: the empty one.
+            // An old host treats the query as a request for the empty name, which no listener has.
             HAMLYN_END_NO_NAME => return Ok(Some(Answer::TooOld)),
             _ => {}
         }
@@ -72,7 +74,7 @@ impl Question {
     }
 }
 
-/// Whether it lies with this host.
+/// Returns whether this host is the cause.
 fn is_own(reason: EndReason) -> bool {
     matches!(reason, EndReason::LinkLost | EndReason::Lapsed | EndReason::CardReset)
 }
@@ -83,15 +85,15 @@ impl AsFd for Question {
     }
 }
 
-/// Which hosts have a name; each list in ascending order.
+/// Hosts by their answer; each list is in ascending order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Found {
-    /// Hosts on which somebody listened under it when they were asked.
+    /// Hosts that had a listener of the name when they were asked.
     pub hosts: Vec<u32>,
-    /// Hosts that cannot say, as their operating systems' parts are too old: only who connects will know.
+    /// Hosts whose drivers are too old to answer. Only a connection request will tell.
     pub too_old: Vec<u32>,
-    /// Hosts that have said nothing in time: most are not there.
+    /// Hosts that did not answer in time; most of them are absent.
     pub silent: Vec<u32>,
 }
 
@@ -113,28 +115,31 @@ impl Found {
 }
 
 impl<A: CardAttachment + ?Sized> Card<A> {
-    /// The hosts on which there can be names: those of the switch, as many as it has ports, this one included, and no more than 64.
+    /// Returns the hosts that can have names: one for each port of the switch, including this host,
+    /// and at most 64.
     ///
     /// # Errors
     /// [`Error::System`].
     pub fn hosts(&self) -> Result<Range<u32>> {
-        // 0: the card or driver is too old to know.
+        // 0: the card or driver is too old to report it.
         let ports = Some(self.attachment().query()?.ports).filter(|ports| *ports != 0);
         Ok(0..ports.unwrap_or(HAMLYN_WELL_KNOWN_SLOTS).min(HAMLYN_WELL_KNOWN_SLOTS))
     }
 
-    /// Asks a host whether anybody there listens under a name, and does not wait.
+    /// Asks a host, without blocking, whether it has a listener of this name.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Invalid`], [`Error::System`], [`Error::Unsupported`], also by a driver that is too old for it.
+    /// [`Error::OutOfRange`], [`Error::Invalid`], [`Error::System`]; [`Error::Unsupported`], also
+    /// if the driver is too old.
     pub fn ask(&self, host: u32, name: &str) -> Result<Question> {
         check_name(name)?;
         Ok(Question { host, parts: self.attachment().ask(host, name)? })
     }
 
-    /// Which hosts have a listener `name`. All of [`Card::hosts`] are asked at once: it is done once each has answered, or with the
-    /// time-out, which is no error; see [`FIND_TIMEOUT`]. A host that is not there never answers. Without a time-out it is waited for
-    /// until the operating system gives it up, after 8 s.
+    /// Returns the hosts that have a listener `name`. Asks all of [`Card::hosts`] at once. Blocks
+    /// until each has answered or the timeout expires, which is not an error; see [`FIND_TIMEOUT`].
+    /// An absent host never answers. Without a timeout the call waits until the operating system
+    /// gives up the host, after 8 s.
     ///
     /// # Errors
     /// Those of [`Card::ask`] and [`Question::answer`].

@@ -1,4 +1,4 @@
-//! Sleeping until a file of the driver has news.
+//! Blocking on files of the driver.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -8,12 +8,12 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// When a time-out is over. One past the end of time is none.
+/// Returns the end of a timeout. An end beyond the range of `Instant` means no timeout.
 pub(super) fn deadline(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
-/// Sleeps until one of them may be decided; false: it is too late.
+/// Blocks until one of the files may be ready; returns `false` on timeout.
 pub(super) fn wait_for_any(files: &[impl AsFd], until: Option<Instant>) -> Result<bool> {
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     if left == Some(Duration::ZERO) {
@@ -28,7 +28,7 @@ pub(super) fn wait_for_any(files: &[impl AsFd], until: Option<Instant>) -> Resul
     }
 }
 
-/// Calls `look` until it finds something, and sleeps on `file` in between until it has `news`.
+/// Calls `look` until it returns a value; sleeps on `file` in between until it has `news`.
 pub(super) fn wait_for<T>(
     what: &'static str,
     (file, news): (BorrowedFd<'_>, PollFlags),

@@ -11,14 +11,14 @@ use zerocopy::FromZeros;
 use crate::core::attach::{ConnectionParts, ListenerParts};
 use crate::error::{Error, Result};
 
-/// The argument that takes a name, which has been checked.
+/// Returns the argument that registers a name. The name has been validated.
 pub(super) fn listen(name: &str, backlog: u32) -> HamlynListen {
     let mut argument = HamlynListen { backlog, ..HamlynListen::new_zeroed() };
     argument.name_length = put(&mut argument.name, name.as_bytes());
     argument
 }
 
-/// The argument that asks for a connection; name and private data have been checked.
+/// Returns the argument that requests a connection. Name and private data have been validated.
 pub(super) fn connect(host: u32, name: &str, private: &[u8]) -> HamlynConnect {
     let mut argument = HamlynConnect { host, ..HamlynConnect::new_zeroed() };
     argument.name_length = put(&mut argument.name, name.as_bytes());
@@ -32,7 +32,7 @@ fn private(bytes: &[u8]) -> HamlynPrivate {
     argument
 }
 
-/// Puts as much as there is room for, and says how much that is.
+/// Copies as many bytes as fit, and returns their number.
 fn put(into: &mut [u8], bytes: &[u8]) -> u32 {
     let length = bytes.len().min(into.len());
     into[..length].copy_from_slice(&bytes[..length]);

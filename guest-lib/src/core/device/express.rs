@@ -1,4 +1,4 @@
-//! Express memory as the driver gives it out.
+//! Express memory as the driver provides it.
 
 use std::io;
 
@@ -51,7 +51,7 @@ fn check<M: Model>(node: &Node<M>) -> Result<()> {
     }
 }
 
-/// A driver of before does not know the calls.
+/// An older driver does not know the calls.
 fn refused<M: Model>(node: &Node<M>, action: String) -> impl FnOnce(io::Error) -> Error {
     move |error| match is(&error, Errno::NOTTY) {
         true => Error::Unsupported(NO_EXPRESS),

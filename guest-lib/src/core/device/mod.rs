@@ -1,4 +1,4 @@
-//! Through the driver: `/dev/<model>N`, any card's node.
+//! Attachment through the driver: `/dev/<model>N`, the node of any card.
 
 use std::fmt::Display;
 use std::io;
@@ -44,15 +44,15 @@ impl<M: Model> Node<M> {
     /// Opens the node at `path`.
     ///
     /// # Errors
-    /// [`Error::System`] if it cannot be opened, [`Error::Incompatible`] if its driver is of another major version,
-    /// [`Error::OtherModel`] if its card is of another model.
+    /// [`Error::System`] if it cannot be opened, [`Error::Incompatible`] if its driver has another
+    /// major version, [`Error::OtherModel`] if its card is of another model.
     pub fn open(path: &Path) -> Result<Self> {
         let node = Self::unchecked(path)?;
         check::<M>(&node.path, &node.query()?)?;
         Ok(node)
     }
 
-    /// Whatever it is.
+    /// Opens the node without checking version and model.
     pub(crate) fn unchecked(path: &Path) -> Result<Self> {
         let device = Device::open(path).map_err(Error::system(format!("open {}", path.display())))?;
         Ok(Self { device, path: path.to_path_buf(), model: PhantomData })
@@ -66,11 +66,12 @@ impl<M: Model> Node<M> {
         Self::open(Path::new(&format!("/dev/{}{number}", M::NAME)))
     }
 
-    /// Makes a call of the model's own (`hamlyn_abi::uapi::card_call`). What the argument names of the caller's memory must lie in
-    /// `memory`.
+    /// Makes a model-specific call (`hamlyn_abi::uapi::card_call`). Caller memory that the argument
+    /// refers to must lie in `memory`.
     ///
     /// # Errors
-    /// [`Error::System`] with the action, [`Error::Unsupported`] by a driver that does not know the call.
+    /// [`Error::System`] with the action, [`Error::Unsupported`] if the driver does not know the
+    /// call.
     pub fn call<const CODE: u32, T: CardArgument>(
         &self,
         action: &str,
@@ -80,7 +81,7 @@ impl<M: Model> Node<M> {
         self.make::<CODE, T>(argument, memory, self.error(action))
     }
 
-    /// The same for a call that makes one of what users share, of this `HAMLYN_SHARE_*`.
+    /// As [`Node::call`], for a call that creates a shared resource of this `HAMLYN_SHARE_*`.
     ///
     /// # Errors
     /// Those of [`Node::call`]; [`Error::Exhausted`], [`Error::Quota`].
@@ -107,26 +108,26 @@ impl<M: Model> Node<M> {
         }
     }
 
-    /// Maps `length` bytes at an offset that the driver gave out.
+    /// Maps `length` bytes at an offset from the driver.
     ///
     /// # Errors
-    /// [`Error::System`] with what was to be mapped.
+    /// [`Error::System`] with the name of the object.
     pub fn map(&self, what: &str, offset: u64, length: usize, access: Access) -> Result<Arc<Mapping>> {
         let mapping =
             self.device.map(offset, length, access).map_err(self.error(format!("map the {what}")))?;
         Ok(Arc::new(mapping))
     }
 
-    /// Maps parts at offsets that the driver gave out, an offset and a length each, one behind the other.
+    /// Maps several parts at offsets from the driver, each an offset and a length, contiguously.
     ///
     /// # Errors
-    /// [`Error::System`] with what was to be mapped.
+    /// [`Error::System`] with the name of the object.
     pub fn map_parts(&self, what: &str, parts: &[(u64, usize)], access: Access) -> Result<Arc<Mapping>> {
         let mapping = self.device.map_parts(parts, access).map_err(self.error(format!("map the {what}")))?;
         Ok(Arc::new(mapping))
     }
 
-    /// What is polled for whatever was armed.
+    /// Returns the file to poll for whatever was armed.
     pub fn file(&self) -> QueueFile<'_> {
         QueueFile::Borrowed(self.device.as_fd())
     }
@@ -135,12 +136,13 @@ impl<M: Model> Node<M> {
         &self.device
     }
 
-    /// Names what failed, on this device.
+    /// Adds the action and this device's path to an error.
     pub(crate) fn error(&self, action: impl Display) -> impl FnOnce(io::Error) -> Error {
         Error::system(format!("{action} of {}", self.path.display()))
     }
 
-    /// Names what there is none left of, on the card or for its user (`HAMLYN_SHARE_*`), or what else failed.
+    /// Returns the error of a failed creation. Names the resource (`HAMLYN_SHARE_*`) if the card's
+    /// supply or the user's share is used up, otherwise the action.
     pub(crate) fn create_error(&self, action: impl Display, kind: u32) -> impl FnOnce(io::Error) -> Error {
         move |error| match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::DQUOT) => self.quota(kind, error, &action),
@@ -149,7 +151,7 @@ impl<M: Model> Node<M> {
         }
     }
 
-    /// Says so if it was about these bytes, which count against what the process may lock.
+    /// Returns [`Error::Locked`] if these bytes exceed what the process may lock.
     pub(crate) fn memory_error(
         &self,
         bytes: u64,
@@ -170,7 +172,7 @@ impl<M: Model> Node<M> {
             return self.error(action)(error);
         }
         let kind = kind as usize;
-        // Somebody else may have let go of something meanwhile.
+        // Another process may have released some meanwhile.
         let (held, limit) = (share.held[kind], share.limit[kind].min(share.held[kind]));
         Error::Quota { object, user: share.user, held, limit }
     }
@@ -189,12 +191,12 @@ impl<M: Model> Node<M> {
     }
 }
 
-/// Says that the driver has no more connections.
+/// Returns the error for a driver that has no connections left.
 pub(crate) fn connections_left() -> Error {
     Error::Exhausted { object: CONNECTIONS, limit: HAMLYN_MAX_CONNECTIONS, remedy: CONNECTIONS_REMEDY }
 }
 
-/// What users share that has this `HAMLYN_SHARE_*`.
+/// Returns the name of the shared resource with this `HAMLYN_SHARE_*`.
 fn shared<M: Model>(kind: u32) -> Option<&'static str> {
     match kind {
         HAMLYN_SHARE_CONNECTIONS => Some(CONNECTIONS),
@@ -202,13 +204,13 @@ fn shared<M: Model>(kind: u32) -> Option<&'static str> {
     }
 }
 
-/// Refuses a driver of another major version, and another model's card.
+/// Fails if the driver has another major version, or the card is of another model.
 fn check<M: Model>(node: &Path, query: &HamlynQuery) -> Result<()> {
     check_version("driver version", query.uapi_version, HAMLYN_UAPI_VERSION)?;
     check_model::<M>(&node.display().to_string(), query.model)
 }
 
-/// Refuses another model's card.
+/// Fails if the card is of another model.
 pub(crate) fn check_model<M: Model>(node: &str, model: u32) -> Result<()> {
     if model != M::NUMBER {
         let node = node.to_owned();
@@ -229,7 +231,7 @@ impl<M: Model> CardAttachment for Node<M> {
         Memory::anonymous(length).map_err(Error::system(format!("map {length} bytes")))
     }
 
-    /// The driver pins any bytes of the process.
+    /// The driver can pin any memory of the process.
     fn lend(&self, mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
         let length = mapping.length();
         Ok(Memory::local(mapping, length))
@@ -266,7 +268,7 @@ impl<M: Model> CardAttachment for Node<M> {
         let action = format!("ask for {name:?} on host {host}");
         match self.device.ask(&mut argument) {
             Ok(file) => Ok(Box::new(file)),
-            // A driver of before does not know the call.
+            // An older driver does not know the call.
             Err(error) if is(&error, Errno::NOTTY) => Err(Error::Unsupported(NO_QUESTIONS)),
             Err(error) => Err(self.create_error(action, HAMLYN_SHARE_CONNECTIONS)(error)),
         }
@@ -289,7 +291,7 @@ impl<M: Model> CardAttachment for Node<M> {
     }
 }
 
-/// A time-out as the driver takes it.
+/// Converts a timeout to the driver's format.
 pub(crate) fn nanoseconds(timeout: Option<Duration>) -> i64 {
     timeout.map_or(HAMLYN_WAIT_FOREVER, |limit| i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX))
 }
@@ -306,7 +308,7 @@ mod tests {
     use super::*;
     use crate::core::model::Shared;
 
-    /// A model that nobody has.
+    /// A model that does not exist.
     #[derive(Debug)]
     enum Kite {}
 
@@ -333,7 +335,7 @@ mod tests {
         }
     }
 
-    /// A node whose driver knows no call at all.
+    /// A node whose driver knows no calls.
     fn deaf() -> Node<Kite> {
         Node::unchecked(Path::new("/dev/null")).unwrap()
     }
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn any_addition_to_the_major_version_is_taken_and_no_other_major() {
+    fn minor_versions_are_accepted_other_majors_refused() {
         let node = Path::new("/dev/kite0");
         for minor in [0, 1, 4, 0xffff] {
             let today = query(0x0002_0000 | minor, 9);
@@ -365,20 +367,20 @@ mod tests {
     }
 
     #[test]
-    fn a_card_of_another_model_is_refused_by_both_names() {
+    fn other_model_is_refused_with_both_names() {
         let refused = check::<Kite>(Path::new("/dev/hamlyn3"), &query(HAMLYN_UAPI_VERSION, 1)).unwrap_err();
         assert_eq!(refused.to_string(), "/dev/hamlyn3 is a card of model 1, not of model 9 (kite)");
         assert_eq!(refused.kind(), crate::error::ErrorKind::Unsupported);
     }
 
     #[test]
-    fn a_node_is_found_by_its_models_name_and_number() {
+    fn node_path_has_model_name_and_number() {
         let missing = Node::<Kite>::open_number(4_000_000_000).unwrap_err().to_string();
         assert!(missing.starts_with("cannot open /dev/kite4000000000: "), "{missing}");
     }
 
     #[test]
-    fn a_call_that_the_driver_does_not_know_is_unsupported() {
+    fn unknown_call_is_unsupported() {
         let node = deaf();
         let mut object = HamlynObject::default();
         let call = node.call::<FLY, _>("fly", &mut object, &[]).unwrap_err();
@@ -389,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_names_no_memory_but_what_was_lent() {
+    fn call_refuses_memory_that_was_not_lent() {
         let (node, memory) = (deaf(), deaf().allocate(64).unwrap());
         let hold = |address, length, memory: &[&Memory]| {
             node.call::<HOLD, _>("hold", &mut Hold { address, length }, memory).unwrap_err()
@@ -405,13 +407,13 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_none_left_of_has_the_models_name() {
+    fn exhausted_resource_is_named_by_model() {
         let node = deaf();
         let refused = |errno: Errno, kind| node.create_error("fly", kind)(errno.into()).to_string();
         assert!(
             refused(Errno::NOSPC, HAMLYN_SHARE_CONNECTIONS).starts_with("all 16384 connections and names")
         );
-        // It does not even answer a query.
+        // The device does not even answer a query.
         assert!(refused(Errno::NOSPC, 0).starts_with("cannot fly of /dev/null: No space left"));
         assert_eq!((shared::<Kite>(0), shared::<Kite>(1)), (Some("strings"), None));
         assert_eq!(shared::<Kite>(HAMLYN_SHARE_CONNECTIONS), Some(CONNECTIONS));

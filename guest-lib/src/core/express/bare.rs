@@ -1,5 +1,5 @@
-//! The ring with nothing around it, over memory that is shared by whatever means, for the benchmark: what a channel is compared with has the
-//! same ring. Nobody is waited for, and nobody sleeps.
+//! The bare ring over memory that is shared by any means, for the benchmark. The baseline of a
+//! channel thus uses the same ring. No call blocks or sleeps.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
@@ -12,14 +12,14 @@ use crate::error::{Error, Result};
 
 const PAGES: Error = Error::Invalid("a ring takes whole pages, two at least");
 
-/// The end that writes.
+/// The writing end.
 #[derive(Debug)]
 pub struct BareSender {
     ring: Writer<RingMemory>,
 }
 
 impl BareSender {
-    /// Over a new ring's memory: whole pages, two at least, of which the first has zeros.
+    /// Creates the end over a new ring's memory: at least two whole pages, the first one zeroed.
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -29,10 +29,11 @@ impl BareSender {
         Ok(Self { ring: Writer::new(memory, capacity) })
     }
 
-    /// Has a message of so many bytes built, and sends it. False: there is no room yet. It is no longer than the ring without 8 bytes.
+    /// Builds a message of `length` bytes and sends it. Returns `false` if there is no space yet.
+    /// `length` is at most the ring's size minus 8 bytes.
     ///
     /// # Errors
-    /// What the other end says that cannot be.
+    /// Fails if the other end has stored an invalid value.
     #[inline(always)]
     pub fn try_send(&mut self, length: usize, build: impl FnOnce(&[AtomicU8])) -> Result<bool, Nonsense> {
         let known = self.ring.reserve_known(length as u64);
@@ -46,14 +47,14 @@ impl BareSender {
     }
 }
 
-/// The end that reads.
+/// The reading end.
 #[derive(Debug)]
 pub struct BareReceiver {
     ring: Reader<RingMemory>,
 }
 
 impl BareReceiver {
-    /// Over a new ring's memory, as [`BareSender::over`].
+    /// Creates the end over a new ring's memory, as [`BareSender::over`] does.
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -63,10 +64,11 @@ impl BareReceiver {
         Ok(Self { ring: Reader::new(memory, capacity) })
     }
 
-    /// Shows the next message in place, and releases it. None: there is none yet.
+    /// Passes the next message to `look` in place, and releases it. Returns `None` if there is
+    /// none.
     ///
     /// # Errors
-    /// What the other end says that cannot be.
+    /// Fails if the other end has stored an invalid value.
     #[inline(always)]
     pub fn try_recv<T>(&mut self, look: impl FnOnce(&[AtomicU8]) -> T) -> Result<Option<T>, Nonsense> {
         let known = self.ring.receive_known();

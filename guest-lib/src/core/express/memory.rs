@@ -1,4 +1,4 @@
-//! A ring in an area: a page of words, and the data behind it.
+//! Layout of a ring in an area: a page of words, followed by the data.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -9,7 +9,8 @@ use hamlyn_sys::{HeldWords, Mapping};
 use super::pages::{PAGE, Pages};
 use super::ring::{HEADER, LOAD, STORE, Shared, Span, TAKE, Word};
 
-/// Where a word lies. What an end polls is on one cache line, with nothing that the other writes for another reason.
+/// Returns the offset of a word. The words that an end polls share a cache line, which the other
+/// end writes for no other purpose.
 #[inline(always)]
 pub(crate) fn place(word: Word) -> usize {
     match word {
@@ -22,12 +23,12 @@ pub(crate) fn place(word: Word) -> usize {
     }
 }
 
-/// Bytes of a word.
 const WORD: usize = size_of::<AtomicU64>();
-/// Where a word lies that says whether the area is there: its maker writes it, and the page that is shown in the stead of all of an area's has
-/// zeros, until whoever has mapped it stores there: it is a hint.
+/// Offset of the word that marks a live area, written by its creator. One zeroed page replaces all
+/// pages of a revoked area. A process that has that page mapped may store to it, so the word is
+/// only a hint.
 const MADE: usize = 256;
-/// What it is: "express" and the layout's version.
+/// Value of that word: "express" and the version of the layout.
 const MADE_HERE: u64 = u64::from_le_bytes(*b"express\x01");
 
 /// A ring's memory.
@@ -37,50 +38,52 @@ pub(crate) struct RingMemory {
 }
 
 impl RingMemory {
-    /// Bytes of an area for a ring of so many, in whole pages.
+    /// Returns the size of an area for a ring of `capacity` bytes, in whole pages.
     pub(crate) fn area_for(capacity: u64) -> u64 {
         (PAGE as u64).saturating_add(capacity).checked_next_multiple_of(PAGE as u64).unwrap_or(u64::MAX)
     }
 
-    /// In these pages, two at least; none if there are fewer.
+    /// Creates a ring in these pages. Returns `None` if there are fewer than two.
     pub(crate) fn of(pages: &Pages) -> Option<Self> {
         Self::over(pages.memory().clone())
     }
 
-    /// In memory of whole pages, two at least, that may be loaded and stored; none if it is not.
+    /// Creates a ring in readable and writable memory of at least two whole pages. Returns `None`
+    /// otherwise.
     pub(crate) fn over(memory: Arc<Mapping>) -> Option<Self> {
         let is_possible = memory.length() >= 2 * PAGE && memory.length() % PAGE == 0;
         is_possible.then(|| HeldWords::new(memory).ok().map(|memory| Self { memory })).flatten()
     }
 
-    /// Returns the memory that it lies in.
+    /// Returns the underlying mapping.
     pub(crate) fn mapping(&self) -> &Arc<Mapping> {
         self.memory.mapping()
     }
 
-    /// Bytes of the ring.
+    /// Returns the ring's size in bytes.
     pub(crate) fn capacity(&self) -> u64 {
         (self.memory.mapping().length() - PAGE) as u64
     }
 
-    /// Says that it is there: its maker, before anybody maps it.
+    /// Marks the area as live. The creator calls this before the area is mapped by the peer.
     pub(crate) fn make(&self) {
         self.at(MADE).store(MADE_HERE, Release);
     }
 
-    /// Whether it is there. Whatever was loaded before was the area's then, and not what is shown in its stead.
+    /// Returns whether the area is live. If so, all earlier loads read the area and not its
+    /// replacement.
     pub(crate) fn is_made(&self) -> bool {
         fence(Acquire);
         self.at(MADE).load(Relaxed) == MADE_HERE
     }
 
-    /// A message's data in place.
+    /// Returns a message's data in place.
     #[inline]
     pub(crate) fn data(&self, span: Span) -> &[AtomicU8] {
         self.memory.cells(PAGE + span.at as usize, span.length as usize)
     }
 
-    /// The word at a multiple of 8.
+    /// Returns the word at a multiple of 8.
     #[inline(always)]
     fn at(&self, offset: usize) -> &AtomicU64 {
         &self.memory.words()[offset / WORD]
@@ -119,7 +122,7 @@ impl Shared for RingMemory {
     }
 }
 
-/// Bytes of a ring for messages of so many.
+/// Returns the size of a ring for messages of at most `longest` bytes.
 pub(crate) fn capacity_for(longest: u64) -> u64 {
     RingMemory::area_for(longest.saturating_add(HEADER)).saturating_sub(PAGE as u64)
 }

@@ -1,6 +1,8 @@
-//! Express memory (`docs/express.md`): pages that a process of another host shares, and the ring that channels lay in them.
+//! Express memory (`docs/express.md`): pages shared with a process of another host, and the ring
+//! that channels use in them.
 //!
-//! It is any card's: the card is on the way of sleep alone, and how to wake each other is the card's module's.
+//! Any card can have express memory: the card only takes part in sleeping and waking. Each card's
+//! module implements the wake-up.
 
 pub mod bare;
 pub(crate) mod memory;

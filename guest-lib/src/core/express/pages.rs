@@ -1,4 +1,4 @@
-//! Areas that this process receives in, and views of another host's.
+//! Areas that this process receives in, and views of other hosts' areas.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,46 +14,49 @@ use crate::core::copies;
 use crate::core::device::is;
 use crate::error::{Error, Result, inside};
 
-/// Bytes of a page, which areas are made of.
+/// Size of a page, the unit of areas, in bytes.
 pub const PAGE: usize = 4096;
 
-/// An area or a view as the driver made it, mapped.
+/// An area or a view that the driver has created, mapped.
 #[derive(Debug)]
 pub struct ExpressParts {
-    /// Its number here; of an area, the other host's name for it as well.
+    /// Its number on this host; the peer host uses an area's number as well.
     pub number: u32,
-    /// An area's key; of a view 0.
+    /// Key of an area; 0 for a view.
     pub key: u64,
-    /// Its memory.
+    /// The mapping.
     pub memory: Arc<Mapping>,
 }
 
-/// Pages that a process of another host shares, and nobody else. That process may change any byte at any moment: load a word once,
-/// check it, and then use it.
+/// Pages shared with exactly one process of another host. That process may change any byte at any
+/// time: load a word once, check the loaded value, and then use it.
 ///
-/// Words are changed by ordinary atomics, fetch-and-op as well; but an emulated machine that can have one processor only makes a load and a
-/// store of that (`docs/express.md`). What is behind a barrier of both ends takes a full one
-/// ([`Pages::barrier`]): an emulated machine's compiler makes too little of `fence(SeqCst)` for another machine to notice.
+/// Ordinary atomics work on the words, including fetch-and-op. The exception is an emulated machine
+/// that can only have one processor: it executes fetch-and-op as a load and a store
+/// (`docs/express.md`). Protocols that rely on barriers at both ends must use a full barrier
+/// ([`Pages::barrier`]). An emulated machine's compiler translates `fence(SeqCst)` too weakly for
+/// another machine.
 #[derive(Debug, Clone)]
 pub struct Pages {
     memory: Arc<Mapping>,
 }
 
 impl Pages {
-    /// How many bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.memory.length()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// `count` words of 8 bytes from byte `offset` on. Fetch-and-op is atomic for both ends; in an emulated machine if that could have more
-    /// than one processor (`docs/express.md`).
+    /// Returns `count` words of 8 bytes, starting at byte `offset`. Fetch-and-op is atomic for both
+    /// ends. In an emulated machine this requires that the machine could have more than one
+    /// processor (`docs/express.md`).
     ///
     /// # Errors
     /// [`Error::PastEnd`], [`Error::Misaligned`].
@@ -62,7 +65,7 @@ impl Pages {
         Ok(self.memory.long_words(offset, count))
     }
 
-    /// `count` words of 4 bytes from byte `offset` on.
+    /// Returns `count` words of 4 bytes, starting at byte `offset`.
     ///
     /// # Errors
     /// [`Error::PastEnd`], [`Error::Misaligned`].
@@ -71,7 +74,7 @@ impl Pages {
         Ok(self.memory.words(offset, count))
     }
 
-    /// `count` bytes from byte `offset` on.
+    /// Returns `count` bytes, starting at byte `offset`.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -80,7 +83,7 @@ impl Pages {
         Ok(self.memory.cells(offset, count))
     }
 
-    /// Copies bytes out, from byte `offset` on.
+    /// Copies bytes out, starting at byte `offset`.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -89,7 +92,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Copies bytes in, from byte `offset` on.
+    /// Copies bytes in, starting at byte `offset`.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -98,7 +101,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Keeps stores before it before loads behind it, for the other machine as well.
+    /// Orders earlier stores before later loads, also as seen by the other machine.
     #[inline]
     pub fn barrier() {
         hamlyn_sys::barrier::before_peer_check();
@@ -122,7 +125,7 @@ impl Pages {
     }
 }
 
-/// What is given back when it is dropped.
+/// Releases an area or a view when dropped.
 #[derive(Debug)]
 struct Held<A: CardAttachment + ?Sized> {
     attachment: Arc<A>,
@@ -131,13 +134,14 @@ struct Held<A: CardAttachment + ?Sized> {
 
 impl<A: CardAttachment + ?Sized> Drop for Held<A> {
     fn drop(&mut self) {
-        // A card that is gone has nothing to give back.
+        // A card that is gone has nothing to release.
         let _ = self.attachment.destroy_express(self.number);
     }
 }
 
-/// Pages that this process has made for another host ([`Card::create_express_area`]). A process there that knows number and key may
-/// map them, once. When this is dropped they are taken out of that process; clones of its [`Pages`] show memory that nobody else sees.
+/// Pages that this process has created for another host ([`Card::create_express_area`]). A process
+/// there that knows the number and the key may map them, once. Dropping the area revokes them from
+/// that process; clones of its [`Pages`] then show private memory.
 #[derive(Debug)]
 pub struct ExpressArea<A: CardAttachment + ?Sized> {
     held: Held<A>,
@@ -146,13 +150,13 @@ pub struct ExpressArea<A: CardAttachment + ?Sized> {
 }
 
 impl<A: CardAttachment + ?Sized> ExpressArea<A> {
-    /// What the other host calls it.
+    /// Returns the area's number, which the other host needs to map it.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.held.number
     }
 
-    /// What a process there has to know.
+    /// Returns the key that the other process needs to map the area.
     #[must_use]
     pub fn key(&self) -> u64 {
         self.key
@@ -167,8 +171,8 @@ impl<A: CardAttachment + ?Sized> Deref for ExpressArea<A> {
     }
 }
 
-/// Another host's area, as this process has it mapped ([`Card::map_express_area`]). When the other end is gone it shows memory that
-/// nobody else sees, of zeros at first.
+/// Another host's area, mapped by this process ([`Card::map_express_area`]). When the other end is
+/// gone, it shows private memory, zeroed at first.
 #[derive(Debug)]
 pub struct ExpressView<A: CardAttachment + ?Sized> {
     _held: Held<A>,
@@ -184,13 +188,14 @@ impl<A: CardAttachment + ?Sized> Deref for ExpressView<A> {
 }
 
 impl<A: CardAttachment + ?Sized> Card<A> {
-    /// Makes pages for a process of another host: `length` bytes, a multiple of [`PAGE`] and at most half of what the two hosts
-    /// share. They are zeros.
+    /// Creates zeroed pages for a process of another host: `length` bytes, a multiple of [`PAGE`]
+    /// and at most half of the memory that the two hosts share.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without express memory, [`Error::System`]: `EHOSTUNREACH` if there is none with that host, `ENOSPC` if too few
-    /// pages are free, or they lie in more than 30 runs, `EDQUOT` if too few of the user's share, `EHOSTDOWN` if some are still a lost
-    /// host's that does not settle, `ENOBUFS` if it cannot be asked.
+    /// [`Error::Unsupported`] without express memory, [`Error::System`]: `EHOSTUNREACH` if none is
+    /// shared with that host; `ENOSPC` if too few pages are free, or they lie in more than 30 runs;
+    /// `EDQUOT` if the user's share has too few; `EHOSTDOWN` if some still belong to a lost host
+    /// that does not settle; `ENOBUFS` if that host cannot be asked.
     pub fn create_express_area(&self, host: u32, length: usize) -> Result<ExpressArea<A>> {
         if length == 0 || length % PAGE != 0 {
             let object = "length of express memory";
@@ -200,17 +205,19 @@ impl<A: CardAttachment + ?Sized> Card<A> {
         Ok(ExpressArea { held: self.held(number), key, pages: Pages { memory } })
     }
 
-    /// Maps pages that a process of another host has made for this one. Waits for that host's answer.
+    /// Maps pages that a process of another host has created for this host. Blocks until that host
+    /// answers.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] without express memory, [`Error::System`]: `EHOSTUNREACH` if there is none with that host, or it has another
-    /// switch's; `EACCES` if there is no such area, or not with that key; `EBUSY` if somebody has mapped it; `EHOSTDOWN`.
+    /// [`Error::Unsupported`] without express memory, [`Error::System`]: `EHOSTUNREACH` if none is
+    /// shared with that host, or that host uses another switch's; `EACCES` if the area does not
+    /// exist or the key is wrong; `EBUSY` if it is already mapped; `EHOSTDOWN`.
     pub fn map_express_area(&self, host: u32, area: u32, key: u64) -> Result<ExpressView<A>> {
         let ExpressParts { number, memory, .. } = self.attachment().map_express(host, area, key)?;
         Ok(ExpressView { _held: self.held(number), pages: Pages { memory } })
     }
 
-    /// What there is of express memory with a host.
+    /// Returns the state of the express memory shared with a host.
     ///
     /// # Errors
     /// [`Error::Unsupported`] without express memory, [`Error::System`].
@@ -223,7 +230,8 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     }
 }
 
-/// Whether it says that there is no express memory with that host, rather than that something is wrong.
+/// Returns whether the error means that no express memory is shared with that host, and not a
+/// failure.
 pub(crate) fn is_absent(error: &Error) -> bool {
     match error {
         Error::Unsupported(_) => true,
@@ -255,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lack_of_express_memory_is_an_absence() {
+    fn only_missing_express_memory_is_an_absence() {
         let system = |errno: Errno| Error::system("map")(errno.into());
         assert!(is_absent(&Error::Unsupported("none")) && is_absent(&system(Errno::HOSTUNREACH)));
         for errno in [Errno::ACCESS, Errno::BUSY, Errno::HOSTDOWN, Errno::NOSPC, Errno::DQUOT] {

@@ -1,28 +1,34 @@
-//! One direction of a channel: records that one end writes where the other reads them, in memory that both share.
+//! One direction of a channel: one end writes records into shared memory, and the other end reads
+//! them in place.
 //!
-//! **Records** lie one behind the other, at multiples of 8 bytes: a header of 8 bytes, with the length and the kind, and the data. A
-//! record is in one piece. A message that does not fit before the ring's end is preceded by a *skip* of all that is left there; once the
-//! reader has passed that, the whole ring is free, so that any message fits that is no longer than the ring without a header.
+//! **Records** follow each other at multiples of 8 bytes. A record has a header of 8 bytes, with
+//! the length and the kind, and the data. A record is contiguous. If a message does not fit before
+//! the ring's end, a *skip* of the rest of the ring precedes it. Once the reader has passed the
+//! skip, the whole ring is free. So every message fits that is at most as long as the ring minus a
+//! header.
 //!
-//! **Positions** count bytes, records and skips alike, and never wrap; the place in the ring is the position modulo its capacity.
-//! Each end has its own position to itself and tells it by a shared word. It keeps a copy of the other's, which it refreshes when
-//! the copy says "nothing to do". A reader tells what it has released when that is a quarter of the ring, or when it
-//! finds nothing more.
+//! **Positions** count bytes of records and skips, and never wrap; the offset in the ring is the
+//! position modulo its capacity. Each end owns its position and publishes it in a shared word. It
+//! caches the other end's position, and refreshes the cache when the cached value leaves it nothing
+//! to do. A reader publishes released bytes once they are a quarter of the ring, or when it finds
+//! nothing to read.
 //!
-//! **Sleeping.** Who finds nothing says so by a word and then looks once more; who moves its position then looks at that word.
-//! A full barrier lies between the two on either side, so one of them sees the other. The waker takes the word back, and rings:
-//! once, or seldom once too often.
+//! **Sleeping.** An end that finds nothing sets its sleep flag and then checks once more. An end
+//! that moves its position then checks the other's flag. A full barrier lies between the two steps
+//! on either side, so at least one end sees the other. The waker clears the flag and rings: once,
+//! or rarely once too often.
 //!
-//! **Trust.** Whatever the other end stores at whatever moment: a word is loaded once, checked, and then used, and nothing outside of
-//! the ring's data is named. What makes no sense is [`Nonsense`], for good.
+//! **Trust.** The other end may store anything at any time. So each word is loaded once, checked,
+//! and then used, and no access leaves the ring's data. An invalid value is reported as
+//! [`Nonsense`], permanently.
 //!
-//! Memory is reached through [`Shared`], so that the same code runs under loom.
+//! Memory is accessed through [`Shared`], so that the same code runs under loom.
 
 use std::fmt::Debug;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{self, Relaxed};
 
-/// Bytes of a header, and what everything in a ring is a multiple of.
+/// Size of a header in bytes, and alignment of records.
 pub(crate) const HEADER: u64 = 8;
 const MESSAGE: u64 = 1;
 const SKIP: u64 = 2;
@@ -30,126 +36,131 @@ const SKIP: u64 = 2;
 /// The shared words of one ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Bytes ever written. The writer's.
+    /// Total bytes written. Stored by the writer.
     Written,
-    /// How the writer has ended, or 0. Looked at together with [`Word::Written`].
+    /// How the writer has ended, or 0. Polled together with [`Word::Written`].
     Ended,
-    /// Bytes ever released. The reader's.
+    /// Total bytes released. Stored by the reader.
     Released,
-    /// 1 once the reader takes nothing more. Looked at together with [`Word::Released`].
+    /// 1 once the reader has left. Polled together with [`Word::Released`].
     Left,
-    /// 1 while the reader sleeps for want of records.
+    /// 1 while the reader sleeps until there are records.
     ReaderSleeps,
-    /// 1 while the writer sleeps for want of room.
+    /// 1 while the writer sleeps until there is space.
     WriterSleeps,
 }
 
-/// The order of a load of a word, of a store and of a take, in memory as under loom, which misses either of the first two if it is weaker.
+/// Memory orders of loading, storing and clearing a word, in memory and under loom. The loom tests
+/// fail if either of the first two is weaker.
 pub(crate) const LOAD: Ordering = Ordering::Acquire;
 pub(crate) const STORE: Ordering = Ordering::Release;
 pub(crate) const TAKE: Ordering = Ordering::AcqRel;
 
-/// Memory that both ends share.
+/// Memory shared by both ends.
 pub(crate) trait Shared {
-    /// Loads a word; what its writer stored before it is seen by loads after this one.
+    /// Loads a word. Later loads see what its writer stored before the word.
     fn load(&self, word: Word) -> u64;
-    /// Stores a word; who sees it sees all that was stored before it.
+    /// Stores a word. An end that sees it also sees all earlier stores.
     fn store(&self, word: Word, value: u64);
-    /// Makes a word 0, by an exchange: what the other end stored before what is taken is seen by loads after this.
+    /// Clears a word by an exchange. Later loads see what the other end stored before the cleared
+    /// value.
     fn take(&self, word: Word);
-    /// Keeps our earlier stores before our later loads, for everybody.
+    /// Orders our earlier stores before our later loads, for all observers.
     fn barrier(&self);
-    /// Loads the header at a place in the data.
+    /// Loads the header at an offset in the data.
     fn header(&self, at: u64) -> u64;
-    /// Stores a header at a place in the data.
+    /// Stores a header at an offset in the data.
     fn set_header(&self, at: u64, value: u64);
 }
 
-/// What the other end says that cannot be. The channel has ended with it.
+/// The other end has stored an impossible value. The channel has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Nonsense {
-    /// What it says to have written.
+    /// Impossible number of written bytes.
     #[error(
         "it says to have written {value} bytes of a ring, which are from {last} to {limit} and a multiple of 8"
     )]
     Written {
-        /// What it says.
+        /// Value found.
         value: u64,
-        /// What was there before.
+        /// Previous value.
         last: u64,
-        /// As much as it may write.
+        /// Largest possible value.
         limit: u64,
     },
-    /// What it says to have released.
+    /// Impossible number of released bytes.
     #[error(
         "it says to have released {value} bytes of a ring, which are from {last} to {limit} and a multiple of 8"
     )]
     Released {
-        /// What it says.
+        /// Value found.
         value: u64,
-        /// What was released before.
+        /// Previous value.
         last: u64,
-        /// As much as was written.
+        /// Bytes written so far.
         limit: u64,
     },
-    /// A record of no kind that there is.
+    /// A record of unknown kind.
     #[error("the record at {position} is of kind {kind} (limit 2)")]
     Kind {
-        /// Where it begins, counted from the ring's beginning on.
+        /// Position of the record since the ring's creation.
         position: u64,
-        /// What it says.
+        /// Kind found.
         kind: u32,
     },
-    /// A record that is longer than what was written, or than the ring has left.
+    /// A record longer than the written bytes, or than the rest of the ring.
     #[error("the record at {position} has {length} bytes (limit {limit})")]
     Length {
-        /// Where it begins, counted from the ring's beginning on.
+        /// Position of the record since the ring's creation.
         position: u64,
-        /// What it says.
+        /// Length found.
         length: u32,
-        /// As many as there can be; of a skip as many as there must be.
+        /// Largest possible length; for a skip, the required length.
         limit: u64,
     },
 }
 
-/// A message's place.
+/// Location of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Where its data starts, in bytes from the start of the ring's.
+    /// Offset of its data in the ring's data, in bytes.
     pub(crate) at: u64,
     /// Bytes of data.
     pub(crate) length: u64,
-    /// The position behind it.
+    /// Position after the message.
     pub(crate) end: u64,
 }
 
-/// Bytes that a message takes with its header.
+/// Returns the size of a message with its header.
 #[inline]
 fn size_of(length: u64) -> u64 {
     HEADER + length.next_multiple_of(HEADER)
 }
 
-/// The longest message of a ring whose reader returns credit by quarters.
+/// Returns the maximum message length of a ring whose reader returns credit in quarters.
 pub(crate) fn half_of(capacity: u64) -> u64 {
     capacity / (2 * HEADER) * HEADER - HEADER
 }
 
-/// A place in the ring: behind its end is its beginning.
+/// Wraps an offset at the end of the ring.
 #[inline]
 fn behind(place: u64, capacity: u64) -> u64 {
     if place == capacity { 0 } else { place }
 }
 
-/// A position as the other end says it, which lies between what it was and what is possible.
+/// Validates a position from the other end: between its previous value and the largest possible.
 #[inline]
 fn check(value: u64, last: u64, limit: u64) -> Option<u64> {
     ((last..=limit).contains(&value) && value % HEADER == 0).then_some(value)
 }
 
-/// Takes the other end's word that it sleeps back, behind a store of our position. Whether to ring: also if the other was quicker to take it
-/// back. It may have said so anew since, and then that is what is taken: where an exchange is a load and a store, by a processor that is
-/// emulated, this end cannot tell. One ring too many is none lost.
+/// Clears the other end's sleep flag after a store of our position. Returns whether to ring, also
+/// if the other end clears the flag at the same time.
+///
+/// The other end may already have set its flag again, so that the new flag is cleared. On an
+/// emulated processor an exchange is a load and a store, so this end cannot tell. A spurious ring
+/// loses no wake-up.
 #[inline]
 fn must_ring(shared: &impl Shared, sleeper: Word) -> bool {
     shared.barrier();
@@ -160,19 +171,19 @@ fn must_ring(shared: &impl Shared, sleeper: Word) -> bool {
     sleeps
 }
 
-/// The end that writes.
+/// The writing end.
 #[derive(Debug)]
 pub(crate) struct Writer<S> {
     shared: S,
     capacity: u64,
-    /// Up to here records are in place, of which the reader has been told up to `told`.
+    /// Records are in place up to `written`, and published up to `told`.
     written: u64,
     told: u64,
-    /// The place of `written` in the ring, and how much is free from there on in one piece, no more than the truth: what most messages
-    /// need not look further than.
+    /// Offset of `written` in the ring, and a lower bound of the contiguous free bytes from there
+    /// on. These suffice for most messages.
     place: u64,
     free: u64,
-    /// No later than the truth.
+    /// A lower bound of the released position.
     released: u64,
     left: bool,
     bell: bool,
@@ -180,7 +191,7 @@ pub(crate) struct Writer<S> {
 }
 
 impl<S: Shared> Writer<S> {
-    /// Of a new ring of so many bytes, a multiple of 8 and at least 16.
+    /// Creates the end of a new ring of `capacity` bytes, a multiple of 8 and at least 16.
     pub(crate) fn new(shared: S, capacity: u64) -> Self {
         let (written, told, place, free, released) = Default::default();
         let (left, bell, broken) = Default::default();
@@ -192,13 +203,13 @@ impl<S: Shared> Writer<S> {
         &self.shared
     }
 
-    /// The longest message.
+    /// Returns the length of the longest message.
     #[inline]
     pub(crate) fn longest(&self) -> u64 {
         self.capacity - HEADER
     }
 
-    /// What [`Writer::reserve`] gives if it is known to be free. None: that one knows more.
+    /// [`Writer::reserve`] from cached state. Returns `None` if `reserve` has to look further.
     #[inline(always)]
     pub(crate) fn reserve_known(&self, length: u64) -> Option<Span> {
         if length >= self.free {
@@ -208,8 +219,8 @@ impl<S: Shared> Writer<S> {
         (size <= self.free).then(|| Span { at: self.place + HEADER, length, end: self.written + size })
     }
 
-    /// Room for a message of so many bytes, at most [`Writer::longest`]; none for now, or what is put there is sent by
-    /// [`Writer::commit`]. Whoever does not call that has sent nothing.
+    /// Reserves space for a message of `length` bytes, at most [`Writer::longest`]. Returns `None`
+    /// if there is none now. [`Writer::commit`] sends the message; without it nothing is sent.
     #[inline]
     pub(crate) fn reserve(&mut self, length: u64) -> Result<Option<Span>, Nonsense> {
         debug_assert!(length <= self.longest());
@@ -219,14 +230,15 @@ impl<S: Shared> Writer<S> {
         Ok(self.reserve_known(length))
     }
 
-    /// Sends what was reserved last.
+    /// Sends the message that was reserved last.
     #[inline(always)]
     pub(crate) fn commit(&mut self, span: Span) {
         self.put(span);
         self.tell();
     }
 
-    /// Puts what was reserved last in place. The reader is told by [`Writer::flush`], or with the next message that is sent.
+    /// Puts the message that was reserved last in place. [`Writer::flush`] or the next sent message
+    /// publishes it to the reader.
     #[inline(always)]
     pub(crate) fn put(&mut self, span: Span) {
         self.shared.set_header(span.at - HEADER, MESSAGE << 32 | span.length);
@@ -236,35 +248,36 @@ impl<S: Shared> Writer<S> {
         self.free -= size;
     }
 
-    /// Tells the reader of all messages that were put.
+    /// Publishes all messages that were put.
     pub(crate) fn flush(&mut self) {
         if self.told != self.written {
             self.tell();
         }
     }
 
-    /// Bytes that the reader has not released yet, with their headers, as far as is known.
+    /// Returns the bytes that the reader has not yet released, including headers, as far as known.
     pub(crate) fn behind(&mut self) -> Result<u64, Nonsense> {
         self.refresh()?;
         Ok(self.written - self.released)
     }
 
-    /// Says that no more comes, and why: not 0.
+    /// Publishes the end of the stream and its reason, which is not 0.
     pub(crate) fn end(&mut self, how: u64) {
         self.flush();
-        // Nothing goes behind it.
+        // Nothing may follow the end.
         self.free = 0;
         self.shared.store(Word::Ended, how);
         self.bell |= must_ring(&self.shared, Word::ReaderSleeps);
     }
 
-    /// Whether the reader takes nothing more. It cannot take that back.
+    /// Returns whether the reader has left. It cannot take that back.
     pub(crate) fn reader_has_left(&mut self) -> bool {
         self.left |= self.shared.load(Word::Left) != 0;
         self.left
     }
 
-    /// Says that it sleeps until there is room for so many bytes. False: there is, or the reader has left; do not sleep.
+    /// Sets the sleep flag until there is space for a message of `length` bytes. Returns `false` if
+    /// there is space or the reader has left; the caller must not sleep then.
     pub(crate) fn sleep(&mut self, length: u64) -> Result<bool, Nonsense> {
         self.shared.store(Word::WriterSleeps, 1);
         self.shared.barrier();
@@ -275,13 +288,13 @@ impl<S: Shared> Writer<S> {
         Ok(!awake)
     }
 
-    /// Whether the reader is to be rung.
+    /// Returns whether the reader must be rung.
     #[inline(always)]
     pub(crate) fn bell_is_due(&self) -> bool {
         self.bell
     }
 
-    /// Whether the reader is to be rung since the last call.
+    /// Returns whether the reader must be rung since the last call.
     pub(crate) fn take_bell(&mut self) -> bool {
         std::mem::take(&mut self.bell)
     }
@@ -293,7 +306,7 @@ impl<S: Shared> Writer<S> {
         self.bell |= must_ring(&self.shared, Word::ReaderSleeps);
     }
 
-    /// Looks for so much in one piece, behind a skip if need be.
+    /// Finds `size` contiguous bytes, after a skip if necessary.
     #[inline(never)]
     fn find_room(&mut self, size: u64) -> Result<bool, Nonsense> {
         if let Some(nonsense) = self.broken {
@@ -302,7 +315,7 @@ impl<S: Shared> Writer<S> {
         self.place = behind(self.place, self.capacity);
         let left = self.capacity - self.place;
         if size > left {
-            // The skip goes along with the message if there is room for both, else ahead.
+            // The skip is published with the message if both fit, otherwise ahead of it.
             let both = self.has_room(left + size)?;
             if !both && !self.has_room(left)? {
                 return Ok(false);
@@ -319,7 +332,8 @@ impl<S: Shared> Writer<S> {
             let all = self.capacity - (self.written - self.released);
             self.free = all.min(self.capacity - self.place);
         } else if self.written != self.told {
-            // A skip that waits for a message which was given up: nobody passes what he was not told of.
+            // A skip still waits for a message that was abandoned. The reader cannot pass an
+            // unpublished skip.
             self.tell();
         }
         Ok(found)
@@ -334,13 +348,13 @@ impl<S: Shared> Writer<S> {
     }
 
     fn refresh(&mut self) -> Result<(), Nonsense> {
-        // It has released no more than it was told of.
+        // The reader cannot have released more than was published.
         let (value, last, limit) = (self.shared.load(Word::Released), self.released, self.told);
         match check(value, last, limit) {
             Some(released) => self.released = released,
             None => {
                 let nonsense = Nonsense::Released { value, last, limit };
-                // For good: what was known to be free is so no more.
+                // The error is permanent: nothing counts as free from now on.
                 (self.broken, self.free) = (Some(nonsense), 0);
                 return Err(nonsense);
             }
@@ -349,31 +363,32 @@ impl<S: Shared> Writer<S> {
     }
 }
 
-/// The end that reads.
+/// The reading end.
 #[derive(Debug)]
 pub(crate) struct Reader<S> {
     shared: S,
     capacity: u64,
-    /// The next record, its place in the ring, and how much was written from there on in one piece, no more than is known: nothing, for who
-    /// finds that all is over while it looks at a message.
+    /// The next record, its offset in the ring, and a lower bound of the contiguous written bytes
+    /// from there on. The bound is 0 for a caller that finds the channel ended while it holds a
+    /// message.
     next: u64,
     place: u64,
     there: AtomicU64,
-    /// All before it is free, of which the writer has been told up to `told`.
+    /// All before it is free, and published to the writer up to `told`.
     released: u64,
     told: u64,
-    /// No later than the truth.
+    /// A lower bound of the written position.
     written: u64,
-    /// A skip that was passed, and what lies before it was not released then: where it starts, and its end.
+    /// Start and end of a skip that was passed before the records ahead of it were released.
     skip: Option<(u64, u64)>,
     bell: bool,
     broken: Option<Nonsense>,
-    /// Credit is returned by the quarter alone, and not when there is nothing left to receive.
+    /// Returns credit only in quarters, even if there is nothing left to receive.
     by_quarters: bool,
 }
 
 impl<S: Shared> Reader<S> {
-    /// Of a new ring of so many bytes, a multiple of 8 and at least 16.
+    /// Creates the end of a new ring of `capacity` bytes, a multiple of 8 and at least 16.
     pub(crate) fn new(shared: S, capacity: u64) -> Self {
         let (next, place, there, released, told, written) = Default::default();
         let (skip, bell, broken, by_quarters) = Default::default();
@@ -393,9 +408,10 @@ impl<S: Shared> Reader<S> {
         }
     }
 
-    /// Returns a reader that returns credit only when a quarter of the ring is free again: where each return is a packet.
-    /// The writer then always has room for three quarters of the ring once all was received, so no message may be longer
-    /// than half of it ([`half_of`]).
+    /// Creates a reader that returns credit only when a quarter of the ring is free again, for
+    /// cards where each return is a packet. Once everything was received, the writer always has
+    /// space for three quarters of the ring. So no message may be longer than half of it
+    /// ([`half_of`]).
     pub(crate) fn by_quarters(shared: S, capacity: u64) -> Self {
         Self { by_quarters: true, ..Self::new(shared, capacity) }
     }
@@ -405,7 +421,7 @@ impl<S: Shared> Reader<S> {
         &self.shared
     }
 
-    /// What [`Reader::receive`] gives if it is known to be there. None: that one knows more.
+    /// [`Reader::receive`] from cached state. Returns `None` if `receive` has to look further.
     #[inline(always)]
     pub(crate) fn receive_known(&mut self) -> Option<Span> {
         if *self.there.get_mut() == 0 {
@@ -414,7 +430,7 @@ impl<S: Shared> Reader<S> {
         self.receive_message(self.shared.header(self.place))
     }
 
-    /// Like [`Reader::message`], and goes on behind it.
+    /// As [`Reader::message`], and advances past the message.
     #[inline(always)]
     fn receive_message(&mut self, header: u64) -> Option<Span> {
         let span = self.message(header)?;
@@ -425,7 +441,7 @@ impl<S: Shared> Reader<S> {
         Some(span)
     }
 
-    /// The next message, if there is one. It stays where it is until [`Reader::release`].
+    /// Returns the next message, if there is one. It stays in place until [`Reader::release`].
     #[inline]
     pub(crate) fn receive(&mut self) -> Result<Option<Span>, Nonsense> {
         loop {
@@ -442,7 +458,7 @@ impl<S: Shared> Reader<S> {
         }
     }
 
-    /// Frees all messages up to the one that ends there.
+    /// Frees all messages up to the one that ends at `end`.
     #[inline(always)]
     pub(crate) fn release(&mut self, end: u64) {
         debug_assert!(end <= self.next);
@@ -455,37 +471,39 @@ impl<S: Shared> Reader<S> {
         }
     }
 
-    /// Gives nothing more of what is known to be there.
+    /// Makes the reader return nothing more of what is known to be there.
     pub(crate) fn stop(&self) {
         self.there.store(0, Relaxed);
     }
 
-    /// Says that it takes nothing more.
+    /// Publishes that the reader takes nothing more.
     pub(crate) fn leave(&mut self) {
         self.shared.store(Word::Left, 1);
         self.bell |= must_ring(&self.shared, Word::WriterSleeps);
     }
 
-    /// Whether the writer says something that [`Reader::receive`], which found nothing, or [`Reader::ended`] has not told of.
+    /// Returns whether the writer has published something that [`Reader::receive`], which found
+    /// nothing, or [`Reader::ended`] has not reported.
     #[inline(always)]
     pub(crate) fn has_news(&self) -> bool {
         self.shared.load(Word::Written) != self.written || self.may_have_ended()
     }
 
-    /// Whether [`Reader::ended`] may have something to say.
+    /// Returns whether [`Reader::ended`] may have something to report.
     #[inline(always)]
     pub(crate) fn may_have_ended(&self) -> bool {
         self.shared.load(Word::Ended) != 0
     }
 
-    /// How the writer has ended, if it has and all that it sent has been received.
+    /// Returns how the writer has ended, if it has and everything it sent has been received.
     pub(crate) fn ended(&mut self) -> Result<Option<u64>, Nonsense> {
         let how = self.shared.load(Word::Ended);
-        // Behind it: what was sent before it was stored is seen by this.
+        // Checked after `Ended`, so that this sees everything sent before the end.
         Ok((how != 0 && *self.there.get_mut() == 0 && !self.look()?).then_some(how))
     }
 
-    /// Says that it sleeps until a message comes. False: there is one, or the writer has ended; do not sleep.
+    /// Sets the sleep flag until a message comes. Returns `false` if there is a message or the
+    /// writer has ended; the caller must not sleep then.
     pub(crate) fn sleep(&mut self) -> Result<bool, Nonsense> {
         loop {
             self.shared.store(Word::ReaderSleeps, 1);
@@ -493,7 +511,8 @@ impl<S: Shared> Reader<S> {
             if *self.there.get_mut() == 0 && !self.look()? {
                 break;
             }
-            // A skip that comes ahead of its message is none, and who told of it has taken the word back.
+            // A skip ahead of its message is not a message, and the writer that published it has
+            // cleared the flag.
             let header = self.shared.header(self.place);
             if self.message(header).is_some() {
                 self.shared.store(Word::ReaderSleeps, 0);
@@ -509,7 +528,7 @@ impl<S: Shared> Reader<S> {
         Ok(!ended)
     }
 
-    /// Returns the credit that [`Reader::release`] kept back, as the writer may need it.
+    /// Returns the credit that [`Reader::release`] withheld, as the writer may need it.
     fn tell_rest(&mut self) {
         let least = if self.by_quarters { self.capacity / 4 } else { 1 };
         if self.released - self.told >= least {
@@ -517,18 +536,18 @@ impl<S: Shared> Reader<S> {
         }
     }
 
-    /// Whether the writer is to be rung.
+    /// Returns whether the writer must be rung.
     #[inline(always)]
     pub(crate) fn bell_is_due(&self) -> bool {
         self.bell
     }
 
-    /// Whether the writer is to be rung since the last call.
+    /// Returns whether the writer must be rung since the last call.
     pub(crate) fn take_bell(&mut self) -> bool {
         std::mem::take(&mut self.bell)
     }
 
-    /// The message that is next, if it has this header and that is a message's.
+    /// Returns the next message, if `header` is that of a message.
     #[inline(always)]
     fn message(&self, header: u64) -> Option<Span> {
         let length = u64::from(header as u32);
@@ -537,7 +556,7 @@ impl<S: Shared> Reader<S> {
         is_one.then(|| Span { at: self.place + HEADER, length, end: self.next + size })
     }
 
-    /// Passes a skip, with this header. What is neither that nor a message makes no sense.
+    /// Passes a skip with this header. Fails for anything but a skip or a message.
     #[cold]
     fn pass(&mut self, header: u64) -> Result<(), Nonsense> {
         let (position, there, left) = (self.next, *self.there.get_mut(), self.capacity - self.place);
@@ -560,7 +579,7 @@ impl<S: Shared> Reader<S> {
         Ok(())
     }
 
-    /// Releases a skip that was passed, if all before it is.
+    /// Releases a skip that was passed, once everything before it is released.
     #[cold]
     fn release_skip(&mut self) {
         if let Some((_, end)) = self.skip.filter(|(start, _)| *start <= self.released) {
@@ -576,7 +595,7 @@ impl<S: Shared> Reader<S> {
         self.bell |= must_ring(&self.shared, Word::WriterSleeps);
     }
 
-    /// Whether there is something where nothing was known to be.
+    /// Returns whether there is something to read where nothing was known to be.
     #[inline(always)]
     fn look(&mut self) -> Result<bool, Nonsense> {
         if self.next == self.written {
@@ -606,7 +625,7 @@ impl<S: Shared> Reader<S> {
         }
     }
 
-    /// From now on there is nothing but this.
+    /// Fails now and in all later calls.
     #[cold]
     fn fail<T>(&mut self, nonsense: Nonsense) -> Result<T, Nonsense> {
         self.broken = Some(nonsense);

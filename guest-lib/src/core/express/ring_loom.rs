@@ -1,8 +1,9 @@
-//! The ring under loom, which tries the interleavings of two threads and the reorderings that the memory model allows. A lost
-//! wake-up is a deadlock, which loom reports. Headers and data are plain cells, of which it reports what is not ordered: a record that may be
-//! seen before its data, and room that may be reused before it was read.
+//! The ring under loom, which explores the interleavings of two threads and the reorderings that
+//! the memory model allows. A lost wake-up is a deadlock, which loom reports. Headers and data are
+//! plain cells, on which loom reports unordered accesses: a record visible before its data, and
+//! space that may be reused before it was read.
 
-// All of loom's threads take turns on one.
+// Loom runs all its threads on one thread, in turns.
 use std::rc::Rc;
 
 use loom::cell::Cell;
@@ -13,23 +14,24 @@ use loom::thread;
 
 use super::*;
 
-/// Two messages of 8 bytes, and a skip of a header alone.
+/// Two messages of 8 bytes, and a skip that is only a header.
 const CAPACITY: u64 = 40;
 
-/// What is taken away, to see that it is needed; and how the reader goes about.
+/// Mechanisms to disable, to show that they are needed; and the reader's behaviour.
 #[derive(Clone, Copy)]
 struct Case {
     messages: u64,
-    /// The words of each.
+    /// Contents of each message.
     words: fn(u64) -> Vec<u64>,
-    /// So many messages are received before they are released, if they are there.
+    /// Number of messages received before they are released, if they are there.
     held: u64,
     writer_has_barriers: bool,
     reader_has_barriers: bool,
-    /// To take a word back is one step: not so by a processor that is emulated. Then the card's work orders what is before a ring that is
-    /// refused with what is behind the reopening, or the waker's 0 might come behind what was said anew, which none rings at.
+    /// Clearing a word is one atomic step. On an emulated processor it is not. Then the card's work
+    /// must order accesses before a refused ring with accesses after the reopening of the slot.
+    /// Otherwise the waker's 0 could overwrite a flag that was set again, and no ring would follow.
     takes_at_once: bool,
-    /// A slot is reopened before memory is looked at.
+    /// The slot is reopened before memory is checked.
     reopens_first: bool,
 }
 
@@ -43,8 +45,9 @@ const WHOLE: Case = Case {
     reopens_first: true,
 };
 
-/// By turns less than the quarter of the ring that is told of at once, and all of the ring: which waits for what a reader tells that finds
-/// nothing, or sleeps.
+/// Alternates between less than a quarter of the ring, whose credit is not returned at once, and
+/// the whole ring. The latter waits for the credit that a reader returns when it finds nothing, or
+/// sleeps.
 const UNEVEN: Case =
     Case { words: |value| vec![value; if value % 2 == 1 { 0 } else { CAPACITY as usize / 8 - 1 }], ..WHOLE };
 
@@ -53,7 +56,7 @@ struct Memory {
     data: [Cell<u64>; CAPACITY as usize / 8],
 }
 
-/// The ring, as one end has it.
+/// The ring, as one end sees it.
 #[derive(Clone)]
 struct End {
     memory: Rc<Memory>,
@@ -114,8 +117,9 @@ impl Shared for End {
     }
 }
 
-/// A slot that wakes: what arrives locks it, what arrives at a locked one is refused and lost, and who was woken unlocks it. Its lock is a
-/// plain word, so that a refusal orders nothing, unless it is told to.
+/// A slot that wakes an end. An arrival locks it, an arrival at a locked slot is refused and lost,
+/// and the woken end unlocks it. The lock is a plain word, so a refusal orders nothing unless
+/// `has_order` is set.
 struct Slot {
     locked: AtomicBool,
     queue: Mutex<u32>,
@@ -148,7 +152,7 @@ impl Slot {
 
     fn wait(&self) {
         let mut queue = self.queue.lock().unwrap();
-        // To see that it matters: not when it was woken, but when it sleeps the next time.
+        // Shows that the time matters: reopens before the next sleep instead of after the wake-up.
         if !self.reopens_first && *queue == 0 {
             self.locked.store(false, Relaxed);
         }
@@ -178,7 +182,7 @@ fn offer(writer: &mut Writer<End>, words: &[u64], [_, peer]: &Bells) -> bool {
     span.is_some()
 }
 
-/// Offers a message until there is room for it.
+/// Offers a message until there is space for it.
 fn send(writer: &mut Writer<End>, words: &[u64], bells: &Bells) {
     let [mine, peer] = bells;
     while !offer(writer, words, bells) {
@@ -200,7 +204,7 @@ fn receive(reader: &mut Reader<End>, [_, peer]: &Bells) -> Option<Span> {
     span
 }
 
-/// The words of messages that are here, which are the reader's until it releases them all.
+/// Returns the contents of received messages. They belong to the reader until it releases them all.
 fn take(reader: &mut Reader<End>, spans: &[Span], [_, peer]: &Bells) -> Vec<Vec<u64>> {
     let words = |span: &Span| {
         (span.at..span.at + span.length).step_by(8).map(|at| reader.shared().data(at).get()).collect()
@@ -223,7 +227,7 @@ fn sleep(reader: &mut Reader<End>, [mine, peer]: &Bells) {
     }
 }
 
-/// The next message's word, whenever it comes.
+/// Returns the next message's word. Blocks until it arrives.
 fn next(reader: &mut Reader<End>, bells: &Bells) -> u64 {
     loop {
         match receive(reader, bells) {
@@ -233,7 +237,7 @@ fn next(reader: &mut Reader<End>, bells: &Bells) -> u64 {
     }
 }
 
-/// One way: more than the ring holds, both ends asleep whenever they can be, and the end of it.
+/// One direction: more than the ring holds, both ends sleeping whenever possible, and the end.
 fn one_way(case: Case) {
     let ring = End::new(case.takes_at_once);
     let [writers, readers] = [(); 2].map(|()| Slot::new(case));
@@ -268,7 +272,8 @@ fn one_way(case: Case) {
     thread.join().unwrap();
 }
 
-/// Both ways at once, where each end has one slot for its two halves: what rings for the one is not taken from the other.
+/// Both directions at once, with one slot for the two halves of each end: a ring for one half is
+/// not consumed by the other.
 fn both_ways(values: u64) {
     let rings = [(); 2].map(|()| End::new(true));
     let [one, other] = [(); 2].map(|()| Slot::new(WHOLE));
@@ -287,7 +292,7 @@ fn both_ways(values: u64) {
     thread.join().unwrap();
 }
 
-/// A reader that leaves behind the first message, while the writer goes on until it has found that.
+/// The reader leaves after the first message; the writer continues until it notices.
 fn leaving() {
     let ring = End::new(true);
     let [writers, readers] = [(); 2].map(|()| Slot::new(WHOLE));
@@ -325,23 +330,23 @@ fn no_message_and_no_wake_up_is_lost() {
 }
 
 #[test]
-fn messages_that_are_held_stay_whatever_comes_behind_them() {
+fn held_messages_survive_later_messages() {
     explore(2, || one_way(Case { messages: 5, held: 2, ..WHOLE }));
 }
 
 #[test]
-fn room_that_was_not_told_of_at_once_is_told_of_by_who_sleeps() {
+fn sleeping_reader_returns_withheld_credit() {
     explore(2, || one_way(UNEVEN));
     explore(2, || one_way(Case { held: 2, ..UNEVEN }));
 }
 
 #[test]
-fn a_word_that_is_taken_back_in_two_steps_loses_no_wake_up() {
+fn two_step_clear_loses_no_wake_up() {
     explore(2, || one_way(Case { takes_at_once: false, ..WHOLE }));
 }
 
 #[test]
-fn a_reader_that_leaves_wakes_who_waits_for_room() {
+fn leaving_reader_wakes_waiting_writer() {
     explore(2, leaving);
 }
 
@@ -352,18 +357,18 @@ fn one_slot_is_enough_for_both_ways() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn without_the_writers_barriers_a_wake_up_is_lost() {
+fn missing_writer_barriers_lose_a_wake_up() {
     explore(3, || one_way(Case { messages: 3, writer_has_barriers: false, ..WHOLE }));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn without_the_readers_barriers_a_wake_up_is_lost() {
+fn missing_reader_barriers_lose_a_wake_up() {
     explore(3, || one_way(Case { messages: 3, reader_has_barriers: false, ..WHOLE }));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_slot_that_is_reopened_behind_the_look_loses_a_wake_up() {
+fn reopening_slot_after_check_loses_wake_up() {
     explore(3, || one_way(Case { messages: 3, reopens_first: false, ..WHOLE }));
 }

@@ -1,4 +1,5 @@
-//! The ring in one thread: what an honest peer sends, also one that dies, and whatever another stores.
+//! The ring in one thread, with an honest peer, with one that dies, and with one that stores
+//! anything.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,7 +11,8 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::*;
 
-/// Shared memory, and somebody who stores anything anywhere just before a load, as often as told (of 256).
+/// Shared memory with a scribbler, which stores anything anywhere just before a load, with
+/// probability `often` / 256.
 struct Memory {
     words: [Cell<u64>; 6],
     data: Vec<Cell<u64>>,
@@ -39,7 +41,7 @@ impl Both {
             return;
         }
         let capacity = 8 * self.0.data.len() as u64;
-        // What nearly makes sense goes deeper than what does not.
+        // Almost valid values get further than random ones.
         let number = match random.next_u64() % 4 {
             0 => random.next_u64(),
             1 => random.next_u64() % (2 * capacity),
@@ -80,7 +82,7 @@ impl Shared for Both {
     }
 }
 
-/// A peer that dies: behind so many stores none is made.
+/// A peer that dies: after `left` stores it makes no more.
 struct Dying {
     inner: Both,
     left: Cell<u32>,
@@ -124,7 +126,7 @@ impl Shared for Dying {
     }
 }
 
-/// The ends of a ring through which so many bytes have gone, whole rings of them.
+/// Returns the ends of a ring that has carried `position` bytes, a multiple of the capacity.
 fn ends(writers: Both, readers: Both, capacity: u64, position: u64) -> (Writer<Both>, Reader<Both>) {
     for both in [&writers, &readers] {
         both.store(Word::Written, position);
@@ -136,19 +138,19 @@ fn ends(writers: Both, readers: Both, capacity: u64, position: u64) -> (Writer<B
     (writer, reader)
 }
 
-/// Nothing, and what a number of 32 bits, or of 33, is too short for soon.
+/// Zero, and positions that soon overflow 32 or 33 bits.
 fn bytes_before() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just((1 << 32) - 1), Just((1 << 33) - 1)]
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Sends a message of so many bytes, in 65,536ths of the longest.
+    /// Sends a message, with its length in 65,536ths of the longest.
     Send(u16),
-    /// Reserves room for one and thinks better of it.
+    /// Reserves space for a message and abandons it.
     Abandon(u16),
     Receive,
-    /// Releases the oldest that is held.
+    /// Releases the oldest message held.
     Release,
     Sleep,
 }
@@ -171,7 +173,7 @@ fn length_of(share: u16, longest: u64) -> u64 {
     u64::from(share) * longest / 65535
 }
 
-/// Every word of a message has the message's number.
+/// Fills every word of a message with the message's number.
 fn fill(both: &Both, span: Span, number: u64) {
     (0..span.length.div_ceil(8)).for_each(|word| both.data(span.at + 8 * word).set(number));
 }
@@ -180,7 +182,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_honest_peers_messages_come_once_in_order_and_whole(
+    fn honest_peer_messages_arrive_once_in_order(
         steps in steps(), words in 2..40_u64, before in bytes_before(),
     ) {
         let capacity = 8 * words;
@@ -188,7 +190,7 @@ proptest! {
         let (mut writer, mut reader) =
             ends(both.clone(), both.clone(), capacity, before / capacity * capacity);
         let (mut sent, mut under_way, mut held, mut received) = (0, VecDeque::new(), VecDeque::new(), 0);
-        // In the end all that is under way is received, and the longest message fits.
+        // At the end everything in flight is received, and the longest message fits.
         let end = (0..2 * capacity).flat_map(|_| [Step::Receive, Step::Release]);
         let last = [Step::Send(65535), Step::Receive, Step::Release, Step::Send(65535), Step::Receive];
         for step in steps.into_iter().chain(end).chain(last) {
@@ -242,11 +244,11 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_peer_stores_nothing_outside_is_named(
+    fn hostile_peer_cannot_cause_out_of_bounds_access(
         steps in steps(), words in 2..40_u64, seed: u64, often in 0..256_u64, before in bytes_before(),
     ) {
         let capacity = 8 * words;
-        // Each end has a hostile one: they share nothing with each other.
+        // Each end has its own hostile peer: the two share nothing.
         let (one, other) = (Both::new(capacity, seed, often), Both::new(capacity, !seed, often));
         let (mut writer, mut reader) = ends(one, other, capacity, before / capacity * capacity);
         let mut held = VecDeque::new();
@@ -289,7 +291,7 @@ proptest! {
 }
 
 #[test]
-fn what_makes_no_sense_has_its_value_and_limit() {
+fn nonsense_reports_value_and_limit() {
     let both = Both::new(64, 0, 0);
     let mut reader = Reader::new(both.clone(), 64);
     both.store(Word::Written, 72);
@@ -317,7 +319,7 @@ fn what_makes_no_sense_has_its_value_and_limit() {
 }
 
 #[test]
-fn who_is_woken_by_a_skip_alone_sleeps_again() {
+fn reader_woken_by_skip_sleeps_again() {
     let both = Both::new(64, 0, 0);
     let (mut writer, mut reader) = (Writer::new(both.clone(), 64), Reader::new(both.clone(), 64));
     let span = writer.reserve(24).unwrap().unwrap();
@@ -325,7 +327,7 @@ fn who_is_woken_by_a_skip_alone_sleeps_again() {
     let span = reader.receive().unwrap().unwrap();
     reader.release(span.end);
     assert!(reader.sleep().unwrap());
-    // There is no room for the message behind the skip until that is passed.
+    // The message after the skip has no space until the skip is passed.
     assert_eq!(writer.reserve(56), Ok(None));
     assert!(writer.take_bell(), "the skip is told of");
     assert!(writer.sleep(56).unwrap());
@@ -337,7 +339,8 @@ fn who_is_woken_by_a_skip_alone_sleeps_again() {
     assert_eq!(reader.receive(), Ok(Some(span)));
 }
 
-/// Sends messages through a small ring until its writer is done, or dead behind so many stores. Whether it was done.
+/// Sends messages through a small ring until the writer is done, or dies after `stores` stores.
+/// Returns whether it was done.
 fn die_behind(stores: u32, between: u64) -> bool {
     let both = Both::new(64, 0, 0);
     let (mut writer, mut reader) = (
@@ -356,7 +359,7 @@ fn die_behind(stores: u32, between: u64) -> bool {
     };
     for (number, length) in (1..).zip([8, 24, 0, 40, 56, 13, 16, 24, 8, 8, 56, 0, 0, 32, 1]) {
         let mut room = writer.reserve(length).unwrap();
-        // The second time behind a skip that is passed.
+        // The second attempt is after a passed skip.
         for _ in 0..2 {
             if room.is_none() {
                 read_all(&mut told);
@@ -384,7 +387,7 @@ fn die_behind(stores: u32, between: u64) -> bool {
 }
 
 #[test]
-fn of_a_writer_that_dies_at_any_store_comes_what_it_told_of() {
+fn published_messages_survive_writer_death() {
     for between in 1..=4 {
         let stores = (0..1000).find(|stores| die_behind(*stores, between));
         assert!(stores.is_some_and(|stores| stores > 40), "it has died {stores:?} times");

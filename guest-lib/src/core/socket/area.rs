@@ -1,23 +1,24 @@
-//! Page lists: how the card is told where a piece of memory lies.
+//! Page lists, which tell the card where a piece of memory lies.
 
 use hamlyn_abi::family::area::HamlynArea;
 
 /// Size of a page, in bytes.
 const PAGE: u64 = 4096;
-/// Addresses in a page.
+/// Addresses per page.
 const PER_PAGE: u64 = PAGE / 8;
 
-/// How many pages the directory and lists take for `length` bytes at `address`.
+/// Returns the number of pages of directory and lists for `length` bytes at `address`.
 pub(crate) fn list_pages(address: u64, length: u64) -> usize {
     (1 + pages(address, length).div_ceil(PER_PAGE)) as usize
 }
 
-/// How many pages `length` bytes at `address` touch.
+/// Returns the number of pages that `length` bytes at `address` touch.
 fn pages(address: u64, length: u64) -> u64 {
     (address % PAGE + length).div_ceil(PAGE)
 }
 
-/// The bytes of directory and lists, which themselves lie at `lists`, for memory that is contiguous for the card.
+/// Returns the contents of directory and lists for memory that is contiguous for the card. `lists`
+/// is the address of directory and lists.
 pub(crate) fn page_lists(address: u64, length: u64, lists: u64) -> (HamlynArea, Vec<u8>) {
     let first = address - address % PAGE;
     let list_count = list_pages(address, length) as u64 - 1;
@@ -33,7 +34,7 @@ pub(crate) fn page_lists(address: u64, length: u64, lists: u64) -> (HamlynArea, 
 mod tests {
     use super::*;
 
-    /// Finds byte `index` of an area as the card does.
+    /// Translates byte `index` of an area as the card does.
     fn translate(area: &HamlynArea, bytes: &[u8], index: u64) -> u64 {
         let word = |address: u64| {
             let at = (address - area.directory) as usize;

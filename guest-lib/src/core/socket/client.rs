@@ -1,7 +1,7 @@
 //! A vfio-user client: one request at a time, each with its reply.
 //!
-//! Why not the crate `vfio_user`: its client takes no notice of the error in a reply, waits for data that a refused
-//! read does not bring, and stops the process at a reply of unexpected size.
+//! The crate `vfio_user` is not suitable. Its client ignores the error in a reply, waits for data
+//! that a refused read does not return, and stops the process on a reply of unexpected size.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -20,11 +20,11 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::message::*;
 
-/// How long the card may take to answer: as long as stock QEMU is told to wait.
+/// Timeout for the card's answer: as long as stock QEMU is told to wait.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// The longest reply that is believed, in bytes.
+/// Longest accepted reply, in bytes.
 const MAX_REPLY: usize = 1 << 20;
-/// The most file descriptors in a message.
+/// Maximum number of file descriptors in a message.
 const MAX_FDS: usize = 8;
 /// Size of the header, in bytes.
 const HEADER: usize = size_of::<Header>();
@@ -73,7 +73,7 @@ impl Client {
         Ok(client)
     }
 
-    /// What hangs up when the card's process ends, to be polled.
+    /// Returns a file to poll, which hangs up when the card's process ends.
     pub(crate) fn hang_up(&self) -> io::Result<OwnedFd> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         connection.stream.as_fd().try_clone_to_owned()
@@ -86,15 +86,15 @@ impl Client {
         self.call(DMA_MAP, &[map.as_bytes()], &[file]).map(drop)
     }
 
-    /// Takes memory back.
+    /// Ends the loan of memory.
     pub(crate) fn dma_unmap(&self, address: u64, size: u64) -> io::Result<()> {
         let unmap = DmaUnmap { argsz: size_of::<DmaUnmap>() as u32, flags: 0, address, size };
         self.call(DMA_UNMAP, &[unmap.as_bytes()], &[]).map(drop)
     }
 
-    /// The file behind a region.
+    /// Returns the file behind a region.
     pub(crate) fn region(&self, index: u32) -> io::Result<MappableRegion> {
-        // Room for the capabilities, so that one question is enough.
+        // Room for the capabilities, so that one request is enough.
         let question = RegionInfo { argsz: 4096, index, ..RegionInfo::default() };
         let (reply, files) = self.call(DEVICE_GET_REGION_INFO, &[question.as_bytes()], &[])?;
         let (info, _) = RegionInfo::read_from_prefix(&reply).map_err(|_| short("region info"))?;
@@ -127,7 +127,7 @@ impl Client {
         Ok(u32::from_le_bytes(bytes))
     }
 
-    /// Writes to a region, and waits until the card has taken it.
+    /// Writes to a region, and blocks until the card has processed the write.
     pub(crate) fn write(&self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
         let access = RegionAccess { offset, region, count: data.len() as u32 };
         self.call(REGION_WRITE, &[access.as_bytes(), data], &[]).map(drop)
@@ -138,14 +138,14 @@ impl Client {
         self.write(region, offset.into(), &value.to_le_bytes())
     }
 
-    /// Writes to a region, and does not wait. The card takes it before anything that is sent later.
+    /// Writes to a region without waiting. The card processes the write before any later message.
     pub(crate) fn post(&self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
         let access = RegionAccess { offset, region, count: data.len() as u32 };
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         connection.command(REGION_WRITE, FLAGS_NO_REPLY, &[access.as_bytes(), data], &[]).map(drop)
     }
 
-    /// Sends a command and waits for its reply: the body, and the files that came along.
+    /// Sends a command and waits for its reply. Returns the body and the attached files.
     fn call(
         &self,
         command: u16,
@@ -169,7 +169,7 @@ impl Client {
 }
 
 impl Connection {
-    /// Sends a command. Returns its number.
+    /// Sends a command. Returns its id.
     fn command(
         &mut self,
         command: u16,
@@ -187,7 +187,7 @@ impl Connection {
         Ok(id)
     }
 
-    /// Sends a message whole; the files go along with its first bytes.
+    /// Sends a whole message; the files are attached to its first bytes.
     fn send(&mut self, message: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -215,7 +215,7 @@ impl Connection {
             }
         }
         if message.flags.contains(ReturnFlags::CTRUNC) && files.len() < MAX_FDS {
-            // This process has no room for more.
+            // This process has no free file descriptors.
             return Err(Errno::MFILE.into());
         }
         self.stream.read_exact(&mut head[received..])?;
@@ -234,7 +234,7 @@ fn short(what: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("vfio-user {what} reply has the wrong size"))
 }
 
-/// A card that has a client hangs up on the next one.
+/// Explains a hang-up: a card that has a client hangs up on the next one.
 fn turned_away(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => io::Error::new(
@@ -249,10 +249,10 @@ fn turned_away(error: io::Error) -> io::Error {
 mod tests {
     use super::*;
 
-    /// What to change in a reply's header, and its body.
+    /// A change to a reply's header, and the reply's body.
     type Reply = (fn(&mut Header), Vec<u8>);
 
-    /// A card that answers each command with the next of these.
+    /// Starts a card that answers each command with the next of these replies.
     fn against(replies: Vec<Reply>) -> UnixStream {
         let (client, mut server) = UnixStream::pair().unwrap();
         std::thread::spawn(move || {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_brings_its_data_and_a_refused_one_its_reason() {
+    fn read_returns_data_or_refusal_reason() {
         let refuse: fn(&mut Header) = |header| {
             header.flags |= FLAGS_ERROR;
             header.error = 22;
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn another_major_version_and_a_silent_end_are_errors() {
+    fn wrong_version_and_hang_up_are_errors() {
         let reply = (as_it_is as fn(&mut Header), b"\x01\0\0\0{}\0".to_vec());
         let error = Client::negotiate(against(vec![reply])).unwrap_err();
         assert_eq!(error.to_string(), "vfio-user version 1 is not known (limit 0)");

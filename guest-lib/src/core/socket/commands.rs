@@ -1,4 +1,4 @@
-//! The command page: how the driver's part has the card change its tables.
+//! The command page, through which the driver's part makes the card change its tables.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,10 +10,10 @@ use super::message::REGION_BAR0;
 use crate::core::memory::Memory;
 use crate::error::{Error, Result};
 
-/// [`Error::Command`]: the status of a card whose memory is full.
+/// Status in [`Error::Command`] of a card whose memory is full.
 pub(crate) const MEMORY_FULL: &str = "card memory full";
 
-/// The command page; one command at a time.
+/// The command page. Commands run one at a time.
 #[derive(Debug)]
 pub(crate) struct Commands {
     client: Arc<Client>,
@@ -21,7 +21,7 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    /// Tells the card where the page is.
+    /// Registers the page with the card.
     pub(crate) fn start(client: Arc<Client>, page: Memory) -> Result<Self> {
         let address = page.card_address().to_le_bytes();
         client
@@ -35,7 +35,7 @@ impl Commands {
         self.run_and_read(action, opcode, index, body, &mut [])
     }
 
-    /// Runs a command and reads the body that it leaves.
+    /// Runs a command and reads the body that the card leaves.
     pub(crate) fn run_and_read(
         &self,
         action: &'static str,

@@ -1,7 +1,8 @@
 //! The periodic handshake that the host must keep (section 2.8), as the driver does in a guest.
 //!
-//! A host that stops (here: a process that is stopped) fails to, and its card turns to discarding, so that the fabric
-//! stays live. A host that goes on finds that out and enables its card again.
+//! A host that stops (here: a stopped process) misses it. Its card then starts to discard packets,
+//! so that the fabric stays live. When the host continues, it notices this and enables its card
+//! again.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use hamlyn_abi::family::control::*;
 use super::client::Client;
 use super::message::REGION_BAR0;
 
-/// The thread that keeps the handshake. It stops when this is dropped.
+/// The thread that keeps the handshake. Dropping this stops the thread.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     stop: Option<Sender<()>>,
@@ -23,7 +24,8 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// Enables the card, and keeps its handshake if it wants one. Counts in `lapses` how often that was too late.
+    /// Enables the card, and keeps its handshake if the card requires one. Counts missed periods in
+    /// `lapses`.
     pub(crate) fn start(client: &Arc<Client>, lapses: Arc<AtomicU32>) -> io::Result<Self> {
         let period = client.read_u32(REGION_BAR0, HAMLYN_REG_HANDSHAKE_TIMEOUT)?;
         let begun = Instant::now();
@@ -52,18 +54,18 @@ struct Keeper {
     client: Arc<Client>,
     lapses: Arc<AtomicU32>,
     period: Duration,
-    /// Not later than when the card's timer was restarted.
+    /// Not later than the last restart of the card's timer.
     last: Instant,
 }
 
 impl Keeper {
-    /// Until it is told to stop, or the card is gone.
+    /// Runs until stopped, or until the card is gone.
     fn run(mut self, stopped: &Receiver<()>) {
         while stopped.recv_timeout(self.period / 4) == Err(RecvTimeoutError::Timeout) && self.keep().is_ok() {
         }
     }
 
-    /// Restarts the timer. Only if it may have run out before does that take more than a store.
+    /// Restarts the timer. This is a single store, unless the timer may have expired before.
     fn keep(&mut self) -> io::Result<()> {
         let begun = Instant::now();
         self.client.write_u32(REGION_BAR0, HAMLYN_REG_HANDSHAKE, 1)?;
@@ -89,7 +91,8 @@ mod tests {
     use super::super::message::*;
     use super::*;
 
-    /// A card that answers every read of a register with `value`, and what it tells of each write until its client has gone.
+    /// Starts a card that answers every register read with `value`, and reports each write until
+    /// its client is gone.
     fn registers(value: u32) -> (Arc<Client>, Receiver<(u64, u32)>) {
         let (client, mut card) = UnixStream::pair().unwrap();
         let (tell, written) = channel();
@@ -105,7 +108,7 @@ mod tests {
                     body.extend(value.to_le_bytes());
                 } else {
                     let (access, data) = RegionAccess::read_from_prefix(&body).unwrap();
-                    // Who has heard enough listens no more.
+                    // The test may have dropped the receiver.
                     let _ = tell.send((access.offset, u32::from_le_bytes(data.try_into().unwrap())));
                 }
                 header.flags = FLAGS_REPLY;
@@ -120,7 +123,8 @@ mod tests {
     const BEAT: (u64, u32) = (HAMLYN_REG_HANDSHAKE as u64, 1);
     const ENABLED: (u64, u32) = (HAMLYN_REG_CONTROL as u64, HAMLYN_CONTROL_ENABLE);
 
-    /// What is written by two beats, the first of which comes `late` after the one before, if CONTROL reads as `control`.
+    /// Returns the writes of two beats. The first beat is `late` after the previous one, and
+    /// CONTROL reads as `control`.
     fn two_beats(late: Duration, control: u32) -> Vec<(u64, u32)> {
         let (client, written) = registers(control);
         let last = Instant::now().checked_sub(late).unwrap();
@@ -136,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_turned_to_discarding_is_enabled_again() {
+    fn discarding_card_is_enabled_again() {
         let (in_time, late) = (Duration::ZERO, Duration::from_secs(3600));
         assert_eq!(two_beats(in_time, 0), [BEAT, BEAT], "a beat in time is a store and nothing else");
         assert_eq!(two_beats(late, HAMLYN_CONTROL_ENABLE), [BEAT, BEAT], "late, but the card did not notice");
@@ -149,7 +153,7 @@ mod tests {
         let handshake = Handshake::start(&client, Arc::default()).unwrap();
         assert_eq!([written.recv(), written.recv()], [Ok(ENABLED), Ok(BEAT)]);
         drop((handshake, client));
-        // It ends with the card, which has no client any more.
+        // The thread ends with the card, which has no client then.
         assert!(written.iter().all(|write| write == BEAT || write == ENABLED));
     }
 

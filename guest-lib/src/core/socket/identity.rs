@@ -1,4 +1,4 @@
-//! What a card says of itself, and whether it is one that this library knows.
+//! A card's description of itself, and the check that this library knows the card.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::core::device::check_model;
 use crate::core::model::Model;
 use crate::error::{Error, Result};
 
-/// What any card's driver would answer to a query, the host id left out.
+/// Describes the card as its driver would, without the host id.
 pub(crate) fn describe(client: &Client) -> io::Result<HamlynQuery> {
     let register = |offset| client.read_u32(REGION_BAR0, offset);
     Ok(HamlynQuery {
@@ -27,7 +27,8 @@ pub(crate) fn describe(client: &Client) -> io::Result<HamlynQuery> {
     })
 }
 
-/// Refuses what is no card of the family, another model's, or of another major version.
+/// Fails if the device is not a card of the family, is another model's, or has another major
+/// version.
 pub(super) fn check_card<M: Model, F: FnOnce(io::Error) -> Error>(
     client: &Client,
     node: &str,
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
     use crate::core::model::Shared;
 
-    /// A model that nobody has.
+    /// A model that does not exist.
     #[derive(Debug)]
     enum Kite {}
 
@@ -65,7 +66,7 @@ mod tests {
         const SHARED: &'static [Shared] = &[];
     }
 
-    /// A card that says this of itself.
+    /// Starts a card with these identity registers.
     fn card(magic: u32, model: u32, version: u32) -> Client {
         let (client, mut card) = UnixStream::pair().unwrap();
         std::thread::spawn(move || {
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_is_taken_with_any_addition_to_its_major_version() {
+    fn any_minor_version_is_accepted() {
         for version in [0x0001_0000, 0x0001_0002, 0x0001_0009] {
             check(HAMLYN_MAGIC, 9, version).unwrap();
         }
@@ -110,7 +111,7 @@ mod tests {
             refused(HAMLYN_MAGIC, 9, 0x0002_0000),
             "card ABI version 2.0 is not what this library knows (1.2)"
         );
-        // Another model's version means nothing here.
+        // Another model's version is not checked.
         assert_eq!(
             refused(HAMLYN_MAGIC, 1, 0x0002_0004),
             "a.sock is a card of model 1, not of model 9 (kite)"

@@ -1,4 +1,5 @@
-//! Interrupts by eventfd, and the driver's interrupt handler as a thread: it clears `pending` before it looks who is to be woken.
+//! Interrupts by eventfd. The driver's interrupt handler is a thread, which clears `pending` before
+//! it looks for sleepers to wake.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,19 +17,19 @@ use super::client::Client;
 use super::sleeper::{Control, Count, Sleeper, Words, drain};
 use crate::core::polling::Polling;
 
-/// The first vector that is the model's.
+/// First vector that belongs to the model.
 const FIRST: u32 = HAMLYN_VECTOR_LINK + 1;
 
-/// The objects in use that one can sleep on.
+/// Objects in use that callers can sleep on.
 #[derive(Debug, Default)]
 struct Sleepers {
-    /// Each with its vector, by the place of its words.
+    /// Sleepers and their vectors, by the offset of the sleeper's words.
     by_place: BTreeMap<usize, (u32, Arc<Sleeper>)>,
     /// The card's process has ended, so new sleepers must not sleep.
     lost: bool,
 }
 
-/// The interrupt handler. It stops when dropped.
+/// The interrupt handler. Dropping it stops the thread.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     shared: Arc<Shared>,
@@ -38,9 +39,9 @@ pub(crate) struct Interrupts {
 #[derive(Debug)]
 struct Shared {
     control: Control,
-    /// An eventfd for each vector, the link's too; behind them the one that stops the thread.
+    /// One eventfd for each vector, including the link's; the last one stops the thread.
     eventfds: Vec<OwnedFd>,
-    /// How often each vector has arrived.
+    /// Number of interrupts of each vector.
     arrivals: Vec<AtomicU32>,
     /// Readable once the link has changed.
     link: Arc<OwnedFd>,
@@ -50,7 +51,7 @@ struct Shared {
 }
 
 impl Interrupts {
-    /// Gives the card an eventfd for each of its vectors and starts the handler.
+    /// Gives the card an eventfd for each of its vectors, and starts the handler.
     pub(crate) fn start(client: &Client, control: Control, vectors: u32) -> io::Result<Self> {
         let vectors = vectors.min(HAMLYN_MAX_VECTORS);
         let eventfds = (0..=vectors)
@@ -69,18 +70,18 @@ impl Interrupts {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// What is readable once the link has changed.
+    /// Returns a file that is readable once the link has changed.
     pub(crate) fn link(&self) -> Arc<OwnedFd> {
         self.shared.link.clone()
     }
 
-    /// The vector that an object with this number is to use.
+    /// Returns the vector for the object with this number.
     pub(crate) fn vector_of(&self, index: u32) -> u32 {
         let others = self.vectors().saturating_sub(FIRST).max(1);
         FIRST + index % others
     }
 
-    /// Begins to serve an object with this number, for which the card may keep a count.
+    /// Starts to serve the object with this number; `count` is the card's counter for it, if any.
     pub(crate) fn add(
         &self,
         words: Words,
@@ -96,12 +97,12 @@ impl Interrupts {
         Ok(sleeper)
     }
 
-    /// Serves an object no more.
+    /// Stops serving an object.
     pub(crate) fn remove(&self, sleeper: &Sleeper) {
         self.shared.lock().by_place.remove(&sleeper.words().place());
     }
 
-    /// Whether vector `vector` arrives within a second of `raise` asking the card for it.
+    /// Returns whether vector `vector` arrives within a second after `raise` requests it.
     pub(crate) fn test(&self, vector: u32, raise: impl FnOnce() -> io::Result<()>) -> io::Result<bool> {
         let Some(arrivals) = self.shared.arrivals.get(vector as usize) else { return Ok(false) };
         let before = arrivals.load(Ordering::Acquire);
@@ -116,7 +117,7 @@ impl Interrupts {
 }
 
 impl Shared {
-    /// The handler: until the last eventfd says stop, or the card has gone.
+    /// Runs until the last eventfd is signalled, or the card is gone.
     fn run(&self) {
         loop {
             let Ok(hung_up) = readable(&self.eventfds, &self.card) else { return };
@@ -134,7 +135,7 @@ impl Shared {
         }
     }
 
-    /// Wakes all sleepers: no interrupt can come from a process that has ended.
+    /// Wakes all sleepers: a process that has ended cannot send interrupts.
     fn lose_card(&self) {
         let mut sleepers = self.lock();
         sleepers.lost = true;
@@ -169,10 +170,12 @@ impl Drop for Interrupts {
     }
 }
 
-/// Sleeps until one of the files is readable or the card's process has ended. Returns whether it has ended.
+/// Blocks until one of the files is readable or the card's process has ended. Returns whether the
+/// process has ended.
 fn readable(files: &[OwnedFd], card: &OwnedFd) -> io::Result<bool> {
     let mut polled: Vec<_> = files.iter().map(|file| PollFd::new(file, PollFlags::IN)).collect();
-    // `poll` always reports a hang-up. Replies on this socket are for the thread that sent the request.
+    // `poll` always reports a hang-up. Replies on this socket belong to the thread that sent the
+    // request.
     polled.push(PollFd::new(card, PollFlags::empty()));
     loop {
         match poll(&mut polled, None) {

@@ -1,4 +1,4 @@
-//! Memory lent to the card: sealed memfds that it maps as a VMM's guest memory.
+//! Memory lent to the card: sealed memfds, which the card maps like a VMM's guest memory.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,15 +17,15 @@ use crate::core::free::Free;
 use crate::core::memory::Memory;
 use crate::error::{Error, GivenBack, Result, at_most};
 
-/// Where the addresses begin that the card knows our memory by: nothing of a PC lies there.
+/// First address of lent memory in the card's address space. A PC has nothing there.
 const FIRST_ADDRESS: u64 = 1 << 32;
 
-/// Bytes of the first file that pieces are parts of; each further one is twice as long, up to the most.
+/// Size of the first shared file in bytes; each further file is twice as long, up to the maximum.
 const FIRST_FILE: usize = 1 << 20;
 const LONGEST_FILE: usize = 64 << 20;
 
-/// Lends memory to the card, each piece at addresses of its own. Short pieces are parts of files that they share, for a card
-/// takes a few files only: a virtual machine has one or two.
+/// Lends memory to the card, each piece at its own addresses. Short pieces are parts of shared
+/// files, because a card accepts only a few files: a virtual machine has one or two.
 #[derive(Debug)]
 pub(crate) struct Lender {
     client: Arc<Client>,
@@ -33,7 +33,7 @@ pub(crate) struct Lender {
     shared: Mutex<Vec<Arc<SharedFile>>>,
 }
 
-/// A file that pieces are parts of.
+/// A file whose parts are lent separately.
 #[derive(Debug)]
 struct SharedFile {
     loan: Loan,
@@ -42,7 +42,7 @@ struct SharedFile {
     free: Mutex<Free>,
 }
 
-/// A part of one, until this is dropped.
+/// A part of a shared file, until dropped.
 #[derive(Debug)]
 struct Part {
     of: Arc<SharedFile>,
@@ -55,7 +55,7 @@ impl Lender {
         Self { client, next: AtomicU64::new(FIRST_ADDRESS), shared: Mutex::default() }
     }
 
-    /// Zeroed memory of `length` bytes, in whole pages.
+    /// Lends zeroed memory of `length` bytes, in whole pages.
     pub(crate) fn lend(&self, length: usize) -> Result<Memory> {
         at_most("memory length", length as u64, HAMLYN_MAX_AREA)?;
         let size = length.max(1).next_multiple_of(PAGE);
@@ -64,7 +64,7 @@ impl Lender {
         lend().map_err(Error::system(format!("lend {length} bytes to the card")))
     }
 
-    /// A file of its own.
+    /// Lends a whole file.
     fn lend_file(&self, length: usize, size: usize) -> io::Result<Memory> {
         let file = sealed_file(size)?;
         let mapping = Mapping::of_file(&file, 0, size, Access::ReadWrite)?;
@@ -72,7 +72,7 @@ impl Lender {
         Ok(Memory::lent(mapping, length, Some(loan.address), Some(Box::new(loan))))
     }
 
-    /// A part of a file.
+    /// Lends a part of a shared file.
     fn lend_part(&self, length: usize, size: usize) -> io::Result<Memory> {
         let part = self.take_part(size)?;
         let mapping = Mapping::of_file(&part.of.file, part.start as u64, size, Access::ReadWrite)?;
@@ -93,7 +93,8 @@ impl Lender {
         file.take(size).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Memory of the application's own: its pages become a file's, at the same place, until it is taken back.
+    /// Lends application memory. A file's pages replace its pages at the same address, until it is
+    /// taken back.
     pub(crate) fn lend_own(&self, mut mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
         let length = mapping.length();
         if mapping.address() % PAGE as u64 != 0 || length % PAGE != 0 {
@@ -119,7 +120,7 @@ impl Lender {
         }
     }
 
-    /// Maps a file for the card.
+    /// Maps a file into the card's address space.
     fn loan(&self, file: &OwnedFd, size: usize) -> io::Result<Loan> {
         let address = self.next.fetch_add(size as u64, Ordering::Relaxed);
         self.client.dma_map(address, size as u64, file.as_fd())?;
@@ -140,7 +141,8 @@ impl SharedFile {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // Its pages go back to the system, so that who takes it next finds zeros. If they cannot, nobody takes it.
+        // Return the pages to the system, so that the next user finds zeros. If that fails, the
+        // part is not reused.
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if fallocate(&self.of.file, hole, self.start as u64, self.size as u64).is_ok() {
             self.of.free().give(self.start, self.size);
@@ -148,7 +150,7 @@ impl Drop for Part {
     }
 }
 
-/// A file in memory whose length stays.
+/// Creates a memory file of fixed size.
 fn sealed_file(size: usize) -> io::Result<OwnedFd> {
     let file = memfd_create("hamlyn", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, size as u64)?;
@@ -156,7 +158,7 @@ fn sealed_file(size: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Memory that the card may reach until this is dropped.
+/// Memory that the card can reach until this is dropped.
 #[derive(Debug)]
 struct Loan {
     client: Arc<Client>,
@@ -166,7 +168,7 @@ struct Loan {
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        // A card that is gone has given everything back.
+        // A card that is gone has released everything.
         let _ = self.client.dma_unmap(self.address, self.size);
     }
 }

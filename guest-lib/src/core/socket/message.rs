@@ -1,8 +1,9 @@
-//! The vfio-user messages that a driver's part needs, laid out. Little-endian, as the protocol's specification.
+//! Layouts of the vfio-user messages that the driver's part needs. Little-endian, as in the
+//! protocol's specification.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Commands.
+/// `Header::command`.
 pub(crate) const VERSION: u16 = 1;
 pub(crate) const DMA_MAP: u16 = 2;
 pub(crate) const DMA_UNMAP: u16 = 3;
@@ -11,29 +12,29 @@ pub(crate) const DEVICE_SET_IRQS: u16 = 8;
 pub(crate) const REGION_READ: u16 = 9;
 pub(crate) const REGION_WRITE: u16 = 10;
 
-/// `Header::flags`: what kind of message it is.
+/// `Header::flags`: mask of the message type.
 pub(crate) const FLAGS_TYPE: u32 = 0xf;
 /// `Header::flags`: a reply.
 pub(crate) const FLAGS_REPLY: u32 = 1;
-/// `Header::flags`: a command whose sender wants no reply.
+/// `Header::flags`: a command without a reply.
 pub(crate) const FLAGS_NO_REPLY: u32 = 1 << 4;
 /// `Header::flags`: a reply that carries an error.
 pub(crate) const FLAGS_ERROR: u32 = 1 << 5;
 
 /// `DmaMap::flags`: the card may read and write.
 pub(crate) const DMA_READ_WRITE: u32 = 3;
-/// `SetIrqs::flags`: file descriptors come along, to be triggered.
+/// `SetIrqs::flags`: eventfds are attached, which the card triggers.
 pub(crate) const IRQS_EVENTFD_TRIGGER: u32 = 1 << 2 | 1 << 5;
 /// `SetIrqs::index`: MSI-X.
 pub(crate) const IRQS_MSIX: u32 = 2;
 
-/// Regions.
+/// Indices of regions.
 pub(crate) const REGION_BAR0: u32 = 0;
 pub(crate) const REGION_BAR2: u32 = 2;
 pub(crate) const REGION_BAR4: u32 = 4;
 pub(crate) const REGION_CONFIG: u32 = 7;
 
-/// Head of every message.
+/// Header of every message.
 #[derive(Debug, Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Header {

@@ -1,7 +1,8 @@
-//! Straight to a card's vfio-user socket from a host process, with no VM: the library plays VMM and driver. This is what it
-//! does so for any card; a card's module adds what its own driver does.
+//! Attachment of a host process directly to a card's vfio-user socket, without a VM: the library
+//! acts as VMM and driver. This module has the parts for any card; a card's module adds the model's
+//! driver.
 //!
-//! Memory is lent to the card by memfd. One process has the card to itself.
+//! Memory is lent to the card by memfd. A card serves one process at a time.
 
 use std::io;
 use std::path::Path;
@@ -48,7 +49,7 @@ pub(crate) const PAGE: usize = 4096;
 const CONFIG_COMMAND: u32 = 4;
 const CONFIG_COMMAND_MEMORY_AND_MASTER: u16 = 6;
 
-/// Connects to the socket of a card of model `M`, lets it reach memory, and resets it.
+/// Connects to the socket of a card of model `M`, enables its memory access, and resets it.
 pub(crate) fn reach<M: Model>(path: &Path) -> Result<Arc<Client>> {
     let failed = || Error::system(format!("attach to {}", path.display()));
     let client = Arc::new(Client::connect(path).map_err(failed())?);
@@ -59,21 +60,21 @@ pub(crate) fn reach<M: Model>(path: &Path) -> Result<Arc<Client>> {
     Ok(client)
 }
 
-/// A card that was reached, enabled, and what any card's driver has of it.
+/// An enabled card, with the state that any card's driver holds.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    // In the order in which they must go: the threads, the command page, the connection.
+    // Fields are in drop order: the threads, the command page, the connection.
     pub(crate) interrupts: Interrupts,
     _handshake: Handshake,
     pub(crate) commands: Commands,
     pub(crate) lender: Lender,
-    /// How often the card had turned to discarding.
+    /// Number of times that the card had started to discard packets.
     pub(crate) lapses: Arc<AtomicU32>,
     pub(crate) client: Arc<Client>,
 }
 
 impl Seat {
-    /// Serves the interrupts of a card that was reached, enables it and keeps its handshake (section 2.8).
+    /// Enables a card, serves its interrupts and keeps its handshake (section 2.8).
     pub(crate) fn take(client: Arc<Client>, control: Control, vectors: u32) -> Result<Self> {
         let failed = || Error::system("serve a card");
         let interrupts = Interrupts::start(&client, control, vectors).map_err(failed())?;
@@ -84,7 +85,7 @@ impl Seat {
         Ok(Self { interrupts, _handshake, commands, lender, lapses, client })
     }
 
-    /// Brings what was said of the card up to date.
+    /// Updates host id and ports in the card's description.
     pub(crate) fn query(&self, description: HamlynQuery) -> Result<HamlynQuery> {
         let read =
             |register, action| self.client.read_u32(REGION_BAR0, register).map_err(Error::system(action));
@@ -93,8 +94,8 @@ impl Seat {
         Ok(HamlynQuery { host, ports, ..description })
     }
 
-    /// Describes `length` bytes at `address`, which must be `memory`'s, for the card. The page lists are to be kept
-    /// for as long as the card may use them.
+    /// Describes `length` bytes at `address`, which must lie in `memory`, for the card. The caller
+    /// must keep the page lists for as long as the card may use them.
     pub(crate) fn area(&self, memory: &Memory, address: u64, length: u64) -> Result<(HamlynArea, Memory)> {
         let offset = address.wrapping_sub(memory.card_address());
         inside("memory", offset, length, memory.len() as u64)?;
@@ -104,7 +105,7 @@ impl Seat {
         Ok((area, lists))
     }
 
-    /// Reads the card's counters, of which it has `count`, up to 64.
+    /// Reads the card's counters; `count` is their number, at most 64.
     pub(crate) fn statistics(&self, count: u32) -> Result<HamlynStatistics> {
         let mut statistics = HamlynStatistics::new_zeroed();
         statistics.count = count;
@@ -131,7 +132,7 @@ impl Seat {
         Ok(results)
     }
 
-    /// 0 if the card copies a page as told, 1 if it refuses, 2 if the bytes are wrong.
+    /// Returns 0 if the card copies a page correctly, 1 if it refuses, 2 if the bytes are wrong.
     fn test_dma(&self) -> Result<u32> {
         let memory = self.lender.lend(2 * PAGE)?;
         let pattern: Vec<u8> = (0..PAGE).map(|index| (index * 7 + 1) as u8).collect();
@@ -146,13 +147,14 @@ impl Seat {
         Ok(if copy == pattern { 0 } else { 2 })
     }
 
-    /// Resets the card, before the memory goes that it may still write to. A card that is gone needs no reset.
+    /// Resets the card before memory is freed that the card may still write to. A card that is gone
+    /// needs no reset.
     pub(crate) fn reset(&self) {
         let _ = self.client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_RESET);
     }
 }
 
-/// Rings by a message to the card, which is not waited for: a doorbell is but news.
+/// Rings by a message to the card, without waiting for a reply: a doorbell is only a notification.
 #[derive(Debug)]
 pub(crate) struct TrappedDoorbell {
     pub(crate) client: Arc<Client>,

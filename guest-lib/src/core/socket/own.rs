@@ -1,9 +1,10 @@
-//! Whose pages the application's own memory is made of.
+//! Ownership of the pages of application memory.
 
 use std::io;
 
-/// Whether all of these bytes are private memory of this process that may be written. Pages of a file that others see could
-/// not be replaced by those that the card sees: the file would miss what is written to them.
+/// Returns whether all of these bytes are private, writable memory of this process. Pages of a
+/// shared file cannot be replaced by pages that the card sees: the file would miss later writes to
+/// them.
 pub(super) fn is_private(address: u64, length: u64) -> io::Result<bool> {
     Ok(covers(&std::fs::read_to_string("/proc/self/maps")?, address, address + length))
 }
@@ -21,7 +22,7 @@ fn covers(maps: &str, mut from: u64, to: u64) -> bool {
     from >= to
 }
 
-/// Where a mapping starts and ends, and whether it is private and may be written.
+/// Returns the start and end of a mapping, and whether it is private and writable.
 fn mapping(line: &str) -> Option<(u64, u64, bool)> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;

@@ -1,9 +1,9 @@
-//! How to sleep on an object of a card: who sleeps says so in its `armed` word, looks once more, and is woken by the handler of the
-//! interrupt.
+//! Sleeping on an object of a card. A sleeper sets the object's `armed` word, checks once more, and
+//! is woken by the interrupt handler.
 //!
-//! A word may have several sleepers. If the card keeps a count for the object, as for the requests of a terminus, there is another
-//! word beside it for the number that is waited for: the least that any sleeper wants. When the card has fired all of them look
-//! again, and arm anew.
+//! A word may have several sleepers. If the card keeps a count for the object, as for the requests
+//! of a terminus, a second word holds the awaited number: the least that any sleeper waits for.
+//! When the card has fired, all sleepers check again and rearm.
 
 use std::fmt::Debug;
 use std::io;
@@ -16,22 +16,22 @@ use hamlyn_sys::{Mapping, barrier};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, read, write};
 
-/// The part of a window where these words lie.
+/// The part of a window that contains these words.
 #[derive(Debug, Clone)]
 pub(crate) struct Control {
     mapping: Arc<Mapping>,
-    /// Where the vectors' pending words start.
+    /// Offset of the vectors' pending words.
     pending: usize,
 }
 
-/// Where the words of an object are, in bytes from the start of that part.
+/// Offsets of an object's words, in bytes from the start of that part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Words {
     pub(crate) armed: usize,
     pub(crate) wanted: Option<usize>,
 }
 
-/// What the card counts for an object, modulo 2^32.
+/// The card's counter for an object, modulo 2^32.
 pub(crate) trait Count: Debug + Send + Sync {
     fn count(&self) -> u32;
 }
@@ -53,31 +53,32 @@ impl Control {
 }
 
 impl Words {
-    /// What no other object has.
+    /// Returns an offset that is unique to the object.
     pub(crate) fn place(self) -> usize {
         self.armed
     }
 }
 
-/// What sleepers of an object sleep on.
+/// State of the sleepers of one object.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
     words: Words,
     control: Control,
-    /// If the card counts for it.
+    /// Set if the card keeps a count for the object.
     count: Option<Arc<dyn Count>>,
-    /// Readable once the card has fired for who armed it.
+    /// Readable once the card has fired for a poller that armed it.
     file: Arc<OwnedFd>,
-    /// Guards the words against others of this process: the card alone changes YES, and nothing else.
+    /// Guards the words against other threads of this process. The card only changes YES, and
+    /// nothing else.
     state: Mutex<State>,
     fired: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Threads that sleep.
+    /// Number of sleeping threads.
     asleep: u32,
-    /// Somebody polls the file, until the count has reached the number.
+    /// Whether the file is polled, and the count that the poller waits for.
     polled: bool,
     polled_for: Option<u32>,
     /// The least number that is waited for, while the word is armed.
@@ -86,7 +87,7 @@ struct State {
     gone: bool,
 }
 
-/// Returns `ENODEV`, which the driver gives to waiters of a removed card.
+/// Returns `ENODEV`, which the driver returns to waiters of a removed card.
 fn gone() -> io::Error {
     Errno::NODEV.into()
 }
@@ -102,13 +103,13 @@ impl Sleeper {
         self.words
     }
 
-    /// The file that becomes readable once the card has fired.
+    /// Returns the file that becomes readable once the card has fired.
     pub(crate) fn file(&self) -> Arc<OwnedFd> {
         self.file.clone()
     }
 
-    /// Makes the file readable once the card has fired; true if `look` finds that there is no need. `wanted` is the count
-    /// that `look` looks for, if it does.
+    /// Arms the file, which becomes readable once the card has fired. Returns `true` if `look`
+    /// finds that there is no need. `wanted` is the count that `look` waits for, if any.
     pub(crate) fn arm(&self, wanted: Option<u32>, look: impl Fn() -> bool) -> io::Result<bool> {
         let mut state = self.lock();
         drain(&self.file)?;
@@ -119,7 +120,7 @@ impl Sleeper {
             return Err(gone());
         }
         if state.asleep == 0 {
-            // What the file was armed for before counts no more.
+            // Forget what the file was armed for before.
             state.least = None;
         }
         self.arm_words(&mut state, wanted);
@@ -132,7 +133,8 @@ impl Sleeper {
         Ok(ready)
     }
 
-    /// Sleeps until `look` finds something or the time-out has passed. Fails with `ENODEV` once the card's process has ended.
+    /// Sleeps until `look` returns `true` or the timeout has expired. Fails with `ENODEV` once the
+    /// card's process has ended.
     pub(crate) fn wait(
         &self,
         wanted: Option<u32>,
@@ -167,7 +169,7 @@ impl Sleeper {
     pub(crate) fn lose_card(&self) {
         self.lock().gone = true;
         self.fired.notify_all();
-        // It can only fail for a file that was written to 2^64 times.
+        // Can only fail if the file was written to 2^64 times.
         let _ = write(&*self.file, &1_u64.to_ne_bytes());
     }
 
@@ -178,7 +180,7 @@ impl Sleeper {
         }
     }
 
-    /// An interrupt has come: wakes who sleeps, if the card has fired.
+    /// Handles an interrupt: wakes the sleepers if the card has fired.
     pub(crate) fn interrupted(&self) {
         let mut state = self.lock();
         if self.control.armed(self.words) == HAMLYN_ARMED_FIRED {
@@ -186,7 +188,7 @@ impl Sleeper {
         }
     }
 
-    /// Has the card fire. Whoever comes before the handler does the handler's work.
+    /// Arms the card. Does the handler's work if the handler has not run yet.
     fn arm_words(&self, state: &mut State, wanted: Option<u32>) {
         if self.control.armed(self.words) == HAMLYN_ARMED_FIRED {
             self.wake(state);
@@ -202,14 +204,15 @@ impl Sleeper {
                 state.least = Some(wanted);
             }
         }
-        // Behind it: the card looks at the number when it has found this.
+        // Stored second: the card reads the number after it has found this word.
         if self.control.armed(self.words) == HAMLYN_ARMED_NO {
             mapping.store_u32_release(self.words.armed, HAMLYN_ARMED_YES);
         }
         barrier::before_sleep_check();
     }
 
-    /// Wakes everybody: each looks, and arms anew. So the file, which is readable for nobody else's number.
+    /// Wakes all sleepers; each checks and rearms. The same is done for the file, which becomes
+    /// readable only for its own number.
     fn wake(&self, state: &mut State) {
         self.disarm(state);
         self.fired.notify_all();
@@ -223,11 +226,12 @@ impl Sleeper {
             }
         }
         state.polled = false;
-        // It can only fail for a file that was written to 2^64 times.
+        // Can only fail if the file was written to 2^64 times.
         let _ = write(&*self.file, &1_u64.to_ne_bytes());
     }
 
-    /// Whether the count has; without one sleepers see for themselves.
+    /// Returns whether the count has reached the number. Without a count, sleepers check for
+    /// themselves.
     fn has_reached(&self, wanted: Option<u32>) -> bool {
         match (&self.count, wanted) {
             (Some(count), Some(wanted)) => count.count().wrapping_sub(wanted) as i32 >= 0,
@@ -235,7 +239,7 @@ impl Sleeper {
         }
     }
 
-    /// An interrupt for nobody is of no use.
+    /// Disarms if there is no sleeper or poller: the interrupt would be useless.
     fn disarm_if_alone(&self, state: &mut State) {
         if state.asleep == 0 && !state.polled {
             self.disarm(state);
@@ -252,7 +256,7 @@ impl Sleeper {
     }
 }
 
-/// Takes an eventfd's signal back. True if there was one.
+/// Clears an eventfd. Returns whether it was signalled.
 pub(crate) fn drain(eventfd: &OwnedFd) -> io::Result<bool> {
     match read(eventfd, &mut [0_u8; 8]) {
         Ok(_) => Ok(true),
@@ -285,7 +289,7 @@ mod tests {
         }
     }
 
-    /// Waits until it is armed, as the card would find it.
+    /// Blocks until the object is armed, as the card would see it.
     fn until_armed(control: &Control, words: Words) {
         let is_armed = || (control.armed(words) == HAMLYN_ARMED_YES).then_some(());
         Polling::default()
@@ -293,7 +297,7 @@ mod tests {
             .expect("somebody sleeps, unarmed");
     }
 
-    /// Finishes with so many requests, as the card does.
+    /// Completes requests up to `to`, as the card does. Returns whether the card fires.
     fn complete(control: &Control, words: Words, status: &Mapping, to: u32) -> bool {
         status.store_u32_release(0, to);
         barrier::before_queue_check();
@@ -306,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_waiting_leaves_the_queue_armed_for_other_sleepers() {
+    fn timed_out_waiter_keeps_queue_armed() {
         let (control, words) = (control(), QUEUE);
         let sleeper = Sleeper::new(words, control.clone(), None).unwrap();
         let arrived = AtomicU32::new(0);
@@ -314,7 +318,8 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| sleeper.wait(None, patience, || arrived.load(Ordering::Acquire) == 1).unwrap());
             until_armed(&control, words);
-            // Another thread gives up; a third finds what was meant for it between arming and sleeping.
+            // Another thread times out. A third finds its condition met between arming and
+            // sleeping.
             sleeper.wait(None, Some(Duration::ZERO), || false).unwrap();
             until_armed(&control, words);
             let looks = AtomicU32::new(0);
@@ -343,19 +348,20 @@ mod tests {
     }
 
     #[test]
-    fn who_arms_before_the_handler_has_looked_wakes_whom_the_card_fired_for() {
+    fn early_rearm_wakes_fired_sleeper() {
         let (control, words) = (control(), QUEUE);
         let sleeper = Sleeper::new(words, control.clone(), None).unwrap();
         assert!(!sleeper.arm(None, || false).unwrap());
         assert!(!drain(&sleeper.file()).unwrap(), "nobody has fired");
-        // The card fires for this sleeper; before the handler runs, another one arms for something else.
+        // The card fires for this sleeper. Before the handler runs, another thread arms for
+        // something else.
         control.mapping.store_u32(words.armed, HAMLYN_ARMED_FIRED);
         assert!(!sleeper.arm(None, || false).unwrap());
         assert!(drain(&sleeper.file()).unwrap(), "who slept looks again");
         assert_eq!(control.armed(words), HAMLYN_ARMED_YES, "and the other is armed");
     }
 
-    /// A terminus, with its status.
+    /// Returns a terminus, with its status.
     fn terminus(control: &Control) -> (Words, Arc<Mapping>, Sleeper) {
         let status = Arc::new(Mapping::anonymous(4096).unwrap());
         let seen = Arc::new(First(status.clone()));
@@ -363,10 +369,10 @@ mod tests {
     }
 
     #[test]
-    fn the_least_number_wakes_and_the_others_arm_anew() {
+    fn least_number_wakes_and_others_rearm() {
         let control = control();
         let (words, status, sleeper) = terminus(&control);
-        // Across the wrap of the card's counter.
+        // Covers the wrap of the card's counter.
         let (near, far) = (u32::MAX, 3);
         status.store_u32(0, near - 5);
         let reached = |wanted: u32| sleeper.has_reached(Some(wanted));
@@ -388,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_readable_for_its_own_number_alone() {
+    fn file_is_readable_only_for_its_number() {
         let control = control();
         let (words, status, sleeper) = terminus(&control);
         let (near, far) = (5, 9);
@@ -406,7 +412,7 @@ mod tests {
         assert!(complete(&control, words, &status, far), "it is armed still");
         sleeper.interrupted();
         assert!(drain(&sleeper.file()).unwrap());
-        // Armed for later, it is readable no sooner.
+        // Rearmed for a later number, the file does not become readable earlier.
         assert!(
             !sleeper.arm(Some(20), || reached(20)).unwrap()
                 && !sleeper.arm(Some(30), || reached(30)).unwrap()

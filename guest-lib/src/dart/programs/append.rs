@@ -6,21 +6,22 @@ use crate::core::place::multiple;
 use crate::dart::{Comparison, Connection, Operation, Source, Step, Target};
 use crate::error::{Error, Result, at_most};
 
-/// A log in an endpoint: entries of one length behind each other, to which many append. Its owner has set three registers of the window,
-/// which all of them have ([`Log::set`]).
+/// A log in an endpoint: contiguous entries of one length, to which many connections append. Its
+/// owner has set three registers of the window ([`Log::set`]), which all these connections have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Log {
-    /// The register that says where the next entry goes.
+    /// The register that holds the address of the next entry.
     pub tail: u8,
-    /// The register that is an entry's length.
+    /// The register that holds the length of an entry.
     pub step: u8,
-    /// The register that says where the log ends.
+    /// The register that holds the end of the log.
     pub end: u8,
 }
 
 impl Log {
-    /// Sets the registers for `entries` entries of `length` bytes, a multiple of 4 up to 32, from byte `start` of the endpoint on: by its
-    /// owner, with any connection that has them in its window, before anybody appends.
+    /// Sets the registers for `entries` entries of `length` bytes, a multiple of 4 up to 32,
+    /// starting at byte `start` of the endpoint. The owner calls this before any connection
+    /// appends. It may use any connection that has the registers in its window.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::Misaligned`].
@@ -35,7 +36,8 @@ impl Log {
         Ok(())
     }
 
-    /// How many bytes of entries there are from `start` on: what is there of them has been written.
+    /// Returns the number of bytes of entries from `start` on. All entries within them have been
+    /// written.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
@@ -44,8 +46,8 @@ impl Log {
     }
 }
 
-/// Who appends to a log: a message for each entry, executed at one moment, so that no two have the same place. The log's host has
-/// nothing to do with it.
+/// Appends to a log: one message for each entry, executed atomically, so that no two entries get
+/// the same place. The log's host is not involved in software.
 #[derive(Debug, Clone)]
 pub struct Appender {
     connection: Arc<Connection>,
@@ -54,15 +56,15 @@ pub struct Appender {
 }
 
 impl Appender {
-    /// Appends entries of `length` bytes, those of [`Log::set`], by this connection.
+    /// Creates an appender for entries of `length` bytes, as in [`Log::set`], over this connection.
     #[must_use]
     pub fn new(connection: Arc<Connection>, log: Log, length: u32) -> Self {
-        // What is behind an entry's length in its block is not written.
+        // Words of the block after the entry's length are not written.
         let mask = (0..8).filter(|word| word * 4 >= length).fold(0, |mask, word| mask | 1 << word);
         let operation = Operation::write(0)
             .indirect(log.tail)
             .first(Step::Add, Source::J, Target::I)
-            // A full log is not written to: it is refused before it changes anything.
+            // A full log is not written to: the message is refused before it changes anything.
             .tell_if(Comparison::Equal, Target::I, Source::K)
             .refuse_instead()
             .order(crate::dart::Order::ComparedFirst)
@@ -71,11 +73,13 @@ impl Appender {
         Self { connection, operation, length: length.into() }
     }
 
-    /// Appends the entry that is at byte `from` of this end's endpoint. If the log is full it is not appended, which the connection's
-    /// [`crate::dart::Status`] tells, and a question that is asked behind it.
+    /// Appends the entry at byte `from` of this end's endpoint. If the log is full, the entry is
+    /// not appended. The connection's [`crate::dart::Status`] reports this, and so does a later
+    /// question.
     ///
     /// # Errors
-    /// [`Error::Misaligned`] for a length that no log's entries have; those of [`Connection::send`].
+    /// [`Error::Misaligned`] if the length is invalid for a log's entries; the errors of
+    /// [`Connection::send`].
     pub fn append(&self, from: u64) -> Result<()> {
         multiple("length of an entry", self.length as usize, 4)?;
         self.connection.send(&self.operation, from..from + self.length)

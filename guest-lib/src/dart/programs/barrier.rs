@@ -8,8 +8,9 @@ use crate::core::waiting::Deadline;
 use crate::dart::{Comparison, Connection, Operation, Queue, Source, Step, Target, What};
 use crate::error::{Error, Result};
 
-/// Who looks after a barrier: one register of its host's card counts those that have still to come, and the next one is how many members
-/// there are, to which the last arrival sets the first again. Its software is told of that arrival, and releases all.
+/// The host's side of a barrier. One register of the host's card counts the members that have not
+/// arrived yet. The next register holds the number of members, and the last arrival resets the
+/// count to it. The host's software is notified of the last arrival, and releases all members.
 #[derive(Debug)]
 pub struct Barrier {
     members: Vec<Arc<Connection>>,
@@ -18,11 +19,12 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// A barrier of as many members as there are connections, all of whose windows have the register under this number and the next, and
-    /// whose events go to `complete`.
+    /// Creates a barrier with one member for each connection. The windows of all of them must have
+    /// register `register` and the next one, and their events must go to `complete`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for no members; [`Error::OutOfRange`] for a register that they do not have.
+    /// [`Error::Invalid`] if there are no members; [`Error::OutOfRange`] if the connections do not
+    /// have the register.
     pub fn new(members: Vec<Arc<Connection>>, complete: Queue, register: u8) -> Result<Self> {
         let first = members.first().ok_or(Error::Invalid("a barrier has at least one member"))?;
         for register in [u32::from(register) + 1, register.into()] {
@@ -31,10 +33,10 @@ impl Barrier {
         Ok(Self { members, complete, round: 0 })
     }
 
-    /// Waits until all have come, and releases them.
+    /// Blocks until all members have arrived, and releases them. Returns the number of the round.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]: some have not come yet; those of [`Connection::send`].
+    /// [`Error::TimedOut`] if some have not arrived yet; the errors of [`Connection::send`].
     pub fn release(&mut self, timeout: Option<Duration>) -> Result<u64> {
         let deadline = Deadline::new(timeout);
         let mut left = deadline.left();
@@ -49,8 +51,8 @@ impl Barrier {
     }
 }
 
-/// A member of a barrier. It has the queue that its connection's events go to for itself, and nobody else sends by the connection while it
-/// waits.
+/// A member of a barrier. It needs exclusive use of the queue for its connection's events. Nothing
+/// else may send over the connection while it waits.
 #[derive(Debug)]
 pub struct Member {
     connection: Arc<Connection>,
@@ -61,16 +63,17 @@ pub struct Member {
 }
 
 impl Member {
-    /// A member by this connection.
+    /// Creates a member that uses this connection.
     #[must_use]
     pub fn new(connection: Arc<Connection>, released: Queue, register: u8) -> Self {
         Self { connection, released, register, arrival: None }
     }
 
-    /// Comes to the barrier, and waits until all have; the round. After a time-out it has come already, and waits alone.
+    /// Arrives at the barrier, blocks until all members have, and returns the number of the round.
+    /// After a timeout, the member has already arrived, and the next call only waits.
     ///
     /// # Errors
-    /// Those of [`Connection::send`]; [`Error::Broken`], [`Error::Trap`]; [`Error::TimedOut`].
+    /// The errors of [`Connection::send`]; [`Error::Broken`], [`Error::Trap`]; [`Error::TimedOut`].
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<u64> {
         let awaited = match self.arrival {
             Some(arrival) => arrival,
@@ -83,7 +86,8 @@ impl Member {
     }
 
     fn arrive(&self) -> Result<Awaited> {
-        // The last arrival finds 0, and sets the register to the number of members, which no other arrival leaves there.
+        // The last arrival finds 0, and sets the register to the number of members. No other
+        // arrival leaves that value.
         let arrive = Operation::registers(0)
             .first(Step::Decrement, Source::Operand, Target::I)
             .second(Step::ReplaceIfEqual, Source::K, Target::I)

@@ -6,36 +6,36 @@ use super::Caller;
 use crate::dart::{Operation, Source, Step, Target};
 use crate::error::Result;
 
-/// How long somebody waits before he asks again, for each who is before him.
+/// Time between two polls of a waiter, for each waiter ahead of it.
 const TURN: Duration = Duration::from_micros(100);
 
-/// Which registers of the window a lock is: both are zero at first.
+/// The registers of the window that form a lock. Both are initially zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockRegisters {
     /// The next ticket.
     pub tickets: u8,
-    /// Whose turn it is.
+    /// The ticket that holds the lock.
     pub turn: u8,
 }
 
-/// A lock: who wants it draws a ticket, and has it when it is his turn, so that it comes to all in order. The host whose registers these
-/// are has nothing to do with it.
+/// A ticket lock, which is fair: a caller draws a ticket, and has the lock when its turn comes. The
+/// software of the registers' host is not involved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lock {
     registers: LockRegisters,
 }
 
 impl Lock {
-    /// The lock that is these registers.
+    /// Creates a lock from these registers.
     #[must_use]
     pub fn new(registers: LockRegisters) -> Self {
         Self { registers }
     }
 
-    /// Waits until it is this caller's.
+    /// Blocks until this caller has the lock.
     ///
     /// # Errors
-    /// Those of [`Caller::ask`]: then it is not known whose it is.
+    /// The errors of [`Caller::ask`]: the state of the lock is then unknown.
     pub fn lock(&self, caller: &mut Caller) -> Result<()> {
         let (ticket, _) = caller.fetch(self.registers.tickets, Step::Increment, 0)?;
         loop {
@@ -47,21 +47,22 @@ impl Lock {
         }
     }
 
-    /// Takes it if it is free.
+    /// Takes the lock if it is free. Returns whether it was taken.
     ///
     /// # Errors
-    /// Those of [`Caller::ask`].
+    /// Same as [`Caller::ask`].
     pub fn try_lock(&self, caller: &mut Caller, own: u8) -> Result<bool> {
         let turn = self.turn(caller)?;
-        // Nobody has drawn a ticket since: it is the next one whose turn it is.
+        // If no ticket was drawn since, the next ticket is the one whose turn it is.
         let found = caller.compare_and_swap(self.registers.tickets, own, turn, turn.wrapping_add(1))?;
         Ok(found == turn)
     }
 
-    /// Gives it back: the next has it. What its owner did at that host before is done when he has it.
+    /// Releases the lock to the next waiter. When that has the lock, everything that this caller
+    /// did at the host before is complete.
     ///
     /// # Errors
-    /// Those of [`crate::dart::Connection::send`].
+    /// Same as [`crate::dart::Connection::send`].
     pub fn unlock(&self, caller: &Caller) -> Result<()> {
         let next = Operation::registers(0).first(Step::Increment, Source::Operand, Target::I);
         caller.connection().send(&next.indices([self.registers.turn, 0, 0]), 0..0)

@@ -1,17 +1,30 @@
-//! Compound operations, of messages as they are: what several hosts do with one host's registers and memory, while that one's software
-//! has nothing to do with it.
+//! Compound operations built from plain messages: several hosts work with the registers and memory
+//! of one host, without its software.
 //!
-//! | | messages | at the receiver |
+//! | operation | here | messages |
 //! |---|---|---|
-//! | fetch and increment, add, or: [`Caller::fetch`] | 1 and its answer | one register operation |
-//! | compare and swap: [`Caller::compare_and_swap`] | 2 and an answer | the new value to a register of one's own, then replace if equal |
-//! | remote read, of scattered blocks too: [`Caller::read`], [`Caller::gather`] | 1 and its answer, for each | a read |
-//! | lock: [`Lock`] | 1 and its answer; while others have it, more; 1 to give it back | a ticket, and whose turn it is |
-//! | store indirect with postincrement; a log: [`Appender`] | 1 | indexed, then the register moves on |
-//! | queue of several producers, with back-pressure: [`Producer`] | 1 | an event, in a queue that lets messages wait |
-//! | priority queue: [`Urgent`] | 1 | an event only if nothing there is as urgent |
-//! | barrier: [`Barrier`], [`Member`] | 1 for each, and 1 to release each | decrement, and an event when it is 0 |
-//! | remote procedure call: [`Client`], [`Server`] | 1, and 1 back | the arguments, and an event |
+//! | fetch and increment, add, or | [`Caller::fetch`] | 1 and its answer |
+//! | compare and swap | [`Caller::compare_and_swap`] | 2 and an answer |
+//! | remote read | [`Caller::read`] | 1 and its answer |
+//! | remote read of scattered blocks | [`Caller::gather`] | 1 and its answer, for each |
+//! | lock | [`Lock`] | 1 and its answer; more under contention; 1 to release it |
+//! | store indirect with postincrement; a log | [`Appender`] | 1 |
+//! | queue of several producers, with backpressure | [`Producer`] | 1 |
+//! | priority queue | [`Urgent`] | 1 |
+//! | barrier | [`Barrier`], [`Member`] | 1 for each, and 1 to release each |
+//! | remote procedure call | [`Client`], [`Server`] | 1, and 1 back |
+//!
+//! | operation | at the receiver |
+//! |---|---|
+//! | fetch and increment, add, or | one register operation |
+//! | compare and swap | the new value to a private register, then replace if equal |
+//! | remote read | a read |
+//! | lock | a ticket, and the current turn |
+//! | log | indexed, then the register advances |
+//! | queue of several producers | an event, in a queue that lets messages wait |
+//! | priority queue | an event only if no pending entry is as urgent |
+//! | barrier | decrement, and an event when it is 0 |
+//! | remote procedure call | the arguments, and an event |
 
 mod append;
 mod barrier;

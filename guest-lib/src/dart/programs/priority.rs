@@ -1,41 +1,45 @@
-//! Priority queueing (section 2): who is disturbed only by what is more urgent than all that he has.
+//! Priority queueing (section 2): an entry only causes an event if it is more urgent than all
+//! pending ones.
 
 use std::sync::Arc;
 
 use crate::dart::{Comparison, Connection, Endpoint, Operation, Order, Source, Step, Target};
 use crate::error::{Error, Result};
 
-/// Bytes of an entry: what is sent is in its first 24, its priority behind.
+/// Size of an entry in bytes: 24 bytes of data, then its priority.
 const ENTRY: u64 = 32;
-/// What an entry has for who put it.
+/// Size of an entry's data in bytes.
 const DATA: u64 = 24;
 
-/// Which registers of the window a priority queue is.
+/// The registers of the window that form a priority queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PriorityRegisters {
-    /// Where the next entry goes.
+    /// Address of the next entry.
     pub tail: u8,
-    /// The most urgent of those that were not looked at.
+    /// Highest priority of the entries that were not taken yet.
     pub most: u8,
-    /// The length of an entry.
+    /// Length of an entry.
     pub step: u8,
 }
 
-/// The receiver's side: entries in an endpoint, in the order in which they came, and an event when one is more urgent than all before
-/// it. They go on to the endpoint's end, where they are refused; so a backlog is begun anew before, when nobody puts any.
+/// The receiver's side: entries in an endpoint, in order of arrival, and an event when an entry is
+/// more urgent than all before it.
+///
+/// Entries are refused at the endpoint's end. So the receiver must begin a new backlog before that,
+/// at a time when no sender puts entries.
 #[derive(Debug)]
 pub struct Backlog {
     connection: Arc<Connection>,
     registers: PriorityRegisters,
-    /// Where the next entry is that was not taken.
+    /// Address of the first entry that was not taken.
     next: u64,
 }
 
 impl Backlog {
-    /// Begins anew, with no entries, from byte `start` of the endpoint on.
+    /// Begins a new backlog without entries, starting at byte `start` of the endpoint.
     ///
     /// # Errors
-    /// [`crate::Error::OutOfRange`] for registers that the window has not.
+    /// [`crate::Error::OutOfRange`] if the window does not have these registers.
     pub fn new(connection: Arc<Connection>, registers: PriorityRegisters, start: u64) -> Result<Self> {
         connection.set_register(registers.tail.into(), start)?;
         connection.set_register(registers.step.into(), ENTRY)?;
@@ -43,12 +47,14 @@ impl Backlog {
         Ok(Self { connection, registers, next: start })
     }
 
-    /// Takes what has come since, each with its priority, the most urgent first. From then on anything is more urgent than nothing.
+    /// Takes all new entries, each with its priority, the most urgent first. Afterwards, an entry
+    /// of any priority causes an event.
     ///
     /// # Errors
-    /// [`crate::Error::PastEnd`] if the queue's registers were given what they cannot be. Then nothing is taken.
+    /// [`crate::Error::PastEnd`] if the queue's registers have invalid values. Nothing is then
+    /// taken.
     pub fn take(&mut self, endpoint: &Endpoint) -> Result<Vec<(u64, [u8; DATA as usize])>> {
-        // First, so that what comes from now on is told.
+        // Reset this first, so that entries that arrive from now on cause events.
         self.connection.set_register(self.registers.most.into(), 0)?;
         let tail = self.connection.register(self.registers.tail.into())?;
         let (mut found, mut next) = (Vec::new(), self.next);
@@ -68,7 +74,7 @@ impl Backlog {
     }
 }
 
-/// Who puts entries into another host's priority queue: a message for each.
+/// The sender's side: puts entries into another host's priority queue, one message for each.
 #[derive(Debug, Clone)]
 pub struct Urgent {
     connection: Arc<Connection>,
@@ -76,16 +82,18 @@ pub struct Urgent {
 }
 
 impl Urgent {
-    /// Puts entries by this connection.
+    /// Creates a sender that uses this connection.
     #[must_use]
     pub fn new(connection: Arc<Connection>, registers: PriorityRegisters) -> Self {
         Self { connection, registers }
     }
 
-    /// Puts an entry: 24 bytes of this end's endpoint from byte `from` on, behind which it writes the priority, more than 0.
+    /// Puts an entry: 24 bytes of this end's endpoint from byte `from` on. Writes the priority
+    /// after them, which must be more than 0.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for priority 0; those of [`Endpoint::write`] and [`Connection::send`].
+    /// [`Error::Invalid`] if the priority is 0; the errors of [`Endpoint::write`] and
+    /// [`Connection::send`].
     pub fn put(&self, endpoint: &Endpoint, from: u64, priority: u64) -> Result<()> {
         if priority == 0 {
             return Err(Error::Invalid("a priority is more than 0"));

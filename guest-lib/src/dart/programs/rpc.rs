@@ -1,4 +1,5 @@
-//! Remote procedure calls: arguments that are deposited where the server wants them, and a result in the same way.
+//! Remote procedure calls: arguments are deposited where the server needs them, and results where
+//! the client needs them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +9,11 @@ use crate::core::waiting::Deadline;
 use crate::dart::{Connection, Endpoint, Operation, Queue, Record, What};
 use crate::error::{Error, Result, at_most};
 
-/// Who calls. Arguments go to a place of the server's endpoint that is this client's, and results come to the first bytes of this end's.
+/// The calling side. Arguments go to this client's area in the server's endpoint, and results come
+/// to the first bytes of this end's endpoint.
 ///
-/// It has the queue that its connection's events go to for itself, and nobody else sends by the connection while it waits.
+/// A client needs exclusive use of the queue for its connection's events. Nothing else may send
+/// over the connection while it waits.
 #[derive(Debug)]
 pub struct Client {
     connection: Arc<Connection>,
@@ -23,8 +26,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client with a place of `size` bytes from byte `place` of the server's endpoint on. Of this end's endpoint the first `size` bytes are
-    /// for results, and as many behind them for arguments.
+    /// Creates a client with an area of `size` bytes at byte `place` of the server's endpoint. The
+    /// first `size` bytes of this end's endpoint are for results, and the next `size` bytes for
+    /// arguments.
     #[must_use]
     pub fn new(
         connection: Arc<Connection>,
@@ -36,11 +40,12 @@ impl Client {
         Self { connection, endpoint, results, place, size, is_owed: false }
     }
 
-    /// Calls, and waits for the result.
+    /// Calls, and blocks until the result arrives.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for arguments that are longer than the place; those of [`Connection::send`]; [`Error::Trap`]; [`Error::TimedOut`]: then this client is
-    /// of no more use, as the result may still come; [`Error::Invalid`] for a call of such a client.
+    /// [`Error::OutOfRange`] if the arguments are longer than the area; the errors of
+    /// [`Connection::send`]; [`Error::Trap`]; [`Error::TimedOut`]: the client is then unusable, as
+    /// the result may still arrive; [`Error::Invalid`] if the client is unusable.
     pub fn call(&mut self, arguments: &[u8], timeout: Option<Duration>) -> Result<Vec<u8>> {
         if self.is_owed {
             return Err(Error::Invalid("an earlier call ended without its result, which may still come"));
@@ -60,7 +65,7 @@ impl Client {
     }
 }
 
-/// Who is called, by any number of clients, one call of each at a time.
+/// The called side, for any number of clients, with one call of each at a time.
 #[derive(Debug)]
 pub struct Server {
     endpoint: Arc<Endpoint>,
@@ -78,14 +83,15 @@ pub struct Call {
 }
 
 impl Server {
-    /// A server with a place of `size` bytes for each client, in their order, in the first bytes of the endpoint that all these connections
-    /// have, and as many behind all of them for results. Their events go to `calls`.
+    /// Creates a server. The first bytes of the endpoint, which all these connections share, hold
+    /// an area of `size` bytes for each client, in order. The same number of areas for results
+    /// follows. The connections' events go to `calls`.
     #[must_use]
     pub fn new(endpoint: Arc<Endpoint>, clients: Vec<Arc<Connection>>, calls: Queue, size: u64) -> Self {
         Self { endpoint, clients, calls, size }
     }
 
-    /// The next call; sleeps until there is one.
+    /// Returns the next call; blocks until there is one.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::System`].
@@ -97,12 +103,13 @@ impl Server {
             if let Some(call) = self.call_of(&record)? {
                 return Ok(call);
             }
-            // Records that are not calls do not extend the time-out.
+            // Records that are not calls do not extend the timeout.
             left = deadline.check("call")?;
         }
     }
 
-    /// What a client says that keeps to its place. An exception is no call: its message was not executed.
+    /// Returns the call in a record, if it is inside the client's area. Exceptions are ignored:
+    /// their messages were not executed.
     fn call_of(&self, record: &Record) -> Result<Option<Call>> {
         if record.what != What::Compared {
             return Ok(None);
@@ -121,12 +128,13 @@ impl Server {
     /// Answers a call.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a result that is longer than a place; those of [`Connection::send`].
+    /// [`Error::OutOfRange`] if the result is longer than an area; the errors of
+    /// [`Connection::send`].
     pub fn answer(&self, call: &Call, result: &[u8]) -> Result<()> {
         at_most("length of the result", result.len() as u64, self.size)?;
         let client = self.clients.get(call.client).ok_or(Error::Invalid("the call is another server's"))?;
         let place = (self.clients.len() + call.client) as u64 * self.size;
-        // What was sent from there before was a call that this client has had the answer of.
+        // This area can be reused: the client has received the result that was sent from it before.
         self.endpoint.write(place as usize, result)?;
         client.send(&Operation::write_multiple(0).tell(), place..place + result.len() as u64)
     }

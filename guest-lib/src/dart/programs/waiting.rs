@@ -1,4 +1,4 @@
-//! Waiting for what the other end is to tell.
+//! Waiting for events from the other end.
 
 use std::time::Duration;
 
@@ -6,25 +6,28 @@ use crate::core::waiting::Deadline;
 use crate::dart::{Connection, Operation, Queue, Record, What};
 use crate::error::{Error, Result};
 
-/// How long a record is looked for before it is slept for.
+/// Time to poll for a record before sleeping.
 const POLLING: Duration = Duration::from_micros(50);
-/// How long is slept before it is looked whether nothing will come any more, which wakes nobody who waits at a queue.
+/// Time between two checks whether the event can still arrive. A failure does not wake a thread
+/// that waits at a queue.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A message that something is to come of. No other is sent by its connection until it has come.
+/// A message whose event is awaited. Its connection sends no other message until the event has
+/// arrived.
 ///
-/// Of messages that were not executed a connection tells how many there are, and the last one's operation. What was sent before is done
-/// before: so if the last one had this operation it is this one, and if not it is one that is no concern of who waits now. Only one of the
-/// same operation, for which nobody waits any more, is taken for this one.
+/// A connection reports how many messages were not executed, and the operation of the last one.
+/// Earlier messages are finished before later ones. So if the last one has this operation, it is
+/// this message, and if not, it is irrelevant here. Only an abandoned message of the same operation
+/// can be mistaken for this one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Awaited {
     opcode: u32,
-    /// How many of the connection's messages were not executed before it was sent.
+    /// Number of the connection's messages that were not executed before this one was sent.
     traps: u32,
 }
 
 impl Awaited {
-    /// A message that is about to be sent.
+    /// Prepares for a message that is about to be sent.
     pub(super) fn new(connection: &Connection, operation: &Operation) -> Self {
         Self { opcode: operation.control().opcode, traps: connection.status().traps }
     }
@@ -41,8 +44,8 @@ impl Awaited {
     }
 }
 
-/// Waits for the event that is meant; others are passed over, and so are exceptions. Nothing will come if the connection is broken, or the
-/// message that it is to come of was not executed.
+/// Waits for the event that `is_meant` accepts; discards other events and exceptions. Fails if the
+/// connection is broken, or the message that causes the event was not executed.
 pub(super) fn receive(
     queue: &mut Queue,
     connection: &Connection,
@@ -63,7 +66,7 @@ pub(super) fn receive(
             Err(error) => return Err(error),
         }
         if let Err(error) = awaited.can_come(connection) {
-            // It may have come before that.
+            // The event may have arrived before that.
             return std::iter::from_fn(|| queue.poll(Duration::ZERO)).find(&is_meant).ok_or(error);
         }
     }

@@ -1,4 +1,5 @@
-//! Channels for `tokio`, of messages or as streams of bytes: a manager's [`Hub`] wakes the task whose channel has news.
+//! Channels for `tokio`, as messages or as byte streams. A manager's [`Hub`] wakes the task whose
+//! channel has news.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,20 +16,21 @@ use super::{Channel, ChannelReceiver, ChannelSender, Received, Reserved};
 use crate::error::{Error, Result};
 use crate::hamlyn::asynchronous::{Hub, Place, watch};
 
-/// What comes from the peer: messages by [`ReadHalf::recv`], or a stream of bytes by [`AsyncRead`].
+/// The receiving end. Use [`ReadHalf::recv`] for messages, or [`AsyncRead`] for a byte stream.
 #[derive(Debug)]
 pub struct ReadHalf {
     receiver: ChannelReceiver,
     place: Place,
     peer: Option<AsyncFd<OwnedFd>>,
-    /// The peer's end is known: how long what it has sent may still be on its way.
+    /// Set once the peer's end is known: how long its last data may still be in flight.
     grace: Option<Pin<Box<Sleep>>>,
 }
 
-/// What goes to the peer: messages by [`WriteHalf::send`] and [`WriteHalf::reserve`], or a stream of bytes by [`AsyncWrite`].
+/// The sending end. Use [`WriteHalf::send`] and [`WriteHalf::reserve`] for messages, or
+/// [`AsyncWrite`] for a byte stream.
 ///
-/// To shut down closes it gracefully: the peer receives all that was sent, and then that there is no more. Dropped without it, the peer is
-/// told that it was abandoned.
+/// Shutting down closes the channel gracefully: the peer receives everything that was sent, and
+/// then the end. If it is dropped without shutdown, the peer is notified that it was abandoned.
 #[derive(Debug)]
 pub struct WriteHalf {
     sender: ChannelSender,
@@ -37,10 +39,11 @@ pub struct WriteHalf {
 }
 
 impl Channel {
-    /// Both ends for `tokio`, of messages or as streams of bytes, for the same task or two. The hub is of the channel's manager.
+    /// Converts both ends for `tokio`, as messages or as byte streams, for the same task or two
+    /// tasks. The hub must be the one of the channel's manager.
     ///
     /// # Errors
-    /// Those of the system, if there is no file left.
+    /// The system's errors, if no file descriptor is left.
     pub fn into_async(self, hub: &Hub) -> io::Result<(ReadHalf, WriteHalf)> {
         let Self { mut sender, mut receiver } = self;
         let peer = receiver.peer_file().map(watch).transpose()?;
@@ -56,20 +59,24 @@ impl Channel {
 }
 
 impl ReadHalf {
-    /// The next message, in place; `None` if the peer has closed and all was received. It is released when it is dropped. Not beside
-    /// reading as bytes: one or the other.
+    /// Returns the next message, in place, or `None` if the peer has closed and everything was
+    /// received. The message is released when it is dropped. Do not mix with reading as bytes: use
+    /// one or the other.
     ///
-    /// Dropped before it is done, this has taken nothing: the next call has the message, also one of which a part had come.
+    /// If this future is dropped before it completes, it has taken nothing. The next call returns
+    /// the message, even if a part of it had already arrived.
     ///
     /// # Errors
-    /// Those of [`ChannelReceiver::recv_block`], but for the time; [`Error::System`] also if the hub watches no more, for the card is gone.
+    /// The errors of [`ChannelReceiver::recv_block`], except for the timeout; also
+    /// [`Error::System`] if the hub has stopped watching, because the card is gone.
     pub async fn recv(&mut self) -> Result<Option<Received<'_>>> {
         let next = poll_fn(|context| self.attempt(context, ChannelReceiver::try_next)).await?;
-        // Nothing is awaited from here on: what was taken is not lost with the future.
+        // There is no await after this point, so a taken message is not lost if the future is
+        // dropped.
         Ok(next.map(|span| Received { receiver: &mut self.receiver, span }))
     }
 
-    /// Makes an attempt, and others when something has come or the peer has ended.
+    /// Makes an attempt, and retries when something has arrived or the peer has ended.
     fn attempt<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -77,7 +84,8 @@ impl ReadHalf {
     ) -> Poll<Result<T>> {
         for _ in 0..TURNS {
             self.place.wait(context).map_err(unwatched)?;
-            // Behind it: what was handed on before it is seen by this look, what comes later wakes.
+            // The attempt must follow the registration. It sees what was dispatched before; what is
+            // dispatched later wakes the task.
             match attempt(&mut self.receiver) {
                 Err(error) if error.is_would_block() => {}
                 outcome => return Poll::Ready(outcome),
@@ -90,10 +98,10 @@ impl ReadHalf {
         Poll::Pending
     }
 
-    /// Whether the peer has ended, and what it had sent may have come since.
+    /// Completes when the peer has ended and its last data may have arrived since.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         while self.grace.is_none() {
-            // Until it is not readable: then this is woken once it is.
+            // Repeat until the file is not readable. The task is then woken once it is.
             if let Some(peer) = &self.peer {
                 ready!(peer.poll_read_ready(context)).map_err(unwatched)?.clear_ready();
             }
@@ -114,13 +122,14 @@ impl ReadHalf {
     }
 }
 
-/// How soon to look again whether what was on its way has come behind its sender's end.
+/// Interval for checking whether data that was in flight when its sender ended has arrived.
 const NAP: Duration = Duration::from_millis(1);
 
-/// How often a task looks again, where the peer has always sent something and never a byte, before others have their turns.
+/// Number of attempts before the task yields to others, if the peer keeps sending but never sends a
+/// byte.
 const TURNS: u32 = 8;
 
-/// Nobody wakes who waits. The kind stays that of the hub's error.
+/// The hub has stopped, so there is no wake-up. The error keeps the kind of the hub's error.
 fn unwatched(error: io::Error) -> Error {
     Error::system("wait for the channel")(error)
 }
@@ -138,19 +147,22 @@ impl AsyncRead for ReadHalf {
 }
 
 impl WriteHalf {
-    /// The longest message, in bytes.
+    /// Returns the maximum message length, in bytes.
     #[must_use]
     pub fn longest(&self) -> usize {
         self.sender.longest()
     }
 
-    /// Sends a message, and waits while there is no room for it. It goes without another call.
+    /// Sends a message, and waits while there is no room for it. The message is sent without
+    /// another call.
     ///
-    /// Dropped before it is done, it has sent the message whole or not at all. By messages it may have accepted it: then the rest goes with
-    /// the next call, be it to shut down. Who has to know which takes [`WriteHalf::reserve`].
+    /// If this future is dropped before it completes, the message was sent completely or not at
+    /// all. When messages are used, it may have been accepted; the rest is then sent with the next
+    /// call, including a shutdown. If you must know which, use [`WriteHalf::reserve`].
     ///
     /// # Errors
-    /// Those of [`ChannelSender::send`], but for the time; [`Error::System`] also if the hub watches no more, for the card is gone.
+    /// The errors of [`ChannelSender::send`], except for the timeout; also [`Error::System`] if the
+    /// hub has stopped watching, because the card is gone.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<()> {
         let mut accepted = false;
         let mut send = |sender: &mut ChannelSender| {
@@ -163,20 +175,21 @@ impl WriteHalf {
         poll_fn(|context| self.attempt(context, bytes.len(), &mut send)).await
     }
 
-    /// Room for a message of so many bytes where the peer will read it, to be built there and sent by [`Reserved::commit`]. Waits for it.
-    /// By messages the rest of what was committed may go with a later call: flush behind it, if none follows.
+    /// Reserves room for a message of this length where the peer will read it. Build the message
+    /// there and send it with [`Reserved::commit`]. Waits for room. When messages are used, the
+    /// rest of what was committed may be sent with a later call: flush afterwards if none follows.
     ///
-    /// Dropped before it is done, this has sent nothing.
+    /// If this future is dropped before it completes, nothing was sent.
     ///
     /// # Errors
-    /// Those of [`WriteHalf::send`].
+    /// The errors of [`WriteHalf::send`].
     pub async fn reserve(&mut self, length: usize) -> Result<Reserved<'_>> {
         let find = |sender: &mut ChannelSender| sender.try_reserve(length).map(|room| room.span);
         let span = poll_fn(|context| self.attempt(context, length, find)).await?;
         Ok(Reserved { sender: &mut self.sender, span })
     }
 
-    /// Makes an attempt, and others when there is room for so many bytes.
+    /// Makes an attempt, and retries when there is room for this number of bytes.
     fn attempt<T>(
         &mut self,
         context: &mut Context<'_>,

@@ -1,4 +1,5 @@
-//! How the two ends of a channel wake each other: by a message without data, to a slot that wakes.
+//! How the two ends of a channel wake each other: with a message without data, to a slot that wakes
+//! its receiver.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -6,14 +7,14 @@ use crate::error::Result;
 use crate::hamlyn::manager::{Arrived, Manager, Place, Ready, ReceiverClass};
 use crate::hamlyn::ticket::Ticket;
 
-/// Which of a channel's ends is told of by a token.
+/// The channel end that a token belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Half {
     Sender,
     Receiver,
 }
 
-/// Where the peer's rings arrive. What they are about is looked for in memory.
+/// The place where the peer's rings arrive. What they are about is found in memory.
 #[derive(Debug)]
 pub(super) struct Ear {
     place: Place,
@@ -29,7 +30,7 @@ impl Ear {
         }))
     }
 
-    /// What the peer rings by.
+    /// Returns the ticket that the peer rings with.
     pub(super) fn ticket(&self) -> Result<Ticket> {
         self.place.ticket(0)
     }
@@ -39,7 +40,8 @@ impl Ear {
     }
 
     fn tell(&self, ready: &mut Ready) {
-        // A ring that is refused before this is for what whoever is told here finds: a barrier comes before his look.
+        // A ring that is refused before the reopen is for data that the woken caller finds: a
+        // barrier precedes its look.
         self.place.reopen(0);
         let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         tokens.iter().for_each(|token| ready.add(*token));
@@ -58,12 +60,12 @@ impl ReceiverClass for Ear {
     }
 }
 
-/// What rings at the peer's.
+/// The bell that wakes the peer.
 #[derive(Debug)]
 pub(super) struct Bell {
     manager: Manager,
     ticket: Ticket,
-    /// The last ring found no room, and the manager makes up for it.
+    /// The last ring found no room; the manager will send it later.
     owed: bool,
 }
 
@@ -77,13 +79,13 @@ impl Bell {
         self.owed = !self.manager.ring(&self.ticket);
     }
 
-    /// Whether the last ring may not have been made yet.
+    /// Returns true if the last ring may not have been sent yet.
     #[inline(always)]
     pub(super) fn is_owed(&self) -> bool {
         self.owed
     }
 
-    /// It has been made up for.
+    /// Marks the last ring as sent.
     pub(super) fn settle(&mut self) {
         self.owed = false;
     }

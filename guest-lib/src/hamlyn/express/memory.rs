@@ -1,4 +1,4 @@
-//! The two ends by express memory.
+//! The two ends of a channel over express memory.
 
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, OnceLock};
@@ -15,16 +15,18 @@ use crate::error::{Error, Result};
 use crate::hamlyn::attach::Attachment;
 use crate::hamlyn::manager::{Look, Manager, Pause};
 
-/// How often who sleeps asks the operating system whether the peer is there.
+/// How often a sleeping end asks the operating system whether the peer still exists.
 const LIMIT: Duration = Duration::from_secs(1);
 const PAUSE: Pause = Pause { limit: Some(LIMIT), for_card: false };
-/// How often a change that brings no message, as a skip's, is looked behind before the time is asked for: a peer may make as many as it likes.
+/// Number of changes that bring no message, such as skips, that are handled before the clock is
+/// read. A peer can make any number of them.
 const FALSE_ALARMS: u32 = 4;
 /// How a sender ends.
 const CLOSED: u64 = 1;
 const ABANDONED: u64 = 2;
 
-/// What both ends of a channel stand on. Dropped in this order: the peer hears that the connection has ended before its pages go.
+/// State shared by both ends of a channel. Fields are dropped in this order: the peer learns that
+/// the connection has ended before its pages go.
 #[derive(Debug)]
 pub(super) struct Ground {
     pub(super) watch: Watch,
@@ -32,15 +34,16 @@ pub(super) struct Ground {
     pub(super) _view: ExpressView<dyn Attachment>,
     /// The ring in the view.
     pub(super) there: RingMemory,
-    /// What the peer has stored that makes no sense: neither half goes on behind it.
+    /// Set if the peer has stored invalid data; then neither half continues.
     pub(super) broken: OnceLock<Nonsense>,
     pub(super) ear: Arc<Ear>,
     pub(super) manager: Manager,
 }
 
 impl Ground {
-    /// Fails if the connection has ended, as far as is known; `asks` the operating system. Who does not still sees that the peer's memory is
-    /// gone, and asks then: that is most ends, and takes no system call of everybody who falls asleep.
+    /// Fails if the connection has ended, as far as is known. If `asks`, queries the operating
+    /// system. Without `asks`, it still detects that the peer's memory is gone, and queries then.
+    /// That covers most ends, and does not cost every caller that falls asleep a system call.
     fn check(&self, asks: bool) -> Result<()> {
         self.is_whole()?;
         self.loss(asks || !self.there.is_made()).map_or(Ok(()), |loss| Err(Error::PeerLost(loss)))
@@ -53,13 +56,14 @@ impl Ground {
         self.watch.loss(Duration::ZERO)
     }
 
-    /// Fails if what the peer has stored made no sense, to whichever half.
+    /// Fails if either half found that the peer has stored invalid data.
     fn is_whole(&self) -> Result<()> {
         self.broken.get().map_or(Ok(()), |nonsense| Err((*nonsense).into()))
     }
 
-    /// Why a ring makes no sense. The peer's area may be gone, and the page that is shown in its stead makes none; one's own goes behind the
-    /// connection alone. Else the connection ends with this, and the peer is told why.
+    /// Returns why a ring is not valid. The peer's area may be gone, and the page that is shown in
+    /// its place is not a valid ring. This host's own area goes only after the connection. In all
+    /// other cases the connection ends with this error, and the peer gets the reason.
     #[cold]
     fn why(&self, is_own: bool, nonsense: Nonsense) -> Error {
         match self.check(true) {
@@ -75,7 +79,7 @@ impl Ground {
     }
 }
 
-/// What comes of a look: none for now.
+/// Result of a look; `None` means nothing for now.
 type Found<T> = Result<Option<T>>;
 
 #[derive(Debug)]
@@ -111,13 +115,13 @@ impl Sender {
         self.polling = polling;
     }
 
-    /// Room for so many bytes, if it is known that there is.
+    /// Returns room for this number of bytes, if it is already known to exist.
     #[inline(always)]
     pub(super) fn reserve_known(&self, length: u64) -> Option<Span> {
         self.ring.reserve_known(length)
     }
 
-    /// Room for so many bytes, at most [`Sender::longest`].
+    /// Returns room for this number of bytes, at most [`Sender::longest`].
     #[inline(always)]
     pub(super) fn reserve(&mut self, length: u64) -> Found<Span> {
         if self.closed {
@@ -130,7 +134,8 @@ impl Sender {
         }
     }
 
-    /// Why nobody reads: what says so may be the page that is shown in the stead of an area that is gone, where this end has stored that.
+    /// Returns why there is no reader. The indication may come from the page that is shown in place
+    /// of an area that is gone, if this end has stored it there.
     #[cold]
     fn left(&self) -> Error {
         let loss = if self.ground.there.is_made() { None } else { self.ground.loss(true) };
@@ -144,7 +149,7 @@ impl Sender {
         let manager = self.ground.manager.clone();
         let mut has_slept = false;
         manager.wait_for("room in the channel", timeout, |about_to_sleep| {
-            // Who has said that it sleeps has looked once more.
+            // An end that has announced its sleep has already looked once more.
             if about_to_sleep && !self.fall_asleep(length, std::mem::replace(&mut has_slept, true))? {
                 return Ok(Look::Continue(PAUSE));
             }
@@ -158,7 +163,7 @@ impl Sender {
         })
     }
 
-    /// Has itself woken once there is room. True: there is.
+    /// Arms the wake-up for when there is room. Returns true if there already is.
     pub(super) fn arm(&mut self, length: u64) -> Result<bool> {
         self.fall_asleep(length, true)
     }
@@ -192,7 +197,7 @@ impl Sender {
         self.ring.put(span);
     }
 
-    /// Tells the peer of all messages that were put.
+    /// Notifies the peer of all messages that were put.
     #[inline]
     pub(super) fn tell(&mut self) {
         self.ring.flush();
@@ -203,7 +208,7 @@ impl Sender {
         self.with(Writer::behind)
     }
 
-    /// The first time; later ones change nothing.
+    /// Later calls change nothing.
     pub(super) fn close(&mut self) {
         if !std::mem::replace(&mut self.closed, true) {
             self.end(CLOSED);
@@ -211,13 +216,13 @@ impl Sender {
         }
     }
 
-    /// Whether the peer may not have been woken for want of room.
+    /// Returns true if the peer may not have been woken, because there was no room for the ring.
     #[inline(always)]
     pub(super) fn owes_bell(&self) -> bool {
         self.bell.is_owed()
     }
 
-    /// Waits until the peer has been woken, if it is to be.
+    /// Waits until the peer has been woken, if it must be.
     #[cold]
     pub(super) fn flush(&mut self, timeout: Option<Duration>) -> Result<()> {
         let manager = self.ground.manager.clone();
@@ -244,7 +249,7 @@ impl Sender {
         found.map_err(|nonsense| self.ground.why(false, nonsense))
     }
 
-    /// Wakes the peer if that is due.
+    /// Wakes the peer if necessary.
     #[inline(always)]
     fn ring_bell(&mut self) {
         if self.ring.bell_is_due() {
@@ -256,14 +261,15 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        // Who has ended all with blame says nothing that the peer could hear before that.
+        // An end that has ended the connection because of invalid data sends nothing that the peer
+        // could see before that.
         if !self.closed && self.ground.is_whole().is_ok() {
             self.end(ABANDONED);
         }
     }
 }
 
-/// What a receiver is told of the peer's end: none if it has closed.
+/// The peer's end as reported to the receiver; `None` if it has closed.
 type End = Option<PeerLoss>;
 
 fn told(end: End) -> Found<Option<Span>> {
@@ -275,7 +281,8 @@ pub(super) struct Receiver {
     ring: Reader<RingMemory>,
     bell: Bell,
     polling: Polling,
-    /// How the peer has ended, once that was told: nothing comes behind it, whatever the peer says later.
+    /// How the peer has ended, once that was reported. Nothing follows it, whatever the peer stores
+    /// later.
     end: OnceLock<End>,
     ground: Arc<Ground>,
 }
@@ -295,13 +302,13 @@ impl Receiver {
         self.polling = polling;
     }
 
-    /// The next message, if it is known that there is one.
+    /// Returns the next message, if it is already known to exist.
     #[inline(always)]
     pub(super) fn next_known(&mut self) -> Option<Span> {
         self.ring.receive_known()
     }
 
-    /// The next message, if there is one; the inner `None` if the peer has closed.
+    /// Returns the next message, if there is one. The inner `None` means that the peer has closed.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Found<Option<Span>> {
         if let Some(end) = self.end.get() {
@@ -319,7 +326,7 @@ impl Receiver {
             if let Some(next) = self.next()? {
                 return Ok(next);
             }
-            // Most looks ask for a change alone, which is less than to ask for a message.
+            // Most looks check only for a change, which is cheaper than checking for a message.
             if self.polling.look(|| self.ring.has_news().then_some(())).is_none() {
                 break;
             }
@@ -327,7 +334,7 @@ impl Receiver {
         let manager = self.ground.manager.clone();
         let mut has_slept = false;
         manager.wait_for("message in the channel", timeout, |about_to_sleep| {
-            // Who has said that it sleeps has looked once more.
+            // An end that has announced its sleep has already looked once more.
             if about_to_sleep && !self.fall_asleep(std::mem::replace(&mut has_slept, true))? {
                 return Ok(Look::Continue(PAUSE));
             }
@@ -335,7 +342,7 @@ impl Receiver {
         })
     }
 
-    /// Has itself woken once there is something. True: there is.
+    /// Arms the wake-up for when there is something. Returns true if there already is.
     pub(super) fn arm(&mut self) -> Result<bool> {
         self.fall_asleep(true)
     }
@@ -345,11 +352,12 @@ impl Receiver {
             return Ok(true);
         }
         let Err(lost) = self.ground.check(asks) else { return Ok(false) };
-        // What the peer had stored before its end is there by now.
+        // Everything that the peer stored before its end is visible by now.
         if self.with(Reader::sleep)? { Err(self.tell(lost)) } else { Ok(true) }
     }
 
-    /// The next message behind a look that has found none, for who does not wait: if the peer is lost by now, what came before goes first.
+    /// For a caller that does not wait: returns the next message after a look that found none. If
+    /// the peer is lost by now, earlier messages come first.
     pub(super) fn next_or_loss(&mut self) -> Found<Option<Span>> {
         let Err(lost) = self.ground.check(false) else { return Ok(None) };
         match self.next()? {
@@ -358,7 +366,7 @@ impl Receiver {
         }
     }
 
-    /// A loss is told, and for good.
+    /// Records a loss for good and returns the error.
     #[cold]
     fn tell(&self, error: Error) -> Error {
         if let Error::PeerLost(loss) = error {
@@ -367,13 +375,15 @@ impl Receiver {
         error
     }
 
-    /// Whether what was loaded until now was the area's, and not what is shown in its stead after a reset of the card.
+    /// Checks that everything loaded until now came from the area. Fails if it may be what is shown
+    /// in its place after a reset of the card.
     #[inline(always)]
     pub(super) fn confirm(&self) -> Result<()> {
         if self.ring.shared().is_made() { Ok(()) } else { self.doubt() }
     }
 
-    /// An area goes behind the connection: if that is there, it is the peer who says that the area is not.
+    /// An area goes after the connection. If the connection still exists, it is the peer that marks
+    /// the area as gone.
     #[cold]
     fn doubt(&self) -> Result<()> {
         let Some(loss) = self.ground.loss(true) else { return Ok(()) };
@@ -381,7 +391,7 @@ impl Receiver {
         Err(Error::PeerLost(loss))
     }
 
-    /// Nothing is given behind this.
+    /// Records the loss; no message is returned after it.
     fn lose(&self, loss: PeerLoss) {
         let _ = self.end.set(Some(loss));
         self.ring.stop();
@@ -413,7 +423,7 @@ impl Receiver {
         told(end)
     }
 
-    /// Wakes the peer if that is due.
+    /// Wakes the peer if necessary.
     #[inline(always)]
     fn ring_bell(&mut self) {
         if self.ring.bell_is_due() {

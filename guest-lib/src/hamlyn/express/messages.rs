@@ -1,4 +1,5 @@
-//! The two ends where there is no express memory: the same messages, one behind the other in a stream, each with its length before it.
+//! The two ends without express memory: the same messages, one after the other in a stream, each
+//! preceded by its length.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
@@ -13,12 +14,12 @@ use crate::core::waiting::Deadline;
 use crate::error::{Error, Result};
 use crate::hamlyn::protocol::stream::{StreamReceiver, StreamSender};
 
-/// Memory that a sender begins with.
+/// Initial size of a sender's memory.
 const FIRST: u64 = 64 * 1024;
-/// Bytes that are taken from a stream at once.
+/// Maximum number of bytes that are read from a stream at once.
 const PIECE: usize = 16 * 1024;
 
-/// Memory of this process for a message that is built or has come.
+/// Allocates memory of this process for a message that is built or has arrived.
 fn memory(capacity: u64) -> Result<Arc<Mapping>> {
     let length = usize::try_from(capacity).unwrap_or(usize::MAX);
     Mapping::anonymous(length).map(Arc::new).map_err(Error::system(format!("map {length} bytes")))
@@ -33,13 +34,13 @@ pub(super) struct Sender {
     stream: StreamSender,
     memory: Arc<Mapping>,
     longest: u64,
-    /// What is on its way into the stream, and how much of it is there.
+    /// Bytes that are being written to the stream, and how many of them have been.
     pending: Vec<u8>,
     taken: usize,
 }
 
 impl Sender {
-    /// `capacity` is what the other end says that its ring would have.
+    /// `capacity` is the ring size that the other end reports.
     pub(super) fn new(stream: StreamSender, capacity: u64) -> Result<Self> {
         let longest = capacity - HEADER;
         let memory = memory(capacity.min(FIRST))?;
@@ -54,7 +55,7 @@ impl Sender {
         self.stream.set_token(token);
     }
 
-    /// Room for a message, if the one before has gone into the stream.
+    /// Returns room for a message, if the previous one has been written to the stream.
     pub(super) fn reserve(&mut self, length: u64) -> Result<Option<Span>> {
         match self.push() {
             Ok(()) => self.room(length).map(Some),
@@ -69,7 +70,8 @@ impl Sender {
         self.room(length)
     }
 
-    /// Room for a message in memory that grows with what is sent, whatever length the other end says it takes.
+    /// Returns room for a message. The memory grows with the messages sent, whatever length the
+    /// other end reports.
     fn room(&mut self, length: u64) -> Result<Span> {
         if length > self.memory.length() as u64 {
             self.memory = memory(length.next_power_of_two())?;
@@ -81,7 +83,7 @@ impl Sender {
         data(&self.memory, span)
     }
 
-    /// Sends what was reserved, or as much as there is room for: a later call goes on with the rest.
+    /// Sends the reserved message, or as much as there is room for. A later call sends the rest.
     pub(super) fn commit(&mut self, span: Span) -> Result<()> {
         self.pending.resize(HEADER as usize + span.length as usize, 0);
         self.pending[..HEADER as usize].copy_from_slice(&span.length.to_le_bytes());
@@ -92,12 +94,13 @@ impl Sender {
         }
     }
 
-    /// Bytes that the receiver has not released, in whole records of the stream.
+    /// Returns the number of bytes that the receiver has not released, in whole records of the
+    /// stream.
     pub(super) fn behind(&self) -> u64 {
         self.stream.unreleased() + (self.pending.len() - self.taken) as u64
     }
 
-    /// Waits until all is in the stream.
+    /// Waits until everything is in the stream.
     pub(super) fn finish(&mut self, timeout: Option<Duration>) -> Result<()> {
         let until = Deadline::new(timeout);
         self.finish_within(&until).map_err(|error| until.name(error))
@@ -150,9 +153,9 @@ pub(super) struct Receiver {
     longest: u64,
     polling: Polling,
     head: [u8; HEADER as usize],
-    /// How much of the head and what follows has come.
+    /// Number of bytes of the head and the message that have arrived.
     come: usize,
-    /// A message is there, and was not released.
+    /// The message that is complete and not yet released.
     whole: Option<Span>,
     closed: bool,
 }
@@ -210,7 +213,7 @@ impl Receiver {
         (self.whole, self.come) = (None, 0);
     }
 
-    /// Goes on with a message until it is whole; none if the peer has closed.
+    /// Continues with a message until it is complete. Returns `None` if the peer has closed.
     fn fill(
         &mut self,
         mut read: impl FnMut(&mut StreamReceiver, &mut [u8]) -> Result<usize>,

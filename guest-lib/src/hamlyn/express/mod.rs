@@ -1,11 +1,15 @@
-//! Express memory (`docs/express.md`): channels between processes of two hosts that say everything by loads and stores.
+//! Express memory (`docs/express.md`): channels between processes of two hosts that communicate
+//! only by loads and stores.
 //!
-//! A [`Channel`] has a ring of records in each direction, in pages that the two processes share and nobody else: no card, no switch and
-//! no operating system is on the way of a message. Cards wake who sleeps. It is opened by host and name, and tells of the peer's end, as
-//! [`crate::protocol::stream::StreamPair`]s do. Where there is no express memory between the two hosts the same calls go by messages.
+//! A [`Channel`] has a ring of records in each direction, in pages that only the two processes
+//! share. No card, switch or operating system is on a message's path. The cards only wake sleepers.
+//! A channel is opened by host and name, and reports the peer's end, like
+//! [`crate::protocol::stream::StreamPair`]s. If there is no express memory between the two hosts,
+//! the same calls use messages.
 //!
-//! [`Card::create_express_area`](crate::Card::create_express_area) and [`Card::map_express_area`](crate::Card::map_express_area) give the
-//! pages alone ([`Pages`]), for who lays something else in them.
+//! [`Card::create_express_area`](crate::Card::create_express_area) and
+//! [`Card::map_express_area`](crate::Card::map_express_area) give only the pages ([`Pages`]), for
+//! applications that use another layout in them.
 //!
 //! ```no_run
 //! use hamlyn::express::{Channel, ChannelListener, ChannelOptions};
@@ -55,52 +59,55 @@ pub use self::sender::{ChannelSender, Reserved};
 pub use crate::core::express::pages::{ExpressArea, ExpressView, PAGE, Pages};
 pub use crate::core::express::ring::Nonsense;
 
-/// How a channel's end is to be.
+/// Options for a channel's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChannelOptions {
-    /// Bytes of the ring that this end receives in, in whole pages: the longest message has 8 less. One page more is taken. All of them are
-    /// of this host's half of what the two hosts share, 512 KiB unless it was set up otherwise.
+    /// Size in bytes of the ring that this end receives in, in whole pages. The longest message is
+    /// 8 bytes shorter. One more page is allocated. All pages come from this host's half of the
+    /// memory that the two hosts share. The half is 512 KiB by default.
     pub capacity: u64,
-    /// By messages, even if there is express memory.
+    /// Use messages, even if there is express memory.
     pub by_messages: bool,
 }
 
 impl Default for ChannelOptions {
-    /// A ring of 60 KiB, so that an area has 16 pages; by express memory.
+    /// A ring of 60 KiB, so that an area has 16 pages. Uses express memory.
     fn default() -> Self {
         Self { capacity: 15 * PAGE as u64, by_messages: false }
     }
 }
 
 impl ChannelOptions {
-    /// For messages of so many bytes and less.
+    /// Returns options for messages of up to this number of bytes.
     #[must_use]
     pub fn for_messages(longest: u64) -> Self {
         Self { capacity: capacity_for(longest), ..Self::default() }
     }
 }
 
-/// Bytes of a ring by these options: whole pages.
+/// Returns the ring size in bytes for these options, in whole pages.
 fn ring_for(capacity: u64) -> u64 {
     capacity_for(capacity.max(2 * HEADER) - HEADER)
 }
 
-/// A channel: both directions, and the connection that set it up. Its ends may go to different threads.
+/// A channel: both directions, and the connection that set it up. Its ends may move to different
+/// threads.
 ///
-/// Messages arrive once, in order, whole. When the peer's process or host dies, or the peer stores what makes no sense, the receiver
-/// is told so behind all that came before. The connection is closed gracefully once both ends are dropped, if the sender had been closed and
-/// the receiver had received all.
+/// Messages arrive once, in order and complete. If the peer's process or host dies, or the peer
+/// stores invalid data, the receiver gets an error after everything that arrived before. The
+/// connection is closed gracefully once both ends are dropped, if the sender had been closed and
+/// the receiver had received everything.
 #[derive(Debug)]
 pub struct Channel {
-    /// To the peer.
+    /// The end that sends to the peer.
     pub sender: ChannelSender,
-    /// From the peer.
+    /// The end that receives from the peer.
     pub receiver: ChannelReceiver,
 }
 
 impl Channel {
-    /// Whether it goes by express memory, and not by messages.
+    /// Returns true if the channel uses express memory, and false if it uses messages.
     #[must_use]
     pub fn is_express(&self) -> bool {
         self.sender.is_express()

@@ -1,4 +1,4 @@
-//! What the two ends of a channel pass each other when they connect. Little-endian.
+//! The data that the two ends of a channel exchange when they connect. Little-endian.
 
 use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
 
@@ -11,22 +11,22 @@ use crate::hamlyn::ticket::Ticket;
 const MAGIC: [u8; 4] = *b"HX\x01\x00";
 const BY_MEMORY: u32 = 1;
 const BY_MESSAGES: u32 = 2;
-/// Bytes of both kinds: a seed is the longer tail.
+/// Size of both kinds, in bytes: a seed is the longer tail.
 pub(super) const SIZE: usize = 32 + Seed::SIZE;
 
 /// How one end receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Offer {
-    /// Bytes of its ring.
+    /// Size of its ring, in bytes.
     pub(super) capacity: u64,
     pub(super) way: Way,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Way {
-    /// In an area of express memory; by the ticket it is woken.
+    /// In an area of express memory; the ticket wakes the receiver.
     Memory { area: u32, key: u64, ticket: Ticket },
-    /// By a stream.
+    /// Through a stream.
     Messages(Seed),
 }
 
@@ -51,7 +51,8 @@ impl Offer {
         bytes
     }
 
-    /// Reads it. `host` is whose it is: nobody has others rung, or sent to.
+    /// Decodes an offer. `host` is the host that sent it: no peer may make this side ring or send
+    /// to a third host.
     pub(super) fn from_bytes(bytes: &[u8], host: u32) -> Result<Self> {
         let bytes: &[u8; SIZE] = bytes
             .try_into()
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_comes_back_from_its_own_host_alone() {
+    fn offer_is_accepted_only_from_its_own_host() {
         for offer in offers() {
             let bytes = offer.to_bytes();
             assert!(bytes.len() <= crate::MAX_PRIVATE);

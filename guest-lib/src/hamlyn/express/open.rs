@@ -1,4 +1,5 @@
-//! Channels by name: a connection (sections 6.3 and 6.4) carries what the two ends need of each other, and tells of the end.
+//! Channels by name: a connection (sections 6.3 and 6.4) carries what the two ends need from each
+//! other, and reports the end.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock};
@@ -22,16 +23,17 @@ use crate::hamlyn::protocol::stream::{StreamPair, StreamReceiver, StreamSender};
 use crate::hamlyn::seed::Seed;
 use crate::hamlyn::ticket::Ticket;
 
-/// What an asker is told who had better ask for a channel by messages.
+/// Rejection that makes the requester ask for a channel by messages instead.
 const BY_MESSAGES: &[u8] = b"by messages: there is no express memory";
 
 impl Channel {
-    /// Opens a channel to a [`ChannelListener`] of that name on a host. `None` waits for ever.
+    /// Opens a channel to the [`ChannelListener`] with this name on a host. `None` waits forever.
     ///
     /// # Errors
-    /// Those of [`crate::Card::begin_connect`] and [`crate::Connecting::finish`]; those of [`crate::Card::create_express_area`] and
-    /// [`crate::Card::map_express_area`], but that there is no express memory, for then it goes by messages; [`Error::Malformed`] if the
-    /// listener is none of channels.
+    /// The errors of [`crate::Card::begin_connect`] and [`crate::Connecting::finish`]; the errors
+    /// of [`crate::Card::create_express_area`] and [`crate::Card::map_express_area`], except that
+    /// there is no express memory, because the channel then uses messages; [`Error::Malformed`] if
+    /// the listener is not a channel listener.
     pub fn connect(
         manager: &Manager,
         host: u32,
@@ -63,9 +65,9 @@ impl Channel {
     }
 }
 
-/// What a new channel is asked for by its name.
+/// A name under which other processes request channels to this one.
 ///
-/// Its descriptor ([`AsFd`]) is readable while a request waits.
+/// Its file descriptor ([`AsFd`]) is readable while a request is pending.
 #[derive(Debug)]
 pub struct ChannelListener {
     listener: Listener,
@@ -74,25 +76,26 @@ pub struct ChannelListener {
 }
 
 impl ChannelListener {
-    /// Takes a name; what is received here is received as these options say.
+    /// Binds a name, with options for the receiving ends on this side.
     ///
     /// # Errors
-    /// Those of [`crate::Card::listen`].
+    /// The errors of [`crate::Card::listen`].
     pub fn bind(manager: &Manager, name: &str, options: ChannelOptions) -> Result<Self> {
         Ok(Self { listener: manager.card().listen(name)?, manager: manager.clone(), options })
     }
 
-    /// Waits for the next peer, and accepts it; who is none of channels is rejected meanwhile. A time-out of zero only looks.
+    /// Waits for the next peer, and accepts it. Meanwhile rejects requests that are not for a
+    /// channel. A timeout of zero only checks.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; those of [`crate::Card::create_express_area`] and the like: the peer is rejected then, and told why. It is no reason
-    /// to accept no more.
+    /// [`Error::TimedOut`]; the errors of [`crate::Card::create_express_area`] and the like. The
+    /// peer is then rejected, and gets the reason. You can continue to accept after such an error.
     pub fn accept(&self, timeout: Option<Duration>) -> Result<Channel> {
         let mut turn = self.listener.turn(timeout);
         loop {
             let request = self.listener.request(turn.left())?;
             match self.admit(request) {
-                // Who asked has gone meanwhile, or asks again.
+                // The requester has gone meanwhile, or asks again.
                 Ok(None) | Err(Error::Ended(_) | Error::NotConnected) => {}
                 Ok(Some(channel)) => return Ok(channel),
                 Err(error) => return Err(error),
@@ -101,7 +104,7 @@ impl ChannelListener {
         }
     }
 
-    /// None if it was rejected, and nothing is wrong here.
+    /// Returns `None` if the request was rejected without an error on this side.
     fn admit(&self, request: Request) -> Result<Option<Channel>> {
         let peer = match Offer::from_bytes(request.private(), request.host()) {
             Ok(peer) => peer,
@@ -144,13 +147,14 @@ fn reject(request: Request, why: &[u8]) -> Result<Option<Channel>> {
     request.reject(why).map(|()| None)
 }
 
-/// The other side is told why: perhaps it knows what to do, or whom to tell. It may have gone meanwhile.
+/// Sends the reason to the peer, which may be able to act on it or report it. The peer may have
+/// gone meanwhile.
 fn fail(request: Request, error: Error) -> Result<Option<Channel>> {
     let _ = request.reject(cut(&error.to_string()));
     Err(error)
 }
 
-/// As much of a text as can be passed.
+/// Truncates a text to the length that can be sent.
 fn cut(text: &str) -> &[u8] {
     let whole = (0..=text.len().min(MAX_PRIVATE)).rev().find(|end| text.is_char_boundary(*end));
     &text.as_bytes()[..whole.unwrap_or_default()]
@@ -169,9 +173,11 @@ fn connect_by_memory(
     own.join(&offer, connection)
 }
 
-/// An end of a channel by express memory that has no other yet: for who connects, and passes offers, by a way of their own.
+/// One end of an express memory channel that is not connected to the other yet. For applications
+/// that connect and exchange offers in their own way.
 ///
-/// Each of two processes makes one for the other's host, passes its offer, and joins what it has got to a connection between the two.
+/// Each of two processes creates one for the other's host and passes on its offer. Then it joins
+/// the offer that it received to a connection between the two.
 #[derive(Debug)]
 pub struct ChannelEnd {
     manager: Manager,
@@ -181,10 +187,10 @@ pub struct ChannelEnd {
 }
 
 impl ChannelEnd {
-    /// Takes an area to receive in from a host.
+    /// Allocates an area to receive in from a host.
     ///
     /// # Errors
-    /// Those of [`crate::Card::create_express_area`]; those of opening a slot.
+    /// The errors of [`crate::Card::create_express_area`]; the errors of opening a slot.
     pub fn create(manager: &Manager, host: u32, options: ChannelOptions) -> Result<Self> {
         let length = usize::try_from(RingMemory::area_for(options.capacity.max(1))).unwrap_or(usize::MAX);
         let area = manager.card().create_express_area(host, length)?;
@@ -193,7 +199,8 @@ impl ChannelEnd {
         Ok(Self { manager: manager.clone(), area, ring, ear: Ear::open(manager)? })
     }
 
-    /// What the other end needs of this one, to be passed on by any way: whoever knows it can take this end's place there.
+    /// Returns what the other end needs from this one, to be passed on by any means. Any process
+    /// that knows it can take this end's place there.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -201,10 +208,12 @@ impl ChannelEnd {
         Ok(self.own_offer()?.to_bytes().to_vec())
     }
 
-    /// The whole channel, by what the other end has offered, and a connection with its process, by which either is told when the other ends.
+    /// Creates the complete channel from the other end's offer and a connection with its process.
+    /// The connection notifies either end when the other ends.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the offer is none, or of another host than the connection; those of [`crate::Card::map_express_area`].
+    /// [`Error::Malformed`] if the offer is not valid, or is from another host than the connection;
+    /// the errors of [`crate::Card::map_express_area`].
     pub fn join(self, offer: &[u8], connection: Connection) -> Result<Channel> {
         let host = connection.host();
         let peer = Offer::from_bytes(offer, host)?;

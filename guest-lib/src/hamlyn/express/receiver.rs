@@ -12,21 +12,23 @@ use crate::core::polling::Polling;
 use crate::core::waiting::Deadline;
 use crate::error::{Error, Result, inside};
 
-/// Empty messages that one call takes of a stream, if it does not wait.
+/// Maximum number of empty messages that one non-waiting call takes from a stream.
 const EMPTY: u32 = 64;
 
-/// The receiving end of a [`super::Channel`]. It may go to another thread.
+/// The receiving end of a [`super::Channel`]. It may move to another thread.
 ///
-/// The peer has room again for what was received once that is released: it is told when that is a quarter of the ring, or when the
-/// receiver is asked again and has nothing more.
+/// The peer can reuse the room of received messages once they are released. It is notified when the
+/// released room is a quarter of the ring, or when the receiver is called again and there is
+/// nothing more.
 ///
-/// Dropped before the end, it tells the peer's sender, which gets [`crate::PeerLoss::Abandoned`] once there is no room.
+/// If it is dropped before the end, the peer's sender is notified, and gets
+/// [`crate::PeerLoss::Abandoned`] once there is no room.
 #[derive(Debug)]
 pub struct ChannelReceiver {
     pub(super) way: Way,
-    /// As a stream of bytes: the message that is being read, and how much of it was.
+    /// As a byte stream: the message that is being read, and how much of it was read.
     reading: Option<(Span, usize)>,
-    /// The message that [`ChannelReceiver::take`] gave, and that is still there.
+    /// The message that [`ChannelReceiver::take`] returned and that is not released yet.
     taken: Option<Span>,
 }
 
@@ -41,13 +43,13 @@ impl ChannelReceiver {
         Self { way, reading: None, taken: None }
     }
 
-    /// Whether it goes by express memory, and not by messages.
+    /// Returns true if the channel uses express memory, and false if it uses messages.
     #[must_use]
     pub fn is_express(&self) -> bool {
         matches!(self.way, Way::Memory(_))
     }
 
-    /// How often the waiting calls look before they sleep.
+    /// Sets how the waiting calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
         match &mut self.way {
             Way::Memory(receiver) => receiver.set_polling(polling),
@@ -55,7 +57,8 @@ impl ChannelReceiver {
         }
     }
 
-    /// From now on [`crate::Manager::ready`] names this token when a message may have come, or the channel has ended.
+    /// Sets the token that [`crate::Manager::ready`] returns when a message may have arrived, or
+    /// the channel has ended.
     pub fn set_token(&mut self, token: u64) {
         match &mut self.way {
             Way::Memory(receiver) => receiver.set_token(token),
@@ -63,21 +66,22 @@ impl ChannelReceiver {
         }
     }
 
-    /// The next message, in place; `None` if the peer has closed and all was received. Waits for it for ever: looks for a while, then
-    /// sleeps.
+    /// Returns the next message, in place, or `None` if the peer has closed and everything was
+    /// received. Busy-polls for a while, then sleeps. Waits forever.
     ///
     /// # Errors
-    /// Those of [`ChannelReceiver::recv_block`], but for the time.
+    /// The errors of [`ChannelReceiver::recv_block`], except for the timeout.
     #[inline(always)]
     pub fn recv(&mut self) -> Result<Option<Received<'_>>> {
         self.recv_block(None)
     }
 
-    /// Like [`ChannelReceiver::recv`], for no longer than this. `None` waits for ever.
+    /// Like [`ChannelReceiver::recv`], with a timeout. `None` waits forever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::PeerLost`], behind all that came before; [`Error::Nonsense`] if the peer stores what makes no sense,
-    /// which ends the channel; [`Error::System`].
+    /// [`Error::TimedOut`]; [`Error::PeerLost`], after everything that arrived before;
+    /// [`Error::Nonsense`] if the peer stores invalid data, which ends the channel;
+    /// [`Error::System`].
     #[inline(always)]
     pub fn recv_block(&mut self, timeout: Option<Duration>) -> Result<Option<Received<'_>>> {
         let next = match self.known() {
@@ -87,17 +91,19 @@ impl ChannelReceiver {
         Ok(next.map(|span| Received { receiver: self, span }))
     }
 
-    /// The next message, in place, if it is there; `None` if the peer has closed and all was received.
+    /// Returns the next message, in place, if it has arrived. Returns `None` if the peer has closed
+    /// and everything was received.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if there is none yet; those of [`ChannelReceiver::recv_block`].
+    /// [`Error::WouldBlock`] if there is none yet; the errors of [`ChannelReceiver::recv_block`].
     #[inline(always)]
     pub fn try_recv(&mut self) -> Result<Option<Received<'_>>> {
         let next = self.try_next()?;
         Ok(next.map(|span| Received { receiver: self, span }))
     }
 
-    /// Like [`ChannelReceiver::try_recv`], for who makes a [`Received`] of it at once: nobody else releases it.
+    /// Like [`ChannelReceiver::try_recv`]. The caller must make a [`Received`] from it at once:
+    /// nothing else releases it.
     #[inline(always)]
     pub(super) fn try_next(&mut self) -> Result<Option<Span>> {
         match self.known() {
@@ -106,11 +112,12 @@ impl ChannelReceiver {
         }
     }
 
-    /// For a loop of one's own that has nothing to do until a message comes: the manager's file becomes readable once one may have.
-    /// True: one has, or the end, so try again. [`crate::Manager::arm`] is called as well, and before each wait.
+    /// For an application's own loop that has nothing to do until a message arrives: makes the
+    /// manager's file readable once one may have arrived. Returns true if a message or the end is
+    /// already there, so try again. Also call [`crate::Manager::arm`], before each wait.
     ///
     /// # Errors
-    /// Those of [`ChannelReceiver::recv_block`].
+    /// The errors of [`ChannelReceiver::recv_block`].
     pub fn arm(&mut self) -> Result<bool> {
         match &mut self.way {
             Way::Memory(receiver) => receiver.arm(),
@@ -118,7 +125,8 @@ impl ChannelReceiver {
         }
     }
 
-    /// What is readable once the connection has ended, for `poll(2)`, `mio`, `tokio` and the like, beside the manager's file.
+    /// Returns a file that is readable once the connection has ended. Use it with `poll(2)`, `mio`,
+    /// `tokio` and the like, in addition to the manager's file.
     #[must_use]
     pub fn peer_file(&self) -> Option<BorrowedFd<'_>> {
         match &self.way {
@@ -127,7 +135,8 @@ impl ChannelReceiver {
         }
     }
 
-    /// Whether the connection has ended, and how long it takes at most until [`ChannelReceiver::try_recv`] says so.
+    /// Returns `Some` if the connection has ended, with the maximum time until
+    /// [`ChannelReceiver::try_recv`] reports it.
     #[must_use]
     pub fn peer_ended(&self) -> Option<Duration> {
         match &self.way {
@@ -136,25 +145,27 @@ impl ChannelReceiver {
         }
     }
 
-    /// Copies bytes that have come, of as many messages as `to` has room for; 0 if the peer has closed. Not beside
-    /// [`ChannelReceiver::recv`] and its like: one or the other.
+    /// Copies bytes that have arrived, from as many messages as `to` has room for. Returns 0 if the
+    /// peer has closed. Do not mix with [`ChannelReceiver::recv`] and the like: use one or the
+    /// other.
     ///
     /// # Errors
-    /// Those of [`ChannelReceiver::try_recv`].
+    /// The errors of [`ChannelReceiver::try_recv`].
     pub fn try_read(&mut self, to: &mut [u8]) -> Result<usize> {
         self.read_with(to, None)
     }
 
-    /// Like [`ChannelReceiver::try_read`], but waits while there is nothing; `None` waits for ever.
+    /// Like [`ChannelReceiver::try_read`], but waits while there is nothing. `None` waits forever.
     ///
     /// # Errors
-    /// Those of [`ChannelReceiver::recv_block`].
+    /// The errors of [`ChannelReceiver::recv_block`].
     pub fn read_block(&mut self, to: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
         self.read_with(to, Some(timeout))
     }
 
-    /// The next message as by [`ChannelReceiver::recv_block`], for who cannot keep a borrow: C. `wait` is none for who does not wait, else for
-    /// how long. It is released by [`ChannelReceiver::give_back`], or when the next is taken.
+    /// Returns the next message, like [`ChannelReceiver::recv_block`], for callers that cannot keep
+    /// a borrow: C. `wait` is `None` for a caller that does not wait, otherwise its timeout. The
+    /// message is released by [`ChannelReceiver::give_back`], or when the next one is taken.
     #[doc(hidden)]
     pub fn take(&mut self, wait: Option<Option<Duration>>) -> Result<Option<&[AtomicU8]>> {
         self.give_back()?;
@@ -162,7 +173,8 @@ impl ChannelReceiver {
         Ok(self.taken.map(|span| self.data(span)))
     }
 
-    /// Releases the message that was taken, if it is still there. An error says that it may have gone before.
+    /// Releases the message that was taken, if it is not released yet. An error means that the
+    /// message may have gone before.
     #[doc(hidden)]
     pub fn give_back(&mut self) -> Result<()> {
         let Some(span) = self.taken.take() else { return Ok(()) };
@@ -171,7 +183,7 @@ impl ChannelReceiver {
         confirmed
     }
 
-    /// The next message, if that takes no look at what the peer says.
+    /// Returns the next message, if no access to the peer's data is needed for that.
     #[inline(always)]
     fn known(&mut self) -> Option<Span> {
         match &mut self.way {
@@ -180,7 +192,7 @@ impl ChannelReceiver {
         }
     }
 
-    /// The next message, if it is there.
+    /// Returns the next message, if it has arrived.
     fn next(&mut self) -> Result<Option<Span>> {
         let next = match &mut self.way {
             Way::Memory(receiver) => receiver.next()?,
@@ -189,7 +201,7 @@ impl ChannelReceiver {
         next.map_or_else(|| self.none(), Ok)
     }
 
-    /// Why there is none.
+    /// Returns why there is none.
     #[cold]
     fn none(&mut self) -> Result<Option<Span>> {
         if let Way::Memory(receiver) = &mut self.way {
@@ -208,7 +220,8 @@ impl ChannelReceiver {
         }
     }
 
-    /// The next message; `wait` is none for who does not wait, else for how long.
+    /// Returns the next message. `wait` is `None` for a caller that does not wait, otherwise its
+    /// timeout.
     fn next_or_wait(&mut self, wait: Option<Option<Duration>>) -> Result<Option<Span>> {
         match wait {
             None => self.next(),
@@ -216,8 +229,9 @@ impl ChannelReceiver {
         }
     }
 
-    /// The next message of a stream. A peer may send any number of empty ones: who does not wait takes so many of them in one call, and
-    /// who waits does so no longer for them.
+    /// Returns the next message of a byte stream. A peer may send any number of empty messages. A
+    /// non-waiting caller takes at most `EMPTY` of them in one call; they do not extend the timeout
+    /// of a waiting caller.
     fn next_of_stream(&mut self, deadline: Option<&Deadline>, empty: &mut u32) -> Result<Option<Span>> {
         loop {
             match self.next_or_wait(deadline.map(Deadline::left))? {
@@ -244,7 +258,7 @@ impl ChannelReceiver {
                 None => match self.next_of_stream(deadline.as_ref().filter(|_| done == 0), &mut empty) {
                     Ok(Some(span)) => (span, 0),
                     Ok(None) => break,
-                    // It comes again with the next call.
+                    // The next call returns the error.
                     Err(_) if done > 0 => break,
                     Err(error) => return Err(error),
                 },
@@ -252,7 +266,7 @@ impl ChannelReceiver {
             let length = (to.len() - done).min(span.length as usize - read);
             copies::out_of_express(&self.data(span)[read..], &mut to[done..done + length]);
             if let Err(lost) = self.confirm() {
-                // It comes again with the next call.
+                // The next call returns the error.
                 return if done > 0 { Ok(done) } else { Err(lost) };
             }
             done += length;
@@ -273,7 +287,7 @@ impl ChannelReceiver {
         }
     }
 
-    /// Whether what was copied was the message.
+    /// Fails if what was copied was not the message.
     #[inline(always)]
     fn confirm(&self) -> Result<()> {
         match &self.way {
@@ -291,9 +305,9 @@ impl ChannelReceiver {
     }
 }
 
-/// A message that has come, where the peer put it. It is released when this is dropped.
+/// A received message, where the peer put it. It is released when this value is dropped.
 ///
-/// The peer may change it for as long as it is there: what is to be believed is copied first, and then looked at.
+/// The peer may change the message as long as it is not released. Copy data before you validate it.
 #[derive(Debug)]
 pub struct Received<'a> {
     pub(super) receiver: &'a mut ChannelReceiver,
@@ -301,23 +315,24 @@ pub struct Received<'a> {
 }
 
 impl Received<'_> {
-    /// How many bytes.
+    /// Returns the number of bytes.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.span.length as usize
     }
 
-    /// Whether it has none.
+    /// Returns true if the message has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Copies bytes out, from its byte `offset` on.
+    /// Copies bytes out, starting at byte `offset`.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::PeerLost`]: it is gone with its memory, as after a reset of the card, and `to` has nothing of worth.
+    /// [`Error::PastEnd`]; [`Error::PeerLost`] if the message is gone with its memory, as after a
+    /// reset of the card. The contents of `to` are then meaningless.
     #[inline(always)]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("message", offset as u64, to.len() as u64, self.span.length)?;
@@ -325,18 +340,19 @@ impl Received<'_> {
         self.receiver.confirm()
     }
 
-    /// Its bytes in place. If the card is reset meanwhile they are zeros, or what this process has stored there: who must know that they
-    /// are the peer's copies them by [`Received::read`].
+    /// Returns the bytes in place. If the card is reset meanwhile, they are zeros, or what this
+    /// process has stored there. If you must know that they are the peer's bytes, copy them with
+    /// [`Received::read`].
     #[must_use]
     #[inline(always)]
     pub fn cells(&self) -> &[AtomicU8] {
         self.receiver.data(self.span)
     }
 
-    /// A copy of all of it.
+    /// Returns a copy of the whole message.
     ///
     /// # Errors
-    /// Those of [`Received::read`].
+    /// The errors of [`Received::read`].
     pub fn to_vec(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.len()];
         self.read(0, &mut bytes)?;
@@ -351,7 +367,7 @@ impl Drop for Received<'_> {
     }
 }
 
-/// A stream of bytes: where a message ends means nothing. Waits for ever if nothing is there.
+/// A byte stream: message boundaries have no meaning. Waits forever if nothing is available.
 impl io::Read for ChannelReceiver {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         Ok(self.read_block(to, None)?)

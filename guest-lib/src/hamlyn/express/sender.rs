@@ -10,13 +10,14 @@ use crate::core::express::ring::Span;
 use crate::core::polling::Polling;
 use crate::error::{Error, Result, at_most, inside};
 
-/// The sending end of a [`super::Channel`]. It may go to another thread.
+/// The sending end of a [`super::Channel`]. It may move to another thread.
 ///
-/// Dropped without [`ChannelSender::close`], the peer's receiver gets [`crate::PeerLoss::Abandoned`] behind all that was sent.
+/// If it is dropped without [`ChannelSender::close`], the peer's receiver gets
+/// [`crate::PeerLoss::Abandoned`] after everything that was sent.
 #[derive(Debug)]
 pub struct ChannelSender {
     pub(super) way: Way,
-    /// Room that was reserved by [`ChannelSender::begin`], and is not committed yet.
+    /// Room that was reserved by [`ChannelSender::begin`] and is not committed yet.
     begun: Option<Span>,
 }
 
@@ -31,13 +32,13 @@ impl ChannelSender {
         Self { way, begun: None }
     }
 
-    /// Whether it goes by express memory, and not by messages.
+    /// Returns true if the channel uses express memory, and false if it uses messages.
     #[must_use]
     pub fn is_express(&self) -> bool {
         matches!(self.way, Way::Memory(_))
     }
 
-    /// The longest message, in bytes.
+    /// Returns the maximum message length, in bytes.
     #[must_use]
     #[inline]
     pub fn longest(&self) -> usize {
@@ -47,14 +48,15 @@ impl ChannelSender {
         }
     }
 
-    /// How often the waiting calls look before they sleep.
+    /// Sets how the waiting calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
         if let Way::Memory(sender) = &mut self.way {
             sender.set_polling(polling);
         }
     }
 
-    /// From now on [`crate::Manager::ready`] names this token when there may be room, or the channel has ended.
+    /// Sets the token that [`crate::Manager::ready`] returns when there may be room, or the channel
+    /// has ended.
     pub fn set_token(&mut self, token: u64) {
         match &mut self.way {
             Way::Memory(sender) => sender.set_token(token),
@@ -62,11 +64,13 @@ impl ChannelSender {
         }
     }
 
-    /// Sends a message, and waits while there is no room for it: looks for a while, then sleeps. `None` waits for ever.
+    /// Sends a message, and waits while there is no room for it. Busy-polls for a while, then
+    /// sleeps. `None` waits forever.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for one that is longer than [`ChannelSender::longest`]; [`Error::TimedOut`], [`Error::PeerLost`],
-    /// [`Error::Nonsense`], [`Error::System`]. It has not been sent then.
+    /// [`Error::OutOfRange`] if the message is longer than [`ChannelSender::longest`];
+    /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::Nonsense`], [`Error::System`]. On error
+    /// the message has not been sent.
     #[inline(always)]
     pub fn send(&mut self, bytes: &[u8], timeout: Option<Duration>) -> Result<()> {
         let mut room = self.reserve(bytes.len(), timeout)?;
@@ -76,11 +80,12 @@ impl ChannelSender {
         Ok(())
     }
 
-    /// Like [`ChannelSender::send`], but does not wait. By messages it has been accepted when this returns, and the rest of it may go
-    /// with a later call or [`ChannelSender::flush`].
+    /// Like [`ChannelSender::send`], but does not wait. When messages are used, the message has
+    /// been accepted when this returns. The rest of it may be sent with a later call or
+    /// [`ChannelSender::flush`].
     ///
     /// # Errors
-    /// [`Error::WouldBlock`], and those of [`ChannelSender::send`].
+    /// [`Error::WouldBlock`], and the errors of [`ChannelSender::send`].
     #[inline(always)]
     pub fn try_send(&mut self, bytes: &[u8]) -> Result<()> {
         let mut room = self.try_reserve(bytes.len())?;
@@ -88,11 +93,11 @@ impl ChannelSender {
         room.commit()
     }
 
-    /// Room for a message of so many bytes where the peer will read it, to be built there and sent by [`Reserved::commit`]. Waits for
-    /// it; `None` waits for ever.
+    /// Reserves room for a message of this length where the peer will read it. Build the message
+    /// there and send it with [`Reserved::commit`]. Waits for room; `None` waits forever.
     ///
     /// # Errors
-    /// Those of [`ChannelSender::send`].
+    /// The errors of [`ChannelSender::send`].
     #[inline(always)]
     pub fn reserve(&mut self, length: usize, timeout: Option<Duration>) -> Result<Reserved<'_>> {
         match self.known(length) {
@@ -104,7 +109,7 @@ impl ChannelSender {
     /// Like [`ChannelSender::reserve`], but does not wait.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`], and those of [`ChannelSender::send`].
+    /// [`Error::WouldBlock`], and the errors of [`ChannelSender::send`].
     #[inline(always)]
     pub fn try_reserve(&mut self, length: usize) -> Result<Reserved<'_>> {
         match self.known(length) {
@@ -113,7 +118,7 @@ impl ChannelSender {
         }
     }
 
-    /// Room that takes no look at what the peer says.
+    /// Returns room, if no access to the peer's data is needed for that.
     #[inline(always)]
     fn known(&mut self, length: usize) -> Option<Span> {
         self.begun = None;
@@ -123,7 +128,7 @@ impl ChannelSender {
         }
     }
 
-    /// Room that takes one.
+    /// Returns room, reading the peer's data.
     fn find(&mut self, length: usize) -> Result<Reserved<'_>> {
         self.check(length)?;
         let room = match &mut self.way {
@@ -145,8 +150,9 @@ impl ChannelSender {
         Ok(Reserved { sender: self, span })
     }
 
-    /// Room as by [`ChannelSender::reserve`], for who cannot keep a borrow: C. `wait` is none for who does not wait, else for how long. It
-    /// is sent by [`ChannelSender::finish`]; any other message is sent in its stead.
+    /// Reserves room, like [`ChannelSender::reserve`], for callers that cannot keep a borrow: C.
+    /// `wait` is `None` for a caller that does not wait, otherwise its timeout.
+    /// [`ChannelSender::finish`] sends the message. Any other message is sent in its place.
     #[doc(hidden)]
     pub fn begin(&mut self, length: usize, wait: Option<Option<Duration>>) -> Result<&[AtomicU8]> {
         let span = match wait {
@@ -164,10 +170,11 @@ impl ChannelSender {
         Reserved { sender: self, span }.commit()
     }
 
-    /// Sends bytes of a stream, as many as go in one piece, and waits while there is no room for them. How many.
+    /// Sends bytes of a byte stream, as many as fit in one piece, and waits while there is no room
+    /// for them. Returns their number.
     ///
     /// # Errors
-    /// Those of [`ChannelSender::send`].
+    /// The errors of [`ChannelSender::send`].
     pub fn write_block(&mut self, bytes: &[u8], timeout: Option<Duration>) -> Result<usize> {
         let length = bytes.len().min(self.piece());
         if length > 0 {
@@ -176,14 +183,15 @@ impl ChannelSender {
         Ok(length)
     }
 
-    /// For a loop of one's own that has nothing to do until a message of so many bytes can go: the manager's file becomes readable
-    /// once it may. True: it can, so try again. [`crate::Manager::arm`] is called as well, and before each wait.
+    /// For an application's own loop that has nothing to do until a message of this length can be
+    /// sent: makes the manager's file readable once it may. Returns true if it already can, so try
+    /// again. Also call [`crate::Manager::arm`], before each wait.
     ///
     /// # Errors
-    /// Those of [`ChannelSender::send`].
+    /// The errors of [`ChannelSender::send`].
     pub fn arm(&mut self, length: usize) -> Result<bool> {
         self.check(length)?;
-        // It may pass the room that was reserved.
+        // This may go past the room that was reserved.
         self.begun = None;
         match &mut self.way {
             Way::Memory(sender) => sender.arm(length as u64),
@@ -191,7 +199,8 @@ impl ChannelSender {
         }
     }
 
-    /// Who waits anyway waits until the peer has been woken, too; the message has been sent, whatever comes of that.
+    /// A call that may wait also waits until the peer has been woken. The message has been sent in
+    /// any case.
     #[inline(always)]
     fn see_to_bell(&mut self, timeout: Option<Duration>) {
         if let Way::Memory(sender) = &mut self.way {
@@ -201,7 +210,8 @@ impl ChannelSender {
         }
     }
 
-    /// Waits until all that was accepted is on its way, and whoever sleeps for it has been woken.
+    /// Waits until everything that was accepted is sent, and a peer that sleeps for it has been
+    /// woken.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::System`].
@@ -215,7 +225,8 @@ impl ChannelSender {
         }
     }
 
-    /// Returns the bytes that were sent, with 8 for each message, and were not received; by messages, in whole records.
+    /// Returns the number of bytes that were sent and not received, plus 8 for each message. When
+    /// messages are used, it counts whole records.
     pub(crate) fn behind(&mut self) -> Result<u64> {
         match &mut self.way {
             Way::Memory(sender) => sender.behind(),
@@ -223,10 +234,10 @@ impl ChannelSender {
         }
     }
 
-    /// Closes it gracefully: the peer receives all that was sent, and then that there is no more.
+    /// Closes the channel gracefully: the peer receives everything that was sent, and then the end.
     ///
     /// # Errors
-    /// Those of [`ChannelSender::flush`].
+    /// The errors of [`ChannelSender::flush`].
     pub fn close(self, timeout: Option<Duration>) -> Result<()> {
         match self.way {
             Way::Memory(mut sender) => {
@@ -245,9 +256,10 @@ impl ChannelSender {
         }
     }
 
-    /// Like [`ChannelSender::close`], but does not wait; to be called until it succeeds, and nothing more can be sent.
+    /// Like [`ChannelSender::close`], but does not wait. Call it until it succeeds; nothing more
+    /// can be sent.
     pub fn try_close(&mut self) -> Result<()> {
-        // Nothing goes behind the end.
+        // Nothing may follow the end.
         self.begun = None;
         match &mut self.way {
             Way::Memory(sender) => {
@@ -258,7 +270,8 @@ impl ChannelSender {
         }
     }
 
-    /// Bytes of a stream that go as a message at once: a part of the ring, so that both ends are at work.
+    /// Number of bytes of a byte stream that are sent as one message. This is a part of the ring,
+    /// so that both ends work at the same time.
     pub(super) fn piece(&self) -> usize {
         (self.longest() / 4).max(1)
     }
@@ -275,7 +288,7 @@ impl ChannelSender {
         at_most("length of a message", length as u64, self.longest() as u64)
     }
 
-    /// Why there is no room.
+    /// Returns why there is no room.
     #[cold]
     fn full(&self) -> Error {
         let (checked, limit) = match &self.way {
@@ -287,7 +300,7 @@ impl ChannelSender {
     }
 }
 
-/// Room for a message ([`ChannelSender::reserve`]). Dropped, nothing was sent.
+/// Room for a message ([`ChannelSender::reserve`]). If it is dropped, nothing is sent.
 #[derive(Debug)]
 pub struct Reserved<'a> {
     pub(super) sender: &'a mut ChannelSender,
@@ -295,20 +308,20 @@ pub struct Reserved<'a> {
 }
 
 impl Reserved<'_> {
-    /// How many bytes.
+    /// Returns the number of bytes.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.span.length as usize
     }
 
-    /// Whether it is a message of no bytes.
+    /// Returns true if the message has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Copies bytes in, from byte `offset` of the message on.
+    /// Copies bytes in, starting at byte `offset` of the message.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -319,14 +332,15 @@ impl Reserved<'_> {
         Ok(())
     }
 
-    /// The message in place; what was there before is anything. The peer may look at it and change it at any moment.
+    /// Returns the message in place; its previous contents are unspecified. The peer may read and
+    /// change it at any moment.
     #[must_use]
     #[inline(always)]
     pub fn cells(&self) -> &[AtomicU8] {
         self.sender.data(self.span)
     }
 
-    /// Sends it.
+    /// Sends the message.
     ///
     /// # Errors
     /// [`Error::PeerLost`], [`Error::System`].
@@ -341,7 +355,7 @@ impl Reserved<'_> {
         }
     }
 
-    /// Puts it in place: it is sent with the next message, or by [`ChannelSender::flush`].
+    /// Puts the message in place. It is sent with the next message, or by [`ChannelSender::flush`].
     #[inline(always)]
     pub(crate) fn put(self) -> Result<()> {
         match &mut self.sender.way {
@@ -354,7 +368,7 @@ impl Reserved<'_> {
     }
 }
 
-/// A stream of bytes: where a message ends means nothing.
+/// A byte stream: message boundaries have no meaning.
 impl io::Write for ChannelSender {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Ok(self.write_block(bytes, None)?)

@@ -1,5 +1,5 @@
-//! Who waits for the card: for room in the work queue, mostly. No notification tells of that, but the card wakes who sleeps until
-//! it has finished with requests.
+//! Waiting for the card, mostly for room in the work queue. No notification reports room, but the
+//! card wakes callers that sleep until it has completed requests.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,44 +12,47 @@ use crate::hamlyn::request::Message;
 use crate::hamlyn::terminus::Source;
 use crate::hamlyn::ticket::Ticket;
 
-/// How soon to look again where nobody wakes who waits for the card: with an older driver, or in a simulation.
+/// Polling interval if there is no wake-up for callers that wait for the card: with an older
+/// driver, or in a simulation.
 const NAP: Duration = Duration::from_millis(1);
 
-/// Those whose `try_` calls found no room.
+/// Senders whose `try_` calls found no room.
 #[derive(Debug, Default)]
 pub(super) struct Behind {
     tokens: Mutex<Tokens>,
-    /// There is room, and the loop has not been told.
+    /// There is room, and this was not reported to the loop yet.
     news: AtomicBool,
-    /// The loop has armed what there was to arm, and may sleep.
+    /// The loop has armed everything and may sleep.
     loop_sleeps: AtomicBool,
-    /// Whether the terminus' file is, or may become, readable for this manager. Held while that is changed.
+    /// The terminus' file is readable for this manager, or may become readable. Locked while that
+    /// changes.
     armed: Mutex<bool>,
-    /// Who is still to be woken, each once.
+    /// The sleepers that still must be woken, each once.
     bells: Mutex<Vec<Ticket>>,
-    /// Whether there are such: who does not owe any takes no lock for that.
+    /// `bells` is not empty. Checked first, so that the lock is not taken otherwise.
     has_bells: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Tokens {
     waiting: BTreeSet<u64>,
-    /// There is room for these.
+    /// Senders for which there is room.
     ready: BTreeSet<u64>,
 }
 
 impl Behind {
-    /// The tokens of those for whom there is room.
+    /// Takes the tokens of senders for which there is room.
     pub(super) fn take_ready(&self) -> BTreeSet<u64> {
         std::mem::take(&mut self.tokens().ready)
     }
 
-    /// Whether there is room that the loop has not been told of. Now it has.
+    /// Returns true if there is room that was not reported to the loop yet, and marks it as
+    /// reported.
     pub(super) fn take_news(&self) -> bool {
         self.news.load(Ordering::Relaxed) && self.news.swap(false, Ordering::Acquire)
     }
 
-    /// From now on who falls behind wakes the loop, or does so no more.
+    /// Sets whether a sender that finds no room must wake the loop.
     pub(super) fn loop_sleeps(&self, sleeps: bool) {
         self.loop_sleeps.store(sleeps, Ordering::SeqCst);
     }
@@ -68,8 +71,8 @@ impl Behind {
 }
 
 impl Manager {
-    /// If the error says that there is no room, whoever has this token waits until the card has finished with requests:
-    /// [`Manager::ready`] names it then.
+    /// If the error is "no room", registers the token until the card has completed requests.
+    /// [`Manager::ready`] then returns the token.
     pub(crate) fn fell_behind(&self, token: Option<u64>, error: &Error) {
         if error.is_would_block() {
             self.inner.behind.tokens().waiting.extend(token);
@@ -77,18 +80,20 @@ impl Manager {
         }
     }
 
-    /// Somebody waits for room: what for is known by now, to who is woken.
+    /// Notes that a caller waits for room. The caller has already recorded what it needs, so a
+    /// woken thread finds it.
     fn wait_for_room(&self) {
         self.inner.terminus.inner.note_behind();
-        // A loop that sleeps, while another thread or task sends, has not armed for this.
+        // A loop that sleeps while another thread or task sends has not armed for this.
         let loop_sleeps = &self.inner.behind.loop_sleeps;
         if loop_sleeps.load(Ordering::SeqCst) && loop_sleeps.swap(false, Ordering::SeqCst) {
             self.inner.sleepers.ring();
         }
     }
 
-    /// Wakes who sleeps at a slot, by a message without data. False: there is no room, and whoever calls the manager once there is some
-    /// does it ([`Manager::owes`]): all do before they sleep.
+    /// Wakes the sleeper at a slot, by a message without data. Returns false if there is no room.
+    /// Then the next thread that calls the manager when there is room sends it ([`Manager::owes`]).
+    /// All threads call that before they sleep.
     pub(crate) fn ring(&self, sleeper: &Ticket) -> bool {
         let rung = self.try_ring(sleeper);
         if !rung {
@@ -99,14 +104,15 @@ impl Manager {
             self.inner.behind.has_bells.store(true, Ordering::Release);
             drop(bells);
             self.wait_for_room();
-            // Who sleeps in a waiting call by the manager's file has not armed for it either; in the driver he looks soon enough. Whoever calls this may
-            // have the lock under which sleepers look, so whether there are any is not asked.
+            // A waiting call that sleeps on the manager's file has not armed for this either. One
+            // that sleeps in the driver checks soon enough. The caller may hold the lock under
+            // which sleepers check, so do not check whether there are any.
             self.inner.sleepers.ring();
         }
         rung
     }
 
-    /// Wakes those for whom there was no room before. Whether some are left.
+    /// Wakes the sleepers for which there was no room before. Returns true if some are left.
     pub(crate) fn owes(&self) -> bool {
         let behind = &self.inner.behind;
         if !behind.has_bells.load(Ordering::Acquire) {
@@ -123,14 +129,14 @@ impl Manager {
         owes
     }
 
-    /// A card that is gone rings nowhere: the connection tells of that.
+    /// Sends the wake-up. A card that is gone sends none: the connection reports that.
     fn try_ring(&self, sleeper: &Ticket) -> bool {
         let message = Message::to(sleeper).interrupt();
         let sent = self.inner.terminus.try_send(&message, Source::Bytes(&[]));
         !sent.is_err_and(|error| error.is_would_block())
     }
 
-    /// Takes note if there is room again for those that found none.
+    /// Checks for new room, and marks the senders that found none as ready.
     pub(super) fn look_for_room(&self) {
         if self.inner.terminus.inner.take_room() {
             self.owes();
@@ -139,12 +145,13 @@ impl Manager {
             tokens.ready.extend(waiting);
             drop(tokens);
             self.inner.behind.news.store(true, Ordering::Release);
-            // Who sleeps for the same may have missed that the file was readable.
+            // Other threads that sleep for the same may have missed that the file was readable.
             self.inner.sleepers.look_again();
         }
     }
 
-    /// If somebody found no room, makes the file readable once there is some. Whether there is already.
+    /// If a caller found no room, makes the file readable once there is room. Returns true if there
+    /// already is.
     pub(super) fn arm_room(&self) -> Result<bool> {
         let there = match self.arm_or_disarm() {
             Err(Error::Unsupported(_)) => {
@@ -160,16 +167,17 @@ impl Manager {
         Ok(there)
     }
 
-    /// The watch has risen: what it was woken by is to wake nobody else, unless others wait for the same.
+    /// Called by the watch after its sleep. The event that woke it must not wake others, unless
+    /// they wait for the same.
     pub(super) fn quiet_room(&self) {
-        // Who cannot has a card that is gone, and is told by whatever is called next.
+        // On failure the card is gone; the next call reports that.
         if let Ok(true) = self.arm_or_disarm() {
             self.look_for_room();
         }
     }
 
-    /// Makes the file readable for who sleeps by it until the card has finished with more. Whether there is no need to sleep, and
-    /// how long to sleep at most.
+    /// Makes the file readable for a sleeper once the card has completed more requests. Returns
+    /// whether there is no need to sleep, and the maximum sleep time.
     pub(super) fn arm_for_card(&self) -> Result<(bool, Duration)> {
         let terminus = &self.inner.terminus.inner;
         let mut armed = self.inner.behind.armed();
@@ -181,7 +189,7 @@ impl Manager {
         }
     }
 
-    /// Whether there is room already for somebody who found none.
+    /// Returns true if there already is room for a caller that found none.
     fn arm_or_disarm(&self) -> Result<bool> {
         let terminus = &self.inner.terminus.inner;
         let mut armed = self.inner.behind.armed();

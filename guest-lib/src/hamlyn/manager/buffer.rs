@@ -1,4 +1,5 @@
-//! Memory to send from: pieces of a terminus' send buffers, handed out and taken back (sections 2.3 and 6.2).
+//! Memory to send from: pieces of a terminus' send buffers, allocated and taken back (sections 2.3
+//! and 6.2).
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -15,26 +16,28 @@ use crate::error::{Error, GivenBack, Result, at_most, inside};
 use crate::hamlyn::send_buffer::{Piece, SendBuffer};
 use crate::hamlyn::terminus::{Handle, Terminus};
 
-/// What is handed out is a multiple of it, in bytes.
+/// Allocation granularity, in bytes.
 const UNIT: usize = 64;
-/// The first send buffer, in bytes. Each further one is twice as long, so that eight reach far.
+/// Size of the first send buffer, in bytes. Each further one is twice as long, so that eight
+/// provide a lot of memory.
 const FIRST: usize = 64 * 1024;
 
-/// The memory of a terminus.
+/// The send memory of a terminus.
 #[derive(Debug)]
 pub(super) struct Pool {
     terminus: Terminus,
     arenas: Mutex<Vec<Arena>>,
-    /// The application's own memory that was dropped while the card still gathers from it, with the last request that does.
+    /// The application's own memory that was dropped while the card still gathers from it, with the
+    /// last request that does.
     leaving: Mutex<Vec<(u64, Arc<SendBuffer>)>>,
 }
 
-/// A send buffer, divided.
+/// A send buffer, divided into allocations.
 #[derive(Debug)]
 struct Arena {
     memory: Arc<SendBuffer>,
     free: Free,
-    /// Given back while the card may still gather from them: the request, offset and length.
+    /// Freed while the card may still gather from them: the request, offset and length.
     draining: Vec<(u64, usize, usize)>,
 }
 
@@ -73,7 +76,7 @@ impl Pool {
         Ok(Buffer { pool: self.clone(), memory, start, size, length, last: AtomicU64::new(0) })
     }
 
-    /// A buffer of the application's own memory, which is a send buffer by itself.
+    /// Makes a buffer from the application's own memory, which is a separate send buffer.
     pub(super) fn lend<T: Lendable>(self: &Arc<Self>, memory: T) -> Result<Buffer, GivenBack<T>> {
         self.collect();
         Ok(self.whole(self.terminus.lend(memory)?))
@@ -90,7 +93,8 @@ impl Pool {
         Buffer { pool, memory, start: 0, size: length, length, last: AtomicU64::new(0) }
     }
 
-    /// Lets go what has left and the card has finished with. How far the card is.
+    /// Drops the memory in `leaving` that the card has finished with. Returns the card's completion
+    /// count.
     fn collect(&self) -> u64 {
         let completed = self.terminus.completed();
         let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +107,7 @@ impl Pool {
     }
 }
 
-/// What the card still gathers from comes back by itself.
+/// If memory that the card still gathers from will be freed by itself, reports `WouldBlock`.
 fn come_again(error: Error, draining: bool) -> Error {
     match error {
         Error::Exhausted { limit, .. } if draining => {
@@ -134,12 +138,13 @@ impl Arena {
     }
 }
 
-/// Memory to send from: a [`crate::Manager`]'s ([`crate::Manager::allocate`]), or the application's own
-/// ([`crate::Manager::lend`]).
+/// Memory to send from: a [`crate::Manager`]'s ([`crate::Manager::allocate`]), or the application's
+/// own ([`crate::Manager::lend`]).
 ///
-/// A call that sends all of it takes it, and what it gives returns it ([`Sent`]). Calls that send a part (`send_from`) borrow it:
-/// so a buffer goes to several peers, and may be in an [`Arc`]. Nothing that is under way changes: what the card may still gather
-/// from cannot be written to ([`crate::Error::InFlight`]).
+/// A call that sends the whole buffer takes it, and its result returns it ([`Sent`]). Calls that
+/// send a part (`send_from`) borrow it. So a buffer can be sent to several peers, and may be in an
+/// [`Arc`]. Data in flight cannot change: bytes that the card may still gather from cannot be
+/// written ([`crate::Error::InFlight`]).
 #[derive(Debug)]
 pub struct Buffer {
     pool: Arc<Pool>,
@@ -152,19 +157,19 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// How many bytes it has.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if the buffer has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Copies bytes in, from `offset` bytes on.
+    /// Copies bytes in, starting at `offset`.
     ///
     /// # Errors
     /// [`crate::Error::PastEnd`].
@@ -173,7 +178,7 @@ impl Buffer {
         self.memory.store(self.start + offset, bytes)
     }
 
-    /// Copies bytes out, from `offset` bytes on.
+    /// Copies bytes out, starting at `offset`.
     ///
     /// # Errors
     /// [`crate::Error::PastEnd`].
@@ -182,42 +187,47 @@ impl Buffer {
         self.memory.read(self.start + offset, bytes)
     }
 
-    /// Its bytes in place, `length` of them from `offset` on, to be filled without copying: each is stored by itself.
+    /// Returns `length` bytes in place, starting at `offset`, to be filled without copying. Each
+    /// byte is stored separately.
     ///
     /// # Errors
-    /// [`crate::Error::PastEnd`]; [`crate::Error::InFlight`] while the card may still gather from one of these bytes.
+    /// [`crate::Error::PastEnd`]; [`crate::Error::InFlight`] while the card may still gather from
+    /// one of these bytes.
     pub fn cells(&mut self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
         inside("buffer", offset as u64, length as u64, self.length as u64)?;
         self.memory.cells_of(self.start + offset, length)
     }
 
-    /// Waits until the card has finished with all that was sent from it. `None` waits for ever.
+    /// Waits until the card has completed everything that was sent from the buffer. `None` waits
+    /// forever.
     ///
     /// # Errors
-    /// [`crate::Error::TimedOut`]. Which requests were refused, their handles say.
+    /// [`crate::Error::TimedOut`]. The handles report which requests were refused.
     pub fn wait_idle(&self, timeout: Option<Duration>) -> Result<()> {
         self.pool.terminus.wait_completed(self.last.load(Ordering::Relaxed), timeout)
     }
 
-    /// Where it lies in this process' memory. Only for languages that can make no other use of it.
+    /// Returns the address in this process' memory. Only for languages that cannot use the other
+    /// calls.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.memory.as_ptr().wrapping_add(self.start)
     }
 
-    /// Lets it go at once, if it is the application's own memory: the card gathers from it no more when this returns, and
-    /// refuses what it had not gathered yet.
+    /// Releases the buffer at once, if it is the application's own memory. When this returns, the
+    /// card no longer gathers from it, and refuses what it had not gathered yet.
     pub fn abandon(self) {
         if self.memory.is_lent() {
             self.last.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Gives back the memory that [`crate::Manager::lend`] was given.
+    /// Gives back the memory that was passed to [`crate::Manager::lend`].
     ///
     /// # Errors
-    /// [`crate::Error::InFlight`] while the card may still gather from it, [`crate::Error::Invalid`] for another type, or memory
-    /// that is the manager's; and the buffer.
+    /// [`crate::Error::InFlight`] while the card may still gather from it;
+    /// [`crate::Error::Invalid`] if the type is another one, or the memory is the manager's. On
+    /// error the buffer is given back.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         if !self.memory.is_over::<T>() {
             return Err(GivenBack::new(
@@ -229,7 +239,8 @@ impl Buffer {
             return Err(GivenBack::new(error, self));
         }
         let (pool, memory) = (self.pool.clone(), self.memory.clone());
-        // Nothing of it is under way, so nothing else is left that has the memory. What went by direct I/O does not count.
+        // No request of it is in flight, so nothing else holds the memory. Bytes sent by direct I/O
+        // do not count.
         self.last.store(0, Ordering::Relaxed);
         drop(self);
         let length = memory.len();
@@ -243,18 +254,18 @@ impl Buffer {
         })
     }
 
-    /// Names a piece of it, to be sent.
+    /// Returns a reference to a piece of the buffer, for sending.
     pub(crate) fn piece(&self, offset: usize, length: usize) -> Result<Piece<'_>> {
         inside("buffer", offset as u64, length as u64, self.length as u64)?;
         self.memory.piece(self.start + offset, length)
     }
 
-    /// Names the bytes of a range of it, to be sent.
+    /// Returns a reference to a range of the buffer, for sending.
     pub(crate) fn part(&self, part: Range<usize>) -> Result<Piece<'_>> {
         self.piece(part.start, part.end.saturating_sub(part.start))
     }
 
-    /// Notes that a request gathers from it.
+    /// Records that a request gathers from the buffer.
     pub(crate) fn sent_by(&self, handle: &Handle) {
         self.last.fetch_max(handle.request(), Ordering::Relaxed);
     }
@@ -277,13 +288,13 @@ impl Drop for Buffer {
     }
 }
 
-/// A buffer on its way (section 6.2): the card gathers from it. Dropped, it goes out all the same, and its memory
-/// returns to the manager when the card has finished with it.
+/// A buffer in flight (section 6.2): the card gathers from it. If this is dropped, the buffer is
+/// still sent. Its memory returns to the manager when the card has finished with it.
 #[derive(Debug)]
 #[must_use = "the buffer may be had back from it"]
 pub struct Sent {
     buffer: Buffer,
-    /// The last of its requests; none if there was nothing to send.
+    /// The last of its requests; `None` if there was nothing to send.
     handle: Option<Handle>,
 }
 
@@ -292,19 +303,20 @@ impl Sent {
         Self { buffer, handle }
     }
 
-    /// Whether the card has finished with it.
+    /// Returns true if the card has finished with the buffer.
     ///
     /// # Errors
-    /// [`crate::Error::Refused`] if the card has finished with it by refusing it.
+    /// [`crate::Error::Refused`] if the card refused the request.
     pub fn is_complete(&self) -> Result<bool> {
         self.handle.as_ref().map_or(Ok(true), Handle::is_complete)
     }
 
-    /// Waits until the card has finished with it, and gives the buffer back. `None` waits for ever.
+    /// Waits until the card has finished with the buffer, and gives it back. `None` waits forever.
     ///
     /// # Errors
-    /// [`crate::Error::TimedOut`]: this is given back, to wait on. [`crate::Error::Refused`]: the same, and
-    /// [`Sent::reclaim`] gives the buffer.
+    /// [`crate::Error::TimedOut`]: gives this value back, so that you can wait again.
+    /// [`crate::Error::Refused`]: also gives this value back, and [`Sent::reclaim`] returns the
+    /// buffer.
     pub fn wait(self, timeout: Option<Duration>) -> Result<Buffer, GivenBack<Self>> {
         match self.handle.as_ref().map_or(Ok(()), |handle| handle.wait(timeout)) {
             Ok(()) => Ok(self.buffer),
@@ -312,10 +324,10 @@ impl Sent {
         }
     }
 
-    /// Gives the buffer back if the card has finished with it, sent or refused; else this.
+    /// Gives the buffer back if the card has finished with it, whether sent or refused.
     ///
     /// # Errors
-    /// This, if the card has not finished with it.
+    /// Returns this value if the card has not finished with it.
     pub fn reclaim(self) -> Result<Buffer, Self> {
         match self.is_complete() {
             Ok(false) => Err(self),

@@ -1,4 +1,4 @@
-//! End points for receiver classes of the application's own.
+//! End points for the application's own receiver classes.
 
 use std::sync::{Arc, Weak};
 
@@ -8,15 +8,16 @@ use crate::hamlyn::message_area::MessageArea;
 use crate::hamlyn::slot::Slot;
 use crate::hamlyn::ticket::Ticket;
 
-/// What a receiver class of the application's own is made on (section 3.3): a slot in [`crate::Mode::ParanoidOneShot`] with
-/// memory, whose metadata entries each open a part of it and take one message until [`EndPoint::reopen`]. The library's own
-/// protocols are made on the same.
+/// The base of an application's own receiver class (section 3.3): a slot in
+/// [`crate::Mode::ParanoidOneShot`] with memory. Each of its metadata entries opens a part of the
+/// memory and accepts one message until [`EndPoint::reopen`]. The library's own protocols use the
+/// same base.
 ///
 /// ```no_run
 /// # use std::sync::Mutex;
 /// use hamlyn::{Arrived, EndPoint, Manager, Ready, ReceiverClass};
 ///
-/// /// Adds up what comes, a number in each message's metadata.
+/// /// Adds up the numbers in the messages' metadata.
 /// #[derive(Debug)]
 /// struct Sum {
 ///     end_point: EndPoint,
@@ -50,20 +51,22 @@ pub struct EndPoint {
 }
 
 impl EndPoint {
-    /// Makes an end point of so many metadata entries, each with `length` bytes of message area; 0 for metadata alone.
+    /// Creates an end point with this number of metadata entries, each with `length` bytes of
+    /// message area. Use 0 for metadata only.
     ///
     /// # Errors
-    /// Those of [`crate::Card::create_area`], [`crate::SlotBuilder::create`] and, if the manager takes another notification queue
-    /// for it, [`crate::Card::create_queue`].
+    /// The errors of [`crate::Card::create_area`], [`crate::SlotBuilder::create`] and, if the
+    /// manager needs another notification queue for it, [`crate::Card::create_queue`].
     pub fn create(manager: &Manager, entries: u32, length: usize) -> Result<Self> {
         check(entries)?;
         Ok(Self { place: Place::create(manager, entries, length)? })
     }
 
-    /// The same in an area of the caller's ([`crate::Card::lend`], or a [`crate::Card::create_area`]'s).
+    /// Like [`EndPoint::create`], in an area of the caller ([`crate::Card::lend`] or
+    /// [`crate::Card::create_area`]).
     ///
     /// # Errors
-    /// Those of [`EndPoint::create`]; [`Error::PastEnd`] for an area that is too short.
+    /// The errors of [`EndPoint::create`]; [`Error::PastEnd`] if the area is too short.
     pub fn create_in(manager: &Manager, area: &MessageArea, entries: u32, length: usize) -> Result<Self> {
         check(entries)?;
         let needed = u64::from(entries).saturating_mul(length as u64);
@@ -71,7 +74,8 @@ impl EndPoint {
         Ok(Self { place: Place::create_in(manager, area, entries, length)? })
     }
 
-    /// Makes the receiver that has this end point. From now on all its metadata entries name it, and it is told of what arrives.
+    /// Creates the receiver that owns this end point. From now on all metadata entries refer to it,
+    /// and it is called for each arrival.
     pub fn open<R: ReceiverClass + 'static>(mut self, make: impl FnOnce(Self) -> R) -> Arc<R> {
         Arc::new_cyclic(|receiver: &Weak<R>| {
             self.place.open_for(receiver.clone());
@@ -79,7 +83,8 @@ impl EndPoint {
         })
     }
 
-    /// The ticket for an entry and its part. Hand none out before [`EndPoint::open`]: nobody is told of what comes before it.
+    /// Returns the ticket for an entry and its part. Do not give a ticket away before
+    /// [`EndPoint::open`]: no receiver is called for messages that arrive before it.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::LinkDown`], [`Error::System`].
@@ -87,36 +92,37 @@ impl EndPoint {
         self.place.ticket(entry)
     }
 
-    /// Lets an entry take its next message: nothing happens if there is no such entry.
+    /// Lets an entry accept its next message. Does nothing if the entry does not exist.
     pub fn reopen(&self, entry: u32) {
         self.place.reopen(entry);
     }
 
-    /// Whether an entry has had its message.
+    /// Returns true if the entry has received its message.
     #[must_use]
     pub fn is_locked(&self, entry: u32) -> bool {
         self.place.is_locked(entry)
     }
 
-    /// Where an entry's part starts in the area, in bytes.
+    /// Returns the start of an entry's part in the area, in bytes.
     #[must_use]
     pub fn start(&self, entry: u32) -> usize {
         self.place.start(entry)
     }
 
-    /// Bytes of each entry's part.
+    /// Returns the size of each entry's part, in bytes.
     #[must_use]
     pub fn part_length(&self) -> usize {
         self.place.length()
     }
 
-    /// Its memory.
+    /// Returns the memory.
     #[must_use]
     pub fn area(&self) -> &MessageArea {
         self.place.area()
     }
 
-    /// Its slot, with the metadata entries: one may name another receiver ([`crate::MetadataEntry::set_receive_class`]).
+    /// Returns the slot, with the metadata entries. An entry may refer to another receiver
+    /// ([`crate::MetadataEntry::set_receive_class`]).
     #[must_use]
     pub fn slot(&self) -> &Slot {
         self.place.slot()

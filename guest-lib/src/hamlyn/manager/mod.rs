@@ -1,4 +1,4 @@
-//! The Hamlyn manager: one for each send terminus (section 3.3).
+//! The Hamlyn manager: one per send terminus (section 3.3).
 
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -35,78 +35,85 @@ use registry::{Registry, Room};
 pub use sleepers::Waker;
 use sleepers::{Sleeper, Sleepers};
 
-/// Entries of a manager's first notification queue, if nothing is said.
+/// Default number of entries of a manager's first notification queue.
 const ENTRIES: u32 = 1024;
-/// How long a thread sleeps in the driver: then it looks whether it has to sleep in another way now, for the manager has got
-/// its first waker, or another queue.
+/// How long a thread sleeps in the driver at most. It then checks whether it must sleep in another
+/// way, because the manager got its first waker or another queue.
 const IN_DRIVER: Duration = Duration::from_secs(1);
 
-/// What a waiter's look gave: what it waited for, or how it may sleep before it must look again.
+/// Result of a waiter's look: what it waited for, or how it may sleep before it looks again.
 pub(crate) type Look<T> = ControlFlow<T, Pause>;
 
-/// How a waiter may sleep: until a notification comes, or as this says besides.
+/// How a waiter may sleep: until a notification arrives, and with these additional conditions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pause {
-    /// No longer than this.
+    /// Maximum sleep time.
     pub(crate) limit: Option<Duration>,
-    /// Until the card has finished with requests: it is room in the work queue that is missing, or the like.
+    /// Also wake when the card has completed requests: the waiter lacks room in the work queue, or
+    /// the like.
     pub(crate) for_card: bool,
 }
 
-/// The manager of a send terminus: it owns the terminus, the notification queue of all receivers that are registered
-/// with it, and the memory that is sent from (section 3.3).
+/// The manager of a send terminus. It owns the terminus, the notification queue of all receivers
+/// that are registered with it, and the memory that is sent from (section 3.3).
 ///
-/// Cheap to clone; it goes when its last clone and the last of its receivers, senders and buffers are dropped.
+/// Cheap to clone. It is destroyed when its last clone and the last of its receivers, senders and
+/// buffers are dropped.
 ///
 /// # Arrivals
-/// Whoever waits for a message takes the next notification off the queue, whoever it is for, and hands it to its
-/// receiver, which records the arrival; then it looks whether its own has come. So it does not matter which receiver
-/// a process waits at, and [`Manager::poll`] serves all.
+/// A thread that waits for a message takes the next notification off the queue, whichever receiver
+/// it is for. It hands the notification to that receiver, which records the arrival. Then the
+/// thread checks whether its own message has arrived. So it does not matter which receiver a
+/// process waits at, and [`Manager::poll`] serves all.
 ///
-/// Receivers are slots in [`crate::Mode::ParanoidOneShot`], whose metadata entries are counted against the queue:
-/// nobody who sends, however rude, makes it overrun (section 2.7). When the queue has no entry left for the next receiver, the
-/// manager opens another of twice the length, beside it. So it has as many receivers as the card has slots; to sleep takes a
-/// system call for each queue.
+/// Receivers are slots in [`crate::Mode::ParanoidOneShot`], whose metadata entries are counted
+/// against the queue. So no sender, however badly it behaves, can overrun the queue (section 2.7).
+/// When the queue has no entry left for the next receiver, the manager opens another queue, twice
+/// as long, next to it. So it can have as many receivers as the card has slots. Sleeping requires
+/// one system call per queue.
 ///
 /// # Threads
-/// The paper's upper layer is not thread-safe, and to make it so "remains a research topic". This one is: a lock
-/// around taking a notification and recording its arrival makes the two one step, so a thread that is about to sleep
-/// has either seen what another recorded for it, or sleeps for a notification that has not been taken. Every sleeping
-/// thread is woken by the next notification, whoever it is for; one of them hands it on. A message costs two
-/// uncontended locks, and threads that should not wait for each other have a manager each, as processes would.
-/// [`Manager::waker`] ends a sleep without a message.
+/// The paper's upper layer is not thread-safe, and making it so "remains a research topic". This
+/// one is thread-safe. A lock makes taking a notification and recording its arrival one step. So
+/// there are two cases for a thread that is about to sleep. It has seen what another thread
+/// recorded for it, or it sleeps for a notification that has not been taken. The next notification
+/// wakes every sleeping thread, whichever receiver it is for; one of the threads hands it to the
+/// receiver. A message costs two uncontended locks. Threads that must not wait for each other need
+/// separate managers, as processes would. [`Manager::waker`] ends a sleep without a message.
 ///
-/// # Loops of one's own
-/// Its file ([`AsFd`]) is for `poll(2)`, `mio`, `tokio` and the like: readable once something has come that
-/// [`Manager::arm`] was called for, there is room for a sender that had none, or a waker was used. It stays the same for as long
-/// as the manager lives. It may become readable for other managers of the card, too. Whoever is woken calls
-/// [`Manager::poll_all`], asks its receivers by their `try_` calls, and arms again before it waits.
+/// # Custom event loops
+/// The manager's file ([`AsFd`]) is for `poll(2)`, `mio`, `tokio` and the like. It becomes readable
+/// once something that [`Manager::arm`] was called for has arrived. It also becomes readable once
+/// there is room for a sender that had none, or a waker was used. The file stays the same while the
+/// manager lives. It may also become readable for other managers of the card. After a wake-up, call
+/// [`Manager::poll_all`], query the receivers through their `try_` calls, and arm again before the
+/// next wait.
 #[derive(Debug, Clone)]
 pub struct Manager {
     inner: Arc<Inner>,
 }
 
-/// What changes with each notification.
+/// State that changes with each notification.
 #[derive(Debug, Default)]
 struct Dispatch {
-    /// Whose queue's turn it is.
+    /// The queue whose turn it is.
     turn: usize,
     ready: Ready,
-    /// Notifications that led to no receiver.
+    /// Number of notifications for which no receiver was found.
     unclaimed: u64,
 }
 
 #[derive(Debug)]
 struct Inner {
-    // Dropped in this order: what the buffers' memory is sent by goes last.
+    // Fields are dropped in this order: the terminus that sends the buffers' memory goes last.
     buffers: Arc<buffer::Pool>,
     registry: Registry,
     /// Held while a notification is taken and recorded.
     dispatch: Mutex<Dispatch>,
-    /// How many notifications have been handed on.
+    /// Number of notifications that were dispatched.
     handed_on: AtomicU64,
-    /// How many the loop of [`Manager::wait`] or [`Manager::arm`] knows of: what a receiver's `try_` call handed to another
-    /// is news for it.
+    /// The value of `handed_on` that the loop of [`Manager::wait`] or [`Manager::arm`] knows of.
+    /// What one receiver's `try_` call handed to another is news for the loop.
     told: AtomicU64,
     behind: Behind,
     sleepers: Arc<Sleepers>,
@@ -117,19 +124,21 @@ struct Inner {
 }
 
 impl Manager {
-    /// Creates a manager with a terminus of its own and a notification queue of 1,024 entries.
+    /// Creates a manager with its own terminus and a notification queue of 1,024 entries.
     ///
     /// # Errors
-    /// Those of [`Manager::create_with`].
+    /// The errors of [`Manager::create_with`].
     pub fn create(card: &Card) -> Result<Self> {
         Self::create_with(card, ENTRIES, Polling::default())
     }
 
-    /// Creates a manager whose first queue has so many entries, 2 to 65,536, and whose waiters look as often as told before
-    /// they sleep. As many metadata entries as all its receivers have can do with that queue.
+    /// Creates a manager whose first queue has this number of entries, 2 to 65,536, and whose
+    /// waiters poll according to `polling` before they sleep. The queue is enough for that many
+    /// metadata entries of all receivers together.
     ///
     /// # Errors
-    /// Those of [`Card::create_terminus`] and [`Card::create_queue`]; [`Error::System`] if the process has no file left.
+    /// The errors of [`Card::create_terminus`] and [`Card::create_queue`]; [`Error::System`] if the
+    /// process has no file descriptor left.
     pub fn create_with(card: &Card, entries: u32, polling: Polling) -> Result<Self> {
         let sleepers = Sleepers::new()?;
         let (terminus, queue) = (card.create_terminus()?, card.create_queue(entries)?);
@@ -151,24 +160,26 @@ impl Manager {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The card.
+    /// Returns the card.
     #[must_use]
     pub fn card(&self) -> &Card {
         &self.inner.card
     }
 
-    /// The terminus that everything of this manager's is sent from.
+    /// Returns the terminus that this manager sends everything from.
     #[must_use]
     pub fn terminus(&self) -> &Terminus {
         &self.inner.terminus
     }
 
-    /// Hands the next notification to its receiver: the paper's `poll_nowait`. Whether there was one.
+    /// Hands the next notification to its receiver: the paper's `poll_nowait`. Returns true if
+    /// there was one.
     ///
     /// # Errors
-    /// [`Error::Overrun`]: every receiver has been told, and says so, too.
+    /// [`Error::Overrun`]: every receiver has been notified of the loss, and reports it as well.
     pub fn poll(&self) -> Result<bool> {
-        // Dropped behind the lock: they may be the last of their receivers, which then take the lock to leave.
+        // Dropped after the lock is released. These may be the last references to their receivers,
+        // which then take the lock to deregister.
         let (receiver, receivers);
         let mut one_step = self.dispatch();
         let Dispatch { turn, ready, unclaimed } = &mut *one_step;
@@ -189,33 +200,35 @@ impl Manager {
             (queue, Err(error)) => {
                 receivers = self.inner.registry.all_of(queue);
                 receivers.iter().for_each(|receiver| receiver.arrivals_lost(ready));
-                // They may have found what they were not told of.
+                // The receivers may have found messages whose notifications were lost.
                 self.handed_on();
                 Err(error)
             }
         }
     }
 
-    /// Has a receiver found by a pointer of its own in metadata entries ([`crate::MetadataEntry::set_receive_class`]), for as
-    /// long as what this gives lives. [`EndPoint::open`] does it for an end point's entries.
+    /// Registers a receiver, so that metadata entries can refer to it by its own pointer
+    /// ([`crate::MetadataEntry::set_receive_class`]). It is registered while the returned value
+    /// lives. [`EndPoint::open`] does this for an end point's entries.
     #[must_use]
     pub fn register(&self, receiver: Weak<dyn ReceiverClass>) -> ReceiveClass {
         self.inner.registry.register(receiver)
     }
 
-    /// How many notifications led to no receiver: it had gone before, or somebody has changed a metadata entry's receive class
-    /// pointer to one that there is not.
+    /// Returns the number of notifications for which no receiver was found. Either the receiver had
+    /// left, or a metadata entry's receive class pointer was changed to an invalid one.
     #[must_use]
     pub fn unclaimed(&self) -> u64 {
         self.dispatch().unclaimed
     }
 
-    /// Waits for what a receiver of one's own has recorded: takes notifications and hands them on until `look` gives something,
-    /// as the library's receivers do (section 3.3). It looks at memory for a while, then sleeps; `None` waits for ever. `what` is
-    /// what the error names.
+    /// Waits for what an application's own receiver has recorded. Takes notifications and
+    /// dispatches them until `look` returns a value, as the library's receivers do (section 3.3).
+    /// Busy-polls for a while, then sleeps. `None` waits forever. The timeout error names `what`.
     ///
     /// # Errors
-    /// Those of `look`; [`Error::TimedOut`], [`Error::Woken`], [`Error::Overrun`], [`Error::System`].
+    /// The errors of `look`; [`Error::TimedOut`], [`Error::Woken`], [`Error::Overrun`],
+    /// [`Error::System`].
     pub fn receive<T>(
         &self,
         what: &'static str,
@@ -225,13 +238,13 @@ impl Manager {
         self.wait_for(what, timeout, |_| Ok(look()?.map_or(Look::Continue(Pause::default()), Look::Break)))
     }
 
-    /// Hands on all notifications that are there. How many there were.
+    /// Dispatches all pending notifications. Returns how many there were.
     ///
     /// # Errors
-    /// [`Error::Overrun`], as [`Manager::poll`].
+    /// [`Error::Overrun`], as for [`Manager::poll`].
     pub fn poll_all(&self) -> Result<usize> {
         let mut count = 0;
-        // No more than the queues hold: somebody may be sending as fast as this goes.
+        // Take no more than the queues hold: a peer may send as fast as this loop runs.
         let limit: usize = self.inner.queues.iter().map(|queue| queue.entries() as usize).sum();
         while count < limit && self.poll()? {
             count += 1;
@@ -239,12 +252,17 @@ impl Manager {
         Ok(count)
     }
 
-    /// Waits until a notification is handed on, by this thread or another: looks at memory for a while, then sleeps.
-    /// `None` waits for ever. Returns at once if one was handed on since the last call, perhaps by one receiver's `try_`
-    /// call to another that had been asked before, if there is room again in the work queue for a sender whose `try_` call found
-    /// none, or if a [`Waker`] was used: ask all once more.
+    /// Waits until this thread or another dispatches a notification. Busy-polls for a while, then
+    /// sleeps. `None` waits forever. Returns at once in these cases; query all receivers and
+    /// senders again:
     ///
-    /// One loop for each manager, by this or by [`Manager::arm`]: what it knows of is remembered once.
+    /// - A notification was dispatched since the last call, perhaps by one receiver's `try_` call
+    ///   to another that had been queried before.
+    /// - There is room in the work queue again for a sender whose `try_` call found none.
+    /// - A [`Waker`] was used.
+    ///
+    /// Use only one loop per manager, with this or with [`Manager::arm`]: the manager keeps only
+    /// one record of what its loop knows.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
@@ -252,19 +270,22 @@ impl Manager {
         let handed_on = || self.inner.handed_on.load(Ordering::Relaxed);
         let before = handed_on();
         self.wait_for("notification", timeout, |_| {
-            // Another thread that waits may have been told of it first.
+            // Another waiting thread may have taken the news first.
             let news = self.has_news() || handed_on() != before || self.inner.sleepers.take_wake();
             let for_card = self.inner.terminus.inner.behind().is_some();
             Ok(if news { Look::Break(()) } else { Look::Continue(Pause { limit: None, for_card }) })
         })
     }
 
-    /// Makes the manager's file readable once the next notification is there, or, if a sender's `try_` call found the work queue
-    /// full, once there is room in it. True if it is so already, or if a notification was handed on since the last call, or a
-    /// [`Waker`] was used: a receiver may have something that it had not when it was asked, so ask all once more. It looks as
-    /// often as [`Polling`] says before it arms, so a loop needs no looking of its own.
+    /// Makes the manager's file readable once the next notification has arrived. If a sender's
+    /// `try_` call found the work queue full, also once there is room in it.
     ///
-    /// One loop for each manager, as for [`Manager::wait`].
+    /// Returns true if that is already the case, if a notification was dispatched since the last
+    /// call, or if a [`Waker`] was used. Then a receiver may have something new, so query all of
+    /// them again. It polls according to [`Polling`] before it arms, so the loop need not poll
+    /// itself.
+    ///
+    /// Use only one loop per manager, as for [`Manager::wait`].
     ///
     /// # Errors
     /// [`Error::System`].
@@ -272,7 +293,7 @@ impl Manager {
         let Inner { queues, sleepers, behind, .. } = &*self.inner;
         behind.loop_sleeps(false);
         let news = || (self.has_news() || sleepers.take_wake()).then_some(());
-        // What is found in memory needs no system call.
+        // Finding something in memory needs no system call.
         if self.inner.polling.look(|| news().or_else(|| queues.have_some().then_some(()))).is_some() {
             return Ok(true);
         }
@@ -287,10 +308,14 @@ impl Manager {
         Ok(there)
     }
 
-    /// The tokens of those to whom something was handed on since the last call, and of senders that found the work queue full and
-    /// may find room now, in rising order: a loop that serves many asks these, and not all. Who has a token
-    /// ([`crate::hamlyn::protocol::stream::StreamReceiver::set_token`] and its like) and something to give is named once; it may be asked
-    /// in vain, and is to be asked until it has no more.
+    /// Returns tokens in ascending order, so that a loop that serves many receivers and senders
+    /// queries only these. A receiver's token is returned if something was dispatched to it since
+    /// the last call. A sender's token is returned if it found the work queue full and may find
+    /// room now.
+    ///
+    /// A receiver or sender with a token
+    /// ([`crate::hamlyn::protocol::stream::StreamReceiver::set_token`] and the like) is returned
+    /// once. It may turn out to have nothing. Query it until it has nothing left.
     #[must_use]
     pub fn ready(&self) -> Vec<u64> {
         self.inner.behind.loop_sleeps(false);
@@ -300,42 +325,47 @@ impl Manager {
         ready.into_iter().collect()
     }
 
-    /// What ends a sleep at this manager, from any thread. Make it before somebody sleeps: a sleep that had begun before the
-    /// manager's first waker was made notices within a second.
+    /// Returns a waker, which ends a sleep at this manager, from any thread. Create it before a
+    /// thread sleeps: a sleep that began before the manager's first waker was created notices it
+    /// within a second.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.inner.sleepers.waker()
     }
 
-    /// Memory to send from without copying, `length` bytes, whose contents are of no meaning yet.
+    /// Allocates `length` bytes of memory to send from without copying. The contents are
+    /// unspecified.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if it would take more than the terminus' eight send buffers, and the card still gathers from memory
-    /// that was given back; [`Error::Exhausted`] if it does not; [`Error::System`].
+    /// [`Error::WouldBlock`] if this requires more than the terminus' eight send buffers, and the
+    /// card still gathers from memory that was given back; [`Error::Exhausted`] if it does not;
+    /// [`Error::System`].
     pub fn allocate(&self, length: usize) -> Result<Buffer> {
         self.inner.buffers.allocate(length)
     }
 
-    /// Memory of the caller's own to send from without copying: a `Vec<u8>`, a `Box<[u8]>`, another crate's mapping. It is the
-    /// library's until [`Buffer::take_back`]. It is one of the terminus' eight send buffers: who has many messages lends one
-    /// piece of memory, and sends parts of it (`send_from`).
+    /// Makes the caller's own memory available to send from without copying: a `Vec<u8>`, a
+    /// `Box<[u8]>`, or another crate's mapping. The library owns it until [`Buffer::take_back`]. It
+    /// takes one of the terminus' eight send buffers. To send many messages, lend one piece of
+    /// memory and send parts of it (`send_from`).
     ///
     /// # Errors
-    /// Those of [`Terminus::lend`], and the memory is given back.
+    /// The errors of [`Terminus::lend`]. On error the memory is given back.
     pub fn lend<T: Lendable>(&self, memory: T) -> Result<Buffer, GivenBack<T>> {
         self.inner.buffers.lend(memory)
     }
 
-    /// [`Manager::lend`] for memory that is mapped already, for other languages ([`crate::attach::Mapping::promised`]).
+    /// Like [`Manager::lend`], for memory that is already mapped
+    /// ([`crate::attach::Mapping::promised`]). For other languages.
     ///
     /// # Errors
-    /// Those of [`Manager::lend`].
+    /// The errors of [`Manager::lend`].
     pub fn lend_mapping(&self, mapping: Mapping) -> Result<Buffer> {
         self.inner.buffers.lend_mapping(mapping)
     }
 
-    /// Waits until `look` gives something. `None` waits for ever. `look` is told whether this is about to sleep: what
-    /// takes long is looked at then only.
+    /// Waits until `look` returns a value. `None` waits forever. The argument of `look` is true if
+    /// this call is about to sleep: expensive checks are made only then.
     pub(crate) fn wait_for<T>(
         &self,
         what: &'static str,
@@ -351,12 +381,14 @@ impl Manager {
             return found;
         }
         let start = Instant::now();
-        // Who waits for the card and messages alike sleeps on the file, which stands for both.
+        // A caller that waits for the card as well as for messages sleeps on the file, which covers
+        // both.
         let mut for_card = false;
         loop {
             let by_file = for_card || self.inner.queues.several() || self.inner.sleepers.has_waker();
             let sleeper = by_file.then(|| self.inner.sleepers.lie_down());
-            // What is recorded after this has its notification behind `awaited`, so the sleep is over at once.
+            // Anything recorded after this has its notification after `awaited`, so the sleep ends
+            // at once.
             let awaited = {
                 let _one_step = self.dispatch();
                 self.inner.queues.awaited()
@@ -376,11 +408,12 @@ impl Manager {
             let limit = pause.limit.into_iter().chain(left);
             match sleeper {
                 Some(sleeper) => self.sleep_by_file(sleeper, for_card, limit.min(), &awaited)?,
-                // It lies down first, and then looks again.
+                // Register as a sleeper first, then look again.
                 None if for_card => {}
                 None => self.inner.queues.first().wait_for(awaited.first, limit.chain([IN_DRIVER]).min())?,
             }
-            // Who finds it in memory need not know what woke him before he goes on: the next wait begins with that.
+            // If the result is found in memory, the cause of the wake-up is not needed. The next
+            // wait starts with that.
             if let Look::Break(found) = look(false)? {
                 return Ok(found);
             }
@@ -388,7 +421,7 @@ impl Manager {
         }
     }
 
-    /// Sleeps until anything happens that the manager's file stands for.
+    /// Sleeps until any event that the manager's file covers.
     fn sleep_by_file(
         &self,
         sleeper: Sleeper<'_>,
@@ -406,7 +439,8 @@ impl Manager {
         sleeper.sleep(limit, || self.arm_for(awaited), || self.quiet_room())
     }
 
-    /// Arms the queues for what comes next in each. Whether it is there in any; then some may not be armed.
+    /// Arms the queues for the next notification in each. Returns true if one has already arrived;
+    /// some queues may then not be armed.
     fn arm_queues(&self) -> Result<bool> {
         self.arm_for(&self.inner.queues.awaited())
     }
@@ -420,15 +454,15 @@ impl Manager {
         Ok(false)
     }
 
-    /// Notes that something was handed on. The lock is held.
+    /// Records that something was dispatched. The caller holds the lock.
     #[inline]
     fn handed_on(&self) {
         self.inner.handed_on.fetch_add(1, Ordering::Relaxed);
         self.inner.sleepers.look_again();
     }
 
-    /// Has those who sleep look again, for what they wait for is known by other means than a message. So has who has this
-    /// token.
+    /// Makes sleeping threads look again, because what they wait for was learned by other means
+    /// than a message. Also marks the receiver or sender with this token as ready.
     pub(crate) fn look_again(&self, token: Option<u64>) {
         if token.is_some() {
             self.dispatch().ready.add(token);
@@ -439,7 +473,8 @@ impl Manager {
         }
     }
 
-    /// Room for the notifications of a receiver with so many metadata entries, in one more queue if there is no other.
+    /// Reserves room for the notifications of a receiver with this number of metadata entries.
+    /// Opens one more queue if no queue has room.
     fn enter(&self, entries: u32) -> Result<Room> {
         self.inner.registry.enter(entries, |number, length| {
             let queue = self.inner.card.create_queue(length)?;
@@ -449,7 +484,8 @@ impl Manager {
         })
     }
 
-    /// Whether something was handed on that the loop has not been told of, or there is room. Now it has.
+    /// Returns true if something was dispatched that was not reported to the loop yet, or if there
+    /// is room. Marks it as reported.
     fn has_news(&self) -> bool {
         self.look_for_room();
         let room = self.inner.behind.take_news();
@@ -476,7 +512,8 @@ impl AsFd for Manager {
     }
 }
 
-/// The manager's file is to stand for this one, too. Where there are no files (a simulation) nobody sleeps.
+/// Makes the manager's file cover this one, too. Where there are no files (in a simulation), no
+/// thread sleeps.
 fn watch(sleepers: &Sleepers, file: Result<impl AsFd>) -> Result<()> {
     match file {
         Ok(file) => sleepers.add(file.as_fd()),

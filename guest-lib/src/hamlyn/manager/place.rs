@@ -9,35 +9,37 @@ use crate::hamlyn::message_area::MessageArea;
 use crate::hamlyn::slot::{Entries, Mode, Slot};
 use crate::hamlyn::ticket::Ticket;
 
-/// A slot in paranoid one-shot mode, with memory of its own. Each metadata entry opens a part of the same length.
+/// A slot in paranoid one-shot mode, with its own memory. Each metadata entry opens a part of the
+/// same length.
 #[derive(Debug)]
 pub(crate) struct Place {
-    // The slot is closed before its notifications are done with.
+    // Declared first: the slot is closed before its notifications are drained.
     slot: Slot,
     registration: Registration,
-    /// Whom its entries name.
+    /// The receiver that the entries refer to.
     class: Option<ReceiveClass>,
     length: usize,
 }
 
-/// Where a place stands in its manager's registry. Left once no notification of the slot is in the queue any more.
+/// A place's registration with its manager. It is removed once no notification of the slot is left
+/// in the queue.
 #[derive(Debug)]
 struct Registration {
     manager: Manager,
     room: Room,
-    /// Somebody may have a ticket.
+    /// Tickets may have been given out.
     used: bool,
 }
 
 impl Place {
-    /// Creates a place of so many entries, each with `length` bytes of message area, zeroed. No entry has bytes if
-    /// that is 0.
+    /// Creates a place with this number of entries, each with `length` bytes of zeroed message
+    /// area. If `length` is 0, the entries have no bytes.
     pub(crate) fn create(manager: &Manager, entries: u32, length: usize) -> Result<Self> {
         let area = manager.card().create_area((entries as usize).saturating_mul(length).max(1))?;
         Self::create_in(manager, &area, entries, length)
     }
 
-    /// The same in an area that there is, of as many bytes at least.
+    /// Like [`Place::create`], in an existing area with at least that many bytes.
     pub(crate) fn create_in(
         manager: &Manager,
         area: &MessageArea,
@@ -63,7 +65,8 @@ impl Place {
         Ok(Self { slot, registration, class: None, length })
     }
 
-    /// From now on all entries name this receiver, and it gets what arrives. Before it, nobody may have a ticket.
+    /// From now on all entries refer to this receiver, and it gets the arrivals. No ticket may be
+    /// given out before this.
     pub(crate) fn open_for(&mut self, receiver: Weak<dyn ReceiverClass>) {
         self.registration.used = true;
         let registry = self.registration.manager.registry();
@@ -74,7 +77,7 @@ impl Place {
         self.class = Some(class);
     }
 
-    /// How many entries it has.
+    /// Returns the number of entries.
     pub(crate) fn entries(&self) -> u32 {
         self.slot.metadata_entries()
     }
@@ -83,12 +86,12 @@ impl Place {
         &self.slot
     }
 
-    /// Bytes of each entry's part.
+    /// Returns the size of each entry's part, in bytes.
     pub(crate) fn length(&self) -> usize {
         self.length
     }
 
-    /// Where an entry's part starts in the area.
+    /// Returns the start of an entry's part in the area.
     pub(crate) fn start(&self, entry: u32) -> usize {
         entry as usize * self.length
     }
@@ -97,17 +100,18 @@ impl Place {
         self.slot.area()
     }
 
-    /// The ticket for an entry and its part.
+    /// Returns the ticket for an entry and its part.
     pub(crate) fn ticket(&self, entry: u32) -> Result<Ticket> {
         self.slot.ticket(entry)
     }
 
-    /// The entry that a message has come to, and its metadata; none if it is another slot's.
+    /// Returns the entry at which a message has arrived, and its metadata. Returns `None` if the
+    /// message is of another slot.
     pub(crate) fn arrived(&self, arrival: &Arrived<'_>) -> Option<(u32, [u8; 60])> {
         (arrival.slot == self.slot.number()).then(|| (arrival.entry, arrival.metadata.user()))
     }
 
-    /// Whether an entry has had its message.
+    /// Returns true if the entry has received its message.
     pub(crate) fn is_locked(&self, entry: u32) -> bool {
         self.slot.metadata(entry).is_ok_and(|metadata| metadata.is_locked())
     }
@@ -118,14 +122,14 @@ impl Place {
         self.slot.metadata(entry)?.protect(key, start..start + self.length as u64)
     }
 
-    /// The packet count of a message that is not whole; 0 if there is none.
+    /// Returns the packet count of an incomplete message, or 0 if there is none.
     pub(crate) fn partial(&self, entry: u32) -> u32 {
         self.slot
             .metadata(entry)
             .map_or(0, |metadata| if metadata.is_partial() { metadata.accumulator() } else { 0 })
     }
 
-    /// Zeroes an entry's part, which nobody may write to meanwhile.
+    /// Zeroes an entry's part. No sender may write to it meanwhile.
     pub(crate) fn clear(&self, entry: u32) {
         const ZEROS: [u8; 4096] = [0; 4096];
         let end = self.start(entry) + self.length;
@@ -134,7 +138,7 @@ impl Place {
         }
     }
 
-    /// Lets an entry take its next message.
+    /// Lets an entry accept its next message.
     pub(crate) fn reopen(&self, entry: u32) {
         if let Ok(metadata) = self.slot.metadata(entry) {
             metadata.reopen();
@@ -145,8 +149,8 @@ impl Place {
 impl Drop for Registration {
     fn drop(&mut self) {
         if self.used {
-            // Notifications of the slot that has just been closed still count against the queue. Who loses some is
-            // told.
+            // Notifications of the slot that has just been closed still count against the queue. A
+            // receiver that loses some is notified.
             let _ = self.manager.poll_all();
         }
         self.manager.registry().leave(self.room);

@@ -1,4 +1,5 @@
-//! The notification queues of a manager: one, until its receivers need more entries than that has (section 2.6).
+//! The notification queues of a manager: one, until its receivers need more entries than it has
+//! (section 2.6).
 
 use std::sync::OnceLock;
 
@@ -8,17 +9,20 @@ use crate::error::Result;
 use crate::hamlyn::attach::QueueWait;
 use crate::hamlyn::notification::{Notification, NotificationQueue};
 
-/// The most queues. Each is twice as long as the one before, up to 65,536 entries, so that is enough for any card.
+/// Maximum number of queues. Each is twice as long as the previous one, up to 65,536 entries, so
+/// that this is enough for any card.
 pub(super) const MOST: usize = 64;
 
-/// Queues that are only ever added to, so that who takes notifications needs no lock to find them.
+/// The queues. Queues are only ever added, so that a thread taking notifications finds them without
+/// a lock.
 #[derive(Debug)]
 pub(super) struct Queues {
     first: NotificationQueue,
     others: [OnceLock<NotificationQueue>; MOST - 1],
 }
 
-/// What comes next in each queue. To say so of the first takes no memory, as that is the only one mostly.
+/// The next position in each queue. The first is stored without allocation, because it is usually
+/// the only one.
 #[derive(Debug)]
 pub(super) struct Awaited {
     pub(super) first: QueueWait,
@@ -36,12 +40,12 @@ impl Queues {
         Self { first, others: [const { OnceLock::new() }; MOST - 1] }
     }
 
-    /// How long the next queue should be, if it is to have room for so many more.
+    /// Returns the length of the next queue if it must have room for this number of entries.
     pub(super) fn next_length(last: u32, entries: u32) -> u32 {
         last.saturating_mul(2).max(entries).min(HAMLYN_QUEUE_MAX_ENTRIES)
     }
 
-    /// Adds queue number `index`, from 1, which nobody has added yet.
+    /// Adds queue number `index`, from 1. It must not have been added before.
     pub(super) fn add(&self, index: usize, queue: NotificationQueue) {
         let _ = self.others[index - 1].set(queue);
     }
@@ -62,13 +66,14 @@ impl Queues {
         self.others.iter().map_while(OnceLock::get)
     }
 
-    /// Whether there is more than one.
+    /// Returns true if there is more than one queue.
     #[inline]
     pub(super) fn several(&self) -> bool {
         self.others[0].get().is_some()
     }
 
-    /// The next notification, and the number of its queue. The queues take turns: `turn` is whose it is.
+    /// Returns the next notification, and the number of its queue. The queues take turns; `turn` is
+    /// the queue whose turn it is.
     #[inline]
     pub(super) fn recv(&self, turn: &mut usize) -> (usize, Result<Option<Notification>>) {
         if self.several() { self.recv_in_turn(turn) } else { (0, self.first.recv()) }
@@ -88,12 +93,12 @@ impl Queues {
         (0, Ok(None))
     }
 
-    /// Whether a look would find anything. Takes no lock.
+    /// Returns true if any queue has a notification. Takes no lock.
     pub(super) fn have_some(&self) -> bool {
         self.iter().any(|queue| !queue.has_nothing())
     }
 
-    /// What comes next, in each.
+    /// Returns the next position in each queue.
     pub(super) fn awaited(&self) -> Awaited {
         let others = self.others().map(NotificationQueue::awaited).collect();
         Awaited { first: self.first.awaited(), others }

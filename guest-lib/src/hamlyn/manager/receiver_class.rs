@@ -1,4 +1,5 @@
-//! Receiver classes (section 3.3): what a metadata entry's receive class pointer finds (Table 2).
+//! Receiver classes (section 3.3): what a metadata entry's receive class pointer refers to (Table
+//! 2).
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -6,32 +7,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::registry::Ready;
 use crate::hamlyn::metadata::MetadataEntry;
 
-/// An end point that messages arrive at, of the library's protocols or the application's own: the paper's receiver class.
+/// An end point that messages arrive at, of the library's protocols or the application's own: the
+/// paper's receiver class.
 ///
-/// The manager takes a notification off its queue, follows it to the metadata entry, and that entry's receive class pointer to
-/// the receiver, and calls it. It holds a lock meanwhile: a receiver records what has come and returns, and calls nothing of its
-/// manager's that takes notifications, or it waits for itself.
+/// The manager takes a notification off its queue and follows it to the metadata entry. The entry's
+/// receive class pointer identifies the receiver, which the manager calls while it holds a lock. So
+/// a receiver only records the arrival and returns. It must not call functions of its manager that
+/// take notifications, or it deadlocks.
 pub trait ReceiverClass: Debug + Send + Sync {
     /// Records the arrival of a message.
     fn process_arrival(&self, arrival: &Arrived<'_>, ready: &mut Ready);
 
-    /// Notes that notifications were lost, perhaps this receiver's: it looks at its metadata entries, or gives up.
+    /// Records that notifications were lost, perhaps this receiver's. The receiver checks its
+    /// metadata entries, or gives up.
     fn arrivals_lost(&self, ready: &mut Ready);
 }
 
-/// A message that is whole.
+/// A complete message.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Arrived<'a> {
     /// The slot's number on this host.
     pub slot: u32,
-    /// Which of its metadata entries.
+    /// Index of the slot's metadata entry.
     pub entry: u32,
-    /// The entry itself, with what the message brought ([`MetadataEntry::user`]). Its sender has written that: check it.
+    /// The entry itself, with the message's metadata ([`MetadataEntry::user`]). The sender has
+    /// written it, so validate it.
     pub metadata: &'a MetadataEntry,
 }
 
-/// A receiver's place among its manager's receivers, for as long as it lives ([`crate::Manager::register`]).
+/// A receiver's registration with its manager ([`crate::Manager::register`]). It lasts as long as
+/// this value lives.
 #[derive(Debug)]
 pub struct ReceiveClass {
     classes: Arc<Classes>,
@@ -39,8 +45,9 @@ pub struct ReceiveClass {
 }
 
 impl ReceiveClass {
-    /// What a metadata entry names it by ([`MetadataEntry::set_receive_class`]). It is no address but a number that the manager
-    /// looks up, so one that is wrong, or of a receiver that is gone, finds nobody.
+    /// Returns the value that refers to the receiver in a metadata entry
+    /// ([`MetadataEntry::set_receive_class`]). It is not an address, but a number that the manager
+    /// looks up. A wrong number, or that of a receiver that has left, finds no receiver.
     #[must_use]
     pub fn pointer(&self) -> u64 {
         self.pointer
@@ -53,7 +60,8 @@ impl Drop for ReceiveClass {
     }
 }
 
-/// The receivers of a manager by their pointers: a place in the table, and above it how often the place was taken, from 1.
+/// The receivers of a manager by their pointers. A pointer is an index into the table, and above it
+/// a count of how often that index was used, from 1.
 #[derive(Debug, Default)]
 pub(super) struct Classes(Mutex<Table>);
 
@@ -71,7 +79,7 @@ impl Classes {
             table.places.len() as u32 - 1
         });
         let place = &mut table.places[index as usize];
-        // Never 0, so that an entry of zeros names nobody.
+        // Never 0, so that a zeroed entry refers to no receiver.
         *place = (place.0.wrapping_add(1).max(1), Some(receiver));
         let pointer = u64::from(place.0) << 32 | u64::from(index);
         drop(table);
@@ -118,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_finds_its_receiver_and_no_other_after_it() {
+    fn pointer_finds_only_its_own_receiver() {
         let classes = Arc::new(Classes::default());
         let receiver = Arc::new(Nobody);
         let first = classes.enter(weak(&receiver));

@@ -1,4 +1,4 @@
-//! Who is registered with a manager, and how many notifications that can make.
+//! The receivers registered with a manager, and the number of notifications that they can cause.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,12 +12,13 @@ use crate::hamlyn::metadata::MetadataEntry;
 use crate::hamlyn::notification::Notification;
 use crate::hamlyn::slot::Entries;
 
-/// The tokens of those who have news ([`crate::Manager::ready`]). It grows no longer than there are tokens.
+/// The tokens of receivers and senders that have news ([`crate::Manager::ready`]). It never grows
+/// beyond the number of tokens.
 #[derive(Debug, Default)]
 pub struct Ready(BTreeSet<u64>);
 
 impl Ready {
-    /// Whoever has this token has news; nothing if it has none.
+    /// Marks the receiver or sender with this token as having news. Does nothing for `None`.
     #[inline]
     pub fn add(&mut self, token: Option<u64>) {
         self.0.extend(token);
@@ -28,14 +29,14 @@ impl Ready {
     }
 }
 
-/// Where a receiver has been given room.
+/// Room that a receiver has been given.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
-    /// Its notification index, which nobody else has.
+    /// The unique notification index.
     pub(super) index: u32,
-    /// The number of the queue that its slot is to name.
+    /// The number of the queue that the receiver's slot must use.
     pub(super) queue: usize,
-    /// Its metadata entries.
+    /// Number of metadata entries.
     entries: u32,
 }
 
@@ -48,7 +49,8 @@ pub(super) struct Registry {
 
 #[derive(Debug)]
 struct Members {
-    /// For each notification queue, how many entries it has, and the metadata entries of all that name it.
+    /// For each notification queue: its number of entries, and the number of metadata entries of
+    /// all receivers that use it.
     queues: Vec<(u32, u32)>,
     last: u32,
     receivers: BTreeMap<u32, Member>,
@@ -57,19 +59,19 @@ struct Members {
 #[derive(Debug)]
 struct Member {
     queue: usize,
-    /// Where its notifications lead to. None while its slot is being made.
+    /// Where the notifications lead to. `None` while the slot is being created.
     entries: Option<Entries>,
 }
 
 impl Registry {
-    /// For receivers of a queue of so many entries.
+    /// Creates a registry whose first queue has this number of entries.
     pub(super) fn new(limit: u32) -> Self {
         let members = Members { queues: vec![(limit, 0)], last: 0, receivers: BTreeMap::new() };
         Self { members: Mutex::new(members), classes: Arc::default() }
     }
 
-    /// Makes room for the notifications of so many metadata entries. If no queue has it, `open` is to open the one of
-    /// that number and length.
+    /// Reserves room for the notifications of this number of metadata entries. If no queue has
+    /// room, calls `open` to open the queue with the given number and length.
     pub(super) fn enter(&self, entries: u32, open: impl FnOnce(usize, u32) -> Result<()>) -> Result<Room> {
         at_most("metadata entries of a receiver", entries.into(), HAMLYN_QUEUE_MAX_ENTRIES.into())?;
         let mut members = self.members();
@@ -81,14 +83,14 @@ impl Registry {
             members.last = members.last.wrapping_add(1);
         }
         let index = members.last;
-        // Not the same one again soon: a log then tells the receivers apart.
+        // Do not reuse an index soon, so that a log can tell the receivers apart.
         members.last = index.wrapping_add(1);
         members.queues[queue].1 += entries;
         members.receivers.insert(index, Member { queue, entries: None });
         Ok(Room { index, queue, entries })
     }
 
-    /// From now on what arrives goes to those whom these entries name.
+    /// From now on, arrivals go to the receivers that these entries refer to.
     pub(super) fn set(&self, room: Room, entries: Option<Entries>) {
         let member = Member { queue: room.queue, entries };
         self.members().receivers.insert(room.index, member);
@@ -99,14 +101,16 @@ impl Registry {
         self.classes.enter(receiver)
     }
 
-    /// Nothing can arrive there any more, and nothing is left in the queue.
+    /// Removes the room. Nothing can arrive there anymore, and no notification is left in the
+    /// queue.
     pub(super) fn leave(&self, room: Room) {
         let mut members = self.members();
         members.receivers.remove(&room.index);
         members.queues[room.queue].1 -= room.entries;
     }
 
-    /// From a queue's entry to the metadata entry, and to the receiver that this one names (section 3.3).
+    /// Follows a queue entry to the metadata entry, and that to the receiver it refers to (section
+    /// 3.3).
     pub(super) fn find(
         &self,
         notification: &Notification,
@@ -117,7 +121,7 @@ impl Registry {
         Some((self.classes.find(metadata.receive_class())?, index, metadata))
     }
 
-    /// Those who are named by the entries whose notifications go to a queue.
+    /// Returns the receivers that are referred to by entries whose notifications go to a queue.
     pub(super) fn all_of(&self, queue: usize) -> Vec<Arc<dyn ReceiverClass>> {
         let members = self.members();
         let members = members.receivers.values().filter(|member| member.queue == queue);
@@ -132,7 +136,7 @@ impl Registry {
 }
 
 impl Members {
-    /// Has a queue opened that has room for so many. Its number.
+    /// Opens a queue with room for this number of entries. Returns its number.
     fn grow(&mut self, entries: u32, open: impl FnOnce(usize, u32) -> Result<()>) -> Result<usize> {
         let number = self.queues.len();
         if number == queues::MOST {
@@ -152,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_entries_than_its_queue_has_and_another_queue_for_the_rest() {
+    fn full_queue_opens_another_of_twice_the_length() {
         let registry = Registry::new(10);
         let none = |_, _| -> Result<()> { panic!("there is room") };
         let (first, second) = (registry.enter(4, none).unwrap(), registry.enter(6, none).unwrap());
@@ -174,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_queues() {
+    fn number_of_queues_is_limited() {
         let registry = Registry::new(65536);
         for _ in 0..queues::MOST {
             registry.enter(65536, |_, _| Ok(())).unwrap();

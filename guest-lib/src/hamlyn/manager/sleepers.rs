@@ -1,4 +1,4 @@
-//! How the threads of a manager sleep, and how one wakes another.
+//! How the threads of a manager sleep and wake each other.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,23 +11,24 @@ use rustix::io::{Errno, read, write};
 
 use crate::error::{Error, Result};
 
-/// Those who sleep at a manager.
+/// The threads that sleep at a manager.
 ///
-/// While it has one queue and nobody has a [`Waker`], each sleeps on its own, in the driver. Otherwise one of them, the
-/// watch, sleeps on a file that stands for all that may happen, and the others until the watch has risen: so nobody takes back
-/// a signal that another has not seen. A thread that hands on what another sleeps for rings the bell.
+/// While the manager has one queue and no [`Waker`] exists, each thread sleeps separately, in the
+/// driver. Otherwise one thread, the watch, sleeps on a file that covers all events, and the others
+/// sleep until the watch has woken. So no thread clears a signal that another has not seen. A
+/// thread that hands on what another sleeps for rings the bell.
 #[derive(Debug)]
 pub(super) struct Sleepers {
     /// Readable when a queue's file or the bell is.
     files: OwnedFd,
     bell: OwnedFd,
-    /// The bell may have been rung since it was last silenced.
+    /// The bell may have been rung since it was last cleared.
     rung: AtomicBool,
-    /// There is a waker.
+    /// A waker exists.
     has_waker: AtomicBool,
-    /// A waker was used, and nobody has been told.
+    /// A waker was used, and this has not been reported yet.
     woken: AtomicBool,
-    /// How many sleep on the file or the watch, or are about to.
+    /// Number of threads that sleep on the file or the watch, or are about to.
     asleep: AtomicU32,
     watch: Mutex<Watch>,
     risen: Condvar,
@@ -36,29 +37,31 @@ pub(super) struct Sleepers {
 #[derive(Debug, Default)]
 struct Watch {
     posted: bool,
-    /// How often it has risen.
+    /// Number of times the watch has woken.
     rounds: u64,
 }
 
 /// Ends a sleep at a [`crate::Manager`], from any thread.
 ///
-/// Cheap to clone. It does not keep its manager.
+/// Cheap to clone. It does not keep its manager alive.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<Sleepers>);
 
 impl Waker {
-    /// One of the calls that wait at the manager ends: [`crate::Manager::wait`] as if something had come, a receiver's or
-    /// sender's with [`Error::Woken`]. If none waits, the next one that would does; and [`crate::Manager::arm`] says so, and
-    /// the manager's file is readable. Several wake-ups that nobody has noticed yet are one.
+    /// Ends one of the calls that wait at the manager. [`crate::Manager::wait`] returns as if
+    /// something had arrived; a waiting call of a receiver or sender fails with [`Error::Woken`].
+    /// If no call waits, the next one that would wait returns. [`crate::Manager::arm`] then also
+    /// returns true, and the manager's file is readable. Several wake-ups that have not been
+    /// noticed yet count as one.
     ///
-    /// Who has several threads that wait lets the one that was woken wake the next.
+    /// If several threads wait, let the one that was woken wake the next.
     pub fn wake(&self) {
         self.0.woken.store(true, Ordering::Release);
         self.0.ring();
     }
 }
 
-/// Somebody who is about to sleep, for as long as it lives.
+/// A thread that is about to sleep, while this value lives.
 #[derive(Debug)]
 pub(super) struct Sleeper<'a> {
     sleepers: &'a Sleepers,
@@ -85,7 +88,8 @@ impl Sleepers {
         Ok(Arc::new(sleepers))
     }
 
-    /// One more file that wakes. One that was added before stands for more now.
+    /// Adds a file that wakes the sleepers. A file that was added before may now cover more
+    /// objects.
     pub(super) fn add(&self, file: BorrowedFd<'_>) -> Result<()> {
         match epoll::add(&self.files, file, EventData::new_u64(0), EventFlags::IN) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -102,12 +106,13 @@ impl Sleepers {
         self.has_waker.load(Ordering::Acquire)
     }
 
-    /// Whether a waker was used. Who asks is told, and nobody else.
+    /// Returns true if a waker was used. This is reported to only one caller.
     pub(super) fn take_wake(&self) -> bool {
         self.woken.load(Ordering::Relaxed) && self.woken.swap(false, Ordering::Acquire)
     }
 
-    /// Wakes those who sleep on the file, so that they look again. Under the lock that sleepers look under.
+    /// Wakes the threads that sleep on the file, so that they look again. Called under the lock
+    /// that sleepers hold when they look.
     #[inline]
     pub(super) fn look_again(&self) {
         if self.asleep.load(Ordering::Relaxed) != 0 {
@@ -116,20 +121,22 @@ impl Sleepers {
     }
 
     pub(super) fn ring(&self) {
-        // It can only fail for a bell that has been rung 2^64 times.
+        // The write can fail only if the bell has been rung 2^64 times.
         let _ = write(&self.bell, &1_u64.to_ne_bytes());
-        // Behind it: who finds this set finds the bell rung, and not the other way round.
+        // After the write: a thread that sees this flag set also finds the bell rung. The reverse
+        // need not hold.
         self.rung.store(true, Ordering::Release);
     }
 
-    /// The bell was heard.
+    /// Clears the bell.
     pub(super) fn silence(&self) {
         if self.rung.load(Ordering::Relaxed) && self.rung.swap(false, Ordering::Acquire) {
             let _ = read(&self.bell, &mut [0_u8; 8]);
         }
     }
 
-    /// To be called before the last look, and before that what is awaited is determined.
+    /// Registers a sleeper. Call this before you determine what is awaited, and before the last
+    /// look.
     pub(super) fn lie_down(&self) -> Sleeper<'_> {
         self.asleep.fetch_add(1, Ordering::SeqCst);
         Sleeper { sleepers: self, round: self.watch().rounds }
@@ -147,7 +154,8 @@ impl AsFd for Sleepers {
 }
 
 impl Sleeper<'_> {
-    /// Sleeps, if `arm` finds no reason not to. It may return early. Who was the watch calls `disarm` before it has risen.
+    /// Sleeps, unless `arm` finds a reason not to. May return early. If this thread was the watch,
+    /// it calls `disarm` before it lets the others go on.
     pub(super) fn sleep(
         self,
         timeout: Option<Duration>,
@@ -179,7 +187,7 @@ impl Sleeper<'_> {
 
 impl Sleepers {
     fn sleep(&self, timeout: Option<Duration>) -> Result<()> {
-        // A time-out past the end of time is none.
+        // A timeout too large to represent means no timeout.
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut [PollFd::new(&self.files, PollFlags::IN)], timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),

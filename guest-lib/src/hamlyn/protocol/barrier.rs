@@ -1,17 +1,23 @@
-//! A distributed barrier: nobody leaves a round before all have entered it. Built on group receive, as section 2.5 suggests.
+//! A distributed barrier: no participant leaves a round before all have entered it. Built on group
+//! receive, as section 2.5 suggests.
 //!
-//! Each participant has a slot of no more than metadata. To enter a round it sends every other an empty message that spends
-//! that sender's share of the counter ([`Share`]); when all others have done so, the accumulator has come round and the
-//! participant gets *one* notification, however many there are.
+//! Each participant has a slot with metadata only. To enter a round it sends every other
+//! participant an empty message, which spends that sender's share of the counter ([`Share`]). When
+//! all others have done so, the accumulator has wrapped to zero. The participant gets *one*
+//! notification, however many participants there are.
 //!
-//! Two metadata entries take turns. Somebody may be a round ahead, for it may leave a round before others have noticed
-//! that they may, but never two: to leave the next round it needs a message from each, and those come from participants
-//! that have left this one. So when an entry is used again, two rounds later, all its messages have been counted. A fabric
-//! that reorders may complete the next round's entry before this round's; both are kept apart by their entry. For the same
-//! reason no more than two notifications wait at any time, and a queue of two entries is not overrun.
+//! Two metadata entries alternate. A participant may be one round ahead, because it may leave a
+//! round before others have noticed that they may. It is never two rounds ahead: to leave the next
+//! round it needs a message from each participant, and those are sent only after leaving this
+//! round. So when an entry is reused, two rounds later, all its messages have been counted.
 //!
-//! A round of *n* costs each participant *n* - 1 requests of 64 bytes, *n* - 1 packets in each direction, one notification
-//! and at most one interrupt. It takes the time of one message one way from the last that enters.
+//! A fabric that reorders may complete the next round's entry before this round's; the entry tells
+//! the two apart. For the same reason at most two notifications are pending at any time, and a
+//! queue of two entries does not overrun.
+//!
+//! A round of *n* participants costs each one *n* - 1 requests of 64 bytes and *n* - 1 packets in
+//! each direction. It also costs one notification and at most one interrupt. It takes the one-way
+//! time of one message from the last participant that enters.
 
 use std::time::{Duration, Instant};
 
@@ -24,10 +30,11 @@ use crate::hamlyn::slot::Slot;
 use crate::hamlyn::terminus::{Handle, Terminus};
 use crate::hamlyn::ticket::Ticket;
 
-/// Metadata entries, and rounds that may be under way.
+/// Number of metadata entries, and of rounds that may be in progress.
 const ROUNDS: u32 = 2;
 
-/// A place at a barrier whose other participants are not known yet. How their tickets travel is the caller's affair.
+/// A place at a barrier whose other participants are not known yet. The caller must exchange the
+/// tickets.
 #[derive(Debug)]
 pub struct Entrance {
     slot: Slot,
@@ -35,19 +42,20 @@ pub struct Entrance {
 }
 
 impl Entrance {
-    /// Makes a place.
+    /// Creates a place.
     ///
     /// # Errors
-    /// Those of [`Card::create_area`], [`Card::create_queue`] and [`crate::SlotBuilder::create`].
+    /// The errors of [`Card::create_area`], [`Card::create_queue`] and
+    /// [`crate::SlotBuilder::create`].
     pub fn create(card: &Card) -> Result<Self> {
-        // A slot has at least a byte; nobody writes it.
+        // A slot has at least one byte; this one is never written.
         let area = card.create_area(1)?;
         let queue = card.create_queue(ROUNDS)?;
         let slot = card.slot(&area).metadata_entries(ROUNDS).queue(&queue).create()?;
         Ok(Self { slot, queue })
     }
 
-    /// The ticket that all other participants need.
+    /// Returns the ticket that all other participants need.
     ///
     /// # Errors
     /// [`Error::LinkDown`], [`Error::System`].
@@ -55,11 +63,12 @@ impl Entrance {
         self.slot.ticket(0)?.part(0, 0)
     }
 
-    /// Joins the barrier of those whose tickets these are, in an order on which all agree; this participant's own is number
-    /// `index`. Its messages go out by `terminus`.
+    /// Joins the barrier of the participants with these tickets. All must use the same order; this
+    /// participant's own ticket is at `index`. It sends its messages through `terminus`.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if there is no such number, or more tickets than a group can have.
+    /// [`Error::OutOfRange`] if `index` does not exist, or if there are more tickets than a group
+    /// can have.
     pub fn join(self, terminus: Terminus, tickets: &[Ticket], index: usize) -> Result<Barrier> {
         if index >= tickets.len() {
             let (value, limit) = (index as u64, (tickets.len() as u64).saturating_sub(1));
@@ -83,14 +92,15 @@ impl Entrance {
     }
 }
 
-/// What participant `index` sends to each of the others in rounds that use this metadata entry.
+/// Returns the shares that participant `index` sends to each of the others in rounds that use this
+/// metadata entry.
 fn messages(tickets: &[Ticket], index: usize, entry: u32) -> Result<Vec<Share>> {
     let others = tickets.iter().enumerate().filter(|(other, _)| *other != index);
     others
         .map(|(other, ticket)| {
             let metadata_index = ticket.metadata_index.saturating_add(entry);
             let whole = Share::whole(Ticket { metadata_index, length: 0, ..*ticket })?;
-            // The receiver's own number is left out of those who share its counter.
+            // The receiver itself does not share its counter.
             let mut shares = whole.split(tickets.len() - 1)?;
             Ok(shares.swap_remove(if index < other { index } else { index - 1 }))
         })
@@ -103,12 +113,12 @@ pub struct Barrier {
     slot: Slot,
     queue: NotificationQueue,
     terminus: Terminus,
-    /// For each entry, what goes to the others.
+    /// For each entry, the shares to send to the others.
     messages: Vec<Vec<Share>>,
     polling: Polling,
-    /// Rounds left.
+    /// Number of rounds that this participant has left.
     round: u64,
-    /// How many of the others have been told that this round is entered.
+    /// Number of other participants that this round's message has been sent to.
     sent: usize,
     last: Option<Handle>,
     /// For each entry, whether all others have entered the round that uses it.
@@ -116,26 +126,27 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// How often [`Barrier::wait`] looks before it sleeps.
+    /// Sets how [`Barrier::wait`] polls before it sleeps.
     #[must_use]
     pub fn polling(self, polling: Polling) -> Self {
         Self { polling, ..self }
     }
 
-    /// How many rounds it has left behind.
+    /// Returns the number of rounds that this participant has left.
     #[must_use]
     pub fn rounds(&self) -> u64 {
         self.round
     }
 
-    /// Enters the next round, and leaves it when all others have entered it: looks at memory for a while, then sleeps.
-    /// `None` waits for ever.
+    /// Enters the next round, and leaves it when all others have entered it. Busy-polls for a
+    /// while, then sleeps. `None` waits forever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]: the round stays entered and the barrier usable; call again to wait on. A participant that died
-    /// never comes, and then the barrier is of no more use. Other errors of [`Terminus::send`] and
-    /// [`NotificationQueue::recv_block`] may be met by another call, too, except [`Error::Overrun`]: somebody sent what no
-    /// participant would.
+    /// [`Error::TimedOut`]: the round stays entered and the barrier stays usable; call again to
+    /// continue the wait. A participant that died never arrives, and then the barrier cannot be
+    /// used again. After other errors of [`Terminus::send`] and [`NotificationQueue::recv_block`]
+    /// you can also call again, except after [`Error::Overrun`]: a sender that is not a correct
+    /// participant sent messages.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
         let entry = (self.round % u64::from(ROUNDS)) as usize;
         if self.messages[entry].is_empty() {
@@ -156,7 +167,8 @@ impl Barrier {
                 *whole = true;
             }
         }
-        // Not to leave with messages in the work queue: they would be abandoned if the terminus went now.
+        // Do not leave with messages in the work queue: they would be abandoned if the terminus
+        // were destroyed now.
         if let Some(handle) = &self.last {
             handle.wait(left()).map_err(timed_out(timeout))?;
         }
@@ -166,7 +178,7 @@ impl Barrier {
     }
 }
 
-/// Names what was waited for.
+/// Replaces what a timeout error names.
 fn timed_out(timeout: Option<Duration>) -> impl FnOnce(Error) -> Error {
     move |error| match error {
         Error::TimedOut { .. } => {

@@ -1,17 +1,19 @@
-//! Simple datagram (section 3.3): the card's own semantics, with an offset, a length and perhaps a reply ticket told.
+//! Simple datagram (section 3.3): the card's own semantics, plus an offset, a length and optionally
+//! a reply ticket.
 //!
-//! A receiver is *ready* for one message at a time, or not: there is no queue, and no flow control. A message to a
-//! receiver that is not ready is refused by the receiver's card, which counts it (`refused_one_shot`), and nobody
-//! else notices. So who sends must know by other means that the receiver is ready: as a reply to a request is known
-//! to be expected.
+//! A receiver either is *ready* for one message or is not. There is no queue and no flow control.
+//! The receiver's card refuses a message to a receiver that is not ready, and counts it
+//! (`refused_one_shot`); the sender is not notified. So the sender must know by other means that
+//! the receiver is ready. For example, a reply to a request is known to be expected.
 //!
-//! Sent means that the sender's card has put the message on the link. A message whose sender ends half-way is taken back by
-//! its card. If that card or the switch itself is lost, the receiver has some packets, and no later message of several packets
-//! completes. [`DatagramReceiver::receive`] then fails with [`Error::Incomplete`]; [`DatagramReceiver::revoke`] or
-//! [`DatagramReceiver::forget`] makes the receiver ready again.
+//! A message counts as sent once the sender's card has put it on the link. If the sender dies in
+//! the middle of a message, its card takes the message back. If that card or the switch itself is
+//! lost, the receiver has only some packets, and no later message of several packets completes.
+//! [`DatagramReceiver::receive`] then fails with [`Error::Incomplete`].
+//! [`DatagramReceiver::revoke`] or [`DatagramReceiver::forget`] makes the receiver ready again.
 //!
-//! What arrives was deposited in the receiver's memory and stays as it is until [`DatagramReceiver::rearm`]; the
-//! borrow checker sees to it that nobody holds a [`Datagram`] then.
+//! A message is deposited in the receiver's memory and does not change until
+//! [`DatagramReceiver::rearm`]. The borrow checker ensures that no [`Datagram`] is held then.
 //!
 //! ```no_run
 //! use hamlyn::Manager;
@@ -42,40 +44,42 @@ use crate::hamlyn::send_buffer::Piece;
 use crate::hamlyn::terminus::{Handle, Source};
 use crate::hamlyn::ticket::Ticket;
 
-/// What the metadata starts with; the digit is the version.
+/// Magic number at the start of the metadata; the digit is the version.
 const MAGIC: [u8; 4] = *b"HDG1";
-/// Metadata: the mark, offset, length.
+/// Size of the metadata's head: magic number, offset, length.
 const HEAD: usize = 12;
-/// And a reply ticket, or zeros.
+/// Size of the metadata: the head, and a reply ticket or zeros.
 const METADATA: usize = HEAD + Ticket::SIZE;
-/// How long packets of a message may stand alone before the receiver takes the rest for lost.
+/// How long a message may stay partial without progress before the receiver considers the rest
+/// lost.
 const STALLED: Duration = Duration::from_secs(10);
-/// How often a waiting receiver looks for such packets at most.
+/// Minimum interval at which a waiting receiver checks for such messages.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// The most receivers of a group.
+/// Maximum number of receivers in a group.
 const MAX_GROUP: u32 = 65536;
 
-/// The sending end, for all tickets of [`DatagramReceiver`]s.
+/// The sending end, for the tickets of any [`DatagramReceiver`].
 #[derive(Debug, Clone)]
 pub struct DatagramSender {
     manager: Manager,
 }
 
 impl DatagramSender {
-    /// The most bytes that are sent from the caller's memory, by direct I/O. Longer ones lie in a [`Buffer`].
+    /// Maximum number of bytes that are sent from the caller's memory, by direct I/O. Longer
+    /// messages must be in a [`Buffer`].
     pub const MAX_DIRECT: usize = 392;
 
-    /// Sends from the manager's terminus.
+    /// Creates a sender that uses the manager's terminus.
     #[must_use]
     pub fn new(manager: &Manager) -> Self {
         Self { manager: manager.clone() }
     }
 
-    /// Writes a message `offset` bytes into the ticket's buffer, and tells its receiver where it is, and how to
-    /// reply. While all work-queue entries are in use it waits.
+    /// Writes a message `offset` bytes into the ticket's buffer. Tells the receiver where the
+    /// message is, and how to reply. If all work-queue entries are in use, it waits.
     ///
     /// # Errors
-    /// Those of [`crate::Terminus::send`]; [`Error::Invalid`] for a fast-mode ticket.
+    /// The errors of [`crate::Terminus::send`]; [`Error::Invalid`] for a fast-mode ticket.
     pub fn send<'a>(
         &self,
         to: &Ticket,
@@ -91,7 +95,7 @@ impl DatagramSender {
     /// Like [`DatagramSender::send`], but does not wait.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`], and those of [`DatagramSender::send`].
+    /// [`Error::WouldBlock`], and the errors of [`DatagramSender::send`].
     pub fn try_send<'a>(
         &self,
         to: &Ticket,
@@ -107,7 +111,7 @@ impl DatagramSender {
     /// Like [`DatagramSender::send`], for a whole buffer, which the card gathers from.
     ///
     /// # Errors
-    /// Those of [`DatagramSender::send`], and the buffer is given back.
+    /// The errors of [`DatagramSender::send`]. On error the buffer is given back.
     pub fn send_buffer(
         &self,
         to: &Ticket,
@@ -121,7 +125,8 @@ impl DatagramSender {
     /// Like [`DatagramSender::send_buffer`], but does not wait.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`], and those of [`DatagramSender::send_buffer`], and the buffer is given back.
+    /// [`Error::WouldBlock`], and the errors of [`DatagramSender::send_buffer`]. On error the
+    /// buffer is given back.
     pub fn try_send_buffer(
         &self,
         to: &Ticket,
@@ -134,11 +139,13 @@ impl DatagramSender {
 }
 
 impl DatagramSender {
-    /// Like [`DatagramSender::send`], for a part of a buffer, which is lent only: the card gathers from these bytes until the
-    /// handle says that it has finished, and they cannot be written to before. So one buffer goes to several peers.
+    /// Like [`DatagramSender::send`], for a part of a buffer, which is only borrowed. The card
+    /// gathers from these bytes until the handle reports completion, and they cannot be written
+    /// before that. So one buffer can be sent to several peers.
     ///
     /// # Errors
-    /// Those of [`DatagramSender::send`], [`Error::PastEnd`] for the part.
+    /// The errors of [`DatagramSender::send`]; [`Error::PastEnd`] if the part is not inside the
+    /// buffer.
     pub fn send_from(
         &self,
         to: &Ticket,
@@ -154,7 +161,7 @@ impl DatagramSender {
     /// Like [`DatagramSender::send_from`], but does not wait.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`], and those of [`DatagramSender::send_from`].
+    /// [`Error::WouldBlock`], and the errors of [`DatagramSender::send_from`].
     pub fn try_send_from(
         &self,
         to: &Ticket,
@@ -168,7 +175,7 @@ impl DatagramSender {
     }
 }
 
-/// Sends the whole of a buffer.
+/// Sends a whole buffer.
 fn sent(buffer: Buffer, send: impl FnOnce(Piece<'_>) -> Result<Handle>) -> Result<Sent, GivenBack<Buffer>> {
     match buffer.piece(0, buffer.len()).and_then(send) {
         Ok(handle) => {
@@ -196,33 +203,33 @@ fn metadata(to: &Ticket, offset: u32, length: usize, reply: Option<&Ticket>) -> 
 
 /// A receiver of one message at a time: a metadata entry, and the bytes that it opens.
 ///
-/// Any thread may have it. Dropped, it takes no more.
+/// Any thread may use it. After it is dropped, it accepts no more messages.
 #[derive(Debug)]
 pub struct DatagramReceiver {
     group: Arc<Group>,
     manager: Manager,
     entry: u32,
-    /// The part still holds a message of an earlier key's holder.
+    /// The part still contains a message from the holder of an earlier key.
     stale: bool,
     stall_timeout: Duration,
-    /// The packet count of a message that is not whole, and since when it has not changed.
+    /// The packet count of an incomplete message, and since when it has not changed.
     partial: Mutex<Option<(u32, Instant)>>,
 }
 
-/// The receivers of a slot.
+/// The receivers that share a slot.
 #[derive(Debug)]
 struct Group {
     place: Place,
-    /// For each entry, the metadata of the message that has come.
+    /// For each entry, the metadata of the message that has arrived.
     arrived: Mutex<Vec<Option<[u8; 60]>>>,
     tokens: Mutex<Vec<Option<u64>>>,
 }
 
 impl DatagramReceiver {
-    /// Creates a receiver for messages of up to `capacity` bytes; it is ready.
+    /// Creates a receiver for messages of up to `capacity` bytes. It is ready.
     ///
     /// # Errors
-    /// Those of [`DatagramReceiver::create_group`].
+    /// The errors of [`DatagramReceiver::create_group`].
     pub fn create(manager: &Manager, capacity: usize) -> Result<Self> {
         Self::create_group(manager, 1, capacity)?.pop().ok_or(Error::OutOfRange {
             object: "receivers",
@@ -231,12 +238,12 @@ impl DatagramReceiver {
         })
     }
 
-    /// Creates `count` receivers that share a slot; each has an entry, a key and `capacity` bytes of its own. All are
-    /// ready.
+    /// Creates `count` receivers that share a slot. Each has its own entry, key and `capacity`
+    /// bytes. All are ready.
     ///
     /// # Errors
-    /// Those of [`crate::Card::create_area`], [`crate::SlotBuilder::create`] and, if the manager takes another notification
-    /// queue for them, [`crate::Card::create_queue`].
+    /// The errors of [`crate::Card::create_area`], [`crate::SlotBuilder::create`] and, if the
+    /// manager needs another notification queue for them, [`crate::Card::create_queue`].
     pub fn create_group(manager: &Manager, count: u32, capacity: usize) -> Result<Vec<Self>> {
         at_most("receivers", count.into(), MAX_GROUP.into())?;
         if count == 0 {
@@ -245,13 +252,14 @@ impl DatagramReceiver {
         Self::group_in(manager, Place::create(manager, count, capacity)?)
     }
 
-    /// Like [`DatagramReceiver::create_group`], in an area of the caller's ([`crate::Card::lend`], or a
-    /// [`crate::Card::create_area`]'s): each gets as many of its bytes, in their order. What is left at its end is nobody's. Once
-    /// all are dropped, the area can be taken back.
+    /// Like [`DatagramReceiver::create_group`], in an area of the caller ([`crate::Card::lend`] or
+    /// [`crate::Card::create_area`]). Each receiver gets the same number of its bytes, in order.
+    /// The remaining bytes at the end are unused. Once all receivers are dropped, the area can be
+    /// taken back.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an area with fewer bytes than receivers; those of [`crate::SlotBuilder::create`] and
-    /// [`crate::Card::create_queue`].
+    /// [`Error::Invalid`] if the area has fewer bytes than receivers; the errors of
+    /// [`crate::SlotBuilder::create`] and [`crate::Card::create_queue`].
     pub fn create_in(manager: &Manager, area: &MessageArea, count: u32) -> Result<Vec<Self>> {
         at_most("receivers", count.into(), MAX_GROUP.into())?;
         if count == 0 {
@@ -271,7 +279,7 @@ impl DatagramReceiver {
             place.open_for(group.clone());
             Group { place, arrived, tokens: Mutex::new(vec![None; count as usize]) }
         });
-        // Nobody has a ticket yet, so the keys change without waiting for the card.
+        // No ticket has been given out yet, so the keys change without waiting for the card.
         for entry in 1..count {
             let metadata = group.place.slot().metadata(entry)?;
             metadata.open(random_key()?, metadata.opens());
@@ -287,7 +295,7 @@ impl DatagramReceiver {
         Ok((0..count).map(receiver).collect())
     }
 
-    /// The ticket that senders need.
+    /// Returns the ticket that senders need.
     ///
     /// # Errors
     /// [`Error::LinkDown`], [`Error::System`].
@@ -295,33 +303,37 @@ impl DatagramReceiver {
         self.group.place.ticket(self.entry)
     }
 
-    /// How long packets of a message may stand alone before [`Error::Incomplete`]: 10 s if this is not called.
+    /// Sets how long a message may stay partial without progress before [`Error::Incomplete`]. The
+    /// default is 10 s.
     pub fn set_stall_timeout(&mut self, timeout: Duration) {
         self.stall_timeout = timeout;
     }
 
-    /// Whether packets of a message have arrived, and not all of them. A message that is arriving right now is partial, too.
+    /// Returns true if some but not all packets of a message have arrived. This includes a message
+    /// that is arriving right now.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         self.group.place.partial(self.entry) != 0
     }
 
-    /// From now on [`Manager::ready`] names this token when a message has come.
+    /// Sets the token that [`Manager::ready`] returns when a message has arrived.
     pub fn set_token(&mut self, token: u64) {
         self.group.tokens()[self.entry as usize] = Some(token);
     }
 
-    /// Whether it takes a message now: nothing has come since it was made or re-armed.
+    /// Returns true if the receiver accepts a message now: none has arrived since it was created or
+    /// re-armed.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         !self.group.place.is_locked(self.entry)
     }
 
-    /// The message, if it has come: the same one until [`DatagramReceiver::rearm`].
+    /// Returns the message if it has arrived. Returns the same one until
+    /// [`DatagramReceiver::rearm`].
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if none has; [`Error::Malformed`] if it is no datagram; [`Error::Overrun`]; [`Error::Incomplete`],
-    /// as [`DatagramReceiver::receive`].
+    /// [`Error::WouldBlock`] if none has arrived; [`Error::Malformed`] if it is not a datagram;
+    /// [`Error::Overrun`]; [`Error::Incomplete`], as for [`DatagramReceiver::receive`].
     pub fn try_receive(&self) -> Result<Datagram<'_>> {
         if self.group.arrived()[self.entry as usize].is_none() {
             self.manager.poll_all()?;
@@ -332,17 +344,19 @@ impl DatagramReceiver {
         }
     }
 
-    /// The message; waits for it: looks at memory for a while, then sleeps. `None` waits for ever.
+    /// Waits for the message and returns it. Busy-polls for a while, then sleeps. `None` waits
+    /// forever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Malformed`], [`Error::Overrun`], [`Error::System`]. [`Error::Incomplete`] if packets of a
-    /// message have arrived, and no other for 10 s ([`DatagramReceiver::set_stall_timeout`]): call
-    /// [`DatagramReceiver::revoke`] or [`DatagramReceiver::forget`], or wait on if the sender is slow.
+    /// [`Error::TimedOut`], [`Error::Malformed`], [`Error::Overrun`], [`Error::System`].
+    /// [`Error::Incomplete`] if some packets of a message have arrived, and no other for 10 s
+    /// ([`DatagramReceiver::set_stall_timeout`]). Then call [`DatagramReceiver::revoke`] or
+    /// [`DatagramReceiver::forget`], or continue to wait if the sender is slow.
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Datagram<'_>> {
         self.manager.wait_for("datagram", timeout, |sleeps| self.arrived(sleeps))
     }
 
-    /// Makes it ready for the next message.
+    /// Makes the receiver ready for the next message.
     pub fn rearm(&mut self) {
         if self.group.arrived()[self.entry as usize].is_none() {
             return;
@@ -351,36 +365,40 @@ impl DatagramReceiver {
             self.group.place.clear(self.entry);
         }
         let mut arrived = self.group.arrived();
-        // In this order: what the card notifies of from now on is the next message's.
+        // In this order: from now on, notifications from the card are for the next message.
         arrived[self.entry as usize] = None;
         self.group.place.reopen(self.entry);
     }
 
-    /// Gives up a message that is not whole. The receiver is ready again, and its tickets stay valid: packets that the sender of
-    /// that message still sends count to the next one. [`DatagramReceiver::revoke`] keeps them out.
+    /// Discards an incomplete message. The receiver is ready again, and its tickets stay valid:
+    /// packets that the sender of that message still sends count towards the next one.
+    /// [`DatagramReceiver::revoke`] keeps such packets out.
     ///
     /// # Errors
-    /// [`Error::System`] if the card cannot be reached: then the receiver takes nothing. Call it again.
+    /// [`Error::System`] if the card cannot be reached. The receiver then accepts nothing; call
+    /// this again.
     pub fn forget(&mut self) -> Result<()> {
         let key = self.group.place.slot().metadata(self.entry)?.key();
         self.group.place.protect(self.entry, key)
     }
 
-    /// Gives it a new key: tickets that were handed out are void, and nobody else's are (section 2.7). A message that
-    /// has come stays until [`DatagramReceiver::rearm`]; one that came silently, so that nobody was told, is
-    /// forgotten, and so is one that is not whole. Then the buffer is zeroed: no message by a new ticket has bytes of an
-    /// earlier ticket's holder.
+    /// Changes the receiver's key. This revokes the tickets that were given out, and no other
+    /// receiver's (section 2.7). A message that has arrived stays until
+    /// [`DatagramReceiver::rearm`]. A silent message, which caused no notification, is discarded,
+    /// and so is an incomplete one. Then the buffer is zeroed: no message with a new ticket
+    /// contains bytes from an earlier ticket's holder.
     ///
     /// # Errors
-    /// [`Error::System`] if the kernel has no random key to give: then nothing changes. [`Error::System`] or [`Error::Overrun`]
-    /// behind that: the old tickets are void, but the place may not be ready. Call it again.
+    /// [`Error::System`] if the kernel cannot provide a random key; then nothing changes.
+    /// [`Error::System`] or [`Error::Overrun`] after that point: the old tickets are void, but the
+    /// receiver may not be ready. Call this again.
     pub fn revoke(&mut self) -> Result<()> {
         let key = random_key()?;
         self.stale = true;
         self.group.place.protect(self.entry, key)?;
         self.manager.poll_all()?;
         if self.group.arrived()[self.entry as usize].is_none() {
-            // The new key is nobody's before this returns.
+            // The new key is not known to any sender before this returns.
             self.group.place.clear(self.entry);
             self.group.place.reopen(self.entry);
             self.stale = false;
@@ -388,7 +406,8 @@ impl DatagramReceiver {
         Ok(())
     }
 
-    /// The message, or how long to wait for it. `thorough`: also looks whether one is lost half-way.
+    /// Returns the message, or how long to wait for it. If `thorough`, also checks for a message
+    /// that was lost half-way.
     fn arrived(&self, thorough: bool) -> Result<Look<Datagram<'_>>> {
         match self.group.arrived()[self.entry as usize] {
             Some(bytes) => self.read(&bytes).map(Look::Break),
@@ -397,7 +416,7 @@ impl DatagramReceiver {
         }
     }
 
-    /// How long to wait before a message that is not whole counts as lost.
+    /// Returns how long to wait before an incomplete message counts as lost.
     fn stalled(&self) -> Result<Look<Datagram<'_>>> {
         let count = self.group.place.partial(self.entry);
         let mut partial = self.partial.lock().unwrap_or_else(PoisonError::into_inner);
@@ -405,7 +424,7 @@ impl DatagramReceiver {
         let since = match *partial {
             _ if count == 0 => {
                 *partial = None;
-                // The first packets of a message wake nobody.
+                // The first packets of a message cause no wake-up.
                 return Ok(Look::Continue(Pause { limit: Some(limit.max(SHORTEST)), for_card: false }));
             }
             Some((last, since)) if last == count => since.elapsed(),
@@ -420,7 +439,8 @@ impl DatagramReceiver {
         }
     }
 
-    /// The message that this metadata tells of. Its sender has written it.
+    /// Returns the message that this metadata describes. The metadata comes from the sender and is
+    /// validated.
     fn read(&self, metadata: &[u8; 60]) -> Result<Datagram<'_>> {
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| metadata[at + byte]));
         let (place, offset, length) = (&self.group.place, word(4) as usize, word(8) as usize);
@@ -440,7 +460,8 @@ impl DatagramReceiver {
 
 impl Drop for DatagramReceiver {
     fn drop(&mut self) {
-        // The slot stays while others of the group do. A packet that was judged before may still be written.
+        // The slot stays while other receivers of the group exist. A packet that was checked before
+        // the close may still be written.
         if let Ok(metadata) = self.group.place.slot().metadata(self.entry) {
             metadata.close();
             let _ = self.manager.card().settle();
@@ -462,7 +483,8 @@ impl ReceiverClass for Group {
     fn process_arrival(&self, arrival: &Arrived<'_>, ready: &mut Ready) {
         let mut arrived = self.arrived();
         if let Some((entry, metadata)) = self.place.arrived(arrival) {
-            // One that is ready has had none: this message was found without its notification, and dealt with.
+            // A ready receiver has no message: this message was found without its notification, and
+            // has been processed.
             if self.place.is_locked(entry) {
                 arrived[entry as usize] = Some(metadata);
                 ready.add(self.tokens()[entry as usize]);
@@ -470,7 +492,7 @@ impl ReceiverClass for Group {
         }
     }
 
-    /// What is locked has had its message, whether anybody was told or not.
+    /// A locked entry has received its message, whether or not it was notified.
     fn arrivals_lost(&self, ready: &mut Ready) {
         for (entry, arrived) in self.arrived().iter_mut().enumerate() {
             let Ok(metadata) = self.place.slot().metadata(entry as u32) else { continue };
@@ -483,7 +505,7 @@ impl ReceiverClass for Group {
     }
 }
 
-/// A message that has come, where it was deposited.
+/// A message that has arrived, in place.
 #[derive(Debug)]
 pub struct Datagram<'a> {
     landed: Landed<'a>,
@@ -494,13 +516,13 @@ pub struct Datagram<'a> {
 landed!(Datagram);
 
 impl Datagram<'_> {
-    /// Where in the receiver's buffer it starts, in bytes.
+    /// Returns the offset of the message in the receiver's buffer, in bytes.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The ticket that it brought for a reply.
+    /// Returns the ticket for a reply, if the message contains one.
     #[must_use]
     pub fn reply(&self) -> Option<Ticket> {
         self.reply

@@ -1,4 +1,4 @@
-//! Protocols above the lower layer (section 3.3).
+//! Protocols on top of the lower layer (section 3.3).
 
 pub mod barrier;
 pub mod datagram;

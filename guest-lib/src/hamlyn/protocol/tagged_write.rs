@@ -1,9 +1,11 @@
-//! Tagged remote write (section 3.3): data goes to an offset of the receiver's buffer, and a tag tells of it.
+//! Tagged remote write (section 3.3): data is written at an offset in the receiver's buffer, and a
+//! tag notifies the receiver.
 //!
 //! It uses fast mode, so a message fits in a single packet. In-order delivery is not guaranteed.
 //!
-//! Nothing holds a sender by fast mode to a number of messages (section 2.7 is about metadata entries). So a receiver has
-//! a notification queue of its own, not a [`crate::Manager`]'s: who sends too much overruns nobody else.
+//! Nothing limits the number of messages of a fast-mode sender (section 2.7 covers only metadata
+//! entries). So a receiver has its own notification queue instead of a [`crate::Manager`]'s. A
+//! sender that sends too much then overruns only this receiver.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -30,20 +32,22 @@ pub struct TagSender {
 }
 
 impl TagSender {
-    /// Sends from this terminus.
+    /// Creates a sender that uses this terminus.
     #[must_use]
     pub fn new(terminus: Terminus) -> Self {
         Self { terminus }
     }
 
-    /// Writes data `offset` bytes into the ticket's buffer and enqueues the tag at the receiver. While all work-queue
-    /// entries are in use it waits.
+    /// Writes data `offset` bytes into the ticket's buffer and enqueues the tag at the receiver. If
+    /// all work-queue entries are in use, it waits.
     ///
-    /// Bytes go by direct I/O (up to 448); a piece of a send buffer may be as long as a packet.
+    /// Bytes are sent by direct I/O (up to 448). A piece of a send buffer may be as long as a
+    /// packet.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for more than a packet or, of bytes, more than direct I/O takes; [`Error::Invalid`]
-    /// for a ticket that is not a [`TagReceiver`]'s; else those of [`Terminus::send`].
+    /// [`Error::OutOfRange`] for more than a packet, or for more bytes than direct I/O allows;
+    /// [`Error::Invalid`] for a ticket that is not a [`TagReceiver`]'s; otherwise the errors of
+    /// [`Terminus::send`].
     pub fn send<'a>(
         &self,
         ticket: &Ticket,
@@ -57,7 +61,7 @@ impl TagSender {
     /// Like [`TagSender::send`], but does not wait.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`], and those of [`TagSender::send`].
+    /// [`Error::WouldBlock`], and the errors of [`TagSender::send`].
     pub fn try_send<'a>(
         &self,
         ticket: &Ticket,
@@ -68,11 +72,13 @@ impl TagSender {
         self.terminus.try_send(&message(ticket, offset, tag)?, data)
     }
 
-    /// Like [`TagSender::send`], for a part of a buffer of the manager whose terminus this is. It is lent only: the card gathers
-    /// from these bytes until the handle says that it has finished, and they cannot be written to before.
+    /// Like [`TagSender::send`], for a part of a buffer of the manager that owns this terminus. The
+    /// buffer is only borrowed: the card gathers from these bytes until the handle reports
+    /// completion, and they cannot be written before that.
     ///
     /// # Errors
-    /// Those of [`TagSender::send`]; [`Error::PastEnd`] for the part, [`Error::ForeignBuffer`] for another manager's.
+    /// The errors of [`TagSender::send`]; [`Error::PastEnd`] if the part is not inside the buffer,
+    /// [`Error::ForeignBuffer`] for another manager's buffer.
     pub fn send_from(
         &self,
         ticket: &Ticket,
@@ -87,7 +93,7 @@ impl TagSender {
     /// Like [`TagSender::send_from`], but does not wait.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`], and those of [`TagSender::send_from`].
+    /// [`Error::WouldBlock`], and the errors of [`TagSender::send_from`].
     pub fn try_send_from(
         &self,
         ticket: &Ticket,
@@ -99,7 +105,7 @@ impl TagSender {
         self.try_send(ticket, buffer.part(part)?, offset, tag).inspect(|handle| buffer.sent_by(handle))
     }
 
-    /// The terminus.
+    /// Returns the terminus.
     #[must_use]
     pub fn terminus(&self) -> &Terminus {
         &self.terminus
@@ -115,44 +121,45 @@ fn message(ticket: &Ticket, offset: u32, tag: u32) -> Result<Message<'_>> {
 
 /// The receiving end: a slot, its buffer, and the tags that have arrived.
 ///
-/// Any thread may have it; one at a time, hence `&mut self`.
+/// Any thread may use it, but only one at a time; hence `&mut self`.
 #[derive(Debug)]
 pub struct TagReceiver {
     slot: Slot,
     queue: NotificationQueue,
-    /// Tags taken off the notification queue while another was looked for.
+    /// Tags taken off the notification queue during a search for another tag.
     waiting: VecDeque<u32>,
     polling: Polling,
 }
 
 impl TagReceiver {
-    /// Creates a buffer of `length` bytes, and a queue for up to `tags` tags that have arrived and were not taken. As many again
-    /// may stand aside while a specific tag is looked for.
+    /// Creates a buffer of `length` bytes, and a queue for up to `tags` tags that have arrived and
+    /// were not taken. The same number of tags can be set aside during a search for a specific tag.
     ///
     /// # Errors
-    /// Those of [`Card::create_area`], [`Card::create_queue`] and [`crate::SlotBuilder::create`].
+    /// The errors of [`Card::create_area`], [`Card::create_queue`] and
+    /// [`crate::SlotBuilder::create`].
     pub fn create(card: &Card, length: usize, tags: u32) -> Result<Self> {
         Self::create_in(card, &card.create_area(length)?, tags)
     }
 
-    /// Creates a receiver in an area of the caller's ([`Card::lend`], or a [`Card::create_area`]'s). Once it is dropped, the area
-    /// can be taken back.
+    /// Creates a receiver in an area of the caller ([`Card::lend`] or [`Card::create_area`]). Once
+    /// it is dropped, the area can be taken back.
     ///
     /// # Errors
-    /// Those of [`Card::create_queue`] and [`crate::SlotBuilder::create`].
+    /// The errors of [`Card::create_queue`] and [`crate::SlotBuilder::create`].
     pub fn create_in(card: &Card, area: &MessageArea, tags: u32) -> Result<Self> {
         let queue = card.create_queue(tags)?;
         let slot = card.slot(area).queue(&queue).create()?;
         Ok(Self { slot, queue, waiting: VecDeque::new(), polling: Polling::default() })
     }
 
-    /// How often the waiting calls look before they yield or sleep.
+    /// Sets how the waiting calls poll before they yield or sleep.
     #[must_use]
     pub fn polling(self, polling: Polling) -> Self {
         Self { polling, ..self }
     }
 
-    /// The ticket that senders need.
+    /// Returns the ticket that senders need.
     ///
     /// # Errors
     /// [`Error::LinkDown`], [`Error::System`].
@@ -160,10 +167,11 @@ impl TagReceiver {
         self.slot.fast_ticket()
     }
 
-    /// The next tag, if one has arrived.
+    /// Returns the next tag, if one has arrived.
     ///
     /// # Errors
-    /// [`Error::Overrun`], once, if tags were lost because more arrived than the receiver was created for.
+    /// [`Error::Overrun`], once, if tags were lost because more arrived than the receiver was
+    /// created for.
     pub fn get_tag(&mut self) -> Result<Option<u32>> {
         match self.waiting.pop_front() {
             Some(tag) => Ok(Some(tag)),
@@ -171,16 +179,16 @@ impl TagReceiver {
         }
     }
 
-    /// This very tag, if it has arrived. Others stay for later, in their order.
+    /// Returns this specific tag, if it has arrived. Others stay for later, in order.
     ///
     /// # Errors
-    /// [`Error::Overrun`], as [`TagReceiver::get_tag`]. [`Error::Exhausted`] if as many others stand aside as the receiver was created
-    /// for: take some by [`TagReceiver::get_tag`].
+    /// [`Error::Overrun`], as for [`TagReceiver::get_tag`]. [`Error::Exhausted`] if as many others
+    /// are set aside as the receiver was created for: take some with [`TagReceiver::get_tag`].
     pub fn get_specific_tag(&mut self, tag: u32) -> Result<Option<u32>> {
         if let Some(position) = self.waiting.iter().position(|waiting| *waiting == tag) {
             return Ok(self.waiting.remove(position));
         }
-        // It ends: each that is another's takes room.
+        // The loop ends: each other tag takes room.
         while !self.queue.has_nothing() {
             self.check_room()?;
             match self.arrived()? {
@@ -192,7 +200,7 @@ impl TagReceiver {
         Ok(None)
     }
 
-    /// Checks that another tag may stand aside.
+    /// Fails if no other tag can be set aside.
     fn check_room(&self) -> Result<()> {
         let limit = self.queue.entries();
         if self.waiting.len() < limit as usize {
@@ -202,7 +210,7 @@ impl TagReceiver {
         Err(Error::Exhausted { object: "tags that may stand aside", limit, remedy })
     }
 
-    /// The next tag; sleeps until one arrives. `None` waits for ever.
+    /// Returns the next tag. Sleeps until one arrives. `None` waits forever.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
@@ -210,16 +218,17 @@ impl TagReceiver {
         self.block(timeout, None)
     }
 
-    /// This very tag; sleeps until it arrives. `None` waits for ever.
+    /// Returns this specific tag. Sleeps until it arrives. `None` waits forever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], however many others arrive meanwhile; [`Error::System`]; those of
+    /// [`Error::TimedOut`], however many others arrive meanwhile; [`Error::System`]; the errors of
     /// [`TagReceiver::get_specific_tag`].
     pub fn get_specific_tag_block(&mut self, tag: u32, timeout: Option<Duration>) -> Result<u32> {
         self.block(timeout, Some(tag))
     }
 
-    /// The next tag, by polling without ever sleeping; the processor is yielded in between. `None` waits for ever.
+    /// Returns the next tag. Busy-polls and never sleeps, but yields the processor between polls.
+    /// `None` waits forever.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`].
@@ -229,8 +238,9 @@ impl TagReceiver {
         found.unwrap_or_else(|| Err(timed_out(timeout)))
     }
 
-    /// Makes [`TagReceiver::file`] readable once a tag has arrived. True if there is one that was not taken: then the file may
-    /// not become readable for it. It looks as often as [`Polling`] says before it arms.
+    /// Makes [`TagReceiver::file`] readable once a tag has arrived. Returns true if there is a tag
+    /// that was not taken; the file may then not become readable for it. Polls according to
+    /// [`Polling`] before it arms.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -239,8 +249,9 @@ impl TagReceiver {
         Ok(self.polling.look(there).is_some() || self.queue.arm()?)
     }
 
-    /// A file descriptor for `poll(2)` and the like. Take tags by [`TagReceiver::get_tag`] until there is none, and arm again
-    /// before each wait. It may become readable for others of the card, too.
+    /// Returns a file descriptor for `poll(2)` and the like. Take tags with
+    /// [`TagReceiver::get_tag`] until there is none, and arm again before each wait. The file may
+    /// also become readable for other objects of the card.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -248,7 +259,7 @@ impl TagReceiver {
         self.queue.file()
     }
 
-    /// Copies received bytes out, from `offset` bytes behind the buffer's start.
+    /// Copies received bytes out, starting `offset` bytes after the buffer's start.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -256,8 +267,8 @@ impl TagReceiver {
         self.slot.read(offset, to)
     }
 
-    /// Received bytes in place, `length` of them from `offset` bytes behind the buffer's start, without copying. Whoever has a
-    /// ticket may write to them at any time.
+    /// Returns `length` received bytes in place, starting `offset` bytes after the buffer's start,
+    /// without copying. Any holder of a ticket may write to them at any time.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -265,13 +276,13 @@ impl TagReceiver {
         self.slot.area().cells(offset, length)
     }
 
-    /// The buffer.
+    /// Returns the buffer.
     #[must_use]
     pub fn area(&self) -> &MessageArea {
         self.slot.area()
     }
 
-    /// Waits for a tag: for any, or for the one that is wanted.
+    /// Waits for any tag, or for the wanted one.
     fn block(&mut self, timeout: Option<Duration>, wanted: Option<u32>) -> Result<u32> {
         let until = Deadline::new(timeout);
         let found = match wanted {
@@ -285,7 +296,7 @@ impl TagReceiver {
             let left = until.check("tag")?;
             self.check_room()?;
             match self.queue.recv_block_with(self.polling, left) {
-                // What was here before has been looked through: only this one is news.
+                // Earlier tags have been searched already: only this one is new.
                 Ok(notification) => match tag_of(&notification) {
                     Some(tag) if wanted.is_none_or(|wanted| wanted == tag) => return Ok(tag),
                     other => self.waiting.extend(other),
@@ -296,7 +307,7 @@ impl TagReceiver {
         }
     }
 
-    /// The next tag off the notification queue.
+    /// Returns the next tag from the notification queue.
     fn arrived(&mut self) -> Result<Option<u32>> {
         while let Some(notification) = self.queue.recv()? {
             if let Some(tag) = tag_of(&notification) {

@@ -1,4 +1,5 @@
-//! Where the words lie by which a Hamlyn card and its driver tell each other who sleeps.
+//! Layout of the control words that a Hamlyn card and its driver use to track which queues and
+//! termini have sleepers.
 
 use std::io;
 use std::sync::Arc;
@@ -14,10 +15,11 @@ use crate::core::socket::sleeper::{Control, Count, Words};
 /// The first version of the card's ABI with a terminus control area.
 const WAKES_SENDERS: u32 = 0x0002_0003;
 
-/// The queue control area, behind the last window, and behind it that of the termini, if the card has one.
+/// The queue control area, after the last window. The control area of the termini follows it, if
+/// the card has one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
-    /// Bytes of the queue control area.
+    /// Size of the queue control area, in bytes.
     queues: usize,
     has_termini: bool,
 }
@@ -28,7 +30,7 @@ impl Layout {
         Self { queues, has_termini: card.abi_version >= WAKES_SENDERS }
     }
 
-    /// How many queues there are words for.
+    /// Returns the number of queues that have control words.
     fn queues(self) -> u32 {
         let armed = self.queues.saturating_sub(HAMLYN_QUEUE_CONTROL_ARMED as usize);
         (armed / HAMLYN_ARMED_STRIDE as usize) as u32
@@ -39,7 +41,7 @@ impl Layout {
         Words { armed, wanted: None }
     }
 
-    /// None if the card wakes nobody who sleeps until requests are finished.
+    /// Returns `None` if the card does not wake callers that sleep until requests are complete.
     pub(super) fn of_terminus(self, terminus: u32) -> Option<Words> {
         let start = self.queues + (terminus * HAMLYN_TERMINUS_CONTROL_STRIDE) as usize;
         let at = |word: u32| start + word as usize;
@@ -60,7 +62,7 @@ pub(super) fn map(windows: &MappableRegion, card: &HamlynQuery) -> io::Result<(C
     Ok((Control::new(control, HAMLYN_QUEUE_CONTROL_PENDING), layout))
 }
 
-/// A terminus' status words: how many of its requests the card has finished with.
+/// A terminus' status words: the number of its requests that the card has completed.
 #[derive(Debug)]
 pub(super) struct Completed(pub(super) Arc<StatusWords>);
 

@@ -1,4 +1,5 @@
-//! Straight to a Hamlyn card's vfio-user socket from a host process, with no VM: what the driver does for this card alone.
+//! Direct access to a Hamlyn card's vfio-user socket from a host process, with no VM: what the
+//! driver does for this card only.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -44,10 +45,10 @@ mod control;
 mod tables;
 mod well_known;
 
-/// A Hamlyn card reached through its vfio-user socket.
+/// A Hamlyn card accessed through its vfio-user socket.
 #[derive(Debug)]
 pub struct SocketAttachment {
-    // In the order in which they must go.
+    // Fields are in the order in which they must be dropped.
     /// The operating system's part of connections, if the card has room for it.
     names: Option<Names>,
     tables: Mutex<Tables>,
@@ -58,10 +59,12 @@ pub struct SocketAttachment {
 }
 
 impl SocketAttachment {
-    /// Connects to a card's socket, resets the card, enables it and keeps its handshake (section 2.8).
+    /// Connects to a card's socket, resets the card, enables it and keeps its handshake (section
+    /// 2.8).
     ///
     /// # Errors
-    /// [`Error::System`] if there is no card to talk to, [`Error::Incompatible`] or [`Error::OtherModel`] if it is another.
+    /// [`Error::System`] if there is no card to talk to, [`Error::Incompatible`] or
+    /// [`Error::OtherModel`] if it is another card.
     pub fn connect(path: &Path) -> Result<Self> {
         let failed = || Error::system(format!("attach to {}", path.display()));
         let client = reach::<Hamlyn>(path)?;
@@ -117,7 +120,7 @@ fn describe_memory(client: &Client, card: &mut HamlynQuery) -> io::Result<()> {
     Ok(())
 }
 
-/// What a driver would answer to a query, the host id left out.
+/// Returns what a driver would answer to a query, without the host id.
 fn describe(client: &Client) -> io::Result<HamlynQuery> {
     let register = |offset| client.read_u32(REGION_BAR0, offset);
     let mut card = HamlynQuery {
@@ -136,7 +139,7 @@ impl CardAttachment for SocketAttachment {
     fn query(&self) -> Result<HamlynQuery> {
         let mut query = self.seat.query(self.description)?;
         describe_memory(&self.seat.client, &mut query).map_err(Error::system("ask for the card's memory"))?;
-        // What the operating system's part has is not the program's.
+        // The program cannot use what the operating system's part uses.
         if self.names.is_some() {
             query.termini -= 1;
             query.queues -= 1;
@@ -316,7 +319,7 @@ impl Attachment for SocketAttachment {
 }
 
 impl SocketAttachment {
-    /// Runs a command that opens an object of a `HAMLYN_SHARE_*`.
+    /// Runs a command that opens an object of a `HAMLYN_SHARE_*` kind.
     fn open(&self, kind: u32, action: &'static str, opcode: u32, index: u32, body: &[u8]) -> Result<()> {
         self.seat.commands.run(action, opcode, index, body).map_err(|error| match error {
             Error::Command { status: MEMORY_FULL, .. } => {
@@ -387,7 +390,7 @@ impl Drop for SocketAttachment {
     }
 }
 
-/// Whether the card has finished with the requests before this number.
+/// Returns true if the card has completed the requests before this number.
 fn has_reached(status: &StatusWords, completed: u32) -> bool {
     status.completed().wrapping_sub(completed) as i32 >= 0
 }

@@ -1,4 +1,4 @@
-//! What is open at a card's socket, as a driver knows it.
+//! The open objects of a card's socket, as a driver knows them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::core::socket::sleeper::Sleeper;
 use crate::error::{Error, Result};
 use crate::hamlyn::attach::NO_COMPLETIONS;
 
-/// What is open, with the memory that the driver keeps for it.
+/// The open objects, with the memory that the driver keeps for them.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) termini: BTreeMap<u32, Terminus>,
@@ -23,7 +23,7 @@ pub(super) struct Tables {
 #[derive(Debug)]
 pub(super) struct Terminus {
     pub(super) status: Arc<StatusWords>,
-    /// None with a card that wakes nobody.
+    /// `None` if the card has no wake-up for completions.
     pub(super) sleeper: Option<Arc<Sleeper>>,
     pub(super) _memory: Memory,
     /// Page lists of the send buffers, by tag.
@@ -52,7 +52,7 @@ impl Tables {
     }
 }
 
-/// The first number that is free in a table of what the card has so many of.
+/// Returns the first free number in a table of an object of which the card has a limited number.
 pub(super) fn free_index<T>(table: &BTreeMap<u32, T>, card: &HamlynQuery, shared: &Shared) -> Result<u32> {
     let (object, limit, remedy) = (shared.object, (shared.limit)(card), shared.remedy);
     let free = (0..limit).find(|index| !table.contains_key(index));

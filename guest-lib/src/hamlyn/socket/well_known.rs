@@ -1,5 +1,5 @@
-//! Well-known slots (section 6.3) of a card that is attached to by its socket: a terminus, a queue and slots that are the operating
-//! system's part alone, as the driver has them.
+//! Well-known slots (section 6.3) of a card that is attached to through its socket. As in the
+//! driver, the terminus, queue and slots here belong only to the operating system's part.
 
 use hamlyn_abi::family::area::HamlynArea;
 use hamlyn_abi::hamlyn::command::*;
@@ -25,21 +25,22 @@ use crate::error::{Error, Result};
 use crate::hamlyn::attach::{QueueParts, QueueWait, TerminusParts};
 use crate::hamlyn::cursor::{Cursor, Look};
 
-/// Pages of a slot's page lists: a directory and a list.
+/// Number of pages for a slot's page lists: a directory and a list.
 const LIST_PAGES: usize = 2;
 const HOSTS: usize = HAMLYN_WELL_KNOWN_SLOTS as usize;
 
-/// Whether the card's memory has room for the operating system's part, and for one of each kind for the program.
+/// Returns true if the card's memory has room for the operating system's part, and for one object
+/// of each kind for the program.
 fn has_memory(card: &HamlynQuery) -> bool {
     let HamlynSramQuery { room, .. } = card.of_card().unwrap_or_default();
-    // Cards older than version 2.6 have a table for each kind.
+    // Cards older than version 2.6 have one table per kind.
     let least =
         (HAMLYN_WELL_KNOWN_SLOTS + 1) * HAMLYN_SRAM_SLOT + 2 * (HAMLYN_SRAM_TERMINUS + HAMLYN_SRAM_QUEUE);
     room == 0 || room >= least
 }
 
-/// Whether the card has room for these and for at least one of each kind for the program; and whether a message fits into one
-/// packet, so that it cannot be lost in part.
+/// Returns true if the card has room for these and for at least one object of each kind for the
+/// program. A message must also fit into one packet, so that it cannot be lost in part.
 pub(super) fn has_room(card: &HamlynQuery) -> bool {
     card.termini > 1
         && card.queues > 1
@@ -48,23 +49,23 @@ pub(super) fn has_room(card: &HamlynQuery) -> bool {
         && card.packet_size >= HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE
 }
 
-/// What the operating system's part has of the card.
+/// The operating system's part of the card.
 #[derive(Debug)]
 pub(super) struct WellKnown {
-    /// This host's id, as long as the link stays.
+    /// This host's id, while the link is up.
     host: u32,
     terminus: TerminusParts,
-    /// Requests posted.
+    /// Number of requests posted.
     tail: u32,
     queue: QueueParts,
     sleeper: Arc<Sleeper>,
     cursor: Cursor,
-    /// A page for each slot, then each one's page lists.
+    /// One page per slot, then the page lists of each slot.
     memory: Memory,
 }
 
 impl WellKnown {
-    /// Opens them, before anything else is.
+    /// Opens them, before any other object.
     pub(super) fn open(card: &SocketAttachment) -> Result<Self> {
         let terminus = card.open_terminus(1, HAMLYN_TERMINUS_PRIVILEGED)?;
         let queue = card.open_queue((2 * HAMLYN_WELL_KNOWN_SLOTS * ENTRIES).next_power_of_two())?;
@@ -77,7 +78,7 @@ impl WellKnown {
         Ok(own)
     }
 
-    /// The slot of the operating system of a host.
+    /// Opens the slot for the operating system of a host.
     fn open_slot(&self, card: &SocketAttachment, host: u32) -> Result<()> {
         let page = host as usize * PAGE;
         let lists = (HOSTS + host as usize * LIST_PAGES) * PAGE;
@@ -87,7 +88,7 @@ impl WellKnown {
         self.memory.write(page + METADATA_OFFSET as usize, &slots::metadata())?;
         let body = HamlynOpenSlot {
             area,
-            // The same page, further on.
+            // The same page, at a higher offset.
             metadata: HamlynArea { length: METADATA_LENGTH.into(), first: METADATA_OFFSET, ..area },
             key: HAMLYN_WELL_KNOWN_KEY,
             metadata_pointer: 0,
@@ -131,7 +132,8 @@ impl Transport for WellKnown {
             let notification = match self.cursor.look(&self.queue.entries) {
                 Look::Notification(notification) => notification,
                 Look::Nothing => return None,
-                // The queue has more entries than messages can be there; and what is lost is sent again.
+                // The queue has more entries than there can be messages. And a lost message is sent
+                // again.
                 Look::Lost(_) => continue,
             };
             let (host, entry) = (notification.slot, notification.metadata / u64::from(HAMLYN_METADATA_SIZE));
@@ -159,7 +161,7 @@ impl Transport for WellKnown {
     fn arm(&self) -> bool {
         let (cursor, pass) = self.cursor.place();
         let wait = QueueWait { queue: self.queue.queue, cursor, pass };
-        // What cannot be armed is looked at with the clock.
+        // If arming fails, the timer polls the queue.
         self.sleeper.arm(None, || wait.is_over(self.queue.entries.word(cursor))).unwrap_or(false)
     }
 
@@ -168,7 +170,7 @@ impl Transport for WellKnown {
     }
 }
 
-/// Where in the memory a metadata entry lies.
+/// Returns the offset of a metadata entry in the memory.
 fn entry_offset(host: u32, entry: u32) -> usize {
     host as usize * PAGE + (METADATA_OFFSET + entry * HAMLYN_METADATA_SIZE) as usize
 }

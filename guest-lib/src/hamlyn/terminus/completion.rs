@@ -1,4 +1,5 @@
-//! How to learn that the card has finished with requests: handles, room in the work queue, and how to sleep until then.
+//! Completion of requests: handles, room in the work queue, and sleeping until the card has
+//! completed requests.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -8,26 +9,28 @@ use super::{State, Terminus, TerminusInner};
 use crate::error::{Error, Result};
 use crate::hamlyn::work_queue::WorkQueue;
 
-/// What is waited for when the work queue is full.
+/// What a timeout error names when the work queue is full.
 pub(super) const ROOM: &str = "room in the work queue";
 
-/// So far behind the last request is one that does not come soon.
+/// Distance beyond the last posted request of a request that will not be reached soon.
 const FAR: u64 = 1 << 30;
 
 impl Terminus {
-    /// Waits until the card has finished with every request that was posted: before a process ends, for example, whose
-    /// messages would be abandoned. Looks at memory for a while, then sleeps. `None` waits for ever.
+    /// Waits until the card has completed every posted request. Use it before a process ends, for
+    /// example, because its unsent messages would be abandoned. Busy-polls for a while, then
+    /// sleeps. `None` waits forever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::System`]. Which requests were refused, their handles say.
+    /// [`Error::TimedOut`], [`Error::System`]. The handles report which requests were refused.
     pub fn finish(&self, timeout: Option<Duration>) -> Result<()> {
         let idle = || self.inner.observe().queue.is_idle().then_some(());
         let last = |queue: &WorkQueue| Some(queue.posted());
         self.inner.wait_for("completion of all requests", timeout, last, idle)
     }
 
-    /// Waits until the card has finished with the request at a position ([`Handle::request`], [`Error::InFlight`]), and so with
-    /// those before it. Looks at memory for a while, then sleeps. `None` waits for ever.
+    /// Waits until the card has completed the request at a position ([`Handle::request`],
+    /// [`Error::InFlight`]), and so all requests before it. Busy-polls for a while, then sleeps.
+    /// `None` waits forever.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::System`].
@@ -36,30 +39,36 @@ impl Terminus {
         self.inner.wait_for("completion of what was sent", timeout, |_| Some(request), done)
     }
 
-    /// Waits until the card has finished with half of what is under way, as who has found no room for a request does
-    /// ([`Error::WouldBlock`], [`Error::InFlight`]). Returns at once if nothing is.
+    /// Waits until the card has completed half of the requests in flight. For callers that found no
+    /// room for a request ([`Error::WouldBlock`], [`Error::InFlight`]). Returns at once if nothing
+    /// is in flight.
     ///
     /// # Errors
-    /// Those of [`Terminus::wait_completed`].
+    /// The errors of [`Terminus::wait_completed`].
     pub fn wait_progress(&self, timeout: Option<Duration>) -> Result<()> {
         self.inner.half_way().map_or(Ok(()), |request| self.wait_completed(request, timeout))
     }
 
-    /// Makes [`Terminus::file`] readable once there is room in the work queue. True if there is room already: then the file may
-    /// not become readable for it. Who was without room is told when half of the work queue is free, not for each request.
+    /// Makes [`Terminus::file`] readable once there is room in the work queue. Returns true if
+    /// there already is; the file may then not become readable for it. After the work queue was
+    /// full, the wake-up comes when half of it is free, not for each request.
     ///
     /// ```no_run
-    /// # fn example(terminus: hamlyn::Terminus, ticket: hamlyn::Ticket) -> Result<(), Box<dyn std::error::Error>> {
+    /// # fn example(
+    /// #     terminus: hamlyn::Terminus,
+    /// #     ticket: hamlyn::Ticket,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
     /// use hamlyn::Message;
     /// use rustix::event::{PollFd, PollFlags, poll};
     ///
     /// let file = terminus.file()?;
     /// for number in 0..1000 {
-    ///     while let Err(error) = terminus.try_send(&Message::to(&ticket).word(number), b"one of many") {
+    ///     let message = Message::to(&ticket).word(number);
+    ///     while let Err(error) = terminus.try_send(&message, b"one of many") {
     ///         if !error.is_would_block() {
     ///             return Err(error.into());
     ///         }
-    ///         // An event loop would do other things meanwhile.
+    ///         // An event loop would do other work meanwhile.
     ///         if !terminus.arm_room()? {
     ///             poll(&mut [PollFd::new(&file, PollFlags::IN)], None)?;
     ///         }
@@ -70,7 +79,7 @@ impl Terminus {
     /// ```
     ///
     /// # Errors
-    /// [`Error::System`]; [`Error::Unsupported`] by a driver or card that wakes nobody for that.
+    /// [`Error::System`]; [`Error::Unsupported`] if the driver or card has no wake-up for this.
     pub fn arm_room(&self) -> Result<bool> {
         let wanted = {
             let state = self.inner.observe();
@@ -79,20 +88,23 @@ impl Terminus {
         wanted.map_or(Ok(true), |wanted| self.inner.arm(wanted))
     }
 
-    /// A file descriptor for `poll(2)` and the like: readable once what [`Terminus::arm_room`] or [`Handle::arm`] was called for
-    /// is there. A terminus is armed for one thing: who arms it again means that from then on, and a [`crate::Manager`] arms its
-    /// own terminus. The file may stand for several termini and queues of the card: look, and arm again before each wait.
+    /// Returns a file descriptor for `poll(2)` and the like. It becomes readable once the condition
+    /// of [`Terminus::arm_room`] or [`Handle::arm`] is met. A terminus is armed for one condition:
+    /// arming it again replaces the previous one, and a [`crate::Manager`] arms its own terminus.
+    /// Several termini and queues of the card may share the file: check the condition, and arm
+    /// again before each wait.
     ///
     /// # Errors
-    /// Those of [`Terminus::arm_room`].
+    /// The errors of [`Terminus::arm_room`].
     pub fn file(&self) -> Result<impl AsFd + '_> {
         self.inner.attachment.terminus_file(self.number())
     }
 }
 
 impl TerminusInner {
-    /// Waits until `look` gives something: looks for a while, and then sleeps until the card has finished with the request that
-    /// `wanted` says. `None` by it says that there is nothing to wait for.
+    /// Waits until `look` returns a value. Busy-polls for a while, then sleeps until the card has
+    /// completed the request that `wanted` returns. If `wanted` returns `None`, there is nothing to
+    /// wait for.
     pub(crate) fn wait_for<T>(
         &self,
         what: &'static str,
@@ -110,7 +122,7 @@ impl TerminusInner {
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
             let wanted = wanted(&self.observe().queue);
             match wanted.map_or(Ok(()), |wanted| self.sleep(wanted, left)) {
-                // An older driver, or a simulation: nobody wakes who sleeps.
+                // With an older driver, or in a simulation, there is no wake-up.
                 Err(Error::Unsupported(_)) => {
                     return self.polling.wait(left, true, look).ok_or_else(timed_out);
                 }
@@ -124,23 +136,25 @@ impl TerminusInner {
         found.ok_or_else(timed_out)
     }
 
-    /// Sleeps until the card has finished with the request at a position. It may return early.
+    /// Sleeps until the card has completed the request at a position. May return early.
     fn sleep(&self, request: u64, timeout: Option<Duration>) -> Result<()> {
         self.attachment.wait_terminus(self.parts.terminus, request as u32, timeout)
     }
 
-    /// Makes the file readable once the card has finished with the request at a position. True if it has.
+    /// Makes the file readable once the card has completed the request at a position. Returns true
+    /// if it already has.
     pub(crate) fn arm(&self, request: u64) -> Result<bool> {
         self.attachment.arm_terminus(self.parts.terminus, request as u32)
     }
 
-    /// Makes the file readable for nobody: it is armed for a request that does not come soon.
+    /// Disarms the file: arms it for a request that will not be reached soon.
     pub(crate) fn disarm(&self) -> Result<()> {
         let last = self.observe().queue.posted();
         self.arm(last + FAR).map(drop)
     }
 
-    /// Notes that somebody found no room, or nothing else that the card gives back when it has finished with requests.
+    /// Records that a caller found no room, or lacked another resource that the card frees when it
+    /// completes requests.
     pub(crate) fn note_behind(&self) {
         let mut state = self.observe();
         self.fall_behind(&mut state);
@@ -151,12 +165,12 @@ impl TerminusInner {
         self.behind.store(true, Ordering::SeqCst);
     }
 
-    /// What who waits for room sleeps for ([`WorkQueue::half_way`]).
+    /// Returns the request that a caller waiting for room sleeps for ([`WorkQueue::half_way`]).
     pub(crate) fn half_way(&self) -> Option<u64> {
         self.observe().queue.half_way()
     }
 
-    /// Whether somebody is to be told of room, and which request has to be finished for it.
+    /// If a caller waits for room, returns the request that must complete first.
     pub(crate) fn behind(&self) -> Option<u64> {
         if !self.behind.load(Ordering::SeqCst) {
             return None;
@@ -165,7 +179,8 @@ impl TerminusInner {
         state.behind.map(|_| state.queue.half_way().unwrap_or(state.queue.completed()))
     }
 
-    /// Whether the card has finished with requests since somebody found no room. Who asks is told, and nobody else.
+    /// Returns true if the card has completed requests since a caller found no room. The condition
+    /// is reported once.
     pub(crate) fn take_room(&self) -> bool {
         if !self.behind.load(Ordering::Acquire) {
             return false;
@@ -180,9 +195,11 @@ impl TerminusInner {
     }
 }
 
-/// A request on its way: tells when its work-queue entry and buffers may be used again (sections 2.3 and 3.2).
+/// A request in flight. It shows when the work-queue entry and buffers may be used again (sections
+/// 2.3 and 3.2).
 ///
-/// It may be dropped: the message goes out all the same. A refusal is remembered for as long as its handle lives.
+/// If the handle is dropped, the message is still sent. A refusal is remembered while the handle
+/// lives.
 #[derive(Debug)]
 pub struct Handle {
     terminus: Terminus,
@@ -194,34 +211,38 @@ impl Handle {
         Self { terminus: terminus.clone(), request }
     }
 
-    /// The request's position among the terminus' requests; the first is 1.
+    /// Returns the request's position among the terminus' requests; the first is 1.
     #[must_use]
     pub fn request(&self) -> u64 {
         self.request
     }
 
-    /// Whether the card has finished with the request: it is sent, and its buffers may be used again.
+    /// Returns true if the card has completed the request: it is sent, and its buffers may be used
+    /// again.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the card has finished with it by refusing it.
+    /// [`Error::Refused`] if the card refused the request.
     pub fn is_complete(&self) -> Result<bool> {
         self.outcome().map_or(Ok(false), |outcome| outcome.map(|()| true))
     }
 
-    /// Waits until the card has finished with the request, for ever if there is no time-out: looks at memory for a while, then
-    /// sleeps.
+    /// Waits until the card has completed the request. Busy-polls for a while, then sleeps. `None`
+    /// waits forever.
     ///
     /// # Errors
-    /// Those of [`Handle::is_complete`]; [`Error::TimedOut`], [`Error::System`].
+    /// The errors of [`Handle::is_complete`]; [`Error::TimedOut`], [`Error::System`].
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         self.wait_for("completion of a request", timeout, Self::outcome)
     }
 
-    /// Makes [`Terminus::file`] readable once the card has finished with the request. True if it has already: then the file may
-    /// not become readable for it.
+    /// Makes [`Terminus::file`] readable once the card has completed the request. Returns true if
+    /// it already has; the file may then not become readable for it.
     ///
     /// ```no_run
-    /// # fn example(terminus: hamlyn::Terminus, handle: hamlyn::Handle) -> Result<(), Box<dyn std::error::Error>> {
+    /// # fn example(
+    /// #     terminus: hamlyn::Terminus,
+    /// #     handle: hamlyn::Handle,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
     /// use rustix::event::{PollFd, PollFlags, poll};
     ///
     /// while !handle.arm()? {
@@ -233,7 +254,7 @@ impl Handle {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Terminus::arm_room`].
+    /// The errors of [`Terminus::arm_room`].
     pub fn arm(&self) -> Result<bool> {
         Ok(self.outcome().is_some() || self.terminus.inner.arm(self.request)?)
     }
@@ -248,7 +269,7 @@ impl Handle {
         self.terminus.inner.wait_for(what, timeout, wanted, || look(self))?
     }
 
-    /// The word that the request fetched; `None` if it is not finished yet.
+    /// Returns the word that the request fetched, or `None` if the request is not complete yet.
     pub(crate) fn fetched(&self) -> Option<Result<u64>> {
         self.terminus.inner.observe().queue.fetched(self.request)
     }

@@ -23,11 +23,13 @@ mod completion;
 pub use completion::Handle;
 use completion::ROOM;
 
-/// A private send terminus: requests are stored into its mapped window; no system call on the way (section 2.3).
+/// A private send terminus. Requests are stored into its mapped window, without a system call
+/// (section 2.3).
 ///
-/// Cheap to clone, and shared between threads: requests go out in the order in which they were posted. It is
-/// destroyed when its last clone, handle and send buffer are dropped; what is still in its work queue then is
-/// abandoned, so wait for the last [`Handle`] of what matters.
+/// Cheap to clone, and shared between threads. Requests are sent in the order in which they were
+/// posted. The terminus is destroyed when its last clone, handle and send buffer are dropped.
+/// Requests still in its work queue are then abandoned, so wait for the last [`Handle`] of messages
+/// that matter.
 #[derive(Debug, Clone)]
 pub struct Terminus {
     pub(crate) inner: Arc<TerminusInner>,
@@ -40,37 +42,37 @@ pub(crate) struct TerminusInner {
     packet_size: u32,
     polling: Polling,
     state: Mutex<State>,
-    /// Somebody is to be told of room ([`TerminusInner::take_room`]).
+    /// A caller waits for a report of room ([`TerminusInner::take_room`]).
     behind: AtomicBool,
 }
 
-/// What the threads of a terminus share.
+/// State that the threads of a terminus share.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) queue: WorkQueue,
     pub(crate) uses: Uses,
-    /// A bit for each send-buffer tag in use.
+    /// One bit per send-buffer tag: set while it is in use.
     tags: u32,
-    /// Somebody who did not wait found no room, when so many requests were finished.
+    /// Number of completed requests when a non-waiting caller found no room.
     behind: Option<u64>,
 }
 
-/// Nothing of a send buffer's is to be left alone until the request is finished.
+/// The request uses no send buffer that must stay unchanged until it is complete.
 const NO_PIECES: &[Piece<'_>] = &[];
 
-/// Where a message's data comes from.
+/// The source of a message's data.
 #[derive(Debug, Clone, Copy)]
 pub enum Source<'a> {
-    /// Bytes of the caller's, by direct I/O.
+    /// The caller's bytes, sent by direct I/O.
     Bytes(&'a [u8]),
-    /// A piece of a send buffer: by direct I/O if it is small enough, else by DMA.
+    /// A piece of a send buffer: sent by direct I/O if it is small enough, otherwise by DMA.
     Piece(Piece<'a>),
-    /// Pieces of send buffers, one after the other, by DMA (scatter-gather).
+    /// Pieces of send buffers, one after the other, sent by DMA (scatter-gather).
     Gather(&'a [Piece<'a>]),
 }
 
 impl Source<'_> {
-    /// How many bytes.
+    /// Returns the number of bytes.
     pub(crate) fn len(&self) -> usize {
         match self {
             Source::Bytes(bytes) => bytes.len(),
@@ -121,34 +123,37 @@ impl Terminus {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Its number on the card.
+    /// Returns the terminus' number on the card.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.inner.parts.terminus
     }
 
-    /// The most data in a packet, in bytes: also the longest fast-mode message.
+    /// Returns the maximum data in a packet, in bytes. This is also the maximum length of a
+    /// fast-mode message.
     #[must_use]
     pub fn packet_size(&self) -> u32 {
         self.inner.packet_size
     }
 
-    /// How many of its requests the card has finished with.
+    /// Returns the number of requests of this terminus that the card has completed.
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.inner.observe().queue.completed()
     }
 
-    /// Sends a message: the paper's `h_send_msg` (section 3.2). While all 63 work-queue entries are in use it waits: looks at
-    /// memory for a while, then sleeps.
+    /// Sends a message: the paper's `h_send_msg` (section 3.2). If all 63 work-queue entries are in
+    /// use, it waits: busy-polls for a while, then sleeps.
     ///
-    /// Bytes go by direct I/O; a piece of a send buffer by direct I/O if small, else by DMA. The handle says when
-    /// the send buffer may be used again, and whether the card refused the request.
+    /// Bytes are sent by direct I/O. A piece of a send buffer is sent by direct I/O if it is small,
+    /// otherwise by DMA. The handle reports when the send buffer may be used again, and whether the
+    /// card refused the request.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] and [`Error::PastEnd`] for what the ticket, the card or direct I/O cannot take,
-    /// [`Error::ForeignBuffer`], [`Error::Invalid`] for metadata in fast mode. [`Error::System`] if the card
-    /// cannot be woken: it is gone then, and the message, which lies in its work queue, with it.
+    /// [`Error::OutOfRange`] and [`Error::PastEnd`] if the message exceeds the limits of the
+    /// ticket, the card or direct I/O; [`Error::ForeignBuffer`]; [`Error::Invalid`] for metadata in
+    /// fast mode. [`Error::System`] if the card cannot be woken: it is then gone, and with it the
+    /// message in its work queue.
     pub fn send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
         self.post_source(message, source.into(), true)
     }
@@ -156,7 +161,8 @@ impl Terminus {
     /// Like [`Terminus::send`], but does not wait.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if all work-queue entries are in use; else those of [`Terminus::send`].
+    /// [`Error::WouldBlock`] if all work-queue entries are in use; otherwise the errors of
+    /// [`Terminus::send`].
     pub fn try_send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
         self.post_source(message, source.into(), false)
     }
@@ -164,7 +170,7 @@ impl Terminus {
     /// Sends by DMA, whatever the size.
     ///
     /// # Errors
-    /// Those of [`Terminus::send`].
+    /// The errors of [`Terminus::send`].
     pub fn send_dma(&self, message: &Message<'_>, piece: Piece<'_>) -> Result<Handle> {
         self.send(message, Source::Gather(&[piece]))
     }
@@ -172,23 +178,25 @@ impl Terminus {
     /// Sends up to 28 pieces of send buffers as one message, by DMA (24 to 27 along with metadata).
     ///
     /// # Errors
-    /// Those of [`Terminus::send`].
+    /// The errors of [`Terminus::send`].
     pub fn send_gather(&self, message: &Message<'_>, pieces: &[Piece<'_>]) -> Result<Handle> {
         self.send(message, Source::Gather(pieces))
     }
 
-    /// Posts a request as it is, unchecked by the library: the card checks it. For tests of exactly that.
+    /// Posts a raw request. The library does not check it; the card does. For tests of the card's
+    /// checks.
     ///
     /// # Errors
-    /// [`Error::System`] if the card cannot be woken, as by [`Terminus::send`].
+    /// [`Error::System`] if the card cannot be woken, as for [`Terminus::send`].
     pub fn post(&self, request: &RequestBlock) -> Result<Handle> {
         self.post_request(&request.request(), &[], true)
     }
 
-    /// Creates a send buffer of `length` bytes, zeroed, with the lowest free tag (section 2.3).
+    /// Creates a zeroed send buffer of `length` bytes, with the lowest free tag (section 2.3).
     ///
     /// # Errors
-    /// [`Error::Exhausted`] if all 8 tags are in use, [`Error::System`] if memory cannot be had or pinned.
+    /// [`Error::Exhausted`] if all 8 tags are in use, [`Error::System`] if memory cannot be
+    /// allocated or pinned.
     pub fn create_send_buffer(&self, length: usize) -> Result<SendBuffer> {
         let tag = self.inner.take_tag()?;
         match self.inner.attachment.allocate(length) {
@@ -200,21 +208,24 @@ impl Terminus {
         }
     }
 
-    /// Makes a send buffer of memory of the caller's own, with the lowest free tag, as [`crate::Card::lend`] makes an area. It is
-    /// the library's until [`SendBuffer::take_back`].
+    /// Makes a send buffer from the caller's own memory, with the lowest free tag, as
+    /// [`crate::Card::lend`] makes an area. The library owns the memory until
+    /// [`SendBuffer::take_back`].
     ///
     /// # Errors
-    /// Those of [`crate::Card::lend`], and [`Error::Exhausted`] if all 8 tags are in use; and the memory is given back.
+    /// The errors of [`crate::Card::lend`], and [`Error::Exhausted`] if all 8 tags are in use. On
+    /// error the memory is given back.
     pub fn lend<T: Lendable>(&self, memory: T) -> Result<SendBuffer, GivenBack<T>> {
         let memory = lend::lend(&*self.inner.attachment, memory)?;
         self.send_buffer_of(memory)
             .map_err(|failed| GivenBack::new(failed.error, lend::returned(failed.back)))
     }
 
-    /// [`Terminus::lend`] for memory that is mapped already, for other languages ([`crate::attach::Mapping::promised`]).
+    /// Like [`Terminus::lend`], for memory that is already mapped
+    /// ([`crate::attach::Mapping::promised`]). For other languages.
     ///
     /// # Errors
-    /// Those of [`Terminus::lend`].
+    /// The errors of [`Terminus::lend`].
     pub fn lend_mapping(&self, mapping: Mapping) -> Result<SendBuffer> {
         lend::check(mapping.length())?;
         Ok(self.send_buffer_of(self.inner.attachment.lend(mapping)?)?)
@@ -229,7 +240,7 @@ impl Terminus {
 
     fn post_source(&self, message: &Message<'_>, source: Source<'_>, wait: bool) -> Result<Handle> {
         let packet_size = self.inner.packet_size;
-        // What a request points to; only one is filled, and only if it is needed.
+        // Storage that a request points to. Only one is initialized, and only if it is needed.
         let (mut copy, piece, tuple, tuples);
         let (request, pieces) = match source {
             Source::Bytes(data) => (Request::direct(message, data, packet_size)?, NO_PIECES),
@@ -253,7 +264,7 @@ impl Terminus {
         self.post_request(&request, pieces, wait)
     }
 
-    /// Whether so many requests could be posted now.
+    /// Fails if this number of requests cannot be posted now.
     pub(crate) fn check_room(&self, requests: usize) -> Result<()> {
         let mut state = self.inner.observe();
         if state.queue.room() < requests {
@@ -297,7 +308,8 @@ impl TerminusInner {
         self.wait_for(ROOM, None, WorkQueue::half_way, || self.try_post(request, pieces))
     }
 
-    /// Posts if there is room. Gives the request's position, and whether the doorbell must be rung.
+    /// Posts the request if there is room. Returns its position, and whether the doorbell must be
+    /// rung.
     #[inline(always)]
     fn try_post(&self, request: &Request<'_>, pieces: &[Piece<'_>]) -> Option<(u64, bool)> {
         let mut state = self.lock();
@@ -316,7 +328,7 @@ impl TerminusInner {
         Some((position, self.parts.window.publish_request(tail)))
     }
 
-    /// The state, with what the card has written taken in.
+    /// Locks the state and updates it with what the card has written.
     pub(crate) fn observe(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         self.take_in(&mut state);
@@ -351,14 +363,14 @@ impl TerminusInner {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing inside panics half-way through a change.
+        // A panic cannot leave the state half-changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for TerminusInner {
     fn drop(&mut self) {
-        // A card that is gone has no terminus to destroy.
+        // Fails if the card is gone; then there is no terminus to destroy.
         let _ = self.attachment.destroy_terminus(self.parts.terminus);
     }
 }

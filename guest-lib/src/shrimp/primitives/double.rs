@@ -1,19 +1,25 @@
-//! Double buffering (section 5.2, Figure 6): two buffers, one for odd iterations of a loop and one for even ones, so that a message
-//! travels while the one before is worked on.
+//! Double buffering (section 5.2, Figure 6): two buffers, one for odd and one for even iterations
+//! of a loop. So a message is in flight while the previous one is processed.
 //!
 //! | bytes of either memory, for each half | what |
 //! |---|---|
 //! | 0 to 3 | a flag: not 0 while the half has a message |
 //! | 64 and up | the message, in the receiver's memory |
 //!
-//! All messages are as long as the program says, so a flag says only that there is one. What has to be done depends on what the loop
-//! does apart from that:
+//! All messages have the same length, which the program chooses, so a flag only indicates that
+//! there is a message. The necessary calls depend on the program's loop:
 //!
-//! | case | the loop | sender | receiver |
-//! |---|---|---|---|
-//! | 1 | iteration *i* + 1 uses the data of *i*, and a barrier of the program's is between | [`Sender::swap`] | [`Receiver::swap`] |
-//! | 2 | an iteration uses its own data; a barrier says that the half before is free | [`Sender::announce`] | [`Receiver::wait`], [`Receiver::take`] |
-//! | 3 | there is no barrier | [`Sender::wait`], [`Sender::send`] | [`Receiver::wait`], [`Receiver::release`] |
+//! | case | the loop |
+//! |---|---|
+//! | 1 | iteration *i* + 1 uses the data of *i*; the program has a barrier in between |
+//! | 2 | an iteration uses its own data; a barrier shows that the previous half is free |
+//! | 3 | there is no barrier |
+//!
+//! | case | sender | receiver |
+//! |---|---|---|
+//! | 1 | [`Sender::swap`] | [`Receiver::swap`] |
+//! | 2 | [`Sender::announce`] | [`Receiver::wait`], [`Receiver::take`] |
+//! | 3 | [`Sender::wait`], [`Sender::send`] | [`Receiver::wait`], [`Receiver::release`] |
 //!
 //! Both ends must use the same case.
 
@@ -26,12 +32,12 @@ use hamlyn_sys::shrimp::halves::{HEAD, Halves};
 use super::end::{End, Idle, Ways, expired};
 use crate::error::{Error, Result, at_most, inside};
 
-/// A half has a message.
+/// Flag value of a half that has a message.
 const FULL: u32 = 1;
-/// The longest message.
+/// Maximum length of a message.
 const MOST: usize = 1 << 21;
 
-/// Two halves for messages of so many bytes each.
+/// Creates two halves for messages of `bytes` bytes each.
 fn halves(ways: Ways<'_>, bytes: usize) -> Result<Halves<'_>> {
     at_most("message length", bytes as u64, MOST as u64)?;
     let stride = (HEAD + bytes.max(1)).next_power_of_two();
@@ -52,15 +58,16 @@ fn until_free(flag: &AtomicU32, at: usize, idle: &dyn Idle) -> Result<()> {
     }
 }
 
-/// Who sends.
+/// The sending side.
 pub struct Sender<'a> {
     halves: Halves<'a>,
     ways: Ways<'a>,
 }
 
 impl<'a> Sender<'a> {
-    /// On this end, for messages of so many bytes; the other end has a [`Receiver`] for as many. Either memory has room for both
-    /// halves: twice the next power of two above `bytes` + 64.
+    /// Creates a sender on this end, for messages of `bytes` bytes. The other end has a
+    /// [`Receiver`] for the same length. Each memory must have room for both halves: twice the next
+    /// power of two above `bytes` + 64.
     ///
     /// # Errors
     /// [`Error::PastEnd`] if there is no room; [`Error::OutOfRange`].
@@ -72,7 +79,8 @@ impl<'a> Sender<'a> {
         Ok(Self { halves: halves(ways, bytes)?, ways })
     }
 
-    /// The half in place: what is stored in it travels. Loads may be slow, where stores take another way.
+    /// Returns the half in place: stores to it are sent. Loads may be slow if stores take another
+    /// path.
     #[must_use]
     #[inline]
     pub fn words(&self) -> &'a [AtomicU64] {
@@ -89,23 +97,24 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Case 1: goes on with the other half.
+    /// Case 1: continues with the other half.
     #[inline]
     pub fn swap(&mut self) {
         self.halves.swap();
     }
 
-    /// Case 2: tells the receiver that the message is there, and goes on with the other half.
+    /// Case 2: notifies the receiver of the message, and continues with the other half.
     #[inline]
     pub fn announce(&mut self) {
         self.halves.out_flag().store(FULL, Ordering::Release);
         self.halves.swap();
     }
 
-    /// Case 3, before the half is used: waits until the receiver is done with what was in it.
+    /// Case 3, before the half is used: blocks until the receiver has finished with its previous
+    /// message.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; those of [`End::check`] if the receiver is gone.
+    /// [`Error::TimedOut`]; the errors of [`End::check`] if the receiver is gone.
     #[inline]
     pub fn wait(&mut self) -> Result<()> {
         let flag = self.halves.own_flag();
@@ -115,7 +124,7 @@ impl<'a> Sender<'a> {
         until_free(flag, self.halves.at(), self.ways.idle)
     }
 
-    /// Case 3: tells the receiver that the message is there, and goes on with the other half.
+    /// Case 3: notifies the receiver of the message, and continues with the other half.
     #[inline]
     pub fn send(&mut self) {
         self.halves.own_flag().store(FULL, Ordering::Relaxed);
@@ -123,17 +132,18 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Who receives.
+/// The receiving side.
 pub struct Receiver<'a> {
     halves: Halves<'a>,
     ways: Ways<'a>,
 }
 
 impl<'a> Receiver<'a> {
-    /// On this end, for messages of so many bytes; the other end has a [`Sender`] for as many.
+    /// Creates a receiver on this end, for messages of `bytes` bytes. The other end has a
+    /// [`Sender`] for the same length.
     ///
     /// # Errors
-    /// Those of [`Sender::new`].
+    /// Same as [`Sender::new`].
     pub fn new(end: &'a End, bytes: usize) -> Result<Self> {
         Self::over(end.ways(), bytes)
     }
@@ -142,14 +152,14 @@ impl<'a> Receiver<'a> {
         Ok(Self { halves: halves(ways, bytes)?, ways })
     }
 
-    /// The half in place. A sender that is as it should be does not change it until it may.
+    /// Returns the half in place. A correct sender does not change it before it may.
     #[must_use]
     #[inline]
     pub fn words(&self) -> &'a [AtomicU64] {
         self.halves.own_data()
     }
 
-    /// Copies bytes of the message out.
+    /// Copies bytes out of the message.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -159,16 +169,16 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Case 1: goes on with the other half.
+    /// Case 1: continues with the other half.
     #[inline]
     pub fn swap(&mut self) {
         self.halves.swap();
     }
 
-    /// Cases 2 and 3: waits until the message is there.
+    /// Cases 2 and 3: blocks until the message has arrived.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; those of [`End::check`] if the sender is gone.
+    /// [`Error::TimedOut`]; the errors of [`End::check`] if the sender is gone.
     #[inline]
     pub fn wait(&mut self) -> Result<()> {
         if look(self.halves.own_flag()) != 0 {
@@ -177,14 +187,15 @@ impl<'a> Receiver<'a> {
         self.ways.idle.wait(self.halves.at(), 0)
     }
 
-    /// Case 2: is done with the message, which a barrier tells the sender, and goes on with the other half.
+    /// Case 2: finishes with the message, which a barrier shows to the sender, and continues with
+    /// the other half.
     #[inline]
     pub fn take(&mut self) {
         self.halves.own_flag().store(0, Ordering::Relaxed);
         self.halves.swap();
     }
 
-    /// Case 3: is done with the message, and tells the sender so; goes on with the other half.
+    /// Case 3: finishes with the message, notifies the sender, and continues with the other half.
     #[inline]
     pub fn release(&mut self) {
         self.halves.own_flag().store(0, Ordering::Relaxed);
@@ -211,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn with_barriers_alone_each_iteration_has_the_other_half() {
+    fn barriers_alone_alternate_halves() {
         let pair = Pair::hasty(4096);
         let (mut sender, mut receiver) = ends(&pair);
         for round in 1..6 {
@@ -224,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_barrier_says_that_a_half_is_free_and_a_flag_that_it_is_full() {
+    fn barrier_frees_half_and_flag_fills_it() {
         let pair = Pair::hasty(4096);
         let (mut sender, mut receiver) = ends(&pair);
         for round in 0..6 {
@@ -238,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn without_barriers_two_messages_are_on_their_way_and_no_third() {
+    fn without_barriers_two_messages_are_in_flight() {
         let pair = Pair::hasty(4096);
         let (mut sender, mut receiver) = ends(&pair);
         let send = |sender: &mut Sender<'_>, value| {
@@ -283,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outside_of_a_half_is_touched() {
+    fn accesses_outside_half_are_refused() {
         let pair = Pair::hasty(4096);
         assert!(Sender::over(pair.end(0), 1985).is_err(), "two halves of 4096 bytes");
         assert!(

@@ -8,30 +8,32 @@ use super::super::receive_buffer::ReceiveBuffer;
 use super::super::send_buffer::{Mode, SendBuffer};
 use crate::error::{Error, Result, inside};
 
-/// How often whoever waits asks whether the other end still is there.
+/// Interval at which a wait checks that the other end is still there.
 const LIFE: Duration = Duration::from_millis(100);
-/// How long who has several others looks at the memory of one of them.
+/// Time that an end with several peers waits on the memory of one of them.
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// One end of a channel: memory that the other process stores to, and memory whose stores go to the other's.
+/// One end of a channel: memory that the other process stores to, and memory whose stores go to the
+/// other process.
 ///
-/// Each of the two makes a receive buffer, hands its handle to the other, and maps a buffer to the other's in a mode of automatic
-/// update. Both buffers begin at the other's byte 0.
+/// Each process makes a receive buffer, passes its handle to the other, and maps a buffer to the
+/// other's in a mode of automatic update. Both buffers begin at byte 0 of the other's.
 #[derive(Debug)]
 pub struct End {
-    // Dropped first: nothing may be sent once the other cannot answer any more.
+    // Dropped first: nothing may be sent after the other end can no longer answer.
     out: SendBuffer,
     own: ReceiveBuffer,
     timeout: Option<Duration>,
 }
 
 impl End {
-    /// Of the two buffers. Who waits longer than `timeout` for the other end is told so; `None` waits for as long as that is there. Of a message of
-    /// [`nx`](super::nx) that is longer than a buffer, each piece may take so long.
+    /// Creates an end from the two buffers. Waits for the other end fail after `timeout`; with
+    /// `None`, they last until the other end is gone. For a message of [`nx`](super::nx) that is
+    /// longer than a buffer, the timeout applies to each piece.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the buffer is mapped for deliberate update, or one of the two does not begin where a page and its memory
-    /// do.
+    /// [`Error::Invalid`] if the buffer is mapped for deliberate update, or one of the two does not
+    /// begin at a page boundary and at the start of its memory.
     pub fn new(own: ReceiveBuffer, out: SendBuffer, timeout: Option<Duration>) -> Result<Self> {
         if out.mode() == Mode::Deliberate {
             return Err(Error::Invalid("an end's stores travel by themselves: map it for automatic update"));
@@ -45,12 +47,13 @@ impl End {
     /// Fails if the other end is gone.
     ///
     /// # Errors
-    /// Those of [`SendBuffer::check`].
+    /// Same as [`SendBuffer::check`].
     pub fn check(&self) -> Result<()> {
         self.out.check()
     }
 
-    /// What primitives load from and store to. What they store is not known to the buffer, so nobody else may use that.
+    /// Returns the memories that primitives load from and store to. The buffer does not know of the
+    /// primitives' stores, so it must not be used otherwise.
     pub(super) fn ways(&self) -> Ways<'_> {
         Ways {
             own: self.own.span().mapping(),
@@ -73,25 +76,25 @@ pub(super) struct Ways<'a> {
 }
 
 impl Ways<'_> {
-    /// Refuses buffers that have not so many bytes.
+    /// Checks that the buffers have enough bytes.
     pub(super) fn have(&self, own: usize, out: usize) -> Result<()> {
         inside("receive buffer", 0, own as u64, self.own_length as u64)?;
         inside("send buffer", 0, out as u64, self.out_length as u64)
     }
 }
 
-/// What an end does when there is nothing to do.
+/// How an end waits.
 pub(super) trait Idle: Sync {
-    /// Returns when the word at `offset` of the end's own memory is another than `value`.
+    /// Returns when the word at `offset` of the end's own memory differs from `value`.
     fn wait(&self, offset: usize, value: u32) -> Result<()>;
-    /// The same, but it may also return after a moment.
+    /// Waits like [`Idle::wait`], but may also return after a short time.
     fn glance(&self, offset: usize, value: u32) -> Result<()>;
-    /// How long the other end is waited for.
+    /// Returns the maximum time to wait for the other end.
     fn timeout(&self) -> Option<Duration>;
 }
 
 impl End {
-    /// True if the word has changed by then. Fails if the other end is gone.
+    /// Returns true if the word changes within `limit`. Fails if the other end is gone.
     fn changes(&self, offset: usize, value: u32, limit: Duration) -> Result<bool> {
         match self.own.wait(offset, value, Some(limit)) {
             Ok(_) => Ok(true),
@@ -103,7 +106,8 @@ impl End {
     }
 }
 
-/// Of who is gone: he may have stored something after the last look, and it is here before he is known to be gone.
+/// Returns true if a lost peer has stored something after the last look. Its stores arrive before
+/// its loss is known.
 fn there_or_changed(is_there: Result<()>, has_changed: impl FnOnce() -> Result<bool>) -> Result<bool> {
     match is_there {
         Ok(()) => Ok(false),
@@ -132,7 +136,7 @@ impl Idle for End {
     }
 }
 
-/// Fails if somebody has waited for too long.
+/// Fails if a wait has exceeded its timeout.
 pub(super) fn expired(begun: Instant, timeout: Option<Duration>) -> Result<()> {
     match timeout.filter(|limit| begun.elapsed() >= *limit) {
         Some(after) => Err(Error::TimedOut { what: "store of the other end", after }),
@@ -146,7 +150,7 @@ mod tests {
     use crate::core::loss::PeerLoss;
 
     #[test]
-    fn what_somebody_stored_before_he_left_is_found() {
+    fn last_store_of_lost_peer_is_found() {
         let gone = || Err(Error::PeerLost(PeerLoss::Gone));
         assert!(!there_or_changed(Ok(()), || unreachable!("he is there")).unwrap());
         assert!(there_or_changed(gone(), || Ok(true)).unwrap());

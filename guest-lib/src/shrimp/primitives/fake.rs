@@ -1,4 +1,4 @@
-//! Two ends without a card, for tests: what one stores is in the other's memory at once.
+//! Two ends without a card, for tests: stores of one end appear in the other's memory at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use super::end::{Idle, Ways, expired};
 use crate::core::loss::PeerLoss;
 use crate::error::{Error, Result};
 
-/// How long a test waits.
+/// Timeout of a test.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The memory that each of two ends has, and how long they wait.
+/// The memory of each of two ends, and their timeouts.
 pub(super) struct Pair {
     pub(super) memory: [Mapping; 2],
     waits: [Waits; 2],
@@ -21,17 +21,17 @@ pub(super) struct Pair {
 struct Waits {
     memory: Mapping,
     patience: Duration,
-    /// The other end.
+    /// Whether the other end is gone.
     is_gone: AtomicBool,
 }
 
 impl Pair {
-    /// Ends that wait for each other.
+    /// Creates ends that wait for each other.
     pub(super) fn new(length: usize) -> Self {
         Self::with_patience(length, PATIENCE)
     }
 
-    /// Ends that wait for nobody.
+    /// Creates ends that do not wait.
     pub(super) fn hasty(length: usize) -> Self {
         Self::with_patience(length, Duration::ZERO)
     }
@@ -51,7 +51,7 @@ impl Pair {
         Ways { own, own_length: own.length(), out, out_length: out.length(), idle: &self.waits[end] }
     }
 
-    /// The other is told so.
+    /// Marks an end as gone, and the other end is notified.
     pub(super) fn leave(&self, end: usize) {
         self.waits[1 - end].is_gone.store(true, Ordering::Relaxed);
     }

@@ -2,22 +2,24 @@
 //!
 //! | the paper's | here | when to use it |
 //! |---|---|---|
-//! | single buffering | [`single`] | one message at a time, read where it has arrived |
-//! | single buffering + copy | [`single::Receiver::receive`] | the sender is to go on while the message is worked on |
-//! | double buffering, three cases | [`double`] | a loop whose next message travels while this one is worked on |
-//! | deliberate-update transfer | [`update`] | data that is made in place and sent when it is complete, a lot of it |
-//! | `csend` and `crecv` | [`nx`] | messages of any length, told apart by types |
+//! | single buffering | [`single`] | one message at a time, read in place |
+//! | single buffering + copy | [`single::Receiver::receive`] | to overlap processing with sending |
+//! | double buffering, three cases | [`double`] | a loop that overlaps messages and work |
+//! | deliberate-update transfer | [`update`] | a lot of data, built in place, sent when complete |
+//! | `csend` and `crecv` | [`nx`] | messages of any length, distinguished by types |
 //!
-//! All but deliberate update stand on an [`End`]: memory of this process that the other stores to, and memory of this process whose
-//! stores go to the other's. To which address stores go is decided once, when an end is made. From there on a primitive is plain loads
-//! and stores, and no call into this library: only who has to wait makes one, and sleeps after a while.
+//! All but deliberate update use an [`End`]: memory of this process that the other stores to, and
+//! memory of this process whose stores go to the other. The address for stores is determined once,
+//! when an end is made. After that, a primitive consists of plain loads and stores, without a call
+//! into this library. Only a wait calls the library, and sleeps after a while.
 //!
-//! The paper maps a flag for both ways, and each side stores to its own copy. Here each side has two words for it: one that the other
-//! stores to, and one that it stores to itself. Where the card does not see a machine's stores, a store takes its way through the
-//! card to the process' own memory, too, and who looks too early would find an old flag. So each side stores what it says in its own
-//! word, and sends it.
+//! The paper maps a flag in both directions, and each side stores to its own copy. Here each side
+//! has two words for a flag: the other side stores to the first one, and this side to the second
+//! one. If the card does not see a machine's stores, a store also goes through the card to the
+//! process' own memory. A load that is too early would find an old flag. So each side stores its
+//! value to its own word, and also sends it.
 //!
-//! Whoever is at the other end is not trusted: what he stores in a flag or as a length is loaded once, and checked.
+//! The other end is not trusted: a flag or length that it stores is loaded once, and checked.
 //!
 //! ```no_run
 //! use hamlyn::shrimp::primitives::{End, single};

@@ -1,22 +1,26 @@
-//! NX/2's `csend` and `crecv` (section 5.2): messages of any length, told apart by types of 16 bits, and in order for each type.
+//! NX/2's `csend` and `crecv` (section 5.2): messages of any length, distinguished by types of 16
+//! bits, and in order for each type.
 //!
-//! Each node has memory of [`LENGTH`] bytes for each other:
+//! Each node has memory of [`LENGTH`] bytes for each other node:
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0 to 127 | 16 places, which are filled in turn: what has arrived, and in which buffer |
+//! | 0 to 127 | 16 slots, filled in turn: pieces that have arrived, and their buffers |
 //! | 128 to 191 | a word for each buffer of the other's: 0 if it is free |
 //! | 4096 and up | 16 buffers of 2,048 bytes |
 //!
-//! A place has the bytes that are left of the message, with this piece, in its lowest 32 bits; above them the type in 16 and the
-//! buffer's number in 4 bits; and its highest bit is set. Who has taken what is there stores 0.
+//! The lowest 32 bits of a slot are the number of bytes left of the message, including this piece.
+//! Above them are the type in 16 bits, and the buffer's number in 4 bits. The highest bit is set.
+//! The receiver stores 0 when it has taken the piece.
 //!
-//! Buffers are the sender's to manage, without the operating system: he looks for a free one and fills it. A message that is longer
-//! than a buffer travels in pieces, one behind the other. The receiver copies a message out when he asks for its type, and tells the
-//! sender then that its buffers are free. What has come of other types stays in its buffers until it is asked for.
+//! The sender manages the buffers, without the operating system: it looks for a free one and fills
+//! it. A message that is longer than a buffer is sent in consecutive pieces. The receiver copies a
+//! message out when the program asks for its type, and then notifies the sender that its buffers
+//! are free. Messages of other types stay in their buffers until the program asks for them.
 //!
-//! So who sends waits when all 16 buffers hold messages that nobody asks for. Two nodes that both send more than fits, and receive only
-//! behind that, wait for each other for ever, as on any machine whose system has buffers.
+//! So a sender blocks while all 16 buffers hold messages that the receiver has not asked for. Two
+//! nodes that both send more than fits before they receive deadlock, as on any machine whose system
+//! has buffers.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
@@ -26,17 +30,17 @@ use hamlyn_sys::{copy_in, copy_out};
 use super::end::{End, Idle, Ways, expired};
 use crate::error::{Error, Result, at_most};
 
-/// Bytes of the memory that a node has for each other.
+/// Size of the memory that a node has for each other node, in bytes.
 pub const LENGTH: usize = DATA + BUFFERS * PIECE;
-/// Buffers, and places.
+/// Number of buffers, and of slots.
 const BUFFERS: usize = 16;
-/// Bytes of a buffer.
+/// Size of a buffer in bytes.
 const PIECE: usize = 2048;
-/// Where the words for the other's buffers are.
+/// Offset of the words for the other's buffers.
 const BUSY: usize = 128;
-/// Where the buffers are.
+/// Offset of the buffers.
 const DATA: usize = 4096;
-/// In a place that has something; and the bits below it that say what.
+/// The flag of a slot that is filled; and the number of bits below it that describe the piece.
 const THERE: u64 = 1 << 63;
 const NUMBERS: u32 = 52;
 
@@ -56,7 +60,7 @@ impl Piece {
         (self.place >> 48) as usize % BUFFERS
     }
 
-    /// Bytes that are left of the message, with this piece.
+    /// Returns the number of bytes left of the message, including this piece.
     fn left(self) -> usize {
         self.place as u32 as usize
     }
@@ -64,22 +68,22 @@ impl Piece {
 
 /// Another node.
 struct Peer<'a> {
-    /// What arrives, and what is sent.
+    /// The slots of arriving pieces, and of sent pieces.
     arrived: &'a [AtomicU64; BUFFERS],
     sent: &'a [AtomicU64; BUFFERS],
-    /// Whether the other's buffers are free; and ours, as it sees them.
+    /// Whether the other's buffers are free; and this node's buffers, as the other sees them.
     busy: &'a [AtomicU32; BUFFERS],
     freed: &'a [AtomicU32; BUFFERS],
     from: &'a [AtomicU8],
     to: &'a [AtomicU8],
-    /// How many places were taken and filled, and the buffer that is tried next.
+    /// Number of slots taken and filled, and the buffer to try next.
     taken: usize,
     filled: usize,
     next: usize,
     idle: &'a dyn Idle,
 }
 
-/// The first of them; that there are so many has been checked.
+/// Returns the first [`BUFFERS`] words. The caller has checked that they exist.
 fn first<T>(words: &[T]) -> Result<&[T; BUFFERS]> {
     words.first_chunk().ok_or(Error::Invalid("a node's memory is too small"))
 }
@@ -101,7 +105,7 @@ impl<'a> Peer<'a> {
         })
     }
 
-    /// Sends a piece, with as many bytes as are left of the message.
+    /// Sends a piece. `left` is the number of bytes left of the message.
     #[inline]
     fn send(&mut self, kind: u16, bytes: &[u8], left: u32) -> Result<()> {
         let mut buffer = self.next;
@@ -111,14 +115,14 @@ impl<'a> Peer<'a> {
         self.busy[buffer % BUFFERS].store(1, Ordering::Relaxed);
         copy_in(&self.to[buffer % BUFFERS * PIECE..][..PIECE], bytes);
         let place = THERE | (buffer as u64) << 48 | u64::from(kind) << 32 | u64::from(left);
-        // The other sees the bytes before it sees this.
+        // The other node sees the bytes before it sees this.
         self.sent[self.filled % BUFFERS].store(place, Ordering::Release);
         self.filled = (self.filled + 1) % BUFFERS;
         self.next = (buffer + 1) % BUFFERS;
         Ok(())
     }
 
-    /// Any buffer that is free.
+    /// Blocks until a buffer is free and returns it.
     #[cold]
     fn until_free(&self) -> Result<usize> {
         let begun = Instant::now();
@@ -135,7 +139,7 @@ impl<'a> Peer<'a> {
         }
     }
 
-    /// What is in the next place, if anything; that is empty then.
+    /// Takes the piece in the next slot, if there is one, and empties the slot.
     #[inline]
     fn take(&mut self, node: usize) -> Result<Option<Piece>> {
         let here = &self.arrived[self.taken % BUFFERS];
@@ -143,7 +147,7 @@ impl<'a> Peer<'a> {
         if place == 0 {
             return Ok(None);
         }
-        // Before the buffer is given back, after which the place may be filled again.
+        // Must precede the release of the buffer, after which the slot may be filled again.
         here.store(0, Ordering::Relaxed);
         self.taken = (self.taken + 1) % BUFFERS;
         if place >> NUMBERS != THERE >> NUMBERS {
@@ -152,7 +156,7 @@ impl<'a> Peer<'a> {
         Ok(Some(Piece { node, place }))
     }
 
-    /// Copies a piece out, and gives its buffer back.
+    /// Copies a piece out, and frees its buffer.
     #[inline]
     fn read(&self, piece: Piece, to: &mut [u8]) {
         let buffer = piece.buffer();
@@ -160,26 +164,27 @@ impl<'a> Peer<'a> {
         self.freed[buffer].store(0, Ordering::Release);
     }
 
-    /// Waits a moment for the next place to be filled.
+    /// Waits a short time for the next slot to be filled.
     fn glance(&self) -> Result<()> {
-        // Its upper half has the highest bit.
+        // The upper half of the slot contains the highest bit.
         self.idle.glance(self.taken * size_of::<u64>() + 4, 0)
     }
 }
 
-/// A node: one program of several, which send each other messages.
+/// A node: one of several programs that send messages to each other.
 pub struct Node<'a> {
     peers: Vec<Peer<'a>>,
-    /// What has come and was not asked for yet, in its order.
+    /// Pieces that have arrived and were not asked for yet, in order.
     pending: Vec<Piece>,
 }
 
 impl<'a> Node<'a> {
-    /// With an end for each other node; nodes are known by their place among these. Both buffers of an end have at least [`LENGTH`]
-    /// bytes, and no more than one node is made of an end: it remembers which place is next.
+    /// Creates a node with an end for each other node; a node's number is its position among these.
+    /// Both buffers of an end must have at least [`LENGTH`] bytes. Make at most one node from an
+    /// end, because a node remembers its next slot.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] for smaller buffers; [`Error::Invalid`] for no other node.
+    /// [`Error::PastEnd`] if a buffer is smaller; [`Error::Invalid`] if there is no other node.
     pub fn new(ends: impl IntoIterator<Item = &'a End>) -> Result<Self> {
         Self::over(ends.into_iter().map(End::ways))
     }
@@ -193,12 +198,13 @@ impl<'a> Node<'a> {
         Ok(Self { peers, pending })
     }
 
-    /// Sends a message of this type to a node. It returns when the bytes may be changed, which may be before anybody has asked for
-    /// them.
+    /// Sends a message of this type to a node. Returns when the bytes may be changed, which may be
+    /// before the receiver has asked for them.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if there is no such node, or for 4 GiB; [`Error::TimedOut`]; those of [`End::check`] if the node is gone:
-    /// then it may have a part of the message, and nothing more can be sent to it.
+    /// [`Error::OutOfRange`] if the node does not exist, or the message has 4 GiB or more;
+    /// [`Error::TimedOut`]; the errors of [`End::check`] if the node is gone: it may then have a
+    /// part of the message, and nothing more can be sent to it.
     #[inline]
     pub fn csend(&mut self, kind: u16, bytes: &[u8], node: usize) -> Result<()> {
         let nodes = self.peers.len();
@@ -209,12 +215,13 @@ impl<'a> Node<'a> {
         peer.send(kind, bytes, bytes.len() as u32)
     }
 
-    /// Waits for a message of this type, and copies it; how many bytes it has. Messages of one type come in the order in which they
-    /// were sent. One that does not fit stays.
+    /// Blocks until a message of this type arrives, copies it, and returns its length. Messages of
+    /// one type arrive in the order in which they were sent. A message that does not fit is kept.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if it does not fit; [`Error::TimedOut`]; [`Error::Malformed`] if a node has stored nonsense; those of
-    /// [`End::check`] if a node is gone while this one waits, when no other is left that could send, or the time is over.
+    /// [`Error::OutOfRange`] if it does not fit; [`Error::TimedOut`]; [`Error::Malformed`] if a
+    /// node has stored invalid data; the errors of [`End::check`] if a node is gone while this one
+    /// waits, and no other node is left that could send, or the wait has timed out.
     #[inline]
     pub fn crecv(&mut self, kind: u16, to: &mut [u8]) -> Result<usize> {
         let piece = self.next(kind, None)?;
@@ -251,7 +258,7 @@ impl<'a> Node<'a> {
         Ok(length)
     }
 
-    /// The next piece of this type, of a node if it must be one's.
+    /// Returns the next piece of this type, from `node` if that is given.
     #[inline]
     fn next(&mut self, kind: u16, node: Option<usize>) -> Result<Piece> {
         if let ([peer], true) = (&mut self.peers[..], self.pending.is_empty()) {
@@ -268,7 +275,7 @@ impl<'a> Node<'a> {
     #[inline(never)]
     fn search(&mut self, kind: u16, node: Option<usize>) -> Result<Piece> {
         let is_it = |piece: &Piece| piece.kind() == kind && node.is_none_or(|node| node == piece.node);
-        // A piece that is there costs no look at the clock.
+        // Avoids reading the clock if a piece is already there.
         let mut begun = None;
         loop {
             if let Some(at) = self.pending.iter().position(is_it) {
@@ -282,7 +289,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Waits a moment for the next piece of all nodes, or of one. Says why one is gone, and fails if nobody is left.
+    /// Waits a short time for the next piece of all nodes, or of one. Returns why one is gone, and
+    /// fails if all are gone.
     fn glance(&self, node: Option<usize>) -> Result<Option<Error>> {
         let asked = node.map_or(&self.peers[..], |node| &self.peers[node..=node]);
         let gone: Vec<Error> = asked.iter().filter_map(|peer| peer.glance().err()).collect();
@@ -293,12 +301,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Takes all that has come. False if there was nothing.
+    /// Takes all pieces that have arrived. Returns false if there were none.
     fn collect(&mut self) -> Result<bool> {
         let before = self.pending.len();
         for (node, peer) in self.peers.iter_mut().enumerate() {
             while let Some(piece) = peer.take(node)? {
-                // Whoever is as he should be waits for a buffer first.
+                // A correct sender waits for a free buffer first.
                 if self.pending.iter().filter(|other| other.node == node).count() == BUFFERS {
                     return Err(Error::Malformed("a node has sent more messages than it has buffers"));
                 }

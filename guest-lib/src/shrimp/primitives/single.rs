@@ -1,15 +1,17 @@
-//! Single buffering (section 5.2, Figure 5): one buffer, and one flag that tells both how long a message is and that the buffer is
-//! free.
+//! Single buffering (section 5.2, Figure 5): one buffer, and one flag that contains the length of a
+//! message, or indicates that the buffer is free.
 //!
 //! | bytes of either memory | what |
 //! |---|---|
 //! | 0 to 3 | `nbytes`: the message's length; `0x80000000` while the buffer is free |
 //! | 64 and up | the message, in the receiver's memory |
 //!
-//! The sender waits until the buffer is free, puts the message there in place, and stores its length. The receiver waits until there
-//! is a length, reads the message in place or copies it, and stores that the buffer is free. In the paper a free buffer is told by 0.
-//! Here it is a length that there cannot be, so that one comparison tells the receiver both that there is no message and that there
-//! is one which cannot be true.
+//! The sender waits until the buffer is free, stores the message in place, and stores its length.
+//! The receiver waits until there is a length, reads the message in place or copies it, and marks
+//! the buffer as free.
+//!
+//! In the paper, 0 marks a free buffer. Here it is an invalid length. So with one comparison the
+//! receiver detects both that there is no message and that the length is invalid.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
@@ -19,19 +21,19 @@ use hamlyn_sys::{copy_out, look};
 use super::end::{End, Idle, Ways, expired};
 use crate::error::{Error, Result, at_most, inside};
 
-/// Where a message begins.
+/// Offset of the message.
 const DATA: usize = 64;
-/// What `nbytes` is while the buffer is free.
+/// Value of `nbytes` while the buffer is free.
 const FREE: u32 = 0x8000_0000;
-/// The longest buffer.
+/// Maximum size of a buffer.
 const MOST: usize = 1 << 30;
 
-/// How long a message is: 1 to as many bytes as a buffer has. It is checked when it is made ([`Sender::length`]), so that a loop
-/// whose messages are alike need not.
+/// The length of a message: from 1 to the size of the buffer. It is checked when it is created
+/// ([`Sender::length`]), so that a loop with messages of the same length need not check it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Length(u32);
 
-/// The flag of one end, in its own memory and where it is sent.
+/// The flag of one end, in its own memory and in the memory that is sent.
 #[derive(Clone, Copy)]
 struct Flag<'a> {
     own: &'a AtomicU32,
@@ -41,7 +43,8 @@ struct Flag<'a> {
 }
 
 impl<'a> Flag<'a> {
-    /// Memory is all zeros at first, which is no length: then the buffer is free. What the other may have sent already stays.
+    /// Creates the flag. Memory is initially zero, which is not a valid length: the buffer is then
+    /// free. A value that the other end may have sent already is kept.
     fn new(ways: Ways<'a>, room: usize) -> Result<Self> {
         ways.have(DATA, DATA)?;
         let flag = Self {
@@ -54,7 +57,7 @@ impl<'a> Flag<'a> {
         Ok(flag)
     }
 
-    /// For this end, and then for the other, which sees what was stored before it, too.
+    /// Stores a value for this end, and then for the other end, which also sees all earlier stores.
     #[inline(always)]
     fn store(self, value: u32) {
         self.own.store(value, Ordering::Relaxed);
@@ -62,7 +65,8 @@ impl<'a> Flag<'a> {
     }
 }
 
-// Off the fast path. They take values, not the flag: that stays in registers then.
+// These functions are off the fast path. They take values instead of the flag, so that the flag
+// stays in registers.
 
 #[cold]
 #[inline(never)]
@@ -94,17 +98,18 @@ fn check(length: u32, capacity: u32) -> Result<()> {
     at_most("nbytes", length.into(), capacity.into())
 }
 
-/// Who sends.
+/// The sending side.
 pub struct Sender<'a> {
     flag: Flag<'a>,
     ways: Ways<'a>,
 }
 
 impl<'a> Sender<'a> {
-    /// On this end; the other end has a [`Receiver`]. Its buffer is as long as what is mapped to the other's memory, less 64 bytes.
+    /// Creates a sender on this end. The other end has a [`Receiver`]. The buffer is as long as the
+    /// memory mapped to the other end, minus 64 bytes.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] if there are not even so many.
+    /// [`Error::PastEnd`] if the memory has less than that.
     pub fn new(end: &'a End) -> Result<Self> {
         Self::over(end.ways())
     }
@@ -113,16 +118,16 @@ impl<'a> Sender<'a> {
         Ok(Self { flag: Flag::new(ways, ways.out_length)?, ways })
     }
 
-    /// The longest message, in bytes: a multiple of 8.
+    /// Returns the maximum length of a message in bytes: a multiple of 8.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.flag.capacity as usize
     }
 
-    /// A message's length.
+    /// Creates the length of a message.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]; [`Error::Invalid`] for no bytes.
+    /// [`Error::OutOfRange`]; [`Error::Invalid`] if `bytes` is zero.
     pub fn length(&self, bytes: usize) -> Result<Length> {
         at_most("message length", bytes as u64, self.flag.capacity.into())?;
         if bytes == 0 {
@@ -131,10 +136,11 @@ impl<'a> Sender<'a> {
         Ok(Length(bytes as u32))
     }
 
-    /// Waits until the receiver is done with the message before.
+    /// Blocks until the receiver has finished with the previous message.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::OutOfRange`] if the receiver has stored nonsense; those of [`End::check`] if it is gone.
+    /// [`Error::TimedOut`]; [`Error::OutOfRange`] if the receiver has stored an invalid value; the
+    /// errors of [`End::check`] if it is gone.
     #[inline]
     pub fn wait(&mut self) -> Result<Free<'_, 'a>> {
         if look(self.flag.own) != FREE {
@@ -144,11 +150,13 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// A buffer that is free: the next message is stored there, and then sent. If it is not sent the buffer stays free.
+/// A free buffer: store the next message into it, then send it. The buffer stays free if it is not
+/// sent.
 pub struct Free<'s, 'a>(&'s mut Sender<'a>);
 
 impl<'a> Free<'_, 'a> {
-    /// The buffer in place: what is stored in it travels. Loads may be slow, where stores take another way.
+    /// Returns the buffer in place: stores to it are sent. Loads may be slow if stores take another
+    /// path.
     #[must_use]
     pub fn words(&self) -> &'a [AtomicU64] {
         self.0.ways.out.long_words(DATA, self.0.capacity() / 8)
@@ -164,14 +172,14 @@ impl<'a> Free<'_, 'a> {
         Ok(())
     }
 
-    /// Tells the receiver that the message is there: all that was stored in the buffer before.
+    /// Notifies the receiver of the message: everything that was stored in the buffer before.
     #[inline]
     pub fn send(self, length: Length) {
         self.0.flag.store(length.0);
     }
 }
 
-/// Who receives.
+/// The receiving side.
 pub struct Receiver<'a> {
     flag: Flag<'a>,
     ways: Ways<'a>,
@@ -179,10 +187,11 @@ pub struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// On this end; the other end has a [`Sender`]. Its buffer is as long as this process' memory, less 64 bytes.
+    /// Creates a receiver on this end. The other end has a [`Sender`]. The buffer is as long as
+    /// this process' memory, minus 64 bytes.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] if there are not even so many.
+    /// [`Error::PastEnd`] if the memory has less than that.
     pub fn new(end: &'a End) -> Result<Self> {
         Self::over(end.ways())
     }
@@ -192,17 +201,17 @@ impl<'a> Receiver<'a> {
         Ok(Self { flag, ways, bytes: ways.own.cells(DATA, flag.capacity as usize) })
     }
 
-    /// The longest message, in bytes: a multiple of 8.
+    /// Returns the maximum length of a message in bytes: a multiple of 8.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.flag.capacity as usize
     }
 
-    /// Waits for a message.
+    /// Blocks until a message arrives.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::OutOfRange`] if the sender says that it is longer than the buffer; those of [`End::check`] if it
-    /// is gone.
+    /// [`Error::TimedOut`]; [`Error::OutOfRange`] if its length, as stored by the sender, exceeds
+    /// the buffer; the errors of [`End::check`] if the sender is gone.
     #[inline]
     pub fn wait(&mut self) -> Result<Message<'_, 'a>> {
         let mut length = look(self.flag.own) as usize;
@@ -214,11 +223,11 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Single buffering with copy: waits for a message, copies it, and gives the buffer back; how many bytes it has. One that does not
-    /// fit stays there.
+    /// Single buffering with copy: blocks until a message arrives, copies it, and frees the buffer.
+    /// Returns its length. A message that does not fit is kept.
     ///
     /// # Errors
-    /// Those of [`Receiver::wait`]; [`Error::PastEnd`] if the message does not fit.
+    /// Same as [`Receiver::wait`]; [`Error::PastEnd`] if the message does not fit.
     #[inline]
     pub fn receive(&mut self, to: &mut [u8]) -> Result<usize> {
         let message = self.wait()?;
@@ -235,33 +244,34 @@ fn does_not_fit(length: usize, room: usize) -> Error {
     Error::PastEnd { object: "buffer for a message", offset: 0, length: length as u64, limit: room as u64 }
 }
 
-/// A message that has arrived. If it is not released it is there the next time, too.
+/// A message that has arrived. If it is not released, it is returned again the next time.
 pub struct Message<'r, 'a> {
     bytes: &'a [AtomicU8],
     receiver: &'r mut Receiver<'a>,
 }
 
 impl<'a> Message<'_, 'a> {
-    /// How many bytes it has: at most as many as the buffer.
+    /// Returns the length in bytes, which is at most that of the buffer.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether it has none: never, if the sender is as it should be.
+    /// Returns whether the message is empty, which it never is if the sender is correct.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The whole buffer in place. A sender that is as it should be does not change it before it is released.
+    /// Returns the whole buffer in place. A correct sender does not change it before the message is
+    /// released.
     #[must_use]
     pub fn words(&self) -> &'a [AtomicU64] {
         self.receiver.ways.own.long_words(DATA, self.receiver.capacity() / 8)
     }
 
-    /// Copies bytes of the message out.
+    /// Copies bytes out of the message.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -271,7 +281,7 @@ impl<'a> Message<'_, 'a> {
         Ok(())
     }
 
-    /// Gives the buffer back to the sender.
+    /// Returns the buffer to the sender.
     #[inline]
     pub fn release(self) {
         self.receiver.flag.store(FREE);
@@ -296,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_there_until_it_is_released_and_the_sender_waits_for_that() {
+    fn message_stays_and_blocks_sender_until_released() {
         let pair = Pair::hasty(4096);
         let (mut sender, mut receiver) = ends(&pair);
         assert!(receiver.wait().is_err_and(|error| error.is_timed_out()), "there is none");
@@ -316,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_is_early_loses_nothing() {
+    fn message_before_receiver_exists_is_kept() {
         let pair = Pair::hasty(4096);
         let mut sender = Sender::over(pair.end(0)).unwrap();
         send(&mut sender, b"early").unwrap();
@@ -325,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_each_length_are_copied_while_the_next_is_made() {
+    fn messages_of_each_length_are_copied() {
         let pair = Pair::new(4096);
         let (mut sender, mut receiver) = ends(&pair);
         let most = sender.capacity();
@@ -345,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_stays() {
+    fn message_that_does_not_fit_is_kept() {
         let pair = Pair::hasty(4096);
         let (mut sender, mut receiver) = ends(&pair);
         assert_eq!(
@@ -363,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_in_the_flag_is_told_at_either_end() {
+    fn invalid_flag_fails_at_both_ends() {
         let pair = Pair::hasty(4096);
         let (mut sender, mut receiver) = ends(&pair);
         for nonsense in [4033, FREE - 1, u32::MAX] {
@@ -374,14 +384,15 @@ mod tests {
             assert_eq!(receiver.wait().err().unwrap().to_string(), told);
             assert!(receiver.receive(&mut [0; 5000]).is_err());
         }
-        // It goes on when that is over.
+        // The channel works again afterwards.
         pair.memory[0].store_u32(0, FREE);
         pair.memory[1].store_u32(0, FREE);
         send(&mut sender, b"again").unwrap();
         assert_eq!(receiver.receive(&mut [0; 5]).unwrap(), 5);
     }
 
-    /// Woken again and again, and there is nothing: by a sender that stores a length and takes it back at once.
+    /// Simulates endless spurious wake-ups: a sender that stores a length and takes it back at
+    /// once.
     #[derive(Default)]
     struct Restless(AtomicU32);
 
@@ -401,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_for_nothing_waits_no_longer() {
+    fn spurious_wakeups_do_not_extend_timeout() {
         let (pair, idle) = (Pair::hasty(4096), Restless::default());
         let ways = |end| Ways { idle: &idle, ..pair.end(end) };
         let (mut sender, mut receiver) = (Sender::over(ways(0)).unwrap(), Receiver::over(ways(1)).unwrap());

@@ -1,8 +1,9 @@
-//! Deliberate-update transfer (sections 4.3 and 5.2): a block of memory is sent when it is complete, by one locked instruction for
-//! each page that it touches.
+//! Deliberate-update transfer (sections 4.3 and 5.2): a block of memory is sent when it is
+//! complete, with one locked instruction for each page that it touches.
 //!
-//! What lies in one page is sent at once, if the engine is free. What crosses pages is sent page by page: while the engine has one the
-//! next is prepared. So this is [`SendBuffer::send`], with as few instructions as can be, for one that has the buffer to itself.
+//! A block inside one page is sent at once, if the engine is free. A block that crosses pages is
+//! sent page by page: the next page is tried while the engine works on the one before. So this is
+//! [`SendBuffer::send`] with the fewest instructions, for exclusive use of the buffer.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use super::super::send_buffer::{Mode, SendBuffer};
 use crate::core::place::PAGE;
 use crate::error::{Error, Result, inside};
 
-/// Asks whether there still is a card.
+/// Checks that the card is still there.
 type Alive<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
 /// Sends blocks of a buffer.
@@ -30,10 +31,11 @@ pub struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// Of a buffer that is mapped for deliberate update, and begins where a page does.
+    /// Creates a sender for a buffer that is mapped for deliberate update, and begins at a page
+    /// boundary.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it is not or does not.
+    /// [`Error::Invalid`] if the buffer does not meet these conditions.
     pub fn new(buffer: &'a mut SendBuffer) -> Result<Self> {
         if buffer.mode() != Mode::Deliberate {
             return Err(Error::Invalid("blocks are sent of a buffer that is mapped for deliberate update"));
@@ -47,13 +49,14 @@ impl<'a> Sender<'a> {
         Ok(Self { buffer, commands, last: &buffer.outlet().commands.words(0, 1)[0] })
     }
 
-    /// The buffer in place. Nothing of it travels before it is sent.
+    /// Returns the buffer in place. Stores to it are not sent before [`Sender::send`].
     #[must_use]
     pub fn words(&self) -> &'a [AtomicU64] {
         self.buffer.outlet().memory().long_words(0, self.buffer.len() / 8)
     }
 
-    /// Stores bytes. Those of a block that is being sent must not change before [`Sender::wait`].
+    /// Stores bytes. The bytes of a block that is being sent must not change before
+    /// [`Sender::wait`].
     ///
     /// # Errors
     /// [`Error::PastEnd`].
@@ -61,10 +64,12 @@ impl<'a> Sender<'a> {
         self.buffer.write(offset, from)
     }
 
-    /// Sends a block of `words` words of 4 bytes, of which `first` is the first. It returns when the last page's transfer has begun.
+    /// Sends a block of `words` words of 4 bytes, starting at word `first`. Returns when the last
+    /// page's transfer has begun.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::System`] if the card has gone: then some of it may be sent.
+    /// [`Error::PastEnd`]; [`Error::System`] if the card is gone: some of the block may then be
+    /// sent.
     #[inline]
     pub fn send(&mut self, first: usize, words: u32) -> Result<()> {
         if let Some(command) = self.commands.of_block(first, words) {
@@ -77,17 +82,19 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Whether the card has read what was sent last. False says only that its engine is busy, which may be with another's.
+    /// Returns whether the card has read the last block. False only means that its engine is busy,
+    /// maybe with another transfer.
     #[must_use]
     #[inline]
     pub fn is_done(&self) -> bool {
         look(self.last) == 0
     }
 
-    /// Waits until the card has read all that was sent: then memory may be changed, and what is stored now arrives behind it.
+    /// Blocks until the card has read all blocks that were sent. Then memory may be changed, and
+    /// later stores arrive after them.
     ///
     /// # Errors
-    /// Those of [`SendBuffer::wait_until_sent`].
+    /// Same as [`SendBuffer::wait_until_sent`].
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         wait(self.last, timeout, &|| self.buffer.is_there())?;
         self.buffer.check()
@@ -100,12 +107,13 @@ fn send_pages(buffer: &SendBuffer, first: usize, words: u32) -> Result<&AtomicU3
     start_each(buffer.outlet(), first, words, &|| buffer.is_there())
 }
 
-/// The commands of a buffer.
+/// Returns the commands of a buffer.
 fn commands(outlet: &Outlet) -> Result<Commands<'_>> {
     Commands::new(&outlet.commands, outlet.len() / WORD).map_err(Error::system("lay out command pages"))
 }
 
-/// Starts a transfer for each page of a block, while the engine has the one before. The command of the last.
+/// Starts a transfer for each page of a block, while the engine works on the one before. Returns
+/// the command of the last transfer.
 fn start_each<'a>(outlet: &'a Outlet, first: usize, words: u32, alive: Alive<'_>) -> Result<&'a AtomicU32> {
     let (bytes, length) = (u64::from(words) * WORD as u64, outlet.len() as u64);
     inside("send buffer", (first as u64).saturating_mul(WORD as u64), bytes, length)?;
@@ -162,7 +170,7 @@ mod tests {
         outlet(0, 3 * PAGE + 400, false, SHRIMP_MODE_DELIBERATE)
     }
 
-    /// As [`Sender::send`] does it.
+    /// Sends a block like [`Sender::send`].
     fn send<'a>(pages: &'a Pages, first: usize, words: u32, alive: Alive<'_>) -> Result<&'a AtomicU32> {
         let command = commands(&pages.outlet)?.of_block(first, words);
         match command.filter(|command| exchange(command, words).is_ok()) {
@@ -171,7 +179,7 @@ mod tests {
         }
     }
 
-    /// Which commands were given, by their word.
+    /// Returns the commands that were given, by their word.
     fn given(pages: &Pages) -> Vec<(usize, u32)> {
         let all = (0..4 * PAGE / WORD).map(|word| (word, pages.commands.load_u32(word * WORD)));
         all.filter(|(_, command)| *command != 0).collect()
@@ -179,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_block_is_a_command_for_each_page_or_refused(first in 0..4000_usize, words in 1..4000_u32) {
+        fn block_needs_one_command_per_page(first in 0..4000_usize, words in 1..4000_u32) {
             let pages = pages();
             let sent = send(&pages, first, words, &alive);
             let end = first + words as usize;
@@ -195,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_of_the_buffer_is_refused() {
+    fn block_outside_buffer_is_refused() {
         let pages = pages();
         let refused = send(&pages, 3172, 1, &alive).err().unwrap().to_string();
         assert_eq!(refused, "4 bytes at offset 12688 reach past the end of the send buffer (limit 12688)");
@@ -211,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_engine_is_tried_until_it_is_free_and_waited_for() {
+    fn busy_engine_is_retried_and_waited_for() {
         let pages = pages();
         pages.commands.store_u32(16, SHRIMP_BUSY | 70);
         let engine = || {
@@ -224,7 +232,7 @@ mod tests {
         let late = wait(last, Some(Duration::ZERO), &alive).unwrap_err();
         assert!(late.is_timed_out());
         wait(last, None, &engine).unwrap();
-        // Nobody answers where there is no card.
+        // Reads of all ones: there is no card.
         pages.commands.store_u32(16, u32::MAX);
         assert!(matches!(send(&pages, 4, 2, &|| Err(Error::LinkDown)), Err(Error::LinkDown)));
         assert!(matches!(wait(last, None, &|| Err(Error::LinkDown)), Err(Error::LinkDown)));

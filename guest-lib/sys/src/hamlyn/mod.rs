@@ -1,3 +1,3 @@
-//! What is the Hamlyn card's own.
+//! Parts specific to the Hamlyn card.
 
 pub mod window;

@@ -1,4 +1,5 @@
-//! The mapped structures of the data path: what `hamlyn_abi::hamlyn::{window, notification}` lay out.
+//! The mapped structures of the data path, with the layouts of `hamlyn_abi::hamlyn::{window,
+//! notification}`.
 
 use std::io;
 use std::mem::offset_of;
@@ -16,14 +17,14 @@ use hamlyn_abi::hamlyn::window::{
 use crate::barrier;
 use crate::mapping::{Access, Atomics, Mapping, View};
 
-/// Size of a word, in bytes: what entries are filled by.
+/// Size of a word, the unit in which entries are filled, in bytes.
 const WORD: usize = size_of::<u64>();
-/// Words of a work-queue entry.
+/// Words per work-queue entry.
 const ENTRY_WORDS: usize = HAMLYN_ENTRY_SIZE as usize / WORD;
-/// Entries of a work queue.
+/// Entries per work queue.
 const ENTRIES: usize = HAMLYN_WORK_QUEUE_ENTRIES as usize;
 
-/// The layout of a terminus' window.
+/// Layout of a terminus' window.
 #[derive(Debug)]
 #[repr(C)]
 struct WindowWords {
@@ -41,7 +42,7 @@ const _: () = assert!(
         && size_of::<WindowWords>() == HAMLYN_WINDOW_SIZE as usize
 );
 
-// SAFETY: atomics alone, and as long as its fields together.
+// SAFETY: it only has atomics, and is as long as its fields together.
 unsafe impl Atomics for WindowWords {}
 
 /// A send terminus as its owner sees it: the work queue and the two words beside it (section 2.3).
@@ -49,17 +50,17 @@ unsafe impl Atomics for WindowWords {}
 pub struct Window(View<WindowWords>);
 
 impl Window {
-    /// A terminus' window, of `HAMLYN_WINDOW_SIZE` bytes.
+    /// Creates the view of a terminus' window, of `HAMLYN_WINDOW_SIZE` bytes.
     ///
     /// # Errors
-    /// `EINVAL` if the mapping is smaller, or may not be written.
+    /// `EINVAL` if the mapping is smaller, or not writable.
     pub fn new(mapping: Arc<Mapping>) -> io::Result<Self> {
         View::new(mapping, Access::ReadWrite).map(Self)
     }
 
-    /// Fills work-queue entry `number % 64` with `bytes`, from word `word` of the entry on (8 bytes each) and in rising
-    /// order; the last word is filled up with zeros. The rest of the entry stays as it is, and what lies behind its end
-    /// is left out.
+    /// Fills work-queue entry `number % 64` with `bytes`, starting at word `word` of the entry (8
+    /// bytes each) and in ascending order. The last word is padded with zeros. The rest of the
+    /// entry is unchanged, and bytes beyond its end are ignored.
     #[inline]
     pub fn fill_entry(&self, number: u32, word: usize, bytes: &[u8]) {
         let entry = &self.0.work_queue[number as usize % ENTRIES];
@@ -76,7 +77,8 @@ impl Window {
         }
     }
 
-    /// Publishes the entries below `tail`. True if the card is asleep, so that its doorbell must be rung.
+    /// Publishes the entries below `tail`. Returns `true` if the card is asleep, so that its
+    /// doorbell must be rung.
     #[must_use]
     #[inline]
     pub fn publish_request(&self, tail: u32) -> bool {
@@ -86,14 +88,14 @@ impl Window {
     }
 }
 
-/// Fewer than 8 bytes as they lie in memory, filled up with zeros.
+/// Returns fewer than 8 bytes in memory order, padded with zeros.
 fn last_word(bytes: &[u8]) -> u64 {
     let mut word = [0; WORD];
     word[..bytes.len()].copy_from_slice(bytes);
     u64::from_ne_bytes(word)
 }
 
-/// The layout of a terminus' status words.
+/// Layout of a terminus' status words.
 #[derive(Debug)]
 #[repr(C)]
 struct Status {
@@ -112,15 +114,15 @@ const _: () = assert!(
         && size_of::<Status>() == size_of::<HamlynTerminusStatus>()
 );
 
-// SAFETY: atomics alone, and as long as its fields together.
+// SAFETY: it only has atomics, and is as long as its fields together.
 unsafe impl Atomics for Status {}
 
-/// The words by which the card says how far a terminus is, and what became of each request (section 2.3).
+/// Status words of a terminus: the card's progress, and the result of each request (section 2.3).
 #[derive(Debug)]
 pub struct StatusWords(View<Status>);
 
 impl StatusWords {
-    /// The page that starts with the words.
+    /// Creates the view of the page that starts with the words.
     ///
     /// # Errors
     /// `EINVAL` if the mapping is smaller than the words.
@@ -128,23 +130,25 @@ impl StatusWords {
         View::new(mapping, Access::Read).map(Self)
     }
 
-    /// How many requests the card has finished with, modulo 2^32.
+    /// Returns the number of requests that the card has completed, modulo 2^32.
     #[must_use]
     #[inline]
     pub fn completed(&self) -> u32 {
         self.0.completed.load(Ordering::Acquire)
     }
 
-    /// What became of the request that was last in entry `number % 64`: `HAMLYN_REASON_SENT` or a refusal's number.
+    /// Returns the result of the last request in entry `number % 64`: `HAMLYN_REASON_SENT` or a
+    /// refusal's number.
     ///
-    /// It is that of request `number` once [`StatusWords::completed`] has passed it and until the entry is used again.
+    /// This is the result of request `number` once [`StatusWords::completed`] has passed it, until
+    /// the entry is reused.
     #[must_use]
     #[inline]
     pub fn reason(&self, number: u32) -> u32 {
         self.0.reasons[number as usize % ENTRIES].load(Ordering::Relaxed)
     }
 
-    /// The word that a fetch-and-op found, for the request that was last in entry `number % 64`; see
+    /// Returns the word that a fetch-and-op found, for the last request in entry `number % 64`; see
     /// [`StatusWords::reason`].
     #[must_use]
     #[inline]
@@ -153,7 +157,7 @@ impl StatusWords {
     }
 }
 
-/// The layout of a notification.
+/// Layout of a notification.
 #[derive(Debug)]
 #[repr(C)]
 struct Entry {
@@ -172,7 +176,7 @@ const _: () = assert!(
         && size_of::<Entry>() == HAMLYN_NOTIFICATION_SIZE as usize
 );
 
-// SAFETY: atomics alone, and as long as its fields together.
+// SAFETY: it only has atomics, and is as long as its fields together.
 unsafe impl Atomics for Entry {}
 
 /// A notification queue in memory (section 2.6).
@@ -180,10 +184,10 @@ unsafe impl Atomics for Entry {}
 pub struct QueueEntries(View<[Entry]>);
 
 impl QueueEntries {
-    /// A queue of `entries` entries of 32 bytes.
+    /// Creates the view of a queue with `entries` entries of 32 bytes.
     ///
     /// # Errors
-    /// `EINVAL` if there are none or more than the card allows, or the mapping is smaller.
+    /// `EINVAL` if `entries` is zero or more than the card allows, or the mapping is smaller.
     pub fn new(mapping: Arc<Mapping>, entries: u32) -> io::Result<Self> {
         if entries == 0 || entries > HAMLYN_QUEUE_MAX_ENTRIES {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -191,22 +195,24 @@ impl QueueEntries {
         View::slice(mapping, entries as usize, Access::Read).map(Self)
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     #[must_use]
     #[inline]
     pub fn entries(&self) -> u32 {
         self.0.len() as u32
     }
 
-    /// The `wrap` word of entry `cursor % entries`; what the card wrote before it is seen by loads after this one.
+    /// Returns the `wrap` word of entry `cursor % entries`. Later loads see what the card wrote
+    /// before it.
     #[must_use]
     #[inline]
     pub fn word(&self, cursor: u32) -> u32 {
         self.at(cursor).wrap.load(Ordering::Acquire)
     }
 
-    /// Entry `cursor % entries`, unless its `wrap` word is no longer `word`, as [`QueueEntries::word`] gave it: then
-    /// the card overwrites it at this moment, and what was read may be pieces of two.
+    /// Returns entry `cursor % entries` if its `wrap` word is still `word`, the result of
+    /// [`QueueEntries::word`]. Otherwise returns `None`: the card is overwriting the entry, and the
+    /// fields read may belong to two notifications.
     #[must_use]
     #[inline]
     pub fn entry(&self, cursor: u32, word: u32) -> Option<HamlynNotification> {
@@ -225,7 +231,8 @@ impl QueueEntries {
 
     #[inline]
     fn at(&self, cursor: u32) -> &Entry {
-        // A division takes longer than all else here, and whoever reads the queue never needs it.
+        // A division costs more than everything else here, and a reader of the queue never needs
+        // it.
         self.0.get(cursor as usize).unwrap_or_else(|| &self.0[cursor as usize % self.0.len()])
     }
 }
@@ -235,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_lands_in_its_entry_and_a_sleeping_card_is_told() {
+    fn request_fills_entry_and_reports_sleeping_card() {
         let mapping = Arc::new(Mapping::anonymous(HAMLYN_WINDOW_SIZE as usize).unwrap());
         let window = Window::new(mapping.clone()).unwrap();
         window.fill_entry(65, 0, &[7; 600]);
@@ -266,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_whose_word_has_changed_is_not_given_out() {
+    fn overwritten_entry_is_not_returned() {
         let mapping = Arc::new(Mapping::anonymous(4096).unwrap());
         let queue = QueueEntries::new(mapping.clone(), 4).unwrap();
         mapping.store_u64(32, 0x1234);

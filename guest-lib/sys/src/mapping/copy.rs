@@ -1,4 +1,4 @@
-//! Memory as it was at a moment, kept by another process.
+//! A snapshot of memory, kept by another process.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -8,8 +8,8 @@ use rustix::pipe::pipe;
 
 use super::Mapping;
 
-/// A child process that has a copy of this one's memory as it was when the child was made: the kernel copies a page when either of both
-/// changes it. It ends when this is dropped.
+/// A child process with a snapshot of this process' memory: the kernel copies a page when either
+/// process changes it. Dropping this ends the child.
 #[derive(Debug)]
 pub struct KeptCopy {
     child: libc::pid_t,
@@ -18,14 +18,15 @@ pub struct KeptCopy {
 }
 
 impl Mapping {
-    /// Has a child process keep its bytes as they are now.
+    /// Creates a child process that keeps the current bytes.
     ///
     /// # Errors
     /// Those of `pipe(2)` and `fork(2)`.
     pub fn keep_copy(&self) -> io::Result<KeptCopy> {
         let (wait, go) = pipe()?;
         let (bytes, out) = pipe()?;
-        // SAFETY: the child calls nothing but read(2), write(2) and _exit(2), which a fork of any process may.
+        // SAFETY: the child only calls read(2), write(2) and _exit(2), which are allowed after a
+        // fork of any process.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
@@ -36,7 +37,7 @@ impl Mapping {
         }
     }
 
-    /// The child's part: waits for a byte, then writes all of the mapping.
+    /// The child's part: waits for a byte, then writes the whole mapping.
     fn tell(&self, wait: &OwnedFd, out: &OwnedFd) -> ! {
         let mut told = 0;
         let asked = rustix::io::read(wait, std::slice::from_mut(&mut told)).is_ok_and(|read| read == 1);
@@ -50,13 +51,13 @@ impl Mapping {
                 _ => break,
             }
         }
-        // SAFETY: ends the child, and runs nothing of its parent's.
+        // SAFETY: ends the child without running any code of the parent.
         unsafe { libc::_exit(0) }
     }
 }
 
 impl KeptCopy {
-    /// The bytes as they were.
+    /// Returns the bytes of the snapshot.
     ///
     /// # Errors
     /// Those of `write(2)` and `read(2)`.
@@ -72,9 +73,9 @@ impl KeptCopy {
 
 impl Drop for KeptCopy {
     fn drop(&mut self) {
-        // Whether it waits for a byte or not.
+        // The child may still wait for a byte.
         drop(self.go.take());
-        // SAFETY: a child of this process that nobody else waits for.
+        // SAFETY: a child of this process that no other code waits for.
         unsafe {
             libc::kill(self.child, libc::SIGKILL);
             libc::waitpid(self.child, std::ptr::null_mut(), 0);

@@ -1,4 +1,4 @@
-//! A mapping's words at hand: each access is checked against their number, and against nothing else.
+//! Direct access to a mapping's words: each access is only checked against their number.
 
 use std::io;
 use std::ptr::NonNull;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use super::{Access, Mapping};
 
-/// All words of 8 bytes of a mapping that may be loaded and stored, which is kept.
+/// All words of 8 bytes of a readable and writable mapping, which is kept alive.
 ///
-/// What [`Mapping`] asks each time - what it is, and what it allows - was asked once: of those who exchange a word at a time it is a good part of
-/// what they do.
+/// [`Mapping`] checks its kind and its allowed access each time; here they were checked once. For
+/// programs that exchange single words these checks are a significant part of the cost.
 #[derive(Debug, Clone)]
 pub struct HeldWords {
     start: NonNull<AtomicU64>,
@@ -18,34 +18,35 @@ pub struct HeldWords {
     mapping: Arc<Mapping>,
 }
 
-// SAFETY: the mapping is, and nothing else is pointed to.
+// SAFETY: the mapping is `Send`, and there are no other pointers.
 unsafe impl Send for HeldWords {}
 // SAFETY: as above.
 unsafe impl Sync for HeldWords {}
 
 impl HeldWords {
-    /// Those of a mapping; what is left of it behind the last of them is not reached.
+    /// Creates the view of a mapping. A partial word at its end is not accessible.
     ///
     /// # Errors
-    /// `EINVAL` if it may not be both loaded and stored.
+    /// `EINVAL` if loads or stores are not allowed.
     pub fn new(mapping: Arc<Mapping>) -> io::Result<Self> {
         let count = mapping.length() / size_of::<AtomicU64>();
         let start = mapping.first_of(count, Access::ReadWrite)?;
         Ok(Self { start, count, mapping })
     }
 
-    /// Them.
+    /// Returns the words.
     #[must_use]
     #[inline(always)]
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `new` has checked that so many lie there, aligned; the mapping is kept, and atomics may be changed by others.
+        // SAFETY: `new` has checked that `count` words lie there, aligned. The mapping is kept
+        // alive, and atomics may be changed by others.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
 
-    /// So many bytes of them from `offset` on.
+    /// Returns `length` bytes of the words, starting at `offset`.
     ///
     /// # Panics
-    /// If these are not inside.
+    /// If the bytes are out of bounds.
     #[must_use]
     #[inline(always)]
     pub fn cells(&self, offset: usize, length: usize) -> &[AtomicU8] {
@@ -55,7 +56,7 @@ impl HeldWords {
         &cells[offset..][..length]
     }
 
-    /// What they are of.
+    /// Returns the mapping of the words.
     #[must_use]
     pub fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_those_of_the_mapping() {
+    fn held_words_are_those_of_the_mapping() {
         let mapping = Arc::new(Mapping::anonymous(4096).unwrap());
         let held = HeldWords::new(mapping.clone()).unwrap();
         held.words()[511].store(0x0102_0304_0506_0708, Relaxed);
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_do_both_has_none() {
+    fn read_only_mapping_has_no_held_words() {
         let file = rustix::fs::memfd_create("held", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, 4096).unwrap();
         let mapping = Mapping::of_file(&file, 0, 4096, Access::Read).unwrap();
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "out of range")]
-    fn none_lies_behind_the_last() {
+    fn cells_past_last_word_panic() {
         let _ = HeldWords::new(Arc::new(Mapping::anonymous(4096).unwrap())).unwrap().cells(4090, 7);
     }
 }

@@ -1,4 +1,4 @@
-//! Memory of the application's own, behind a [`Mapping`]'s face for as long as the card may use it.
+//! Application memory, wrapped in a [`Mapping`] for as long as the card may use it.
 
 use std::any::TypeId;
 use std::fmt;
@@ -13,17 +13,17 @@ use super::{Access, Mapping};
 /// Size of a page, in bytes.
 const PAGE: usize = 4096;
 
-/// Who frees a mapping's bytes.
+/// Owner that frees a mapping's bytes.
 pub(super) enum Keeper {
     /// The kernel, by munmap.
     Kernel,
-    /// A value that nobody reaches until it is taken back.
+    /// A value that is inaccessible until it is taken back.
     Lent(Lent),
-    /// Somebody who has promised to keep them.
+    /// A caller that has promised to keep them.
     Promised,
 }
 
-/// A value that owns the bytes. It stays in its box, and nobody looks at it while the bytes are lent.
+/// A value that owns the bytes. It stays in its box, and is not accessed while the bytes are lent.
 pub(super) struct Lent {
     owner: *mut (),
     drop: unsafe fn(*mut ()),
@@ -42,7 +42,8 @@ impl fmt::Debug for Keeper {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // SAFETY: `owner` came from a box of the type that `drop` was made for, and is given up once.
+        // SAFETY: `owner` came from a box of the type that `drop` was made for, and is released
+        // once.
         unsafe { (self.drop)(self.owner) };
     }
 }
@@ -50,52 +51,55 @@ impl Drop for Lent {
 /// Drops a value in its box.
 ///
 /// # Safety
-/// `owner` came from `Box::<T>::into_raw`, and nobody uses it any more.
+/// `owner` came from `Box::<T>::into_raw`, and is not used after this call.
 unsafe fn drop_box<T>(owner: *mut ()) {
-    // SAFETY: what the caller promises.
+    // SAFETY: promised by the caller.
     drop(unsafe { Box::from_raw(owner.cast::<T>()) });
 }
 
 impl Mapping {
-    /// The bytes that a value owns, without copying them: a `Vec<u8>`, a `Box<[u8]>`, another crate's mapping. The value is
-    /// put away until [`Mapping::take_back`], so that safe code reaches the bytes through this alone.
+    /// Wraps the bytes that a value owns, without a copy: a `Vec<u8>`, a `Box<[u8]>`, another
+    /// crate's mapping. The value is inaccessible until [`Mapping::take_back`], so that safe code
+    /// can access the bytes only through this mapping.
     #[must_use]
     pub fn over<T: AsMut<[u8]> + Send + 'static>(owner: T) -> Self {
         let owner = Box::into_raw(Box::new(owner));
-        // SAFETY: just made, and nobody else has it. The borrow lasts until the value is taken back or dropped: nobody
-        // touches the value meanwhile, so whatever it is, the bytes stay where they are and are nobody else's.
+        // SAFETY: just created, with no other owner. The borrow lasts until the value is taken back
+        // or dropped. The value is not accessed meanwhile, so whatever its type, the bytes do not
+        // move and have no other user.
         let bytes = unsafe { &mut *owner }.as_mut();
         let (start, length) = (NonNull::from(&mut *bytes).cast(), bytes.len());
         let keeper = Keeper::Lent(Lent { owner: owner.cast(), drop: drop_box::<T>, kind: TypeId::of::<T>() });
         Self { start, length, access: Access::ReadWrite, keeper, shared: false }
     }
 
-    /// Bytes of the caller's, at an address.
+    /// Wraps the caller's bytes at an address.
     ///
     /// # Safety
-    /// They are initialised and stay so, mapped and writable, until this is dropped and everything that was made of it; while it
-    /// lives nobody changes them but through it, nor reads those that are being changed.
+    /// The bytes must be initialised, mapped and writable until this mapping and everything made of
+    /// it are dropped. Until then all changes must go through this mapping, and bytes that are
+    /// being changed must not be read otherwise.
     #[must_use]
     pub unsafe fn promised(start: NonNull<u8>, length: usize) -> Self {
         Self { start, length, access: Access::ReadWrite, keeper: Keeper::Promised, shared: false }
     }
 
-    /// Whether it was made of a value of this type.
+    /// Returns whether the mapping was made of a value of this type.
     #[must_use]
     pub fn is_over<T: 'static>(&self) -> bool {
         matches!(&self.keeper, Keeper::Lent(lent) if lent.kind == TypeId::of::<T>())
     }
 
-    /// Whether the bytes are the application's own.
+    /// Returns whether the bytes belong to the application.
     #[must_use]
     pub fn is_lent(&self) -> bool {
         !matches!(self.keeper, Keeper::Kernel)
     }
 
-    /// The value that [`Mapping::over`] was given, with what its bytes are now.
+    /// Returns the value that was passed to [`Mapping::over`], with its current bytes.
     ///
     /// # Errors
-    /// The mapping, if it was made of something else.
+    /// The mapping, if it was not made of a value of this type.
     pub fn take_back<T: 'static>(mut self) -> Result<T, Self> {
         if !self.is_over::<T>() {
             return Err(self);
@@ -105,20 +109,23 @@ impl Mapping {
             Keeper::Lent(lent) => {
                 let owner = lent.owner.cast::<T>();
                 std::mem::forget(lent);
-                // SAFETY: of this type, as was asked, and out of the keeper, so that nobody else gives it up.
+                // SAFETY: of this type, as checked, and removed from the keeper, so that it is
+                // released only here.
                 Ok(*unsafe { Box::from_raw(owner) })
             }
             _ => Err(self),
         }
     }
 
-    /// Has the same bytes at the same addresses, but in a file's pages: what another process that maps the file writes is here
-    /// too. When this goes, the bytes as they are then are in private memory again.
+    /// Replaces the pages by those of a file, with the same bytes at the same addresses. What
+    /// another process stores to the file's mapping is then visible here. When this mapping is
+    /// dropped, the bytes of that time are in private memory again.
     ///
-    /// Only for whole pages of the application's own private memory ([`Mapping::is_lent`]).
+    /// Only for whole pages of private application memory ([`Mapping::is_lent`]).
     ///
     /// # Errors
-    /// `EINVAL` for others; those of `mmap(2)` and `mremap(2)`: then nothing has changed.
+    /// `EINVAL` for other memory; those of `mmap(2)` and `mremap(2)`. Nothing has changed in these
+    /// cases.
     pub fn share(&mut self, file: impl AsFd) -> io::Result<()> {
         let whole = self.start.as_ptr() as usize % PAGE == 0 && self.length % PAGE == 0;
         if !self.is_lent() || !whole || self.shared || self.length == 0 {
@@ -132,7 +139,8 @@ impl Mapping {
         Ok(())
     }
 
-    /// Undoes [`Mapping::share`]. If memory cannot be had for that, the file's pages stay, which nobody else writes to any more.
+    /// Undoes [`Mapping::share`]. If there is no memory for that, the file's pages stay; nothing
+    /// else writes to them then.
     fn end_sharing(&mut self) {
         if std::mem::take(&mut self.shared) {
             let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
@@ -142,7 +150,7 @@ impl Mapping {
         }
     }
 
-    /// Copies the bytes into a new mapping of the same length, and puts it where they are.
+    /// Copies the bytes into a new mapping of the same length, and moves that to their address.
     fn move_here(&mut self, from: *mut u8) -> io::Result<()> {
         let new = Self::new(from, self.length, Access::ReadWrite)?;
         let mut bytes = vec![0; self.length.min(1 << 20)];
@@ -152,19 +160,20 @@ impl Mapping {
             new.write(offset, &bytes[..part]);
         }
         let to = self.start.as_ptr();
-        // SAFETY: whole pages of the application's, which nobody but this mapping touches (`over`, `promised`), are
-        // replaced by others that hold the same bytes.
+        // SAFETY: whole pages of the application, which only this mapping accesses (`over`,
+        // `promised`), are replaced by pages with the same bytes.
         unsafe { mremap_fixed(from.cast(), self.length, self.length, MremapFlags::MAYMOVE, to.cast())? };
-        // There is nothing left at the address that it was made at.
+        // The mapping was moved away from its original address.
         std::mem::forget(new);
         Ok(())
     }
 
-    /// Ends what the keeper has lent; called once, when the mapping goes.
+    /// Ends the loan or unmaps the memory; called once, when the mapping is dropped.
     pub(super) fn give_up(&mut self) {
         self.end_sharing();
         if let Keeper::Kernel = self.keeper {
-            // SAFETY: `start` and `length` are what mmap gave; no reference into the mapping outlives it.
+            // SAFETY: `start` and `length` are from mmap; no reference into the mapping outlives
+            // it.
             let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
         }
     }
@@ -174,7 +183,7 @@ impl Mapping {
 mod tests {
     use super::*;
 
-    /// Bytes that begin at a page, somewhere inside of a vector.
+    /// Page-aligned bytes inside a vector.
     struct Aligned(Vec<u8>);
 
     impl AsMut<[u8]> for Aligned {
@@ -191,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_lends_its_bytes_and_has_them_back_changed() {
+    fn lent_value_returns_with_changed_bytes() {
         let mine = vec![7_u8; 1000];
         let address = mine.as_ptr() as u64;
         let mapping = Mapping::over(mine);
@@ -203,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_inside_of_the_value_itself_stay_where_they_are() {
+    fn bytes_inside_the_value_do_not_move() {
         let mapping = Mapping::over([1_u8, 2, 3]);
         mapping.write(1, &[9]);
         assert_eq!(mapping.take_back::<[u8; 3]>().unwrap(), [1, 9, 3]);
@@ -211,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_pages_are_the_files_until_they_are_taken_back() {
+    fn shared_pages_belong_to_file_until_taken_back() {
         let mut mine = Aligned(vec![3; 4 * PAGE]);
         mine.as_mut()[5] = 50;
         let mut mapping = Mapping::over(mine);
@@ -229,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_pages_of_ones_own_are_shared() {
+    fn only_whole_application_pages_are_shared() {
         let file = file(PAGE);
         assert!(Mapping::over(vec![0_u8; 100]).share(&file).is_err());
         assert!(Mapping::anonymous(PAGE).unwrap().share(&file).is_err());

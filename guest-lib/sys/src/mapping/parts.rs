@@ -1,4 +1,4 @@
-//! A mapping of several parts of a file, one behind the other.
+//! Contiguous mappings of several parts of a file.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,10 +8,11 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use super::{Access, Mapping};
 
 impl Mapping {
-    /// Maps parts of `file`, an offset and a length in whole pages each, one behind the other in the order given.
+    /// Maps parts of `file`, each an offset and a length in whole pages, contiguously in the given
+    /// order.
     ///
     /// # Errors
-    /// Those of `mmap(2)`; `EINVAL` for parts of no bytes.
+    /// Those of `mmap(2)`; `EINVAL` for empty parts.
     pub fn of_file_parts(file: impl AsFd, parts: &[(u64, usize)], access: Access) -> io::Result<Self> {
         let length = parts.iter().map(|(_, length)| length).sum();
         let reserved = MapFlags::PRIVATE | MapFlags::NORESERVE;

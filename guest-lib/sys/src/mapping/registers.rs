@@ -1,41 +1,47 @@
-//! Copies by the processor's general registers, of 8 bytes each: for memory that processors alone look at, where bytes count and
-//! not instructions. An emulated processor makes a step for each word of a string instruction, and a wide register goes through
-//! memory of its own: of 64 KiB it copies 4.4 GB/s like this, 2.8 by `rep movsq`, 1.5 by registers of 16 bytes, and 0.47 by the C
-//! library's `memcpy`, which takes `rep movsb` for so much.
+//! Copies with the processor's general registers, of 8 bytes each. They are for memory that only
+//! processors access, where throughput counts and not the number of instructions.
 //!
-//! The last bytes may be stored twice, the same ones.
+//! An emulated processor executes one step for each word of a string instruction, and keeps a wide
+//! register in memory. It copies 64 KiB at 4.4 GB/s this way. With `rep movsq` it reaches 2.8 GB/s,
+//! with registers of 16 bytes 1.5 GB/s. The C library's `memcpy`, which uses `rep movsb` for this
+//! size, reaches 0.47 GB/s.
+//!
+//! The last bytes may be stored twice, with the same values.
 
 use std::sync::atomic::AtomicU8;
 
-/// Copies bytes in, to the first of `to`.
+/// Copies bytes to the start of `to`.
 ///
 /// # Panics
-/// If there are more than `to` has.
+/// If `from` is longer than `to`.
 #[inline]
 pub fn register_copy_in(to: &[AtomicU8], from: &[u8]) {
     assert!(from.len() <= to.len(), "{} bytes do not fit in {}", from.len(), to.len());
-    // SAFETY: so many can be loaded here and stored there, and the two do not overlap: no atomic lies in a slice of bytes.
+    // SAFETY: `from.len()` bytes can be loaded here and stored there. The two do not overlap: a
+    // slice of plain bytes contains no atomics.
     unsafe { copy(to.as_ptr() as *mut u8, from.as_ptr(), from.len()) };
 }
 
-/// Copies the first bytes of `from` out, as many as `to` has.
+/// Copies bytes from the start of `from`, as many as `to` has.
 ///
 /// # Panics
-/// If `from` has not as many.
+/// If `from` is shorter than `to`.
 #[inline]
 pub fn register_copy_out(from: &[AtomicU8], to: &mut [u8]) {
     assert!(to.len() <= from.len(), "there are {} bytes, not {}", from.len(), to.len());
-    // SAFETY: so many can be loaded here and stored there, and the two do not overlap: no atomic lies in a slice of bytes.
+    // SAFETY: `to.len()` bytes can be loaded here and stored there. The two do not overlap: a slice
+    // of plain bytes contains no atomics.
     unsafe { copy(to.as_mut_ptr(), from.as_ptr().cast(), to.len()) };
 }
 
-/// Copies bytes, in accesses of the processor's that others may see in any part.
+/// Copies bytes; observers may see any part of the copy.
 ///
 /// # Safety
 /// `length` bytes can be loaded at `from` and stored at `to`, and the two do not overlap.
 #[inline]
 unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
-    // SAFETY: what the caller promises; no step goes beyond `length`, and the last of 8 or 4 bytes ends there.
+    // SAFETY: promised by the caller; no step exceeds `length`, and the last step of 8 or 4 bytes
+    // ends there.
     unsafe {
         let mut done = 0;
         while length - done >= 64 {
@@ -58,14 +64,14 @@ unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
     }
 }
 
-/// A copy of 64 bytes: four loads, then four stores, so that none waits for the one before it.
+/// Copies 64 bytes: four loads and four stores, twice, so that no load waits for the previous one.
 ///
 /// # Safety
-/// They can be loaded at `from` and stored at `to`, and the two do not overlap.
+/// The bytes can be loaded at `from` and stored at `to`, and the two do not overlap.
 #[inline]
 unsafe fn copy_64(to: *mut u8, from: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: what the caller promises.
+    // SAFETY: promised by the caller.
     unsafe {
         std::arch::asm!(
             "mov {a}, [{from}]",
@@ -94,22 +100,22 @@ unsafe fn copy_64(to: *mut u8, from: *const u8) {
         );
     }
     #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: what the caller promises.
+    // SAFETY: promised by the caller.
     unsafe {
         (0..64).step_by(8).for_each(|at| copy_8(to.add(at), from.add(at)));
     }
 }
 
-/// A copy of so many bytes.
+/// Defines a copy of `$bytes` bytes.
 ///
 /// # Safety
-/// They can be loaded at `from` and stored at `to`, and the two do not overlap.
+/// The bytes can be loaded at `from` and stored at `to`, and the two do not overlap.
 macro_rules! step {
     ($name:ident, $bytes:literal, $class:ident, $load:literal, $store:literal) => {
         #[inline]
         unsafe fn $name(to: *mut u8, from: *const u8) {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: what the caller promises.
+            // SAFETY: promised by the caller.
             unsafe {
                 std::arch::asm!(
                     $load,
@@ -123,7 +129,7 @@ macro_rules! step {
             #[cfg(not(target_arch = "x86_64"))]
             for at in 0..$bytes {
                 use std::sync::atomic::Ordering::Relaxed;
-                // SAFETY: what the caller promises; every access to shared bytes is atomic.
+                // SAFETY: promised by the caller; every access to shared bytes is atomic.
                 unsafe {
                     let byte = AtomicU8::from_ptr(from.cast_mut().add(at)).load(Relaxed);
                     AtomicU8::from_ptr(to.add(at)).store(byte, Relaxed);
@@ -142,7 +148,7 @@ mod tests {
     use crate::Mapping;
 
     #[test]
-    fn bytes_are_copied_at_any_alignment_and_none_beside_them() {
+    fn copy_is_exact_at_any_alignment() {
         let mapping = Mapping::anonymous(4096).unwrap();
         let bytes: Vec<u8> = (0..300).map(|byte| byte as u8 | 1).collect();
         for offset in 0..17 {

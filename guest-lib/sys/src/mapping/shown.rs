@@ -1,4 +1,4 @@
-//! Pages of a file in the stead of a mapping's own.
+//! File pages in place of a mapping's own pages.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,11 +11,13 @@ use super::{Keeper, Mapping};
 const PAGE: usize = 4096;
 
 impl Mapping {
-    /// Shows `length` bytes of `file` from byte `from` on, shared with everybody who maps them, in the stead of what was at `offset`: whole
-    /// pages, of memory that is the mapping's own. So a mapping can show scattered pages side by side.
+    /// Replaces the bytes at `offset` by `length` bytes of `file` starting at byte `from`, shared
+    /// with all other mappings of the file. Works on whole pages of memory that the mapping owns. A
+    /// mapping can thus show scattered pages contiguously.
     ///
     /// # Errors
-    /// `EINVAL` for less than whole pages, for some that are not inside, and for memory that is the application's; those of `mmap(2)`.
+    /// `EINVAL` for partial pages, for pages out of bounds, and for application memory; those of
+    /// `mmap(2)`.
     pub fn show(&self, offset: usize, file: impl AsFd, from: u64, length: usize) -> io::Result<()> {
         let inside = offset.checked_add(length).is_some_and(|end| end <= self.length);
         let whole = offset % PAGE == 0 && length % PAGE == 0 && from % PAGE as u64 == 0;
@@ -24,7 +26,8 @@ impl Mapping {
         }
         let at = self.start.as_ptr().wrapping_add(offset).cast();
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: pages of the mapping itself, whose bytes are reached as atomics alone, any of which may become anything.
+        // SAFETY: pages of the mapping itself, whose bytes are accessed as atomics only, any of
+        // which may change.
         unsafe { mmap(at, length, self.access.protection(), flags, file.as_fd(), from)? };
         Ok(())
     }
@@ -37,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scattered_pages_lie_side_by_side_and_are_everybodys() {
+    fn scattered_pages_are_contiguous_and_shared() {
         let file = memfd_create("shown-test", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&file, 4 * PAGE as u64).unwrap();
         let all = Mapping::of_file(&file, 0, 4 * PAGE, super::super::Access::ReadWrite).unwrap();
@@ -49,7 +52,7 @@ mod tests {
             (all.load_u32(3 * PAGE - 4), all.load_u32(0)),
             (some.load_u32(PAGE - 4), some.load_u32(PAGE))
         );
-        // Another page in its stead.
+        // Replace it by another page.
         some.show(0, &file, 3 * PAGE as u64, PAGE).unwrap();
         assert_eq!(some.load_u32(PAGE - 4), 0);
         for (offset, from, length) in

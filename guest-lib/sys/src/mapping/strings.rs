@@ -1,40 +1,42 @@
-//! Copies by the processor's own string instructions: a handful of instructions for as many bytes as there are, where what a message
-//! costs is counted in instructions (section 5.2 of the SHRIMP paper).
+//! Copies with the processor's string instructions: a handful of instructions for any number of
+//! bytes, where the cost of a message is counted in instructions (section 5.2 of the SHRIMP paper).
 //!
-//! They go by 8 bytes in rising order, and by 1 for what is left.
+//! They copy 8 bytes at a time in ascending order, and the rest in single bytes.
 
 use std::sync::atomic::AtomicU8;
 
-/// Copies bytes in, to the first of `to`.
+/// Copies bytes to the start of `to`.
 ///
 /// # Panics
-/// If there are more than `to` has.
+/// If `from` is longer than `to`.
 #[inline]
 pub fn copy_in(to: &[AtomicU8], from: &[u8]) {
     assert!(from.len() <= to.len(), "{} bytes do not fit in {}", from.len(), to.len());
-    // SAFETY: so many can be loaded here and stored there, and the two do not overlap: no atomic lies in a slice of bytes.
+    // SAFETY: `from.len()` bytes can be loaded here and stored there. The two do not overlap: a
+    // slice of plain bytes contains no atomics.
     unsafe { copy(to.as_ptr() as *mut u8, from.as_ptr(), from.len()) };
 }
 
-/// Copies the first bytes of `from` out, as many as `to` has.
+/// Copies bytes from the start of `from`, as many as `to` has.
 ///
 /// # Panics
-/// If `from` has not as many.
+/// If `from` is shorter than `to`.
 #[inline]
 pub fn copy_out(from: &[AtomicU8], to: &mut [u8]) {
     assert!(to.len() <= from.len(), "there are {} bytes, not {}", from.len(), to.len());
-    // SAFETY: so many can be loaded here and stored there, and the two do not overlap: no atomic lies in a slice of bytes.
+    // SAFETY: `to.len()` bytes can be loaded here and stored there. The two do not overlap: a slice
+    // of plain bytes contains no atomics.
     unsafe { copy(to.as_mut_ptr(), from.as_ptr().cast(), to.len()) };
 }
 
-/// Copies bytes, in accesses of the processor's that others may see in any part.
+/// Copies bytes; observers may see any part of the copy.
 ///
 /// # Safety
 /// `length` bytes can be loaded at `from` and stored at `to`, and the two do not overlap.
 #[inline]
 unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: what the caller promises; the direction is upwards, as everywhere.
+    // SAFETY: promised by the caller; the direction flag is clear, as everywhere.
     unsafe {
         std::arch::asm!(
             "rep movsq",
@@ -50,7 +52,7 @@ unsafe fn copy(to: *mut u8, from: *const u8, length: usize) {
     #[cfg(not(target_arch = "x86_64"))]
     for index in 0..length {
         use std::sync::atomic::Ordering::Relaxed;
-        // SAFETY: what the caller promises; every access to shared bytes is atomic.
+        // SAFETY: promised by the caller; every access to shared bytes is atomic.
         unsafe {
             let byte = AtomicU8::from_ptr(from.cast_mut().add(index)).load(Relaxed);
             AtomicU8::from_ptr(to.add(index)).store(byte, Relaxed);
@@ -64,7 +66,7 @@ mod tests {
     use crate::Mapping;
 
     #[test]
-    fn bytes_are_copied_at_any_alignment_and_none_beside_them() {
+    fn copy_is_exact_at_any_alignment() {
         let mapping = Mapping::anonymous(4096).unwrap();
         let bytes: Vec<u8> = (1..=100).collect();
         for offset in 0..9 {

@@ -1,10 +1,11 @@
-//! Words of any width that a processor stores in one piece, in the order of the program; and its locked instruction.
+//! Words of any width that a processor stores in one piece, in program order; and the processor's
+//! locked instruction.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use super::{Atomics, Mapping};
 
-/// A number that a processor loads and stores in one piece: of 1, 2, 4 or 8 bytes.
+/// An integer that a processor loads and stores in one piece: of 1, 2, 4 or 8 bytes.
 pub trait Word: Copy + sealed::Word {}
 
 mod sealed {
@@ -27,13 +28,13 @@ macro_rules! words {
             impl sealed::Word for $word {
                 #[inline]
                 unsafe fn load(address: *mut u8) -> Self {
-                    // SAFETY: what the caller promises.
+                    // SAFETY: promised by the caller.
                     unsafe { <$atomic>::from_ptr(address.cast()) }.load(Ordering::Acquire)
                 }
 
                 #[inline]
                 unsafe fn store(address: *mut u8, value: Self) {
-                    // SAFETY: what the caller promises.
+                    // SAFETY: promised by the caller.
                     unsafe { <$atomic>::from_ptr(address.cast()) }.store(value, Ordering::Release);
                 }
             }
@@ -48,14 +49,16 @@ words! {
     u64, AtomicU64;
 }
 
-/// The word; what its writer, another process or a device, stored before it is seen by loads after this one. Where a plain load does
-/// that it is one, so that a comparison with a number is a single instruction: compilers make two of an atomic load.
+/// Loads a word. Later loads see what its writer, another process or a device, stored before it.
+/// Where a plain load suffices, it is a plain load, so that a comparison with a number is a single
+/// instruction: compilers use two for an atomic load.
 #[must_use]
 #[inline(always)]
 pub fn look(word: &AtomicU32) -> u32 {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: a reference leads to memory that can be loaded; whoever else stores there does so in one piece.
+        // SAFETY: a reference points to memory that can be loaded; all other stores there are in
+        // one piece.
         let value = unsafe { word.as_ptr().read_volatile() };
         compiler_fence(Ordering::Acquire);
         value
@@ -65,7 +68,7 @@ pub fn look(word: &AtomicU32) -> u32 {
 }
 
 impl Mapping {
-    /// The word at `offset`; what its writer stored before it is seen by loads after this one.
+    /// Loads the word at `offset`. Later loads see what its writer stored before it.
     #[must_use]
     #[inline]
     pub fn load_word<W: Word>(&self, offset: usize) -> W {
@@ -74,7 +77,7 @@ impl Mapping {
         unsafe { sealed::Word::load(address) }
     }
 
-    /// Stores a word at `offset`, behind every store before it.
+    /// Stores a word at `offset`, after every earlier store.
     #[inline]
     pub fn store_word<W: Word>(&self, offset: usize, value: W) {
         let address = self.check_aligned(offset, size_of::<W>(), true);
@@ -82,13 +85,13 @@ impl Mapping {
         unsafe { sealed::Word::store(address, value) };
     }
 
-    /// `count` words of 4 bytes from `offset` on, in place.
+    /// Returns `count` words of 4 bytes in place, starting at `offset`.
     #[must_use]
     pub fn words(&self, offset: usize, count: usize) -> &[AtomicU32] {
         self.in_place(offset, count)
     }
 
-    /// `count` words of 8 bytes from `offset` on, in place.
+    /// Returns `count` words of 8 bytes in place, starting at `offset`.
     #[must_use]
     pub fn long_words(&self, offset: usize, count: usize) -> &[AtomicU64] {
         self.in_place(offset, count)
@@ -96,20 +99,21 @@ impl Mapping {
 
     fn in_place<T: Atomics>(&self, offset: usize, count: usize) -> &[T] {
         let length = count.saturating_mul(size_of::<T>());
-        // They may be both loaded and stored.
+        // Both loads and stores must be allowed.
         self.check(offset, length, true);
         let start = self.check(offset, length, false);
         assert!(start as usize % size_of::<T>() == 0, "words at {offset} are misaligned");
-        // SAFETY: inside the mapping, which `&self` keeps, and aligned; atomics may be changed by others, and any bytes are one.
+        // SAFETY: inside the mapping, which `&self` keeps alive, and aligned. Atomics may be
+        // changed by others, and any bytes are valid.
         unsafe { std::slice::from_raw_parts(start.cast(), count) }
     }
 
-    /// Compares the u32 at `offset` with `current` and, if it is that, stores `new`, in one locked instruction. `Err`: what it
-    /// is. Where the bus has no locks, as for a device, it is a load and a store, the latter of what was loaded if that was
-    /// something else.
+    /// Compares the u32 at `offset` with `current` and stores `new` if they are equal, in one
+    /// locked instruction. Where the bus has no locks, as for a device, this is a load and a store.
+    /// If the word differs, the store writes back the loaded value.
     ///
     /// # Errors
-    /// The word, if it is another than `current`.
+    /// The word found, if it differs from `current`.
     #[inline]
     pub fn compare_exchange_u32(&self, offset: usize, current: u32, new: u32) -> Result<u32, u32> {
         let _ = self.check_aligned(offset, 4, false);
@@ -122,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_each_width_lie_where_they_were_stored() {
+    fn words_of_each_width_are_stored_in_place() {
         let mapping = Mapping::anonymous(4096).unwrap();
         mapping.store_word(0, 0x1122_3344_5566_7788_u64);
         mapping.store_word(3, 0xaa_u8);
@@ -154,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_exchanged_only_for_the_one_that_was_expected() {
+    fn exchange_requires_the_expected_word() {
         let mapping = Mapping::anonymous(4096).unwrap();
         assert_eq!(mapping.compare_exchange_u32(8, 0, 7), Ok(0));
         assert_eq!(mapping.compare_exchange_u32(8, 0, 9), Err(7));
@@ -163,7 +167,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "misaligned")]
-    fn a_word_across_another_is_stopped() {
+    fn misaligned_word_panics() {
         Mapping::anonymous(4096).unwrap().store_word(6, 1_u32);
     }
 

@@ -1,4 +1,4 @@
-//! The command pages of a buffer, whose words are commands about the buffer's (section 4.2).
+//! Command pages of a buffer: each word is a command for the same word of the buffer (section 4.2).
 
 use std::io;
 use std::marker::PhantomData;
@@ -7,10 +7,11 @@ use std::sync::atomic::AtomicU32;
 
 use crate::mapping::Mapping;
 
-/// Words of a page.
+/// Words per page.
 const PAGE: usize = 1024;
 
-/// Commands by their word. Where a block of words lies in one page, and in the buffer, is found in a handful of instructions.
+/// Commands by word number. Checking that a block of words lies within one page and within the
+/// buffer takes a handful of instructions.
 #[derive(Debug, Clone, Copy)]
 pub struct Commands<'a> {
     start: NonNull<AtomicU32>,
@@ -24,10 +25,10 @@ unsafe impl Send for Commands<'_> {}
 unsafe impl Sync for Commands<'_> {}
 
 impl<'a> Commands<'a> {
-    /// Those of a buffer of so many words, which begins where the mapping does.
+    /// Creates the commands of a buffer of `words` words, which starts at the mapping's start.
     ///
     /// # Errors
-    /// `EINVAL` if the mapping is not of whole pages, or smaller.
+    /// `EINVAL` if the mapping is smaller, or does not have whole pages.
     pub fn new(mapping: &'a Mapping, words: usize) -> io::Result<Self> {
         let all = mapping.length() / size_of::<u32>();
         if mapping.length() % (PAGE * size_of::<u32>()) != 0 || words > all {
@@ -37,8 +38,8 @@ impl<'a> Commands<'a> {
         Ok(Self { start, words, mapping: PhantomData })
     }
 
-    /// The command for a block of `words` words, at least one, of which `first` is the first; none if it does not lie in one page, or
-    /// not in the buffer.
+    /// Returns the command for a block of `words` words, at least one, starting at word `first`.
+    /// Returns `None` if the block crosses a page or the end of the buffer.
     #[must_use]
     #[inline]
     pub fn of_block(&self, first: usize, words: u32) -> Option<&'a AtomicU32> {
@@ -46,8 +47,9 @@ impl<'a> Commands<'a> {
         if last >= self.words || first ^ last >= PAGE {
             return None;
         }
-        // SAFETY: `last` is a word of the mapping, which has whole pages, and `first` one of the same page; both are aligned, for
-        // as long as the mapping is borrowed. Atomics may be changed by others, and any bytes are one.
+        // SAFETY: `last` is a word of the mapping, which has whole pages, and `first` is in the
+        // same page. Both are aligned and mapped for as long as the mapping is borrowed. Atomics
+        // may be changed by others, and any bytes are valid.
         Some(unsafe { self.start.add(first).as_ref() })
     }
 }
@@ -59,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_in_a_page_has_its_command_and_no_other() {
+    fn only_blocks_within_a_page_have_commands() {
         let mapping = Mapping::anonymous(8192).unwrap();
         let commands = Commands::new(&mapping, 2000).unwrap();
         for (first, words) in [(0, 1), (0, 1024), (1023, 1), (1024, 976), (1999, 1)] {
@@ -79,7 +81,7 @@ mod tests {
         ] {
             assert!(commands.of_block(first, words).is_none(), "{first} {words}");
         }
-        // Where a block has no words its place is of no use, but it is one.
+        // The command of an empty block is useless, but valid to access.
         let _ = commands.of_block(2047, 0).map(|command| command.load(Ordering::Relaxed));
     }
 

@@ -1,5 +1,5 @@
-//! Two buffers that are used in turn (section 5.2, double buffering), in memory that others store to and in memory whose stores
-//! go to others.
+//! Two buffers that are used in turn (section 5.2, double buffering): one pair in memory that
+//! others store to, and one in memory whose stores go to others.
 
 use std::io;
 use std::marker::PhantomData;
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::mapping::Mapping;
 
-/// Bytes before a half's data: its flag, in a cache line of its own.
+/// Bytes before a half's data: its flag, in its own cache line.
 pub const HEAD: usize = 64;
 
-/// A half of two mappings, and which: bounds are checked when it is made, so that nothing but one instruction is left to do when the
-/// other half is to be used.
+/// The current half of two mappings. Bounds are checked on creation, so that switching to the other
+/// half is a single instruction.
 #[derive(Debug)]
 pub struct Halves<'a> {
     own: NonNull<u8>,
@@ -29,10 +29,10 @@ unsafe impl Send for Halves<'_> {}
 unsafe impl Sync for Halves<'_> {}
 
 impl<'a> Halves<'a> {
-    /// Two halves of `stride` bytes, a power of two, at the start of each mapping.
+    /// Creates two halves of `stride` bytes, a power of two, at the start of each mapping.
     ///
     /// # Errors
-    /// `EINVAL` if the stride is none, has no room for data, or does not fit twice.
+    /// `EINVAL` if the stride is not a power of two, has no room for data, or does not fit twice.
     pub fn new(own: &'a Mapping, out: &'a Mapping, stride: usize) -> io::Result<Self> {
         let fits = |mapping: &Mapping| stride.checked_mul(2).is_some_and(|both| both <= mapping.length());
         if !stride.is_power_of_two() || stride <= HEAD || !fits(own) || !fits(out) {
@@ -42,29 +42,29 @@ impl<'a> Halves<'a> {
         Ok(Self { own: start(own), out: start(out), at: 0, stride, mappings: PhantomData })
     }
 
-    /// The other half, from now on.
+    /// Switches to the other half.
     #[inline]
     pub fn swap(&mut self) {
         self.at ^= self.stride;
     }
 
-    /// Where this half begins.
+    /// Returns the offset of this half.
     #[must_use]
     #[inline]
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// This half's flag in the memory that others store to.
+    /// Returns this half's flag in the memory that others store to.
     #[must_use]
     #[inline]
     pub fn own_flag(&self) -> &'a AtomicU32 {
-        // SAFETY: `new` has looked that both halves are mapped and aligned, for as long as the mapping is borrowed; atomics may be
-        // changed by others, and any bytes are one.
+        // SAFETY: `new` has checked that both halves are mapped and aligned, for as long as the
+        // mapping is borrowed. Atomics may be changed by others, and any bytes are valid.
         unsafe { self.own.add(self.at).cast().as_ref() }
     }
 
-    /// This half's flag in the memory whose stores go to others.
+    /// Returns this half's flag in the memory whose stores go to others.
     #[must_use]
     #[inline]
     pub fn out_flag(&self) -> &'a AtomicU32 {
@@ -72,14 +72,14 @@ impl<'a> Halves<'a> {
         unsafe { self.out.add(self.at).cast().as_ref() }
     }
 
-    /// This half's data in the memory that others store to.
+    /// Returns this half's data in the memory that others store to.
     #[must_use]
     #[inline]
     pub fn own_data(&self) -> &'a [AtomicU64] {
         self.data(self.own)
     }
 
-    /// This half's data in the memory whose stores go to others.
+    /// Returns this half's data in the memory whose stores go to others.
     #[must_use]
     #[inline]
     pub fn out_data(&self) -> &'a [AtomicU64] {
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_lie_side_by_side_and_are_used_in_turn() {
+    fn halves_are_contiguous_and_alternate() {
         let [own, out] = [(); 2].map(|()| Mapping::anonymous(4096).unwrap());
         let mut halves = Halves::new(&own, &out, 2048).unwrap();
         for (at, value) in [(0, 1), (2048, 2), (0, 3)] {

@@ -1,13 +1,14 @@
-//! Marks around code whose instructions are to be counted: breakpoints, for who steps through a program (`c-count`).
+//! Marks around code whose instructions are counted: breakpoints for a tracer that single-steps the
+//! program (`c-count`).
 //!
-//! A program that nobody traces ends at one. So they are for programs that are made to be counted, and nothing is left of them in
-//! others.
+//! A program that is not traced dies at a mark. So marks are only for programs that are built to be
+//! counted, and are not compiled into others.
 
-/// Behind the breakpoint: an instruction that does nothing, whose displacement says what the mark is.
+/// A breakpoint, followed by a no-op whose displacement encodes the mark.
 macro_rules! mark {
     ($kind:literal, $number:ident) => {{
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a breakpoint changes nothing, and what is behind it does nothing.
+        // SAFETY: a breakpoint changes nothing, and the instruction after it does nothing.
         unsafe {
             std::arch::asm!(
                 "int3",
@@ -21,13 +22,13 @@ macro_rules! mark {
     }};
 }
 
-/// Before the code of this number.
+/// Marks the start of the code with this number.
 #[inline(always)]
 pub fn begin<const NUMBER: u8>() {
     mark!(0x4d41_0000, NUMBER);
 }
 
-/// Behind it.
+/// Marks the end of the code with this number.
 #[inline(always)]
 pub fn end<const NUMBER: u8>() {
     mark!(0x4d41_0100, NUMBER);

@@ -1,4 +1,4 @@
-//! What is the SHRIMP card's own.
+//! Parts specific to the SHRIMP card.
 
 pub mod commands;
 pub mod halves;

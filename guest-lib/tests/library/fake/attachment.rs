@@ -89,7 +89,8 @@ impl CardAttachment for Fake {
         Ok(Box::new(FakeListener { card: self.0.clone(), name: name.into(), file }))
     }
 
-    /// Who listens to the name is asked. Else a host answers as the tests say ([`Fake::answer`]), or never.
+    /// Who listens to the name is asked. Else a host answers as the tests say ([`Fake::answer`]),
+    /// or never.
     fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
         if let Some((requests, file)) = self.0.lock().unwrap().names.get_mut(name) {
             let (asker, asked) = request(self.host(), host, private);

@@ -1,4 +1,5 @@
-//! The fake card's express memory, and names: two hosts, this one and [`OTHER`], whose processes are this one's.
+//! The fake card's express memory, and names: two hosts, this one and [`OTHER`], whose processes
+//! are this one's.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,7 +1,8 @@
-//! A card in memory, reached as the driver would: it works whenever its doorbell rings, and is never awake.
+//! A card in memory, reached as the driver would: it works whenever its doorbell rings, and is
+//! never awake.
 //!
-//! It knows direct I/O and DMA to slots of its own, fast mode, packet counting, fetch-and-op, and the refusals that the
-//! tests need. Packets are not its concern: a message arrives whole.
+//! It knows direct I/O and DMA to slots of its own, fast mode, packet counting, fetch-and-op, and
+//! the refusals that the tests need. Packets are not its concern: a message arrives whole.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, Weak};
@@ -88,7 +89,8 @@ impl Fake {
         self.0.lock().unwrap().flying = Some(Vec::new());
     }
 
-    /// Lets one of the messages that are under way arrive, chosen by any number. Whether there was one.
+    /// Lets one of the messages that are under way arrive, chosen by any number. Whether there was
+    /// one.
     pub(crate) fn land(&self, choice: usize) -> bool {
         let mut card = self.0.lock().unwrap();
         let flying = card.flying.as_mut().unwrap();
@@ -100,7 +102,8 @@ impl Fake {
         true
     }
 
-    /// There are so many ports, and questions; these hosts answer them at once (`HAMLYN_END_*`), the others never.
+    /// There are so many ports, and questions; these hosts answer them at once (`HAMLYN_END_*`),
+    /// the others never.
     pub(crate) fn say(&self, ports: u32, answers: &[(u32, u32)]) {
         let mut card = self.0.lock().unwrap();
         (card.ports, card.answers) = (ports, Some(answers.iter().copied().collect()));

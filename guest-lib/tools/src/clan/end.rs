@@ -1,7 +1,9 @@
-//! An end at a CLAN card: an aperture that the peer writes to, and a window onto the peer's.
+//! An end at a CLAN card: an aperture that the peer writes to, and a window onto the peer's
+//! aperture.
 //!
-//! Both are laid out as [`crate::ring`] has it. Words and short messages go by stores to the window, longer ones by DMA, with the word that tells of them behind them in the same chain. Who
-//! sleeps has a Tripwire over the ring.
+//! Both have the layout of [`crate::ring`]. Words and short messages are stored to the window.
+//! Longer messages use DMA, with their word after them in the same chain. A sleeper has a Tripwire
+//! over the ring.
 
 use std::time::Duration;
 
@@ -16,16 +18,16 @@ use crate::end::{Address, End, Hello, Wait, Wish};
 use crate::ring::{DATA, Entry, RING, poll};
 use crate::word;
 
-/// What is longer goes by DMA: each store is a trap of some microseconds.
+/// Longer messages use DMA: each store is a trap that takes some microseconds.
 const MAX_STORED: usize = 256;
-/// How long a message may take to leave.
+/// Timeout for a message to leave.
 const PATIENCE: Duration = Duration::from_secs(30);
 const _: () = assert!(Hello::<Descriptor>::SIZE <= RING);
 
 pub(crate) struct ClanEnd {
     endpoint: Endpoint,
     own: Aperture,
-    /// The words and bytes that DMA sends, laid out as in the peer's.
+    /// Words and bytes that DMA sends, with the layout of the peer's aperture.
     source: Aperture,
     tripwire: Tripwire,
     dma: Dma,
@@ -33,11 +35,11 @@ pub(crate) struct ClanEnd {
     peer: Option<Peer>,
     sent: u64,
     received: u64,
-    /// The last message that went by DMA.
+    /// Last message sent by DMA.
     under_way: Option<Requested>,
 }
 
-/// Where it writes to.
+/// Destination of messages.
 struct Peer {
     descriptor: Descriptor,
     window: Window,
@@ -63,7 +65,7 @@ impl Address for Descriptor {
     }
 }
 
-/// The word of a message, if it is there.
+/// Returns the word of a message, if it has arrived.
 fn look(own: &Aperture, number: u64) -> hamlyn::Result<Option<u32>> {
     let entry = Entry::of(number);
     Ok(entry.word(own.load_u64(entry.at)?))
@@ -74,7 +76,7 @@ impl ClanEnd {
         self.peer.as_ref().ok_or(Error::NotConnected)
     }
 
-    /// Sleeps until the word is there.
+    /// Sleeps until the word has arrived.
     fn sleep(&mut self, timeout: Option<Duration>) -> hamlyn::Result<Option<u32>> {
         let Self { tripwire, own, received, .. } = self;
         match tripwire.wait_until(timeout, || look(own, *received)) {
@@ -83,7 +85,7 @@ impl ClanEnd {
         }
     }
 
-    /// Sends the bytes, and the word behind them, in one chain.
+    /// Sends the bytes, followed by the word, in one chain.
     fn transfer(&mut self, word: u32, size: usize) -> hamlyn::Result<()> {
         let entry = Entry::of(self.sent);
         self.source.store_u64(entry.at, entry.told(word))?;

@@ -1,4 +1,4 @@
-//! What there is to say of a CLAN card.
+//! Description of a CLAN card.
 
 use hamlyn_abi::clan::endpoint::CLAN_MAX_TRIPWIRES;
 use hamlyn_abi::clan::statistics::ClanStatistic;

@@ -1,12 +1,14 @@
-//! An end at a DART card: a connection, an endpoint that the peer's messages write to and that messages are sent from, and the queue that they tell of themselves in.
+//! An end at a DART card. It has a connection, an endpoint that the peer's messages are written to
+//! and that messages are sent from, and the queue that reports them.
 //!
-//! | bytes of the endpoint | what |
+//! | bytes of the endpoint | contents |
 //! |---|---|
-//! | 0 | what a client wants |
-//! | 2,048 | what this end says that it wants |
-//! | 4,096 | the bytes of a message, at the multiple of 4,096 behind them those that are sent |
+//! | 0 | a client's request |
+//! | 2,048 | this end's own request |
+//! | 4,096 | received message; at the next multiple of 4,096 after it the message to send |
 //!
-//! Where a message's bytes go the receiver says, by register 0; so the operand is the message's word, which the event has.
+//! The receiver sets where a message's bytes go, by register 0. So the operand is free for the
+//! message's word, which the event reports.
 
 use std::time::Duration;
 
@@ -18,19 +20,19 @@ use crate::end::{Address, End, Hello, Wait, Wish};
 use crate::ring::poll;
 use crate::word;
 
-/// Where it says what it wants; where the bytes of a message are.
+/// Offsets of this end's request, and of a received message.
 const WISH: u64 = 2048;
 const DATA: u64 = 4096;
-/// Records of the queue: the depth, and words of control.
+/// Records of the queue: the depth, and control words.
 const RECORDS: u32 = 256;
-/// The bytes of a block, and of the longest message.
+/// Size of a block, and of the longest message, in bytes.
 const BLOCK: usize = 32;
 const LONGEST: usize = 65_504;
-/// The register that says where the bytes of a message go.
+/// Register with the destination of a message's bytes.
 const PLACE: u8 = 0;
-/// How long a record is looked for before an end sleeps.
+/// How long an end polls for a record before it sleeps.
 const LOOK: Duration = Duration::from_micros(50);
-/// How long a message may take to leave.
+/// Timeout for a message to leave.
 const PATIENCE: Duration = Duration::from_secs(30);
 const _: () = assert!(Hello::<Place>::SIZE as u64 <= WISH);
 
@@ -43,7 +45,7 @@ pub(crate) struct DartEnd {
     peer: Option<Place>,
 }
 
-/// Where an end receives: its connection, and the longest message.
+/// Where an end receives: its connection, and the length of the longest message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     connection: hamlyn::dart::Address,
@@ -75,7 +77,7 @@ impl Address for Place {
 }
 
 impl DartEnd {
-    /// Where the bytes are that are sent, which are not those that come.
+    /// Returns the offset of the bytes to send, which differs from that of received bytes.
     fn source(&self) -> u64 {
         DATA + (self.size as u64).next_multiple_of(4096)
     }
@@ -87,7 +89,7 @@ impl DartEnd {
         self.connection.send_wait(operation, from..from + length as u64, Some(PATIENCE))
     }
 
-    /// The next record, or none in time.
+    /// Returns the next record, or `None` on timeout.
     fn next(
         &mut self,
         wait: Wait,
@@ -112,7 +114,7 @@ impl End for DartEnd {
 
     const MODEL: &'static str = "dart";
     const HAS_TICKETS: bool = false;
-    /// As perftest's.
+    /// As in perftest.
     const MAX_SIZE: usize = 8 << 20;
 
     fn create(card: &Card, host: Option<u32>, size: usize) -> Outcome<Self> {
@@ -144,7 +146,7 @@ impl End for DartEnd {
     }
 
     fn fill(&mut self, data: &[u8]) -> hamlyn::Result<()> {
-        // What was sent from there before.
+        // Earlier messages are still sent from there.
         self.connection.wait_until_left(Some(PATIENCE))?;
         self.endpoint.write(self.source() as usize, data)
     }
@@ -155,11 +157,11 @@ impl End for DartEnd {
         Ok(data)
     }
 
-    /// A message each; longer ones have others before them that tell nothing.
+    /// Sends one message; a longer one is preceded by messages that report nothing.
     fn send(&mut self, word: u32, size: usize) -> hamlyn::Result<()> {
         let (from, word) = (self.source(), u64::from(word));
         if size <= BLOCK {
-            // Words that it has not are not written.
+            // The mask excludes words beyond the message.
             let mask = (0..8).filter(|at| at * 4 >= size).fold(0, |mask, at| mask | 1 << at);
             return self.put(&Operation::write(word).indirect(PLACE).mask(mask).tell(), from, size);
         }
@@ -217,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_comes_back_and_another_models_does_not() {
+    fn place_parses_and_foreign_bytes_do_not() {
         let place = Place { connection: hamlyn::dart::Address::new(1, 70, 9), room: 1 << 20 };
         let bytes = place.to_bytes();
         assert_eq!((bytes.len(), Place::from_bytes(&bytes)), (Place::SIZE, Some(place)));

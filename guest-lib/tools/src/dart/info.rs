@@ -1,4 +1,4 @@
-//! What there is to say of a DART card.
+//! Description of a DART card.
 
 use hamlyn_abi::dart::connection::{DART_LONGEST, DART_MAX_REGISTERS};
 use hamlyn_abi::dart::statistics::DartStatistic;

@@ -1,4 +1,4 @@
-//! Echo cards: there is nothing to measure, but they say what they are.
+//! Echo cards: only their description, as there is nothing to measure.
 
 use hamlyn_abi::echo::statistics::EchoStatistic;
 use hamlyn_abi::echo::uapi::EchoQuery;

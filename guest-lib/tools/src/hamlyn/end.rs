@@ -11,19 +11,19 @@ use crate::Outcome;
 use crate::end::{Address, DEPTH, End, Hello, Wait, Wish};
 use crate::word;
 
-/// Entries of the notification queue: the depth, and words of control.
+/// Entries of the notification queue: the depth, and control words.
 const NOTIFICATIONS: u32 = 256;
-/// Bytes before the data, for what is said before and after.
+/// Bytes before the data, for control messages.
 const CONTROL: usize = 64;
 
-/// Each message has a metadata entry of its own, so that their packets may overtake each other.
+/// An end with a metadata entry for each message, so that their packets may overtake each other.
 pub(crate) struct HamlynEnd {
     terminus: Terminus,
     slot: Slot,
     queue: NotificationQueue,
     buffer: SendBuffer,
     peer: Option<Ticket>,
-    /// What was sent last.
+    /// Last message sent.
     last: Option<Handle>,
 }
 
@@ -59,7 +59,7 @@ impl End for HamlynEnd {
 
     const MODEL: &'static str = "hamlyn";
     const HAS_TICKETS: bool = true;
-    /// As perftest's.
+    /// As in perftest.
     const MAX_SIZE: usize = 8 << 20;
 
     fn create(card: &Card, _host: Option<u32>, size: usize) -> Outcome<Self> {
@@ -94,7 +94,7 @@ impl End for HamlynEnd {
         Ok(data)
     }
 
-    /// In fast mode if it fits into a packet.
+    /// Uses fast mode if the message fits into a packet.
     fn send(&mut self, word: u32, size: usize) -> hamlyn::Result<()> {
         let (peer, piece) = (self.peer()?, self.buffer.piece(0, size)?);
         self.last = Some(if size <= self.terminus.packet_size() as usize {
@@ -144,7 +144,7 @@ impl End for HamlynEnd {
         self.last.as_ref().map(Handle::is_complete).transpose().map(drop)
     }
 
-    /// What is still in the work queue when the terminus goes would be abandoned.
+    /// Requests that are still in the work queue when the terminus is dropped would be abandoned.
     fn finish(&mut self, timeout: Duration) -> hamlyn::Result<()> {
         self.last.as_ref().map_or(Ok(()), |last| last.wait(Some(timeout)))
     }

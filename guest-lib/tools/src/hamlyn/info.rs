@@ -1,4 +1,4 @@
-//! What there is to say of a Hamlyn card.
+//! Description of a Hamlyn card.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_ENTRIES;
 use crate::Outcome;
 use crate::info::Facts;
 
-/// The most of what any card takes.
+/// Limits of all Hamlyn cards.
 const LIMITS: [(&str, u64, &str); 6] = [
     ("max_area", HAMLYN_MAX_AREA, " bytes"),
     ("max_queue_entries", HAMLYN_QUEUE_MAX_ENTRIES as u64, ""),

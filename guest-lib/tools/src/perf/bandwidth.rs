@@ -1,4 +1,5 @@
-//! Bandwidth, one way or both: each end keeps messages under way, and the other confirms them.
+//! Bandwidth in one or both directions: each end keeps messages in flight, and the other confirms
+//! them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -13,16 +14,16 @@ use crate::flow::{CHUNK, Event, Flow};
 use crate::peer::Session;
 use crate::perf::rate::Rate;
 
-/// Bytes of a MB, bits of a Gb, and messages of a Mpps' M.
+/// Bytes per MB, bits per Gb, and messages per Mpps.
 const MB: f64 = (1 << 20) as f64;
 const GIGABIT: f64 = 1e9;
 const MILLION: f64 = 1e6;
 
 pub(super) struct Result {
     size: usize,
-    /// Messages that this end sent, by all its pairs.
+    /// Messages that this end sent, over all its pairs.
     messages: u64,
-    /// Messages in a second, both ways: the most between any two moments, and over all.
+    /// Messages per second, in both directions: the peak between any two moments, and the average.
     peak: f64,
     average: f64,
     gigabits: bool,
@@ -42,7 +43,7 @@ pub(super) fn measure<E: End>(
     let rates = &rate;
     thread::scope(|scope| {
         let (first, others) = sessions.split_first_mut().ok_or("no pair to measure")?;
-        // A reason goes over threads as text.
+        // Errors cross threads as text.
         let text = |outcome: Outcome| outcome.map_err(|error| error.to_string());
         let pairs: Vec<_> = others
             .iter_mut()
@@ -63,7 +64,7 @@ fn lock(rate: &Mutex<Rate>) -> MutexGuard<'_, Rate> {
     rate.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What one pair sends and, if it is to go both ways, receives.
+/// Sends the messages of one pair and, in both directions, receives the peer's.
 fn exchange<E: End>(session: &mut Session<E>, wish: Wish, extent: Extent, rate: &Mutex<Rate>) -> Outcome {
     let mut flow = Flow::new(session.depth());
     loop {
@@ -91,7 +92,7 @@ fn exchange<E: End>(session: &mut Session<E>, wish: Wish, extent: Extent, rate: 
 }
 
 impl Result {
-    /// A rate in MB or Gb.
+    /// Converts a message rate to MB or Gb per second.
     fn bytes(&self, messages: f64) -> f64 {
         let bytes = messages * self.size as f64;
         if self.gigabits { bytes * 8.0 / GIGABIT } else { bytes / MB }
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_megabytes_of_2_to_the_20th_or_gigabits_of_10_to_the_9th_and_millions() {
+    fn rows_use_binary_megabytes_and_decimal_gigabits() {
         assert_eq!(words(false), ["1048576", "10", "3000000.00", "2000000.00", "2.000000"]);
         assert_eq!(words(true), ["1048576", "10", "25165.82", "16777.22", "2.000000"]);
     }

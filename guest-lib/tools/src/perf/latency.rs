@@ -12,7 +12,7 @@ use crate::end::{End, Wish};
 use crate::peer::Session;
 use crate::word;
 
-/// Round trips before those that are measured.
+/// Round trips before the measured ones.
 const WARM_UP: u64 = 16;
 
 pub(super) struct Result {
@@ -50,7 +50,7 @@ fn round_trip<E: End>(session: &mut Session<E>, number: u64) -> Outcome {
 }
 
 impl Result {
-    /// One way, in microseconds: min, max, typical, average, deviation, 99%, 99.9%.
+    /// Returns one-way times in microseconds: min, max, typical, average, deviation, 99%, 99.9%.
     fn times(&self) -> [f64; 7] {
         let times = &self.round_trips;
         let quantile = |quantile| times.value_at_quantile(quantile) as f64;

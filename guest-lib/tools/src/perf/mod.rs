@@ -33,16 +33,17 @@ Examples:
   hamlyn-perf --bw -b -q 4 --report_gbits 1      both ways at once, by 4 pairs of termini and slots
   hamlyn-perf --express 1      by a channel over express memory; host 1 has hamlyn-perf --express";
 
-/// What it listens under.
+/// Default name of the server.
 const NAME: &str = "hamlyn-perf";
-/// The most pairs of a measurement.
+/// Maximum number of pairs of a measurement.
 const MAX_PAIRS: u16 = 64;
 
 /// Measures latency or bandwidth to a peer, as RDMA's perftest does
 ///
-/// Without a peer it is the one that is measured against, until it is stopped; it needs no options then.
-/// Latency is half of a round trip. A MB is 2^20 bytes and a Gb 10^9 bits, as in perftest; the peak of the bandwidth is that
-/// between any two moments. Letters mean what they mean in perftest; those that it has and this tool does not are refused.
+/// Without a peer it is the server, until it is stopped; it needs no options then. Latency is half
+/// of a round trip. A MB is 2^20 bytes and a Gb 10^9 bits, as in perftest. The peak of the
+/// bandwidth is that between any two moments. Option letters have the same meaning as in perftest.
+/// Letters that perftest has and this tool does not are refused.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -50,56 +51,58 @@ pub(crate) struct Options {
     meeting: Meeting,
     #[command(flatten)]
     card: CardOption,
-    /// Bandwidth, as ib_send_bw measures it, instead of latency, as ib_send_lat does. At SHRIMP cards by deliberate update; latency is
-    /// that of automatic update. At CLAN cards up to 256 bytes by stores, and more by DMA. At DART cards by deposits, each of which is told of
-    /// in a queue. With --express by records of up to 143348 bytes
+    /// Measure bandwidth, like ib_send_bw, instead of latency, like ib_send_lat. SHRIMP cards use
+    /// deliberate update, and automatic update for latency. CLAN cards use stores up to 256 bytes,
+    /// and DMA for more. DART cards use deposits, each of which is reported in a queue. With
+    /// --express, the messages are records of up to 143348 bytes
     #[arg(long = "bw")]
     bandwidth: bool,
-    /// Both ends send at once; what is shown is the sum
+    /// Both ends send at once; the sum is shown
     #[arg(short, long, requires = "bandwidth")]
     bidirectional: bool,
-    /// Queue pairs: as many termini and slots at each end, each pair with a thread of its own. The one that is measured
-    /// against needs it too, if it prints a ticket
+    /// Number of queue pairs: termini and slots at each end, each pair with its own thread. A
+    /// server that prints a ticket needs it too
     #[arg(short, long = "qp", value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PAIRS)))]
     qps: u16,
-    /// Messages of each pair that may be under way, from 16 to 64
+    /// Messages of each pair that may be in flight, from 16 to 64
     #[arg(short, long, value_name = "N", requires = "bandwidth", default_value_t = DEPTH as u8)]
     #[arg(value_parser = clap::value_parser!(u8).range(CHUNK as i64..=DEPTH as i64))]
     tx_depth: u8,
-    /// Do not look for the peak, which takes time of its own: it is shown as 0
+    /// Do not determine the peak, which costs time: it is shown as 0
     #[arg(short = 'N', long = "noPeak", requires = "bandwidth")]
     no_peak: bool,
-    /// Gb/sec instead of MB/sec
+    /// Report Gb/sec instead of MB/sec
     #[arg(long = "report_gbits", alias = "report-gbits", requires = "bandwidth")]
     report_gbits: bool,
-    /// Nothing: perftest's scripts give it, and no processor's frequency is measured here
+    /// Ignored: perftest's scripts pass it, but no processor frequency is measured here
     #[arg(short = 'F', long = "CPU-freq")]
     cpu_freq: bool,
-    /// Bytes of each message [default: 2 for latency, 65536 for bandwidth]
+    /// Size of each message in bytes [default: 2 for latency, 65536 for bandwidth]
     #[arg(short, long, value_name = "BYTES")]
     size: Option<usize>,
-    /// Messages of each size
+    /// Number of messages of each size
     #[arg(short = 'n', long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iters: u64,
-    /// Every power of two from 2 to 8388608 as size, as far as the card's model sends messages of it
+    /// Measure all powers of two from 2 to 8388608 as size, if the card's model sends messages of
+    /// that size
     #[arg(short, long, conflicts_with = "size")]
     all: bool,
-    /// As many messages as go in so many seconds, of each size
+    /// Send messages of each size for this many seconds
     #[arg(short = 'D', long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "iters")]
     duration: Option<f64>,
-    /// Both ends sleep until an interrupt says that a message is there; otherwise they poll
+    /// Both ends sleep until an interrupt reports a message; otherwise they poll
     #[arg(short, long)]
     events: bool,
     /// Seconds to wait for the peer
     #[arg(long, default_value_t = 30.0, value_name = "SECONDS", value_parser = seconds)]
     timeout: f64,
-    /// A JSON object for each size, on a line of its own, and nothing else
+    /// Print only a JSON object for each size, on its own line
     #[arg(long)]
     json: bool,
 }
 
-/// How long a measurement goes on.
+/// Length of a measurement.
 #[derive(Debug, Clone, Copy)]
 enum Extent {
     Messages(u64),
@@ -107,7 +110,7 @@ enum Extent {
 }
 
 impl Extent {
-    /// Whether message `number`, the first being 0, is the last.
+    /// Returns whether message `number`, counted from 0, is the last.
     fn is_last(self, number: u64) -> bool {
         match self {
             Extent::Messages(messages) => number + 1 >= messages,
@@ -117,7 +120,7 @@ impl Extent {
 }
 
 impl Options {
-    /// What a server is to do.
+    /// Returns the server's task.
     fn wish(&self) -> Wish {
         match (self.bandwidth, self.bidirectional) {
             (false, _) => Wish::Answer,
@@ -126,7 +129,7 @@ impl Options {
         }
     }
 
-    /// The sizes to measure: all are those that the model's cards can do.
+    /// Returns the sizes to measure; --all selects those that the model's cards support.
     fn sizes<E: End>(&self) -> Outcome<Vec<usize>> {
         if self.all {
             let sizes = (1..=23).map(|power| 1 << power);
@@ -182,7 +185,7 @@ fn run_at<E: End>(card: &Card<E::Attachment>, options: &Options) -> Outcome<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures every size and shows each as soon as it is known.
+/// Measures every size, and shows each result at once.
 fn measure<E: End, R: Row>(
     options: &Options,
     sessions: &mut [Session<E>],

@@ -1,27 +1,27 @@
-//! How fast messages arrive, over all pairs of a measurement together.
+//! Message rate over all pairs of a measurement.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::flow::CHUNK;
 
-/// How many chunks the peak looks back.
+/// Number of chunks over which the peak is searched.
 const RECENT: usize = 256;
 
-/// Moments of a transfer.
+/// Progress of a transfer over time.
 pub(super) struct Rate {
     start: Instant,
-    /// The recent chunks, each as it stood just before its first message was sent.
+    /// State just before the first message of each recent chunk was sent.
     marks: VecDeque<Mark>,
-    /// Whether the peak is wanted at all.
+    /// Whether the peak is determined at all.
     with_peak: bool,
-    /// Messages of the chunks that were begun.
+    /// Messages of the chunks begun so far.
     begun: u64,
-    /// Messages sent of which it is known that they have arrived, and messages that have come from the peer.
+    /// Messages sent that are known to have arrived, and messages received from the peer.
     confirmed: u64,
     came: u64,
     end: Instant,
-    /// Messages in a second: the most between any two moments.
+    /// Peak of messages per second between any two moments.
     peak: f64,
 }
 
@@ -39,7 +39,7 @@ impl Rate {
         Self { start: now, marks, with_peak, begun: 0, confirmed: 0, came: 0, end: now, peak: 0.0 }
     }
 
-    /// The first message of a chunk is about to be sent.
+    /// Records that the first message of a chunk is about to be sent.
     pub(super) fn begins(&mut self) {
         if self.with_peak {
             self.marks.truncate(RECENT - 1);
@@ -48,35 +48,36 @@ impl Rate {
         self.begun += CHUNK;
     }
 
-    /// So many more have arrived at the peer.
+    /// Records that `messages` more have arrived at the peer.
     pub(super) fn confirms(&mut self, messages: u64) {
         self.confirmed += messages;
         self.end = Instant::now();
-        // As perftest's peak: from the sending of any message to the arrival of any later one. Of what was confirmed, no
-        // more than a mark's sum can have been sent before the mark, whichever pair did it.
+        // Like perftest's peak: from the sending of any message to the arrival of any later one. At
+        // most `mark.begun` of the confirmed messages can have been sent before the mark, whichever
+        // pair sent them.
         for mark in self.marks.iter().filter(|mark| mark.begun < self.confirmed) {
             let messages = self.confirmed - mark.begun + self.came - mark.came;
             self.peak = self.peak.max(per_second(messages, self.end - mark.at));
         }
     }
 
-    /// Another has come from the peer.
+    /// Records that a message has arrived from the peer.
     pub(super) fn comes(&mut self) {
         self.came += 1;
         self.end = Instant::now();
     }
 
-    /// Messages that were sent.
+    /// Returns the number of messages sent.
     pub(super) fn sent(&self) -> u64 {
         self.confirmed
     }
 
-    /// Messages in a second, both ways, over all.
+    /// Returns the average of messages per second, in both directions.
     pub(super) fn average(&self) -> f64 {
         per_second(self.confirmed + self.came, self.end - self.start)
     }
 
-    /// The most between any two moments, if that is wanted.
+    /// Returns the peak between any two moments, or 0 if it is not determined.
     pub(super) fn peak(&self) -> f64 {
         if self.with_peak { self.peak.max(self.average()) } else { 0.0 }
     }
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_directions_count_and_the_peak_is_no_less_than_the_average() {
+    fn both_directions_count_and_peak_reaches_average() {
         let mut rate = Rate::start(true);
         rate.begins();
         rate.begins();
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn no_peak_is_none() {
+    fn disabled_peak_is_zero() {
         let mut rate = Rate::start(false);
         rate.begins();
         rate.confirms(16);

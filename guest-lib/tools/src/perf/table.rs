@@ -1,22 +1,23 @@
-//! What a measurement's results have in common.
+//! Common interface of the results of measurements.
 
 use serde_json::Value;
 
 use super::Options;
 
-/// A measurement of one size.
+/// Result for one size.
 pub(crate) trait Row {
-    /// The table's columns, by perftest's names.
+    /// Returns the table's columns, with perftest's names.
     fn header(options: &Options) -> &'static str;
 
-    /// The row below them.
+    /// Returns the row of the table.
     fn line(&self, header: &str) -> String;
 
-    /// The same as JSON.
+    /// Returns the result as JSON.
     fn object(&self) -> Value;
 }
 
-/// A row's numbers, each below its column's name and as wide: those of one blank are part of a name.
+/// Aligns a row's cells with the names of their columns. Names are separated by two blanks; a
+/// single blank is part of a name.
 pub(crate) fn align(header: &str, cells: &[String]) -> String {
     let columns = header.split("  ").map(str::trim).filter(|name| !name.is_empty());
     let cells = columns.zip(cells).map(|(name, cell)| format!("{cell:<width$}", width = name.len()));

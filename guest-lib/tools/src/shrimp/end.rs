@@ -1,7 +1,9 @@
-//! An end at a SHRIMP card: memory that the peer stores to, and memory that is mapped to the peer's.
+//! An end at a SHRIMP card: memory that the peer stores to, and memory that is mapped to the
+//! peer's.
 //!
-//! Both are laid out as [`crate::ring`] has it. The ring is stored to by automatic update. So are a message's bytes when latency is asked for, and sent by deliberate update when it
-//! is bandwidth: either way they arrive before the word that tells of them.
+//! Both have the layout of [`crate::ring`]. The ring is stored to by automatic update. A message's
+//! bytes use automatic update for latency, and deliberate update for bandwidth. In both cases they
+//! arrive before the message's word.
 
 use std::time::Duration;
 
@@ -14,9 +16,10 @@ use crate::end::{Address, End, Hello, Wait, Wish};
 use crate::ring::{DATA, Entry, RING, poll};
 use crate::word;
 
-/// The longest message by automatic update: each store is a packet, and where stores are not seen each is trapped.
+/// Longest message by automatic update: each store is a packet, and a trap where the card does not
+/// snoop stores.
 const MAX_AUTOMATIC: usize = 65536;
-/// How long the card may take to read a message.
+/// Timeout for the card to read a message.
 const PATIENCE: Duration = Duration::from_secs(30);
 const _: () = assert!(Hello::<Handle>::SIZE <= RING);
 
@@ -24,17 +27,17 @@ pub(crate) struct ShrimpEnd {
     card: Card,
     own: ReceiveBuffer,
     size: usize,
-    /// What the next message carries by automatic update.
+    /// Bytes of the next message by automatic update.
     payload: Vec<u8>,
     peer: Option<Peer>,
     sent: u64,
     received: u64,
 }
 
-/// Where it stores to.
+/// Destination of stores.
 struct Peer {
     front: SendBuffer,
-    /// None for messages without a byte.
+    /// `None` for messages without bytes.
     data: Option<SendBuffer>,
 }
 
@@ -58,7 +61,7 @@ impl Address for Handle {
     }
 }
 
-/// How messages are sent that are for this.
+/// Returns the transfer mode for a client's request.
 fn mode(wish: Wish) -> Mode {
     match wish {
         Wish::Echo | Wish::Answer => Mode::Single,
@@ -71,13 +74,13 @@ impl ShrimpEnd {
         self.peer.as_ref().ok_or(Error::NotConnected)
     }
 
-    /// The word of the next message, if it is there.
+    /// Returns the word of the next message, if it has arrived.
     fn look(&self) -> hamlyn::Result<Option<u32>> {
         let entry = Entry::of(self.received);
         Ok(entry.word(self.own.load_u64(entry.at)?))
     }
 
-    /// Sleeps until the turn of the entry is another.
+    /// Sleeps until the turn of the entry changes.
     fn sleep(&self, timeout: Option<Duration>) -> hamlyn::Result<Option<u32>> {
         let Entry { at, turn } = Entry::of(self.received);
         match self.own.wait(at + 4, turn - 1, timeout) {
@@ -96,7 +99,7 @@ impl End for ShrimpEnd {
 
     const MODEL: &'static str = "shrimp";
     const HAS_TICKETS: bool = false;
-    /// What a receive buffer has room for.
+    /// Capacity of a receive buffer.
     const MAX_SIZE: usize = (4 << 20) - DATA;
 
     fn create(card: &Card, _host: Option<u32>, size: usize) -> Outcome<Self> {
@@ -158,7 +161,7 @@ impl End for ShrimpEnd {
         let Some(data) = self.peer()?.data.as_ref().filter(|_| size > 0) else { return self.say(word) };
         if data.mode() == Mode::Deliberate {
             data.send(0, size)?;
-            // What is stored before that would overtake it.
+            // A store before that would overtake it.
             data.wait_until_sent(Some(PATIENCE))?;
         } else {
             let payload = self.payload.get(..size).ok_or(Error::OutOfRange {
@@ -202,7 +205,7 @@ impl End for ShrimpEnd {
         self.peer.as_ref().map_or(Ok(()), |peer| peer.front.check())
     }
 
-    /// What was stored is sent, whatever becomes of the end.
+    /// Stored data is sent even if this end is dropped.
     fn finish(&mut self, _timeout: Duration) -> hamlyn::Result<()> {
         Ok(())
     }
@@ -213,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_that_the_way_of_sending_does_not_take_is_refused_by_that_name() {
+    fn unsupported_size_is_refused_with_update_mode() {
         for (wish, size, refusal) in [
             (Wish::Echo, 65537, "limit 65536 by automatic update"),
             (Wish::Count, 4_190_212, "limit 4190208 by deliberate update"),

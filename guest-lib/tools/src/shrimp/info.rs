@@ -1,4 +1,4 @@
-//! What there is to say of a SHRIMP card.
+//! Description of a SHRIMP card.
 
 use std::fs;
 
@@ -32,14 +32,14 @@ pub(crate) fn facts(name: &str) -> Outcome<Facts> {
     Ok(facts)
 }
 
-/// How many of these all users of the card have, if the driver says so.
+/// Returns how many of these objects all users of the card hold, if the driver reports it.
 fn held(name: &str, what: &str) -> Value {
     let class = name.strip_prefix("/dev/").and_then(class);
     let holders = class.and_then(|class| fs::read_to_string(class.join("holders")).ok());
     holders.and_then(|text| sum(&text, what)).into()
 }
 
-/// The sum of a column: the first line has the columns' names, each other a user's numbers.
+/// Sums up a column. The first line has the columns' names, each other line a user's numbers.
 fn sum(holders: &str, what: &str) -> Option<u64> {
     let mut lines = holders.lines();
     let column = lines.next()?.split_whitespace().position(|name| name == what)?;
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_all_users_hold_is_added_up() {
+    fn holdings_of_all_users_are_summed() {
         let holders = "user exports mappings connections\n0 1 2 0\n1000 30 0 4\n";
         assert_eq!((sum(holders, "exports"), sum(holders, "mappings")), (Some(31), Some(2)));
         assert_eq!((sum(holders, "slots"), sum("", "exports")), (None, None));

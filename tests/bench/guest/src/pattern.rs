@@ -1,10 +1,10 @@
 //! Data that shows which message brought it.
 //!
-//! A transfer is only measured if it is whole. Bytes that are the same in every message look right when most of the
-//! messages never came, so each message has bytes of its own.
+//! A transfer is only measured if it is whole. Bytes that are the same in every message look right
+//! when most of the messages never came, so each message has bytes of its own.
 
-/// One bit of each byte: whether the place has been used an odd number of times. So no byte of a message is what the
-/// message before it left in that place, nor the zero of fresh memory.
+/// One bit of each byte: whether the place has been used an odd number of times. So no byte of a
+/// message is what the message before it left in that place, nor the zero of fresh memory.
 const TURN: u64 = 0x0101_0101_0101_0101;
 /// What lies between two words of a message: odd, so that no two of them are the same.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -37,7 +37,8 @@ impl Pattern {
 
     /// Writes the message's bytes from `offset` on, a multiple of 8.
     ///
-    /// Word by word, as [`Pattern::wrong`] looks at them: an emulated processor does this for every byte of a transfer.
+    /// Word by word, as [`Pattern::wrong`] looks at them: an emulated processor does this for every
+    /// byte of a transfer.
     pub fn fill(self, offset: usize, bytes: &mut [u8]) {
         let last = self.word(((offset + bytes.len()) / WORD) as u64).to_le_bytes();
         let mut whole = bytes.chunks_exact_mut(WORD);
@@ -48,7 +49,8 @@ impl Pattern {
         rest.copy_from_slice(&last[..rest.len()]);
     }
 
-    /// The first of these bytes, from `offset` on, that the message did not bring: its place in the message.
+    /// The first of these bytes, from `offset` on, that the message did not bring: its place in the
+    /// message.
     #[must_use]
     pub fn wrong(self, offset: usize, bytes: &[u8]) -> Option<usize> {
         let whole = bytes.chunks_exact(WORD).zip(self.words(offset));

@@ -66,7 +66,8 @@ fn a_transfer_is_whole_or_fails() -> Result<()> {
     for said in transfer(&lab, "")? {
         assert_eq!(said?["messages"], 20);
     }
-    // In the first lap, whose places are fresh, and in later ones, where another message lay before. Its bytes come with none.
+    // In the first lap, whose places are fresh, and in later ones, where another message lay
+    // before. Its bytes come with none.
     for message in [0, 6, 12, 25] {
         let [sink, send] = transfer(&lab, &format!("--leave-out {message}"))?;
         let error = format!("{:#}", sink.unwrap_err());

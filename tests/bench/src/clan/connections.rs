@@ -1,6 +1,8 @@
-//! What a request and its reply cost the server's card by the number of connections that are open: the card alone, on a host in memory.
+//! What a request and its reply cost the server's card by the number of connections that are open:
+//! the card alone, on a host in memory.
 //!
-//! In machines the emulator's part is in the server's round trip (`server`), and that grows with the pages that are touched. This has none.
+//! In machines the emulator's part is in the server's round trip (`server`), and that grows with
+//! the pages that are touched. This has none.
 
 use std::time::Instant;
 
@@ -33,7 +35,8 @@ const DATA: u64 = 64;
 const READY: u64 = 0;
 /// Sources of events that there is room for: four of each endpoint.
 const RECORDS: u32 = 4096;
-/// From one connection that is used to the next: prime to their numbers, so that each has its turn, far from the one before.
+/// From one connection that is used to the next: prime to their numbers, so that each has its turn,
+/// far from the one before.
 const STRIDE: u32 = 617;
 
 /// A server's card, with packets of a request for each connection.

@@ -1,5 +1,5 @@
-//! What it saves to be woken by a message's first word (section 2.5: a Tripwire fires while the burst is deposited): the receiver sleeps, and wakes up
-//! while the rest arrives.
+//! What it saves to be woken by a message's first word (section 2.5: a Tripwire fires while the
+//! burst is deposited): the receiver sleeps, and wakes up while the rest arrives.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{beside_text, number};

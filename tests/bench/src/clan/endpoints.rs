@@ -1,4 +1,5 @@
-//! What it takes to have an endpoint and its memory for a connection: opened anew, and from the cache (section 3.1).
+//! What it takes to have an endpoint and its memory for a connection: opened anew, and from the
+//! cache (section 3.1).
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;

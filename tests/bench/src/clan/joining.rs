@@ -1,4 +1,5 @@
-//! What joining saves (section 5.2's remedy): the same stream of stores by cards that join stores and packets, and by cards that do not.
+//! What joining saves (section 5.2's remedy): the same stream of stores by cards that join stores
+//! and packets, and by cards that do not.
 
 use crate::clan::transfers::stores;
 use crate::engine::effort::Effort;

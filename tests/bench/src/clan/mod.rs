@@ -1,5 +1,5 @@
-//! What is measured of CLAN cards, beside Hamlyn's, SHRIMP's and what people would use instead (docs/performance.md). From the bottom up,
-//! each file knowing only those above it in this list:
+//! What is measured of CLAN cards, beside Hamlyn's, SHRIMP's and what people would use instead
+//! (docs/performance.md). From the bottom up, each file knowing only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Raw bandwidth against size, by PIO and by DMA: from when the receiver asks for a message until its last word is there (Figure 7).
+//! Raw bandwidth against size, by PIO and by DMA: from when the receiver asks for a message until
+//! its last word is there (Figure 7).
 
 use crate::engine::effort::Effort;
 use crate::engine::machines::Machines;

@@ -1,4 +1,5 @@
-//! Requests a second that the server answers, against how many are under way at once, each on a connection of its own (Figure 9).
+//! Requests a second that the server answers, against how many are under way at once, each on a
+//! connection of its own (Figure 9).
 
 use crate::clan::server::exchange;
 use crate::engine::effort::Effort;

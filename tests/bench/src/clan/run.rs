@@ -8,8 +8,9 @@ use crate::engine::machines::{Layout, Machines};
 use crate::engine::run::Run;
 use crate::engine::track::Track;
 
-/// Measures what is asked for. Short things go between pinned machines; bandwidth between those that are not, as for other cards:
-/// pinned, a sender shares its core with the thread that takes what it sends.
+/// Measures what is asked for. Short things go between pinned machines; bandwidth between those
+/// that are not, as for other cards: pinned, a sender shares its core with the thread that takes
+/// what it sends.
 pub(crate) fn measure(run: &mut Run<'_>) -> anyhow::Result<()> {
     let topics = wanted(&run.request.figures, run.request.goals_only);
     let has = |topic| topics.contains(&topic);

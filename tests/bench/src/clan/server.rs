@@ -1,5 +1,5 @@
-//! The event-driven server of section 5.3: a request's round trip while the server is busy and while it sleeps, against the number of
-//! its connections (Figure 8).
+//! The event-driven server of section 5.3: a request's round trip while the server is busy and
+//! while it sleeps, against the number of its connections (Figure 8).
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;
@@ -13,14 +13,16 @@ use crate::engine::track::{Track, find, interleave};
 /// The library's example, which every guest image has.
 const PROGRAM: &str = "clan";
 
-/// Microseconds for which the server looks before it sleeps: two round trips while it is busy, as the 15 us of the paper are.
+/// Microseconds for which the server looks before it sleeps: two round trips while it is busy, as
+/// the 15 us of the paper are.
 const POLLING: u64 = 60;
 /// How many are open; the client asks one of them at random.
 const CONNECTIONS: [u64; 4] = [1, 10, 100, 1000];
 /// The most of them, of which the client asks one alone: what the others cost by being open.
 const OPEN: u64 = 1000;
 
-/// A server's load: what it is called, microseconds between two requests, and the paper's round trip in microseconds.
+/// A server's load: what it is called, microseconds between two requests, and the paper's round
+/// trip in microseconds.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     name: &'static str,
@@ -39,15 +41,16 @@ fn name_of_one(load: Load) -> String {
     format!("{}, one of them used", name(load, OPEN))
 }
 
-/// A server, and a client in the other machine with so many connections. By root, who may lock the memory of them all.
+/// A server, and a client in the other machine with so many connections. By root, who may lock the
+/// memory of them all.
 pub(crate) fn exchange<'a>(clan: &'a Machines, connections: u64, asked: &str) -> Exchange<'a> {
     let near = format!("server ask --host 1 --connections {connections} {asked}");
     clan.exchange_by_root(&near, &format!("server serve --clients {connections} --polling {POLLING}"))
         .of(PROGRAM)
 }
 
-/// Both loads, by the number of connections, all in turn. Each connection has had a request before: the first finds pages that were never
-/// touched, which is a part of what it costs to open one.
+/// Both loads, by the number of connections, all in turn. Each connection has had a request before:
+/// the first finds pages that were never touched, which is a part of what it costs to open one.
 pub(crate) fn measure(clan: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
     let exchanges = [(IDLE, effort.pick(200, 1000)), (BUSY, effort.pick(2000, 10_000))].into_iter().flat_map(
         |(load, count)| {

@@ -1,5 +1,5 @@
-//! One-way bandwidth by the size of messages: acknowledged one by one, and streaming (section 5.3.2, Figure 10), and from which size on
-//! half of the bandwidth is reached.
+//! One-way bandwidth by the size of messages: acknowledged one by one, and streaming (section
+//! 5.3.2, Figure 10), and from which size on half of the bandwidth is reached.
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;
@@ -18,7 +18,8 @@ const HAMLYN: &str = "Hamlyn, messages in packets of 4 KiB";
 const TCP: &str = "virtio-net, TCP stream";
 const LABELS: [&str; 6] = [ACKNOWLEDGED, STREAM, DRIVER, STORES, HAMLYN, TCP];
 
-/// The most bytes that a lap's places take, and the most places: for each there is room in the queue of DMA requests.
+/// The most bytes that a lap's places take, and the most places: for each there is room in the
+/// queue of DMA requests.
 const PLACES: u64 = 2 << 20;
 const MOST: u64 = 256;
 /// The paper's link with a set-up of 6 us: its streams tend to 900 Mbit/s.
@@ -123,7 +124,8 @@ pub(crate) fn figure(measured: &[Measured]) -> Figure {
     }
 }
 
-/// The size from which on a curve has half of its peak, between the two points where it passes that, by straight lines of logarithms.
+/// The size from which on a curve has half of its peak, between the two points where it passes
+/// that, by straight lines of logarithms.
 fn half(points: &[Point]) -> Option<f64> {
     let peak = points.iter().map(|point| point.y).fold(0.0, f64::max);
     let at = points.iter().position(|point| point.y >= peak / 2.0)?;

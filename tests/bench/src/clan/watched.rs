@@ -1,6 +1,8 @@
-//! What a store costs the receiving card that passes armed Tripwires, and one that fires: the card alone, on a host in memory.
+//! What a store costs the receiving card that passes armed Tripwires, and one that fires: the card
+//! alone, on a host in memory.
 //!
-//! The paper's card compares each address with those of all Tripwires at once, "without hindrance to the passing stream" (section 2.5).
+//! The paper's card compares each address with those of all Tripwires at once, "without hindrance
+//! to the passing stream" (section 2.5).
 
 use std::time::Instant;
 
@@ -27,7 +29,8 @@ const ARMED: [u32; 5] = [0, FEW, 256, 4096, 65536];
 const FEW: u32 = 16;
 pub(crate) const PAGE: u64 = 4096;
 const WORD: u64 = 8;
-/// Bytes of the aperture: each Tripwire watches a word of its own in the lower half, and nothing is watched in the upper.
+/// Bytes of the aperture: each Tripwire watches a word of its own in the lower half, and nothing is
+/// watched in the upper.
 const APERTURE: u64 = 2 * 65536 * WORD;
 pub(crate) const OWNER: u32 = 1;
 pub(crate) const KEY: u64 = 7;
@@ -40,7 +43,8 @@ struct Passing {
     firing: Vec<u8>,
 }
 
-/// Nanoseconds of a packet, round by round: to a word that nobody watches, and to one that somebody does.
+/// Nanoseconds of a packet, round by round: to a word that nobody watches, and to one that somebody
+/// does.
 pub(crate) struct Measured {
     armed: u32,
     quiet: Vec<f64>,
@@ -182,7 +186,8 @@ pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
     Ok(cards.into_iter().map(|(_, measured)| measured).collect())
 }
 
-/// Goal 14: it does not grow with the number of those that are armed. What it costs that any is armed, the table says.
+/// Goal 14: it does not grow with the number of those that are armed. What it costs that any is
+/// armed, the table says.
 pub(crate) fn goals(measured: &[Measured]) -> Vec<Goal> {
     let quiet = |armed: u32| {
         let found = measured.iter().find(|one| one.armed == armed);

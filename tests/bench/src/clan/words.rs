@@ -1,5 +1,5 @@
-//! A word's round trip by programmed I/O (section 5.2), asleep and awake, and a load across the network, beside what other cards and
-//! virtio-net take.
+//! A word's round trip by programmed I/O (section 5.2), asleep and awake, and a load across the
+//! network, beside what other cards and virtio-net take.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{Goal, Need, beside_text, number};

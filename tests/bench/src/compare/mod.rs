@@ -1,4 +1,5 @@
-//! The four designs side by side, from one run: the same things of each card, in turn (docs/performance.md).
+//! The four designs side by side, from one run: the same things of each card, in turn
+//! (docs/performance.md).
 
 mod designs;
 mod run;

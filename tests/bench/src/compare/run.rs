@@ -1,4 +1,5 @@
-//! All that is measured of the four designs together: short things between pinned machines, streams between those that are not.
+//! All that is measured of the four designs together: short things between pinned machines, streams
+//! between those that are not.
 
 use crate::compare::designs::{DESIGNS, SIZES, figure, table};
 use crate::engine::machines::{Layout, Machines};

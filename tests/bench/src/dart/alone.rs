@@ -1,4 +1,5 @@
-//! What messages cost the cards alone, on hosts in memory without machines: hits and misses of TLBs of any size, and long messages.
+//! What messages cost the cards alone, on hosts in memory without machines: hits and misses of TLBs
+//! of any size, and long messages.
 
 use std::time::Instant;
 
@@ -34,7 +35,8 @@ const BLOCK: u64 = 32;
 const LONGEST: u64 = 65_504;
 /// Pages of these.
 const FIRST: u64 = LONGEST.div_ceil(PAGE);
-/// Pages beside those that a card has translations for, all of which but the first are missed in turn.
+/// Pages beside those that a card has translations for, all of which but the first are missed in
+/// turn.
 const MORE: u64 = 64;
 /// Frames that all pages of an endpoint are in turn, so that any number of pages is there.
 const FRAMES: u64 = 32;

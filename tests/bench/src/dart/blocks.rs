@@ -1,4 +1,5 @@
-//! One-way bandwidth by the size of messages, in cells (section 3, Figure 3), beside Hamlyn's and TCP.
+//! One-way bandwidth by the size of messages, in cells (section 3, Figure 3), beside Hamlyn's and
+//! TCP.
 
 use crate::dart::labs::WIDE;
 use crate::engine::effort::Effort;
@@ -18,8 +19,9 @@ const LABELS: [&str; 4] = [DART, MORE, HAMLYN, TCP];
 
 const _: () = assert!(WIDE == 65536);
 
-/// The most bytes that a lap's places take: the pages of all have room among each card's translations, of which there are 1,024, so that
-/// it is not misses that are measured. And the most places.
+/// The most bytes that a lap's places take: the pages of all have room among each card's
+/// translations, of which there are 1,024, so that it is not misses that are measured. And the most
+/// places.
 const PLACES: u64 = 2 << 20;
 const MOST: u64 = 256;
 /// Networks of the paper, in bit/s, and the part of a cell that is payload.

@@ -1,4 +1,5 @@
-//! Goal 15: a deposit of 32 bytes, the paper's own figure (section 3), both ends awake or asleep, beside what other cards and virtio-net take.
+//! Goal 15: a deposit of 32 bytes, the paper's own figure (section 3), both ends awake or asleep,
+//! beside what other cards and virtio-net take.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{Goal, Need, beside_text, number};
@@ -15,8 +16,8 @@ const FLAG: &str = "SHRIMP, 32 bytes and a flag by window, both poll";
 const WORD: &str = "CLAN, 32 bytes and a DWORD by PIO, both poll";
 const UDP: &str = "virtio-net, UDP of 32 bytes";
 
-/// One way from application to application in microseconds: the paper's software without a switch and with one, and what it expects of
-/// cards for 155 and for 622 Mbit/s.
+/// One way from application to application in microseconds: the paper's software without a switch
+/// and with one, and what it expects of cards for 155 and for 622 Mbit/s.
 const PAPER: [(&str, f64); 4] = [
     ("the paper's software, no switch", 24.5),
     ("the paper's software, a switch", 30.0),

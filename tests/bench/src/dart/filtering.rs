@@ -1,4 +1,5 @@
-//! Goal 17: what a message costs the receiving host, with filtering and without (section 1): the processor time that its machine takes.
+//! Goal 17: what a message costs the receiving host, with filtering and without (section 1): the
+//! processor time that its machine takes.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{Goal, Need, beside_text, number};
@@ -46,7 +47,8 @@ fn message(tracks: &[Track], kind: &str) -> Vec<f64> {
     of(kind).into_iter().zip(of(KINDS[0].0)).map(|(with, without)| with - without).collect()
 }
 
-/// Goal 17: what no host needs to hear of costs it next to nothing of what it would cost to carry it out.
+/// Goal 17: what no host needs to hear of costs it next to nothing of what it would cost to carry
+/// it out.
 pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
     let without = message(tracks, KINDS[4].0);
     let goal = |kind: usize, what: &str, limit: f64| {

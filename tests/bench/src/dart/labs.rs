@@ -19,7 +19,8 @@ pub(crate) fn wide(run: &Run<'_>, layout: Layout) -> anyhow::Result<Machines> {
 /// Cells that a connection of those may have on their way: as many as can be.
 pub(crate) const WIDE: u32 = 65536;
 
-/// Gives the far machine swap space, in compressed memory. The kernel brings in the page that is needed, and no others with it.
+/// Gives the far machine swap space, in compressed memory. The kernel brings in the page that is
+/// needed, and no others with it.
 pub(crate) fn add_swap(machines: &Machines) -> anyhow::Result<()> {
     const SWAP: &str = "echo 4 >/proc/sys/vm/drop_caches; \
         while read -r module; do insmod /lib/swap/$module.ko || exit 1; done </lib/swap/order && \

@@ -1,5 +1,5 @@
-//! What is measured of DART cards, beside the other cards and what people would use instead (docs/performance.md). From the bottom up, each
-//! file knowing only those above it in this list:
+//! What is measured of DART cards, beside the other cards and what people would use instead
+//! (docs/performance.md). From the bottom up, each file knowing only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|

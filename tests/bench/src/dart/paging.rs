@@ -1,4 +1,5 @@
-//! Reads of another host's virtual memory (section 3): what a miss costs, and a page that is not there.
+//! Reads of another host's virtual memory (section 3): what a miss costs, and a page that is not
+//! there.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{beside_text, number};

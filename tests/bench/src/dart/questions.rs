@@ -1,5 +1,6 @@
-//! Goal 16: questions that the other host's card answers while its processor sleeps (sections 2 and 3), beside a round trip that both hosts'
-//! processors make, and beside CLAN's load across the network.
+//! Goal 16: questions that the other host's card answers while its processor sleeps (sections 2 and
+//! 3), beside a round trip that both hosts' processors make, and beside CLAN's load across the
+//! network.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{Goal, Need, beside_text, number};
@@ -35,7 +36,8 @@ fn medians(tracks: &[Track], name: &str) -> Vec<f64> {
     find(tracks, name).map(Track::medians_us).unwrap_or_default()
 }
 
-/// Goal 16: what a card does by itself takes no longer than what two processors do that wait for nothing else.
+/// Goal 16: what a card does by itself takes no longer than what two processors do that wait for
+/// nothing else.
 pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
     let deposit = medians(tracks, DEPOSIT);
     let goal = |(name, what): (&str, &str)| {

@@ -1,5 +1,6 @@
-//! Bytes that are delivered or copied, in laps: before each every packet gets bytes of its own, after it every byte is looked at.
-//! Neither is timed. And copies of them, the bound of everything that copies once.
+//! Bytes that are delivered or copied, in laps: before each every packet gets bytes of its own,
+//! after it every byte is looked at. Neither is timed. And copies of them, the bound of everything
+//! that copies once.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -117,7 +118,8 @@ pub(crate) fn throughput(size: u32) -> Throughput {
     if size < 1024 { Throughput::Elements(1) } else { Throughput::Bytes(size.into()) }
 }
 
-/// Copies of the same bytes, from where packets are to where a card puts them: the bound of everything that copies once.
+/// Copies of the same bytes, from where packets are to where a card puts them: the bound of
+/// everything that copies once.
 pub(crate) fn benchmark(criterion: &mut Criterion) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("memcpy");
     for size in SIZES {

@@ -19,7 +19,8 @@ use crate::engine::rings;
 use crate::engine::scratch;
 use crate::engine::site::HostProgram;
 
-/// Names the model whose parts are meant, for the program that measures them: its command line is criterion's.
+/// Names the model whose parts are meant, for the program that measures them: its command line is
+/// criterion's.
 const MODEL: &str = "HAMLYN_BENCH_MODEL";
 
 /// The model that this program is asked for; the usual one if none is named.
@@ -30,8 +31,8 @@ pub fn asked_for() -> anyhow::Result<&'static Model> {
     }
 }
 
-/// Runs every benchmark of the parts, those of a card first, as the command line says: what `cargo bench` and our own program
-/// start.
+/// Runs every benchmark of the parts, those of a card first, as the command line says: what `cargo
+/// bench` and our own program start.
 pub fn run(card: impl FnOnce(&mut Criterion) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let mut criterion = Criterion::default().configure_from_args();
     card(&mut criterion)?;

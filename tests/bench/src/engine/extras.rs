@@ -20,8 +20,8 @@ pub struct Extras {
     pub system_calls: f64,
 }
 
-/// Counts trapped accesses and system calls for each message, from the difference between a short and a long exchange:
-/// what the programs do before and after their messages is in both.
+/// Counts trapped accesses and system calls for each message, from the difference between a short
+/// and a long exchange: what the programs do before and after their messages is in both.
 ///
 /// `roles` gives both ends of so many round trips, the near one first.
 pub(crate) fn measure(

@@ -32,8 +32,8 @@ pub struct Goal {
     pub peer: Option<(String, Option<f64>)>,
     /// What is asked for.
     pub need: Need,
-    /// What it is decided on, round by round: the ratio of figure and peer of the same round, or the figure where nothing
-    /// is beside it. None for what is counted once.
+    /// What it is decided on, round by round: the ratio of figure and peer of the same round, or
+    /// the figure where nothing is beside it. None for what is counted once.
     rounds: Vec<f64>,
 }
 
@@ -92,7 +92,8 @@ impl Goal {
         self.peer.as_ref().and_then(|_| median(self.rounds.clone()))
     }
 
-    /// Where the median lies that many more rounds would have: of what it is decided on. None for what is counted once.
+    /// Where the median lies that many more rounds would have: of what it is decided on. None for
+    /// what is counted once.
     pub fn spread(&self) -> Option<[f64; 2]> {
         interval(self.rounds.clone())
     }
@@ -177,15 +178,16 @@ impl Goal {
     }
 }
 
-/// How many times the peer's a figure is, as they had them in turn: the median of the rounds' ratios, and where that lies.
+/// How many times the peer's a figure is, as they had them in turn: the median of the rounds'
+/// ratios, and where that lies.
 pub(crate) fn beside_text(values: &[f64], peers: &[f64]) -> [String; 2] {
     let goal = Goal::beside(0, "", "", values, ("", peers), Need::AtLeast(0.0));
     [goal.ratio_text(), goal.spread_text()]
 }
 
-/// An interval that holds the median of what these are samples of, at nine times in ten or more: from the so-manieth of
-/// them to the so-manieth from the end, whatever their distribution is. Of fewer than five it is all of them, which is less
-/// sure. None of none.
+/// An interval that holds the median of what these are samples of, at nine times in ten or more:
+/// from the so-manieth of them to the so-manieth from the end, whatever their distribution is. Of
+/// fewer than five it is all of them, which is less sure. None of none.
 fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
     const DOUBT: f64 = 0.05;
     values.sort_by(f64::total_cmp);

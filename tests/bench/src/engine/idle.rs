@@ -20,7 +20,8 @@ pub struct Idle {
     pub application: f64,
 }
 
-/// Watches cards and switch, while an application in each machine sleeps: in a role that takes `--seconds`.
+/// Watches cards and switch, while an application in each machine sleeps: in a role that takes
+/// `--seconds`.
 pub fn measure(machines: &Machines, role: &str, seconds: u64, progress: &Progress) -> anyhow::Result<Idle> {
     let layout = machines.layout().text();
     progress.step(&format!("{layout}: idle for {seconds} s"));

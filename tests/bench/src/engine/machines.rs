@@ -15,8 +15,8 @@ use crate::engine::vsock::Daemon;
 /// Which processes the cards and the switch are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// `hamlyn fabric --cores 0,1`: all in one process, and each machine pinned to a core with the thread that hears it, whatever
-    /// device it uses.
+    /// `hamlyn fabric --cores 0,1`: all in one process, and each machine pinned to a core with the
+    /// thread that hears it, whatever device it uses.
     Pinned,
     /// `hamlyn fabric`: all in one process.
     Fabric,
@@ -35,14 +35,15 @@ impl Layout {
     }
 }
 
-/// The far machine's address for the peers' sockets, of a range that is kept for documentation (RFC 5737): it is in no
-/// other network, and this one ends at the two machines.
+/// The far machine's address for the peers' sockets, of a range that is kept for documentation (RFC
+/// 5737): it is in no other network, and this one ends at the two machines.
 const NETWORK: &str = "192.0.2";
 
 /// The port that the peers' far ends listen on.
 const PORT: u16 = 7000;
 
-/// The largest MTU of the netdev: a frame must fit a datagram of its socket, and the IP length its 16 bits.
+/// The largest MTU of the netdev: a frame must fit a datagram of its socket, and the IP length its
+/// 16 bits.
 pub const MTUS: [u32; 4] = [1500, 9000, 30_000, 60_000];
 
 /// What two machines are to be.
@@ -177,11 +178,12 @@ impl Machines {
     }
 }
 
-/// The most bytes that a stream's places take at each end: many, for a lap has what it costs to begin it and to wake the
-/// receiver in the end.
+/// The most bytes that a stream's places take at each end: many, for a lap has what it costs to
+/// begin it and to wake the receiver in the end.
 const PLACES: u64 = 64 << 20;
 
-/// How many messages a stream's laps have: each has a place of its own, and after so many all bytes are looked at.
+/// How many messages a stream's laps have: each has a place of its own, and after so many all bytes
+/// are looked at.
 fn places(size: u64, count: u64) -> u64 {
     (PLACES / size).clamp(1, count)
 }

@@ -1,8 +1,8 @@
-//! What the benchmark of any card is made of: machines and the programs that run in them, rounds and their statistics, goals, plots,
-//! the report, and what people would use instead of a card.
+//! What the benchmark of any card is made of: machines and the programs that run in them, rounds
+//! and their statistics, goals, plots, the report, and what people would use instead of a card.
 //!
-//! No card is named here. A model brings a [`run::Benchmark`]: what its figures and goals are, and its parts. From the bottom up, each
-//! file knowing only those above it in this list:
+//! No card is named here. A model brings a [`run::Benchmark`]: what its figures and goals are, and
+//! its parts. From the bottom up, each file knowing only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,5 +1,6 @@
-//! How many instructions the library's and a card's fast paths take, and how many cache lines, by valgrind's callgrind,
-//! beside what the papers counted. Counts are the same in every run: they decide what a clock cannot.
+//! How many instructions the library's and a card's fast paths take, and how many cache lines, by
+//! valgrind's callgrind, beside what the papers counted. Counts are the same in every run: they
+//! decide what a clock cannot.
 
 use std::path::Path;
 
@@ -57,7 +58,8 @@ fn count(root: &Path, model: &Model, function: &str, what: &'static str) -> anyh
     Ok(Cost { what, instructions, loads, stores, lines })
 }
 
-/// Instructions, loads, stores and lines, from the line `==1== Collected : 123 45 6 ...`: what is what is its order.
+/// Instructions, loads, stores and lines, from the line `==1== Collected : 123 45 6 ...`: what is
+/// what is its order.
 fn collected(text: &str) -> Option<[u64; 4]> {
     let (_, numbers) = text.lines().find_map(|line| line.split_once("Collected :"))?;
     let mut numbers: Vec<u64> = numbers.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;

@@ -64,7 +64,8 @@ pub enum Scale {
     Log,
 }
 
-/// Colours that are told apart by who does not see all of them, too (Okabe and Ito), but for black: that is the paper's.
+/// Colours that are told apart by who does not see all of them, too (Okabe and Ito), but for black:
+/// that is the paper's.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),

@@ -80,7 +80,8 @@ fn take(link: &mut Link) -> bool {
     there
 }
 
-/// What was not carried took no time worth measuring. Nothing is if the benchmark was not asked for.
+/// What was not carried took no time worth measuring. Nothing is if the benchmark was not asked
+/// for.
 fn all_there(asked: bool, sent: u64, taken: u64) -> anyhow::Result<()> {
     if sent != taken || (asked && sent == 0) {
         bail!("{taken} packets arrived of {sent}");

@@ -113,8 +113,8 @@ impl<'a> Run<'a> {
         self.start(Wish { model, accel, layout, snoop: Snoop::Auto, card_args: &card_args, peers })
     }
 
-    /// Two machines with cards of that model, whose stores go to window pages if they have any; with what people would use instead, or
-    /// without it.
+    /// Two machines with cards of that model, whose stores go to window pages if they have any;
+    /// with what people would use instead, or without it.
     pub(crate) fn machines_of(&self, model: &str, layout: Layout, peers: bool) -> anyhow::Result<Machines> {
         let (model, accel) = (catalogue::find(model)?, self.request.accel);
         self.start(Wish { model, accel, layout, snoop: Snoop::No, card_args: &[], peers })

@@ -1,4 +1,5 @@
-//! A quantity that is measured in several rounds, between those of others, so that drift hits all alike.
+//! A quantity that is measured in several rounds, between those of others, so that drift hits all
+//! alike.
 
 use hdrhistogram::Histogram;
 
@@ -73,8 +74,8 @@ impl Track {
         (messages > 0).then(|| [0, 1].map(|end| of(end) as f64 / 1e3 / messages as f64))
     }
 
-    /// Processor time of cards and switch, and of the emulators, for each message, in microseconds; none where they were
-    /// not watched.
+    /// Processor time of cards and switch, and of the emulators, for each message, in microseconds;
+    /// none where they were not watched.
     pub fn watched_us(&self) -> Option<[f64; 2]> {
         let messages: u64 = self.rounds.iter().map(|round| round.all).sum();
         let watched = || self.rounds.iter().flat_map(|round| &round.watched_ns);
@@ -108,8 +109,8 @@ impl Track {
     }
 }
 
-/// Measures all of them, round by round, every other round backwards: what comes later in a round gains and loses by drift
-/// alike. One that fails is left out from then on.
+/// Measures all of them, round by round, every other round backwards: what comes later in a round
+/// gains and loses by drift alike. One that fails is left out from then on.
 pub fn interleave(
     exchanges: &[(impl AsRef<str>, Exchange<'_>)],
     rounds: usize,

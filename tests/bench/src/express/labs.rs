@@ -7,8 +7,8 @@ use crate::engine::run::Run;
 /// Bytes that the two hosts share: half of it is each one's to receive in. ivshmem has as much.
 const PART: &str = "8M";
 
-/// Two pinned machines with express memory, and with what people would use instead. No card's thread is on the way of a message, so each
-/// processor has its core to itself.
+/// Two pinned machines with express memory, and with what people would use instead. No card's
+/// thread is on the way of a message, so each processor has its core to itself.
 pub(crate) fn express(run: &Run<'_>) -> anyhow::Result<Machines> {
     let arguments = words(&format!("--express shared --express-part {PART}"));
     let machines = run.machines(Layout::Pinned, &arguments, true)?;

@@ -1,5 +1,6 @@
-//! What is measured of express memory (docs/express.md): channels of Hamlyn cards' hosts, beside the same ring in memory that nobody
-//! protects, and beside what people would use instead. From the bottom up, each file knowing only those above it in this list:
+//! What is measured of express memory (docs/express.md): channels of Hamlyn cards' hosts, beside
+//! the same ring in memory that nobody protects, and beside what people would use instead. From the
+//! bottom up, each file knowing only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Messages one way, in laps: copied in and copied out, or in place; beside the same ring without protection, and beside `memcpy` in a guest.
+//! Messages one way, in laps: copied in and copied out, or in place; beside the same ring without
+//! protection, and beside `memcpy` in a guest.
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;
@@ -11,7 +12,8 @@ use crate::express::labs::{by_channel, by_ivshmem};
 
 /// Short ones.
 const SHORT: u64 = 64;
-/// Long ones, what they are called, and the ring that they go through: three of them at least are under way.
+/// Long ones, what they are called, and the ring that they go through: three of them at least are
+/// under way.
 const LONG: [(&str, u64, u64); 2] = [("64 KiB", 64 << 10, 1 << 20), ("1 MiB", 1 << 20, 3 << 20)];
 /// Bytes of the ring that short ones go through.
 const RING: u64 = 256 << 10;

@@ -5,7 +5,8 @@ use crate::engine::report::Table;
 use crate::engine::track::{Track, find};
 use crate::express::{streams, trips};
 
-/// What each is compared with: the same ring without protection, or `memcpy`; what people would use instead.
+/// What each is compared with: the same ring without protection, or `memcpy`; what people would use
+/// instead.
 fn ring_of(name: &str) -> Option<String> {
     let same = |own: &str, peer: &str| (name == own).then(|| peer.to_owned());
     let long = |size: &str| {

@@ -1,4 +1,5 @@
-//! Round trips of 16 bytes. Each message is copied to where the other end reads it, copied from there, and looked at.
+//! Round trips of 16 bytes. Each message is copied to where the other end reads it, copied from
+//! there, and looked at.
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;

@@ -14,8 +14,9 @@ use crate::engine::track::{Track, find, interleave};
 use crate::engine::vsock;
 use crate::hamlyn::streams;
 
-/// A fabric that is kept awake: it looks for work for 100 ms before it sleeps, longer than a peer may have to wait for a core. The
-/// handshake with the hosts is off: its trapped stores come with time, not with messages (goal 5).
+/// A fabric that is kept awake: it looks for work for 100 ms before it sleeps, longer than a peer
+/// may have to wait for a core. The handshake with the hosts is off: its trapped stores come with
+/// time, not with messages (goal 5).
 pub const AWAKE: [&str; 4] = ["--spin", "100000", "--handshake", "0"];
 
 /// The largest packets: a long message costs the fewest of them.
@@ -26,7 +27,8 @@ pub const WIDE_PACKET: u32 = 65536;
 /// The same machines, four times, by what carries their messages.
 #[derive(Debug)]
 pub struct Labs {
-    /// One process for cards and switch, pinned to cores as its machines are. The peers' devices are here.
+    /// One process for cards and switch, pinned to cores as its machines are. The peers' devices
+    /// are here.
     pub fabric: Machines,
     /// The same, kept awake while messages come.
     pub awake: Machines,
@@ -245,7 +247,8 @@ pub fn bandwidth_goals(tracks: &[Track]) -> Vec<Goal> {
 
 /// Goal 5: while the card is awake.
 pub fn extras_goals(extras: &[Extras]) -> Vec<Goal> {
-    // One or two in thousands of messages are the programs' own: memory for a longer result, for one.
+    // One or two in thousands of messages are the programs' own: memory for a longer result, for
+    // one.
     let need = Need::AtMost(0.002);
     let awake = extras.iter().find(|extras| extras.lab == KEPT_AWAKE);
     let (traps, calls) = (awake.map(|extras| extras.traps), awake.map(|extras| extras.system_calls));

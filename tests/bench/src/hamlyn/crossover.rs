@@ -17,7 +17,8 @@ enum Standing {
 /// The same over all message sizes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lead {
-    /// At least as fast from the first size on, and slower before it; faster from the second on, if there is one.
+    /// At least as fast from the first size on, and slower before it; faster from the second on, if
+    /// there is one.
     From(u64, Option<u64>),
     /// Not slower at some size, and slower again at these.
     Inconsistent(Vec<u64>),
@@ -98,7 +99,8 @@ mod tests {
 
     #[test]
     fn rounds_that_overlap_are_as_fast() {
-        // Messages of a packet take the same time with either; medians would call one of them slower.
+        // Messages of a packet take the same time with either; medians would call one of them
+        // slower.
         assert_eq!(of([9.5, 21.0, 29.0, 41.0, 49.0]), Lead::From(256, None));
     }
 

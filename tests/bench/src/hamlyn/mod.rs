@@ -1,5 +1,5 @@
-//! What is measured of Hamlyn cards: figures 7 to 10 and Table 4 of the paper, and goals 1 to 9 (docs/performance.md). From the bottom
-//! up, each file knowing only those above it in this list:
+//! What is measured of Hamlyn cards: figures 7 to 10 and Table 4 of the paper, and goals 1 to 9
+//! (docs/performance.md). From the bottom up, each file knowing only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|

@@ -28,7 +28,8 @@ fn name(layout: &str) -> String {
     format!("host, 16-byte tagged remote write between two processes, {layout}")
 }
 
-/// Round trips between two processes of the host, by every layout of cards and switch, and over loopback TCP.
+/// Round trips between two processes of the host, by every layout of cards and switch, and over
+/// loopback TCP.
 pub fn round_trips(effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Track>> {
     progress.step("start the cards");
     let count = effort.pick(1000, 10_000);
@@ -68,7 +69,8 @@ pub fn goals(tracks: &[Track], peers: &[Peer]) -> Vec<Goal> {
     ]
 }
 
-/// Everything in one process, and in turn with it, from the folder that they were fetched into, UCX and libfabric.
+/// Everything in one process, and in turn with it, from the folder that they were fetched into, UCX
+/// and libfabric.
 pub fn alone_and_peers(
     folder: Option<&Path>,
     effort: Effort,

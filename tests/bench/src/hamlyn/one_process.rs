@@ -1,6 +1,8 @@
-//! Goal 8, everything in one process: the library at two cards of this very thread, with no socket and no switch.
+//! Goal 8, everything in one process: the library at two cards of this very thread, with no socket
+//! and no switch.
 //!
-//! It is what remains of a round trip when nobody has to be woken: the library, the card's logic, the copies.
+//! It is what remains of a round trip when nobody has to be woken: the library, the card's logic,
+//! the copies.
 
 use std::fmt;
 use std::fs::File;
@@ -96,8 +98,8 @@ pub fn round_trips(count: u64) -> anyhow::Result<Histogram<u64>> {
     Ok(samples)
 }
 
-/// Makes so many messages by each of the library's paths. Each path has a function of its own, which is never inlined:
-/// `callgrind` counts within it.
+/// Makes so many messages by each of the library's paths. Each path has a function of its own,
+/// which is never inlined: `callgrind` counts within it.
 pub fn walk_paths(count: u64) -> anyhow::Result<()> {
     let options = HamlynOptions { termini: 1, queues: 1, handshake_ms: 0, ..HamlynOptions::default() };
     let pair = || anyhow::Ok([Local::create(0, options)?, Local::create(1, options)?]);
@@ -124,7 +126,8 @@ pub fn walk_paths(count: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-// What they return is looked at once more, so that none ends in a jump, which callgrind would take for its end.
+// What they return is looked at once more, so that none ends in a jump, which callgrind would take
+// for its end.
 
 #[inline(never)]
 fn path_write(sender: &TagSender, ticket: &Ticket) -> Result<()> {
@@ -203,7 +206,8 @@ impl Local {
 }
 
 impl Inner {
-    /// Describes memory for the card, whose pages lie one behind the other. The page lists stay for as long as the card.
+    /// Describes memory for the card, whose pages lie one behind the other. The page lists stay for
+    /// as long as the card.
     fn area(&self, address: u64, length: u64) -> HamlynArea {
         let first = address % PAGE;
         let (list, put) = (|| self.host.pages(1), |at, bytes: &[u8]| self.host.put(at, bytes));

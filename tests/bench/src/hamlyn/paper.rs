@@ -1,11 +1,12 @@
-//! What the paper measured, as curves (sections 4.2 and 4.3). Its figures are not in our copies: these are the numbers of its
-//! text, and the labels say which.
+//! What the paper measured, as curves (sections 4.2 and 4.3). Its figures are not in our copies:
+//! these are the numbers of its text, and the labels say which.
 
 use crate::engine::plot::{Curve, Point};
 
 /// One way for the smallest message, in microseconds (section 4.2).
 const SMALLEST_US: f64 = 17.4;
-/// What a byte takes that waits for all three transfers, and one that waits for the receiver's alone (section 4.2).
+/// What a byte takes that waits for all three transfers, and one that waits for the receiver's
+/// alone (section 4.2).
 const SERIAL_NS: f64 = 55.5;
 const LAST_NS: f64 = 11.6;
 /// The slope over many packets of 4 KiB, in MB/s (section 4.3).
@@ -23,8 +24,8 @@ pub(crate) fn seven() -> Curve {
     curve("17.4 us and 55.5 ns a byte, one way (4.2)", sizes.map(|size| (size, us(size))))
 }
 
-/// Figure 8: of each packet but the first some bytes take the small slope and the rest the large one, so many that all
-/// together have the slope of section 4.3.
+/// Figure 8: of each packet but the first some bytes take the small slope and the rest the large
+/// one, so many that all together have the slope of section 4.3.
 pub(crate) fn eight() -> Curve {
     const PACKET: f64 = 4096.0;
     let packet_ns = PACKET * 1e3 / SLOPE;

@@ -75,7 +75,8 @@ impl Measured<'_, '_> {
         for packet in figures::packet_sizes(&self.names, self.run.request.effort) {
             if packet != USUAL_PACKET {
                 let card_args = ["--packet-size", &packet.to_string()].map(str::to_owned);
-                // The largest packets are for bandwidth, to which pinning gives nothing (docs/performance.md).
+                // The largest packets are for bandwidth, to which pinning gives nothing
+                // (docs/performance.md).
                 let layout = if packet == WIDE_PACKET { Layout::Fabric } else { Layout::Pinned };
                 let machines = self.run.machines(layout, &card_args, false)?;
                 self.figures(figures, &machines, None, packet)?;

@@ -1,7 +1,8 @@
 //! Goal 7: round trips while a card holds much that nobody uses, and beside cards that nobody uses.
 //!
-//! Cards are counted by programs of the host, at the cards of one fabric process; termini, slots and processes between
-//! machines, because a program of the host lends its card every page by itself, of which there is a limit.
+//! Cards are counted by programs of the host, at the cards of one fabric process; termini, slots
+//! and processes between machines, because a program of the host lends its card every page by
+//! itself, of which there is a limit.
 
 use hamlyn_lab::Lab;
 
@@ -76,7 +77,8 @@ fn name(axis: Axis, number: u64) -> String {
     format!("{}, 16-byte tagged remote write, {number} {}", axis.place(), axis.text())
 }
 
-/// The curve of programs of the host, at fabric processes with more and more cards, all points in turn.
+/// The curve of programs of the host, at fabric processes with more and more cards, all points in
+/// turn.
 pub fn on_host(effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Scale>> {
     progress.step("start the fabrics");
     let lab = |cards: u64| {
@@ -100,7 +102,8 @@ pub fn pair(lab: &Lab, arguments: &str) -> anyhow::Result<Exchange<'static>> {
     Ok(Exchange::between(site(0)?, &ping, site(1)?, &echo))
 }
 
-/// The curves between machines, all points in turn; with `all` that of processes too, which no goal is about.
+/// The curves between machines, all points in turn; with `all` that of processes too, which no goal
+/// is about.
 pub fn between_machines(machines: &Machines, effort: Effort, all: bool, progress: &Progress) -> Vec<Scale> {
     let mut axes = vec![Axis::Termini, Axis::Slots];
     axes.extend(all.then_some(Axis::Processes));

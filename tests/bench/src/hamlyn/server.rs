@@ -1,5 +1,5 @@
-//! A whole program between two machines: the key-value server of docs/programming.md, with its clients, over the card and
-//! over TCP. The programs are the same but for what carries their bytes.
+//! A whole program between two machines: the key-value server of docs/programming.md, with its
+//! clients, over the card and over TCP. The programs are the same but for what carries their bytes.
 
 use crate::engine::exchange::Exchange;
 use crate::engine::goals::{beside_text, number};
@@ -93,7 +93,8 @@ fn long_name(way: Way, ask: &str) -> String {
     format!("key-value server, {}: {} of 1 MiB, 1 client", way.text(), ask.to_uppercase())
 }
 
-/// Every request is one by one client, to a server in the other machine that ends with the last of them.
+/// Every request is one by one client, to a server in the other machine that ends with the last of
+/// them.
 fn exchange<'a>(machines: &'a Machines, way: Way, clients: u64, plan: &str) -> Exchange<'a> {
     let carrier = way.arguments(machines);
     let near = format!("{carrier}crowd --host 1 --clients {clients} {plan}");

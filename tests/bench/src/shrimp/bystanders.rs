@@ -1,5 +1,6 @@
-//! What it costs programs that do not communicate that their machine's stores are seen: the same loops in machines without the plugin,
-//! in one with it where nothing is mapped out, and in one where another process has a page mapped out.
+//! What it costs programs that do not communicate that their machine's stores are seen: the same
+//! loops in machines without the plugin, in one with it where nothing is mapped out, and in one
+//! where another process has a page mapped out.
 
 use anyhow::Context;
 
@@ -81,7 +82,8 @@ fn times(track: &Track) -> Vec<f64> {
     track.message_rates().into_iter().map(|rate| 1e9 / rate).collect()
 }
 
-/// The same as a table. Beside each stands what the machine without the plugin took in turn with it.
+/// The same as a table. Beside each stands what the machine without the plugin took in turn with
+/// it.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     // In each of the two measurements: without the plugin, and with it.
     let row = |pair: &[Track]| {

@@ -1,4 +1,5 @@
-//! Goal 10: a flag's round trip by automatic update, beside a tagged write of Hamlyn's and what people would use instead.
+//! Goal 10: a flag's round trip by automatic update, beside a tagged write of Hamlyn's and what
+//! people would use instead.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{Goal, Need, beside_text, number};

@@ -1,4 +1,5 @@
-//! The machines: pairs of them that run at once, all pinned to cores or none, so that all have the same.
+//! The machines: pairs of them that run at once, all pinned to cores or none, so that all have the
+//! same.
 
 use hamlyn_host::catalogue;
 use hamlyn_lab::Snoop;

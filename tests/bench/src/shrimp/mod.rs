@@ -1,5 +1,5 @@
-//! What is measured of SHRIMP cards, beside Hamlyn's and what people would use instead (docs/performance.md). From the bottom up, each file
-//! knowing only those above it in this list:
+//! What is measured of SHRIMP cards, beside Hamlyn's and what people would use instead
+//! (docs/performance.md). From the bottom up, each file knowing only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|

@@ -9,8 +9,9 @@ use crate::shrimp::labs::Labs;
 use crate::shrimp::stores;
 use crate::shrimp::updates;
 
-/// Measures what is asked for. Short things go between pinned machines; bandwidth between those that are not, as for Hamlyn's
-/// cards: pinned, a sender shares its core with the thread that takes what it sends.
+/// Measures what is asked for. Short things go between pinned machines; bandwidth between those
+/// that are not, as for Hamlyn's cards: pinned, a sender shares its core with the thread that takes
+/// what it sends.
 pub(crate) fn measure(run: &mut Run<'_>) -> anyhow::Result<()> {
     let topics = wanted(&run.request.figures, run.request.goals_only);
     let has = |topic| topics.contains(&topic);

@@ -1,4 +1,5 @@
-//! What merging saves: the same stream of stores by single-write and by blocked-write (section 4.1).
+//! What merging saves: the same stream of stores by single-write and by blocked-write (section
+//! 4.1).
 
 use hamlyn_card_shrimp::PACKET_OVERHEAD;
 

@@ -1,4 +1,5 @@
-//! Bandwidth of deliberate update against the size of what is sent (section 4.3), beside Hamlyn's messages and TCP.
+//! Bandwidth of deliberate update against the size of what is sent (section 4.3), beside Hamlyn's
+//! messages and TCP.
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;

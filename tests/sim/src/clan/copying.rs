@@ -4,18 +4,19 @@
 //! A request owes its copies to the hosts that are members of the group when the processor puts the
 //! request, and stay members. While neither host is in trouble (`is_in_trouble`), the judge checks:
 //!
-//! * The copies of a request leave for a member in the order of their bytes. Each leaves, or a fault
-//!   reports its loss.
-//! * No store, load or DMA write leaves before the copies of a request that ended before it was made.
+//! * The copies of a request leave for a member in the order of their bytes. Each leaves, or a
+//!   fault reports its loss.
+//! * No store, load or DMA write leaves before the copies of a request that ended before it was
+//!   made.
 //! * No copy leaves before a store or load that was made before the copy's request was put.
 //!
 //! A packet does not name its request. If several requests of an endpoint have the same packet, the
-//! judge gives it to the oldest one that must send it next. Only if there is none, the judge gives it
-//! to a request that owes nothing.
+//! judge gives it to the oldest one that must send it next. Only if there is none, the judge gives
+//! it to a request that owes nothing.
 //!
-//! Not checked: the contents of a copy; copies of a request that failed, or whose endpoint was closed
-//! before it ended; the order of copies with DMA reads; and their order with stores that were made
-//! while the request was carried out.
+//! Not checked: the contents of a copy; copies of a request that failed, or whose endpoint was
+//! closed before it ended; the order of copies with DMA reads; and their order with stores that
+//! were made while the request was carried out.
 
 use std::iter::once;
 
@@ -114,7 +115,8 @@ impl World<Clan> {
         ledger.detached.iter().any(is_due)
     }
 
-    /// The packet is a copy for a member of a group. Returns the owner of the request that it is one of.
+    /// The packet is a copy for a member of a group. Returns the owner of the request that it is
+    /// one of.
     pub(super) fn take_copy(
         &mut self,
         host: usize,
@@ -149,7 +151,8 @@ impl World<Clan> {
         })
     }
 
-    /// Something that was made at a time leaves: all copies of requests that ended before have left.
+    /// Something that was made at a time leaves: all copies of requests that ended before have
+    /// left.
     pub(super) fn check_behind_copies(&self, host: usize, to: u16, made_at: u64) -> Result<(), Violation> {
         let is_before = |ghost: &&Ghost| {
             ghost.ended_at.is_some_and(|ended| ended < made_at) && ghost.pending.owed.contains(&to)

@@ -52,7 +52,8 @@ impl World<Clan> {
         self.model.options.credits.into()
     }
 
-    /// A packet has left: of words no more than the receiver has said, whoever that is. A question says how many there were.
+    /// A packet has left: of words no more than the receiver has said, whoever that is. A question
+    /// says how many there were.
     pub(super) fn spend(&mut self, host: u16, to: u16, letter: &Letter) -> Result<(), Violation> {
         let window = self.window();
         match letter.kind {
@@ -70,7 +71,8 @@ impl World<Clan> {
         })
     }
 
-    /// What a card grants is a window behind what has come, and no more; who asked is told what was lost.
+    /// What a card grants is a window behind what has come, and no more; who asked is told what was
+    /// lost.
     fn check_grant(&mut self, host: u16, to: u16, letter: &Letter) -> Result<(), Violation> {
         let window = self.window();
         let come = self.model.come.entry((host, to)).or_default();
@@ -96,9 +98,11 @@ impl World<Clan> {
         }
     }
 
-    /// Words have come, or a question. Says whether they are more than may be: then they are as if they had not come.
+    /// Words have come, or a question. Says whether they are more than may be: then they are as if
+    /// they had not come.
     pub(super) fn earn(&mut self, host: u16, source: u16, letter: &Letter) -> bool {
-        // What comes without a link was on its way before that went: the next begins with counts of its own.
+        // What comes without a link was on its way before that went: the next begins with counts of
+        // its own.
         let is_up = self.hosts[usize::from(host)].uplink.is_up();
         if !is_up {
             return true;
@@ -150,7 +154,8 @@ impl World<Clan> {
         if letter.kind == CREDIT && grants_nothing { Letter { offset: spent, ..letter } } else { letter }
     }
 
-    /// A hostile host lies about credits: for its victim's count or another, too many, too few, words that were lost or not.
+    /// A hostile host lies about credits: for its victim's count or another, too many, too few,
+    /// words that were lost or not.
     pub(super) fn lie(&mut self, host: u16, victim: u16, letter: &mut Letter) {
         let window = self.window();
         let spent = self.model.spent.get(&(victim, host)).copied().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What drivers do: they open and close apertures, windows, endpoints, event queues and the FIFO, and reset cards.
+//! What drivers do: they open and close apertures, windows, endpoints, event queues and the FIFO,
+//! and reset cards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +48,8 @@ fn permit_queue(memory: &Memory, queue: &Queue, allowed: bool) {
     queue.area.permit(memory, Right::Write, CLAN_EVENTS_HEAD.into(), records, allowed);
 }
 
-/// Its owner's DMA may read and write it, whatever others may: what is read and written is judged by the ledger.
+/// Its owner's DMA may read and write it, whatever others may: what is read and written is judged
+/// by the ledger.
 fn permit_aperture(memory: &Memory, area: &Area, allowed: bool) {
     for right in [Right::Read, Right::Write] {
         area.permit(memory, right, 0, area.length, allowed);
@@ -200,7 +202,8 @@ impl World<Clan> {
         Ok(Some(number))
     }
 
-    /// A command that has an endpoint's events go to a queue, which is refused if that has no room for them.
+    /// A command that has an endpoint's events go to a queue, which is refused if that has no room
+    /// for them.
     fn run_if_room(
         &mut self,
         host: usize,

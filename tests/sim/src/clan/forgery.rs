@@ -12,7 +12,8 @@ use super::packet::{ASKS, CREDIT, DATA, FROM_SYSTEM, GROUPS, Letter, PROBE, READ
 const KINDS: [u8; 10] = [WRITE, WRITE, WRITE, READ, READ, DATA, REFUSED, CREDIT, PROBE, GROUPS];
 
 impl World<Clan> {
-    /// A hostile host's packet: noise, or right but for one thing, or as right as any. Other hosts' links have noise alone.
+    /// A hostile host's packet: noise, or right but for one thing, or as right as any. Other hosts'
+    /// links have noise alone.
     pub(super) fn forge(&mut self, host: usize) -> Result<(), Violation> {
         let victim = self.rng.index(self.hosts.len());
         let mut letter = self.some_letter(host, victim);
@@ -21,7 +22,8 @@ impl World<Clan> {
         }
         letter.data.truncate(self.max_packet - super::packet::HEAD);
         if !self.model.is_hostile[host] {
-            // What is no packet changes nothing between two hosts that are none. It is of no count that there is, as it takes no credits.
+            // What is no packet changes nothing between two hosts that are none. It is of no count
+            // that there is, as it takes no credits.
             letter.epoch |= 0xc000;
             let length = self.rng.index(self.max_packet + 1);
             let mut bytes = self.rng.bytes(length);
@@ -92,8 +94,8 @@ impl World<Clan> {
         Letter { kind, flags, epoch, tag, key, aperture, offset, data }
     }
 
-    /// What a victim may take for an answer to a read that has left, or for news of an endpoint; or a number that no read has. What a read
-    /// is called that waits to leave only its card knows.
+    /// What a victim may take for an answer to a read that has left, or for news of an endpoint; or
+    /// a number that no read has. What a read is called that waits to leave only its card knows.
     fn some_tag(&mut self, host: usize, victim: usize, kind: u8) -> u32 {
         let asked = self
             .model

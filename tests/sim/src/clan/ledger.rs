@@ -1,4 +1,5 @@
-//! What a driver has opened on each card, and what the card owes to whom: the simulation's own account.
+//! What a driver has opened on each card, and what the card owes to whom: the simulation's own
+//! account.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -169,7 +170,8 @@ pub(super) struct Queue {
     pub(super) records: u32,
     /// Sources of all records that there have been.
     pub(super) written: Vec<Source>,
-    /// How many its owner has taken, what he says, and what the card has made of that when it last looked.
+    /// How many its owner has taken, what he says, and what the card has made of that when it last
+    /// looked.
     pub(super) taken: u32,
     pub(super) said: u32,
     pub(super) known: u32,
@@ -210,7 +212,8 @@ pub(super) enum Part {
 pub(super) struct Landing {
     pub(super) address: u64,
     pub(super) bytes: Vec<u8>,
-    /// What is done when it is there: the accesses, of whom, and whether they are for other hosts or by this one.
+    /// What is done when it is there: the accesses, of whom, and whether they are for other hosts
+    /// or by this one.
     pub(super) then: Option<Accesses>,
 }
 
@@ -276,7 +279,8 @@ pub(super) struct Ledger {
     pub(super) loads: BTreeMap<u64, Load>,
     /// Until when a card may make no load of a host that has not answered one in time.
     pub(super) late_loads: BTreeMap<u32, u64>,
-    /// Requests that have ended, or whose endpoints were closed, of which a packet may be about to leave.
+    /// Requests that have ended, or whose endpoints were closed, of which a packet may be about to
+    /// leave.
     pub(super) ghosts: Vec<Ghost>,
     /// Requests that end when their packets are made: of those the packets may leave later.
     pub(super) detached: Vec<Ghost>,
@@ -294,14 +298,16 @@ pub(super) struct Ledger {
 }
 
 impl Pending {
-    /// Whether it ends when its packets are made, and does not wait for them to leave; `flags` are its endpoint's.
+    /// Whether it ends when its packets are made, and does not wait for them to leave; `flags` are
+    /// its endpoint's.
     pub(super) fn is_detached(&self, flags: u32) -> bool {
         self.request.opcode == CLAN_DMA_WRITE && (flags != 0 || self.request.host >= CLAN_GROUP_HOST)
     }
 }
 
 impl Ghost {
-    /// One of an endpoint with this tag, owner and flags. If it has not ended as done, it owes no copies.
+    /// One of an endpoint with this tag, owner and flags. If it has not ended as done, it owes no
+    /// copies.
     pub(super) fn new((tag, owner, flags): (u32, u32, u32), pending: Pending, ended_at: Option<u64>) -> Self {
         let mut pending = pending;
         if ended_at.is_none() {
@@ -363,7 +369,8 @@ impl Ledger {
 }
 
 impl Endpoint {
-    /// Whether the request at an index of its ring is the next to end, and does not wait for its packets.
+    /// Whether the request at an index of its ring is the next to end, and does not wait for its
+    /// packets.
     pub(super) fn is_detached(&self, index: u32) -> bool {
         let is_next = self.ended & (self.requests - 1) == index;
         is_next && self.pending.front().is_some_and(|front| front.is_detached(self.flags))
@@ -375,7 +382,8 @@ impl Endpoint {
         self.area.address(at.into())
     }
 
-    /// Takes a word of the bitmap that the card has stored. It may set one bit that was not set, and clears none.
+    /// Takes a word of the bitmap that the card has stored. It may set one bit that was not set,
+    /// and clears none.
     pub(super) fn note_bits(&mut self, at: u32, word: u32) -> bool {
         let shift = 8 * (at - CLAN_STATE_BITS);
         let before = self.bitmap;

@@ -130,8 +130,8 @@ impl Machine {
         self.with_card(|card, _| card.late_reading())
     }
 
-    /// What the driver of a host that runs does, some times in a period: restarts the timer, and takes part again if that was
-    /// too late.
+    /// What the driver of a host that runs does, some times in a period: restarts the timer, and
+    /// takes part again if that was too late.
     pub(super) fn beat(&self) -> Result<(), Violation> {
         let (now, period) = (self.clock.milliseconds(), u64::from(self.options.handshake_ms));
         if period == 0 || now < self.driver().next_beat {

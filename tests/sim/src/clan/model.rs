@@ -130,12 +130,14 @@ pub(super) struct Clan {
     /// What was sent from a host to another and has not arrived, in order.
     pub(super) flying: BTreeMap<(u16, u16), Flight>,
     pub(super) readings: Vec<Reading>,
-    /// Endpoints that have to be told that writes were refused: who refused, their host, the endpoint.
+    /// Endpoints that have to be told that writes were refused: who refused, their host, the
+    /// endpoint.
     pub(super) refused: BTreeSet<(u16, u16, u32)>,
     pub(super) refused_ever: BTreeSet<(u16, u16, u32)>,
     /// By host: whether its card was reset.
     pub(super) was_reset: Vec<bool>,
-    /// The last count of credits of a host's packets to another, and those that were given up: who sent there has been told.
+    /// The last count of credits of a host's packets to another, and those that were given up: who
+    /// sent there has been told.
     pub(super) epochs: BTreeMap<(u16, u16), u16>,
     pub(super) over: BTreeSet<(u16, u16, u16)>,
     /// Endpoints that have written to somebody: their host, to whom, the endpoint.
@@ -143,7 +145,8 @@ pub(super) struct Clan {
     /// Words that hosts have sent to others, and that have come: of whom first, with whom second.
     pub(super) spent: BTreeMap<(u16, u16), Spent>,
     pub(super) come: BTreeMap<(u16, u16), Come>,
-    /// By host, whether it has ever stopped: it may have been given up for that, until it is heard of.
+    /// By host, whether it has ever stopped: it may have been given up for that, until it is heard
+    /// of.
     pub(super) was_stopped: Vec<bool>,
     /// Requests that there have been.
     pub(super) lives: u64,
@@ -274,7 +277,8 @@ impl Clan {
             reading.excused |= [reading.asker, reading.server].contains(&host);
         }
         self.refused.retain(|(refuser, sender, _)| ![*refuser, *sender].contains(&host));
-        // Its endpoints have been told of a loss: what they are refused of that, if it comes still, they need not hear.
+        // Its endpoints have been told of a loss: what they are refused of that, if it comes still,
+        // they need not hear.
         let own = self.epochs.iter().filter(|((sender, _), _)| *sender == host);
         self.over.extend(own.map(|((sender, to), epoch)| (*sender, *to, *epoch)));
     }

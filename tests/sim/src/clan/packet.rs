@@ -1,4 +1,5 @@
-//! What a packet must look like, by the card's page in the documents, and the words that it is made of.
+//! What a packet must look like, by the card's page in the documents, and the words that it is made
+//! of.
 
 /// Bytes in front of the data.
 pub(super) const HEAD: usize = 32;

@@ -219,8 +219,8 @@ impl World<Clan> {
         Some(request)
     }
 
-    /// Whether another request reads that aperture: which of two such a packet is for, it does not say, and one may have ended while its
-    /// packet waits to leave.
+    /// Whether another request reads that aperture: which of two such a packet is for, it does not
+    /// say, and one may have ended while its packet waits to leave.
     fn is_read_by_dma(&self, host: usize, wanted: &ClanRequest) -> bool {
         let reads = |request: &ClanRequest| reads_as(request, wanted);
         let endpoints = self.model.ledgers[host].endpoints.values();
@@ -341,7 +341,8 @@ impl World<Clan> {
         }
     }
 
-    /// A process is killed in the midst of what it does: its driver closes all that it had, kind by kind.
+    /// A process is killed in the midst of what it does: its driver closes all that it had, kind by
+    /// kind.
     fn kill(&mut self, host: usize, owner: u32) -> Result<(), Violation> {
         self.note(|| format!("host {host}: owner {owner} is killed"));
         for processor in self.hosts[host].processes.iter_mut().filter(|processor| processor.owner == owner) {

@@ -156,7 +156,8 @@ impl World<Clan> {
         self.rng.next() << 16 | self.model.values & 0xffff
     }
 
-    /// Puts requests into an endpoint's queue, as many as it has room for. Returns what is left to do.
+    /// Puts requests into an endpoint's queue, as many as it has room for. Returns what is left to
+    /// do.
     fn put(
         &mut self,
         host: usize,
@@ -208,12 +209,14 @@ impl World<Clan> {
         Ok((!requests.is_empty()).then_some(Deed::Put { endpoint: number, requests }))
     }
 
-    /// A hostile owner counts requests that cannot be: the card looks for none until he says what is so.
+    /// A hostile owner counts requests that cannot be: the card looks for none until he says what
+    /// is so.
     fn overstate(&mut self, host: usize, number: u32, beyond: u32) -> Result<Option<Deed>, Violation> {
         let machine = self.hosts[host].machine.clone();
         let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(None) };
         endpoint.overstates = true;
-        // As many as the queue has room for are possible still when the last of those that are there has ended.
+        // As many as the queue has room for are possible still when the last of those that are
+        // there has ended.
         let most = u32::MAX - 2 * endpoint.requests;
         let said = endpoint.put.wrapping_add(endpoint.requests + 1 + beyond % most);
         endpoint.area.poke(&machine.memory, CLAN_STATE_PUT.into(), &said.to_le_bytes());
@@ -221,7 +224,8 @@ impl World<Clan> {
         Ok(Some(Deed::Restate { endpoint: number }))
     }
 
-    /// A hostile owner changes his requests: one that the card has not read is another then, and of the others it takes no notice.
+    /// A hostile owner changes his requests: one that the card has not read is another then, and of
+    /// the others it takes no notice.
     fn rewrite(&mut self, host: usize, number: u32) {
         let machine = self.hosts[host].machine.clone();
         let (moment, now) = (self.model.moment, self.now());
@@ -348,7 +352,8 @@ impl World<Clan> {
         }
     }
 
-    /// The driver takes what is in the FIFO, if a vector came. Now and then it arms, or has a message.
+    /// The driver takes what is in the FIFO, if a vector came. Now and then it arms, or has a
+    /// message.
     pub(super) fn driver_looks(&mut self, host: usize) -> Result<bool, Violation> {
         self.flush(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -420,7 +425,8 @@ impl World<Clan> {
     }
 }
 
-/// What a request is made into behind the card's back: it would have other memory read or written, or none.
+/// What a request is made into behind the card's back: it would have other memory read or written,
+/// or none.
 fn decoy(rng: &mut Rng, request: ClanRequest) -> Vec<u8> {
     let other = match rng.below(8) {
         0 => return rng.bytes(CLAN_REQUEST_SIZE as usize),

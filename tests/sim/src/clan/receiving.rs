@@ -101,7 +101,8 @@ impl World<Clan> {
         Ok(())
     }
 
-    /// Words of a host come in the order in which they were sent, and only those that a port took with it are missing.
+    /// Words of a host come in the order in which they were sent, and only those that a port took
+    /// with it are missing.
     fn expect_next(
         &mut self,
         source: u16,
@@ -388,8 +389,8 @@ impl World<Clan> {
     }
 }
 
-/// The pieces of memory that bytes for an aperture go to. Accesses of this host's own are done with the last, those of others piece by
-/// piece.
+/// The pieces of memory that bytes for an aperture go to. Accesses of this host's own are done with
+/// the last, those of others piece by piece.
 fn landings(aperture: &Aperture, offset: u64, data: &[u8], accesses: Accesses) -> Vec<Landing> {
     let pieces = aperture.area.pieces(offset, data.len() as u64);
     let (mut rest, last) = (data, pieces.len());

@@ -22,8 +22,8 @@ pub(super) fn bare(letter: &Letter) -> Letter {
 }
 
 impl Pending {
-    /// Whether a packet to a host is one of the request's, which does not wait for them; `flags` are
-    /// its endpoint's. Each but the last is as long as possible, and ends between two words.
+    /// Whether a packet to a host is one of the request's, which does not wait for them; `flags`
+    /// are its endpoint's. Each but the last is as long as possible, and ends between two words.
     pub(super) fn has_packet(&self, to: u16, flags: u32, letter: &Letter, burst: u64) -> bool {
         let request = &self.request;
         let (group, aperture) =
@@ -107,7 +107,8 @@ impl World<Clan> {
             return Ok(false);
         }
         self.model.ledgers[host].count(Counter::BytesSent, letter.data.len() as u64);
-        // A store may be the same as what a request sends, byte for byte: then what the card says of the request tells.
+        // A store may be the same as what a request sends, byte for byte: then what the card says
+        // of the request tells.
         let ends = self.ends_request(host, letter.tag);
         let is_stored = !ends && !self.is_copy_due(host, to, letter);
         let made = if is_stored { take_made(&mut self.model.ledgers[host], to.into(), letter) } else { None };
@@ -141,7 +142,8 @@ impl World<Clan> {
         Ok(true)
     }
 
-    /// Whether the card has said with this packet that the next request of the endpoint that it is from is done.
+    /// Whether the card has said with this packet that the next request of the endpoint that it is
+    /// from is done.
     fn ends_request(&self, host: usize, tag: u32) -> bool {
         let ledger = &self.model.ledgers[host];
         let Some((number, endpoint)) = ledger.endpoints.iter().find(|(_, endpoint)| endpoint.tag == tag)
@@ -156,8 +158,8 @@ impl World<Clan> {
         ledger.unsettled.iter().any(is_it)
     }
 
-    /// The packet is the next of a DMA request: as long as can be, and ends between two words, unless the request does. Returns whose,
-    /// and when the request was put if it has not ended.
+    /// The packet is the next of a DMA request: as long as can be, and ends between two words,
+    /// unless the request does. Returns whose, and when the request was put if it has not ended.
     fn take_dma_write(&mut self, host: usize, to: u16, letter: &Letter) -> Option<(u32, Option<u64>)> {
         let (burst, length) = (u64::from(self.model.options.burst), letter.data.len() as u64);
         let is_next = |pending: &Pending| {
@@ -192,8 +194,8 @@ impl World<Clan> {
         Some((self.model.ledgers[host].ghosts.swap_remove(index).owner, None))
     }
 
-    /// The packet is one of a DMA request to one host that does not wait for its packets, behind those
-    /// of the request that have left. Returns whose.
+    /// The packet is one of a DMA request to one host that does not wait for its packets, behind
+    /// those of the request that have left. Returns whose.
     fn take_detached(&mut self, host: usize, to: u16, letter: &Letter) -> Option<u32> {
         let burst = self.model.options.burst.into();
         let is_next = |pending: &Pending, flags: u32| {
@@ -207,7 +209,8 @@ impl World<Clan> {
         Some(owner)
     }
 
-    /// The engine serves in turn those who write to a host, of the same privilege: nobody is passed over again and again.
+    /// The engine serves in turn those who write to a host, of the same privilege: nobody is passed
+    /// over again and again.
     fn check_turns(&mut self, host: usize, to: u16, tag: u32) -> Result<(), Violation> {
         let most = 2 * self.model.options.endpoints + 8;
         let endpoints = &mut self.model.ledgers[host].endpoints;
@@ -306,7 +309,8 @@ impl World<Clan> {
             flight.count(|atom| atom.len() > HEAD && atom[0] == WRITE && atom[2..4] == epoch.to_le_bytes())
         });
         let most = self.hosts[usize::from(host)].machine.options.credits as usize;
-        // A hostile receiver may have said that more have come: those are counted by what it has said.
+        // A hostile receiver may have said that more have come: those are counted by what it has
+        // said.
         let most = if self.model.is_tainted(host, to) { usize::MAX } else { most };
         ensure(words <= most, || {
             format!("host {host}: {words} words are under way to {to}, and {most} may be")
@@ -314,8 +318,9 @@ impl World<Clan> {
     }
 }
 
-/// Takes what was stored to a host, or asked of it by a load, and leaves now: the next words, in their order. Only what nobody would hear
-/// of is passed over. Returns whose they are, and when the last was made.
+/// Takes what was stored to a host, or asked of it by a load, and leaves now: the next words, in
+/// their order. Only what nobody would hear of is passed over. Returns whose they are, and when the
+/// last was made.
 fn take_made(ledger: &mut Ledger, to: u32, letter: &Letter) -> Option<(u32, u64)> {
     let queue = ledger.program.get_mut(&to)?;
     let (mut next, mut last) = (0, None);
@@ -330,7 +335,8 @@ fn take_made(ledger: &mut Ledger, to: u32, letter: &Letter) -> Option<(u32, u64)
     last
 }
 
-/// A packet asks for the next bytes of a DMA request, as a card asks: for all that is left, or as much as a packet has between two words.
+/// A packet asks for the next bytes of a DMA request, as a card asks: for all that is left, or as
+/// much as a packet has between two words.
 fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter, burst: u64) -> Option<Origin> {
     let length = letter.asked();
     let asks = |pending: &Pending| {

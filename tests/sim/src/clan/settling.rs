@@ -1,4 +1,5 @@
-//! What a card has written to its host's memory, told by told: each for a reason, and none is missing.
+//! What a card has written to its host's memory, told by told: each for a reason, and none is
+//! missing.
 
 use hamlyn_abi::clan::aperture::CLAN_GROUP_HOST;
 use hamlyn_abi::clan::dma::*;
@@ -51,9 +52,10 @@ impl World<Clan> {
         Ok(())
     }
 
-    /// Settles requests that ended before the packet that leaves now: those that failed, and those that do not wait for their packets.
-    /// Then it is known which request the packet belongs to. A request that waits for its packets ends behind its last packet. Faults are
-    /// settled with them: a lost copy is of the request that had not ended at that time.
+    /// Settles requests that ended before the packet that leaves now: those that failed, and those
+    /// that do not wait for their packets. Then it is known which request the packet belongs to. A
+    /// request that waits for its packets ends behind its last packet. Faults are settled with
+    /// them: a lost copy is of the request that had not ended at that time.
     pub(super) fn settle_ended(&mut self, host: usize) -> Result<(), Violation> {
         for write in self.hosts[host].machine.memory.take_writes() {
             let ledger = &mut self.model.ledgers[host];
@@ -134,7 +136,8 @@ impl World<Clan> {
             ledger.landed += here;
             let then = front_accesses(ledger);
             self.remember(host, address, &rest[..here]);
-            // What watches words that other hosts write fires with each, before the next is written.
+            // What watches words that other hosts write fires with each, before the next is
+            // written.
             if let Some(accesses) = then.filter(|accesses| !accesses.is_remote) {
                 self.passed_by(host, accesses, (landed as u64, (landed + here) as u64));
             }
@@ -231,7 +234,8 @@ impl World<Clan> {
         let offset = words[16..24].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
         let cause: Cause = (reason, peer, aperture, offset);
         let next = endpoint.faults.wrapping_add(1);
-        // What waited for a host that says nothing is told of in a tick; there no other reason is so called.
+        // What waited for a host that says nothing is told of in a tick; there no other reason is
+        // so called.
         let is_dropped = reason == CLAN_FAULT_LOST && is_ticking;
         let known = endpoint.causes.iter().position(|known| *known == cause && !is_dropped);
         if word(bytes) != Some(next) || std::mem::take(&mut endpoint.fault_parts) != FAULT_PARTS {
@@ -267,8 +271,8 @@ impl World<Clan> {
         true
     }
 
-    /// Returns whether an endpoint can have lost what a fault names: a store or copy that has not left, or
-    /// writes that the peer has not acknowledged.
+    /// Returns whether an endpoint can have lost what a fault names: a store or copy that has not
+    /// left, or writes that the peer has not acknowledged.
     fn may_be_lost(&self, host: usize, number: u32, (reason, peer, aperture, offset): Cause) -> bool {
         let ledger = &self.model.ledgers[host];
         let Some(endpoint) = ledger.endpoints.get(&number) else { return false };
@@ -313,7 +317,8 @@ impl World<Clan> {
             // It waited for a host that was given up.
             || self.model.ledgers[host].is_ticking;
         let is_detached = pending.is_detached(endpoint.flags);
-        // A request of an operating system fails at once, also a read, if many others wait for its host.
+        // A request of an operating system fails at once, also a read, if many others wait for its
+        // host.
         let may_find_no_room = endpoint.flags != 0;
         let fits = match result {
             CLAN_DMA_DONE => goes && (is_detached || *done == request.length),
@@ -352,7 +357,8 @@ impl World<Clan> {
         true
     }
 
-    /// A record of an event queue: of somebody to whom something has happened, and who has none there.
+    /// A record of an event queue: of somebody to whom something has happened, and who has none
+    /// there.
     fn note_record(&mut self, host: usize, number: u32, at: u64, bytes: &[u8]) -> bool {
         let memory = &self.hosts[host].machine.memory;
         let Some(queue) = self.model.ledgers[host].queues.get_mut(&number) else { return false };

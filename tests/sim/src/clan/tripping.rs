@@ -48,7 +48,8 @@ impl World<Clan> {
         }
     }
 
-    /// The same of those words whose last byte is among some bytes, which are counted from the first that is accessed.
+    /// The same of those words whose last byte is among some bytes, which are counted from the
+    /// first that is accessed.
     pub(super) fn passed_by(&mut self, host: usize, accesses: Accesses, (before, after): (u64, u64)) {
         for word in words(accesses.offset, accesses.length) {
             let end = word.0 + word.1 - accesses.offset;
@@ -127,7 +128,8 @@ impl World<Clan> {
         }
     }
 
-    /// A process stores to its Tripwire's words. Returns the answers that there may be, of which one says that it is enabled.
+    /// A process stores to its Tripwire's words. Returns the answers that there may be, of which
+    /// one says that it is enabled.
     pub(super) fn judge_tripwire(&self, host: usize, number: u32, held: [u64; 3], control: u32) -> Vec<u32> {
         let ledger = &self.model.ledgers[host];
         let Some(endpoint) = ledger.endpoints.get(&number) else { return Vec::new() };

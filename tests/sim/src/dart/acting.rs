@@ -1,4 +1,5 @@
-//! What processes and drivers do: messages, registers, queues, the FIFO; and what hostile hosts send.
+//! What processes and drivers do: messages, registers, queues, the FIFO; and what hostile hosts
+//! send.
 
 use hamlyn_abi::dart::command::{DART_COMMAND_SET_REGISTERS, DartValues};
 use hamlyn_abi::dart::connection::DART_PAGE_REGISTERS;
@@ -21,8 +22,8 @@ use super::model::Dart;
 use super::opening::PROCESSES;
 use super::packet::{BLOCK, LONGEST, Letter, Message, TRAPPED};
 
-/// Opcodes of which programs are made, those of them that meet others' at a register first: these, swap, append, an unconditional event,
-/// increments.
+/// Opcodes of which programs are made, those of them that meet others' at a register first: these,
+/// swap, append, an unconditional event, increments.
 const KNOWN: [u32; 8] = [
     FETCH_AND_INCREMENT,
     BARRIER,
@@ -168,7 +169,8 @@ impl World<Dart> {
         Ok(true)
     }
 
-    /// A process takes what is in its queues, but of one that it sleeps on. Returns whether there was anything.
+    /// A process takes what is in its queues, but of one that it sleeps on. Returns whether there
+    /// was anything.
     pub(super) fn take_records(&mut self, host: usize) -> Result<bool, Violation> {
         let machine = self.hosts[host].machine.clone();
         let mut any = false;
@@ -185,7 +187,8 @@ impl World<Dart> {
         Ok(any)
     }
 
-    /// A process sleeps until messages of a connection have left, as it knows them or as it knew them once.
+    /// A process sleeps until messages of a connection have left, as it knows them or as it knew
+    /// them once.
     fn doze_until_left(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         let Some(index) = self.some_index(host) else { return Ok(()) };
@@ -240,7 +243,8 @@ impl World<Dart> {
         ensure(has_reason, || format!("host {host}: {arrived:?} was passed over"))
     }
 
-    /// A hostile host's packet, past its card: what somebody has sent, or noise, or as right as it can be but for a thing or none.
+    /// A hostile host's packet, past its card: what somebody has sent, or noise, or as right as it
+    /// can be but for a thing or none.
     pub(super) fn forge(&mut self, host: usize) -> Result<(), Violation> {
         let victim = self.rng.index(self.hosts.len());
         let at = self.rng.index(self.model.captured.len());

@@ -1,4 +1,5 @@
-//! What a message makes of registers and memory, by the semantics of the card's page in the documents.
+//! What a message makes of registers and memory, by the semantics of the card's page in the
+//! documents.
 
 use std::ops::Range;
 

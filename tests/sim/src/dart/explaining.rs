@@ -1,5 +1,6 @@
-//! What a card has done, explained: there must be an order of the messages that waited, each connection's own in the order in which they
-//! came, in which they make of registers, memory and queues, one at a moment, what the card has made of them.
+//! What a card has done, explained: there must be an order of the messages that waited, each
+//! connection's own in the order in which they came, in which they make of registers, memory and
+//! queues, one at a moment, what the card has made of them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet};
@@ -49,8 +50,8 @@ struct Step {
     event: bool,
 }
 
-/// Messages that were executed, and of them those of which much is asked when others meet them: fetch-and-increments, compare-and-swaps that
-/// did, barriers that were complete.
+/// Messages that were executed, and of them those of which much is asked when others meet them:
+/// fetch-and-increments, compare-and-swaps that did, barriers that were complete.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) all: u64,
@@ -119,8 +120,9 @@ struct Case<'a> {
     stale: Cell<Stale>,
 }
 
-/// What waits is looked at again when the driver has said where its pages are: meanwhile its registers may change, and with them what it
-/// needs. Who may wait for a page that it does not need now: the first of these with which there is an order is taken.
+/// What waits is looked at again when the driver has said where its pages are: meanwhile its
+/// registers may change, and with them what it needs. Who may wait for a page that it does not need
+/// now: the first of these with which there is an order is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stale {
     Nobody,
@@ -451,7 +453,8 @@ impl Case<'_> {
         Ok(self.pages(end, &access).iter().any(|(_, page)| misses.contains(&(*page, access.writes))))
     }
 
-    /// Whether the next message of a connection finds no room, or waits behind another one that finds none in the same queue.
+    /// Whether the next message of a connection finds no room, or waits behind another one that
+    /// finds none in the same queue.
     fn is_full(&self, trial: &Trial, index: u32) -> bool {
         let queues = |index| self.ledger.ends.get(&index).map(|end| [end.events, end.exceptions]);
         let shares = |other: u32| {
@@ -477,7 +480,8 @@ impl Case<'_> {
         }
     }
 
-    /// Whether the next message of a connection finds no room for what it makes, or has found none when it was looked at.
+    /// Whether the next message of a connection finds no room for what it makes, or has found none
+    /// when it was looked at.
     fn finds_no_room(&self, trial: &Trial, index: u32) -> bool {
         let Some((end, arrived)) = self.front(trial, index) else { return false };
         if end.was_full && !trial.done.contains_key(&index) {
@@ -511,7 +515,8 @@ impl Case<'_> {
     }
 }
 
-/// What follows the record of an exception: the data that is not in it, if a queue holds that; nothing follows that of an event.
+/// What follows the record of an exception: the data that is not in it, if a queue holds that;
+/// nothing follows that of an event.
 pub(super) fn parts(message: &Message, kind: u32) -> Vec<Vec<u8>> {
     let in_record = if message.body.len() > BLOCK { BLOCK } else { 0 };
     let parts: Vec<_> = message.body[in_record..].chunks(DART_PART as usize).map(<[u8]>::to_vec).collect();

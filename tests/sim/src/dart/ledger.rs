@@ -92,12 +92,14 @@ pub(super) struct End {
     pub(super) was_full: bool,
     /// What the first that waited was known to wait for, and whether it is to be written to.
     pub(super) asked: Vec<(u64, bool)>,
-    /// Its owner sleeps until another number of messages has left than this; and whether the driver was told since.
+    /// Its owner sleeps until another number of messages has left than this; and whether the driver
+    /// was told since.
     pub(super) sleeper: Option<u32>,
     pub(super) woken: bool,
     /// The driver was told that it is broken.
     pub(super) break_told: bool,
-    /// The driver does not know of exceptions that no queue took; or of messages that were executed, if it is an operating system's.
+    /// The driver does not know of exceptions that no queue took; or of messages that were
+    /// executed, if it is an operating system's.
     pub(super) has_news: bool,
 }
 
@@ -237,16 +239,19 @@ pub(super) struct Ledger {
     pub(super) program: Vec<Entry>,
     pub(super) ends: BTreeMap<u32, End>,
     pub(super) queues: BTreeMap<u32, Queue>,
-    /// Translations that the card was told of, and that were not taken back: frames, and whether they may be written to.
+    /// Translations that the card was told of, and that were not taken back: frames, and whether
+    /// they may be written to.
     pub(super) known: BTreeMap<(u32, u64), (u64, bool)>,
-    /// Pages of which the driver has said that there are none, for reading or writing, while somebody waited.
+    /// Pages of which the driver has said that there are none, for reading or writing, while
+    /// somebody waited.
     pub(super) refused: BTreeSet<(u32, u64, bool)>,
-    /// Pages of which the driver has said, and not taken back, that they are in frames that cannot be reached.
+    /// Pages of which the driver has said, and not taken back, that they are in frames that cannot
+    /// be reached.
     pub(super) nowhere: BTreeSet<(u32, u64)>,
     /// Connections whose misses the driver is about to look after.
     pub(super) missing: BTreeSet<u32>,
-    /// How often the driver may be told of a connection or a queue, at most: once for each who sleeps, each that breaks, each record of an
-    /// immediate queue. By what there is in the FIFO.
+    /// How often the driver may be told of a connection or a queue, at most: once for each who
+    /// sleeps, each that breaks, each record of an immediate queue. By what there is in the FIFO.
     pub(super) reasons: BTreeMap<u32, u32>,
     /// Records of the FIFO that the driver has taken.
     pub(super) fifo_taken: u32,

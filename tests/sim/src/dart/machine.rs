@@ -105,7 +105,8 @@ impl Machine {
         Driver::new(&self.station, self.command_page).run(opcode, index, body)
     }
 
-    /// The pages that a connection waits for, and whether they are to be written to; and whose they are.
+    /// The pages that a connection waits for, and whether they are to be written to; and whose they
+    /// are.
     pub(super) fn misses(&self, index: u32) -> Result<(u32, Vec<(u64, bool)>), Violation> {
         self.run(DART_COMMAND_READ_MISSES, index, &0_u64)?;
         let body =

@@ -340,7 +340,8 @@ impl World<Dart> {
         Ok(())
     }
 
-    /// Whether the other end is broken: by a packet that was still on its way when drivers told each other.
+    /// Whether the other end is broken: by a packet that was still on its way when drivers told
+    /// each other.
     fn is_half_broken(&self, host: usize, index: u32) -> bool {
         let pair = self.model.pairs.iter().find(|Pair(sides)| sides.contains(&(host, index)));
         let other = pair.and_then(|Pair(sides)| sides.iter().find(|side| **side != (host, index)));

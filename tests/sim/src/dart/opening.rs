@@ -1,4 +1,5 @@
-//! Connections: opened and closed by the drivers of two hosts, who tell each other numbers and keys; and what there is of them at power-on.
+//! Connections: opened and closed by the drivers of two hosts, who tell each other numbers and
+//! keys; and what there is of them at power-on.
 
 use std::collections::VecDeque;
 
@@ -28,7 +29,8 @@ const SYSTEM_KEY: u64 = 0x5452_4144;
 /// Queues of a host.
 const QUEUES: u32 = 3;
 
-/// Two ends of a connection: hosts and numbers. A host may have both, and an end may be its own other end.
+/// Two ends of a connection: hosts and numbers. A host may have both, and an end may be its own
+/// other end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair(pub(super) [(usize, u32); 2]);
 

@@ -41,7 +41,8 @@ pub(super) struct Letter {
     pub(super) cells: Vec<u8>,
 }
 
-/// Cells of a message with a body of so many bytes: of more than a block the first cell has the first.
+/// Cells of a message with a body of so many bytes: of more than a block the first cell has the
+/// first.
 pub(super) const fn cells(body: usize) -> usize {
     match body {
         0 => 1,

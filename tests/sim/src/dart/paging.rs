@@ -1,6 +1,8 @@
-//! Pages of processes, which the operating system moves, takes away and brings back at any time, and what the card is told of them.
+//! Pages of processes, which the operating system moves, takes away and brings back at any time,
+//! and what the card is told of them.
 //!
-//! What was taken back is poisoned as soon as the card has answered, and the card may touch it no more.
+//! What was taken back is poisoned as soon as the card has answered, and the card may touch it no
+//! more.
 
 use hamlyn_abi::dart::registers::*;
 
@@ -69,7 +71,8 @@ impl World<Dart> {
     }
 
     fn refuse(&mut self, host: usize, (space, page): (u32, u64), writes: bool) -> Result<(), Violation> {
-        // A bad page for writing is bad for who waits to write alone; but what there is no page for is bad for all.
+        // A bad page for writing is bad for who waits to write alone; but what there is no page for
+        // is bad for all.
         let is_hole = !matches!(self.model.spaces[host].pages.get(&(space, page)), Some(Page::There { .. }));
         let refused = &mut self.model.ledgers[host].refused;
         refused.insert((space, page, true));
@@ -178,14 +181,16 @@ impl World<Dart> {
         }
     }
 
-    /// The driver looks after a connection that waits for pages, or after some of them. Returns whether there was one.
+    /// The driver looks after a connection that waits for pages, or after some of them. Returns
+    /// whether there was one.
     pub(super) fn serve_misses(&mut self, host: usize, most: u64) -> Result<bool, Violation> {
         let Some(index) = self.model.ledgers[host].missing.pop_first() else { return Ok(false) };
         if !self.model.ledgers[host].ends.contains_key(&index) {
             return Ok(true);
         }
         for _ in 0..most {
-            // Asked anew each time: that there is no page for writing is said only while somebody waits to write.
+            // Asked anew each time: that there is no page for writing is said only while somebody
+            // waits to write.
             let (space, misses) = self.hosts[host].machine.misses(index)?;
             let Some((page, writes)) = self.rng.pick(&misses) else { return Ok(true) };
             self.fill(host, (space, page), writes)?;

@@ -16,7 +16,8 @@ use super::model::{Dart, MOST_SENDS};
 use super::packet::{BLOCK, CREDITS, Letter, MESSAGE, Message};
 
 impl World<Dart> {
-    /// Explains what a card has done since the last time: here nothing has left it, and nothing came.
+    /// Explains what a card has done since the last time: here nothing has left it, and nothing
+    /// came.
     pub(super) fn settle(&mut self, host: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let ledger = &mut self.model.ledgers[host];
@@ -141,12 +142,14 @@ impl World<Dart> {
         let offset = self.rng.below(end.endpoint.length / 4 - 8) * 4;
         let (page, place) = end.place(offset);
         self.store_memory(host, page, place, &[answer.as_bytes(), &[asked]].concat());
-        // All that is behind it is zero, whoever writes there meanwhile: so nobody asks for more than there are credits.
+        // All that is behind it is zero, whoever writes there meanwhile: so nobody asks for more
+        // than there are credits.
         self.send(host, index, control, (offset, 17))
     }
 }
 
-/// Whether a message may have more data than a block: a WRITE_MULTIPLE, a CALL that asks nothing, or what is the software's.
+/// Whether a message may have more data than a block: a WRITE_MULTIPLE, a CALL that asks nothing,
+/// or what is the software's.
 fn may_be_long(control: &DartControl) -> bool {
     let opcode = control.opcode;
     !is_implemented(opcode) || opcode & 7 == 2 || opcode & 7 == 6 && !is_question(opcode) || opcode & 7 == 7

@@ -157,8 +157,8 @@ impl Machine {
         (0..MAILBOXES).filter(fired).collect()
     }
 
-    /// What the driver of a host that runs does, some times in a period: restarts the timer, and takes part again if that was
-    /// too late.
+    /// What the driver of a host that runs does, some times in a period: restarts the timer, and
+    /// takes part again if that was too late.
     pub(super) fn beat(&self) -> Result<(), Violation> {
         let now = self.clock.milliseconds();
         if self.handshake_ms == 0 || now < self.tables().next_beat {

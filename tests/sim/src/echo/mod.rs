@@ -1,10 +1,13 @@
-//! The echo card's part of a simulation: owners of mailboxes that write to each other, and what must always be so.
+//! The echo card's part of a simulation: owners of mailboxes that write to each other, and what
+//! must always be so.
 //!
-//! * What a card sends is what lay in the outbox when its owner rang, whatever the owner writes there afterwards.
-//! * A packet is deposited once, whole, in the record that is next, its number last; or it is counted as what it was, and no
-//!   byte of memory changes. It says who sent it.
+//! * What a card sends is what lay in the outbox when its owner rang, whatever the owner writes
+//!   there afterwards.
+//! * A packet is deposited once, whole, in the record that is next, its number last; or it is
+//!   counted as what it was, and no byte of memory changes. It says who sent it.
 //! * What was deposited stays until its owner has taken it.
-//! * Nobody sleeps beside a message. In the end nothing waits, and nothing is lost but what a port took with it.
+//! * Nobody sleeps beside a message. In the end nothing waits, and nothing is lost but what a port
+//!   took with it.
 //!
 //! | file | holds |
 //! |---|---|

@@ -217,7 +217,8 @@ impl World<Echo> {
         self.model.found.take().map_or(Ok(()), Err)
     }
 
-    /// An impatient owner rings while the card has his last message still: that is counted, and does nothing.
+    /// An impatient owner rings while the card has his last message still: that is counted, and
+    /// does nothing.
     fn ring_again(&mut self, host: usize, mailbox: usize) -> Result<(), Violation> {
         if self.hosts[host].processes[mailbox].rung_for.is_none() {
             return Ok(());

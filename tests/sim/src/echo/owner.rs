@@ -34,7 +34,8 @@ impl World<Echo> {
         &mut self.hosts[host].processes[mailbox]
     }
 
-    /// Fills in the next message and rings, if the card is done with the last. Returns whether it rang.
+    /// Fills in the next message and rings, if the card is done with the last. Returns whether it
+    /// rang.
     pub(super) fn ring(&mut self, host: usize, mailbox: usize) -> Result<bool, Violation> {
         let machine = self.hosts[host].machine.clone();
         let owner = self.owner(host, mailbox);

@@ -5,7 +5,8 @@ use hamlyn_abi::family::area::HamlynArea;
 use crate::engine::memory::{Memory, PAGE, Right};
 use crate::engine::rng::Rng;
 
-/// The free pages of a host. Any of them may be given out next, so areas lie scattered and pages soon change owners.
+/// The free pages of a host. Any of them may be given out next, so areas lie scattered and pages
+/// soon change owners.
 #[derive(Debug)]
 pub(crate) struct Frames {
     free: Vec<u64>,
@@ -51,8 +52,8 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// `length` bytes from byte `first` of the first page. What is left of the driver's lists points nowhere: a card that
-    /// reads too far is caught.
+    /// `length` bytes from byte `first` of the first page. What is left of the driver's lists
+    /// points nowhere: a card that reads too far is caught.
     pub(crate) fn over(
         memory: &Memory,
         frames: &mut Frames,

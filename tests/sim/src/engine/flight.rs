@@ -1,7 +1,8 @@
-//! What is on its way from one host to another: it comes in its order, and only such is missing as a port took with it.
+//! What is on its way from one host to another: it comes in its order, and only such is missing as
+//! a port took with it.
 //!
-//! Which of several equal packets has come nobody can tell, if some of them may be missing. So it is kept how far the receiver may be:
-//! each place in the order at which all that has come fits.
+//! Which of several equal packets has come nobody can tell, if some of them may be missing. So it
+//! is kept how far the receiver may be: each place in the order at which all that has come fits.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -8,7 +8,8 @@ use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Model, World};
 
 impl<M: Model> World<M> {
-    /// The hosts to which a card may hand a packet over: none is on its way there that it would overtake.
+    /// The hosts to which a card may hand a packet over: none is on its way there that it would
+    /// overtake.
     fn neighbours(&mut self, host: usize) -> Vec<u16> {
         if self.course.by_hand == 0 || !self.rng.percent(self.course.by_hand) {
             return Vec::new();

@@ -1,9 +1,11 @@
 //! Host memory, and what of it the card may touch.
 //!
-//! The card has no way to host memory but its [`Dma`] port. So a check of every write here is a check of every byte
-//! after every step: there is no need to compare the rest of memory with a shadow.
+//! The card has no way to host memory but its [`Dma`] port. So a check of every write here is a
+//! check of every byte after every step: there is no need to compare the rest of memory with a
+//! shadow.
 //!
-//! A page of host memory may be one of a process' mapping: then card and library see the same bytes, each its own way.
+//! A page of host memory may be one of a process' mapping: then card and library see the same
+//! bytes, each its own way.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -36,7 +38,8 @@ pub(crate) enum Right {
     Fetch,
 }
 
-/// What the memory's owner does to it while the card is in the middle of a packet: after so many reads.
+/// What the memory's owner does to it while the card is in the middle of a packet: after so many
+/// reads.
 #[derive(Debug, Clone)]
 pub(crate) struct Mischief {
     pub(crate) reads: u32,
@@ -48,7 +51,8 @@ pub(crate) struct Mischief {
 struct State {
     /// Which page of which mapping each page of host memory is.
     frames: Vec<(Arc<dyn Shared>, usize)>,
-    /// For each page, which of its bytes open objects let the card use. Ranges may overlap, and be there twice.
+    /// For each page, which of its bytes open objects let the card use. Ranges may overlap, and be
+    /// there twice.
     rights: Vec<Vec<(Right, Range<usize>)>>,
     writes: Vec<Write>,
     mischief: Option<Mischief>,
@@ -149,7 +153,8 @@ impl Memory {
         self.state().mischief = mischief;
     }
 
-    /// Their owner makes others of some bytes as soon as the card has read any of them: who reads them twice has been had.
+    /// Their owner makes others of some bytes as soon as the card has read any of them: who reads
+    /// them twice has been had.
     pub(crate) fn change_once_read(&self, address: u64, bytes: Vec<u8>) {
         self.state().changes.insert(address, bytes);
     }
@@ -245,7 +250,8 @@ impl State {
     }
 }
 
-/// The pieces of a range that lie in one page each: the page's number, the offset in it, and which bytes of the range.
+/// The pieces of a range that lie in one page each: the page's number, the offset in it, and which
+/// bytes of the range.
 fn pieces(address: u64, length: usize) -> impl Iterator<Item = (usize, usize, Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -281,7 +287,8 @@ impl Dma for Memory {
         let mut bytes = vec![0; from.len()];
         from.copy_to(&mut bytes[..]);
         state.store(address, &bytes);
-        // Pages that happen to follow each other may be written at once; who judges knows each by itself.
+        // Pages that happen to follow each other may be written at once; who judges knows each by
+        // itself.
         let (mut address, mut rest) = (address, &bytes[..]);
         while !rest.is_empty() {
             let (here, behind) = rest.split_at(rest.len().min((PAGE - address % PAGE) as usize));

@@ -1,9 +1,9 @@
-//! What the simulation of any card is made of: a fabric of real links and a real switch, hosts that are not there, and a
-//! seed that decides who goes next and what goes wrong.
+//! What the simulation of any card is made of: a fabric of real links and a real switch, hosts that
+//! are not there, and a seed that decides who goes next and what goes wrong.
 //!
-//! No card is named here, nor anything of guests. A model brings a [`world::Model`]: what its machines are, what they do in
-//! their turn, what must be so when a packet arrives, and what must be so at rest. From the bottom up, each file knowing only
-//! those above it in this list:
+//! No card is named here, nor anything of guests. A model brings a [`world::Model`]: what its
+//! machines are, what they do in their turn, what must be so when a packet arrives, and what must
+//! be so at rest. From the bottom up, each file knowing only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|

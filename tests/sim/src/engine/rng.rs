@@ -1,4 +1,5 @@
-//! The source of every decision: SplitMix64 (Steele, Lea and Flood, OOPSLA '14), so that a seed means the same next year.
+//! The source of every decision: SplitMix64 (Steele, Lea and Flood, OOPSLA '14), so that a seed
+//! means the same next year.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};

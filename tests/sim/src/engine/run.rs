@@ -25,8 +25,8 @@ pub struct Report {
     pub events: Vec<String>,
 }
 
-/// Runs a fabric with the decisions of a seed, of which `rng` has what is left. Returns it as it is at the end, if it could be
-/// made at all.
+/// Runs a fabric with the decisions of a seed, of which `rng` has what is left. Returns it as it is
+/// at the end, if it could be made at all.
 pub(crate) fn run<M: Model>(seed: u64, rng: Rng, course: Course, model: M) -> (Report, Option<World<M>>) {
     let mut report = Report { seed, ..Report::default() };
     let begun = World::new(rng, course, model).and_then(|mut world| world.begin().map(|()| world));

@@ -1,8 +1,9 @@
 //! Who goes next. Every decision is the seed's.
 //!
-//! First come random steps, with work and faults. Then no more of either: everything is healed and all go in turn,
-//! in an order that the seed shuffles anew in each round, until a round in which nobody had anything to do. So a
-//! wake-up that was lost shows: its victim sleeps on, and what it should have moved is still there.
+//! First come random steps, with work and faults. Then no more of either: everything is healed and
+//! all go in turn, in an order that the seed shuffles anew in each round, until a round in which
+//! nobody had anything to do. So a wake-up that was lost shows: its victim sleeps on, and what it
+//! should have moved is still there.
 
 use hamlyn_card::card::Progress;
 
@@ -37,7 +38,8 @@ impl<M: Model> World<M> {
         let mut idle = 0;
         for round in 0.. {
             ensure(round < ROUNDS, || "the fabric never comes to rest")?;
-            // What a card asked of its host in an idle round is seen in the next, before time leaps.
+            // What a card asked of its host in an idle round is seen in the next, before time
+            // leaps.
             let busy = self.round()? || (idle == 1 && (self.skip_time()? || M::prod(self)));
             idle = if busy { 0 } else { idle + 1 };
             if idle == 2 {
@@ -54,8 +56,8 @@ impl<M: Model> World<M> {
         self.tell_time()
     }
 
-    /// Nobody has anything to do, but somebody waits for a time: lets it pass until something is done about that, or
-    /// returns `false`.
+    /// Nobody has anything to do, but somebody waits for a time: lets it pass until something is
+    /// done about that, or returns `false`.
     fn skip_time(&mut self) -> Result<bool, Violation> {
         let Some(deadline) = M::deadline(self) else { return Ok(false) };
         loop {
@@ -130,7 +132,8 @@ impl<M: Model> World<M> {
         Ok(done > 0 || !self.switch.sleep())
     }
 
-    /// A card's process takes what has arrived or sends, as the seed has it, or goes to sleep if there is neither.
+    /// A card's process takes what has arrived or sends, as the seed has it, or goes to sleep if
+    /// there is neither.
     fn card_step(&mut self, host: usize) -> Result<bool, Violation> {
         if self.hosts[host].frozen {
             return Ok(false);
@@ -167,7 +170,8 @@ impl<M: Model> World<M> {
         }
     }
 
-    /// As `device/host/src/single.rs` goes to sleep. Returns whether there is something to do after all.
+    /// As `device/host/src/single.rs` goes to sleep. Returns whether there is something to do after
+    /// all.
     fn card_sleeps(&mut self, host: usize, link_full: bool) -> Result<bool, Violation> {
         if self.hosts[host].uplink.draw()? {
             return Ok(true);
@@ -181,8 +185,8 @@ impl<M: Model> World<M> {
         Ok(!asleep && at.uplink.is_up())
     }
 
-    /// No packet waits for a card, and none is lost between two counters: what went into the switch came out, or was counted
-    /// as dropped.
+    /// No packet waits for a card, and none is lost between two counters: what went into the switch
+    /// came out, or was counted as dropped.
     fn check_links(&mut self) -> Result<(), Violation> {
         for (number, host) in self.hosts.iter_mut().enumerate() {
             let staged = host.uplink.stage.len();

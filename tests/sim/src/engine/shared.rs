@@ -9,8 +9,8 @@ use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
 use crate::engine::violation::Violation;
 
-/// Bytes that are in the simulation's own memory. Whoever names some has made sure that they are there, and that words are
-/// aligned.
+/// Bytes that are in the simulation's own memory. Whoever names some has made sure that they are
+/// there, and that words are aligned.
 pub(crate) trait Shared: Debug + Send + Sync {
     fn length(&self) -> usize;
 
@@ -62,8 +62,8 @@ impl Shared for Region {
 /// Memory that earlier simulations of a thread have used.
 pub(crate) type Pool<T> = RefCell<Vec<Arc<T>>>;
 
-/// Memory of a simulation that an earlier one of this thread may have used: it holds anything. To map and unmap it for each
-/// simulation would cost more than the simulation.
+/// Memory of a simulation that an earlier one of this thread may have used: it holds anything. To
+/// map and unmap it for each simulation would cost more than the simulation.
 pub(crate) fn recycled<T: Shared>(
     pool: &Pool<T>,
     length: u64,

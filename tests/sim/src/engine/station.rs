@@ -1,6 +1,7 @@
 //! A card, and the memory, windows, lines and time that it reaches.
 //!
-//! It is shared by all that a host runs, as a machine is. One thread does it all, so no lock is ever waited for.
+//! It is shared by all that a host runs, as a machine is. One thread does it all, so no lock is
+//! ever waited for.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,7 +31,8 @@ pub(crate) struct Station {
 }
 
 impl Station {
-    /// A card that has been switched on, on a host with so many pages. `mapped` are BARs that others see as well.
+    /// A card that has been switched on, on a host with so many pages. `mapped` are BARs that
+    /// others see as well.
     pub(crate) fn new(
         id: u16,
         card: Box<dyn Card + Send>,
@@ -123,7 +125,8 @@ impl fmt::Debug for Station {
     }
 }
 
-/// The mapped BARs that a card says that it has. Of those that are not given, nobody else maps anything, and they are zeros.
+/// The mapped BARs that a card says that it has. Of those that are not given, nobody else maps
+/// anything, and they are zeros.
 fn all_of(identity: &Identity, mut given: Vec<Pages>) -> Result<Bars, Violation> {
     for bar in &identity.bars {
         let BarKind::Window { used } = bar.kind else { continue };

@@ -1,4 +1,5 @@
-//! A card of a few lines, to see that the engine asks no more of a model than it says, and finds what is wrong with one.
+//! A card of a few lines, to see that the engine asks no more of a model than it says, and finds
+//! what is wrong with one.
 
 use std::collections::VecDeque;
 use std::ops::Deref;

@@ -1,7 +1,8 @@
 //! A card's end of its link, with a stage on the way in where packets wait and change places.
 //!
-//! The rings keep order. A fabric that routes adaptively would not, so the stage stands for its paths: it takes packets
-//! out of the ring, and the schedule decides which of them reaches the card next.
+//! The rings keep order. A fabric that routes adaptively would not, so the stage stands for its
+//! paths: it takes packets out of the ring, and the schedule decides which of them reaches the card
+//! next.
 
 use hamlyn_card::ports::{self, Pieces, VolatileSlice};
 use hamlyn_fabric::{Header, Heard, HostId, Link, RingError, Traffic};

@@ -1,4 +1,5 @@
-//! The whole fabric: hosts with their cards, the switch between them, and what has happened lately. And what a model brings.
+//! The whole fabric: hosts with their cards, the switch between them, and what has happened lately.
+//! And what a model brings.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -21,7 +22,8 @@ const EVENTS: usize = 40;
 /// Bytes of the smallest ring there is: it is often full.
 const SMALL_RING: usize = 4096;
 
-/// What a card's simulation brings along: its own state of a fabric, and what it does and checks in the course of it.
+/// What a card's simulation brings along: its own state of a fabric, and what it does and checks in
+/// the course of it.
 ///
 /// All that a seed decides, it decides through the world's `rng`.
 pub(crate) trait Model: Sized + Debug {
@@ -35,7 +37,8 @@ pub(crate) trait Model: Sized + Debug {
     /// The longest packet that a card of this fabric sends, in bytes.
     fn largest_packet(&self) -> usize;
 
-    /// How the switch cuts and joins its packets, if it does; it may do so by chance, of which that is a seed.
+    /// How the switch cuts and joins its packets, if it does; it may do so by chance, of which that
+    /// is a seed.
     fn bursts(&self, seed: u64) -> (Vec<Bursts>, Policy) {
         let _ = seed;
         (Vec::new(), Policy::Quantum(0))
@@ -66,7 +69,8 @@ pub(crate) trait Model: Sized + Debug {
     /// A card's process may give the card a tick. Returns whether it was time for one.
     fn tick(world: &mut World<Self>, host: usize) -> Result<bool, Violation>;
 
-    /// Until when nothing happens if nobody has anything to do, in milliseconds; `None`: nothing ever will.
+    /// Until when nothing happens if nobody has anything to do, in milliseconds; `None`: nothing
+    /// ever will.
     fn deadline(world: &World<Self>) -> Option<u64>;
 
     /// New work comes up, or none, in a random step.
@@ -102,7 +106,8 @@ pub(crate) trait Model: Sized + Debug {
     /// Nobody has anything to do. Returns whether the simulation has found them something.
     fn prod(world: &mut World<Self>) -> bool;
 
-    /// What must be so when all has come to rest; then everything is ended, and what must be so then.
+    /// What must be so when all has come to rest; then everything is ended, and what must be so
+    /// then.
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation>;
 }
 

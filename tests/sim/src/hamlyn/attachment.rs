@@ -1,6 +1,8 @@
-//! How the library reaches the simulated machine: the driver's verbs, on the tables and the card of a host.
+//! How the library reaches the simulated machine: the driver's verbs, on the tables and the card of
+//! a host.
 //!
-//! What a process allocates has an address of its own there, and scattered pages of host memory beneath it.
+//! What a process allocates has an address of its own there, and scattered pages of host memory
+//! beneath it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

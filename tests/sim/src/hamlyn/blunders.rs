@@ -1,4 +1,5 @@
-//! Requests of honest processes that are wrong in one way, which the card must refuse for that reason.
+//! Requests of honest processes that are wrong in one way, which the card must refuse for that
+//! reason.
 
 use hamlyn::{Error, Message};
 use hamlyn_abi::hamlyn::request::{
@@ -38,8 +39,8 @@ impl World {
     }
 }
 
-/// A request that is wrong in one way, its only tuple, and the reason for which it is refused. `tag` is a send buffer of
-/// `buffer` bytes, `unset` is none.
+/// A request that is wrong in one way, its only tuple, and the reason for which it is refused.
+/// `tag` is a send buffer of `buffer` bytes, `unset` is none.
 fn wrong(
     rng: &mut Rng,
     packet_size: u32,

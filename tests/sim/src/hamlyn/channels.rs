@@ -1,6 +1,8 @@
-//! Channels between programs: what each side has said, and what of it reached memory that the other sees.
+//! Channels between programs: what each side has said, and what of it reached memory that the other
+//! sees.
 //!
-//! What was said arrives once, in order and whole; whoever is told of the end, in whatever way, has had all that reached it.
+//! What was said arrives once, in order and whole; whoever is told of the end, in whatever way, has
+//! had all that reached it.
 
 use crate::hamlyn::streams;
 
@@ -9,7 +11,8 @@ use crate::hamlyn::streams;
 pub(crate) struct Line {
     /// The lengths of its messages, in their order.
     pub(crate) said: Vec<usize>,
-    /// How many of them were stored where the other side sees them: all, until the operating system took its view away.
+    /// How many of them were stored where the other side sees them: all, until the operating system
+    /// took its view away.
     pub(crate) reached: usize,
     pub(crate) delivered: usize,
     /// It says no more.

@@ -1,8 +1,8 @@
 //! Connections between programs: what each side has said and been told, and what must become of it.
 //!
-//! An asker learns one thing: that it is accepted, or why not. Each side of a connection is told once that the other has ended,
-//! with the true reason, and within a bounded time. What the sides pass each other arrives as it was, and at no
-//! other connection.
+//! An asker learns one thing: that it is accepted, or why not. Each side of a connection is told
+//! once that the other has ended, with the true reason, and within a bounded time. What the sides
+//! pass each other arrives as it was, and at no other connection.
 
 use std::collections::BTreeMap;
 
@@ -77,8 +77,8 @@ pub(crate) struct Connections {
     pub(crate) answers: Answers,
     /// Ends that sides were told of, by reason.
     pub(crate) ends: [u64; EndReason::ALL.len()],
-    /// Sides whose host has lost its link since they were established, and that are to be told when it looks: host, process,
-    /// number.
+    /// Sides whose host has lost its link since they were established, and that are to be told when
+    /// it looks: host, process, number.
     pub(crate) severed: Vec<(usize, u64, usize)>,
     /// When nothing hindered anybody any more.
     pub(crate) healed: Option<u64>,
@@ -154,7 +154,8 @@ impl Connections {
         self.records.iter().filter(same).filter(beside).count() - usize::from(this.claimed.is_none())
     }
 
-    /// Whether a reason that a side was told is true, if it is one of the reasons that lie with the other side.
+    /// Whether a reason that a side was told is true, if it is one of the reasons that lie with the
+    /// other side.
     pub(crate) fn is_so(&self, number: usize, side: usize, end: &End) -> bool {
         let record = &self.records[number];
         let other = &record.sides[1 - side];

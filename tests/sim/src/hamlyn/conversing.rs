@@ -14,12 +14,14 @@ use crate::hamlyn::world::World;
 
 /// Connections that a program has at a time.
 const MOST: usize = 4;
-/// What a passed letter begins with: the connection's number, and how many bytes of a seed or an offer follow.
+/// What a passed letter begins with: the connection's number, and how many bytes of a seed or an
+/// offer follow.
 const HEAD: usize = 9;
 /// Bytes of a channel's offer.
 const OFFER: usize = 32 + Seed::SIZE;
 
-/// What is passed with a request or an answer: the connection's number, perhaps a seed or an offer, and any bytes.
+/// What is passed with a request or an answer: the connection's number, perhaps a seed or an offer,
+/// and any bytes.
 fn letter(number: usize, passed: &[u8], rest: &[u8]) -> Vec<u8> {
     let mut letter = (number as u64).to_le_bytes().to_vec();
     letter.push(passed.len() as u8);
@@ -62,7 +64,8 @@ impl World {
         }
     }
 
-    /// Called when no more is to happen: answers what is asked, takes answers, and ends all. Whether anything was done.
+    /// Called when no more is to happen: answers what is asked, takes answers, and ends all.
+    /// Whether anything was done.
     pub(crate) fn finish_connections(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let mut busy = self.take_request(host, process)?;
         busy |= self.look_at_questions(host, process)?;
@@ -333,8 +336,8 @@ impl World {
         }
     }
 
-    /// The operating system of a host has looked at its card: it knows of every change of the link, and has told who is
-    /// concerned, also if the link is as it was.
+    /// The operating system of a host has looked at its card: it knows of every change of the link,
+    /// and has told who is concerned, also if the link is as it was.
     pub(crate) fn check_severed(&mut self, host: usize) -> Result<(), Violation> {
         let severed = std::mem::take(&mut self.model.connections.severed);
         let (here, elsewhere): (Vec<_>, Vec<_>) = severed.into_iter().partition(|(on, ..)| *on == host);
@@ -350,7 +353,8 @@ impl World {
         Ok(())
     }
 
-    /// Looks whether connections have ended. What is told must be true, and must be the same when it is asked again.
+    /// Looks whether connections have ended. What is told must be true, and must be the same when
+    /// it is asked again.
     fn look_at_ends(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let ended = program.open.iter().position(|open| !matches!(open.connection.end(), Ok(None)));

@@ -1,13 +1,15 @@
 //! Programs that sleep until their requests are finished.
 //!
-//! A wake-up that was lost shows when a fabric has come to rest: its victim sleeps on, and asks for nothing any more.
+//! A wake-up that was lost shows when a fabric has come to rest: its victim sleeps on, and asks for
+//! nothing any more.
 
 use crate::engine::violation::{Violation, ensure};
 use crate::hamlyn::world::Host;
 use crate::hamlyn::world::World;
 
 impl World {
-    /// Has a program sleep until some of its requests are finished; it posts nothing and asks for nothing meanwhile.
+    /// Has a program sleep until some of its requests are finished; it posts nothing and asks for
+    /// nothing meanwhile.
     pub(crate) fn doze(&mut self, host: usize, process: usize) -> Result<(), Violation> {
         // When is left to the step: it costs the seed's other choices nothing.
         let chosen = (self.step + process as u64) % 4 == 0;

@@ -17,7 +17,8 @@ use crate::hamlyn::sram::Object;
 use crate::hamlyn::tables::{OpenQueue, OpenSlot, OpenTerminus, Tables, vacancy};
 
 impl Machine {
-    /// Opens a terminus whose owner sees its status words in a mapping, if it maps them; `None`: all are in use.
+    /// Opens a terminus whose owner sees its status words in a mapping, if it maps them; `None`:
+    /// all are in use.
     pub(crate) fn open_terminus(
         &self,
         pid: u64,
@@ -57,7 +58,8 @@ impl Machine {
         Ok(Some(index))
     }
 
-    /// Closes a terminus, unless a reset has closed it already. The same holds for everything here that closes.
+    /// Closes a terminus, unless a reset has closed it already. The same holds for everything here
+    /// that closes.
     pub(crate) fn close_terminus(&self, index: u32) -> Result<(), Violation> {
         let mut tables = self.tables();
         if tables.running {
@@ -147,7 +149,8 @@ impl Machine {
         Ok(())
     }
 
-    /// A slot that can be opened, if there is one: its number is free, and the card has memory for it.
+    /// A slot that can be opened, if there is one: its number is free, and the card has memory for
+    /// it.
     pub(crate) fn free_slot(&self) -> Result<Option<u32>, Violation> {
         let mut tables = self.tables();
         let Tables { slots, rng, .. } = &mut *tables;

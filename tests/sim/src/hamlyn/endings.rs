@@ -1,4 +1,5 @@
-//! The ends of connections: what a side is told is so, nobody is forgotten, and at rest nothing is left.
+//! The ends of connections: what a side is told is so, nobody is forgotten, and at rest nothing is
+//! left.
 
 use hamlyn::{End, EndReason};
 
@@ -39,7 +40,8 @@ impl World {
         Ok(())
     }
 
-    /// How long it may take, once nothing hinders anybody, until a side is told that the other is gone.
+    /// How long it may take, once nothing hinders anybody, until a side is told that the other is
+    /// gone.
     fn patience(&self) -> u64 {
         let rounds = 300 * (self.hosts.len() as u64 + 1) * self.model.scenario.step_ms;
         3 * self.model.scenario.peer_timeout_ms + rounds

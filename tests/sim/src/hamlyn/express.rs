@@ -1,7 +1,7 @@
 //! Express memory of a host: the driver's areas and views, as its processes have them.
 //!
-//! Which pages they have says `hamlyn_driver_host`, the driver's own code. Here is what the rest of the driver does with
-//! these: it maps them, and takes them out of a process.
+//! Which pages they have says `hamlyn_driver_host`, the driver's own code. Here is what the rest of
+//! the driver does with these: it maps them, and takes them out of a process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,7 +53,8 @@ fn refused(errno: Errno) -> Error {
     Error::System { action: "have express memory".into(), source: errno.into() }
 }
 
-/// Something that the card or the driver did and must not do, on its way to the caller through the library.
+/// Something that the card or the driver did and must not do, on its way to the caller through the
+/// library.
 pub(crate) fn wrong(violation: Violation) -> Error {
     Error::System { action: "go on".into(), source: std::io::Error::other(violation) }
 }

@@ -1,7 +1,8 @@
-//! What each fetch-and-op should do, and what it has done so far: the ledger's counterpart for the extension.
+//! What each fetch-and-op should do, and what it has done so far: the ledger's counterpart for the
+//! extension.
 //!
-//! Honest programs share *words*. A fetch-and-op on one is *asked*, *sent*, carried out or refused once where the word is,
-//! and *answered*; or it is given up.
+//! Honest programs share *words*. A fetch-and-op on one is *asked*, *sent*, carried out or refused
+//! once where the word is, and *answered*; or it is given up.
 
 use std::collections::BTreeSet;
 
@@ -137,7 +138,8 @@ impl Fetches {
         self.records.iter().position(|record| record.ask == ask && fits(record))
     }
 
-    /// One arrived, and found a value or was refused. `honest`: its slot is, so it must be one that was asked.
+    /// One arrived, and found a value or was refused. `honest`: its slot is, so it must be one that
+    /// was asked.
     pub(crate) fn arrived(
         &mut self,
         host: usize,
@@ -230,7 +232,8 @@ impl Fetches {
         self.waiting.iter().map(|waiting| waiting.deadline).min()
     }
 
-    /// Compares what the library says of a fetch-and-op with what must be. `done`: the card has finished with it.
+    /// Compares what the library says of a fetch-and-op with what must be. `done`: the card has
+    /// finished with it.
     pub(crate) fn check(
         &mut self,
         number: usize,

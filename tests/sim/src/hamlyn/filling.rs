@@ -12,8 +12,8 @@ use crate::hamlyn::tables::vacancy;
 use crate::hamlyn::world::World;
 
 impl Machine {
-    /// Opens slots until the card's memory is full, or all slots are, and closes them in any order. Nothing else happens
-    /// meanwhile. Returns whether the memory was full.
+    /// Opens slots until the card's memory is full, or all slots are, and closes them in any order.
+    /// Nothing else happens meanwhile. Returns whether the memory was full.
     pub(crate) fn fill_memory(&self, rng: &mut Rng) -> Result<bool, Violation> {
         let mut tables = self.tables();
         let area = HamlynArea { length: 1, ..HamlynArea::default() };

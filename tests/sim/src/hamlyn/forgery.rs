@@ -1,7 +1,8 @@
-//! What hostile processes and hosts do: requests and packets of any content, packets sent twice, metadata that changes.
+//! What hostile processes and hosts do: requests and packets of any content, packets sent twice,
+//! metadata that changes.
 //!
-//! A forger knows the keys of prey slots, which their owners gave away, and no others. Of other slots it knows all but the
-//! key: what it sends there is right except for some bits of the key.
+//! A forger knows the keys of prey slots, which their owners gave away, and no others. Of other
+//! slots it knows all but the key: what it sends there is right except for some bits of the key.
 
 use hamlyn_abi::hamlyn::command::HAMLYN_MODE_NORMAL;
 use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_REQUEST_FETCH, HamlynRequest};
@@ -81,7 +82,8 @@ impl World {
         Some((host, header))
     }
 
-    /// A hostile process posts a request that may be anything, and may claim to have posted more than it has.
+    /// A hostile process posts a request that may be anything, and may claim to have posted more
+    /// than it has.
     pub(crate) fn forge_request(&mut self, host: usize, process: usize) -> Result<(), Violation> {
         let Some((target, header)) = self.forged_header() else { return Ok(()) };
         let Role::Hostile(forger) = &self.hosts[host].processes[process].role else { return Ok(()) };
@@ -110,7 +112,8 @@ impl World {
         forger.post(&at.machine, &entry, jump)
     }
 
-    /// A hostile host puts packets on its link past its card: any header, any source, the same packet twice.
+    /// A hostile host puts packets on its link past its card: any header, any source, the same
+    /// packet twice.
     pub(crate) fn forge_packets(&mut self, host: usize) -> Result<(), Violation> {
         let Some((target, header)) = self.forged_header() else { return Ok(()) };
         let limit = self.max_packet;
@@ -167,7 +170,8 @@ impl World {
         self.hosts[host].machine.memory.poke(address, &bytes);
     }
 
-    /// Plans that a prey slot's entry changes while the card handles a packet for it. `false` if it is not for one.
+    /// Plans that a prey slot's entry changes while the card handles a packet for it. `false` if it
+    /// is not for one.
     pub(crate) fn plan_mischief(&mut self, host: usize, packet: &[u8]) -> bool {
         let Some(header) = PacketHeader::read(packet) else { return false };
         let Some(slot) = self.hosts[host].machine.slot(header.slot) else { return false };

@@ -36,8 +36,8 @@ impl Host {
         })
     }
 
-    /// Handles interrupts, and wakes whose queues fired. Returns whether there was an interrupt, or something else for the
-    /// operating system.
+    /// Handles interrupts, and wakes whose queues fired. Returns whether there was an interrupt, or
+    /// something else for the operating system.
     pub(crate) fn handle_interrupts(&mut self) -> Result<bool, Violation> {
         let handled = self.machine.handle_interrupts();
         let queues = handled.as_ref().map(|fired| fired.queues.as_slice());

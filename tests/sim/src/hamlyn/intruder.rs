@@ -104,7 +104,8 @@ impl Intruder {
         machine.open_slot(slot).map(drop)
     }
 
-    /// Posts any bytes, having claimed `jump` requests more than it made, and rings if the card sleeps.
+    /// Posts any bytes, having claimed `jump` requests more than it made, and rings if the card
+    /// sleeps.
     pub(crate) fn post(&mut self, machine: &Machine, entry: &[u8], jump: u32) -> Result<(), Violation> {
         self.posted = self.posted.wrapping_add(jump).wrapping_add(1);
         machine.post(self.terminus, self.posted, entry)

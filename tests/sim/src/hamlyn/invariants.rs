@@ -1,8 +1,9 @@
 //! What holds when a fabric has come to rest.
 //!
-//! What can be said of a single step is checked in that step: of memory in `memory`, of a packet in `judge`, of a
-//! message in `ledger`. Here is what can be said only when nothing moves any more: until then a message that has not
-//! arrived may be anywhere on its way, and a packet that was sent may lie in a ring and be counted at neither end.
+//! What can be said of a single step is checked in that step: of memory in `memory`, of a packet in
+//! `judge`, of a message in `ledger`. Here is what can be said only when nothing moves any more:
+//! until then a message that has not arrived may be anywhere on its way, and a packet that was sent
+//! may lie in a ring and be counted at neither end.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 

@@ -1,4 +1,5 @@
-//! How programs make a channel of a connection that they have: each asks for a view of the other's area, and joins it.
+//! How programs make a channel of a connection that they have: each asks for a view of the other's
+//! area, and joins it.
 
 use hamlyn::express::{ChannelEnd, ChannelOptions};
 use hamlyn::{Connection, Error};

@@ -1,7 +1,8 @@
-//! What a card must do with a packet, worked out a second time from the datasheet (`docs/hamlyn.md`, "Arrival").
+//! What a card must do with a packet, worked out a second time from the datasheet
+//! (`docs/hamlyn.md`, "Arrival").
 //!
-//! The judge knows what the driver opened and what is in memory now; it never asks the card. It says which bytes may
-//! change, to what, in which order, and which counter counts.
+//! The judge knows what the driver opened and what is in memory now; it never asks the card. It
+//! says which bytes may change, to what, in which order, and which counter counts.
 
 use std::sync::Arc;
 
@@ -169,8 +170,8 @@ pub(crate) struct Effect {
     /// The message is whole.
     pub(crate) whole: bool,
     pub(crate) notification: Option<Notification>,
-    /// The metadata changes meanwhile: the bytes of the accumulator and whether the packet is accepted cannot be
-    /// foretold, but where the card may write can.
+    /// The metadata changes meanwhile: the bytes of the accumulator and whether the packet is
+    /// accepted cannot be foretold, but where the card may write can.
     pub(crate) loose: bool,
 }
 
@@ -179,14 +180,15 @@ pub(crate) struct Effect {
 pub(crate) struct Notification {
     pub(crate) queue: u32,
     entry: Write,
-    /// From the second pass on: the word that tells a reader of the old entry that it is being overwritten.
+    /// From the second pass on: the word that tells a reader of the old entry that it is being
+    /// overwritten.
     warning: Option<u32>,
     /// The vector that must be raised.
     pub(crate) interrupt: Option<u16>,
 }
 
-/// Judges a packet that is about to reach a card. `loose`: somebody will change its metadata entry meanwhile. `awaited`: a
-/// terminus waits for it, if it is an answer.
+/// Judges a packet that is about to reach a card. `loose`: somebody will change its metadata entry
+/// meanwhile. `awaited`: a terminus waits for it, if it is an answer.
 pub(crate) fn judge(
     machine: &Machine,
     source: u16,
@@ -296,8 +298,8 @@ impl Fetched {
         Ok(Self { found, word: Write { address, bytes: word.to_le_bytes().to_vec() }, loose })
     }
 
-    /// The card changed the word in one piece, and nothing else; what it found. It may have refused if somebody changed the
-    /// metadata entry meanwhile.
+    /// The card changed the word in one piece, and nothing else; what it found. It may have refused
+    /// if somebody changed the metadata entry meanwhile.
     pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<Result<u64, ()>, Violation> {
         let refused = self.loose && writes.is_empty();
         ensure(refused || writes == [self.word.clone()], || {
@@ -332,7 +334,8 @@ impl Answered {
         Self { status, entry: u64::from(machine.completed(terminus) % 64) }
     }
 
-    /// The card wrote the word fetched, the reason, how many are refused and, last, how many are completed.
+    /// The card wrote the word fetched, the reason, how many are refused and, last, how many are
+    /// completed.
     pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
         let Self { status, entry } = *self;
         let words = [(320 + 8 * entry, 8), (64 + 4 * entry, 4), (4, 4), (0, 4)];
@@ -409,7 +412,8 @@ impl Write {
 }
 
 impl Effect {
-    /// Checks what the card wrote: these bytes and no other, the notification behind all the rest, its wrap word last.
+    /// Checks what the card wrote: these bytes and no other, the notification behind all the rest,
+    /// its wrap word last.
     pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
         let fail = |write: &Write, what: &str| {
             let Write { address, bytes } = write;
@@ -473,7 +477,8 @@ impl Effect {
         })
     }
 
-    /// Checks the counters and the interrupt. `before` and `after` are by number; `raised` vectors were raised.
+    /// Checks the counters and the interrupt. `before` and `after` are by number; `raised` vectors
+    /// were raised.
     pub(crate) fn check_counters(&self, before: &[u64], after: &[u64]) -> Result<(), Violation> {
         if self.loose {
             return Ok(());

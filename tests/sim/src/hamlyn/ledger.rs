@@ -1,9 +1,9 @@
 //! What each honest message should do, and what it has done so far.
 //!
-//! Senders manage the receivers' buffers, so the ledger stands for what honest programs have agreed on: a *place* (a
-//! metadata entry, or a word of fast mode, with its own part of the message area) takes one *delivery* at a time. A
-//! delivery is a message, or the messages of a group receive (section 2.5) that are notified as one; its *parts* are
-//! the messages.
+//! Senders manage the receivers' buffers, so the ledger stands for what honest programs have agreed
+//! on: a *place* (a metadata entry, or a word of fast mode, with its own part of the message area)
+//! takes one *delivery* at a time. A delivery is a message, or the messages of a group receive
+//! (section 2.5) that are notified as one; its *parts* are the messages.
 
 use std::collections::BTreeSet;
 
@@ -147,8 +147,8 @@ impl Ledger {
         numbers
     }
 
-    /// A packet was accepted by an honest slot of `host`: it must be one that somebody sent, with the right bytes, for
-    /// the first time. Returns its delivery, and whether that is whole now.
+    /// A packet was accepted by an honest slot of `host`: it must be one that somebody sent, with
+    /// the right bytes, for the first time. Returns its delivery, and whether that is whole now.
     pub(crate) fn arrived(
         &mut self,
         host: usize,
@@ -182,8 +182,8 @@ impl Ledger {
         }
     }
 
-    /// A sender's card has taken back the packets of a message whose sender is gone. If they had all arrived the place counts from
-    /// 0 again, and may be used.
+    /// A sender's card has taken back the packets of a message whose sender is gone. If they had
+    /// all arrived the place counts from 0 again, and may be used.
     pub(crate) fn retracted(&mut self, host: usize, source: u16, header: &PacketHeader) {
         let is_there = |place: &&Place| {
             let entry = place.entry == Some(header.metadata_index);
@@ -200,8 +200,9 @@ impl Ledger {
         }
     }
 
-    /// The message that a packet belongs to. If it fits none, the one that it would fit with another length or other bytes.
-    /// Several empty messages may be for one place: they are told apart by their metadata.
+    /// The message that a packet belongs to. If it fits none, the one that it would fit with
+    /// another length or other bytes. Several empty messages may be for one place: they are told
+    /// apart by their metadata.
     fn part_of(&self, host: usize, source: u16, packet: &[u8], header: &PacketHeader) -> Option<usize> {
         let fast = header.metadata_index == HAMLYN_FAST_MODE;
         let entry = (!fast).then_some(header.metadata_index);
@@ -222,7 +223,8 @@ impl Ledger {
         if fits(&first) { Some(first) } else { parts.find(fits).or(Some(first)) }
     }
 
-    /// A notification was read: which delivery it is for. It must be whole, and not notified before.
+    /// A notification was read: which delivery it is for. It must be whole, and not notified
+    /// before.
     pub(crate) fn notified(
         &mut self,
         host: usize,
@@ -268,7 +270,8 @@ impl Ledger {
         delivery.is_whole() && (delivery.silent || delivery.notified)
     }
 
-    /// Excuses deliveries under way whose sender or receiver is a host and process for which `hit` holds.
+    /// Excuses deliveries under way whose sender or receiver is a host and process for which `hit`
+    /// holds.
     pub(crate) fn excuse(&mut self, hit: impl Fn(usize, u64) -> bool) {
         for delivery in self.deliveries.iter_mut().filter(|delivery| !Self::is_done(delivery)) {
             let place = &self.places[delivery.place];

@@ -62,7 +62,8 @@ impl Deref for Machine {
 }
 
 impl Machine {
-    /// A machine that has been switched on. Its operating system has to do with connections if it has well-known slots.
+    /// A machine that has been switched on. Its operating system has to do with connections if it
+    /// has well-known slots.
     pub(crate) fn new(
         id: u16,
         options: HamlynOptions,
@@ -136,8 +137,8 @@ impl Machine {
         (period != 0).then(|| self.clock.milliseconds() + period)
     }
 
-    /// What the driver of a host that runs does, some times in a period: restarts the timer, then looks whether that was
-    /// in time (section 2.8).
+    /// What the driver of a host that runs does, some times in a period: restarts the timer, then
+    /// looks whether that was in time (section 2.8).
     pub(crate) fn beat(&self) -> Result<(), Violation> {
         let now = self.clock.milliseconds();
         let mut tables = self.tables();
@@ -158,7 +159,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The card's process gives the card the tick that it asked for, if it is time. Returns whether it was.
+    /// The card's process gives the card the tick that it asked for, if it is time. Returns whether
+    /// it was.
     pub(crate) fn tick(&self) -> Result<bool, Violation> {
         let now = self.clock.milliseconds();
         if self.alarm().is_none_or(|alarm| alarm > now.into()) {
@@ -243,7 +245,8 @@ impl Machine {
         self.queue_control() + queues + u64::from(terminus * HAMLYN_TERMINUS_CONTROL_STRIDE)
     }
 
-    /// Has the card interrupt once so many requests of a terminus are finished, modulo 2^32. `true`: they are already.
+    /// Has the card interrupt once so many requests of a terminus are finished, modulo 2^32.
+    /// `true`: they are already.
     pub(crate) fn arm_terminus(&self, terminus: u32, wanted: u32) -> bool {
         let words = self.terminus_words(terminus);
         self.window().store(words + u64::from(HAMLYN_TERMINUS_WANTED), wanted);
@@ -269,8 +272,8 @@ impl Machine {
         self.window().load(self.pending_word(vector))
     }
 
-    /// The driver's interrupt handler: says that it has seen the interrupts, then finds out which queues and termini fired.
-    /// Returns them, or none if there was no interrupt.
+    /// The driver's interrupt handler: says that it has seen the interrupts, then finds out which
+    /// queues and termini fired. Returns them, or none if there was no interrupt.
     pub(crate) fn handle_interrupts(&self) -> Option<Fired> {
         let vectors = self.vectors.take();
         if vectors.iter().any(|vector| u32::from(*vector) == HAMLYN_VECTOR_LINK) {

@@ -1,7 +1,7 @@
 //! The switch's file of express memory, and what each process sees of it: whose every page is.
 //!
-//! A page that one area shows is shown by no other, and by no view but that area's, at any moment and whatever has become of
-//! whom: so nobody sees or changes what is another's.
+//! A page that one area shows is shown by no other, and by no view but that area's, at any moment
+//! and whatever has become of whom: so nobody sees or changes what is another's.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,5 @@
-//! The simulation of Hamlyn cards: with the real user library, honest and hostile programs, and all that each may expect.
+//! The simulation of Hamlyn cards: with the real user library, honest and hostile programs, and all
+//! that each may expect.
 //!
 //! From the bottom up, each file knowing only those above it in this list, and the engine:
 //!
@@ -45,17 +46,19 @@
 //! | `model` | what the engine asks of all this |
 //! | `outcome` | a seed, and what is told of it |
 //!
-//! **What is checked, and when.** At every access of a card to memory: it lies in what the driver has opened. At every
-//! packet: the card writes what the judge says and no other byte, the notification last; one counter counts. At every
-//! packet of an honest message: it is one that was sent, with the right bytes, for the first time. At every record of a stream:
-//! it has the bytes that come next, and does not change while it is held. At every message of a channel: it is the next, and whole; and
-//! at every end that it tells of nothing is missing. At every page of express memory that a process gets: nobody else sees it. At every
-//! request for a connection, answer and end: it is of that connection, and so. At every
-//! notification: its message is whole and was not notified before. At every fetch-and-op: it was asked, the word changes
-//! once, and the answer is true. At every call of the library: what it says is so. While a card takes nothing: what is not for it
-//! arrives. At rest: nothing accepted is lost
-//! while its ends live, every queue is empty, counters balance; every side of a connection knows that it is over, and
-//! no operating system remembers any. When all processes have ended: nothing is open, and no page is lost.
+//! **What is checked, and when.** At every access of a card to memory: it lies in what the driver
+//! has opened. At every packet: the card writes what the judge says and no other byte, the
+//! notification last; one counter counts. At every packet of an honest message: it is one that was
+//! sent, with the right bytes, for the first time. At every record of a stream: it has the bytes
+//! that come next, and does not change while it is held. At every message of a channel: it is the
+//! next, and whole; and at every end that it tells of nothing is missing. At every page of express
+//! memory that a process gets: nobody else sees it. At every request for a connection, answer and
+//! end: it is of that connection, and so. At every notification: its message is whole and was not
+//! notified before. At every fetch-and-op: it was asked, the word changes once, and the answer is
+//! true. At every call of the library: what it says is so. While a card takes nothing: what is not
+//! for it arrives. At rest: nothing accepted is lost while its ends live, every queue is empty,
+//! counters balance; every side of a connection knows that it is over, and no operating system
+//! remembers any. When all processes have ended: nothing is open, and no page is lost.
 
 mod attachment;
 mod blunders;
@@ -107,7 +110,8 @@ pub use scenario::Scenario;
 
 use crate::engine::run::Report;
 
-/// Runs the simulation of a seed. `cards` fixes the number of cards (2 to 16), else the seed chooses.
+/// Runs the simulation of a seed. `cards` fixes the number of cards (2 to 16), else the seed
+/// chooses.
 pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
     run(seed, cards).report
 }

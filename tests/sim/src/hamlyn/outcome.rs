@@ -44,15 +44,18 @@ pub struct Outcome {
     pub slept: u64,
     /// Requests for a connection that were told why there is none.
     pub refused_connections: u64,
-    /// Questions for a name that were answered: that somebody listens, that nobody does, not at all.
+    /// Questions for a name that were answered: that somebody listens, that nobody does, not at
+    /// all.
     pub answers: [u64; 3],
-    /// Ends that a side of a connection was told of, by reason, in the order of [`hamlyn::EndReason::ALL`].
+    /// Ends that a side of a connection was told of, by reason, in the order of
+    /// [`hamlyn::EndReason::ALL`].
     pub connection_ends: Vec<u64>,
     /// The cards' counters at the end, by number, all cards together.
     pub counters: Vec<u64>,
 }
 
-/// Runs the simulation of a seed. `cards` fixes the number of cards (2 to 16), else the seed chooses.
+/// Runs the simulation of a seed. `cards` fixes the number of cards (2 to 16), else the seed
+/// chooses.
 pub fn run(seed: u64, cards: Option<u16>) -> Outcome {
     let mut rng = Rng::new(seed);
     let scenario = Scenario::choose(&mut rng, cards);

@@ -109,7 +109,8 @@ impl Program {
             .map(|_| terminus.create_send_buffer(CHUNK * CHUNKS))
             .collect::<Result<Vec<_>, _>>()?;
         let chunks = (0..buffers.len()).flat_map(|buffer| (0..CHUNKS).map(move |chunk| (buffer, chunk)));
-        // A receiver has 16 places at most, and so no more messages on their way. Some do not care (section 2.6).
+        // A receiver has 16 places at most, and so no more messages on their way. Some do not care
+        // (section 2.6).
         let entries = if rng.percent(85) { rng.range(17, 20) } else { rng.range(2, 4) };
         let queue = card.create_queue(entries)?;
         let mut program = Self {

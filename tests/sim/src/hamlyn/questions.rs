@@ -1,4 +1,5 @@
-//! Programs that ask whether a name is listened to. What a host answers was so at some moment since it was asked.
+//! Programs that ask whether a name is listened to. What a host answers was so at some moment since
+//! it was asked.
 
 use hamlyn::Answer;
 
@@ -10,7 +11,8 @@ use crate::hamlyn::world::World;
 const MOST: usize = 3;
 
 impl World {
-    /// A program asks a host of the fabric, or seldom one that is not there, whether a name is listened to.
+    /// A program asks a host of the fabric, or seldom one that is not there, whether a name is
+    /// listened to.
     pub(crate) fn wonder(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let hosts = self.hosts.len();
         let absent = self.model.scenario.faults > 0 && self.rng.percent(2);

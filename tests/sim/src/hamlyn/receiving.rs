@@ -80,7 +80,8 @@ impl World {
         Ok(())
     }
 
-    /// The message is in memory whole, its accumulator is 0 again, and in one-shot mode its entry is locked.
+    /// The message is in memory whole, its accumulator is 0 again, and in one-shot mode its entry
+    /// is locked.
     pub(crate) fn check_message(&self, number: usize) -> Result<(), Violation> {
         let delivery = &self.model.ledger.deliveries[number];
         let place = &self.model.ledger.places[delivery.place];
@@ -128,7 +129,8 @@ impl World {
     }
 }
 
-/// The receiver looks at a message: its data and metadata are there, and its entry is as it must be.
+/// The receiver looks at a message: its data and metadata are there, and its entry is as it must
+/// be.
 fn see(slot: &Slot, entry: Option<u32>, part: &Part, one_shot: bool) -> Result<(), Violation> {
     let mut data = vec![0; part.data.len()];
     slot.read(part.offset as usize, &mut data).map_err(Violation::new)?;

@@ -15,7 +15,8 @@ use crate::hamlyn::sram::Object;
 use crate::hamlyn::tables::Tables;
 
 impl Machine {
-    /// Whether the card's memory has a piece for an object. If it has none, the card must refuse to open one, and say so.
+    /// Whether the card's memory has a piece for an object. If it has none, the card must refuse to
+    /// open one, and say so.
     pub(crate) fn has_memory(&self, tables: &Tables, object: Object, index: u32) -> Result<bool, Violation> {
         if tables.sram.has_room_for(object) {
             return Ok(true);

@@ -57,7 +57,8 @@ impl Scenario {
         // A message between operating systems fits into one packet.
         let connections = rng.percent(25);
         let sizes = if connections { [320, 320, 328, 512, 1024] } else { [256, 256, 264, 512, 1024] };
-        // Operating systems count in quarters of a second, in which a slow machine should come to something.
+        // Operating systems count in quarters of a second, in which a slow machine should come to
+        // something.
         let step_ms = rng.pick(if connections { &[2, 10] } else { &[10, 50] }).unwrap_or(10);
         let handshake_ms = if rng.percent(70) { rng.range(10, 60) * 10 } else { 0 };
         let mut scenario = Self {

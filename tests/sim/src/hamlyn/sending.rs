@@ -54,7 +54,8 @@ impl World {
         Ok(true)
     }
 
-    /// Takes note of the requests that are finished. Their buffers are filled with something else at once.
+    /// Takes note of the requests that are finished. Their buffers are filled with something else
+    /// at once.
     pub(crate) fn collect(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let at = &mut self.hosts[host];
         let awake = |program: &&mut Program| program.dozes.is_none();
@@ -72,7 +73,8 @@ impl World {
 }
 
 impl Program {
-    /// Posts a message, in one of all ways. `false`: there is no room for it; `busy` entries are in use.
+    /// Posts a message, in one of all ways. `false`: there is no room for it; `busy` entries are in
+    /// use.
     fn post(
         &mut self,
         rng: &mut Rng,
@@ -165,7 +167,8 @@ impl Program {
         self.posted(rng, posted, in_flight, false)
     }
 
-    /// The request as a program would write it that does without most of the library: metadata is gathered, too.
+    /// The request as a program would write it that does without most of the library: metadata is
+    /// gathered, too.
     fn raw_request(
         &self,
         errand: &Errand,
@@ -208,7 +211,8 @@ impl Program {
         pieces.collect::<Result<_, _>>().map_err(Violation::new)
     }
 
-    /// Lays bytes out in free chunks of the send buffers, in random lengths. `None`: too few are free.
+    /// Lays bytes out in free chunks of the send buffers, in random lengths. `None`: too few are
+    /// free.
     fn scatter(&mut self, rng: &mut Rng, mut bytes: &[u8]) -> Result<Option<Scattered>, Violation> {
         if self.free_chunks.len() < bytes.len().div_ceil(CHUNK) + 2 {
             return Ok(None);
@@ -216,7 +220,8 @@ impl Program {
         let mut scattered = Vec::new();
         while !bytes.is_empty() {
             let (buffer, chunk) = self.free_chunks.swap_remove(rng.index(self.free_chunks.len()));
-            // The first pieces may be short; the others are whole, so that all fits into what was counted.
+            // The first pieces may be short; the others are whole, so that all fits into what was
+            // counted.
             let most = bytes.len().min(CHUNK);
             let length = if scattered.len() < 2 && rng.percent(50) { 1 + rng.index(most) } else { most };
             let offset = chunk * CHUNK + rng.index(CHUNK - length + 1);
@@ -228,7 +233,8 @@ impl Program {
         Ok(Some(scattered))
     }
 
-    /// Asks for each request, the oldest first, until one is not finished. What the library says must be so.
+    /// Asks for each request, the oldest first, until one is not finished. What the library says
+    /// must be so.
     fn collect(&mut self, rng: &mut Rng, truth: &mut Truth<'_>) -> Result<bool, Violation> {
         let completed = truth.completed;
         if !self.in_flight.is_empty() {
@@ -273,7 +279,8 @@ impl Program {
         })
     }
 
-    /// Fills the chunks of a request with something else. `false` if it still gathers from one of them.
+    /// Fills the chunks of a request with something else. `false` if it still gathers from one of
+    /// them.
     fn free(&mut self, rng: &mut Rng, request: &mut InFlight, completed: u64) -> Result<bool, Violation> {
         let InFlight { position, chunks, guarded, .. } = request;
         if !*guarded && *position > completed {
@@ -294,7 +301,8 @@ impl Program {
 }
 
 impl InFlight {
-    /// Compares what the library says of a request with what must be. Returns whether it is finished.
+    /// Compares what the library says of a request with what must be. Returns whether it is
+    /// finished.
     fn check(&self, truth: &mut Truth<'_>) -> Result<bool, Violation> {
         let (completed, done) = (truth.completed, self.position <= truth.completed);
         let says = match &self.request {

@@ -1,6 +1,8 @@
-//! The memory of a card, as far as the driver knows it: where the card says that each open object lies.
+//! The memory of a card, as far as the driver knows it: where the card says that each open object
+//! lies.
 //!
-//! The oracle has no list of free pieces. It looks at each unit, and so says exactly when the card must be full.
+//! The oracle has no list of free pieces. It looks at each unit, and so says exactly when the card
+//! must be full.
 
 use std::collections::BTreeMap;
 

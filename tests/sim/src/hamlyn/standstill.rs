@@ -1,4 +1,5 @@
-//! A card that takes nothing, and whom that stops: those alone who have something for it (section 2.8).
+//! A card that takes nothing, and whom that stops: those alone who have something for it (section
+//! 2.8).
 
 use crate::engine::violation::{Violation, ensure};
 use crate::hamlyn::program::{InFlight, Program};
@@ -10,8 +11,9 @@ const ROUNDS_WITH_TRAFFIC: u32 = 60;
 const MOST_ROUNDS: u32 = 10_000;
 
 impl World {
-    /// One card stands still while all send to all. Whoever sends nothing to it, and all that is not for it, must come to rest
-    /// meanwhile. It goes on afterwards: what it is owed is looked at with all else.
+    /// One card stands still while all send to all. Whoever sends nothing to it, and all that is
+    /// not for it, must come to rest meanwhile. It goes on afterwards: what it is owed is looked at
+    /// with all else.
     pub(crate) fn stand_still(&mut self) -> Result<(), Violation> {
         let still = self.rng.index(self.hosts.len());
         self.note(|| format!("card {still} stands still"));

@@ -1,4 +1,5 @@
-//! How programs stream to each other: they open streams, send, receive and end them, and each thing that they see is checked.
+//! How programs stream to each other: they open streams, send, receive and end them, and each thing
+//! that they see is checked.
 
 use std::time::Duration;
 
@@ -55,8 +56,8 @@ impl World {
         Ok(busy)
     }
 
-    /// Makes a receiver here and a sender elsewhere, of the seed that went there as bytes. Some seeds are forged or
-    /// stale.
+    /// Makes a receiver here and a sender elsewhere, of the seed that went there as bytes. Some
+    /// seeds are forged or stale.
     fn open_stream(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let records = self.rng.range(2, 5);
         let options = StreamOptions {
@@ -173,7 +174,8 @@ impl World {
         self.receive(host, process, index)
     }
 
-    /// Takes the next record and verifies it, or releases some. A receiver for which the stream is over goes.
+    /// Takes the next record and verifies it, or releases some. A receiver for which the stream is
+    /// over goes.
     fn receive(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
         let keep = self.step < self.model.scenario.steps && self.rng.percent(40);
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
@@ -270,7 +272,8 @@ impl World {
         }
     }
 
-    /// A program has no more to do with a connection: the ends of its streams that it has are told so.
+    /// A program has no more to do with a connection: the ends of its streams that it has are told
+    /// so.
     pub(crate) fn lose_streams(&mut self, host: usize, process: usize, number: usize, loss: PeerLoss) {
         let streams = &self.model.connections.records[number].streams;
         streams.iter().for_each(|stream| self.model.streams[*stream].excused = true);
@@ -304,8 +307,8 @@ impl World {
         })
     }
 
-    /// Nothing moves any more: streams that were broken say so now, and of others nothing is missing. Whether there
-    /// were any.
+    /// Nothing moves any more: streams that were broken say so now, and of others nothing is
+    /// missing. Whether there were any.
     pub(crate) fn break_streams(&mut self) -> bool {
         let mut any = false;
         for host in &mut self.hosts {
@@ -340,7 +343,8 @@ impl World {
         }
     }
 
-    /// Bytes that were delivered, streams that came to a good end, and streams that were broken and said so.
+    /// Bytes that were delivered, streams that came to a good end, and streams that were broken and
+    /// said so.
     pub(crate) fn stream_totals(&self) -> (u64, u64, u64) {
         let count = |which: fn(&Stream) -> bool| {
             self.model.streams.iter().filter(|stream| which(stream)).count() as u64

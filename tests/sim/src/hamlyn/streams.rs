@@ -1,8 +1,8 @@
 //! Streams between programs: what each has accepted and delivered, and what must become of it.
 //!
-//! A stream delivers every byte once and in order, or its receiver is told of the break, once; a record does not
-//! change while it is held. When a process dies, the simulation plays the operating system, which tells the other
-//! end.
+//! A stream delivers every byte once and in order, or its receiver is told of the break, once; a
+//! record does not change while it is held. When a process dies, the simulation plays the operating
+//! system, which tells the other end.
 
 /// A stream.
 #[derive(Debug, Clone, Default)]

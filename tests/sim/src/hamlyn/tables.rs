@@ -1,5 +1,5 @@
-//! What the driver has opened, and what the card may touch while it is open. The judge goes by these tables, not by what the
-//! card has made of them.
+//! What the driver has opened, and what the card may touch while it is open. The judge goes by
+//! these tables, not by what the card has made of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +46,8 @@ pub(crate) struct OpenSlot {
     pub(crate) prey: bool,
     /// It takes packets of this host's operating system alone (section 6.3).
     pub(crate) privileged: Option<u16>,
-    /// It belongs to the library's upper layer: messages to it are judged by what the streams there deliver.
+    /// It belongs to the library's upper layer: messages to it are judged by what the streams there
+    /// deliver.
     pub(crate) streams: bool,
 }
 
@@ -70,7 +71,8 @@ impl OpenQueue {
         self.area.address(index * u64::from(HAMLYN_NOTIFICATION_SIZE))
     }
 
-    /// The wrap word of the next entry, but for the bit of fast mode: the pass over the queue, and its wrap flag.
+    /// The wrap word of the next entry, but for the bit of fast mode: the pass over the queue, and
+    /// its wrap flag.
     pub(crate) fn wrap(&self) -> u32 {
         let pass = (self.written / u64::from(self.entries)) as u32;
         pass << 2 | u32::from(pass % 2 == 0)
@@ -182,8 +184,8 @@ impl Tables {
 }
 
 impl OpenSlot {
-    /// What the card may write because the slot is open: the message area, and of each metadata entry the user's
-    /// metadata, the accumulator and the lock.
+    /// What the card may write because the slot is open: the message area, and of each metadata
+    /// entry the user's metadata, the accumulator and the lock.
     pub(crate) fn permit(&self, memory: &Memory, allowed: bool) {
         self.area.permit_lists(memory, allowed);
         self.area.permit(memory, Right::Write, 0, self.area.length, allowed);

@@ -1,4 +1,5 @@
-//! How programs talk by channels: they send, receive, sleep and end them, and each thing that they see is checked.
+//! How programs talk by channels: they send, receive, sleep and end them, and each thing that they
+//! see is checked.
 
 use hamlyn::Error;
 
@@ -56,7 +57,8 @@ impl World {
         Ok(busy)
     }
 
-    /// Hands on what has arrived, and wakes who is named or has lost the other side. How many channels it has.
+    /// Hands on what has arrived, and wakes who is named or has lost the other side. How many
+    /// channels it has.
     fn wake_talkers(&mut self, host: usize, process: usize) -> Result<usize, Violation> {
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(0) };
         if program.talking.is_empty() {

@@ -88,7 +88,8 @@ impl World {
         (interrupting && !slot_interrupts) || self.rng.percent(20)
     }
 
-    /// Divides a place among senders, and makes each a ticket. A group is divided as the library does it, or by hand.
+    /// Divides a place among senders, and makes each a ticket. A group is divided as the library
+    /// does it, or by hand.
     fn arrange(
         &mut self,
         place: &Place,
@@ -126,7 +127,8 @@ impl World {
         Ok(Some((parts, invitations)))
     }
 
-    /// A sender sends a message again that has been received in one-shot mode: it must not arrive twice (section 2.7).
+    /// A sender sends a message again that has been received in one-shot mode: it must not arrive
+    /// twice (section 2.7).
     pub(crate) fn send_again(&mut self) {
         if self.model.sent_once.is_empty() {
             return;
@@ -162,8 +164,9 @@ impl World {
         all.collect()
     }
 
-    /// Equal parts of a place's memory, and of its counter unequal ones (section 2.5): the Y of a group add up to 2^32, and
-    /// each is larger than the number of its message's packets. A message alone has 0, in fast mode a word.
+    /// Equal parts of a place's memory, and of its counter unequal ones (section 2.5): the Y of a
+    /// group add up to 2^32, and each is larger than the number of its message's packets. A message
+    /// alone has 0, in fast mode a word.
     fn portions(&mut self, place: &Place, count: u32) -> Vec<Portion> {
         let length = place.length / count;
         let mut rest = 0_u32;
@@ -210,7 +213,8 @@ impl World {
         parts
     }
 
-    /// A receiver in a paranoid mode shuts an entry while a message for it is on its way: the rest must be refused.
+    /// A receiver in a paranoid mode shuts an entry while a message for it is on its way: the rest
+    /// must be refused.
     pub(crate) fn shut(&mut self) -> Result<(), Violation> {
         let busy: Vec<usize> = (0..self.model.ledger.places.len())
             .filter(|place| {
@@ -239,8 +243,8 @@ impl World {
         Ok(())
     }
 
-    /// The receiver opens its metadata entry for what is coming (a new key, tight bounds, no lock) and makes a ticket.
-    /// `None`: it cannot, because its link is down.
+    /// The receiver opens its metadata entry for what is coming (a new key, tight bounds, no lock)
+    /// and makes a ticket. `None`: it cannot, because its link is down.
     fn expect(&mut self, place: &Place, low: u32, high: u32) -> Result<Option<Ticket>, Violation> {
         let key = self.rng.next();
         let host = &self.hosts[place.host];

@@ -27,7 +27,8 @@ pub(crate) struct Hamlyn {
     pub(crate) connections: Connections,
     /// Express memory, if there is any.
     matrix: Option<Arc<Matrix>>,
-    /// Ends of channels that programs had, messages that those delivered, and times that an end slept.
+    /// Ends of channels that programs had, messages that those delivered, and times that an end
+    /// slept.
     pub(crate) channels: u64,
     pub(crate) said: u64,
     pub(crate) slept: u64,

@@ -11,7 +11,8 @@ use super::packet::{Letter, OVERHEAD};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Single,
-    /// A store of blocked-write: when, and how long after the last it may be to join it, in microseconds.
+    /// A store of blocked-write: when, and how long after the last it may be to join it, in
+    /// microseconds.
     Blocked {
         at: u64,
         within: u64,

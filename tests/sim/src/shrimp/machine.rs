@@ -117,7 +117,8 @@ impl Machine {
         all(Right::Read, readable);
     }
 
-    /// Lets the card write to a page that another host's operating system stores to, or takes that back.
+    /// Lets the card write to a page that another host's operating system stores to, or takes that
+    /// back.
     pub(super) fn permit_system(&self, page: u64, allowed: bool) {
         self.memory.permit(Right::Write, page * PAGE, PAGE, allowed);
     }
@@ -187,8 +188,8 @@ impl Machine {
         self.with_card(|card, _| card.takes_stores())
     }
 
-    /// What the driver of a host that runs does, some times in a period: restarts the timer, and takes part again if that was
-    /// too late.
+    /// What the driver of a host that runs does, some times in a period: restarts the timer, and
+    /// takes part again if that was too late.
     pub(super) fn beat(&self) -> Result<(), Violation> {
         let (now, period) = (self.clock.milliseconds(), u64::from(self.options.handshake_ms));
         if period == 0 || now < self.tables().next_beat {

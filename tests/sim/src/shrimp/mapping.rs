@@ -12,7 +12,8 @@ use super::ledger::Transfer;
 
 /// Entries of a card's page table. Host memory has more pages, and BAR 2 is no power of two.
 pub(super) const PAGES: u32 = 28;
-/// Pages that processes may use: these, from 1 on. More than the smallest arrival queue has records.
+/// Pages that processes may use: these, from 1 on. More than the smallest arrival queue has
+/// records.
 pub(super) const DATA_PAGES: u32 = 24;
 
 /// A page table.
@@ -63,7 +64,8 @@ impl Table {
         self.0.get(&page).copied().unwrap_or_default()
     }
 
-    /// What an entry makes of a page's. A part that stays mapped to where it is, or was withheld, may be to keep its mode.
+    /// What an entry makes of a page's. A part that stays mapped to where it is, or was withheld,
+    /// may be to keep its mode.
     pub(super) fn prepared(&self, page: u32, mut entry: ShrimpEntry) -> ShrimpEntry {
         let before = self.entry(page);
         for (part, (now, was)) in entry.out.iter_mut().zip(before.out).enumerate() {
@@ -109,7 +111,8 @@ impl Table {
         self.set((address / PAGE) as u32, entry);
     }
 
-    /// Whether a host may store these bytes, which are in one page; if so, whether that is to be reported.
+    /// Whether a host may store these bytes, which are in one page; if so, whether that is to be
+    /// reported.
     pub(super) fn takes(&self, address: u64, length: u64, node: u16) -> Option<bool> {
         let entry = self.of_page(address);
         let bytes = address % PAGE..address % PAGE + length;

@@ -1,14 +1,19 @@
-//! The SHRIMP card's part of a simulation: processors that store to mapped pages of other hosts, operating systems that map
-//! and unmap under them, hostile hosts, and what must always be so. Packets come by a crossbar or through a mesh; there are 16 nodes at
-//! most.
+//! The SHRIMP card's part of a simulation: processors that store to mapped pages of other hosts,
+//! operating systems that map and unmap under them, hostile hosts, and what must always be so.
+//! Packets come by a crossbar or through a mesh; there are 16 nodes at most.
 //!
-//! * Nothing is written but what a packet says that was let in: to a part that is mapped in for its host at that moment.
-//! * What arrives from a host is what was stored there, byte for byte, in the order of the stores, and nothing is left out. A port
-//!   that goes may take what was on its way with it, a reset what was in the card.
-//! * Packets are as they are to be: a store each, or stores that follow each other, or a piece of a transfer; none crosses a page.
-//! * A transfer has the words that were asked, read from memory while it ran; what a failed compare writes back starts none.
+//! * Nothing is written but what a packet says that was let in: to a part that is mapped in for its
+//!   host at that moment.
+//! * What arrives from a host is what was stored there, byte for byte, in the order of the stores,
+//!   and nothing is left out. A port that goes may take what was on its way with it, a reset what
+//!   was in the card.
+//! * Packets are as they are to be: a store each, or stores that follow each other, or a piece of a
+//!   transfer; none crosses a page.
+//! * A transfer has the words that were asked, read from memory while it ran; what a failed compare
+//!   writes back starts none.
 //! * The FIFOs never hold more than they can, nor more than one packet above their thresholds.
-//! * An arrival that is to be reported gets a record, one for each page until it is taken; nobody sleeps beside one.
+//! * An arrival that is to be reported gets a record, one for each page until it is taken; nobody
+//!   sleeps beside one.
 //! * In the end memory is everywhere what was stored there last, by whomever.
 //!
 //! All this is judged by a ledger that the simulation keeps, never by the card's own state.

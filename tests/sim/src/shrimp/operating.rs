@@ -49,7 +49,8 @@ impl World<Shrimp> {
         let entry = match self.rng.below(10) {
             0 => ShrimpEntry::default(),
             1 | 2 => {
-                // As it is, and yet not quite: the modes are those that processes have chosen, or others'.
+                // As it is, and yet not quite: the modes are those that processes have chosen, or
+                // others'.
                 let mut entry = self.model.ledgers[host].table.entry(page);
                 let other = some_entry(&mut self.rng, host as u16, self.model.taste);
                 entry.incoming = other.incoming;

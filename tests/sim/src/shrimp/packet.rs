@@ -42,7 +42,8 @@ impl Letter {
         Self { to, from, length: data.len() as u32, address, data: data.to_vec() }
     }
 
-    /// Reads a packet. Says whether the checksum is right as well. `None`: it is too short or too long for one.
+    /// Reads a packet. Says whether the checksum is right as well. `None`: it is too short or too
+    /// long for one.
     pub(super) fn read(bytes: &[u8]) -> Option<(Self, bool)> {
         if bytes.len() <= HEAD + TAIL || bytes.len() > LARGEST {
             return None;

@@ -31,14 +31,15 @@ pub(super) enum Deed {
         address: u64,
         width: u8,
     },
-    /// A compare with 0 and exchange on a command page, again and again until it has found 0. `found`: what it has read, and
-    /// not written back yet.
+    /// A compare with 0 and exchange on a command page, again and again until it has found 0.
+    /// `found`: what it has read, and not written back yet.
     Update {
         address: u64,
         words: u32,
         found: Option<u32>,
     },
-    /// The same once, with something else than 0 in the accumulator: a compare that fails though it finds 0.
+    /// The same once, with something else than 0 in the accumulator: a compare that fails though it
+    /// finds 0.
     Miss {
         address: u64,
         found: Option<u32>,
@@ -92,7 +93,8 @@ impl World<Shrimp> {
         u64::from(self.some_page()) * PAGE + self.some_offset() / 4 * 4
     }
 
-    /// A transfer, most often from where the page is mapped out for it, and often as long as the part is.
+    /// A transfer, most often from where the page is mapped out for it, and often as long as the
+    /// part is.
     fn some_update(&mut self, host: usize) -> Deed {
         let mut address = self.some_word();
         let table = &self.model.ledgers[host].table;

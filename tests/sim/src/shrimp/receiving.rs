@@ -49,7 +49,8 @@ impl World<Shrimp> {
         self.check_card(host)
     }
 
-    /// Packets of a host come in the order in which they were sent, and only those that a port took with it are missing.
+    /// Packets of a host come in the order in which they were sent, and only those that a port took
+    /// with it are missing.
     fn expect_next(&mut self, source: u16, host: usize, bytes: &[u8]) -> Result<(), Violation> {
         let flight = self.model.flying.entry((source, host as u16)).or_default();
         ensure(flight.takes(bytes), || {
@@ -96,7 +97,8 @@ impl World<Shrimp> {
         Ok((read.map(|(letter, _)| letter), faults))
     }
 
-    /// The card has looked at its Incoming FIFO, and deposited what is there if it is not to hold it.
+    /// The card has looked at its Incoming FIFO, and deposited what is there if it is not to hold
+    /// it.
     pub(super) fn drained(&mut self, host: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let mut writes = VecDeque::from(machine.memory.take_writes());

@@ -15,8 +15,8 @@ const ARRIVAL: u16 = SHRIMP_VECTOR_ARRIVAL as u16;
 const OUTGOING: u16 = SHRIMP_VECTOR_OUTGOING as u16;
 
 impl World<Shrimp> {
-    /// Takes the records that come next from what the card wrote: each for a page of which the driver has to hear and that
-    /// has none, its number last.
+    /// Takes the records that come next from what the card wrote: each for a page of which the
+    /// driver has to hear and that has none, its number last.
     pub(super) fn take_records(
         &mut self,
         host: usize,
@@ -75,8 +75,8 @@ impl World<Shrimp> {
         ensure(reports.untaken.is_empty() || reports.raised, || format!("host {host}: no vector came"))
     }
 
-    /// The driver takes up to so many records, if a vector has come since it last found none: says first that it has them,
-    /// and then looks at the pages. Returns whether there were any.
+    /// The driver takes up to so many records, if a vector has come since it last found none: says
+    /// first that it has them, and then looks at the pages. Returns whether there were any.
     pub(super) fn take_reports(&mut self, host: usize, most: usize) -> Result<bool, Violation> {
         let machine = self.hosts[host].machine.clone();
         if !self.model.drivers[host] {

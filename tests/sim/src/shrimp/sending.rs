@@ -39,7 +39,8 @@ const KNOWN: [Counter; 18] = [
 ];
 
 impl World<Shrimp> {
-    /// The account of a card, once the engine's reads of the meantime are in it: memory is still as it was then.
+    /// The account of a card, once the engine's reads of the meantime are in it: memory is still as
+    /// it was then.
     pub(super) fn settle(&mut self, host: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         loop {
@@ -143,7 +144,8 @@ fn step(ledger: &mut Ledger, machine: &Machine, host: usize) -> Result<(), Viola
     Ok(())
 }
 
-/// Takes what a packet has from what is to be sent to its host. Returns how many stores that were. `None`: it is not that.
+/// Takes what a packet has from what is to be sent to its host. Returns how many stores that were.
+/// `None`: it is not that.
 fn take(ledger: &mut Ledger, node: u16, letter: &Letter) -> Option<u64> {
     let queue = ledger.outgoing.pending.get_mut(&node)?;
     let mut before: Option<Item> = None;
@@ -211,8 +213,8 @@ impl Ledger {
         }
     }
 
-    /// Whether the card has stopped the network for five seconds, with no five minutes between two of the stops, and none
-    /// until now: then it holds nothing.
+    /// Whether the card has stopped the network for five seconds, with no five minutes between two
+    /// of the stops, and none until now: then it holds nothing.
     pub(super) fn is_held_too_long(&self, now: u64) -> bool {
         let going_on = self.full_since.map(|since| (since, now));
         let mut next = now;

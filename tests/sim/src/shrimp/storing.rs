@@ -84,7 +84,8 @@ impl World<Shrimp> {
         self.check_card(host)
     }
 
-    /// A processor that does not care what the card has room for stores to a window page again and again.
+    /// A processor that does not care what the card has room for stores to a window page again and
+    /// again.
     pub(super) fn flood_window(&mut self, host: usize) -> Result<(), Violation> {
         let (address, width) = self.some_window_place();
         let refused = |world: &Self| world.model.ledgers[host].counted(Counter::StoresRefused);
@@ -146,7 +147,8 @@ impl World<Shrimp> {
         Ok(())
     }
 
-    /// A random store that a processor may make to a window page: aligned, of a width that there is.
+    /// A random store that a processor may make to a window page: aligned, of a width that there
+    /// is.
     pub(super) fn some_window_place(&mut self) -> (u64, u8) {
         let width = self.rng.pick(&[1, 2, 4, 8]).unwrap_or(4);
         // Now and then one that is nobody's, or behind the end of host memory's table.

@@ -68,7 +68,8 @@ impl Ledger {
         Counter::TransfersStarted
     }
 
-    /// A process' transfers have 64 places, one for each page; an operating system's one for each address.
+    /// A process' transfers have 64 places, one for each page; an operating system's one for each
+    /// address.
     fn may_wait(&self, address: u64, is_system: bool) -> bool {
         let mut waiting = self.transfers.iter().skip(1);
         if is_system {

@@ -1,4 +1,4 @@
-//! Credits: how much may be on its way, and what is lost.
+//! Credits: how much may be in flight, and what is lost.
 
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::*;
@@ -21,7 +21,7 @@ fn kinds(sent: &[(u16, Vec<u8>)], kind: u8) -> usize {
 }
 
 #[test]
-fn no_more_words_are_on_their_way_than_there_are_credits() {
+fn words_in_flight_never_exceed_credits() {
     let (mut one, mut other, ..) = pair(CLAN_APERTURE_WRITE);
     one.write_register(CLAN_REG_JOIN, 4, 0);
     for _ in 0..200 {
@@ -42,7 +42,7 @@ fn no_more_words_are_on_their_way_than_there_are_credits() {
 }
 
 #[test]
-fn many_words_arrive_and_nobody_asks() {
+fn steady_traffic_never_waits_for_credits() {
     let (mut one, mut other, ..) = pair(CLAN_APERTURE_WRITE);
     one.write_register(CLAN_REG_JOIN, 4, 0);
     for word in 0..5000_u64 {
@@ -56,7 +56,7 @@ fn many_words_arrive_and_nobody_asks() {
 }
 
 #[test]
-fn what_is_lost_on_the_way_is_told_and_the_credits_come_back() {
+fn loss_is_reported_and_credits_are_restored() {
     let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_WRITE);
     one.write_register(CLAN_REG_JOIN, 4, 0);
     for round in 1..20 {
@@ -76,7 +76,7 @@ fn what_is_lost_on_the_way_is_told_and_the_credits_come_back() {
 }
 
 #[test]
-fn who_says_nothing_is_told_of() {
+fn silent_host_is_reported() {
     let (mut one, _, _, endpoint) = pair(CLAN_APERTURE_WRITE);
     one.store(WINDOW, 8, 1);
     assert_eq!(kinds(&one.sent(), WRITE), 1);
@@ -91,7 +91,7 @@ fn who_says_nothing_is_told_of() {
 }
 
 #[test]
-fn a_receiver_that_begins_anew_takes_what_comes() {
+fn restarted_receiver_accepts_words() {
     let (mut one, mut other, aperture, endpoint) = pair(CLAN_APERTURE_WRITE);
     one.write_register(CLAN_REG_JOIN, 4, 0);
     let mut faults = 0;
@@ -123,11 +123,11 @@ fn a_receiver_that_begins_anew_takes_what_comes() {
 }
 
 #[test]
-fn a_host_that_sends_more_than_it_may_is_refused() {
+fn host_that_exceeds_its_credits_is_refused() {
     let (mut one, mut other, aperture, _) = pair(CLAN_APERTURE_WRITE);
     one.store(WINDOW, 8, 1);
     let packet = one.sent().remove(0).1;
-    // It takes no part in the link, so it has told nobody of more credits.
+    // The other host sends nothing, so it has granted no further credits.
     for _ in 0..100 {
         other.arrive(0, &packet);
     }
@@ -135,7 +135,7 @@ fn a_host_that_sends_more_than_it_may_is_refused() {
     assert_eq!((other.counter("over_credit"), other.word(aperture)), (36, 1));
 }
 
-/// Sends a store, and hands it over.
+/// Sends a store and delivers its packets.
 fn hand_over(one: &mut Host, other: &mut Host) {
     one.store(WINDOW, 8, 1);
     for (_, packet) in one.sent() {
@@ -158,7 +158,7 @@ fn refusal_outlasts_a_host_that_takes_nothing() {
     assert_eq!(one.faults(endpoint).0, 1, "and once");
 }
 
-/// A packet with other words at some place, and a checksum that is right.
+/// Returns a packet with other bytes at `at`, and a correct checksum.
 fn forged(packet: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     packet[at..at + bytes.len()].copy_from_slice(bytes);
@@ -168,9 +168,10 @@ fn forged(packet: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Another host knows how endpoints are called, and would have one believe that its peer refuses what it writes.
+/// Another host knows the tags of endpoints, and tries to make a host believe that its peer refuses
+/// its writes.
 #[test]
-fn only_who_was_written_to_refuses() {
+fn only_a_written_host_can_refuse() {
     let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
     hand_over(&mut one, &mut other);
     let refusal = other.sent().into_iter().find(|(_, packet)| packet[0] == REFUSED).unwrap().1;
@@ -178,7 +179,7 @@ fn only_who_was_written_to_refuses() {
     assert_eq!((one.faults(endpoint).0, one.counter("discarded")), (0, 1));
     one.arrive(1, &refusal);
     assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_REFUSED));
-    // And what is closed hears nothing.
+    // A closed endpoint gets no refusals either.
     for (opcode, index) in [(CLAN_COMMAND_CLOSE_WINDOW, 5), (CLAN_COMMAND_CLOSE_ENDPOINT, 2)] {
         one.run(opcode, index, &[0_u8; 0]).unwrap();
     }
@@ -186,10 +187,11 @@ fn only_who_was_written_to_refuses() {
     assert_eq!(one.counter("discarded"), 2);
 }
 
-/// Credits of a hostile receiver: for another count, for nobody, of more than a window. None of them lets more be sent than one window
-/// beyond what was, or holds up what is for others.
+/// Credits of a hostile receiver: for another count, from a host that was not written to, of more
+/// than a window. None of them lets more be sent than one window beyond what was sent. None delays
+/// packets for others.
 #[test]
-fn credits_that_cannot_be_are_believed_by_nobody() {
+fn impossible_credits_are_ignored() {
     let (mut one, mut other, ..) = pair(CLAN_APERTURE_WRITE);
     one.write_register(CLAN_REG_JOIN, 4, 0);
     one.window(6, (2, 3), PAGE, 2);
@@ -209,7 +211,7 @@ fn credits_that_cannot_be_are_believed_by_nobody() {
         sent.iter().filter(|(to, packet)| *to == host && packet[0] == WRITE).count()
     };
     assert_eq!((writes(&sent, 1), writes(&sent, 2)), (63, 64), "of 64");
-    // 64 were sent: 129 is one too many.
+    // 64 were sent, so 129 is one too many.
     for (source, epoch, count) in
         [(1, epoch, 129), (1, epoch, u64::MAX), (1, epoch + 7, 128), (1, epoch, 0), (3, epoch, 128)]
     {
@@ -242,7 +244,7 @@ fn refusals_of_one_endpoint_concern_no_other() {
 }
 
 #[test]
-fn loss_is_told_to_endpoints_that_wrote_before() {
+fn loss_is_reported_to_earlier_writers() {
     let (mut one, mut other, _, early) = pair(CLAN_APERTURE_WRITE);
     let late = one.endpoint(3, CLAN_NO_EVENTS);
     let done = one.endpoint(4, CLAN_NO_EVENTS);
@@ -252,7 +254,7 @@ fn loss_is_told_to_endpoints_that_wrote_before() {
     exchange(&mut one, &mut other);
     one.wait(50);
     exchange(&mut one, &mut other);
-    // Lost on the way.
+    // Lost in flight.
     one.store(WINDOW, 8, 1);
     one.sent();
     one.wait(50);
@@ -266,7 +268,7 @@ fn loss_is_told_to_endpoints_that_wrote_before() {
     assert_eq!((one.faults(late).0, one.faults(done).0), (0, 0));
 }
 
-/// The receiver answers each probe, and says that all has arrived, but grants nothing.
+/// The receiver answers each probe and reports that everything has arrived, but grants nothing.
 #[test]
 fn receiver_that_never_grants_is_given_up() {
     let (mut one, mut other, aperture, endpoint) = pair(CLAN_APERTURE_WRITE);
@@ -297,16 +299,16 @@ fn receiver_that_never_grants_is_given_up() {
     }
     assert!(given_up.is_some_and(|at| at <= 101), "{given_up:?}");
     assert!(probes < 20, "{probes} probes");
-    // Others are not concerned.
+    // Other hosts are not affected.
     one.store(7 * PAGE, 8, 5);
     exchange(&mut one, &mut other);
     assert_eq!(other.word(aperture), 5);
 }
 
 #[test]
-fn who_only_says_nothing_gets_its_answers_still() {
+fn silent_host_still_gets_its_answers() {
     let (mut one, mut other, ..) = pair(CLAN_APERTURE_READ);
-    // The other has sent something, of which nothing was heard for as long as it waits.
+    // The other host has sent something, and has received nothing for as long as it waits.
     let (silent, _) = (other.endpoint(1, CLAN_NO_EVENTS), other.window(1, (0, 9), PAGE, 1));
     other.store(PAGE, 8, 1);
     other.sent();
@@ -334,7 +336,7 @@ fn fault_of_a_group_names_member_and_group() {
 }
 
 #[test]
-fn who_is_refused_a_lot_hears_of_its_credits_no_later() {
+fn many_refusals_do_not_delay_credits() {
     let (mut one, mut other, ..) = pair(CLAN_APERTURE_READ);
     one.write_register(CLAN_REG_JOIN, 4, 0);
     for _ in 0..70 {
@@ -348,9 +350,10 @@ fn who_is_refused_a_lot_hears_of_its_credits_no_later() {
     assert!(said[..2].iter().any(|(_, packet)| packet[0] == CREDIT), "in turn with the refusals");
 }
 
-/// The server's reply to a client that has died is refused, but the endpoint is another connection's by then.
+/// The server's reply to a client that has died is refused, but by then the endpoint serves another
+/// connection.
 #[test]
-fn late_fault_is_not_of_the_next_use() {
+fn late_fault_is_not_reported_to_next_use() {
     let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
     let used_as = |one: &Host| one.word(endpoint + u64::from(CLAN_STATE_FAULT_USE));
     hand_over(&mut one, &mut other);
@@ -364,7 +367,7 @@ fn late_fault_is_not_of_the_next_use() {
 
 /// Otherwise each use would leave its tag behind for as long as the link lasts.
 #[test]
-fn waiting_store_of_an_earlier_use_has_no_writer() {
+fn waiting_store_of_earlier_use_has_no_writer() {
     let (mut one, mut other, ..) = pair(CLAN_APERTURE_READ);
     one.store(WINDOW, 8, 1);
     one.tell(2, CLAN_ENDPOINT_USE, 4, 1);
@@ -398,7 +401,8 @@ fn words_of_a_fault_are_between_two_counts() {
     }
 }
 
-/// Opens an endpoint whose faults another one is told of, as the driver does for a process. Returns the address of its memory.
+/// Opens an endpoint whose faults are reported to another, as the driver does for a process.
+/// Returns the address of its memory.
 fn drivers_endpoint(one: &mut Host) -> u64 {
     let (memory, own) = one.area(u64::from(CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE), 0);
     let body = ClanOpenEndpoint {
@@ -417,7 +421,7 @@ fn drivers_endpoint(one: &mut Host) -> u64 {
 }
 
 #[test]
-fn fault_of_one_endpoint_is_told_to_another_of_its_owner() {
+fn fault_can_be_reported_to_another_endpoint() {
     let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
     let own = drivers_endpoint(&mut one);
     hand_over(&mut one, &mut other);
@@ -428,7 +432,7 @@ fn fault_of_one_endpoint_is_told_to_another_of_its_owner() {
 }
 
 #[test]
-fn late_fault_of_drivers_endpoint_is_not_of_next_use() {
+fn late_fault_of_drivers_endpoint_is_not_reported() {
     let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
     let own = drivers_endpoint(&mut one);
     one.request(3, own, 0, write_request(0, 0, 8));

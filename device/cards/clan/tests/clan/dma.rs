@@ -12,7 +12,8 @@ use crate::support::*;
 
 const BOTH: u32 = CLAN_APERTURE_READ | CLAN_APERTURE_WRITE;
 
-/// The pair, whose first host has local aperture 1 as well: the hosts, that one's memory, the other's, and the endpoint's.
+/// Returns a pair whose first host has local aperture 1 as well. Also returns the addresses of that
+/// aperture's, the other host's and the endpoint's memory.
 fn transfers() -> (Host, Host, u64, u64, u64) {
     let (mut one, other, remote, endpoint) = pair(BOTH);
     let local = one.aperture(1, PAGE, 0);
@@ -24,7 +25,7 @@ fn pattern(length: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_write_of_any_length_from_any_byte_to_any_byte_arrives() {
+fn write_of_any_length_and_alignment_arrives() {
     let (mut one, mut other, local, remote, endpoint) = transfers();
     one.put(local, &pattern(PAGE));
     for (n, (from, to, length)) in
@@ -53,9 +54,9 @@ fn a_read_brings_the_bytes() {
     assert_eq!(one.take_bits(endpoint), 1 << CLAN_BIT_DMA);
 }
 
-/// The asker's packets may be longer than the answering card's.
+/// The requester's packets may be longer than the answering card's.
 #[test]
-fn a_read_is_answered_in_packets_of_the_answering_card() {
+fn answers_have_the_answering_cards_packet_size() {
     let (mut one, mut other) = (Host::with_options(0, Options { burst: 1024, ..OPTIONS }), Host::new(1));
     let remote = other.aperture(3, PAGE, BOTH);
     let endpoint = one.endpoint(2, CLAN_NO_EVENTS);
@@ -76,20 +77,20 @@ fn a_read_is_answered_in_packets_of_the_answering_card() {
 }
 
 #[test]
-fn the_owner_rings_only_when_the_queue_was_empty() {
+fn owner_rings_only_when_queue_was_empty() {
     let (mut one, mut other, _, _, endpoint) = transfers();
     let idle = |one: &Host| one.word(endpoint + u64::from(CLAN_STATE_IDLE));
     assert_eq!(idle(&one), 1);
     one.request(2, endpoint, 0, write_request(0, 0, 8));
     assert_eq!(idle(&one), 0);
-    // Put while the engine is at work: no ring.
+    // Posted while the engine is at work: no ring.
     one.request(2, endpoint, 1, write_request(8, 8, 8));
     exchange(&mut one, &mut other);
     assert_eq!((one.done(endpoint), idle(&one)), (2, 1));
 }
 
 #[test]
-fn requests_that_mean_nothing_or_reach_too_far_fail_and_the_rest_of_a_chain_is_skipped() {
+fn invalid_request_fails_and_its_chain_is_skipped() {
     let (mut one, mut other, _, _, endpoint) = transfers();
     let good = write_request(0, 0, 8);
     let cases = [
@@ -143,7 +144,7 @@ fn request_keeps_its_place_among_waiting_stores() {
 }
 
 #[test]
-fn a_write_that_the_other_host_refuses_is_a_fault() {
+fn refused_write_is_a_fault() {
     let (mut one, mut other, _, _, endpoint) = transfers();
     one.request(2, endpoint, 0, ClanRequest { key: 1, ..write_request(0, 0, 8) });
     exchange(&mut one, &mut other);
@@ -183,7 +184,7 @@ fn endpoints_with_requests_have_their_turns() {
 }
 
 #[test]
-fn a_count_that_cannot_be_is_no_requests() {
+fn out_of_range_request_count_is_ignored() {
     let (mut one, mut other, _, _, endpoint) = transfers();
     for put in [17, u32::MAX, 0x8000_0000] {
         one.put_word(endpoint + u64::from(CLAN_STATE_PUT), put);
@@ -197,7 +198,7 @@ fn a_count_that_cannot_be_is_no_requests() {
 }
 
 #[test]
-fn requests_to_a_host_that_says_nothing_end_in_time() {
+fn requests_to_silent_host_time_out() {
     let (mut one, _, _, _, endpoint) = transfers();
     one.request(2, endpoint, 0, read_request(0, 0, 8));
     // More words than there are credits for.
@@ -211,7 +212,7 @@ fn requests_to_a_host_that_says_nothing_end_in_time() {
 }
 
 #[test]
-fn a_closed_endpoint_has_no_requests_any_more() {
+fn closed_endpoint_has_no_requests() {
     let (mut one, mut other, _, _, endpoint) = transfers();
     one.run(CLAN_COMMAND_CLOSE_WINDOW, 5, &[0_u64]).unwrap();
     one.request(2, endpoint, 0, read_request(0, 0, 8));
@@ -227,7 +228,7 @@ fn a_closed_endpoint_has_no_requests_any_more() {
 }
 
 #[test]
-fn requests_that_come_to_nothing_hold_up_nobody_elses_packets() {
+fn failed_requests_do_not_delay_other_endpoints() {
     let (mut one, _, _, _, endpoint) = transfers();
     let bad: Vec<(u32, u64)> =
         [3, 4, 5, 6, 7].map(|index| (index, one.endpoint(index, CLAN_NO_EVENTS))).into();

@@ -14,7 +14,8 @@ use crate::support::*;
 
 const ALL: u32 = CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | ACTIONS;
 
-/// The pair, and at the second an endpoint whose events go to a queue: the hosts, and where the endpoint's and the queue's memory is.
+/// Returns a pair of hosts. The second has an endpoint whose events go to a queue. Also returns the
+/// addresses of the endpoint's and the queue's memory.
 fn queued() -> (Host, Host, u64, u64) {
     let (one, mut other, ..) = pair(CLAN_APERTURE_WRITE);
     let queue = other.events(4);
@@ -26,14 +27,14 @@ fn kinds(events: &[ClanEvent]) -> Vec<(u32, u32, u32)> {
     events.iter().map(|event| (event.kind, event.endpoint, event.detail)).collect()
 }
 
-/// Has the events of an endpoint go to a queue, or nowhere.
+/// Directs the events of an endpoint to a queue, or to none.
 fn set_events(host: &mut Host, endpoint: u32, events: u32) -> Result<(), u32> {
     let body = ClanSetEvents { events, reserved: 0 };
     host.run(CLAN_COMMAND_SET_EVENTS, endpoint, &body).map_err(|refusal| refusal.status)
 }
 
 #[test]
-fn a_source_has_one_record_until_that_is_taken() {
+fn source_has_one_record_until_it_is_taken() {
     let (mut one, mut other, memory, queue) = queued();
     other.set((1, 3), (0, 8), 3, ALL, memory);
     other.set((1, 4), (8, 8), 3, ALL, memory);
@@ -65,7 +66,7 @@ fn messages_requests_and_faults_are_events() {
 }
 
 #[test]
-fn who_sleeps_on_a_queue_is_woken() {
+fn sleeper_on_a_queue_is_woken() {
     let (_, mut other, _, queue) = queued();
     let fifo = other.fifo();
     other.write_register(CLAN_REG_ARM_EVENTS, 8, 4);
@@ -73,7 +74,7 @@ fn who_sleeps_on_a_queue_is_woken() {
     other.write_register(CLAN_REG_POST, 4, 1);
     assert_eq!((other.raised(), other.word(fifo)), (vec![1], CLAN_FIFO_EVENTS | 4));
     other.write_register(CLAN_REG_FIFO_TAKEN, 4, 1);
-    // There is one more than he says.
+    // There is one record more than the driver reports as taken.
     other.write_register(CLAN_REG_ARM_EVENTS, 8, 4);
     assert_eq!(other.raised(), [1]);
     other.write_register(CLAN_REG_FIFO_TAKEN, 4, 2);
@@ -83,9 +84,9 @@ fn who_sleeps_on_a_queue_is_woken() {
 }
 
 #[test]
-fn a_queue_has_a_record_for_each_source_and_takes_no_more() {
+fn queue_without_room_refuses_endpoints() {
     let (_, mut other, ..) = queued();
-    // Eleven sources of sixteen are taken.
+    // Eleven sources take eleven of the sixteen records.
     let memory = other.endpoint(6, CLAN_NO_EVENTS);
     assert_eq!(set_events(&mut other, 6, 4), Err(HAMLYN_STATUS_BAD_LENGTH));
     assert_eq!(set_events(&mut other, 6, 5), Err(HAMLYN_STATUS_NOT_OPEN));
@@ -99,7 +100,7 @@ fn a_queue_has_a_record_for_each_source_and_takes_no_more() {
 }
 
 #[test]
-fn who_comes_back_to_a_queue_has_no_second_record_there() {
+fn returning_endpoint_gets_no_second_record() {
     let (_, mut other, _, queue) = queued();
     for round in 0..40 {
         other.write_register(CLAN_REG_POST, 4, 1);
@@ -113,9 +114,10 @@ fn who_comes_back_to_a_queue_has_no_second_record_there() {
 }
 
 #[test]
-fn records_that_were_left_count_until_they_are_taken() {
+fn records_left_behind_count_until_taken() {
     let (_, mut other, memory, queue) = queued();
-    // Six of its records stay when it goes: of sixteen ten are left, and the other endpoint has eleven sources.
+    // Six of the endpoint's records stay when it leaves. Ten of sixteen are then left, and the
+    // other endpoint has eleven sources.
     for number in 0..6 {
         other.set((1, number), (0, 8), 3, ALL, memory);
     }
@@ -128,7 +130,7 @@ fn records_that_were_left_count_until_they_are_taken() {
     assert_eq!(set_events(&mut other, 1, CLAN_NO_EVENTS), Ok(()));
     other.endpoint(6, CLAN_NO_EVENTS);
     assert_eq!(set_events(&mut other, 6, 4), Err(HAMLYN_STATUS_IN_USE));
-    // Its own records are where it may come back to.
+    // The endpoint may return to the queue that holds its own records.
     assert_eq!(set_events(&mut other, 1, 4), Ok(()));
     assert_eq!(set_events(&mut other, 1, CLAN_NO_EVENTS), Ok(()));
     other.put_word(queue, 1);
@@ -136,7 +138,7 @@ fn records_that_were_left_count_until_they_are_taken() {
 }
 
 #[test]
-fn nonsense_in_the_word_of_what_was_taken_takes_all() {
+fn invalid_taken_count_takes_all_records() {
     let (_, mut other, _, queue) = queued();
     for (taken, events) in [(0, 1), (1, 2), (2, 3), (77, 4), (2, 5), (u32::MAX, 6)] {
         other.put_word(queue, taken);
@@ -146,7 +148,7 @@ fn nonsense_in_the_word_of_what_was_taken_takes_all() {
 }
 
 #[test]
-fn an_endpoint_for_whose_events_there_is_no_room_finds_nothing_in_its_memory() {
+fn refused_endpoint_leaves_its_memory_unchanged() {
     let (_, mut other, ..) = queued();
     let length = u64::from(CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE);
     let (memory, _) = other.area(length, 0);
@@ -163,10 +165,10 @@ fn an_endpoint_for_whose_events_there_is_no_room_finds_nothing_in_its_memory() {
     assert_eq!(refused.status, HAMLYN_STATUS_BAD_LENGTH);
     let after = other.everything();
     let changed = (0..).zip(before.iter().zip(&after)).filter(|(_, (was, is))| was != is);
-    // The command page alone.
+    // Only the command page has changed.
     let pages: std::collections::BTreeSet<u64> = changed.map(|(at, _)| at / PAGE).collect();
     assert!(pages.len() <= 1, "{pages:?}");
-    // Nor does it take anything.
+    // The refused endpoint takes no resources either.
     other.endpoint(6, CLAN_NO_EVENTS);
 }
 

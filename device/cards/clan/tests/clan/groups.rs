@@ -1,4 +1,5 @@
-//! Groups: a copy for each member, in order with all else that goes there, and nobody waits for a member that takes nothing.
+//! Groups: a copy for each member, in order with all other packets to that member. No sender waits
+//! for a member that takes nothing.
 
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
@@ -12,8 +13,8 @@ use crate::support::*;
 
 const GROUP: u32 = 3;
 
-/// A host with a window onto host 1 and one onto a group of hosts 1 and 2; where the aperture of host 1 is, the members' memory, and
-/// the endpoint's.
+/// Returns three hosts. The first has a window onto host 1 and one onto a group of hosts 1 and 2.
+/// Also returns the addresses of host 1's aperture, the members' memory and the endpoint's memory.
 fn trio() -> ([Host; 3], u64, [u64; 2], u64) {
     let (mut one, mut other, aperture, endpoint) = pair(CLAN_APERTURE_WRITE);
     let mut third = Host::new(2);
@@ -25,15 +26,15 @@ fn trio() -> ([Host; 3], u64, [u64; 2], u64) {
     ([one, other, third], aperture, members, endpoint)
 }
 
-/// Where writes and announcements go.
+/// Returns the destinations of writes and announcements.
 fn hosts(sent: &[(u16, Vec<u8>)]) -> Vec<u16> {
     sent.iter().filter(|(_, packet)| [1, 7].contains(&packet[0])).map(|(to, _)| *to).collect()
 }
 
 #[test]
-fn write_to_group_keeps_its_order_at_a_member() {
+fn group_write_keeps_its_order_at_members() {
     let ([mut one, mut other, _], aperture, [member, _], _) = trio();
-    // Host 1 is starved of credits for some of what is written before the group is told.
+    // There are not enough credits of host 1 for all writes before the write to the group.
     for n in 1..=100 {
         one.store(WINDOW, 8, n);
     }
@@ -72,14 +73,14 @@ fn member_that_takes_nothing_costs_only_itself() {
     assert_eq!(one.faults(endpoint), (50, CLAN_FAULT_LOST));
     let at = |place: u32| one.word(endpoint + u64::from(place));
     assert_eq!((at(CLAN_STATE_FAULT_HOST), at(CLAN_STATE_FAULT_APERTURE)), (2, GROUP));
-    // It is no member from now on.
+    // The host is not a member from now on.
     one.store(6 * PAGE, 8, 51);
     let sent = one.sent();
     assert_eq!(hosts(&sent), [1]);
 }
 
 #[test]
-fn member_that_is_heard_of_again_is_a_member_again() {
+fn returning_member_is_a_member_again() {
     let ([mut one, _, mut third], _, [_, member], _) = trio();
     one.wire.stopped = vec![2];
     one.store(6 * PAGE, 8, 1);
@@ -88,7 +89,7 @@ fn member_that_is_heard_of_again_is_a_member_again() {
     one.wire.stopped.clear();
     one.store(6 * PAGE, 8, 2);
     assert_eq!(hosts(&one.sent()), [1]);
-    // It sends something of its own.
+    // The host sends something of its own.
     third.endpoint(1, CLAN_NO_EVENTS);
     third.window(1, (0, 9), PAGE, 1);
     third.store(PAGE, 8, 1);
@@ -98,9 +99,10 @@ fn member_that_is_heard_of_again_is_a_member_again() {
     assert_eq!(third.word(member), 3);
 }
 
-/// A member takes a packet now and then: a request to the group waits for it for a while, and goes on.
+/// A member takes a packet now and then. A request to the group waits for it for a while, and then
+/// proceeds.
 #[test]
-fn request_to_group_goes_on_without_a_slow_member() {
+fn group_request_proceeds_without_slow_member() {
     let ([mut one, mut other, _], _, [member, _], endpoint) = trio();
     let source = one.aperture(9, PAGE, 0);
     let to = ClanRequest {
@@ -118,7 +120,7 @@ fn request_to_group_goes_on_without_a_slow_member() {
             one.request(2, endpoint, requests - 1, to);
         }
         if milliseconds % 90 == 0 {
-            // Not quite nothing.
+            // The member takes one packet.
             one.wire.stopped.clear();
             one.transmit();
             one.wire.stopped = vec![2];
@@ -157,7 +159,7 @@ fn member_has_credits_of_its_own() {
 }
 
 #[test]
-fn loss_of_a_copy_is_told() {
+fn loss_of_a_copy_is_reported() {
     let ([mut one, mut other, mut third], _, _, endpoint) = trio();
     one.store(6 * PAGE, 8, 1);
     for (to, packet) in one.sent() {
@@ -177,7 +179,7 @@ fn loss_of_a_copy_is_told() {
 }
 
 #[test]
-fn sender_that_is_a_member_gets_its_own_write() {
+fn sending_member_gets_its_own_write() {
     let mut one = Host::new(0);
     let member = one.joins_group(7, GROUP);
     one.sent();
@@ -192,7 +194,7 @@ fn sender_that_is_a_member_gets_its_own_write() {
 }
 
 #[test]
-fn new_card_asks_who_is_a_member() {
+fn new_card_asks_for_group_members() {
     let mut member = Host::new(1);
     member.joins_group(7, GROUP);
     member.sent();

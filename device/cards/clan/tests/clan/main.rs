@@ -1,4 +1,4 @@
-//! The CLAN card on hosts in memory.
+//! Tests of the CLAN card on hosts in memory.
 
 mod credits;
 mod dma;

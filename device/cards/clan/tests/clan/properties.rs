@@ -1,4 +1,5 @@
-//! Packets that are cut and joined anywhere say the same: the same bytes at the same addresses, and the same Tripwires, as often and in the same order.
+//! Cutting and joining packets at any place changes nothing. The same bytes go to the same
+//! addresses, and the same Tripwires fire, as often and in the same order.
 
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::support::*;
 
-/// What a process stores: where, how wide, what.
+/// The stores of a process: address, width and value.
 fn stores() -> impl Strategy<Value = Vec<(u64, u8, u64)>> {
     let one = (0_u64..64, 0_u32..4, any::<u64>()).prop_map(|(place, width, value)| {
         let width = 1_u8 << width;
@@ -21,7 +22,7 @@ fn stores() -> impl Strategy<Value = Vec<(u64, u8, u64)>> {
         .prop_map(|stores| stores.concat())
 }
 
-/// Cuts and joins packets as `choices` say.
+/// Cuts and joins packets as `choices` determine.
 fn mix(packets: Vec<Vec<u8>>, choices: &[u8]) -> Vec<Vec<u8>> {
     let mut choices = choices.iter().cycle();
     let mut pieces: Vec<Vec<u8>> = Vec::new();
@@ -78,7 +79,8 @@ proptest! {
             }
             other.rest();
             let fired: Vec<_> = (0..8).map(|number| other.fired(memory, number)).collect();
-            // In which order they fired first: each is in the FIFO once until it is taken.
+            // The order in which the Tripwires fired first: each is in the FIFO once until it is
+            // taken.
             let order: Vec<_> = (0..9).map(|record| other.word(fifo + 8 * record)).collect();
             (other.bytes(aperture, 256), fired, order, other.counter("bytes_deposited"))
         };

@@ -1,4 +1,4 @@
-//! What the receiving card refuses.
+//! Packets that the receiving card refuses.
 
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::*;
@@ -10,7 +10,7 @@ use hamlyn_test_host::Commands;
 use crate::support::*;
 
 #[test]
-fn a_wrong_key_number_or_byte_changes_nothing_and_is_counted_and_told() {
+fn invalid_write_changes_nothing_and_is_reported() {
     let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_WRITE);
     let windows: [(u32, ClanOpenWindow, &str); 4] = [
         (10, ClanOpenWindow { key: KEY ^ 1, aperture: 3, ..Default::default() }, "refused_aperture"),
@@ -39,7 +39,7 @@ fn a_wrong_key_number_or_byte_changes_nothing_and_is_counted_and_told() {
 }
 
 #[test]
-fn the_bound_is_in_bytes() {
+fn aperture_bound_is_in_bytes() {
     let (mut one, mut other) = (Host::new(0), Host::new(1));
     let (area, start) = other.area(101, 8);
     let body =
@@ -54,9 +54,10 @@ fn the_bound_is_in_bytes() {
     assert_eq!(other.counter("refused_range"), 1);
 }
 
-/// Words within an aperture arrive, and those behind its end do not, wherever the packet that has both is cut.
+/// Words within an aperture arrive, and those behind its end do not, wherever a packet with both is
+/// cut.
 #[test]
-fn words_behind_the_end_do_not_take_others_with_them() {
+fn words_beyond_the_end_do_not_affect_others() {
     for room in [PACKET_OVERHEAD + 8, PACKET_OVERHEAD + 16, PACKET_OVERHEAD + 24, usize::MAX] {
         let (mut one, mut other) = (Host::new(0), Host::new(1));
         let (area, start) = other.area(16, 0);
@@ -93,7 +94,7 @@ fn a_closed_aperture_admits_nothing() {
 }
 
 #[test]
-fn what_was_joined_is_written_before_the_aperture_is_closed() {
+fn joined_data_is_written_before_aperture_closes() {
     let (mut one, mut other, aperture, _) = pair(CLAN_APERTURE_WRITE);
     one.store(WINDOW, 8, 5);
     for (_, packet) in one.sent() {
@@ -104,7 +105,7 @@ fn what_was_joined_is_written_before_the_aperture_is_closed() {
 }
 
 #[test]
-fn only_operating_systems_reach_a_privileged_aperture_and_each_its_own_part() {
+fn operating_system_reaches_only_its_privileged_part() {
     let (mut one, mut other) = (Host::new(2), Host::new(1));
     let flags = CLAN_APERTURE_WRITE | CLAN_APERTURE_PRIVILEGED | CLAN_APERTURE_PARTS;
     let start = other.aperture(0, 4 * PAGE, flags);
@@ -142,7 +143,7 @@ fn only_operating_systems_reach_a_privileged_aperture_and_each_its_own_part() {
 }
 
 #[test]
-fn a_packet_that_is_none_changes_nothing() {
+fn damaged_packet_changes_nothing() {
     let (mut one, mut other, ..) = pair(CLAN_APERTURE_WRITE);
     one.store(WINDOW, 8, 1);
     let good = one.sent().remove(0).1;
@@ -161,7 +162,7 @@ fn a_packet_that_is_none_changes_nothing() {
 }
 
 #[test]
-fn bodies_that_mean_nothing_are_refused_with_what_is_wrong() {
+fn invalid_bodies_are_refused_with_reason() {
     let mut host = Host::new(0);
     let (area, _) = host.area(64, 0);
     let good =

@@ -11,7 +11,7 @@ use hamlyn_test_host::Commands;
 
 use crate::support::*;
 
-/// The kind of a packet that asks for a read.
+/// The kind of a packet that requests a read.
 const READ: u8 = 2;
 const BOTH: u32 = CLAN_APERTURE_READ | CLAN_APERTURE_WRITE;
 
@@ -30,7 +30,7 @@ fn loads_are_answered(one: &mut Host, other: &mut Host, aperture: u64) {
 }
 
 #[test]
-fn a_load_says_what_is_there_behind_the_stores_before_it() {
+fn load_sees_the_stores_before_it() {
     let (mut one, mut other, aperture, _) = pair(BOTH);
     other.put(aperture + 16, &[1, 2, 3, 4, 5, 6, 7, 8]);
     let first = token(one.load(WINDOW + 16, 8));
@@ -43,7 +43,7 @@ fn a_load_says_what_is_there_behind_the_stores_before_it() {
 }
 
 #[test]
-fn a_load_that_is_refused_reads_as_ones_and_is_a_fault() {
+fn refused_load_reads_as_ones_and_faults() {
     let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_WRITE);
     let asked = token(one.load(WINDOW, 4));
     exchange(&mut one, &mut other);
@@ -53,7 +53,7 @@ fn a_load_that_is_refused_reads_as_ones_and_is_a_fault() {
 }
 
 #[test]
-fn a_load_whose_host_says_nothing_ends_in_time() {
+fn load_from_silent_host_times_out() {
     let (mut one, _, _, endpoint) = pair(BOTH);
     let asked = token(one.load(WINDOW, 8));
     assert_eq!(one.sent().len(), 1);
@@ -67,7 +67,7 @@ fn a_load_whose_host_says_nothing_ends_in_time() {
 }
 
 #[test]
-fn what_is_due_first_ends_first_whenever_it_was_asked_for() {
+fn read_with_earliest_deadline_ends_first() {
     let (mut one, _, _, endpoint) = pair(BOTH);
     let early = token(one.load(WINDOW, 8));
     one.write_register(CLAN_REG_READ_TIMEOUT, 4, 20);
@@ -81,7 +81,7 @@ fn what_is_due_first_ends_first_whenever_it_was_asked_for() {
 }
 
 #[test]
-fn an_answer_that_nobody_waits_for_is_for_nobody() {
+fn unexpected_answer_is_discarded() {
     let (mut one, mut other, ..) = pair(BOTH);
     one.load(WINDOW, 8);
     let question = one.sent().remove(0).1;
@@ -96,7 +96,7 @@ fn an_answer_that_nobody_waits_for_is_for_nobody() {
 }
 
 #[test]
-fn loads_of_a_window_that_is_closed_or_of_a_link_that_ends_read_as_ones() {
+fn loads_end_with_their_window_or_link() {
     let (mut one, ..) = pair(BOTH);
     let asked = token(one.load(WINDOW, 8));
     one.run(CLAN_COMMAND_CLOSE_WINDOW, 5, &[0_u64]).unwrap();
@@ -109,7 +109,7 @@ fn loads_of_a_window_that_is_closed_or_of_a_link_that_ends_read_as_ones() {
 }
 
 #[test]
-fn a_host_that_has_not_answered_costs_one_time_out_until_it_is_heard_of() {
+fn dead_host_costs_only_one_time_out() {
     let (mut one, mut other, aperture, endpoint) = pair(BOTH);
     one.store(WINDOW, 8, 1);
     one.sent();
@@ -121,7 +121,7 @@ fn a_host_that_has_not_answered_costs_one_time_out_until_it_is_heard_of() {
         assert_eq!(one.load(WINDOW, 8), Reading::Now(u64::MAX), "at once");
         assert_eq!(one.faults(endpoint), (faults, CLAN_FAULT_TIMEOUT));
     }
-    // It is asked whether it is there, and says so.
+    // The host is asked whether it is there, and answers.
     one.wait(0);
     exchange(&mut one, &mut other);
     loads_are_answered(&mut one, &mut other, aperture);
@@ -129,7 +129,7 @@ fn a_host_that_has_not_answered_costs_one_time_out_until_it_is_heard_of() {
 
 /// The host answers PROBEs, so it is not given up.
 #[test]
-fn a_host_that_answers_no_load_stops_a_processor_once_in_a_while() {
+fn host_that_answers_no_load_rarely_stops_processor() {
     let (mut one, mut other, aperture, endpoint) = pair(BOTH);
     let mut stopped = 0;
     for _ in 0..600 {
@@ -147,7 +147,7 @@ fn a_host_that_answers_no_load_stops_a_processor_once_in_a_while() {
         one.wait(10);
         while one.loaded().is_some() {}
     }
-    // For 100 ms each 2.1 seconds.
+    // For 100 ms in each 2.1 seconds.
     assert!((20..40).contains(&stopped), "{stopped} of 600");
     assert_eq!(one.faults(endpoint).1, CLAN_FAULT_TIMEOUT);
     one.wait(2000);
@@ -155,7 +155,7 @@ fn a_host_that_answers_no_load_stops_a_processor_once_in_a_while() {
 }
 
 #[test]
-fn a_late_answer_has_loads_made_again() {
+fn late_answer_enables_loads_again() {
     let (mut one, mut other, ..) = pair(BOTH);
     for refuses in [false, true] {
         let first = token(one.load(WINDOW, 8));

@@ -22,7 +22,7 @@ pub(crate) const PAGE: u64 = 4096;
 pub(crate) const OWNER: u32 = 77;
 pub(crate) const KEY: u64 = 0x1234_5678_9abc_def0;
 pub(crate) const REQUESTS: u32 = 16;
-/// All that a Tripwire can do.
+/// Actions of a Tripwire: it sets a bit, counts and makes an event.
 pub(crate) const ACTIONS: u32 = CLAN_TRIPWIRE_BIT | CLAN_TRIPWIRE_COUNT | CLAN_TRIPWIRE_EVENT;
 
 pub(crate) const OPTIONS: Options = Options {
@@ -38,7 +38,7 @@ pub(crate) const OPTIONS: Options = Options {
     handshake_ms: 0,
 };
 
-/// Where announcements go, and what kind of packet they are.
+/// Destination of announcements, and their kind of packet.
 pub(crate) const ALL_CARDS: (u16, u8) = (0xff00, 7);
 
 pub(crate) struct Host(hamlyn_test_host::Host<ClanCard>);
@@ -58,14 +58,14 @@ impl DerefMut for Host {
 }
 
 impl Host {
-    /// A host with this number, whose card takes part.
+    /// Returns a host with this number, whose card is enabled.
     pub(crate) fn new(number: u16) -> Self {
         Self::with_options(number, OPTIONS)
     }
 
     pub(crate) fn with_options(number: u16, options: Options) -> Self {
         let mut host = Self(hamlyn_test_host::Host::new(number, ClanCard::new(options)).unwrap());
-        // It greets the other cards.
+        // The card greets the other cards.
         assert_eq!(host.sent().iter().map(|(to, packet)| (*to, packet[0])).collect::<Vec<_>>(), [ALL_CARDS]);
         host
     }
@@ -74,7 +74,7 @@ impl Host {
         self.with_card(verb)
     }
 
-    /// An area of fresh pages, and where they are.
+    /// Returns an area of fresh pages, and its address.
     pub(crate) fn area(&self, length: u64, first: u32) -> (HamlynArea, u64) {
         let start = self.pages((length + u64::from(first)).div_ceil(PAGE));
         let page = |index| start + index * PAGE;
@@ -88,7 +88,7 @@ impl Host {
         self.run(CLAN_COMMAND_OPEN_APERTURE, index, body)
     }
 
-    /// Opens an aperture of this owner; where its memory is.
+    /// Opens an aperture of [`OWNER`]. Returns the address of its memory.
     pub(crate) fn aperture(&mut self, index: u32, length: u64, flags: u32) -> u64 {
         let (area, start) = self.area(length, 0);
         let body = ClanOpenAperture { area, key: KEY, owner: OWNER, flags, ..Default::default() };
@@ -96,7 +96,8 @@ impl Host {
         start
     }
 
-    /// Opens an endpoint with 8 Tripwires, whose events go to a queue; where its memory is.
+    /// Opens an endpoint with 8 Tripwires, whose events go to a queue. Returns the address of its
+    /// memory.
     pub(crate) fn endpoint(&mut self, index: u32, events: u32) -> u64 {
         self.endpoint_with(index, events, 8)
     }
@@ -121,7 +122,7 @@ impl Host {
         start
     }
 
-    /// Opens an event queue of 16 records; where its memory is.
+    /// Opens an event queue of 16 records. Returns the address of its memory.
     pub(crate) fn events(&mut self, index: u32) -> u64 {
         let (memory, start) = self.area(u64::from(CLAN_EVENTS_HEAD + 16 * CLAN_EVENT_SIZE), 0);
         let body = ClanOpenEvents { memory, owner: OWNER, records: 16 };
@@ -129,7 +130,7 @@ impl Host {
         start
     }
 
-    /// Opens the FIFO; where it is.
+    /// Opens the FIFO. Returns its address.
     pub(crate) fn fifo(&mut self) -> u64 {
         let (area, start) = self.area(u64::from(128 * CLAN_FIFO_SIZE), 0);
         self.run(CLAN_COMMAND_OPEN_FIFO, 0, &ClanOpenFifo { area, records: 128, reserved: 0 }).unwrap();
@@ -142,7 +143,7 @@ impl Host {
         self.run(CLAN_COMMAND_OPEN_WINDOW, first, &body).unwrap();
     }
 
-    /// Makes this host a member of a group; where its memory is.
+    /// Makes this host a member of a group. Returns the address of the member's memory.
     pub(crate) fn joins_group(&mut self, index: u32, group: u32) -> u64 {
         let (area, start) = self.area(PAGE, 0);
         let flags = CLAN_APERTURE_WRITE | CLAN_APERTURE_GROUP;
@@ -155,23 +156,23 @@ impl Host {
         self.with(|card, ports, _| card.register_write(ports, 2, offset, width, value));
     }
 
-    /// A store to a byte of the window pages.
+    /// Stores to a byte of the window pages.
     pub(crate) fn store(&mut self, byte: u64, width: u8, value: u64) {
         self.store_bar(u64::from(OPTIONS.endpoints) * PAGE + byte, width, value);
     }
 
-    /// A load from there.
+    /// Loads from a byte of the window pages.
     pub(crate) fn load(&mut self, byte: u64, width: u8) -> Reading {
         let offset = u64::from(OPTIONS.endpoints) * PAGE + byte;
         self.with(|card, ports, _| card.register_read(ports, 2, offset, width))
     }
 
-    /// A store to an endpoint's page.
+    /// Stores to an endpoint's page.
     pub(crate) fn tell(&mut self, endpoint: u32, offset: u32, width: u8, value: u64) {
         self.store_bar(u64::from(endpoint) * PAGE + u64::from(offset), width, value);
     }
 
-    /// Programs a Tripwire, and gives the card's answer.
+    /// Programs a Tripwire. Returns the card's answer.
     pub(crate) fn set(
         &mut self,
         (endpoint, number): (u32, u32),
@@ -190,19 +191,19 @@ impl Host {
         answer & 0xffff
     }
 
-    /// How often a Tripwire has fired.
+    /// Returns how often a Tripwire has fired.
     pub(crate) fn fired(&self, memory: u64, number: u32) -> u32 {
         self.word(memory + u64::from(CLAN_STATE_TRIPWIRES + number * 8))
     }
 
-    /// Takes the bits of an endpoint.
+    /// Clears the set bits of an endpoint, and returns them.
     pub(crate) fn take_bits(&self, memory: u64) -> u64 {
         let bits = self.bits(memory);
         self.put(memory + u64::from(CLAN_STATE_CLEARED), &self.bytes(memory + u64::from(CLAN_STATE_BITS), 8));
         bits
     }
 
-    /// The bits of an endpoint that are set.
+    /// Returns the bits of an endpoint that are set.
     pub(crate) fn bits(&self, memory: u64) -> u64 {
         let half =
             |at: u32| [0, 4].map(|word| u64::from(self.word(memory + u64::from(at) + word)) << (8 * word));
@@ -210,7 +211,7 @@ impl Host {
         half(CLAN_STATE_BITS) ^ half(CLAN_STATE_CLEARED)
     }
 
-    /// Puts a request as number `n`, and rings if the card does not look.
+    /// Puts a request as number `n` into the queue, and rings if the engine does not look there.
     pub(crate) fn request(&mut self, endpoint: u32, memory: u64, n: u32, request: ClanRequest) {
         let place = memory + u64::from(CLAN_STATE_SIZE + n % REQUESTS * CLAN_REQUEST_SIZE);
         self.put(place, request.as_bytes());
@@ -220,7 +221,7 @@ impl Host {
         }
     }
 
-    /// What came of request `n`.
+    /// Returns the result of request `n`.
     pub(crate) fn result(&self, memory: u64, n: u32) -> u32 {
         self.word(memory + u64::from(CLAN_STATE_SIZE + n % REQUESTS * CLAN_REQUEST_SIZE) + 28)
     }
@@ -234,7 +235,7 @@ impl Host {
         (at(CLAN_STATE_FAULTS), at(CLAN_STATE_FAULT_REASON))
     }
 
-    /// The records of an event queue that are not taken, which are taken.
+    /// Takes the untaken records of an event queue, and returns them.
     pub(crate) fn take_events(&self, memory: u64) -> Vec<ClanEvent> {
         let mut taken = self.word(memory + u64::from(CLAN_EVENTS_TAKEN));
         let mut events = Vec::new();
@@ -253,12 +254,12 @@ impl Host {
         }
     }
 
-    /// The vectors that were raised since this was last asked.
+    /// Returns the vectors that were raised since the last call.
     pub(crate) fn raised(&mut self) -> Vec<u16> {
         self.interrupts.0.take()
     }
 
-    /// Sends all that can be sent, and takes it off the wire.
+    /// Sends everything that can be sent, and takes it off the wire.
     pub(crate) fn sent(&mut self) -> Vec<(u16, Vec<u8>)> {
         while self.transmit() == Progress::Worked {}
         std::mem::take(&mut self.wire.sent)
@@ -270,17 +271,17 @@ impl Host {
         self.with(|card, ports, _| card.packet_arrived(ports, &packet));
     }
 
-    /// The card has nothing to do.
+    /// Checks that the card has nothing to do.
     pub(crate) fn rest(&mut self) {
         assert!(self.with(|card, ports, _| card.sleep(ports)));
     }
 
-    /// The next load that has got its value.
+    /// Returns the next load that has got its value.
     pub(crate) fn loaded(&mut self) -> Option<(u64, u64)> {
         self.with(|card, _, _| card.late_reading())
     }
 
-    /// So many milliseconds go by.
+    /// Advances the clock, and lets the card handle its alarms.
     pub(crate) fn wait(&mut self, milliseconds: u64) {
         self.clock.0.set(self.clock.0.get() + Duration::from_millis(milliseconds));
         self.with(|card, ports, _| card.tick(ports));
@@ -304,14 +305,14 @@ impl Host {
         self.put(address, &word.to_le_bytes());
     }
 
-    /// All of its memory.
+    /// Returns all of the host's memory.
     pub(crate) fn everything(&self) -> Vec<u8> {
         self.bytes(0, (1000 * PAGE) as usize)
     }
 }
 
-/// Two hosts: the first has a window of a page onto an aperture of the second, and an endpoint. Where the aperture's memory is, and the
-/// endpoint's.
+/// Returns two hosts. The first has a window of one page onto an aperture of the second, and an
+/// endpoint. Also returns the addresses of the aperture's and the endpoint's memory.
 pub(crate) fn pair(flags: u32) -> (Host, Host, u64, u64) {
     let (mut one, mut other) = (Host::new(0), Host::new(1));
     let aperture = other.aperture(3, PAGE, flags);
@@ -323,7 +324,7 @@ pub(crate) fn pair(flags: u32) -> (Host, Host, u64, u64) {
 /// The window of [`pair`].
 pub(crate) const WINDOW: u64 = 5 * PAGE;
 
-/// Has another host announce to `one` that it is a member of a group.
+/// Delivers to `one` another host's announcement that it is a member of a group.
 pub(crate) fn announce(one: &mut Host, other: &mut Host) {
     for (to, packet) in other.sent() {
         assert_eq!((to, packet[0]), ALL_CARDS);
@@ -331,7 +332,7 @@ pub(crate) fn announce(one: &mut Host, other: &mut Host) {
     }
 }
 
-/// Carries what each has to send to the other, until neither has anything. How many packets.
+/// Carries packets between two hosts until neither has any. Returns the number of packets.
 pub(crate) fn exchange(one: &mut Host, other: &mut Host) -> usize {
     let mut carried = 0;
     loop {
@@ -351,7 +352,7 @@ pub(crate) fn exchange(one: &mut Host, other: &mut Host) -> usize {
     }
 }
 
-/// A request that writes from local aperture 1 to aperture 3 of host 1.
+/// Returns a request that writes from local aperture 1 to aperture 3 of host 1.
 pub(crate) fn write_request(from: u64, to: u64, length: u64) -> ClanRequest {
     ClanRequest {
         opcode: CLAN_DMA_WRITE,
@@ -366,7 +367,7 @@ pub(crate) fn write_request(from: u64, to: u64, length: u64) -> ClanRequest {
     }
 }
 
-/// The same the other way round.
+/// Returns a request that reads in the other direction.
 pub(crate) fn read_request(to: u64, from: u64, length: u64) -> ClanRequest {
     ClanRequest { opcode: CLAN_DMA_READ, ..write_request(to, from, length) }
 }

@@ -1,4 +1,4 @@
-//! Tripwires: set, fired, once, disabled.
+//! Tripwires: setting, firing, firing once, disabling.
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ use crate::support::*;
 const BOTH: u32 = CLAN_APERTURE_READ | CLAN_APERTURE_WRITE;
 const ON_WRITES: u32 = CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_BIT | CLAN_TRIPWIRE_COUNT;
 
-/// The pair, and an endpoint at the second: where that's memory is.
+/// Returns a pair of hosts, and the address of the memory of an endpoint at the second.
 fn watched() -> (Host, Host, u64) {
     let (one, mut other, ..) = pair(BOTH);
     let memory = other.endpoint(1, CLAN_NO_EVENTS);
@@ -26,7 +26,7 @@ fn watched() -> (Host, Host, u64) {
 }
 
 #[test]
-fn it_fires_once_for_each_access_that_touches_its_range() {
+fn tripwire_fires_once_for_each_matching_access() {
     let (mut one, mut other, memory) = watched();
     assert_eq!(other.set((1, 0), (12, 4), 3, ON_WRITES, memory), CLAN_TRIPWIRE_OK);
     assert_eq!(other.set((1, 5), (8, 24), 3, ON_WRITES, memory), CLAN_TRIPWIRE_OK);
@@ -61,7 +61,7 @@ fn bitmap_has_one_bit_for_each_tripwire() {
     assert_eq!(other.word(memory + u64::from(CLAN_STATE_BITS)), 0b101, "one word of memory for all");
     fire(&mut other, &[0, 0]);
     assert_eq!(other.bits(memory), 0b101, "what fires again stays set");
-    // The owner clears one of them, and another fires.
+    // The owner clears one of the bits, and another Tripwire fires.
     other.put(memory + u64::from(CLAN_STATE_CLEARED), &[0b001]);
     fire(&mut other, &[1]);
     assert_eq!(other.bits(memory), 0b110);
@@ -72,7 +72,7 @@ fn bitmap_has_one_bit_for_each_tripwire() {
 }
 
 #[test]
-fn once_is_once_and_disabled_is_silent() {
+fn once_fires_once_and_disabled_never_fires() {
     let (mut one, mut other, memory) = watched();
     other.set((1, 0), (0, 64), 3, ON_WRITES | CLAN_TRIPWIRE_ONCE, memory);
     other.set((1, 1), (0, 64), 3, ON_WRITES, memory);
@@ -85,7 +85,7 @@ fn once_is_once_and_disabled_is_silent() {
     one.store(WINDOW, 8, 1);
     exchange(&mut one, &mut other);
     assert_eq!(other.take_bits(memory), 0);
-    // One store enables it again.
+    // One store enables the Tripwire again.
     other.tell(1, CLAN_TRIPWIRE_CONTROL, 4, (ON_WRITES | CLAN_TRIPWIRE_ONCE).into());
     one.store(WINDOW, 8, 1);
     exchange(&mut one, &mut other);
@@ -93,7 +93,7 @@ fn once_is_once_and_disabled_is_silent() {
 }
 
 #[test]
-fn reads_fire_those_that_watch_reads() {
+fn reads_fire_tripwires_that_watch_reads() {
     let (mut one, mut other, memory) = watched();
     let reads = ON_WRITES & !CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_READS;
     other.set((1, 0), (0, 8), 3, reads, memory);
@@ -107,7 +107,7 @@ fn reads_fire_those_that_watch_reads() {
 }
 
 #[test]
-fn remote_ones_fire_for_what_their_owner_does_elsewhere() {
+fn remote_tripwires_fire_for_their_owners_accesses() {
     let (mut one, mut other, _, memory) = pair(BOTH);
     let target = 3 | 1 << 32;
     let remote = ON_WRITES | CLAN_TRIPWIRE_REMOTE | CLAN_TRIPWIRE_READS;
@@ -122,7 +122,7 @@ fn remote_ones_fire_for_what_their_owner_does_elsewhere() {
     assert_eq!(one.fired(memory, 0), 1, "the answer has not come");
     exchange(&mut one, &mut other);
     assert_eq!(one.fired(memory, 0), 2);
-    // What another owner does is nothing of this one's.
+    // Accesses of another owner do not fire it.
     let (area, _) = one.area(4096 + 16 * 64, 0);
     let body = ClanOpenEndpoint {
         memory: area,
@@ -139,7 +139,7 @@ fn remote_ones_fire_for_what_their_owner_does_elsewhere() {
 }
 
 #[test]
-fn what_cannot_be_is_answered_with_what_is_wrong() {
+fn invalid_tripwire_is_refused_with_reason() {
     let (_, mut other, memory) = watched();
     let (area, _) = other.area(64, 0);
     let strange = ClanOpenAperture { area, key: KEY, owner: OWNER + 1, flags: BOTH, ..Default::default() };
@@ -174,7 +174,7 @@ fn what_cannot_be_is_answered_with_what_is_wrong() {
 }
 
 #[test]
-fn a_word_that_too_many_watch_takes_no_more() {
+fn crowded_word_takes_no_more_tripwires() {
     let mut host = Host::with_options(1, hamlyn_card_clan::Options { tripwires: 256, ..OPTIONS });
     host.aperture(3, PAGE, BOTH);
     for endpoint in 0..8 {
@@ -208,7 +208,7 @@ fn a_word_that_too_many_watch_takes_no_more() {
 }
 
 #[test]
-fn they_end_with_their_aperture_and_their_endpoint() {
+fn tripwires_end_with_aperture_and_endpoint() {
     let (mut one, mut other, memory) = watched();
     other.set((1, 0), (0, 8), 3, ON_WRITES, memory);
     let (area, _) = other.area(PAGE, 0);
@@ -229,7 +229,7 @@ fn they_end_with_their_aperture_and_their_endpoint() {
 }
 
 #[test]
-fn who_sleeps_is_woken_once_and_none_is_forgotten() {
+fn each_sleeper_is_woken_once() {
     let (mut one, mut other, memory) = watched();
     let fifo = other.fifo();
     other.set((1, 0), (0, 8), 3, ON_WRITES, memory);
@@ -240,11 +240,11 @@ fn who_sleeps_is_woken_once_and_none_is_forgotten() {
     };
     store(&mut one, &mut other, 0);
     assert_eq!((other.raised(), other.word(fifo + 4)), (vec![], 0), "nobody sleeps");
-    // Its bit is set already.
+    // The Tripwire's bit is already set.
     other.write_register(CLAN_REG_ARM, 8, 1 | 1 << 16);
     assert_eq!((other.raised(), other.word(fifo), other.word(fifo + 4)), (vec![1], 1, 1));
     other.take_bits(memory);
-    // Before the driver says that it has taken the record, somebody sleeps for the other one.
+    // Before the driver reports the record as taken, a process sleeps on the other Tripwire.
     other.write_register(CLAN_REG_ARM, 8, 1 | 2 << 16);
     store(&mut one, &mut other, 8);
     assert_eq!(other.raised(), [0_u16; 0]);
@@ -253,7 +253,7 @@ fn who_sleeps_is_woken_once_and_none_is_forgotten() {
     store(&mut one, &mut other, 8);
     other.write_register(CLAN_REG_FIFO_TAKEN, 4, 2);
     assert_eq!(other.raised(), [0_u16; 0], "who has been woken sleeps no more");
-    // The action that needs no sleeper.
+    // This action needs no sleeper.
     other.set((1, 2), (16, 8), 3, CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_FIFO, memory);
     store(&mut one, &mut other, 16);
     assert_eq!((other.raised(), other.word(fifo + 16)), (vec![1], CLAN_FIFO_TRIPWIRE | 2 << 16 | 1));
@@ -278,7 +278,7 @@ fn fifo_holds_identifiers_of_tripwires() {
 }
 
 #[test]
-fn accesses_that_nothing_can_watch_fire_nothing() {
+fn unwatchable_accesses_fire_nothing() {
     let (mut one, _, _, memory) = pair(BOTH);
     let remote = ON_WRITES | CLAN_TRIPWIRE_REMOTE;
     one.set((2, 0), (0, 8), 3 | 1 << 32, remote, memory);
@@ -300,7 +300,7 @@ fn accesses_that_nothing_can_watch_fire_nothing() {
     assert_eq!(one.fired(memory, 0), 0);
 }
 
-/// Memory that notes where it is written to.
+/// Memory that records the addresses of writes.
 struct Noting<'a> {
     memory: &'a dyn Dma,
     written: RefCell<Vec<u64>>,
@@ -330,7 +330,7 @@ impl Dma for Noting<'_> {
     }
 }
 
-/// The addresses that the card writes to when a packet arrives, in their order.
+/// Returns the addresses that the card writes to when a packet arrives, in order.
 fn written_by(host: &mut Host, source: u16, packet: &mut [u8]) -> Vec<u64> {
     host.with(|card, ports, _| {
         let noting = Noting { memory: ports.dma, written: RefCell::default() };
@@ -341,7 +341,8 @@ fn written_by(host: &mut Host, source: u16, packet: &mut [u8]) -> Vec<u64> {
     })
 }
 
-/// A packet of 16 KiB, with Tripwires on its last word, its first, and one in the middle, set in this order.
+/// A packet of 16 KiB, with Tripwires on its last word, its first, and one in the middle, set in
+/// this order.
 #[test]
 fn tripwires_fire_in_the_order_of_the_bytes() {
     const LENGTH: u64 = 16 << 10;
@@ -370,9 +371,9 @@ fn tripwires_fire_in_the_order_of_the_bytes() {
     assert_eq!(other.bits(memory), 0b111);
 }
 
-/// A reader that finds both counts the same has words of one fault.
+/// A reader that finds both counts equal has the words of one fault.
 #[test]
-fn words_of_a_fault_are_written_between_the_counts() {
+fn fault_words_are_written_between_the_counts() {
     let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
     one.store(WINDOW + 8, 8, 1);
     for (_, packet) in one.sent() {

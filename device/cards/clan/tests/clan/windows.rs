@@ -9,7 +9,7 @@ use crate::support::*;
 const BOTH: u32 = CLAN_APERTURE_READ | CLAN_APERTURE_WRITE;
 
 #[test]
-fn a_store_of_any_width_arrives_at_its_place() {
+fn store_of_any_width_arrives_at_its_place() {
     let (mut one, mut other, aperture, _) = pair(BOTH);
     for (offset, width, value) in
         [(0, 1, 0xaa), (2, 2, 0xbbcc), (4, 4, 0xddee_ff00), (4088, 8, 0x0102_0304_0506_0708)]
@@ -23,7 +23,7 @@ fn a_store_of_any_width_arrives_at_its_place() {
 }
 
 #[test]
-fn stores_that_follow_each_other_leave_as_one_packet_unless_a_flag_says_not() {
+fn consecutive_stores_are_joined_unless_disabled() {
     let (mut one, mut other, aperture, _) = pair(BOTH);
     for round in 0..2_u64 {
         for word in 0..4 {
@@ -44,7 +44,7 @@ fn stores_that_follow_each_other_leave_as_one_packet_unless_a_flag_says_not() {
 }
 
 #[test]
-fn a_part_of_a_word_is_joined_with_no_other_part_of_it() {
+fn parts_of_one_word_are_not_joined() {
     let (mut one, ..) = pair(BOTH);
     one.store(WINDOW, 4, 1);
     one.store(WINDOW + 4, 4, 2);
@@ -53,7 +53,7 @@ fn a_part_of_a_word_is_joined_with_no_other_part_of_it() {
 }
 
 #[test]
-fn what_is_not_the_windows_is_refused_and_told() {
+fn store_outside_window_is_refused_and_reported() {
     let mut one = Host::new(0);
     let endpoint = one.endpoint(2, hamlyn_abi::clan::command::CLAN_NO_EVENTS);
     one.window(5, (1, 3), 100, 2);
@@ -97,7 +97,7 @@ fn windows_do_not_overlap_and_their_endpoint_stays() {
     close(&mut one, CLAN_COMMAND_CLOSE_ENDPOINT, 2).unwrap();
 }
 
-/// Stores to a window until one is lost. How many were taken.
+/// Stores to a window until a store is lost. Returns the number of stores that were accepted.
 fn fill(one: &mut Host, window: u64) -> u64 {
     let (taken, lost) = (one.counter("stores_to_window"), one.counter("stores_refused"));
     while one.counter("stores_refused") == lost {
@@ -107,7 +107,7 @@ fn fill(one: &mut Host, window: u64) -> u64 {
 }
 
 #[test]
-fn stores_to_stopped_host_are_lost_and_told() {
+fn stores_to_stopped_host_are_lost_and_reported() {
     let (mut one, mut other, aperture, endpoint) = pair(BOTH);
     one.write_register(CLAN_REG_JOIN, 4, 0);
     one.wire.stopped = vec![1];
@@ -117,7 +117,7 @@ fn stores_to_stopped_host_are_lost_and_told() {
     one.wait(110);
     assert!(one.faults(endpoint).0 > 1000, "after the read time-out it is given up");
     assert!(fill(&mut one, WINDOW) < 10_000, "less waits for a host that was given up");
-    // When it takes packets again, what waits still goes, and all is as before.
+    // When the host takes packets again, the waiting packets leave, and all is as before.
     one.wire.stopped.clear();
     exchange(&mut one, &mut other);
     one.store(WINDOW + 8, 8, 2);
@@ -135,14 +135,14 @@ fn stopped_host_does_not_stop_the_machine() {
     one.store(WINDOW, 8, 7);
     exchange(&mut one, &mut other);
     assert_eq!(other.word(aperture), 7);
-    // Another endpoint may store to that host as well, if less.
+    // Another endpoint may store to that host as well, but less.
     let quiet = one.endpoint(3, hamlyn_abi::clan::command::CLAN_NO_EVENTS);
     one.window(7, (2, 3), PAGE, 3);
     let (faults, more) = (one.faults(endpoint).0, fill(&mut one, 7 * PAGE));
     assert!(more > waiting / 4 && one.faults(quiet).0 == 1 && one.faults(endpoint).0 == faults);
 }
 
-/// The endpoints of one process that store to a stopped host have taken all of the pool.
+/// The endpoints of one process that store to a stopped host have used up the pool.
 #[test]
 fn full_pool_leaves_each_endpoint_a_share() {
     let (mut one, mut other) = (Host::new(0), Host::new(1));
@@ -159,7 +159,8 @@ fn full_pool_leaves_each_endpoint_a_share() {
     one.store(31 * PAGE, 8, 7);
     exchange(&mut one, &mut other);
     assert_eq!((other.word(aperture), one.faults(late).0), (7, 0));
-    // Its share for the stopped host is 4 KiB of packets of 40 bytes. Another use of the endpoint does not get a second share.
+    // The endpoint's share for the stopped host is 4 KiB of packets of 40 bytes. Another use of the
+    // endpoint does not get a second share.
     assert_eq!(fill(&mut one, 32 * PAGE), 4096 / 40);
     one.tell(30, CLAN_ENDPOINT_USE, 4, 1);
     assert_eq!(fill(&mut one, 32 * PAGE), 0);
@@ -186,7 +187,7 @@ fn store_to_group_arrives_at_its_members() {
 }
 
 #[test]
-fn what_is_behind_the_last_byte_that_can_be_is_refused_as_anything_else() {
+fn access_beyond_last_possible_byte_is_refused() {
     use hamlyn_abi::clan::command::*;
     let (mut one, _, _, endpoint) = pair(BOTH);
     let offset = u64::MAX - 15;
@@ -206,7 +207,7 @@ fn what_is_behind_the_last_byte_that_can_be_is_refused_as_anything_else() {
 }
 
 #[test]
-fn a_host_that_the_switch_has_no_port_for_is_never_asked() {
+fn host_beyond_the_switchs_ports_is_never_asked() {
     let (mut one, _, _, endpoint) = pair(BOTH);
     one.window(20, (64, 3), PAGE, 2);
     one.store(20 * PAGE, 8, 1);

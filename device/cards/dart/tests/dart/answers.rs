@@ -1,4 +1,4 @@
-//! Answers: they are taken only for the question that is under way.
+//! Answers are accepted only for the question in flight.
 
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::*;
@@ -6,14 +6,14 @@ use zerocopy::IntoBytes;
 
 use crate::support::*;
 
-/// Asks, with an answer that is put at an offset.
+/// Sends a question whose answer goes to an offset.
 fn ask(host: &mut Host, question: u32, answer: u64, length: u32) {
     let main = if question == DART_MAIN_READ { DART_MAIN_WRITE } else { DART_MAIN_WRITE_MULTIPLE };
     host.write_virtual(0, &[control(main, answer).as_bytes(), &length.to_le_bytes()].concat());
     host.send(1, control(question, 0), 0, 20);
 }
 
-/// The packets by which a question is answered.
+/// Returns the packets that answer a question.
 fn answers(question: u32, answer: u64, length: u32) -> Vec<Vec<u8>> {
     let (mut one, mut other, _) = pair(2 * PAGE, END);
     other.write_virtual(0, &pattern(PAGE));

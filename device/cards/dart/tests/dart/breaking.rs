@@ -1,4 +1,4 @@
-//! Connections that end: told, and reached by nothing any more.
+//! Connections that end: their owners are told, and nothing reaches them afterwards.
 
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::*;
@@ -17,10 +17,10 @@ fn broken(host: &Host, state: u64) -> u32 {
 }
 
 #[test]
-fn a_connection_whose_other_end_is_gone_is_told_so_and_takes_nothing_any_more() {
+fn broken_connection_is_reported_and_takes_nothing() {
     let (mut one, mut other, [_, state]) = pair(PAGE, END);
     other.serves = false;
-    // One that waits for its page, and one that waits to leave.
+    // One message waits for its page, and one waits to leave.
     one.write_virtual(0, &pattern(32));
     one.send(1, control(DART_MAIN_WRITE, 0), 0, 32);
     exchange(&mut one, &mut other);
@@ -42,13 +42,13 @@ fn a_connection_whose_other_end_is_gone_is_told_so_and_takes_nothing_any_more() 
 }
 
 #[test]
-fn who_goes_to_sleep_on_a_broken_connection_is_woken_at_once() {
+fn sleeper_on_broken_connection_is_woken_at_once() {
     let (_, mut other, [_, state]) = pair(PAGE, END);
     let gone = DartBreak { why: DART_BROKEN_GONE, reserved: 0 };
     other.run(DART_COMMAND_BREAK, 1, &gone).unwrap();
     other.serve();
     other.found.clear();
-    // It knows of all that has left, which is nothing.
+    // The process knows of all messages that have left, which are none.
     assert_eq!(other.word(state + u64::from(DART_STATE_LEFT)), 0);
     other.store_in(DART_REG_ARM_LEFT, 8, 1);
     other.serve();
@@ -56,7 +56,7 @@ fn who_goes_to_sleep_on_a_broken_connection_is_woken_at_once() {
 }
 
 #[test]
-fn to_break_for_nothing_is_refused_and_breaks_nothing() {
+fn break_without_reason_is_refused() {
     let (_, mut other, [_, state]) = pair(PAGE, END);
     for body in [DartBreak::default(), DartBreak { why: DART_BROKEN_GONE, reserved: 1 }] {
         let refused = other.run(DART_COMMAND_BREAK, 1, &body).unwrap_err();
@@ -65,7 +65,7 @@ fn to_break_for_nothing_is_refused_and_breaks_nothing() {
 }
 
 #[test]
-fn what_is_opened_without_a_link_is_broken_and_its_owner_is_told() {
+fn connection_opened_without_link_is_broken() {
     let mut host = Host::new(0);
     host.endpoint(0, PAGE);
     host.link(None);
@@ -77,7 +77,7 @@ fn what_is_opened_without_a_link_is_broken_and_its_owner_is_told() {
 }
 
 #[test]
-fn a_key_that_is_another_reaches_nothing() {
+fn wrong_key_reaches_nothing() {
     let (mut one, mut other, [_, state]) = pair(PAGE, END);
     let mut liar = Host::new(0);
     liar.endpoint(0, PAGE);
@@ -88,7 +88,7 @@ fn a_key_that_is_another_reaches_nothing() {
     let packet = liar.sent().pop().unwrap().1;
     other.arrive(0, &packet);
     assert_eq!((other.register(1, 0), other.counter("discarded"), broken(&other, state)), (0, 1, 0));
-    // Whose number it had goes on.
+    // The connection with that number continues.
     one.send(1, control(COUNT, 0), 0, 0);
     exchange(&mut one, &mut other);
     assert_eq!(other.register(1, 0), 1);

@@ -13,7 +13,7 @@ fn refused<B: IntoBytes + Immutable>(host: &mut Host, opcode: u32, index: u32, b
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_changes_nothing() {
+fn invalid_commands_are_refused_and_change_nothing() {
     let (mut one, mut other, _) = pair(PAGE, END);
     let endpoint = DartOpenEndpoint { base: BASE, length: 8, ..DartOpenEndpoint::new_zeroed() };
     for (body, status) in [
@@ -56,14 +56,14 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
     let values = DartValues { count: 2, ..DartValues::new_zeroed() };
     assert_eq!(refused(&mut one, DART_COMMAND_SET_REGISTERS, 255, &values), HAMLYN_STATUS_BAD_INDEX);
     assert_eq!(refused(&mut one, 99, 0, &0_u64), HAMLYN_STATUS_BAD_OPCODE);
-    // Nothing of it has harmed anybody.
+    // The refused commands have had no effect.
     one.send(1, control(0, 0), 0, 0);
     exchange(&mut one, &mut other);
     assert_eq!(other.counter("executed"), 1);
 }
 
 #[test]
-fn what_is_closed_reaches_nothing_and_a_reset_forgets_all() {
+fn close_and_reset_leave_no_state() {
     let (mut one, mut other, _) = pair(PAGE, END);
     one.write_virtual(0, &pattern(32));
     other.serves = false;
@@ -80,7 +80,7 @@ fn what_is_closed_reaches_nothing_and_a_reset_forgets_all() {
 }
 
 #[test]
-fn a_queue_and_its_records_have_their_sizes() {
+fn sizes_match_those_of_the_interface() {
     assert_eq!((size_of::<DartRecord>() as u32, DART_RECORD_SIZE), (64, 64));
     assert_eq!(DART_LONGEST as usize, hamlyn_card_dart::LONGEST);
 }

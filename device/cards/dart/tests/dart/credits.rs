@@ -1,4 +1,4 @@
-//! Credits: who waits holds up nobody else, and nothing is lost.
+//! Credits: a connection that waits holds up no other, and nothing is lost.
 
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::*;
@@ -11,7 +11,7 @@ use crate::support::*;
 const COUNT: u32 = DART_MAIN_WRITE | DART_OP_INCREMENT << DART_FIRST_SHIFT;
 
 #[test]
-fn a_sender_stops_at_the_window_and_goes_on() {
+fn sender_stops_at_window_and_continues() {
     let (mut one, mut other, [state, _]) = pair(PAGE, END);
     one.connection(2, 1, END);
     other.connection(2, 0, End { registers: (20, 2), ..END });
@@ -28,11 +28,11 @@ fn a_sender_stops_at_the_window_and_goes_on() {
     }
     exchange(&mut one, &mut other);
     assert_eq!((left(&one), one.counter("credit_waits"), other.register(1, 0)), (2048, 1, 0));
-    // There is room for no more of them, and the next is told so.
+    // There is room for no more of them, and the next one is reported as dropped.
     one.send(1, control(COUNT, 0), 0, 32);
     let word = |one: &Host, place: u32| one.word(state + u64::from(place));
     assert_eq!((word(&one, DART_STATE_DROPPED), word(&one, DART_STATE_DROPPED_WHY)), (1, DART_DROPPED_ROOM));
-    // Another connection does not mind.
+    // Another connection is not affected.
     one.send(2, control(DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT, 0), 0, 0);
     exchange(&mut one, &mut other);
     assert_eq!(other.register(2, 0), 1);
@@ -43,7 +43,7 @@ fn a_sender_stops_at_the_window_and_goes_on() {
 }
 
 #[test]
-fn the_longest_messages_and_answers_follow_each_other_for_ever() {
+fn longest_messages_and_answers_never_run_dry() {
     let (mut one, mut other, _) = pair(20 * PAGE, END);
     let answer = control(DART_MAIN_WRITE_MULTIPLE, 100);
     one.write_virtual(0, &[answer.as_bytes(), &65504_u32.to_le_bytes()].concat());
@@ -56,8 +56,8 @@ fn the_longest_messages_and_answers_follow_each_other_for_ever() {
 }
 
 #[test]
-fn an_answer_that_does_not_come_costs_nothing() {
-    // Nobody may read: each question has a trap.
+fn missing_answer_costs_no_credits() {
+    // The peer does not allow reads, so each question has a trap.
     let (mut one, mut other, [state, _]) = pair(PAGE, End { flags: 0, ..END });
     for _ in 0..100 {
         one.write_virtual(
@@ -70,9 +70,9 @@ fn an_answer_that_does_not_come_costs_nothing() {
     assert_eq!(one.word(state + u64::from(DART_STATE_TRAPS)), 100);
 }
 
-/// Whoever lets nothing come back to him had ever more news of traps wait for him.
+/// A regression test: ever more trap reports waited for a host that let nothing return to it.
 #[test]
-fn news_of_traps_that_do_not_leave_hold_up_who_has_them_and_nobody_else() {
+fn blocked_trap_reports_delay_only_their_connection() {
     let (mut one, mut other, _) = pair(PAGE, END);
     one.connection(2, 1, END);
     other.connection(2, 0, End { registers: (20, 2), ..END });
@@ -84,7 +84,7 @@ fn news_of_traps_that_do_not_leave_hold_up_who_has_them_and_nobody_else() {
                 other.arrive(0, &packet);
             }
         }
-        // One of them leaves, and says that all the others are done.
+        // One of them leaves, and reports that all the others are done.
         other.transmit();
         for (_, packet) in std::mem::take(&mut other.wire.sent) {
             one.arrive(1, &packet);
@@ -97,9 +97,10 @@ fn news_of_traps_that_do_not_leave_hold_up_who_has_them_and_nobody_else() {
     assert_eq!((other.register(2, 0), other.counter("broken")), (1, 0));
 }
 
-/// A connection that dropped messages had one more turn for each of them, for as long as it had something to send.
+/// A regression test: a connection that dropped messages had one more turn for each of them, for as
+/// long as it had something to send.
 #[test]
-fn who_has_dropped_messages_has_no_more_turns_than_others() {
+fn dropped_messages_give_no_extra_turns() {
     let (mut one, _, _) = pair(PAGE, END);
     one.connection(2, 1, END);
     let count = control(DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT, 0);
@@ -118,9 +119,10 @@ fn who_has_dropped_messages_has_no_more_turns_than_others() {
     assert!((one.wire.sent.len(), of_second) >= (32, 16), "{of_second}");
 }
 
-/// Each waited for the other's credits, which did not leave before the message that waited.
+/// A regression test: each end waited for the other's credits, which did not leave before the
+/// message that waited.
 #[test]
-fn two_that_have_no_credits_left_give_each_other_some() {
+fn ends_without_credits_grant_each_other_some() {
     let (mut one, mut other, _) = pair(PAGE, END);
     let count = control(DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT, 0);
     for host in [&mut one, &mut other] {
@@ -136,7 +138,8 @@ fn two_that_have_no_credits_left_give_each_other_some() {
     assert_eq!((one.register(1, 0), other.register(1, 0)), (2049, 2049));
 }
 
-/// Two hosts with these windows and a connection 1 each.
+/// Returns two hosts with these windows and a connection 1 each, and the addresses of the
+/// connections' states.
 fn with_windows(windows: [u32; 2]) -> (Host, Host, [u64; 2]) {
     let [mut one, mut other] = [0, 1].map(|number| {
         let window = windows[usize::from(number)];
@@ -169,7 +172,7 @@ fn smaller_window_gets_credits_from_a_larger() {
 fn larger_window_does_not_overrun_a_smaller() {
     let (mut one, mut other, [here, there]) = with_windows([65536, 2048]);
     let count = control(DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT, 0);
-    // All wait behind one whose page is not there.
+    // All messages wait behind one whose page is not there.
     other.serves = false;
     one.send(1, control(DART_MAIN_WRITE, 0), 0, 32);
     for _ in 0..3000 {

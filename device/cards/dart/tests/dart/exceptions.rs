@@ -1,4 +1,5 @@
-//! Exceptions reach the host with all that its software needs to carry the operation out (section 3).
+//! Exceptions reach the host with everything that its software needs to carry out the operation
+//! (section 3).
 
 use hamlyn_abi::dart::command::{
     DART_COMMAND_BREAK, DART_COMMAND_CLOSE_CONNECTION, DART_NO_QUEUE, DartBreak,
@@ -17,7 +18,8 @@ const LENGTH: u64 = 16 * PAGE;
 /// An operation that no card has.
 const UNKNOWN: u32 = 0x80;
 
-/// One that sends to another, whose exceptions go to a queue of `records`.
+/// Returns a host that sends to another, whose exceptions go to a queue of `records`. Also returns
+/// the address of the queue.
 fn excepting(records: u32) -> (Host, Host, u64) {
     let (mut one, mut other) = (Host::new(0), Host::new(1));
     one.endpoint(0, LENGTH);
@@ -56,7 +58,7 @@ fn exceptions_carry_all_data_of_their_messages() {
 #[test]
 fn exception_without_room_waits_and_comes_whole() {
     let (mut one, mut other, queue) = excepting(64);
-    // 34 places each.
+    // Each takes 34 places.
     for _ in 0..3 {
         one.send(1, control(DART_MAIN_WRITE_MULTIPLE, LENGTH), 0, 2000);
         exchange(&mut one, &mut other);
@@ -71,7 +73,7 @@ fn exception_without_room_waits_and_comes_whole() {
     assert_eq!(other.take_exceptions(queue, 64).iter().map(data_of).collect::<Vec<_>>(), [pattern(2000)]);
 }
 
-/// As `excepting`, with a queue of 64 records and a second connection to it.
+/// Does the same as `excepting`, with a queue of 64 records and a second connection to it.
 fn two_excepting() -> (Host, Host, u64) {
     let (mut one, mut other, queue) = excepting(64);
     one.connection(2, 1, END);
@@ -79,7 +81,7 @@ fn two_excepting() -> (Host, Host, u64) {
     (one, other, queue)
 }
 
-/// Sends exceptions of these connections and lengths.
+/// Sends exceptions of these connections and lengths. Returns the receiver and its queue.
 fn two_except(sent: &[(u32, u64)]) -> (Host, u64) {
     let (mut one, mut other, queue) = two_excepting();
     for (connection, length) in sent {
@@ -98,13 +100,13 @@ fn take_two(other: &mut Host, queue: u64) -> Vec<(u32, u32)> {
 
 #[test]
 fn short_exceptions_do_not_overtake_a_long_one() {
-    // The second needs 34 places and 30 are free.
+    // The second needs 34 places, and 30 are free.
     let (mut other, queue) = two_except(&[(1, 2000), (1, 2000), (2, 0), (2, 0), (1, 0), (2, 0)]);
     assert_eq!(take_two(&mut other, queue), [(1, 2000)]);
     assert_eq!(take_two(&mut other, queue), [(1, 2000), (2, 0), (1, 0), (2, 0), (2, 0)]);
 }
 
-/// The next one has them at once: no time goes by.
+/// The next connection gets the places at once: no time passes.
 #[test]
 fn connection_that_ends_gives_up_its_place() {
     let breaks = |other: &mut Host| {
@@ -119,9 +121,9 @@ fn connection_that_ends_gives_up_its_place() {
     }
 }
 
-/// A message whose page is told anew waits for that page, and no longer for places.
+/// A message whose page is invalidated waits for that page, and no longer for places.
 #[test]
-fn connection_that_waits_for_a_page_gives_up_its_place() {
+fn connection_waiting_for_page_gives_up_its_place() {
     let (mut one, mut other, queue) = two_excepting();
     let absent = BASE / PAGE + 3;
     other.pages.remove(&absent);
@@ -132,7 +134,7 @@ fn connection_that_waits_for_a_page_gives_up_its_place() {
         exchange(&mut one, &mut other);
     }
     other.invalidate(absent, 1);
-    // The first in the order of their numbers looks once, before the other has given up its place.
+    // The connection with the first number looks once, before the other has given up its place.
     other.wait(1);
     while other.go_on() {}
     assert_eq!(take_two(&mut other, queue), [(1, 2000), (1, 0)]);
@@ -141,7 +143,7 @@ fn connection_that_waits_for_a_page_gives_up_its_place() {
 #[test]
 fn exception_larger_than_its_queue_is_cut() {
     let (mut one, mut other, queue) = excepting(16);
-    // What 15 places hold, and a byte more.
+    // As much as 15 places hold, and a byte more.
     for (length, cut) in [(32 + 15 * 60, 0), (32 + 15 * 60 + 1, DART_RECORD_CUT)] {
         one.send(1, control(DART_MAIN_WRITE_MULTIPLE, LENGTH), 0, length);
         exchange(&mut one, &mut other);
@@ -155,9 +157,9 @@ fn exception_larger_than_its_queue_is_cut() {
 }
 
 #[test]
-fn data_in_a_queue_is_never_taken_for_a_record() {
+fn queue_data_is_never_mistaken_for_a_record() {
     let (mut one, mut other, queue) = excepting(16);
-    // Each word says that it is the record that the queue is to have in its next round.
+    // Each word looks like the number of the record that the queue will have in its next round.
     for round in 1..20_u32 {
         let data: Vec<u8> = (0..225).flat_map(|_| (round * 16 + 1).to_le_bytes()).collect();
         one.write_virtual(0, &data);
@@ -169,7 +171,7 @@ fn data_in_a_queue_is_never_taken_for_a_record() {
 }
 
 #[test]
-fn trap_without_a_queue_interrupts_and_is_in_the_state() {
+fn trap_without_queue_interrupts_and_updates_state() {
     let (mut one, mut other, states) = pair(PAGE, END);
     let word = |host: &Host, place: u32| host.word(states[1] + u64::from(place));
     let cases = [
@@ -184,13 +186,13 @@ fn trap_without_a_queue_interrupts_and_is_in_the_state() {
         assert_eq!((word(&other, DART_STATE_EXCEPTIONS), word(&other, DART_STATE_EXCEPTION)), (count, trap));
         assert_eq!(word(&other, DART_STATE_EXCEPTION_OPCODE), control.opcode);
     }
-    // The end that sent them has had none.
+    // The end that sent them has had no exceptions.
     assert_eq!(one.word(states[0] + u64::from(DART_STATE_EXCEPTIONS)), 0);
     assert!(one.found.is_empty());
 }
 
 #[test]
-fn software_carries_out_what_its_card_could_not() {
+fn software_completes_what_the_card_could_not() {
     let (mut one, mut other, queue) = excepting(2048);
     // A page that is not there, and a second one.
     let [first, second] = [1, 2].map(|page| BASE / PAGE + page);
@@ -201,7 +203,7 @@ fn software_carries_out_what_its_card_could_not() {
     let found = other.take_exceptions(queue, 2048);
     let record = found[0].0;
     assert_eq!((found.len(), record.kind), (1, DART_RECORD_TRAP + DART_TRAP_NO_MEMORY));
-    // The software makes the memory, and does what the message says.
+    // The software provides the memory, and carries out the message.
     other.pages.extend([(first, frames[0]), (second, frames[1])]);
     other.write_virtual(record.control.operand, &data_of(&found[0]));
     assert_eq!(other.read_virtual(from, 5000), pattern(5000));

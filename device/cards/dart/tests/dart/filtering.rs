@@ -1,4 +1,4 @@
-//! Who is told of what.
+//! Notifications: which messages are reported to a host, and how.
 
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::*;
@@ -13,7 +13,8 @@ use crate::support::*;
 
 const TELLS: u32 = DART_MAIN_NONE | DART_COMPARE_EQUAL << DART_COMPARE_SHIFT;
 
-/// One that sends to another with a delayed queue and an immediate one, and where these are.
+/// Returns a host that sends to another, which has a delayed queue and an immediate one. Also
+/// returns the addresses of the queues.
 fn told(events: u32) -> (Host, Host, [u64; 2]) {
     let (mut one, mut other) = (Host::new(0), Host::new(1));
     one.endpoint(0, PAGE);
@@ -25,7 +26,7 @@ fn told(events: u32) -> (Host, Host, [u64; 2]) {
 }
 
 #[test]
-fn an_event_goes_into_the_queue_and_interrupts_if_that_is_immediate() {
+fn event_is_queued_and_immediate_queue_interrupts() {
     for (queue, found) in [(0, Vec::new()), (1, vec![DART_FIFO_QUEUE | 1])] {
         let (mut one, mut other, queues) = told(queue);
         one.write_virtual(0, &pattern(32));
@@ -46,7 +47,7 @@ fn an_event_goes_into_the_queue_and_interrupts_if_that_is_immediate() {
 }
 
 #[test]
-fn who_sleeps_on_a_delayed_queue_is_woken_once() {
+fn sleeper_on_delayed_queue_is_woken_once() {
     let (mut one, mut other, queues) = told(0);
     let arm = |host: &mut Host, taken: u64| {
         host.with(|card, ports, _| card.register_write(ports, 0, DART_REG_ARM.into(), 8, taken << 32));
@@ -59,7 +60,8 @@ fn who_sleeps_on_a_delayed_queue_is_woken_once() {
         exchange(&mut one, &mut other);
     }
     assert_eq!(other.found, [DART_FIFO_QUEUE]);
-    // Who has not seen them all is told at once, though it be the last one alone.
+    // A sleeper that has not seen all records is woken at once, even if it misses only the last
+    // one.
     for (taken, told) in [(1, 2), (2, 3), (3, 3)] {
         arm(&mut other, taken);
         assert_eq!(other.found.len(), told, "{taken} taken");
@@ -68,7 +70,7 @@ fn who_sleeps_on_a_delayed_queue_is_woken_once() {
 }
 
 #[test]
-fn a_software_exception_is_the_softwares_and_nothing_else() {
+fn software_exception_is_only_reported_to_software() {
     let (mut one, mut other, queues) = told(0);
     let mine = DART_MAIN_EXCEPTION | 0xffff_fff8;
     one.send(1, control(mine, 77), 0, 0);
@@ -82,7 +84,7 @@ fn a_software_exception_is_the_softwares_and_nothing_else() {
 }
 
 #[test]
-fn a_software_exception_that_nobody_wants_is_told_to_its_sender() {
+fn unwanted_software_exception_is_reported_to_sender() {
     let (mut one, mut other, [state, _]) = pair(0x2000, END);
     let mine = DART_MAIN_EXCEPTION | 8;
     one.send(1, control(mine, 77), 0, 0);
@@ -94,7 +96,7 @@ fn a_software_exception_that_nobody_wants_is_told_to_its_sender() {
 }
 
 #[test]
-fn what_finds_a_full_queue_waits_and_is_executed_once() {
+fn message_for_full_queue_waits_and_executes_once() {
     let (mut one, mut other, queues) = told(0);
     let counts = TELLS | step(DART_FIRST_SHIFT, DART_OP_INCREMENT, 0, DART_TARGET_J);
     for _ in 0..20 {
@@ -102,7 +104,7 @@ fn what_finds_a_full_queue_waits_and_is_executed_once() {
         exchange(&mut one, &mut other);
     }
     assert_eq!((other.register(1, 1), other.counter("records")), (16, 16));
-    // Others go on.
+    // Other connections continue.
     other.connection(2, 0, END);
     one.connection(2, 1, END);
     one.send(2, control(DART_MAIN_NONE | step(DART_FIRST_SHIFT, DART_OP_INCREMENT, 0, 0), 0), 0, 0);
@@ -116,7 +118,7 @@ fn what_finds_a_full_queue_waits_and_is_executed_once() {
 }
 
 #[test]
-fn a_queue_that_is_closed_holds_up_nobody() {
+fn closed_queue_holds_up_no_message() {
     let (mut one, mut other, _) = told(0);
     for _ in 0..20 {
         one.send(1, control(TELLS | step(DART_FIRST_SHIFT, DART_OP_INCREMENT, 0, DART_TARGET_J), 0), 0, 0);
@@ -128,7 +130,7 @@ fn a_queue_that_is_closed_holds_up_nobody() {
 }
 
 #[test]
-fn what_has_a_trap_waits_for_no_place_of_the_event_that_it_does_not_make() {
+fn trap_does_not_wait_for_event_queue_space() {
     let (mut one, mut other, queues) = told(0);
     let tells = DART_COMPARE_ALWAYS << DART_COMPARE_SHIFT;
     for _ in 0..16 {
@@ -141,7 +143,7 @@ fn what_has_a_trap_waits_for_no_place_of_the_event_that_it_does_not_make() {
     }
     assert_eq!((other.counter("traps_misaligned"), other.counter("traps_bounds")), (1, 1));
     assert_eq!((other.take_records(queues[1]).len(), other.counter("queue_waits")), (2, 0));
-    // One that makes its event waits for the place, and has its pages by then.
+    // A message that makes its event waits for the place, and has its pages by then.
     one.send(1, control(DART_MAIN_WRITE | tells, 0), 0, 32);
     exchange(&mut one, &mut other);
     assert_eq!((other.counter("queue_waits") > 0, other.counter("executed")), (true, 16));

@@ -1,4 +1,4 @@
-//! Hosts that say what makes no sense, and links that lose packets.
+//! Hosts that send nonsense, and links that lose packets.
 
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::*;
@@ -14,14 +14,14 @@ fn broken(host: &Host, state: u64) -> u32 {
     host.word(state + u64::from(DART_STATE_BROKEN))
 }
 
-/// A packet of a connection's.
+/// Returns a packet of a connection.
 fn packet(one: &mut Host) -> Vec<u8> {
     one.send(1, control(COUNT, 0), 0, 0);
     one.sent().pop().unwrap().1
 }
 
 #[test]
-fn a_packet_that_is_missing_breaks_the_connection_and_no_other() {
+fn missing_packet_breaks_only_its_connection() {
     let (mut one, mut other, [_, state]) = pair(PAGE, END);
     one.connection(2, 1, END);
     other.connection(2, 0, End { registers: (20, 2), ..END });
@@ -33,14 +33,14 @@ fn a_packet_that_is_missing_breaks_the_connection_and_no_other() {
     one.send(2, control(COUNT, 0), 0, 0);
     exchange(&mut one, &mut other);
     assert_eq!(other.register(2, 0), 1);
-    // What is stored from now on does not leave.
+    // Messages that are stored from now on do not leave.
     other.send(1, control(COUNT, 0), 0, 0);
     assert_eq!(other.word(state + u64::from(DART_STATE_DROPPED_WHY)), DART_DROPPED_BROKEN);
     assert!(other.sent().is_empty());
 }
 
 #[test]
-fn a_packet_of_another_host_or_for_nobody_is_passed_over() {
+fn misdirected_or_damaged_packet_is_ignored() {
     let (mut one, mut other, [_, state]) = pair(PAGE, END);
     let first = packet(&mut one);
     other.arrive(2, &first);
@@ -54,7 +54,7 @@ fn a_packet_of_another_host_or_for_nobody_is_passed_over() {
 }
 
 #[test]
-fn a_link_that_goes_breaks_all_connections() {
+fn lost_link_breaks_all_connections() {
     let (mut one, mut other, [_, state]) = pair(PAGE, END);
     one.send(1, control(COUNT, 0), 0, 0);
     exchange(&mut one, &mut other);
@@ -68,12 +68,12 @@ fn a_link_that_goes_breaks_all_connections() {
 }
 
 #[test]
-fn more_than_the_window_breaks_the_connection() {
+fn exceeding_the_window_breaks_the_connection() {
     let (mut one, mut other, [_, state]) = pair(PAGE, END);
     other.serves = false;
     one.send(1, control(DART_MAIN_WRITE, 0), 0, 0);
     exchange(&mut one, &mut other);
-    // A sender that takes credits which nobody has given.
+    // A sender that takes credits that were not granted.
     let mut liar = Host::new(0);
     liar.endpoint(0, PAGE);
     liar.connection(1, 1, END);
@@ -95,9 +95,10 @@ fn more_than_the_window_breaks_the_connection() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever arrives, memory and registers are as before, unless it is a packet that the other host has sent.
+    /// Memory and registers are unchanged after any packet, unless the other host has sent that
+    /// packet.
     #[test]
-    fn nothing_comes_of_packets_that_are_not_sound(
+    fn damaged_packets_change_nothing(
         at in any::<prop::sample::Index>(),
         value in any::<u8>(),
         cut in any::<prop::sample::Index>(),

@@ -1,4 +1,4 @@
-//! The DART card on hosts in memory.
+//! Tests of the DART card on hosts in memory.
 
 mod answers;
 mod breaking;

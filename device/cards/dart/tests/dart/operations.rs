@@ -1,4 +1,4 @@
-//! What messages do, between two hosts.
+//! The effects of messages between two hosts.
 
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::*;
@@ -7,13 +7,13 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::support::*;
 
-/// A question's data: the control of its answer, and how many bytes are asked for.
+/// Returns a question's data: the control of its answer, and the number of requested bytes.
 fn question(answer: DartControl, asked: u32) -> Vec<u8> {
     [answer.as_bytes(), &asked.to_le_bytes()].concat()
 }
 
 #[test]
-fn a_block_is_deposited_but_for_what_the_mask_deselects() {
+fn block_is_deposited_without_deselected_words() {
     let (mut one, mut other, [state, _]) = pair(3 * PAGE, END);
     one.write_virtual(100, &pattern(32));
     one.send(1, DartControl { mask: 0b101, ..control(DART_MAIN_WRITE, 200) }, 100, 32);
@@ -24,7 +24,7 @@ fn a_block_is_deposited_but_for_what_the_mask_deselects() {
     assert_eq!(other.read_virtual(200, 32), expected);
     assert_eq!((other.counter("executed"), other.counter("primitives")), (1, 1));
     assert_eq!(one.word(state + u64::from(DART_STATE_LEFT)), 1);
-    // The Send Registers keep what was stored: the next is a store.
+    // The Send Registers keep their values, so the next message takes one store.
     one.write_virtual(100, &[9; 32]);
     one.store_page(1, DART_SEND_LENGTH, 4, 32);
     exchange(&mut one, &mut other);
@@ -45,7 +45,7 @@ fn blocks_of_any_length_are_deposited_across_pages() {
 }
 
 #[test]
-fn reads_are_answered_where_they_say_and_the_host_is_not_disturbed() {
+fn reads_are_answered_without_involving_the_host() {
     let (mut one, mut other, _) = pair(20 * PAGE, END);
     other.write_virtual(0, &pattern(17 * PAGE));
     one.write_virtual(0, &question(control(DART_MAIN_WRITE, 1000), 0));
@@ -56,16 +56,16 @@ fn reads_are_answered_where_they_say_and_the_host_is_not_disturbed() {
     one.send(1, control(DART_MAIN_READ_MULTIPLE, 12), 0, 20);
     exchange(&mut one, &mut other);
     assert_eq!(one.read_virtual(2000, 65504), pattern(17 * PAGE)[12..][..65504]);
-    // Nothing but the misses has disturbed anybody.
+    // Only the misses have involved the hosts.
     assert!(other.found.is_empty() && one.found.is_empty());
     assert_eq!((other.counter("answers_sent"), one.counter("executed")), (2, 2));
 }
 
 #[test]
-fn two_that_append_share_a_register_and_one_has_its_own_beside() {
+fn appending_connections_can_share_a_register() {
     let (mut one, mut other, _) = pair(2 * PAGE, END);
     one.connection(2, 1, END);
-    // A window that overlaps the first's in its first register alone.
+    // A window that overlaps the first one in its first register alone.
     other.connection(2, 0, End { registers: (0, 2), ..END });
     let append = DART_MAIN_WRITE
         | DART_ADDRESSING_INDIRECT << DART_ADDRESSING_SHIFT
@@ -83,7 +83,7 @@ fn two_that_append_share_a_register_and_one_has_its_own_beside() {
 }
 
 #[test]
-fn a_register_is_fetched_and_changed_at_one_moment() {
+fn register_is_fetched_and_changed_atomically() {
     let (mut one, mut other, _) = pair(PAGE, END);
     other.set_register(1, 0, 40);
     let fetch = DART_MAIN_ANSWER | step(DART_FIRST_SHIFT, DART_OP_ADD, DART_SOURCE_OPERAND, DART_TARGET_I);
@@ -94,7 +94,7 @@ fn a_register_is_fetched_and_changed_at_one_moment() {
 }
 
 #[test]
-fn what_the_receivers_program_says_is_executed_instead() {
+fn call_executes_the_receivers_program() {
     let (mut one, mut other, [state, _]) = pair(PAGE, End { program: (4, 2), ..END });
     let mut body = DartProgram { count: 2, ..DartProgram::new_zeroed() };
     body.entries[0] = DartEntry { opcode: DART_MAIN_WRITE, flags: 0, operand: 320 };
@@ -109,7 +109,7 @@ fn what_the_receivers_program_says_is_executed_instead() {
     assert_eq!(other.read_virtual(320, 32), pattern(32));
 }
 
-/// An entry of a program.
+/// Returns an entry of a program.
 fn entry(opcode: u32, flags: u32, operand: u64) -> DartEntry {
     DartEntry { opcode, flags, operand }
 }
@@ -131,12 +131,12 @@ fn call_adds_the_senders_operand_and_answers() {
     one.send(1, control(call(0) | DART_CALL_ASKS, 2), 0, 20);
     exchange(&mut one, &mut other);
     assert_eq!((one.read_virtual(512, 16), other.register(1, 0)), ([40_u64, 42].as_bytes().to_vec(), 42));
-    // A read from where the program says, whatever the sender's operand is.
+    // A read from the program's address, whatever the sender's operand is.
     one.write_virtual(0, &question(control(DART_MAIN_WRITE_MULTIPLE, 1024), 100));
     one.send(1, control(call(1) | DART_CALL_ASKS, 0), 0, 20);
     exchange(&mut one, &mut other);
     assert_eq!(one.read_virtual(1024, 100), pattern(200)[64..164]);
-    // Many blocks, to where the program says.
+    // Many blocks, to the program's address.
     one.write_virtual(0, &[7; 100]);
     one.send(1, control(call(2), 0), 0, 100);
     exchange(&mut one, &mut other);
@@ -145,7 +145,7 @@ fn call_adds_the_senders_operand_and_answers() {
 }
 
 #[test]
-fn call_that_does_not_fit_its_entry_is_unimplemented() {
+fn mismatched_call_is_unimplemented() {
     let (mut one, mut other, [state, _]) = pair(PAGE, End { program: (0, 2), ..END });
     let mut body = DartProgram { count: 2, ..DartProgram::new_zeroed() };
     body.entries[0] = entry(DART_MAIN_ANSWER, DART_ENTRY_OPERAND, 0);
@@ -153,7 +153,8 @@ fn call_that_does_not_fit_its_entry_is_unimplemented() {
     other.run(DART_COMMAND_SET_PROGRAM, 0, &body).unwrap();
     let call = |entry: u32| DART_MAIN_CALL | DART_CALL_OPERAND | entry << DART_CALL_ENTRY_SHIFT;
     let cases = [
-        // It has paid for no answer, for a longer one, or for one that does not come; it has no operand.
+        // The call has not paid for an answer, has paid for a longer one, or for one that does not
+        // come, or has no operand.
         (call(0), 0, 0),
         (call(0) | DART_CALL_ASKS, 0, 100),
         (call(1) | DART_CALL_ASKS, 0, 0),
@@ -173,7 +174,7 @@ fn call_that_does_not_fit_its_entry_is_unimplemented() {
 
 #[test]
 fn answers_need_no_right_to_write() {
-    // The one that asks lets the other do nothing to its endpoint.
+    // The requester gives the other host no rights on its endpoint.
     let (mut one, mut other) = (Host::new(0), Host::new(1));
     for (host, peer, flags) in [(&mut one, 1, 0), (&mut other, 0, DART_CONNECTION_READ)] {
         host.endpoint(0, PAGE);
@@ -190,7 +191,7 @@ fn answers_need_no_right_to_write() {
 }
 
 #[test]
-fn an_endpoint_in_memory_that_stays_needs_no_translation() {
+fn pinned_endpoint_needs_no_translation() {
     let (mut one, mut other) = (Host::new(0), Host::new(1));
     let (area, start) = other.area(2 * PAGE);
     let body = DartOpenEndpoint { area, flags: DART_ENDPOINT_PINNED, ..DartOpenEndpoint::new_zeroed() };

@@ -1,4 +1,5 @@
-//! What `docs/dart.md` says that a whole message does, plainly: to registers by the interpreter, to memory here.
+//! What `docs/dart.md` specifies for a whole message, written plainly. The interpreter does the
+//! registers, and this file does the memory.
 
 use crate::calling::{Entry, called, is_question};
 use crate::interpreter::{self, Trap, interpret, is_implemented};
@@ -9,11 +10,11 @@ const READ_MULTIPLE: u32 = 4;
 const ANSWER: u32 = 5;
 const CALL: u32 = 6;
 const EXCEPTION: u32 = 7;
-/// Bytes of a block, and of a page.
+/// Size of a block, and of a page, in bytes.
 const BLOCK: usize = 32;
 const PAGE: u64 = 4096;
 
-/// The numbers of traps, in the order in which they are looked for.
+/// The numbers of traps, in the order of their checks.
 pub(crate) const UNIMPLEMENTED: u32 = 1;
 pub(crate) const INDEX: u32 = 2;
 pub(crate) const REFUSED: u32 = 3;
@@ -22,20 +23,20 @@ pub(crate) const MISALIGNED: u32 = 5;
 pub(crate) const BOUNDS: u32 = 6;
 pub(crate) const NO_MEMORY: u32 = 7;
 
-/// What the driver says of a page.
+/// The driver's answer for a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Page {
     Writable,
     ReadOnly,
     Absent,
-    /// It is in a frame that there is not.
+    /// The page is in a frame that does not exist.
     Unreachable,
 }
 
-/// What the receiver keeps for a connection.
+/// The receiver's state for a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Receiver {
-    /// Its window.
+    /// Its window of registers.
     pub(crate) registers: Vec<u64>,
     /// The bytes of its endpoint, and where in their first page they begin.
     pub(crate) memory: Vec<u8>,
@@ -51,14 +52,14 @@ pub(crate) struct Message {
     pub(crate) logic: interpreter::Message,
     pub(crate) mask: u8,
     pub(crate) block: [u8; BLOCK],
-    /// What the cells behind the first carry.
+    /// The data in the cells behind the first.
     pub(crate) body: Vec<u8>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Trap(u32),
-    /// The software's: nothing else is done.
+    /// The software handles the message, and nothing else is done.
     Exception,
     Done {
         event: bool,
@@ -67,7 +68,7 @@ pub(crate) enum Outcome {
 }
 
 impl Receiver {
-    /// What comes of a message; if it has a trap nothing else does.
+    /// Executes a message. If it has a trap, nothing else happens.
     pub(crate) fn take(&mut self, message: &Message) -> Outcome {
         match self.execute(message) {
             Ok((outcome, after)) => {
@@ -112,7 +113,7 @@ impl Receiver {
         Ok((Outcome::Done { event: made.event, answer }, after))
     }
 
-    /// What is executed: what the message says, or what the program says instead.
+    /// Returns the operation to execute: the message's own, or the program's instead.
     fn called(&self, message: &Message) -> Result<interpreter::Message, u32> {
         let mut logic = message.logic;
         let asks = is_implemented(logic.opcode) && is_question(logic.opcode);
@@ -122,7 +123,7 @@ impl Receiver {
         }
         let main = logic.opcode & 7;
         let answers = [READ, READ_MULTIPLE, ANSWER].contains(&main);
-        // A caller says how long its answer is.
+        // A caller states how long its answer is.
         let is_other = is_call && answers && main != READ_MULTIPLE && message.block[16..20] != [0; 4];
         let is_bad = !is_implemented(logic.opcode)
             || is_call && main == CALL
@@ -132,7 +133,7 @@ impl Receiver {
         if is_bad { Err(UNIMPLEMENTED) } else { Ok(logic) }
     }
 
-    /// Which bytes of a message's data are where in the endpoint.
+    /// Returns the bytes of a message's data with their places in the endpoint.
     fn places(
         &self,
         address: u64,

@@ -1,5 +1,6 @@
-//! Whole messages, from the Send Registers to what they have made, are what `docs/dart.md` says: whatever their words, the registers, the
-//! program and the rights are, wherever pages are, and whatever becomes of these while a message waits.
+//! Whole messages, from the Send Registers to their results, do what `docs/dart.md` specifies. That
+//! holds for any words, registers, programs and rights, and for any places of pages. It also holds
+//! if these change while a message waits.
 
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::*;
@@ -15,22 +16,22 @@ use crate::interpreter;
 use crate::reference::{Message, Outcome, Page, Receiver};
 use crate::support::*;
 
-/// Pages that the endpoint has part of, and its bytes.
+/// Number of pages that the endpoint has a part of, and its length in bytes.
 const PAGES: u64 = 4;
 const LENGTH: u64 = 3 * PAGE;
-/// Where the window is, and the program.
+/// The place of the window, and of the program.
 const WINDOW: u32 = 40;
 const PROGRAM: (u32, u32) = (8, 4);
-/// Where in its own endpoint who asks has the answer written.
+/// Offset in the requester's endpoint at which the answer is written.
 const ANSWERED: u64 = 6 * PAGE;
-/// Records of the exception queue, which has room for any message here.
+/// Number of records of the exception queue, which has room for any message here.
 const EXCEPTIONS: u32 = 128;
 const ABSENT: u64 = 1 << 44;
 
 /// A message, as plain numbers.
 type Words = (u32, u8, [u8; 3], u64, u64, u16);
 
-/// What happens to a page while a message waits: it is found, or moves.
+/// A change of a page while a message waits: the page is found, or moves.
 type Shift = (bool, u64);
 
 #[derive(Debug, Clone)]
@@ -42,7 +43,7 @@ struct Case {
     messages: Vec<(Words, Vec<Shift>)>,
 }
 
-/// An address that is mostly inside, and often at the edge of a page.
+/// Returns an address that is mostly inside, and often at the edge of a page.
 fn address(any: u64) -> u64 {
     match any % 8 {
         0 => number(any >> 3),
@@ -51,7 +52,7 @@ fn address(any: u64) -> u64 {
     }
 }
 
-/// One that the card has, mostly.
+/// Returns an opcode, mostly one that the card has.
 fn word(any: u32) -> u32 {
     match any % 16 {
         0 => any,
@@ -96,7 +97,8 @@ fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-/// A message whose data asks for its answer, if it is one, where it is looked for.
+/// Returns a message. If it is a question, its data sends the answer to the place where the test
+/// expects it.
 fn message((any, mask, indices, operand, data, length): Words) -> Message {
     let opcode = word(any);
     let is_call = interpreter::is_implemented(opcode) && opcode & 7 == DART_MAIN_CALL;
@@ -120,7 +122,7 @@ fn message((any, mask, indices, operand, data, length): Words) -> Message {
     Message { logic, mask: if mask % 2 == 0 { 0 } else { mask }, block, body }
 }
 
-/// Two hosts, of which one sends to the other, and what that has.
+/// Two hosts, one of which sends to the other, and the state of the receiver.
 struct Stage {
     one: Host,
     other: Host,
@@ -141,7 +143,7 @@ impl Stage {
         let flags = flag(case.rights.0, DART_CONNECTION_WRITE) | flag(case.rights.1, DART_CONNECTION_READ);
         let registers = (WINDOW, case.registers.len() as u32);
         other.connection(1, 0, End { registers, program: PROGRAM, queues: [0, 1], flags, ..END });
-        // By which all registers are seen.
+        // This connection sees all registers.
         other.connection(2, 0, End { registers: (0, 256), ..END });
         (0..256).for_each(|number| other.set_register(2, number, u64::from(number) << 40));
         for (number, value) in (0..).zip(&case.registers) {
@@ -168,7 +170,8 @@ impl Stage {
         stage
     }
 
-    /// What the receiver's driver says of its pages from now on; those that are there are `frames`.
+    /// Sets the answers of the receiver's driver for its pages. The pages that are there are in
+    /// `frames`.
     fn show(&mut self, frames: &Pages) {
         for (number, kind) in (BASE / PAGE..).zip(self.receiver.pages.clone()) {
             let frame = frames[&number].0;
@@ -187,12 +190,12 @@ impl Stage {
             DartControl { opcode: logic.opcode, mask: *mask, indices: logic.indices, operand: logic.operand };
         let data = if body.is_empty() { &block[..] } else { body };
         self.one.write_virtual(0, data);
-        // A WRITE_MULTIPLE of nothing has a block of nothing.
+        // A WRITE_MULTIPLE of nothing has an empty block.
         let is_empty = body.is_empty() && logic.opcode & 7 == DART_MAIN_WRITE_MULTIPLE;
         let is_long = is_empty && interpreter::is_implemented(logic.opcode);
         let mut message = message.clone();
         if is_long || !body.is_empty() {
-            // The first cell has the first block of more than one.
+            // The first cell has the first block of a longer body.
             message.block = body.first_chunk().copied().filter(|_| body.len() > 32).unwrap_or_default();
         }
         let outcome = self.receiver.take(&message);
@@ -211,7 +214,8 @@ impl Stage {
         self.compare(control, &message, &outcome)
     }
 
-    /// A page that is waited for is found; or one moves, if it is there, and what was in its frame is not looked at.
+    /// Answers for a page that is waited for, or moves a page, if it is there. The old frame of a
+    /// moved page must not be used.
     fn shift(&mut self, is_found: bool, number: u64) {
         if is_found {
             let misses = self.other.misses(1);
@@ -262,7 +266,8 @@ impl Stage {
         }
         prop_assert_eq!(word(DART_STATE_TRAPS), self.traps);
         let mut answered = match outcome {
-            // The answer to a call that asks for no bytes is a block, of nothing if that reads none.
+            // The answer to a call that asks for no bytes is a block. The block is zero if the call
+            // reads nothing.
             Outcome::Done { answer: Some(answer), .. }
                 if answer.is_empty() && control.opcode & 7 == DART_MAIN_CALL =>
             {
@@ -286,14 +291,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whole_messages_do_what_the_page_says(case in cases()) {
+    fn whole_messages_do_what_the_document_specifies(case in cases()) {
         let mut stage = Stage::new(&case);
         let frames = stage.other.pages.clone();
         stage.show(&frames);
         for (words, shifts) in &case.messages {
             stage.check(&message(*words), shifts)?;
         }
-        // Of what is not there, the bytes are where they were.
+        // The bytes of pages that are not there are where they were.
         let mut pages = frames;
         pages.extend(stage.other.pages.iter().filter(|(_, (frame, _))| *frame < ABSENT));
         stage.other.pages = pages;

@@ -19,10 +19,10 @@ use hamlyn_test_host::{Commands, Wire, list_pages};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 pub(crate) const PAGE: u64 = 4096;
-/// The address space of all endpoints here, and where the first is.
+/// The address space of all endpoints here, and the address of the first endpoint.
 pub(crate) const SPACE: u32 = 7;
 pub(crate) const BASE: u64 = 0x7f00_0000_0123 & !3;
-/// Of all connections.
+/// The key of all connections.
 pub(crate) const KEY: u64 = 0x1234_5678_9abc_def0;
 const FIFO: u32 = 512;
 
@@ -38,7 +38,7 @@ pub(crate) const OPTIONS: Options = Options {
     handshake_ms: 0,
 };
 
-/// What a program's memory is: frames by virtual page, and whether they may be written to.
+/// A program's memory: frames by virtual page, and whether they may be written to.
 pub(crate) type Pages = BTreeMap<u64, (u64, bool)>;
 
 pub(crate) struct Host {
@@ -48,7 +48,7 @@ pub(crate) struct Host {
     pub(crate) pages: Pages,
     /// Whether the driver answers misses.
     pub(crate) serves: bool,
-    /// What it has found in the FIFO, but for misses.
+    /// What the driver has found in the FIFO, except for misses.
     pub(crate) found: Vec<u32>,
 }
 
@@ -66,7 +66,7 @@ impl DerefMut for Host {
     }
 }
 
-/// A connection that is opened.
+/// The parameters of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
     pub(crate) endpoint: u32,
@@ -85,7 +85,7 @@ pub(crate) const END: End = End {
 };
 
 impl Host {
-    /// A host with this number, whose card takes part.
+    /// Returns a host with this number, whose card is enabled.
     pub(crate) fn new(number: u16) -> Self {
         Self::with_options(number, OPTIONS)
     }
@@ -104,14 +104,15 @@ impl Host {
         self.host.with_card(verb)
     }
 
-    /// An area of fresh pages, and where they are.
+    /// Returns an area of fresh pages, and its address.
     pub(crate) fn area(&self, length: u64) -> (HamlynArea, u64) {
         let start = self.host.pages(length.div_ceil(PAGE));
         let page = |index| start + index * PAGE;
         (list_pages(length, 0, || self.host.pages(1), page, |at, bytes| self.put(at, bytes)), start)
     }
 
-    /// Opens an endpoint of so many bytes of virtual memory from [`BASE`] on, all of which is there.
+    /// Opens an endpoint of `length` bytes of virtual memory from [`BASE`] on, all of which is
+    /// there.
     pub(crate) fn endpoint(&mut self, index: u32, length: u64) {
         for page in BASE / PAGE..=(BASE + length - 1) / PAGE {
             let frame = self.host.pages(1);
@@ -121,7 +122,7 @@ impl Host {
         self.run(DART_COMMAND_OPEN_ENDPOINT, index, &body).unwrap();
     }
 
-    /// Opens a connection to connection `index` of another host; where its state is.
+    /// Opens a connection to connection `index` of another host. Returns the address of its state.
     pub(crate) fn connection(&mut self, index: u32, host: u32, end: End) -> u64 {
         let state = self.open(index, host, end);
         let connect = DartConnect { key: KEY, peer: index, reserved: 0 };
@@ -129,7 +130,7 @@ impl Host {
         state
     }
 
-    /// Opens a connection, but does not say what is at its other end; where its state is.
+    /// Opens a connection without naming its other end. Returns the address of its state.
     pub(crate) fn open(&mut self, index: u32, host: u32, end: End) -> u64 {
         let (state, start) = self.area(DART_STATE_SIZE.into());
         let body = DartOpenConnection {
@@ -150,24 +151,25 @@ impl Host {
         start
     }
 
-    /// Opens a queue of 16 records; where it is.
+    /// Opens a queue of 16 records. Returns its address.
     pub(crate) fn queue(&mut self, index: u32, flags: u32) -> u64 {
         self.queue_of(16, index, flags)
     }
 
-    /// Opens a queue of `records` records; where it is.
+    /// Opens a queue of `records` records. Returns its address.
     pub(crate) fn queue_of(&mut self, records: u32, index: u32, flags: u32) -> u64 {
         let (memory, start) = self.area(u64::from(DART_QUEUE_HEAD + records * DART_RECORD_SIZE));
         self.run(DART_COMMAND_OPEN_QUEUE, index, &DartOpenQueue { memory, records, flags }).unwrap();
         start
     }
 
-    /// The records of a queue of 16 that are not taken; all are taken.
+    /// Takes all untaken records of a queue of 16, and returns them.
     pub(crate) fn take_records(&self, queue: u64) -> Vec<DartRecord> {
         self.take_exceptions(queue, 16).into_iter().map(|(record, _)| record).collect()
     }
 
-    /// The records of a queue of `records` that are not taken, with the data behind each; all are taken.
+    /// Takes all untaken records of a queue of `records`, and returns them with the data behind
+    /// each.
     pub(crate) fn take_exceptions(&self, queue: u64, records: u32) -> Vec<(DartRecord, Vec<u8>)> {
         let mut taken = self.word(queue + u64::from(DART_QUEUE_TAKEN));
         let place = |n: u32| queue + u64::from(DART_QUEUE_HEAD + n % records * DART_RECORD_SIZE);
@@ -210,7 +212,7 @@ impl Host {
         self.store_page(connection, DART_SEND_LENGTH, 4, length);
     }
 
-    /// Writes to an endpoint as its process does, or reads.
+    /// Writes to an endpoint as its process does.
     pub(crate) fn write_virtual(&self, offset: u64, bytes: &[u8]) {
         for (at, byte) in (BASE + offset..).zip(bytes) {
             self.put(self.pages[&(at / PAGE)].0 + at % PAGE, &[*byte]);
@@ -222,7 +224,7 @@ impl Host {
         (BASE + offset..BASE + offset + length).map(|at| self.bytes(place(at), 1)[0]).collect()
     }
 
-    /// The driver looks at the FIFO. Says whether there was anything.
+    /// Lets the driver look at the FIFO. Returns whether there was anything.
     pub(crate) fn serve(&mut self) -> bool {
         let mut any = false;
         loop {
@@ -247,7 +249,7 @@ impl Host {
         any
     }
 
-    /// Which pages a connection waits for.
+    /// Returns the pages that a connection waits for.
     pub(crate) fn misses(&mut self, connection: u32) -> Vec<u64> {
         self.run(DART_COMMAND_READ_MISSES, connection, &0_u64).unwrap();
         let body = self.command_page() + u64::from(HAMLYN_COMMAND_BODY);
@@ -255,7 +257,7 @@ impl Host {
         misses.pages[..misses.count as usize].to_vec()
     }
 
-    /// Says where the pages are that a connection waits for.
+    /// Answers for the pages that a connection waits for.
     pub(crate) fn fill(&mut self, connection: u32) {
         let misses = self.misses(connection);
         self.fill_pages(&misses);
@@ -293,12 +295,12 @@ impl Host {
         self.with(|card, ports, _| card.register_write(ports, 0, register.into(), width, value));
     }
 
-    /// The link goes, or is there.
+    /// Removes the link, or sets it.
     pub(crate) fn link(&mut self, place: Option<Place>) {
         self.with(|card, ports, _| card.link_changed(ports, place));
     }
 
-    /// Sends all that can be sent, and takes it off the wire.
+    /// Sends everything that can be sent, and takes it off the wire.
     pub(crate) fn sent(&mut self) -> Vec<(u16, Vec<u8>)> {
         while self.transmit() == Progress::Worked {}
         std::mem::take(&mut self.wire.sent)
@@ -310,7 +312,7 @@ impl Host {
         self.with(|card, ports, _| card.packet_arrived(ports, &packet));
     }
 
-    /// Lets the card go on if it wants another turn at once. Says whether it did.
+    /// Gives the card another turn, if it wants one at once. Returns whether it did.
     pub(crate) fn go_on(&mut self) -> bool {
         let is_due = self.card.alarm() == Some(Duration::ZERO);
         if is_due {
@@ -319,7 +321,7 @@ impl Host {
         is_due
     }
 
-    /// So many milliseconds go by.
+    /// Advances the clock, and lets the card handle its alarms.
     pub(crate) fn wait(&mut self, milliseconds: u64) {
         self.clock.0.set(self.clock.0.get() + Duration::from_millis(milliseconds));
         self.with(|card, ports, _| card.tick(ports));
@@ -340,7 +342,8 @@ impl Host {
     }
 }
 
-/// Two hosts with an endpoint of so many bytes and a connection 1 each, and where these say how they fare.
+/// Returns two hosts with an endpoint of `length` bytes and a connection 1 each, and the addresses
+/// of the connections' states.
 pub(crate) fn pair(length: u64, end: End) -> (Host, Host, [u64; 2]) {
     let (mut one, mut other) = (Host::new(0), Host::new(1));
     let states = [(&mut one, 1), (&mut other, 0)].map(|(host, peer)| {
@@ -355,7 +358,8 @@ pub(crate) fn pair(length: u64, end: End) -> (Host, Host, [u64; 2]) {
     (one, other, states)
 }
 
-/// Carries what each has to send to the other, until neither has anything, and no driver anything to do. How many packets.
+/// Carries packets between two hosts until neither has any, and no driver has anything to do.
+/// Returns the number of packets.
 pub(crate) fn exchange(one: &mut Host, other: &mut Host) -> usize {
     let mut carried = 0;
     loop {
@@ -374,7 +378,7 @@ pub(crate) fn exchange(one: &mut Host, other: &mut Host) -> usize {
     }
 }
 
-/// The data of a message of several blocks that an exception is about.
+/// Returns the data of a message of several blocks that an exception reports.
 pub(crate) fn data_of((record, behind): &(DartRecord, Vec<u8>)) -> Vec<u8> {
     let first = if record.length > DART_BLOCK { record.data.as_bytes() } else { &[] };
     let mut data = [first, behind].concat();
@@ -386,12 +390,12 @@ pub(crate) fn pattern(length: u64) -> Vec<u8> {
     (0..length).map(|byte| (byte * 7 + byte / 251 + 1) as u8).collect()
 }
 
-/// The control of a message to registers 0 to 2.
+/// Returns the control of a message to registers 0 to 2.
 pub(crate) fn control(opcode: u32, operand: u64) -> DartControl {
     DartControl { opcode, mask: 0, indices: [0, 1, 2], operand }
 }
 
-/// A register operation in its field.
+/// Returns a register operation in its field.
 pub(crate) fn step(shift: u32, op: u32, source: u32, target: u32) -> u32 {
     (op | source << DART_SOURCE_SHIFT | target << DART_TARGET_SHIFT) << shift
 }

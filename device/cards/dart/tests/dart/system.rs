@@ -15,8 +15,9 @@ use crate::support::*;
 const COUNT: u32 = DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT;
 const FLAGS: u32 = DART_CONNECTION_SYSTEM | DART_CONNECTION_WRITE | DART_CONNECTION_READ;
 
-/// Hosts 0 and 1, each with the other's operating system's connection, and an endpoint of two pages that stays where it is: where those
-/// are; and where the connections' states are.
+/// Returns hosts 0 and 1, each with a connection to the other's operating system and a pinned
+/// endpoint of two pages. Also returns the addresses of the endpoints, and of the connections'
+/// states.
 fn systems(end: End) -> (Host, Host, [u64; 2], [u64; 2]) {
     let (mut one, mut other) = (Host::new(0), Host::new(1));
     let opened = [(&mut one, 1), (&mut other, 0)].map(|(host, peer)| {
@@ -29,14 +30,14 @@ fn systems(end: End) -> (Host, Host, [u64; 2], [u64; 2]) {
     (one, other, opened.map(|(start, _)| start), opened.map(|(_, state)| state))
 }
 
-/// What host 0 sends to host 1.
+/// Returns the packets of a message from host 0 to host 1.
 fn packets(one: &mut Host, control: DartControl, length: u64) -> Vec<Vec<u8>> {
     one.send(1, control, 0, length);
     one.sent().into_iter().map(|(_, packet)| packet).collect()
 }
 
 #[test]
-fn lost_packets_break_nothing_and_what_comes_is_told_once_until_it_is_taken() {
+fn lost_packets_break_nothing_and_arrivals_are_coalesced() {
     let (mut one, mut other, _, [_, state]) = systems(END);
     for _ in 0..3 {
         let lost = packets(&mut one, control(COUNT, 0), 0);
@@ -46,14 +47,14 @@ fn lost_packets_break_nothing_and_what_comes_is_told_once_until_it_is_taken() {
     }
     assert_eq!((other.register(0, 0), other.word(state + u64::from(DART_STATE_BROKEN))), (3, 0));
     assert!(other.serve());
-    // One record for the first, and one for what came since.
+    // One record for the first, and one for the later ones.
     assert!(other.serve());
     assert!(!other.serve());
     assert_eq!(other.found, [DART_FIFO_ARRIVED; 2]);
 }
 
 #[test]
-fn nobody_pays_for_what_operating_systems_say() {
+fn system_messages_need_no_credits() {
     let (mut one, mut other, _, [state, _]) = systems(END);
     for _ in 0..3000 {
         one.send(1, control(DART_MAIN_WRITE_MULTIPLE, 0), 0, 100);
@@ -64,7 +65,7 @@ fn nobody_pays_for_what_operating_systems_say() {
 }
 
 #[test]
-fn each_host_reaches_its_own_page() {
+fn each_host_reaches_only_its_own_page() {
     let (mut one, mut other, [from, to], _) = systems(END);
     one.put(from, &pattern(32));
     let cases = [(0, 1), (PAGE - 32, 2), (PAGE - 28, 2), (PAGE, 2), (u64::MAX - 3, 2)];
@@ -77,14 +78,14 @@ fn each_host_reaches_its_own_page() {
 }
 
 #[test]
-fn a_link_that_goes_drops_what_waits_and_wakes_who_sleeps_until_it_has_left() {
+fn lost_link_drops_messages_and_wakes_sleepers() {
     let (mut one, mut other, _, [state, _]) = systems(END);
     one.send(1, control(COUNT, 0), 0, 0);
     one.store_in(DART_REG_ARM_LEFT, 8, 1);
     one.link(None);
     let word = |one: &Host, place: u32| one.word(state + u64::from(place));
     assert_eq!((word(&one, DART_STATE_LEFT), word(&one, DART_STATE_DROPPED)), (1, 1));
-    // And what is stored meanwhile.
+    // Messages that are stored meanwhile are dropped, too.
     one.send(1, control(COUNT, 0), 0, 0);
     assert_eq!((word(&one, DART_STATE_DROPPED_WHY), word(&one, DART_STATE_BROKEN)), (DART_DROPPED_BROKEN, 0));
     one.serve();
@@ -96,10 +97,10 @@ fn a_link_that_goes_drops_what_waits_and_wakes_who_sleeps_until_it_has_left() {
 }
 
 #[test]
-fn what_would_wait_or_be_answered_is_passed_over_and_nothing_stays_of_it() {
+fn messages_with_waits_or_answers_are_dropped() {
     let (mut one, mut other, _, _) = systems(End { queues: [0, DART_NO_QUEUE], ..END });
     other.endpoint(1, PAGE);
-    // A connection whose endpoint is not there yet.
+    // A connection whose endpoint has no page yet.
     other.run(DART_COMMAND_CLOSE_CONNECTION, 0, &0_u64).unwrap();
     other.open(0, 0, End { endpoint: 1, flags: FLAGS, queues: [0, DART_NO_QUEUE], ..END });
     other.serves = false;
@@ -118,7 +119,7 @@ fn what_would_wait_or_be_answered_is_passed_over_and_nothing_stays_of_it() {
     assert_eq!((other.counter("discarded"), other.found.len()), (before + 5, found));
     assert_eq!((other.register(0, 0), other.misses(0), other.counter("misses")), (0, vec![], 0));
     assert!(other.sent().is_empty());
-    // There is no more to it when the page and the place are there.
+    // Nothing is left to do when the page and the place are there.
     let one_page = other.pages[&(BASE / PAGE)].0 | DART_FRAME_WRITABLE;
     other.tell_frame(SPACE, BASE, one_page);
     other.wait(2);
@@ -126,7 +127,7 @@ fn what_would_wait_or_be_answered_is_passed_over_and_nothing_stays_of_it() {
 }
 
 #[test]
-fn it_is_neither_connected_nor_broken() {
+fn system_connection_is_neither_connected_nor_broken() {
     let (mut one, _, _, _) = systems(END);
     let connect = DartConnect { key: KEY, peer: 3, reserved: 0 };
     let gone = DartBreak { why: DART_BROKEN_GONE, reserved: 0 };

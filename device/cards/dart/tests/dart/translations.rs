@@ -1,4 +1,4 @@
-//! The registers by which the driver says where pages are, and takes that back.
+//! The registers by which the driver reports where pages are, and withdraws that.
 
 use hamlyn_abi::dart::control::*;
 use hamlyn_abi::dart::registers::*;
@@ -7,7 +7,8 @@ use crate::support::*;
 
 const FIRST: u64 = BASE / PAGE;
 
-/// One that sends to another whose driver answers nothing, and whose card knows so many pages of its endpoint.
+/// Returns a host that sends to another. The other's driver answers nothing, and its card knows
+/// `pages` pages of its endpoint.
 fn known(pages: u64) -> (Host, Host) {
     let (one, mut other, _) = pair(4 * PAGE, END);
     one.write_virtual(0, &pattern(32));
@@ -19,7 +20,7 @@ fn known(pages: u64) -> (Host, Host) {
     (one, other)
 }
 
-/// Whether a message to the start of a page of the endpoint is executed.
+/// Returns whether a message to the start of a page of the endpoint is executed.
 fn reaches(one: &mut Host, other: &mut Host, page: u64) -> bool {
     let before = other.counter("executed");
     one.send(1, control(DART_MAIN_WRITE, page * PAGE), 0, 32);
@@ -28,14 +29,14 @@ fn reaches(one: &mut Host, other: &mut Host, page: u64) -> bool {
 }
 
 #[test]
-fn what_the_driver_has_said_before_it_was_asked_serves_too() {
+fn translation_reported_in_advance_is_used() {
     let (mut one, mut other) = known(1);
     assert!(reaches(&mut one, &mut other, 0));
     assert!(!reaches(&mut one, &mut other, 1));
 }
 
 #[test]
-fn stores_of_other_widths_say_nothing() {
+fn stores_of_other_widths_are_ignored() {
     for width in [1, 2, 4] {
         let (mut one, mut other) = known(1);
         other.store_in(DART_REG_TLB_INVALIDATE, width, u64::MAX);
@@ -51,7 +52,7 @@ fn stores_of_other_widths_say_nothing() {
 }
 
 #[test]
-fn what_is_taken_back_ends_with_the_last_page_and_takes_no_time_for_those_that_are_not_there() {
+fn invalidation_handles_any_range_of_pages() {
     for (first, count, is_reached) in [
         (FIRST, 0, true),
         (FIRST, u64::MAX, false),
@@ -69,7 +70,7 @@ fn what_is_taken_back_ends_with_the_last_page_and_takes_no_time_for_those_that_a
 }
 
 #[test]
-fn spaces_do_not_mind_each_other() {
+fn address_spaces_do_not_affect_each_other() {
     let (mut one, mut other) = known(1);
     other.tell_frame(SPACE + 1, FIRST * PAGE, 0x10_0000 | DART_FRAME_WRITABLE);
     other.store_in(DART_REG_TLB_INVALIDATE, 8, u64::MAX);
@@ -81,7 +82,7 @@ fn spaces_do_not_mind_each_other() {
 }
 
 #[test]
-fn a_message_asks_for_the_pages_that_it_needs_now_and_no_others() {
+fn message_requests_only_pages_it_needs_now() {
     let (mut one, mut other) = known(0);
     one.connection(2, 1, END);
     other.connection(2, 0, END);
@@ -89,7 +90,8 @@ fn a_message_asks_for_the_pages_that_it_needs_now_and_no_others() {
     one.send(1, control(indirect, 0), 0, 32);
     exchange(&mut one, &mut other);
     assert_eq!(other.misses(1), [FIRST * PAGE + 1]);
-    // Another connection moves it; what comes behind has it looked at again.
+    // Another connection changes the message's address. Later messages make the card look at it
+    // again.
     let sets = DART_MAIN_NONE | step(DART_FIRST_SHIFT, DART_OP_MOVE, DART_SOURCE_OPERAND, DART_TARGET_I);
     for page in [2, 1, 2] {
         one.send(2, control(sets, page * PAGE), 0, 0);

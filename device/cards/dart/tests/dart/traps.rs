@@ -1,4 +1,4 @@
-//! Messages that are not executed: nothing changes, and both sides are told why.
+//! Messages that are not executed: nothing changes, and both sides are told the reason.
 
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::*;
@@ -13,7 +13,7 @@ const COUNTERS: [&str; 7] =
     ["unimplemented", "index", "refused", "right", "misaligned", "bounds", "no_memory"];
 
 #[test]
-fn each_trap_changes_nothing_and_is_told() {
+fn each_trap_changes_nothing_and_is_reported() {
     let (mut one, mut other) = (Host::new(0), Host::new(1));
     one.endpoint(0, PAGE);
     other.endpoint(0, 2 * PAGE);
@@ -21,7 +21,7 @@ fn each_trap_changes_nothing_and_is_told() {
     let end = End { registers: (4, 2), queues: [DART_NO_QUEUE, 1], flags: DART_CONNECTION_WRITE, ..END };
     let state = one.connection(1, 1, END);
     other.connection(1, 0, end);
-    // A hole behind the first page, and one that may not be written to.
+    // A hole behind the first page, and a page that may not be written to.
     let second = BASE / PAGE + 1;
     other.pages.remove(&second);
     other.pages.insert(second + 1, (0x10_0000, false));
@@ -55,14 +55,14 @@ fn each_trap_changes_nothing_and_is_told() {
     }
     assert_eq!((other.register(1, 0), other.counter("executed")), (0, 0));
     assert_eq!(other.read_virtual(0, 3000), vec![0; 3000]);
-    // The connection is as good as before.
+    // The connection works as before.
     one.send(1, control(DART_MAIN_WRITE, 64), 0, 32);
     exchange(&mut one, &mut other);
     assert_eq!(other.read_virtual(64, 32), pattern(32));
 }
 
 #[test]
-fn what_the_mask_deselects_need_not_be_inside() {
+fn deselected_words_need_not_be_inside() {
     let (mut one, mut other, _) = pair(PAGE, END);
     one.write_virtual(0, &pattern(32));
     one.send(1, DartControl { mask: 0b1111_1100, ..control(DART_MAIN_WRITE, PAGE - 8) }, 0, 32);
@@ -71,7 +71,7 @@ fn what_the_mask_deselects_need_not_be_inside() {
 }
 
 #[test]
-fn an_answer_that_has_a_trap_is_told_to_who_asked() {
+fn trap_of_an_answer_is_reported_to_requester() {
     let (mut one, mut other, [state, _]) = pair(PAGE, END);
     for answer in [control(DART_MAIN_WRITE, PAGE), control(DART_MAIN_READ, 0)] {
         let question = zerocopy::IntoBytes::as_bytes(&answer).to_vec();

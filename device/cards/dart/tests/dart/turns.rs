@@ -1,4 +1,4 @@
-//! How much a card does in one turn of its host's.
+//! How much a card executes in one turn of its host.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const MANY: u64 = 1500;
 #[test]
 fn backlog_is_executed_in_turns() {
     let (mut one, mut other, _) = pair(PAGE, END);
-    // All wait behind one whose page is not there.
+    // All messages wait behind one whose page is not there.
     other.serves = false;
     one.send(1, control(DART_MAIN_WRITE, 0), 0, 32);
     exchange(&mut one, &mut other);
@@ -38,7 +38,7 @@ fn backlog_is_executed_in_turns() {
 }
 
 #[test]
-fn connections_have_turns_one_after_the_other() {
+fn connections_take_turns() {
     let (mut one, mut other, _) = pair(PAGE, END);
     one.connection(2, 1, END);
     other.connection(2, 0, End { registers: (20, 2), ..END });

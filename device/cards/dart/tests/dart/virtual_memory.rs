@@ -1,4 +1,4 @@
-//! Endpoints that are not pinned: misses, and translations that are taken back.
+//! Endpoints that are not pinned: misses, and translations that are withdrawn.
 
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::*;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::support::*;
 
 #[test]
-fn a_miss_is_answered_once_and_what_is_known_needs_none() {
+fn known_page_causes_no_further_misses() {
     let (mut one, mut other, _) = pair(2 * PAGE, END);
     one.write_virtual(0, &pattern(32));
     for turn in 0..3 {
@@ -19,7 +19,7 @@ fn a_miss_is_answered_once_and_what_is_known_needs_none() {
 }
 
 #[test]
-fn a_message_of_more_pages_than_the_tlb_has_is_executed() {
+fn message_larger_than_the_tlb_is_executed() {
     let (mut one, mut other, _) = pair(16 * PAGE, END);
     one.write_virtual(0, &pattern(60000));
     one.send(1, control(DART_MAIN_WRITE_MULTIPLE, 4), 0, 60000);
@@ -28,7 +28,7 @@ fn a_message_of_more_pages_than_the_tlb_has_is_executed() {
 }
 
 #[test]
-fn a_page_that_moves_while_a_message_waits_is_asked_for_again() {
+fn page_moved_during_wait_is_requested_again() {
     let (mut one, mut other, _) = pair(4 * PAGE, END);
     one.write_virtual(0, &pattern(2 * PAGE));
     other.serves = false;
@@ -36,7 +36,7 @@ fn a_page_that_moves_while_a_message_waits_is_asked_for_again() {
     exchange(&mut one, &mut other);
     let misses = other.misses(1);
     assert_eq!(misses.len(), 3);
-    // One is found, and moves before the others are.
+    // One page is found, and moves before the others are found.
     let page = misses[0] / PAGE;
     other.fill_pages(&misses[..1]);
     let stale = other.pages[&page].0;
@@ -52,7 +52,7 @@ fn a_page_that_moves_while_a_message_waits_is_asked_for_again() {
 }
 
 #[test]
-fn what_may_only_be_read_is_asked_for_again_when_it_is_written_to() {
+fn read_only_page_is_requested_again_for_writes() {
     let (mut one, mut other, [state, _]) = pair(PAGE, END);
     let page = BASE / PAGE;
     let frame = other.pages[&page].0;
@@ -84,15 +84,15 @@ fn data_that_is_not_there_does_not_leave() {
         (word(&one, DART_STATE_DROPPED), word(&one, DART_STATE_DROPPED_WHY)),
         (4, DART_DROPPED_LENGTH)
     );
-    // The next one does.
+    // The next message leaves.
     one.send(1, control(DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT, 0), 0, 0);
     exchange(&mut one, &mut other);
     assert_eq!((other.register(1, 0), word(&one, DART_STATE_LEFT)), (1, 5));
 }
 
-/// That a page may not be written to was taken for that there is none, by who only read it.
+/// A regression test: a read of a read-only page was treated as "page not present".
 #[test]
-fn who_reads_a_page_is_served_though_who_writes_to_it_is_not() {
+fn readers_of_a_read_only_page_are_served() {
     let (mut one, mut other, [state, _]) = pair(PAGE, END);
     one.connection(2, 1, END);
     other.connection(2, 0, END);
@@ -115,7 +115,8 @@ fn who_reads_a_page_is_served_though_who_writes_to_it_is_not() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Pages move, come and go while messages append: each is executed once, in its order, where the page is then.
+    /// Pages move, come and go while messages append. Each message is executed once, in order,
+    /// where the page is at that time.
     #[test]
     fn appended_messages_arrive_once_wherever_pages_are(
         steps in proptest::collection::vec((0..6_u8, 0..3_u64), 1..80),
@@ -127,11 +128,11 @@ proptest! {
         other.serves = false;
         for (kind, which) in steps {
             match kind {
-                // More do not fit.
+                // More messages do not fit.
                 0..=2 if sent < 36 => {
                     sent += 1;
                     one.write_virtual(0, &[sent; 32]);
-                    // Every fourth block, so that they come to many pages.
+                    // The messages are 28 blocks apart, so that they reach many pages.
                     one.send(1, control(append, 128 * 7), 0, 32);
                     exchange(&mut one, &mut other);
                 }

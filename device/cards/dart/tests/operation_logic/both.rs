@@ -1,11 +1,11 @@
-//! The card and the interpreter in the same words.
+//! The results of the card and of the interpreter, in the same form.
 
 use hamlyn_abi::dart::control::DartControl;
 use hamlyn_card_dart::{Main, Opcode, execute};
 
 use super::interpreter::{Made, Message, Trap, interpret};
 
-/// What the card makes of a message.
+/// Returns the card's result of a message.
 pub(crate) fn card(message: Message, registers: &[u64]) -> Result<Made, Trap> {
     let Message { opcode, indices, operand } = message;
     let decoded = Opcode::decode(opcode).ok_or(Trap::Unimplemented)?;
@@ -23,7 +23,7 @@ pub(crate) fn card(message: Message, registers: &[u64]) -> Result<Made, Trap> {
     Ok(Made { registers, address, event: executed.event, answer })
 }
 
-/// The same of both.
+/// Checks that card and interpreter have the same result, and returns it.
 pub(crate) fn both(message: Message, registers: &[u64]) -> Result<Made, Trap> {
     let made = card(message, registers);
     assert_eq!(made, interpret(message, registers), "the card's is on the left");

@@ -1,4 +1,4 @@
-//! What `docs/dart.md` says of a CALL, word for word.
+//! What `docs/dart.md` specifies for a CALL, word for word.
 
 use super::interpreter::{Message, bits};
 
@@ -11,7 +11,8 @@ pub(crate) struct Entry {
     pub(crate) operand: u64,
 }
 
-/// What is executed for a CALL: opcode and operand of an entry. None: the program has no such entry, or the caller no operand for it.
+/// Returns what is executed for a CALL: opcode and operand of an entry. Returns `None` if the
+/// program has no such entry, or if the caller has no operand for it.
 pub(crate) fn called(call: Message, program: &[Entry]) -> Option<(u32, u64)> {
     let has_operand = bits(call.opcode, 4, 4) == 1;
     let number = if has_operand { bits(call.opcode, 16, 31).into() } else { call.operand };
@@ -23,7 +24,7 @@ pub(crate) fn called(call: Message, program: &[Entry]) -> Option<(u32, u64)> {
     }
 }
 
-/// Whether a message is a question by what it says itself.
+/// Returns whether a message is a question by its own fields.
 pub(crate) fn is_question(opcode: u32) -> bool {
     match bits(opcode, 0, 2) {
         6 => bits(opcode, 3, 3) == 1,

@@ -5,30 +5,30 @@ use super::endpoint::{BLOCK, Endpoint};
 use super::interpreter::{Made, Message, Trap};
 use super::opcodes::*;
 
-/// A message for registers 0, 1 and 2 of the window, which are `i`, `j` and `k` here.
+/// Returns a message for registers 0, 1 and 2 of the window, which are `i`, `j` and `k` here.
 fn message(opcode: u32, operand: u64) -> Message {
     Message { opcode, indices: [0, 1, 2], operand }
 }
 
-/// A window to which messages come, one behind the other.
+/// A window that receives messages, one after the other.
 struct Window(Vec<u64>);
 
 impl Window {
-    /// What it has made, of which the registers stay.
+    /// Executes a message, and keeps the registers. Returns the result.
     fn take(&mut self, message: Message) -> Made {
         let made = both(message, &self.0).unwrap();
         self.0.clone_from(&made.registers);
         made
     }
 
-    /// What an ANSWER says: `<i>` before and after.
+    /// Returns the values of an ANSWER: `<i>` before and after.
     fn ask(&mut self, message: Message) -> [u64; 2] {
         self.take(message).answer.unwrap()
     }
 }
 
 #[test]
-fn store_indirect_with_postincrement_goes_on_behind_the_last() {
+fn indirect_store_with_postincrement_appends() {
     let store = WRITE | INDEXED | first(operation(ADD, target::I, source::J));
     let mut window = Window(vec![0, 40]);
     let addresses: Vec<_> = (0..4).map(|_| window.take(message(store, 0x100)).address.unwrap()).collect();
@@ -62,7 +62,7 @@ fn fetch_and_increment_gives_each_number_once() {
 }
 
 #[test]
-fn swap_answers_with_what_was_there() {
+fn swap_answers_with_previous_value() {
     let swap = ANSWER | first(operation(MOVE, target::I, source::OPERAND));
     let mut window = Window(vec![5]);
     assert_eq!(window.ask(message(swap, 9)), [5, 9]);
@@ -70,7 +70,7 @@ fn swap_answers_with_what_was_there() {
 }
 
 #[test]
-fn compare_and_swap_swaps_only_what_was_expected() {
+fn compare_and_swap_swaps_only_expected_value() {
     let bring = Message {
         indices: [1, 0, 0],
         ..message(NONE | first(operation(MOVE, target::I, source::OPERAND)), 30)
@@ -84,8 +84,8 @@ fn compare_and_swap_swaps_only_what_was_expected() {
 }
 
 #[test]
-fn last_arrival_at_a_barrier_is_told_and_begins_anew() {
-    // `i` counts those that are still to come, `k` is how many there are.
+fn last_arrival_at_barrier_signals_and_restarts() {
+    // `i` counts the arrivals that are still to come, and `k` is the number of all.
     let arrive = NONE
         | first(operation(DECREMENT, target::I, 0))
         | second(operation(REPLACE, target::I, source::K))
@@ -101,8 +101,9 @@ fn last_arrival_at_a_barrier_is_told_and_begins_anew() {
 }
 
 #[test]
-fn a_priority_queue_tells_of_what_is_more_urgent_than_all_before() {
-    // The operand is the priority, `i` the queue of that priority, `j` the highest of all, `k` the length of an entry.
+fn priority_queue_signals_a_new_highest_priority() {
+    // The operand is the priority, `i` the queue of that priority, `j` the highest of all, `k` the
+    // length of an entry.
     let append = WRITE
         | INDIRECT
         | COMPARED_FIRST
@@ -140,7 +141,7 @@ fn scattered_blocks_are_read_without_their_deselected_words() {
 }
 
 #[test]
-fn a_full_ring_refuses_before_anything_is_changed() {
+fn full_ring_refuses_before_any_change() {
     let append = WRITE
         | INDIRECT
         | COMPARED_FIRST
@@ -154,7 +155,7 @@ fn a_full_ring_refuses_before_anything_is_changed() {
 }
 
 #[test]
-fn an_index_outside_is_told_rather_than_a_refusal() {
+fn index_trap_comes_before_a_refusal() {
     let refused = NONE | 7 << 24 | REFUSE;
     assert_eq!(both(message(refused, 0), &[]), Err(Trap::Refused), "it has no sides");
     let outside = refused | first(operation(INCREMENT, target::J, 0));

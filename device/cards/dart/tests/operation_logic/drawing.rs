@@ -1,12 +1,13 @@
-//! Messages made of plain numbers, which are any.
+//! Messages that are made of arbitrary plain numbers.
 
 pub(crate) const CALL: u32 = 6;
 
 const EDGES: [u64; 10] = [0, 1, 63, 64, 65, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
 
-// All is made of plain numbers, by functions: trees of strategies took most of the time.
+// Everything is made of plain numbers, by functions, because trees of strategies took most of the
+// time.
 
-/// An operand or a register: at the edges, small so that two are often equal, or any.
+/// Returns an operand or a register: at the edges, small so that two are often equal, or any.
 pub(crate) fn number(any: u64) -> u64 {
     match any % 3 {
         0 => EDGES[(any >> 8) as usize % EDGES.len()],
@@ -15,7 +16,7 @@ pub(crate) fn number(any: u64) -> u64 {
     }
 }
 
-/// An index: mostly of few registers, so that two are often the same.
+/// Returns an index, mostly of few registers, so that two are often the same.
 pub(crate) fn index(any: u8) -> u8 {
     match any % 8 {
         0 => any,
@@ -24,7 +25,7 @@ pub(crate) fn index(any: u8) -> u8 {
     }
 }
 
-/// A register operation that is implemented, or none.
+/// Returns a register operation that is implemented, or none.
 fn operation(any: u32) -> u32 {
     match any & 15 {
         0 => 0,
@@ -33,7 +34,7 @@ fn operation(any: u32) -> u32 {
     }
 }
 
-/// A comparison with its sides and what follows, or none.
+/// Returns a comparison with its sides and what follows, or none.
 fn comparison(any: u32) -> u32 {
     match any >> 24 & 7 {
         0 => 0,
@@ -42,7 +43,7 @@ fn comparison(any: u32) -> u32 {
     }
 }
 
-/// An opcode that is executed, field by field: neither CALL nor EXCEPTION.
+/// Returns an opcode that is executed, field by field: neither CALL nor EXCEPTION.
 pub(crate) fn opcode(any: u32) -> u32 {
     let main = (any & 7) % CALL;
     let addressing = (any >> 3 & 3) % 3;

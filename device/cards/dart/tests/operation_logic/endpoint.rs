@@ -1,12 +1,13 @@
-//! The bytes of an endpoint, and what WRITE and READ do to them.
+//! The bytes of an endpoint, and the effects of WRITE and READ on them.
 
-/// Bytes of a block, of which a mask has one bit for each 4.
+/// Size of a block, in bytes. A mask has one bit for each 4.
 pub(crate) const BLOCK: usize = 32;
 
 pub(crate) struct Endpoint(pub(crate) Vec<u8>);
 
 impl Endpoint {
-    /// Of a block from an address on: each selected byte's place in the block and in memory. `None` is a trap.
+    /// Returns each selected byte of a block at an address: its place in the block, and in memory.
+    /// `None` is a trap.
     fn selected(&self, address: u64, mask: u8) -> Option<Vec<(usize, usize)>> {
         if address % 4 != 0 {
             return None;

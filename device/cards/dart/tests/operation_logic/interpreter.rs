@@ -1,14 +1,16 @@
-//! What `docs/dart.md` says that a message does to registers, word for word. Bits are taken from its table of opcode fields.
+//! What `docs/dart.md` specifies that a message does to registers, word for word. Bits are taken
+//! from its table of opcode fields.
 //!
-//! The author of this interpreter also wrote `docs/dart.md`, the card, the tests' reference and the simulation. All of them share one reading
-//! of the paper's Figure 2. So agreement between them finds slips of the code, but not a wrong reading of the paper.
+//! The author of this interpreter also wrote `docs/dart.md`, the card, the tests' reference and the
+//! simulation. All of them share one reading of the paper's Figure 2. So agreement between them
+//! finds slips of the code, but not a wrong reading of the paper.
 
 const READS_AND_WRITES: std::ops::RangeInclusive<u32> = 1..=4;
 const ANSWER: u32 = 5;
 const CALL: u32 = 6;
 const EXCEPTION: u32 = 7;
 
-/// What of a message the Operation Logic looks at.
+/// The parts of a message that the Operation Logic uses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message {
     pub(crate) opcode: u32,
@@ -24,14 +26,14 @@ pub(crate) enum Trap {
     Refused,
 }
 
-/// What a message has made.
+/// The result of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Made {
     pub(crate) registers: Vec<u64>,
-    /// Of what uses memory.
+    /// The address, if the message uses memory.
     pub(crate) address: Option<u64>,
     pub(crate) event: bool,
-    /// Register `i` before and after, of an ANSWER.
+    /// Register `i` before and after, if the message is an ANSWER.
     pub(crate) answer: Option<[u64; 2]>,
 }
 
@@ -43,17 +45,17 @@ enum Step {
     Comparison,
 }
 
-/// Bits `low` to `high` of a word.
+/// Returns bits `low` to `high` of a word.
 pub(crate) fn bits(word: u32, low: u32, high: u32) -> u32 {
     word >> low & ((1 << (high - low + 1)) - 1)
 }
 
-/// Unsigned numbers in the order of the signed ones.
+/// Returns a number whose unsigned order is the order of the signed numbers.
 fn signed(number: u64) -> u64 {
     number ^ 1 << 63
 }
 
-/// Whether an opcode is the card's, and not the software's.
+/// Returns whether an opcode is the card's, and not the software's.
 pub(crate) fn is_implemented(opcode: u32) -> bool {
     let main = bits(opcode, 0, 2);
     if main == CALL {
@@ -79,7 +81,7 @@ pub(crate) fn is_implemented(opcode: u32) -> bool {
     !unnamed && addressed && operations && comparison
 }
 
-/// The steps that are there, in their order.
+/// Returns the steps of an opcode, in their order.
 fn steps(opcode: u32) -> Vec<Step> {
     let address = READS_AND_WRITES.contains(&bits(opcode, 0, 2)).then_some(Step::Address);
     let operation =
@@ -95,7 +97,7 @@ fn steps(opcode: u32) -> Vec<Step> {
     order.into_iter().flatten().collect()
 }
 
-/// Which of `i`, `j` and `k` (0, 1 and 2) a step uses.
+/// Returns which of `i`, `j` and `k` (0, 1 and 2) a step uses.
 fn used(step: Step, opcode: u32) -> Vec<usize> {
     let source = |number: u32| (number >= 2).then(|| number as usize - 1);
     match step {
@@ -112,7 +114,7 @@ fn used(step: Step, opcode: u32) -> Vec<usize> {
     }
 }
 
-/// What is between the steps of one message.
+/// The state between the steps of one message.
 struct Latches {
     message: Message,
     registers: Vec<u64>,
@@ -155,7 +157,7 @@ impl Latches {
     fn operate(&mut self, operation: u32) {
         let place = self.place(bits(operation, 6, 6));
         let (t, s) = (self.registers[place], self.source(bits(operation, 4, 5)));
-        // In 128 bits nothing wraps around; what is left of it is modulo 2^64.
+        // In 128 bits nothing wraps around. The result is taken modulo 2^64.
         let (wide_t, wide_s, modulus) = (u128::from(t), u128::from(s), 1_u128 << 64);
         let made = match bits(operation, 0, 3) {
             1 => wide_s,
@@ -199,7 +201,8 @@ impl Latches {
     }
 }
 
-/// A message that is no CALL, which is another message, and no EXCEPTION, of which nothing is executed.
+/// Interprets a message other than a CALL or an EXCEPTION. A CALL is another message, and nothing
+/// of an EXCEPTION is executed.
 pub(crate) fn interpret(message: Message, registers: &[u64]) -> Result<Made, Trap> {
     let opcode = message.opcode;
     if !is_implemented(opcode) {

@@ -1,4 +1,5 @@
-//! The Operation Logic against a second one, which was written from `docs/dart.md` alone, plainly and without a thought of a card.
+//! Tests of the Operation Logic against a second one. That one was written plainly from
+//! `docs/dart.md` alone, without considering a card.
 
 mod agreement;
 mod both;

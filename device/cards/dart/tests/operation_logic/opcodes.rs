@@ -1,4 +1,4 @@
-//! Opcodes, put together by the numbers of `docs/dart.md`.
+//! Opcodes, composed of the numbers in `docs/dart.md`.
 
 pub(crate) const NONE: u32 = 0;
 pub(crate) const WRITE: u32 = 1;
@@ -34,7 +34,7 @@ pub(crate) mod target {
     pub(crate) const J: u32 = 1;
 }
 
-/// A register operation.
+/// Returns a register operation.
 pub(crate) fn operation(which: u32, target: u32, source: u32) -> u32 {
     which | source << 4 | target << 6
 }

@@ -1,4 +1,5 @@
-//! Who may write where (sections 2.2 and 2.7): every check that a packet has to pass, and none that changes anything.
+//! Access checks (sections 2.2 and 2.7): all checks that a packet must pass. None of them changes
+//! anything.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_card::ports::Dma;
@@ -7,14 +8,14 @@ use super::metadata::Entry;
 use super::slot::{Mode, Slot};
 use crate::packet::{PACKET_PRIVILEGED, PACKET_SILENT, PacketHeader};
 
-/// Where a packet that has passed its checks goes.
+/// The destination of a packet that has passed its checks.
 pub(super) struct Admitted<'a> {
     pub(super) slot: &'a Slot,
-    /// The metadata entry; none in fast mode.
+    /// The metadata entry, or `None` in fast mode.
     pub(super) entry: Option<Entry>,
 }
 
-/// Every check of sections 2.2 and 2.7.
+/// Runs all checks of sections 2.2 and 2.7. Fails with the counter of the first check that fails.
 #[inline(always)]
 pub(super) fn admit<'a>(
     slots: &'a [Option<Slot>],
@@ -27,7 +28,8 @@ pub(super) fn admit<'a>(
     if slot.privileged.is_some_and(|host| host != source || !header.has(PACKET_PRIVILEGED)) {
         return Err(Statistic::RefusedPrivilege);
     }
-    // A silent message would lock its entry for good: the operating system would not hear of it and not open it again.
+    // A silent message would lock its entry for good: the operating system would not be notified
+    // and would not reopen it.
     if slot.privileged.is_some() && header.has(PACKET_SILENT) {
         return Err(Statistic::RefusedPrivilege);
     }
@@ -38,7 +40,8 @@ pub(super) fn admit<'a>(
         return Err(Statistic::RefusedBounds);
     }
     if header.is_fast_mode() {
-        // The paranoid modes' key and bounds are in a metadata entry, and a fast-mode packet names none.
+        // In the paranoid modes, the key and bounds are in a metadata entry, and a fast-mode packet
+        // names no entry.
         let paranoid = slot.mode != Mode::Normal;
         return if paranoid {
             Err(Statistic::RefusedFastParanoid)

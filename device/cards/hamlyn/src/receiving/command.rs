@@ -1,4 +1,5 @@
-//! What the driver's commands do to slots and queues: each is carried out whole, or refused and changes nothing.
+//! The driver's commands on slots and queues. Each is carried out completely, or refused without
+//! any change.
 
 use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_IN_USE};
 use hamlyn_abi::hamlyn::command::{
@@ -100,7 +101,8 @@ impl Receiving {
     }
 }
 
-/// The host whose operating system alone may write to the slot, if it is such a slot.
+/// Returns the host whose operating system alone may write to the slot, or `None` if the slot is
+/// not privileged.
 fn privileged(body: &HamlynOpenSlot) -> Result<Option<u16>, Refusal> {
     if body.flags & HAMLYN_SLOT_PRIVILEGED == 0 {
         return Refusal::unless_zero(body.source.into()).map(|()| None);
@@ -109,7 +111,7 @@ fn privileged(body: &HamlynOpenSlot) -> Result<Option<u16>, Refusal> {
     source.map(Some).map_err(|_| Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.source, u16::MAX))
 }
 
-/// The metadata area with the number of its entries, if the slot has some.
+/// Returns the metadata area and the number of its entries, or `None` if the slot has no entries.
 fn metadata(body: &HamlynOpenSlot) -> Result<Option<(Area, u32)>, Refusal> {
     match body.metadata_entries {
         0 => Ok(None),

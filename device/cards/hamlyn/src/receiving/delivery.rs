@@ -1,11 +1,13 @@
-//! Delivery (sections 2.2, 2.4 to 2.7; Figure 2): a packet's checks, its deposit, its count, its notification.
+//! Delivery (sections 2.2, 2.4 to 2.7; Figure 2): a packet's checks, deposit, count and
+//! notification.
 //!
-//! All checks ([`admission`](super::admission)) come before the first byte is written. A packet that fails one changes
-//! nothing but a counter.
+//! All checks ([`admission`](super::admission)) come before the first byte is written. A packet
+//! that fails one changes only a counter.
 //!
-//! What one check finds out is handed to the next in registers, hence `inline(always)` here, in `admission` and in
-//! `metadata`. In memory it would be written in parts and read as a whole. A processor can do that only after its earlier
-//! stores are in the cache, and waiting for those takes longer than all checks together.
+//! The result of one check is passed to the next in registers, hence `inline(always)` here, in
+//! `admission` and in `metadata`. In memory, it would be written in parts and read as a whole. A
+//! processor can do that only after its earlier stores are in the cache. That wait takes longer
+//! than all checks together.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_card::ports::{Dma, DmaFault, Packet, Pieces, Ports};
@@ -19,7 +21,7 @@ use crate::packet::{PACKET_INTERRUPT, PACKET_SILENT, PacketHeader, behind_header
 use crate::statistics::{Counters, count_wake};
 
 impl Receiving {
-    /// Takes a packet of a message, or refuses it.
+    /// Delivers a packet of a message. Fails with the reason's counter if the packet is refused.
     #[inline(always)]
     pub(crate) fn deliver(
         &mut self,
@@ -39,7 +41,8 @@ impl Receiving {
         Ok(())
     }
 
-    /// Takes back the counts of packets whose message will not be whole, or refuses to.
+    /// Takes back the counts of packets whose message will stay incomplete. Fails with the reason's
+    /// counter if the packet is refused.
     #[cold]
     pub(crate) fn retract(
         &self,
@@ -56,7 +59,8 @@ impl Receiving {
     }
 }
 
-/// All packets of a message are there: locks its entry if the mode asks for it, and notifies the receiver.
+/// Completes a message whose packets have all arrived: locks its entry if the mode requires it, and
+/// notifies the receiver.
 #[inline(always)]
 fn complete(
     queues: &mut [Option<Nqcb>],
@@ -81,7 +85,7 @@ fn complete(
     Ok(())
 }
 
-/// Writes metadata and data, then counts the packet: `true` if its message is whole.
+/// Writes metadata and data, then counts the packet. Returns `true` if its message is complete.
 fn deposit(
     dma: &dyn Dma,
     &Admitted { slot, entry }: &Admitted<'_>,

@@ -1,4 +1,4 @@
-//! A fetch-and-op at its destination (section 5.1): carried out, or refused.
+//! A fetch-and-op at its destination (section 5.1): executed or refused.
 
 use hamlyn_abi::hamlyn::request::*;
 use hamlyn_abi::hamlyn::statistics::Statistic;
@@ -10,7 +10,8 @@ use super::admission::admit;
 use crate::packet::{FETCH_BYTES, PacketHeader, behind_header};
 
 impl Receiving {
-    /// Changes a word of a message area: the word as it was, if who asks may do that.
+    /// Changes a word of a message area and returns its previous value. Fails with the reason's
+    /// counter if the requester may not do that.
     pub(crate) fn fetch(
         &self,
         ports: &Ports<'_>,
@@ -34,7 +35,7 @@ impl Receiving {
     }
 }
 
-/// What a fetch-and-op's code and operands ask for, if the code means something.
+/// Returns the operation with its operands, or `None` if the code is unknown.
 fn operation(code: u32, body: &HamlynFetch) -> Option<Operation> {
     let HamlynFetch { operand, compare } = *body;
     match code {

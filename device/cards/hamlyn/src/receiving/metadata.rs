@@ -1,6 +1,6 @@
 //! A metadata entry in host memory, as the card uses it (sections 2.4, 2.5, 2.7).
 //!
-//! The entry belongs to a process: what is in it can widen nothing, only narrow.
+//! The entry belongs to a process, so its content can only narrow access, never widen it.
 
 use std::mem::offset_of;
 
@@ -12,16 +12,17 @@ use vm_memory::VolatileMemory;
 use super::slot::{Mode, Slot};
 use crate::packet::PacketHeader;
 
-/// Where a metadata entry is.
+/// The location of a metadata entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     address: u64,
-    /// What its owner calls it.
+    /// The entry's address as its owner sees it.
     pub(super) pointer: u64,
 }
 
 impl Entry {
-    /// The entry that a packet names. An entry never straddles two pages: areas start on a multiple of its size.
+    /// Finds the entry that a packet names. An entry never straddles two pages, because areas start
+    /// on a multiple of its size.
     #[inline(always)]
     pub(super) fn find(dma: &dyn Dma, slot: &Slot, index: u32) -> Result<Self, Statistic> {
         let (area, entries) = slot.metadata.as_ref().ok_or(Statistic::RefusedMetadataIndex)?;
@@ -33,10 +34,12 @@ impl Entry {
         Ok(Self { address, pointer: slot.metadata_pointer.wrapping_add(offset) })
     }
 
-    /// The paranoid modes' tests: the entry's own key and bounds, after the slot's bounds have been tested.
+    /// Runs the paranoid modes' checks: the entry's own key and bounds, after the slot's bounds
+    /// have been checked.
     ///
-    /// They are made twice. An owner that changes an entry closes it first, by its low limit, and opens it again last. A packet
-    /// that saw a mixture of old and new values the first time finds the entry closed, or the new key, the second time.
+    /// The checks run twice. An owner that changes an entry first closes it with the low limit, and
+    /// opens it again last. A packet that sees a mixture of old and new values the first time finds
+    /// the entry closed, or the new key, the second time.
     pub(super) fn admits(&self, dma: &dyn Dma, mode: Mode, packet: &PacketHeader) -> Result<(), Statistic> {
         self.admits_now(dma, mode, packet)?;
         barrier_between_looks();
@@ -75,7 +78,8 @@ impl Entry {
         Ok(())
     }
 
-    /// Adds a packet to the accumulator (section 2.5): `true` if that completes the message.
+    /// Adds a packet to the accumulator (section 2.5). Returns `true` if that completes the
+    /// message.
     pub(super) fn count(&self, dma: &dyn Dma, delta: u32) -> Result<bool, DmaFault> {
         if delta == 0 {
             return Ok(true);
@@ -83,8 +87,8 @@ impl Entry {
         Ok(self.accumulate(dma, |sum| sum.wrapping_add(delta))? == 0)
     }
 
-    /// Takes the counts of packets back whose message will not be whole. The accumulator may hold less: then its owner has
-    /// zeroed it since, and they are gone already.
+    /// Takes back the counts of packets whose message will stay incomplete. If the accumulator
+    /// holds fewer, its owner has zeroed it since, and the counts are already gone.
     pub(super) fn retract(&self, dma: &dyn Dma, packets: u32) -> Result<(), DmaFault> {
         self.accumulate(dma, |sum| sum.checked_sub(packets).unwrap_or(sum)).map(drop)
     }
@@ -100,7 +104,7 @@ impl Entry {
     }
 }
 
-/// Changes a word that nobody else may change meanwhile. Returns what it is then.
+/// Changes a word that has no other writer meanwhile. Returns its new value.
 #[inline]
 fn change_word(dma: &dyn Dma, address: u64, change: impl FnOnce(u32) -> u32) -> Result<u32, DmaFault> {
     if let Some(place) = dma.lend_to_change(address, size_of::<u32>())? {

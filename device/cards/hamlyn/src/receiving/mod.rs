@@ -1,6 +1,8 @@
-//! The half of the card that receives: slots, notification queues, and what is done with a packet for them.
+//! The receiving half of the card: slots, notification queues, and what is done with a packet for
+//! them.
 //!
-//! It knows nothing of termini. Counters, the words that are shared with the driver, and the ports are handed in.
+//! It does not use termini. Its callers pass in the counters, the words that are shared with the
+//! driver, and the ports.
 
 mod admission;
 mod command;
@@ -15,7 +17,7 @@ use hamlyn_card::chassis::table::Table;
 use self::notification::Nqcb;
 use self::slot::Slot;
 
-/// What receives.
+/// The receiving half.
 #[derive(Debug)]
 pub(super) struct Receiving {
     slots: Table<Slot>,
@@ -32,7 +34,7 @@ impl Receiving {
         self.queues.close_all();
     }
 
-    /// How many slots there are, open or not.
+    /// Returns the number of slots, open or not.
     pub(super) fn slots(&self) -> u64 {
         self.slots.len() as u64
     }

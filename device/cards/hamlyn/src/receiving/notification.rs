@@ -1,4 +1,4 @@
-//! Notification queues (section 2.6): how a receiver learns that a message is whole.
+//! Notification queues (section 2.6): how a receiver learns that a message is complete.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,40 +15,41 @@ use zerocopy::IntoBytes;
 
 use crate::sram::Place;
 
-/// Where in an entry the word is that is polled.
+/// Offset of the polled word in an entry.
 const WRAP: usize = offset_of!(HamlynNotification, wrap);
 
 /// A notification queue control block (Figure 4).
 #[derive(Debug)]
 pub(super) struct Nqcb {
-    /// Where it lies in the SRAM.
+    /// Its place in the SRAM.
     place: Place,
     area: Area,
     entries: u32,
-    /// The entry that is written next.
+    /// Index of the entry that is written next.
     cursor: u32,
-    /// How often the queue has been gone through. The first pass writes wrap flags of 1, the next of 0.
+    /// Number of finished passes through the queue. The first pass writes wrap flags of 1, the next
+    /// pass flags of 0.
     pass: u32,
-    /// Who sleeps until there is more in it.
+    /// The sleeper that waits for the next entry.
     pub(super) sleeper: Sleeper,
 }
 
-/// What a notification is about.
+/// The subject of a notification.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Subject {
-    /// A message with a metadata entry: what its owner calls the entry.
+    /// A message with a metadata entry: the entry's address as its owner sees it.
     Entry(u64),
     /// A fast-mode message: its word.
     Word(u32),
 }
 
 impl Nqcb {
-    /// A queue whose memory is zero.
+    /// Creates a queue. Its memory is zero.
     pub(super) fn new(area: Area, entries: u32, sleeper: Sleeper, place: Place) -> Self {
         Self { place, area, entries, cursor: 0, pass: 0, sleeper }
     }
 
-    /// Closes it. Returns where it lay in the SRAM.
+    /// Closes the queue. Returns its place in the SRAM.
     pub(super) fn into_place(self) -> Place {
         self.place
     }
@@ -72,10 +73,11 @@ impl Nqcb {
             (pass | HAMLYN_NOTIFICATION_WRAP, pass)
         };
         let offset = u64::from(self.cursor) * u64::from(HAMLYN_NOTIFICATION_SIZE);
-        // Entries are 32-byte aligned, so one never straddles two pages.
+        // Entries are 32-byte aligned, so no entry straddles two pages.
         let address = self.area.locate(dma, offset)?;
-        // The wrap word keeps its old flag until the rest is written. Its pass is changed first, so that a reader that is
-        // still at this entry, a pass behind, learns that it is being overwritten.
+        // The wrap word keeps its old flag until the rest is written. Its pass is changed first. A
+        // reader that is still at this entry, one pass behind, then learns that the entry is being
+        // overwritten.
         let overwritten = (self.pass != 0).then_some(stale);
         let mut entry =
             HamlynNotification { metadata, slot, notification_index, wrap: stale, ..Default::default() };
@@ -90,8 +92,8 @@ impl Nqcb {
     }
 }
 
-/// Replaces an entry that somebody polls by `entry`: its wrap word says `stale`, if that is something, before anything else
-/// changes, and `fresh` after all else has.
+/// Replaces an entry that a reader polls. The wrap word becomes `stale`, if given, before anything
+/// else changes, and `fresh` after everything else has changed.
 #[inline]
 fn publish(
     dma: &dyn Dma,
@@ -113,7 +115,7 @@ fn publish(
     dma.publish(word, fresh)
 }
 
-/// The same in memory that is lent. `None`: it has no wrap word.
+/// Does the same in lent memory. Returns `None` if the memory has no wrap word.
 #[inline]
 fn publish_in_place(
     place: &VolatileSlice<'_>,

@@ -1,4 +1,4 @@
-//! Slots: the names of message areas, and who may write to them (sections 2.2 and 2.7).
+//! Slots name message areas and hold the rights to write to them (sections 2.2 and 2.7).
 
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID, HAMLYN_MODE_PARANOID_ONE_SHOT};
 use hamlyn_card::chassis::area::Area;
@@ -8,11 +8,11 @@ use crate::sram::Place;
 /// A slot's mode of operation (section 2.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// The slot's key and bounds.
+    /// Checks the slot's key and bounds.
     Normal,
-    /// The metadata entry's key and bounds after the slot's bounds.
+    /// Checks the slot's bounds, then the metadata entry's key and bounds.
     Paranoid,
-    /// Like paranoid; and an entry is locked by its first message.
+    /// Like paranoid, and an entry is locked by its first message.
     ParanoidOneShot,
 }
 
@@ -27,27 +27,28 @@ impl Mode {
     }
 }
 
-/// An open slot. Only a command of the operating system makes or ends one.
+/// An open slot. Only commands of the operating system open and close slots.
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// Where it lies in the SRAM.
+    /// Its place in the SRAM.
     pub(super) place: Place,
-    /// Base and bound.
+    /// Base and bound of the message area.
     pub(super) area: Area,
-    /// The metadata area, with the number of its entries.
+    /// The metadata area and the number of its entries.
     pub(super) metadata: Option<(Area, u32)>,
-    /// The address at which its owner sees the metadata area.
+    /// Address at which the owner sees the metadata area.
     pub(super) metadata_pointer: u64,
     pub(super) key: u64,
     pub(super) mode: Mode,
-    /// The notification queue.
+    /// Number of the notification queue.
     pub(super) queue: Option<u32>,
-    /// Its owner's number for it.
+    /// The owner's number for the slot.
     pub(super) notification_index: u32,
-    /// A message interrupts a sleeping receiver even if its sender did not ask.
+    /// Whether a message interrupts a sleeping receiver even if its sender did not request it.
     pub(super) interrupt: bool,
-    /// Whether who may write may also fetch-and-op.
+    /// Whether a sender that may write may also fetch-and-op.
     pub(super) fetch: bool,
-    /// The host whose operating system alone may write; none if any process may that has the key.
+    /// The host whose operating system alone may write. `None` if any process with the key may
+    /// write.
     pub(super) privileged: Option<u16>,
 }

@@ -1,16 +1,18 @@
-//! What a terminus may send before it is another's turn: surplus round robin, by bytes.
+//! Send allowances of termini: surplus round robin, by bytes.
 //!
-//! In each round a terminus may send as many bytes as the largest packet has, times its weight. If its last packet goes
-//! beyond that, as packets are not cut to fit, the rest is taken off its next round. So however long the messages, busy
-//! termini of equal weight get equal bandwidth, and others in proportion.
+//! In each round a terminus may send as many bytes as the largest packet has, times its weight.
+//! Packets are not cut to fit: if the last packet exceeds the allowance, the excess is deducted
+//! from the next round. So busy termini of equal weight get equal bandwidth, however long their
+//! messages are. Termini of different weights get bandwidth in proportion.
 
-/// What a terminus may still send in this round.
+/// The bytes that a terminus may still send in this round.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowance {
     weight: i64,
-    /// Bytes left in this round, less what it overdrew in the last; `None` if it was idle and has sent nothing since.
+    /// Bytes left in this round, less the overdraft of the last one. `None` if the terminus was
+    /// idle and has sent nothing since.
     credit: Option<i64>,
-    /// How many looks in a row have found nothing.
+    /// Number of consecutive looks that found nothing to send.
     idle_looks: u32,
 }
 
@@ -19,7 +21,8 @@ impl Allowance {
         Self { weight: weight.into(), credit: None, idle_looks: 0 }
     }
 
-    /// A packet of so many bytes was sent. `false`: its turn is over. `quantum` is what weight 1 gets in a round.
+    /// Charges a sent packet of `bytes` bytes. Returns `false` if the turn is over. `quantum` is
+    /// the allowance of weight 1 in a round.
     pub(super) fn spend(&mut self, bytes: usize, quantum: usize) -> bool {
         self.idle_looks = 0;
         let round = self.weight * quantum as i64;
@@ -29,7 +32,8 @@ impl Allowance {
         goes_on
     }
 
-    /// There was nothing to send. What is left of the round is not saved up. Returns how often in a row there was nothing.
+    /// Records that there was nothing to send. The rest of the round's allowance is not saved.
+    /// Returns the number of consecutive idle looks.
     pub(super) fn idle(&mut self) -> u32 {
         self.credit = None;
         self.idle_looks = self.idle_looks.saturating_add(1);
@@ -43,7 +47,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Termini that never run dry, each with packets of its own size: bytes in proportion to weights.
+        /// Termini that are always busy, each with packets of its own size, get bytes in proportion
+        /// to their weights.
         #[test]
         fn busy_termini_get_bytes_in_proportion(
             termini in prop::collection::vec((1..=64_u32, prop_oneof![40..=4196_usize, Just(4196)]), 2..6),
@@ -61,7 +66,7 @@ mod tests {
             }
             for ((weight, _), sent) in termini.iter().zip(sent) {
                 let due = 200 * QUANTUM * *weight as usize;
-                // Never off by more than a packet, however many rounds.
+                // The error never exceeds one packet, after any number of rounds.
                 prop_assert!(sent.abs_diff(due) <= 4196, "weight {weight}: {sent} of {due}");
             }
         }

@@ -1,8 +1,9 @@
-//! The answers that this card owes to other hosts' fetch-and-ops.
+//! Pending answers to other hosts' fetch-and-ops.
 //!
-//! Who asks is not trusted to take the answers. Each asking host has a queue of its own for them, of bounded length. The
-//! queues are served in turn, and all of them together take turns with the termini. A host that takes nothing is
-//! [set aside](super::aside), and costs nobody else anything.
+//! The requester is not trusted to take the answers. Each requesting host has its own queue of
+//! bounded length. The queues are served in turn, and all of them together take turns with the
+//! termini. The answers to a host that takes nothing are [parked](super::aside), and delay no other
+//! sender.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,58 +16,58 @@ use super::Sending;
 use crate::packet::{ANSWER_REFUSED, PACKET_ANSWER, PacketHeader};
 use crate::statistics::Counters;
 
-/// Answers that a card owes a host at most: as many as a card may have termini.
+/// Limit of pending answers to one host: as many as a card may have termini.
 const OWED_TO_ONE: usize = 1024;
 
-/// An answer that is to be sent.
+/// A pending answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer {
     pub(crate) ticket: u32,
-    /// The word as it was; `None` if the fetch-and-op was refused.
+    /// The word's previous value, or `None` if the fetch-and-op was refused.
     pub(crate) word: Option<u64>,
 }
 
-/// What is owed to whom.
+/// Pending answers by host.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// What each host is owed; no queue is empty.
+    /// Queue of each host's pending answers. No queue is empty.
     owed: BTreeMap<u16, VecDeque<Answer>>,
-    /// Hosts that are owed something and take it, in the order of their turns.
+    /// Hosts with pending answers that take packets, in the order of their turns.
     turns: VecDeque<u16>,
-    /// Whether an answer was what the card sent last: answers and termini take turns.
+    /// Whether the card sent an answer last: answers and termini take turns.
     sent_last: bool,
 }
 
 impl Answers {
-    /// Whether a host is owed so many that it is answered no more.
+    /// Returns whether a host has reached the limit of pending answers, and gets no further ones.
     fn are_too_many(&self, host: u16) -> bool {
         self.owed.get(&host).is_some_and(|owed| owed.len() >= OWED_TO_ONE)
     }
 
-    /// Whether an answer may go.
+    /// Returns whether an answer may be sent.
     pub(super) fn has_turns(&self) -> bool {
         !self.turns.is_empty()
     }
 
-    /// A host that is owed answers takes them again.
+    /// Gives a host with pending answers a turn.
     pub(super) fn have_turn(&mut self, host: u16) {
         self.turns.push_back(host);
     }
 
-    /// Owes a host one more answer. `true`: it is the first.
+    /// Queues an answer to a host. Returns `true` if it is the only one in its queue.
     fn owe(&mut self, host: u16, answer: Answer) -> bool {
         let answers = self.owed.entry(host).or_default();
         answers.push_back(answer);
         answers.len() == 1
     }
 
-    /// The host whose turn it is, and what it is owed.
+    /// Returns the host whose turn it is, and its next answer.
     fn due(&self) -> Option<(u16, Answer)> {
         let host = *self.turns.front()?;
         Some((host, *self.owed.get(&host)?.front()?))
     }
 
-    /// The answer that was due is sent: it is another host's turn.
+    /// Removes the answer that was sent, and passes the turn to the next host.
     fn paid(&mut self) {
         let Some(host) = self.turns.pop_front() else { return };
         let Some(answers) = self.owed.get_mut(&host) else { return };
@@ -80,20 +81,20 @@ impl Answers {
 }
 
 impl Sending {
-    /// Whether a host is owed so many answers that it is answered no more.
+    /// Returns whether a host has reached the limit of pending answers, and gets no further ones.
     pub(crate) fn owes_too_much(&self, host: u16) -> bool {
         self.answers.are_too_many(host)
     }
 
-    /// From now on a host is owed this answer, too.
+    /// Queues an answer to a host.
     pub(crate) fn owe(&mut self, host: u16, answer: Answer) {
-        // Who was owed something before has its turn already, or is set aside.
+        // A host with earlier pending answers already has a turn, or is parked.
         if self.answers.owe(host, answer) {
             self.answers.have_turn(host);
         }
     }
 
-    /// The next answer to a host that takes some; the others' are set aside.
+    /// Returns the next answer to a host that takes packets. Parks the answers to stopped hosts.
     fn answer_that_may_go(&mut self, link: &dyn Link, counters: &mut Counters) -> Option<(u16, Answer)> {
         loop {
             let (host, answer) = self.answers.due()?;
@@ -106,7 +107,7 @@ impl Sending {
         }
     }
 
-    /// Sends an answer, if one is due. `None`: it is the termini's turn, until they have had it.
+    /// Sends an answer, if one is due. Returns `None` if none is due or the termini have the turn.
     pub(super) fn send_answer(&mut self, link: &mut dyn Link, counters: &mut Counters) -> Option<Progress> {
         let due = !self.answers.sent_last;
         self.answers.sent_last = false;

@@ -1,14 +1,17 @@
-//! Who waits for a host that takes nothing (section 2.8: back-pressure), while the others go on.
+//! Parked senders: they wait for a host that takes nothing (section 2.8: back-pressure), while the
+//! others proceed.
 //!
-//! A terminus whose message goes to a host for which the switch wants no more packets is set aside, and so are the answers
-//! that are owed to that host. They have no turns until the switch wants packets to it again; then they have theirs as
-//! before. So a card with nothing else to do sleeps. When that changes the switch rings the link's bell, and the process
-//! that hosts the card lets it transmit. No handshake is needed, because that process silences the bell before the card
-//! looks here.
+//! If the switch accepts no more packets for a host, the termini whose messages go to that host are
+//! parked. So are the pending answers to it. Parked senders have no turns until the switch accepts
+//! packets for the host again, so a card with nothing else to do sleeps. When a host's state
+//! changes, the switch rings the link's bell. The process that hosts the card then lets the card
+//! transmit. No handshake is needed, because that process silences the bell before the card looks
+//! here.
 //!
-//! The operating system's own messages are not set aside. They are few and small, and go to all hosts by one terminus. If one
-//! host could hold up that terminus, the others would take this host for dead. The crossbar's queues have room for these
-//! messages beyond what a stop lets through. A mesh has no stops, and its links are held up for all messages alike.
+//! The operating system's own messages are not parked. They are few and small, and one terminus
+//! sends them to all hosts. If one host could block that terminus, the other hosts would take this
+//! host for dead. The crossbar's queues have room for these messages beyond what a stop lets
+//! through. A mesh has no stops, and its links block all messages alike.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +20,11 @@ use hamlyn_card::ports::Link;
 use super::Sending;
 use super::retractions::Retraction;
 
-/// The termini, answers and retractions that are set aside, by the host that they send to.
+/// The parked termini, answers and retractions, by destination host.
 #[derive(Debug, Default)]
 pub(super) struct Aside {
     hosts: BTreeMap<u16, Waiting>,
-    /// The link's count of resumptions when these were last looked at.
+    /// The link's count of resumptions at the last look.
     seen: Option<u64>,
 }
 
@@ -45,7 +48,7 @@ impl Aside {
         self.hosts.entry(retraction.destination).or_default().retractions.push(retraction);
     }
 
-    /// Takes all retractions: they outlive a reset.
+    /// Takes all retractions, because they outlive a reset.
     pub(super) fn take_retractions(&mut self) -> impl Iterator<Item = Retraction> {
         std::mem::take(&mut self.hosts).into_values().flat_map(|waiting| waiting.retractions)
     }
@@ -54,7 +57,7 @@ impl Aside {
         self.hosts.values().any(|waiting| waiting.termini.contains(&terminus))
     }
 
-    /// A terminus is closed.
+    /// Removes a terminus that is being closed.
     pub(super) fn forget(&mut self, terminus: u32) {
         for waiting in self.hosts.values_mut() {
             waiting.termini.retain(|other| *other != terminus);
@@ -66,7 +69,7 @@ impl Aside {
 }
 
 impl Sending {
-    /// Gives turns again to those whose hosts are no longer stopped.
+    /// Gives turns again to the senders whose hosts are no longer stopped.
     #[inline]
     pub(super) fn look_aside(&mut self, link: &dyn Link) {
         if !self.aside.hosts.is_empty() {
@@ -76,7 +79,7 @@ impl Sending {
 
     #[cold]
     fn resume_hosts(&mut self, link: &dyn Link) {
-        // Read before any host is looked at: what changes meanwhile is then seen the next time.
+        // The count is read before any host is checked, so the next look sees all later changes.
         let count = link.resumptions();
         if self.aside.seen != Some(count) {
             self.aside.seen = Some(count);
@@ -84,7 +87,8 @@ impl Sending {
         }
     }
 
-    /// There is another link, or none: the stops of the earlier link's switch no longer hold.
+    /// Gives turns again to all senders after the link has changed or gone. The stops of the
+    /// earlier link's switch no longer hold.
     pub(crate) fn end_stops(&mut self) {
         self.aside.seen = None;
         self.give_turns_back(|_| true);

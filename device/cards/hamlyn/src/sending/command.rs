@@ -1,4 +1,4 @@
-//! What the driver's commands do to termini: each is carried out whole, or refused and changes nothing.
+//! The driver's commands on termini. Each is carried out completely, or refused without any change.
 
 use hamlyn_abi::family::command::{
     HAMLYN_STATUS_BAD_ADDRESS, HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_IN_USE, HAMLYN_STATUS_NOT_OPEN,

@@ -1,4 +1,4 @@
-//! Gathering a message from send buffers as it is sent (section 2.3).
+//! Gathers a message from send buffers while it is sent (section 2.3).
 
 use hamlyn_abi::hamlyn::request::{HAMLYN_SEND_BUFFERS, HamlynGather};
 use hamlyn_abi::hamlyn::statistics::Statistic;
@@ -6,22 +6,23 @@ use hamlyn_card::chassis::area::{Area, Gathered};
 use hamlyn_card::ports::{Dma, VolatileSlice};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// A terminus' send buffers, by tag.
+/// The send buffers of a terminus, by tag.
 pub(super) type SendBuffers = [Option<Area>; HAMLYN_SEND_BUFFERS as usize];
 
-/// The tuples of a request, which stay in its body, and how far they have been used.
+/// The tuples of a request, which stay in its body, and the current position in them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GatherList {
-    /// Where in the body the tuple that is being used is.
+    /// Offset of the current tuple in the body.
     at: usize,
-    /// Bytes of it that are used up.
+    /// Bytes of the current tuple that are already used.
     used: u32,
 }
 
 const TUPLE: usize = size_of::<HamlynGather>();
 
 impl GatherList {
-    /// Takes the tuples from `body[at..]`. Each must lie in a send buffer; together they must have `total` bytes.
+    /// Checks the tuples in `body[at..]`. Each must lie in a send buffer, and together they must
+    /// have `total` bytes.
     pub(super) fn check(
         body: &[u8],
         at: usize,
@@ -40,8 +41,8 @@ impl GatherList {
         if sum == total { Ok(Self { at, used: 0 }) } else { Err(Statistic::RefusedLength) }
     }
 
-    /// Appends the next `length` bytes to `pieces`; the list that is left goes on behind them. The buffers are looked up
-    /// again: one may have been cleared since.
+    /// Appends the next `length` bytes to `pieces`. Returns the list that continues behind them.
+    /// The buffers are looked up again, because one may have been cleared since.
     pub(super) fn take<'a>(
         mut self,
         dma: &'a dyn Dma,
@@ -69,7 +70,8 @@ impl GatherList {
     }
 }
 
-/// The send buffer of a tuple, and where in it bytes `used..used + length` of the tuple are.
+/// Returns the send buffer of a tuple, and the offset in it of bytes `used..used + length` of the
+/// tuple.
 fn find<'a>(
     buffers: &'a SendBuffers,
     tuple: &HamlynGather,
@@ -92,7 +94,7 @@ mod tests {
         for at in 0..4 {
             body[at..at + TUPLE].copy_from_slice(tuple.as_bytes());
             let checked = GatherList::check(&body[..at + TUPLE], at, &SendBuffers::default(), 0);
-            // The tuple itself was readable: its tag is what is wrong.
+            // The tuple itself was readable: only its tag is wrong.
             assert_eq!(checked.unwrap_err(), Statistic::RefusedTag);
         }
     }

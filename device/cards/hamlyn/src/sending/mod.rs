@@ -1,6 +1,7 @@
-//! The half of the card that sends: termini with their requests, and what other hosts are owed.
+//! The sending half of the card: termini with their requests, and pending answers to other hosts.
 //!
-//! It knows nothing of slots and queues. Counters, the words that are shared with the driver, and the ports are handed in.
+//! It does not use slots or queues. Its callers pass in the counters, the words that are shared
+//! with the driver, and the ports.
 
 mod allowance;
 mod answers;
@@ -31,23 +32,23 @@ use self::tickets::Tickets;
 use super::options::HamlynOptions;
 use super::statistics::Counters;
 
-/// What sends.
+/// The sending half.
 #[derive(Debug)]
 pub(super) struct Sending {
-    /// The most data in a packet.
+    /// The most data in a packet, in bytes.
     packet_size: u32,
-    /// What a terminus of weight 1 may send in a round, in bytes.
+    /// Bytes that a terminus of weight 1 may send in a round.
     quantum: usize,
     termini: Table<Terminus>,
-    /// Termini at which the card looks unasked, in the order of their turns.
+    /// Termini that the card polls without a doorbell, in the order of their turns.
     awake: VecDeque<u32>,
-    /// Those of them that wait for a host which takes nothing.
+    /// Termini, answers and retractions that wait for a host that takes nothing.
     aside: Aside,
-    /// Fetch-and-ops of this host.
+    /// Pending fetch-and-ops of this host.
     tickets: Tickets,
-    /// What it owes to those of others.
+    /// Pending answers to fetch-and-ops of other hosts.
     answers: Answers,
-    /// What it sends for messages that it cannot finish.
+    /// Retractions of messages that the card cannot finish.
     retractions: Retractions,
 }
 
@@ -55,7 +56,8 @@ impl Sending {
     pub(super) fn new(options: &HamlynOptions) -> Self {
         Self {
             packet_size: options.packet_size,
-            // At least as much as the largest packet takes, or else what a terminus owes could grow from round to round.
+            // At least the size of the largest packet. Otherwise the overdraft of a terminus could
+            // grow from round to round.
             quantum: options.largest_packet(),
             termini: Table::new(options.termini),
             awake: VecDeque::new(),
@@ -66,7 +68,8 @@ impl Sending {
         }
     }
 
-    /// Closes everything. Receivers still hold the counts of messages that were half sent: their retractions stay.
+    /// Closes all termini. The retractions stay, because receivers still hold the counts of
+    /// messages that were half sent.
     pub(super) fn reset(&mut self) {
         self.retractions.add(self.termini.all_open().filter_map(Terminus::retraction));
         self.retractions.add(self.aside.take_retractions());
@@ -77,7 +80,7 @@ impl Sending {
         self.answers = Answers::default();
     }
 
-    /// Sends a packet, if there is one that may go.
+    /// Sends a packet, if one may be sent.
     pub(super) fn transmit(
         &mut self,
         ports: &Ports<'_>,
@@ -90,22 +93,22 @@ impl Sending {
             .unwrap_or_else(|| self.take_turns(ports, link, counters))
     }
 
-    /// Numbers this host's fetch-and-ops, beginning with the time.
+    /// Starts the numbers of this host's fetch-and-ops at the time `now`.
     pub(super) fn number_from(&mut self, now: Duration) {
         self.tickets.number_from(now);
     }
 
-    /// The terminus that waits for this answer, and waits no more.
+    /// Ends the wait for an answer. Returns the terminus that waited.
     pub(super) fn end_wait(&mut self, ticket: u32, source: u16) -> Option<u32> {
         self.tickets.answered(ticket, source)
     }
 
-    /// When [`Sending::give_up`] is next due.
+    /// Returns when [`Sending::give_up`] is next due.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.tickets.deadline()
     }
 
-    /// Gives up what was not answered in time.
+    /// Fails the fetch-and-ops that were not answered in time.
     pub(super) fn give_up(&mut self, ports: &Ports<'_>, counters: &mut Counters) {
         let now = ports.clock.now();
         while let Some(terminus) = self.tickets.give_up(now) {
@@ -113,7 +116,7 @@ impl Sending {
         }
     }
 
-    /// The fetch-and-op of a terminus is over: its work queue is looked at again.
+    /// Finishes the fetch-and-op of a terminus. The card then looks at its work queue again.
     pub(super) fn resume(
         &mut self,
         ports: &Ports<'_>,

@@ -1,4 +1,5 @@
-//! Taking a transmission request from a work queue (section 2.3): copied out once, checked whole, then sent.
+//! Takes a transmission request from a work queue (section 2.3): copied out once, checked
+//! completely, then sent.
 
 use hamlyn_abi::hamlyn::request::{
     HAMLYN_BODY_SIZE, HAMLYN_FAST_MODE, HAMLYN_FETCH_ADD, HAMLYN_FETCH_COMPARE_SWAP, HAMLYN_MAX_METADATA,
@@ -21,26 +22,26 @@ use crate::packet::{
 
 type Body = [u8; HAMLYN_BODY_SIZE as usize];
 
-/// A message on its way out.
+/// A message that is being sent.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) destination: u16,
-    /// The header that is replicated in each packet. Its offset is the message's.
+    /// The header that each packet repeats. Its offset is the message's.
     header: PacketHeader,
     metadata_length: u32,
     segmenter: Segmenter,
     body: Body,
     source: Source,
-    /// The number of a fetch-and-op.
+    /// The number of the fetch-and-op, if the message is one.
     pub(super) fetch: Option<u32>,
 }
 
-/// Where the data comes from.
+/// The source of the data.
 #[derive(Debug, Clone, Copy)]
 enum Source {
-    /// Direct I/O: the body, from here on.
+    /// Direct I/O: the body, from `at` on.
     Direct { at: usize },
-    /// DMA from send buffers. They hold the metadata as well, unless that is in the body.
+    /// DMA from send buffers. They hold the metadata as well, unless it is in the body.
     Gather { list: GatherList, inline_metadata: bool },
 }
 
@@ -78,7 +79,7 @@ impl Outgoing {
         })
     }
 
-    /// Sends the next packet. Returns its bytes, or `None` if the link has no room.
+    /// Sends the next packet. Returns its size in bytes, or `None` if the link has no room.
     pub(super) fn send_packet(
         &mut self,
         dma: &dyn Dma,
@@ -98,12 +99,12 @@ impl Outgoing {
         Ok(Some(HEADER_BYTES + metadata + data))
     }
 
-    /// The packet is sent. `false` if it was the last.
+    /// Moves on to the next packet. Returns `false` if the sent packet was the last.
     pub(super) fn advance(&mut self) -> bool {
         self.segmenter.advance()
     }
 
-    /// What takes back the packets that were sent, if any were.
+    /// Returns the retraction of the packets that were sent, if any were.
     pub(super) fn retraction(&self) -> Option<Retraction> {
         let delta = self.segmenter.sent();
         let flags = self.header.flags & PACKET_PRIVILEGED | PACKET_RETRACTION;
@@ -137,7 +138,8 @@ impl Source {
         Ok(Source::Gather { list: GatherList::check(body, start, buffers, total)?, inline_metadata })
     }
 
-    /// Appends `metadata` bytes of metadata and the next `data` bytes of data to `packet`. Returns what is left.
+    /// Appends `metadata` bytes of metadata and the next `data` bytes of data to `packet`. Returns
+    /// the rest of the source.
     fn gather<'a>(
         self,
         dma: &'a dyn Dma,
@@ -175,7 +177,7 @@ fn padded(length: u32, to: u32) -> usize {
     length.next_multiple_of(to) as usize
 }
 
-/// Checks all but the body; the destination if all is well.
+/// Checks everything but the body. Returns the destination.
 fn check_header(request: &HamlynRequest, packet_size: u32) -> Result<u16, Statistic> {
     let inline_without_dma =
         has(request, HAMLYN_REQUEST_INLINE_METADATA) && !has(request, HAMLYN_REQUEST_DMA);
@@ -197,14 +199,14 @@ fn check_header(request: &HamlynRequest, packet_size: u32) -> Result<u16, Statis
             return Err(Statistic::RefusedFastMode);
         }
     }
-    // Offsets are 32 bits wide: no packet's data may pass 2^32.
+    // Offsets are 32 bits wide: no packet's data may extend beyond 2^32.
     if u64::from(request.offset) + u64::from(request.length) > 1 << 32 {
         return Err(Statistic::RefusedLength);
     }
     Ok(destination)
 }
 
-/// Checks what a fetch-and-op asks for; or that a message asks for none.
+/// Checks the fields of a fetch-and-op, or that a message requests none.
 fn check_fetch(request: &HamlynRequest) -> Result<(), Statistic> {
     if !has(request, HAMLYN_REQUEST_FETCH) {
         return if request.operation == 0 { Ok(()) } else { Err(Statistic::RefusedFlags) };
@@ -215,7 +217,7 @@ fn check_fetch(request: &HamlynRequest) -> Result<(), Statistic> {
     if plain && known && sized { Ok(()) } else { Err(Statistic::RefusedOperation) }
 }
 
-/// How much of the body the request uses.
+/// Returns the number of body bytes that the request uses.
 fn body_length(request: &HamlynRequest) -> Result<usize, Statistic> {
     let (length, too_long) = if has(request, HAMLYN_REQUEST_DMA) {
         let tuples = u64::from(request.gather_count) * size_of::<HamlynGather>() as u64;

@@ -1,11 +1,13 @@
-//! Retractions: what the card sends for a message that it began and cannot finish (section 2.5).
+//! Retractions: packets for messages that the card began and cannot finish (section 2.5).
 //!
-//! Its terminus was closed or reset, or its memory is gone. The receiver's packet accumulator holds a count for each packet
-//! that was sent. If it kept them, the place would never again see a message of several packets as whole. So the card sends
-//! one more packet, without data, that takes the counts back.
+//! The message's terminus was closed or reset, or its memory is gone. The receiver's packet
+//! accumulator holds a count for each packet that was sent. If it kept those counts, no later
+//! message of several packets would ever complete at that entry. So the card sends one more packet,
+//! without data, that takes the counts back.
 //!
-//! There are never more retractions for a host than termini. Each belongs to a message that was half sent, a terminus has
-//! one such message at a time, and while retractions wait the termini send nothing to that host.
+//! There are never more retractions for a host than termini. Each belongs to a message that was
+//! half sent, and a terminus has one such message at a time. While retractions wait, the termini
+//! send nothing to that host.
 
 use std::collections::VecDeque;
 
@@ -18,14 +20,14 @@ use super::Sending;
 use crate::packet::PacketHeader;
 use crate::statistics::Counters;
 
-/// A retraction, and where it goes.
+/// A retraction with its destination.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Retraction {
     pub(super) destination: u16,
     pub(super) header: PacketHeader,
 }
 
-/// The retractions that may go now. Those for a stopped host are [set aside](super::aside).
+/// The retractions that may be sent now. Those for a stopped host are [parked](super::aside).
 #[derive(Debug, Default)]
 pub(super) struct Retractions(VecDeque<Retraction>);
 

@@ -1,7 +1,8 @@
-//! Whose turn it is to send (section 2.3), and when the card stops looking.
+//! Turns of the termini (section 2.3), and when the card stops polling them.
 //!
-//! The card looks only at termini that are *awake*: those whose owner rang and which have had work since. They take
-//! turns of as many bytes as their weights say ([`Allowance`](super::allowance::Allowance)).
+//! The card polls only termini that are *awake*: those whose owner rang and which have had work
+//! since. The number of bytes in a turn depends on the weight
+//! ([`Allowance`](super::allowance::Allowance)).
 
 use hamlyn_abi::hamlyn::window::HAMLYN_WINDOW_AWAKE;
 use hamlyn_card::card::Progress;
@@ -13,17 +14,18 @@ use crate::WINDOWS;
 use crate::packet::HEADER_BYTES;
 use crate::statistics::Counters;
 
-/// How often the card looks at an idle terminus, while others are busy, before its owner must ring again. There is a limit,
-/// so that a busy terminus does not pay for all that were ever used. It is high, as a doorbell costs more than thousands of
-/// looks.
+/// Number of looks at an idle terminus, while others are busy, before its owner must ring again.
+/// The limit keeps a busy terminus from paying for all termini that were ever used. It is high
+/// because a doorbell costs more than thousands of looks.
 const IDLE_LOOKS: u32 = 1 << 14;
 
-/// Tells the owner whether the card looks at its work queue unasked.
+/// Tells the owner whether the card polls its work queue without a doorbell.
 pub(super) fn set_awake(window: Mapped<'_>, terminus: u32, awake: bool) {
     window.store(window_of(terminus) + u64::from(HAMLYN_WINDOW_AWAKE), awake.into());
 }
 
-/// An owner whose work queue was empty for long is to ring again; then the card looks once more. `true`: it need not ring.
+/// Tells the owner of a long idle terminus to ring again, then looks once more. Returns `true` if
+/// there is work, so that the owner need not ring.
 fn has_late_work(window: Mapped<'_>, index: u32, terminus: &Terminus) -> bool {
     set_awake(window, index, false);
     barrier_before_last_look();
@@ -35,14 +37,14 @@ fn has_late_work(window: Mapped<'_>, index: u32, terminus: &Terminus) -> bool {
 }
 
 impl Sending {
-    /// A doorbell: from now on the card looks at the terminus' work queue unasked.
+    /// Handles a doorbell: from now on the card polls the terminus's work queue.
     pub(crate) fn ring(&mut self, ports: &Ports<'_>, terminus: u32) {
         if self.termini.get(terminus as usize).is_some_and(Option::is_some) {
             self.wake(ports, terminus);
         }
     }
 
-    /// From now on the card looks at a terminus' work queue unasked.
+    /// Starts to poll a terminus's work queue.
     pub(super) fn wake(&mut self, ports: &Ports<'_>, terminus: u32) {
         if !self.awake.contains(&terminus) && !self.aside.has_terminus(terminus) {
             set_awake(ports.window(WINDOWS), terminus, true);
@@ -70,7 +72,7 @@ impl Sending {
                 continue;
             };
             match terminus.turn(ports, &mut outlet) {
-                // It keeps its turn: the link is what it waits for.
+                // The terminus keeps its turn, because it waits for the link.
                 Served::LinkFull => {
                     self.awake.push_front(index);
                     return Progress::LinkFull;
@@ -78,7 +80,7 @@ impl Sending {
                 // The others do not wait for that host.
                 Served::Stopped(host) => self.aside.put_terminus(host, index),
                 Served::Worked(bytes) => {
-                    // A request that is refused costs something, too.
+                    // A refused request has a cost, too.
                     if terminus.allowance.spend(bytes.max(HEADER_BYTES), self.quantum) {
                         self.awake.push_front(index);
                     } else {
@@ -97,8 +99,9 @@ impl Sending {
         Progress::Idle
     }
 
-    /// Tells the owners of awake termini to ring again, then looks once more. Who is set aside need not ring: the card
-    /// looks there again by itself.
+    /// Tells the owners of awake termini to ring again, then looks once more. Returns `true` if
+    /// nothing is left to send. The owners of parked termini need not ring: the card looks there
+    /// again by itself.
     pub(crate) fn fall_asleep(&mut self, ports: &Ports<'_>) -> bool {
         for terminus in &self.awake {
             set_awake(ports.window(WINDOWS), *terminus, false);

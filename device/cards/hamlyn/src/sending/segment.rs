@@ -1,31 +1,32 @@
 //! Segmentation (sections 2.3 and 2.5): how a message becomes packets.
 //!
-//! The header is replicated in each packet but for the offset, which is moved on, and the delta, which counts.
+//! Each packet repeats the header, except for the offset, which advances, and the delta, which
+//! counts.
 
-/// What is left to send of a message.
+/// The part of a message that is not yet sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segmenter {
     offset: u32,
     remaining: u32,
     packet_size: u32,
-    /// The packet counter (section 2.5), in fast mode the word.
+    /// The packet counter (section 2.5). In fast mode: the word.
     counter: u32,
-    /// Packets that have been sent.
+    /// Number of packets that have been sent.
     sent: u32,
 }
 
 /// One packet's part of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// Where its data goes in the receiver's area.
+    /// Offset of its data in the receiver's area.
     pub(super) offset: u32,
     /// Bytes of data.
     pub(super) length: u32,
-    /// What it adds to the packet accumulator.
+    /// Amount that it adds to the packet accumulator.
     pub(super) delta: u32,
     /// Whether it carries the metadata.
     pub(super) first: bool,
-    /// Whether it is the message's last.
+    /// Whether it is the last of the message.
     pub(super) last: bool,
 }
 
@@ -35,7 +36,7 @@ impl Segmenter {
         Self { offset, remaining: length, packet_size, counter, sent: 0 }
     }
 
-    /// The next packet. A message without data has one, too.
+    /// Returns the next packet. A message without data has one, too.
     pub(super) fn next(&self) -> Segment {
         let last = self.remaining <= self.packet_size;
         Segment {
@@ -47,15 +48,18 @@ impl Segmenter {
         }
     }
 
-    /// How many packets have been sent. All of them but the message's last count 1 each.
+    /// Returns the number of packets that have been sent. Each counts 1, except for the message's
+    /// last.
     pub(super) fn sent(&self) -> u32 {
         self.sent
     }
 
-    /// The packet of [`Segmenter::next`] has been sent: goes on to the next, if there is one.
+    /// Moves on after the packet of [`Segmenter::next`] has been sent. Returns whether there is
+    /// another.
     pub(super) fn advance(&mut self) -> bool {
         let Segment { length, last, .. } = self.next();
-        // A message that ends with the last byte of 4 GiB moves its offset to 2^32, which is never used.
+        // A message that ends with the last byte of 4 GiB moves its offset to 2^32, which is never
+        // used.
         self.offset = self.offset.wrapping_add(length);
         self.remaining -= length;
         self.counter = self.counter.wrapping_sub(1);
@@ -92,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packets_tile_the_message_and_deltas_sum_to_y(
+        fn packets_tile_message_and_deltas_sum_up(
             offset in 0..1_000_000_u32, length in 0..100_000_u32, packet_size in 256..5000_u32, y: u32,
         ) {
             let all = segments(Segmenter::new(offset, length, packet_size, y));

@@ -1,4 +1,4 @@
-//! Send termini (section 2.3): each a private window with a work queue.
+//! Send termini (section 2.3). Each has a private window with a work queue.
 
 use std::mem::offset_of;
 
@@ -26,30 +26,31 @@ use crate::statistics::{Counters, count_wake};
 #[derive(Debug)]
 pub(super) struct Terminus {
     index: u32,
-    /// Where it lies in the SRAM.
+    /// Its place in the SRAM.
     place: Place,
-    /// Where its window is.
+    /// Offset of its window.
     window: u64,
     /// Address of its status words in host memory.
     status: u64,
-    /// Requests finished with, modulo 2^32.
+    /// Number of finished requests, modulo 2^32.
     completed: u32,
     refused: u32,
-    /// What the status words say of each work-queue entry. Requests are many, so a word is written only if it changes.
+    /// The reason in the status words for each work-queue entry. Requests are many, so a word is
+    /// written only if it changes.
     reasons: [u32; HAMLYN_WORK_QUEUE_ENTRIES as usize],
     pub(super) buffers: SendBuffers,
     /// The message that is being sent.
     outgoing: Option<Outgoing>,
-    /// Its fetch-and-op is sent and not answered.
+    /// Whether its fetch-and-op is sent and not yet answered.
     waiting: bool,
-    /// The flag that its packets carry if it is the operating system's; else none.
+    /// The flag that its packets carry if it is the operating system's, otherwise 0.
     privilege: u32,
-    /// Who sleeps until requests are finished, if its owner can.
+    /// The sender that sleeps until requests are finished. `None` if the owner cannot sleep.
     sleeper: Option<Sender>,
     pub(super) allowance: Allowance,
 }
 
-/// What a terminus needs to send.
+/// Everything that a terminus needs to send.
 pub(super) struct Outlet<'a> {
     pub(super) link: &'a mut dyn Link,
     pub(super) packet_size: u32,
@@ -58,26 +59,27 @@ pub(super) struct Outlet<'a> {
     pub(super) retractions: &'a mut Retractions,
 }
 
-/// What a terminus did when its turn came.
+/// The result of a terminus's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Served {
-    /// A packet of so many bytes was sent, or a request refused (0).
+    /// It sent a packet of this many bytes, or refused a request (0).
     Worked(usize),
     /// The link has no room.
     LinkFull,
-    /// The switch wants nothing for this host.
+    /// The switch accepts nothing for this host.
     Stopped(u16),
     /// There is nothing to send.
     Idle,
 }
 
-/// Where the window of a terminus is.
+/// Returns the offset of a terminus's window.
 pub(super) fn window_of(terminus: u32) -> u64 {
     u64::from(terminus) * u64::from(HAMLYN_WINDOW_SIZE)
 }
 
 impl Terminus {
-    /// Opens a terminus: its window is cleared of what an earlier owner left there. On a fault gives back its place.
+    /// Opens a terminus and clears its window of an earlier owner's data. Fails if the status words
+    /// cannot be written, and then returns the place.
     pub(super) fn open(
         ports: &Ports<'_>,
         index: u32,
@@ -110,17 +112,18 @@ impl Terminus {
         })
     }
 
-    /// Closes it. Returns where it lay in the SRAM.
+    /// Closes the terminus. Returns its place in the SRAM.
     pub(super) fn into_place(self) -> Place {
         self.place
     }
 
-    /// Whether a message is half sent or a request is posted. A terminus that waits for an answer has nothing to do meanwhile.
+    /// Returns whether a message is half sent or a request is posted. A terminus that waits for an
+    /// answer has no work meanwhile.
     pub(super) fn has_work(&self, window: Mapped<'_>) -> bool {
         !self.waiting && (self.outgoing.is_some() || self.backlog(window) != 0)
     }
 
-    /// Requests that are posted and not finished.
+    /// Returns the number of requests that are posted and not finished.
     fn backlog(&self, window: Mapped<'_>) -> u32 {
         window.load(self.window + u64::from(HAMLYN_WINDOW_TAIL)).wrapping_sub(self.completed)
     }
@@ -195,12 +198,12 @@ impl Terminus {
         Served::Worked(bytes)
     }
 
-    /// What takes back the packets of the message that is being sent, if any were sent.
+    /// Returns the retraction of the current message's packets, if any were sent.
     pub(super) fn retraction(&self) -> Option<Retraction> {
         self.outgoing.as_ref()?.retraction()
     }
 
-    /// Its fetch-and-op is over: the answer is there, or will not come.
+    /// Finishes a fetch-and-op with its answer, or with the reason why there is none.
     pub(super) fn fetched(
         &mut self,
         ports: &Ports<'_>,
@@ -211,24 +214,26 @@ impl Terminus {
         if let Ok(mut word) = found {
             let entry = u64::from(self.completed % HAMLYN_WORK_QUEUE_ENTRIES);
             let address = self.status + offset_of!(HamlynTerminusStatus, fetched) as u64 + 8 * entry;
-            // If it cannot be written, nor can what says that it is there.
+            // If this write fails, the status words that announce the answer cannot be written
+            // either.
             let _ = ports.dma.write(address, VolatileSlice::from(word.as_mut_bytes()));
         }
         self.finish(ports, 1, found.map(drop), counters);
     }
 
-    /// How many requests would be abandoned if the terminus closed now.
+    /// Returns the number of requests that would be abandoned if the terminus closed now.
     pub(super) fn unfinished(&self, window: Mapped<'_>) -> u32 {
         self.backlog(window).min(HAMLYN_WORK_QUEUE_USABLE)
     }
 
-    /// The work-queue entry that is taken next.
+    /// Returns the offset of the work-queue entry that is taken next.
     fn entry(&self) -> u64 {
         let index = self.completed % HAMLYN_WORK_QUEUE_ENTRIES;
         self.window + u64::from(HAMLYN_WINDOW_WORK_QUEUE) + u64::from(index) * u64::from(HAMLYN_ENTRY_SIZE)
     }
 
-    /// Tells the owner that `requests` more are done with: entries and buffers may be used again.
+    /// Reports `requests` more requests to the owner as finished: it may reuse their entries and
+    /// buffers.
     fn finish(
         &mut self,
         ports: &Ports<'_>,
@@ -238,7 +243,7 @@ impl Terminus {
     ) {
         counters.add(result.err().unwrap_or(Statistic::MessagesSent), 1);
         if let Err(fault) = self.tell(ports.dma, requests, result.err()) {
-            // The owner alone is hurt: its memory is gone.
+            // Only the owner is affected: its own memory is gone.
             tracing::debug!(%fault, "a terminus' status words are not there");
         }
         if let Some(sleeper) = self.sleeper {

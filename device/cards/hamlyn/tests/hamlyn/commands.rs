@@ -1,4 +1,4 @@
-//! What only the operating system may do, and what it is told when it errs: section 3.1.
+//! Commands that only the operating system may use, and how they are refused (section 3.1).
 
 use crate::support::{Host, Two, request};
 use hamlyn_abi::family::area::{HAMLYN_MAX_AREA, HamlynArea};
@@ -72,7 +72,7 @@ fn refusals_name_value_and_limit() {
 }
 
 #[test]
-fn a_command_page_that_is_not_there_is_refused() {
+fn missing_command_page_is_refused() {
     let mut host = host();
     host.write_register(HAMLYN_REG_COMMAND_PAGE, 8, 1 << 40);
     host.write_register(HAMLYN_REG_COMMAND_GO, 4, 1);
@@ -80,7 +80,7 @@ fn a_command_page_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn a_queue_stays_while_a_slot_names_it() {
+fn queue_with_slots_cannot_be_closed() {
     let mut two = Two::new(HamlynOptions::default(), HAMLYN_MODE_NORMAL);
     let receiver = &mut two.receiver;
     let in_use = Refusal { status: HAMLYN_STATUS_IN_USE, value: 1, limit: 0 };
@@ -95,7 +95,7 @@ fn a_queue_stays_while_a_slot_names_it() {
 }
 
 #[test]
-fn a_closed_terminus_sends_no_more_and_its_window_is_clean_for_the_next() {
+fn closed_terminus_sends_nothing_and_clears_its_window() {
     let mut host = host();
     host.open_terminus(0);
     host.wire.room = Some(0);
@@ -170,7 +170,7 @@ fn the_command_page_register_takes_halves() {
 }
 
 #[test]
-fn reset_goes_back_to_power_on() {
+fn reset_restores_power_on_state() {
     let mut two = Two::new(HamlynOptions::default(), HAMLYN_MODE_NORMAL);
     two.receiver.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_RESET.into());
     assert_eq!(two.receiver.read_register(HAMLYN_REG_CONTROL, 4), 0);
@@ -182,7 +182,7 @@ fn reset_goes_back_to_power_on() {
 }
 
 #[test]
-fn the_card_counts_how_often_its_link_has_changed() {
+fn link_changes_are_counted() {
     let mut host = host();
     let changes = |host: &mut Host| host.read_register(HAMLYN_REG_LINK_CHANGES, 4);
     let set = |host: &mut Host, id: Option<u16>| {
@@ -204,7 +204,7 @@ fn the_card_counts_how_often_its_link_has_changed() {
 }
 
 #[test]
-fn features_say_coherent_before_and_after_reset() {
+fn coherent_feature_survives_reset() {
     for (coherent_windows, expected) in [(true, u64::from(HAMLYN_FEATURE_COHERENT)), (false, 0)] {
         let mut host = Host::new(0, HamlynOptions { coherent_windows, ..HamlynOptions::default() });
         assert_eq!(host.read_register(HAMLYN_REG_FEATURES, 4), expected);

@@ -1,4 +1,5 @@
-//! A sender may sleep until its requests are finished: the extension of section 2.3's sequence number.
+//! A sender may sleep until its requests are finished: an extension of section 2.3's sequence
+//! number.
 
 use crate::support::{Host, request};
 use hamlyn_abi::family::command::HAMLYN_STATUS_BAD_VALUE;
@@ -13,13 +14,14 @@ use hamlyn_test_host::Refusal;
 const VECTOR: u32 = 3;
 const TERMINUS: u32 = 2;
 
-/// Offset of a word in the terminus control area, behind 64 windows and the words of 256 queues.
+/// Returns the offset of a word in the terminus control area, behind 64 windows and the words of
+/// 256 queues.
 fn control(word: u32) -> u64 {
     64 * u64::from(HAMLYN_WINDOW_SIZE)
         + u64::from(HAMLYN_QUEUE_CONTROL_SIZE + TERMINUS * HAMLYN_TERMINUS_CONTROL_STRIDE + word)
 }
 
-/// A host whose terminus has an owner that can sleep.
+/// Returns a host with a terminus whose owner can sleep.
 fn host() -> Host {
     let mut host = Host::new(0, HamlynOptions::default());
     open(&mut host, HAMLYN_TERMINUS_WAKES, VECTOR).unwrap();
@@ -32,7 +34,7 @@ fn open(host: &mut Host, flags: u32, vector: u32) -> Result<(), Refusal> {
     host.command(HAMLYN_COMMAND_OPEN_TERMINUS, TERMINUS, body)
 }
 
-/// The driver's part: says that its process sleeps until so many requests are finished.
+/// Does the driver's part: reports that its process sleeps until `wanted` requests are finished.
 fn arm(host: &Host, wanted: u32) {
     host.window.store(control(HAMLYN_TERMINUS_WANTED), wanted);
     host.window.store(control(HAMLYN_TERMINUS_ARMED), HAMLYN_ARMED_YES);
@@ -45,7 +47,7 @@ fn send(host: &mut Host) -> Vec<u16> {
 }
 
 #[test]
-fn who_sleeps_until_a_request_is_finished_is_interrupted_then_and_once() {
+fn sender_is_interrupted_once_when_request_finishes() {
     let mut host = host();
     let pending = 64 * u64::from(HAMLYN_WINDOW_SIZE)
         + u64::from(HAMLYN_QUEUE_CONTROL_PENDING + VECTOR * HAMLYN_PENDING_STRIDE);
@@ -62,7 +64,7 @@ fn who_sleeps_until_a_request_is_finished_is_interrupted_then_and_once() {
 }
 
 #[test]
-fn a_request_that_is_refused_wakes_as_well() {
+fn refused_request_wakes_its_sender() {
     let mut host = host();
     arm(&host, 1);
     let mut refused = request(0, 4);
@@ -73,7 +75,7 @@ fn a_request_that_is_refused_wakes_as_well() {
 }
 
 #[test]
-fn the_number_that_is_waited_for_wraps_as_the_requests_do() {
+fn awaited_request_number_wraps_around() {
     let mut host = host();
     // Long past, as seen from the first request.
     arm(&host, u32::MAX);
@@ -81,16 +83,16 @@ fn the_number_that_is_waited_for_wraps_as_the_requests_do() {
 }
 
 #[test]
-fn an_owner_that_named_no_vector_is_not_looked_for() {
+fn owner_without_vector_is_not_woken() {
     let mut host = Host::new(0, HamlynOptions::default());
-    // Nor is the field read: drivers of before did not know it.
+    // The field is not read either, because older drivers did not set it.
     open(&mut host, 0, 0xffff).unwrap();
     arm(&host, 1);
     assert!(send(&mut host).is_empty());
 }
 
 #[test]
-fn a_vector_must_be_one_that_wakes_somebody() {
+fn invalid_vector_is_refused() {
     let mut host = Host::new(0, HamlynOptions::default());
     for vector in [0, 8, u32::MAX] {
         let refusal = open(&mut host, HAMLYN_TERMINUS_WAKES, vector).unwrap_err();
@@ -103,7 +105,7 @@ fn a_vector_must_be_one_that_wakes_somebody() {
 }
 
 #[test]
-fn who_opens_a_terminus_finds_it_disarmed() {
+fn opened_terminus_is_disarmed() {
     let mut host = host();
     arm(&host, 1);
     host.command(HAMLYN_COMMAND_CLOSE_TERMINUS, TERMINUS, 0_u64).unwrap();

@@ -1,4 +1,4 @@
-//! Checks that look at every bit, and tests that a mode does not have: sections 2.2 and 2.7.
+//! Checks of every bit, and checks that a mode does not have (sections 2.2 and 2.7).
 
 use crate::support::{AREA, KEY, Two, request};
 use hamlyn_abi::family::command::{HAMLYN_REG_COMMAND_PAGE, HAMLYN_STATUS_NOT_OPEN};
@@ -9,7 +9,7 @@ use hamlyn_abi::hamlyn::request::HamlynRequest;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_card_hamlyn::HamlynOptions;
 
-/// A receiver whose entry 0 admits all of the area with the slot's own key.
+/// Returns a receiver whose entry 0 admits all of the area with the slot's own key.
 fn two(mode: u32) -> Two {
     let two = Two::new(HamlynOptions::default(), mode);
     two.set_entry(0, HamlynMetadataEntry { key: KEY, high: AREA, ..zerocopy::FromZeros::new_zeroed() });
@@ -17,7 +17,7 @@ fn two(mode: u32) -> Two {
 }
 
 #[test]
-fn one_wrong_bit_makes_another_key() {
+fn key_with_one_wrong_bit_is_refused() {
     for (mode, reason) in [
         (HAMLYN_MODE_NORMAL, Statistic::RefusedKey),
         (HAMLYN_MODE_PARANOID, Statistic::RefusedParanoidKey),
@@ -36,7 +36,7 @@ fn one_wrong_bit_makes_another_key() {
 }
 
 #[test]
-fn a_lock_means_nothing_to_a_slot_that_is_not_one_shot() {
+fn paranoid_slot_ignores_one_shot_lock() {
     let mut two = two(HAMLYN_MODE_PARANOID);
     two.set_entry(0, HamlynMetadataEntry { one_shot: HAMLYN_ONE_SHOT_LOCKED, ..two.entry(0) });
     two.sender.post(0, request(0, 4), b"data");
@@ -45,12 +45,12 @@ fn a_lock_means_nothing_to_a_slot_that_is_not_one_shot() {
 }
 
 #[test]
-fn a_page_that_is_none_is_not_written_to() {
+fn misaligned_page_is_not_written() {
     let mut two = two(HAMLYN_MODE_NORMAL);
     let directory = two.area.abi.directory;
     let list: u64 = two.receiver.read(directory);
     let page: u64 = two.receiver.read(list);
-    // Neither a page's address in a list, nor a list's in the directory.
+    // Neither a page's address in a list nor a list's address in the directory may be misaligned.
     for (entry, right) in [(list, page), (directory, list)] {
         two.receiver.write(entry, right + 8);
         let before = two.receiver.memory_image();
@@ -66,7 +66,7 @@ fn a_page_that_is_none_is_not_written_to() {
 }
 
 #[test]
-fn nothing_that_was_open_outlives_a_reset() {
+fn reset_closes_everything() {
     let mut two = two(HAMLYN_MODE_NORMAL);
     let receiver = &mut two.receiver;
     receiver.open_terminus(0);
@@ -83,15 +83,17 @@ fn nothing_that_was_open_outlives_a_reset() {
     assert!(two.receiver.memory_image() == before);
 }
 
-/// Section 2.7: an owner changes an entry without the operating system, and without the card waiting for it.
+/// Section 2.7: an owner changes an entry without the operating system and without waiting for the
+/// card.
 #[test]
-fn an_entry_that_changes_meanwhile_never_admits_the_old_key_to_the_new_bounds() {
+fn changing_entry_never_mixes_old_and_new() {
     const OLD: u64 = 7;
     let key_of = |two: &Two| two.receiver.address(&two.metadata, 0x40);
     let entry = HamlynMetadataEntry { key: OLD, low: 0, high: 64, ..zerocopy::FromZeros::new_zeroed() };
     for mode in [HAMLYN_MODE_PARANOID, HAMLYN_MODE_PARANOID_ONE_SHOT] {
         let mut two = two(mode);
-        // What a reader sees who read the key just before it was changed, and the limits just after.
+        // The values that a reader sees if it reads the key just before the change, and the limits
+        // just after.
         two.set_entry(0, entry);
         let key = key_of(&two);
         two.receiver.memory.after_read.set(Some((key - 0x40, key, OLD + 1)));

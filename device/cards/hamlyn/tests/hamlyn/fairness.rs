@@ -1,4 +1,5 @@
-//! How busy termini share the link: equally, or as their weights say; by bytes, however long their messages.
+//! How busy termini share the link: equally, or in proportion to their weights. The share is in
+//! bytes, whatever the message length.
 
 use crate::support::{AREA, Host, request};
 use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_DMA, HamlynGather, HamlynRequest};
@@ -8,10 +9,10 @@ use hamlyn_card::ports::Window;
 use hamlyn_card_hamlyn::HamlynOptions;
 use zerocopy::IntoBytes;
 
-/// What a terminus sends: messages of so many bytes of data and of metadata.
+/// Messages of a terminus: their bytes of data and of metadata.
 type Shape = (u32, u32);
 
-/// Busy termini, whose queues never run dry.
+/// Busy termini, whose queues are never empty.
 struct Busy {
     host: Host,
     queued: Vec<i64>,
@@ -28,7 +29,7 @@ impl Busy {
         Self { host, queued: vec![0; weights.len()] }
     }
 
-    /// Posts a message; its slot is its terminus, so that the packets tell.
+    /// Posts a message. Its slot is the terminus's number, so that the packets reveal their sender.
     fn post(&mut self, terminus: usize, (length, metadata_length): Shape) {
         let tuple = HamlynGather { tag: 0, reserved: 0, offset: 0, length: length + metadata_length };
         let message = HamlynRequest {
@@ -42,7 +43,8 @@ impl Busy {
         self.queued[terminus] += i64::from(length.div_ceil(1024));
     }
 
-    /// Sends so many packets, of one shape from each terminus. Bytes sent by each.
+    /// Sends `packets` packets, of one shape from each terminus. Returns the bytes that each has
+    /// sent.
     fn send(&mut self, shapes: &[Shape], packets: usize) -> Vec<usize> {
         let mut sent = vec![0; shapes.len()];
         for _ in 0..packets {
@@ -61,7 +63,7 @@ impl Busy {
     }
 }
 
-/// Whether each has its share of the whole within 10%.
+/// Returns whether each terminus has its share of the whole within 10%.
 fn in_proportion(sent: &[usize], weights: &[u32]) -> bool {
     let (whole, weight): (usize, u32) = (sent.iter().sum(), weights.iter().sum());
     sent.iter().zip(weights).all(|(sent, share)| {
@@ -71,7 +73,7 @@ fn in_proportion(sent: &[usize], weights: &[u32]) -> bool {
 }
 
 #[test]
-fn busy_termini_get_equal_bandwidth_whatever_they_send() {
+fn busy_termini_get_equal_bandwidth() {
     let shapes = [(16, 0), (100, 60), (1024, 0), (5000, 0), (60_000, 4)];
     let sent = Busy::new(&[1; 5]).send(&shapes, 8000);
     assert!(in_proportion(&sent, &[1; 5]), "{sent:?}");
@@ -85,23 +87,23 @@ fn weights_divide_the_link() {
 }
 
 #[test]
-fn who_sent_the_largest_packets_owes_nothing_for_long() {
+fn large_packets_leave_no_lasting_overdraft() {
     let mut busy = Busy::new(&[1, 1]);
     let sent = busy.send(&[(1024, 60), (16, 0)], 50_000);
     assert!(in_proportion(&sent, &[1, 1]), "{sent:?}");
-    // Now that both send the same, both send as much.
+    // As both now send messages of the same shape, both get the same bandwidth.
     busy.send(&[(16, 0), (16, 0)], 100);
     let sent = busy.send(&[(16, 0), (16, 0)], 2000);
     assert!(in_proportion(&sent, &[1, 1]), "{sent:?}");
 }
 
 #[test]
-fn requests_that_are_refused_do_not_keep_the_turn() {
+fn refused_requests_do_not_keep_the_turn() {
     let mut host = Host::new(0, HamlynOptions::default());
     host.open_terminus(0);
     host.open_terminus(1);
     host.post(1, request(0, 4), b"data");
-    // A terminus that posts nonsense as fast as the card can refuse it.
+    // A terminus that posts invalid requests as fast as the card can refuse them.
     let mut turns = 0;
     while host.wire.sent.is_empty() {
         host.post(0, HamlynRequest { flags: 1 << 31, ..request(0, 0) }, b"");
@@ -112,7 +114,7 @@ fn requests_that_are_refused_do_not_keep_the_turn() {
 }
 
 #[test]
-fn a_terminus_that_was_used_once_does_not_stay_awake_beside_a_busy_one() {
+fn idle_terminus_sleeps_while_others_are_busy() {
     let mut host = Host::new(0, HamlynOptions::default());
     host.open_terminus(0);
     host.open_terminus(1);

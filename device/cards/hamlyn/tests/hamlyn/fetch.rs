@@ -1,4 +1,5 @@
-//! Remote fetch-and-op: the checks of any packet, and the rules that keep it from deadlock and loss.
+//! Remote fetch-and-op: it passes the same checks as any packet, and its rules prevent deadlock and
+//! loss.
 
 use std::time::Duration;
 
@@ -87,7 +88,7 @@ fn fetch(operation: u32) -> HamlynRequest {
 }
 
 #[test]
-fn each_operation_returns_what_it_found() {
+fn each_operation_returns_previous_value() {
     let mut pair = Pair::new(HAMLYN_MODE_NORMAL);
     pair.two.receiver.poke(&pair.two.area, 0, &[0xee; 24]);
     pair.two.receiver.poke(&pair.two.area, 8, &10_u64.to_le_bytes());
@@ -107,7 +108,7 @@ fn each_operation_returns_what_it_found() {
     let neighbours =
         [pair.two.receiver.peek(&pair.two.area, 0, 8), pair.two.receiver.peek(&pair.two.area, 16, 8)];
     assert_eq!(neighbours.concat(), [0xee; 16]);
-    // Nobody is notified, and no message has arrived.
+    // No notification is made, and no message has arrived.
     assert_eq!(pair.two.receiver.receive(0), None);
     assert_eq!(pair.two.receiver.counter(Statistic::MessagesReceived), 0);
     assert_eq!(pair.two.receiver.counter(Statistic::Fetches), 8);
@@ -115,7 +116,7 @@ fn each_operation_returns_what_it_found() {
 }
 
 #[test]
-fn what_the_destination_refuses_changes_nothing_and_says_so() {
+fn refused_fetch_changes_nothing_and_is_answered() {
     let odd = HamlynMetadataEntry { key: 9, low: 0, high: 12, ..zerocopy::FromZeros::new_zeroed() };
     let cases = [
         (HAMLYN_MODE_NORMAL, HamlynRequest { key: 1, ..fetch(1) }, Statistic::RefusedKey),
@@ -151,15 +152,15 @@ fn what_the_destination_refuses_changes_nothing_and_says_so() {
 }
 
 #[test]
-fn the_last_word_of_an_area_can_be_fetched() {
+fn last_word_of_area_can_be_fetched() {
     let mut pair = Pair::new(HAMLYN_MODE_NORMAL);
-    // Sixteen bytes travel, but eight are meant.
+    // Sixteen bytes travel, but only eight are accessed.
     assert_eq!(pair.fetch(HamlynRequest { offset: 65528, ..fetch(1) }, 1, 0), Ok(0));
     assert_eq!(pair.fetch(HamlynRequest { offset: 65528, ..fetch(1) }, 1, 0), Ok(1));
 }
 
 #[test]
-fn a_slot_that_does_not_allow_it_or_lies_askew_refuses() {
+fn fetch_needs_permission_and_aligned_address() {
     let mut pair = Pair::new(HAMLYN_MODE_NORMAL);
     for (number, first, flags, reason) in [
         (1, 0, HAMLYN_SLOT_INTERRUPT, Statistic::RefusedFetch),
@@ -175,7 +176,7 @@ fn a_slot_that_does_not_allow_it_or_lies_askew_refuses() {
 }
 
 #[test]
-fn a_one_shot_entry_that_is_open_stays_open() {
+fn fetch_leaves_one_shot_entry_open() {
     let mut pair = Pair::new(HAMLYN_MODE_PARANOID_ONE_SHOT);
     let entry = HamlynMetadataEntry { key: 9, low: 8, high: 16, ..zerocopy::FromZeros::new_zeroed() };
     pair.two.set_entry(0, entry);
@@ -184,7 +185,7 @@ fn a_one_shot_entry_that_is_open_stays_open() {
 }
 
 #[test]
-fn requests_that_are_none_are_refused_at_home() {
+fn invalid_fetch_is_refused_by_its_sender() {
     for message in [
         fetch(0),
         fetch(7),
@@ -202,7 +203,7 @@ fn requests_that_are_none_are_refused_at_home() {
 }
 
 #[test]
-fn later_requests_of_the_terminus_wait_and_others_do_not() {
+fn fetch_delays_only_its_own_terminus() {
     let mut pair = Pair::new(HAMLYN_MODE_NORMAL);
     let sender = &mut pair.two.sender;
     sender.post(1, fetch(HAMLYN_FETCH_ADD), HamlynFetch { operand: 1, compare: 0 }.as_bytes());
@@ -218,7 +219,7 @@ fn later_requests_of_the_terminus_wait_and_others_do_not() {
 }
 
 #[test]
-fn an_answer_is_taken_from_who_was_asked_and_once() {
+fn answer_is_accepted_once_from_asked_host() {
     let mut pair = Pair::new(HAMLYN_MODE_NORMAL);
     let Two { sender, receiver, .. } = &mut pair.two;
     sender.post(1, fetch(HAMLYN_FETCH_ADD), HamlynFetch { operand: 1, compare: 0 }.as_bytes());
@@ -228,7 +229,7 @@ fn an_answer_is_taken_from_who_was_asked_and_once() {
     receiver.transmit_all();
     let (to, answer) = receiver.wire.sent.pop().unwrap();
     assert_eq!(to, 0);
-    // Another host, which has guessed the number.
+    // Another host that has guessed the number.
     sender.deliver(2, answer.clone());
     let mut other = answer.clone();
     other[24] ^= 1;
@@ -242,7 +243,7 @@ fn an_answer_is_taken_from_who_was_asked_and_once() {
 }
 
 #[test]
-fn an_answer_to_an_earlier_life_is_nobodys() {
+fn answer_from_before_reset_is_refused() {
     let mut pair = Pair::new(HAMLYN_MODE_NORMAL);
     let sender = &mut pair.two.sender;
     let ask = |sender: &mut Host| {
@@ -266,7 +267,7 @@ fn an_answer_to_an_earlier_life_is_nobodys() {
 }
 
 #[test]
-fn what_nobody_answers_is_given_up() {
+fn unanswered_fetch_times_out() {
     let mut pair = Pair::new(HAMLYN_MODE_NORMAL);
     let sender = &mut pair.two.sender;
     sender.post(1, fetch(HAMLYN_FETCH_ADD), HamlynFetch { operand: 1, compare: 0 }.as_bytes());
@@ -284,7 +285,7 @@ fn what_nobody_answers_is_given_up() {
 }
 
 #[test]
-fn a_terminus_that_closes_waits_for_nothing() {
+fn closed_terminus_waits_for_no_answer() {
     let mut pair = Pair::new(HAMLYN_MODE_NORMAL);
     pair.two.sender.post(1, fetch(HAMLYN_FETCH_ADD), HamlynFetch { operand: 1, compare: 0 }.as_bytes());
     pair.two.sender.transmit_all();
@@ -293,13 +294,13 @@ fn a_terminus_that_closes_waits_for_nothing() {
     pair.two.sender.open_terminus(1);
     pair.carry();
     assert_eq!(pair.two.sender.counter(Statistic::RefusedAnswer), 1);
-    // The handshake timer is what is left.
+    // Only the handshake timer is left.
     pair.two.sender.write_register(HAMLYN_REG_CONTROL, 4, 0);
     assert_eq!(pair.two.sender.card.alarm(), None);
 }
 
 #[test]
-fn answers_that_cannot_leave_are_kept_and_bounded() {
+fn blocked_answers_are_kept_and_bounded() {
     let mut pair = Pair::new(HAMLYN_MODE_NORMAL);
     let Two { sender, receiver, .. } = &mut pair.two;
     sender.post(1, fetch(HAMLYN_FETCH_ADD), HamlynFetch { operand: 1, compare: 0 }.as_bytes());
@@ -309,7 +310,7 @@ fn answers_that_cannot_leave_are_kept_and_bounded() {
     for _ in 0..1030 {
         receiver.deliver(0, question.clone());
     }
-    // Another host is not hurt by the one that asks too much.
+    // A host that asks too much does not affect another host.
     receiver.deliver(5, question);
     assert_eq!(receiver.counter(Statistic::RefusedFetchOverrun), 6);
     assert_eq!(receiver.counter(Statistic::Fetches), 1025);

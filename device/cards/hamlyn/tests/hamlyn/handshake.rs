@@ -1,4 +1,4 @@
-//! Power-on and dead-host states: section 2.8.
+//! Power-on and dead-host states (section 2.8).
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn send(two: &mut Two) {
 }
 
 #[test]
-fn a_host_that_stops_turns_its_card_to_discarding() {
+fn card_discards_after_handshake_lapse() {
     let mut two = two();
     assert_eq!(two.receiver.read_register(HAMLYN_REG_HANDSHAKE_TIMEOUT, 4), 3000);
     for _ in 0..5 {
@@ -41,7 +41,8 @@ fn a_host_that_stops_turns_its_card_to_discarding() {
     assert_eq!(two.receiver.counter(Statistic::Discarded), 1);
     assert_eq!(two.receiver.counter(Statistic::HandshakeLapses), 1);
 
-    // A late handshake does not wake the dead; the driver must know that something was lost.
+    // A late handshake does not enable the card again: the driver must learn that something was
+    // lost.
     two.receiver.write_register(HAMLYN_REG_HANDSHAKE, 4, 1);
     send(&mut two);
     assert_eq!(two.receiver.counter(Statistic::Discarded), 2);
@@ -53,7 +54,7 @@ fn a_host_that_stops_turns_its_card_to_discarding() {
 }
 
 #[test]
-fn the_timer_runs_only_while_the_card_is_enabled() {
+fn timer_runs_only_while_card_is_enabled() {
     let mut two = two();
     two.receiver.write_register(HAMLYN_REG_CONTROL, 4, 0);
     assert_eq!(two.receiver.card.alarm(), None);
@@ -66,7 +67,7 @@ fn the_timer_runs_only_while_the_card_is_enabled() {
 }
 
 #[test]
-fn a_card_without_the_timer_waits_for_ever() {
+fn card_without_timer_never_lapses() {
     let mut host = Host::new(0, HamlynOptions { handshake_ms: 0, ..HamlynOptions::default() });
     assert_eq!(host.card.alarm(), None);
     host.pass(1000 * SECOND);
@@ -75,7 +76,7 @@ fn a_card_without_the_timer_waits_for_ever() {
 }
 
 #[test]
-fn a_tick_too_early_does_no_harm() {
+fn early_tick_changes_nothing() {
     let mut two = two();
     two.receiver.clock.0.set(SECOND);
     two.receiver.with_card(|card, ports, _| card.tick(ports));

@@ -1,5 +1,6 @@
-//! A driver, a process and a peer that do anything at all: the card neither panics nor leaves its memory and window
-//! (the hosts of `support` would panic), and a reset makes it as new.
+//! A driver, a process and a peer with arbitrary behaviour. The card neither panics nor accesses
+//! anything outside its memory and window (the hosts of `support` would panic). A reset restores
+//! it.
 
 use crate::support::Host;
 use hamlyn_abi::family::area::HamlynArea;
@@ -27,7 +28,7 @@ const OPTIONS: HamlynOptions = HamlynOptions {
     coherent_windows: true,
 };
 
-/// Something that card and driver would both take for an area: its directory, which names one list page.
+/// A directory that card and driver would both accept as an area's. It names one list page.
 const DIRECTORY: u64 = 0x10_0000;
 const KEY: u64 = 5;
 
@@ -42,7 +43,7 @@ enum Step {
     Sleep,
 }
 
-/// Numbers near a limit, and any.
+/// Numbers near a limit, and arbitrary ones.
 fn number() -> impl Strategy<Value = u32> {
     let near = [0, 1, 2, 5, 60, 61, 63, 64, 128, 256, 448, 4095, 4096, 65536, 1 << 30, u32::MAX];
     prop_oneof![4 => proptest::sample::select(near.to_vec()), 1 => any::<u32>()]
@@ -62,7 +63,7 @@ fn words(most: usize) -> impl Strategy<Value = Vec<u64>> {
     proptest::collection::vec(word(), 0..most)
 }
 
-/// Mostly a good number, else one that may be wrong.
+/// Mostly a good number, otherwise one that may be wrong.
 fn mostly(good: impl Strategy<Value = u32> + 'static) -> impl Strategy<Value = u32> {
     prop_oneof![12 => good, 1 => number()]
 }
@@ -170,7 +171,7 @@ fn take(host: &mut Host, step: Step) {
         Step::Command { opcode, index, body } => {
             let mut page = [0_u8; 128];
             page[..body.len()].copy_from_slice(&body);
-            // A register may have moved the command page: then this command is another, or none.
+            // If a register has moved the command page, the card finds another command, or none.
             host.write(4096, HamlynCommand { opcode, index, ..Default::default() });
             host.write(4096 + u64::from(HAMLYN_COMMAND_BODY), page);
             host.write_register(HAMLYN_REG_COMMAND_GO, 4, 1);
@@ -213,7 +214,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_asked_of_a_card_a_reset_makes_it_as_new(
+    fn reset_restores_card_after_arbitrary_input(
         steps in proptest::collection::vec(step(), 1..120),
     ) {
         let mut host = Host::new(0, OPTIONS);
@@ -227,7 +228,7 @@ proptest! {
         host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_RESET.into());
         prop_assert_eq!(host.read_register(HAMLYN_REG_MAGIC, 4), u64::from(HAMLYN_MAGIC));
         prop_assert!(host.card.counters().iter().all(|(_, count)| *count == 0));
-        // It takes back what was half sent, and then sleeps.
+        // The card takes back what was half sent, and then sleeps.
         (host.wire.sent, host.wire.room) = (Vec::new(), None);
         prop_assert_eq!(host.transmit_all(), Progress::Idle);
         prop_assert!(host.wire.sent.iter().all(|(_, packet)| packet.len() == 40 && packet[32] & 32 != 0));

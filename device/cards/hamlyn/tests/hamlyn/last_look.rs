@@ -1,4 +1,5 @@
-//! No request is forgotten: one that is posted in the moment in which the card stops looking (section 2.3).
+//! No lost wake-up: a request posted at the moment when the card stops polling is still sent
+//! (section 2.3).
 
 use std::cell::Cell;
 
@@ -13,7 +14,8 @@ use hamlyn_test_host::{Pages, Wire};
 const AWAKE: u64 = HAMLYN_WINDOW_AWAKE as u64;
 const TAIL: u64 = HAMLYN_WINDOW_TAIL as u64;
 
-/// Terminus 0's owner posts once, just before the card says that it sleeps: so it sees no reason to ring.
+/// Terminus 0's owner posts once, just before the card reports that it sleeps. So the owner sees no
+/// reason to ring.
 struct Racing<'a> {
     pages: &'a Pages,
     posted: &'a Cell<bool>,
@@ -50,7 +52,7 @@ fn race<T>(
     verb(card, &Ports { dma: memory, windows: &window, interrupt: interrupts, clock }, wire)
 }
 
-/// A host whose terminus 0 has sent one packet and nothing since.
+/// Returns a host whose terminus 0 has sent one packet and nothing since.
 fn host() -> Host {
     let mut host = Host::new(0, HamlynOptions { packet_size: 256, ..HamlynOptions::default() });
     host.open_terminus(0);
@@ -62,7 +64,7 @@ fn host() -> Host {
 }
 
 #[test]
-fn a_card_that_falls_asleep_looks_once_more() {
+fn card_looks_again_before_it_sleeps() {
     let (mut host, posted) = (host(), Cell::new(false));
     assert!(!race(&mut host, &posted, |card, ports, _| card.sleep(ports)), "there is work");
     assert_eq!(host.window.load(AWAKE), 1);
@@ -73,13 +75,13 @@ fn a_card_that_falls_asleep_looks_once_more() {
 }
 
 #[test]
-fn an_idle_terminus_that_busy_ones_pass_is_looked_at_once_more() {
+fn idle_terminus_is_checked_again_before_it_sleeps() {
     let (mut host, posted) = (host(), Cell::new(false));
     for _ in 0..100_000 {
         host.post(1, request(0, 256), &[0; 256]);
         race(&mut host, &posted, |card, ports, wire| card.transmit(ports, wire));
         if host.window.load(AWAKE) == 0 {
-            // What was posted in the race has zeros for a header; the others name a slot.
+            // The request posted in the race has an all-zero header. The others name a slot.
             let late = host.wire.sent.iter().filter(|(_, bytes)| bytes[0] == 0).count();
             assert_eq!((posted.get(), late), (true, 1));
             return;
@@ -89,7 +91,7 @@ fn an_idle_terminus_that_busy_ones_pass_is_looked_at_once_more() {
 }
 
 #[test]
-fn a_terminus_that_is_closed_while_the_card_looks_at_it_starts_afresh() {
+fn terminus_closed_while_awake_starts_afresh() {
     let mut host = host();
     host.command(HAMLYN_COMMAND_CLOSE_TERMINUS, 0, 0_u64).unwrap();
     assert_eq!(host.window.load(AWAKE), 0);

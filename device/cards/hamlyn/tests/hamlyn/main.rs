@@ -1,4 +1,5 @@
-//! The card, on hosts made of vectors. One program: what it shares is compiled once.
+//! Tests of the card on hosts in memory. They are one program, so that shared code is compiled
+//! once.
 
 mod commands;
 mod completions;

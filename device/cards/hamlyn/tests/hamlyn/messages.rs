@@ -1,4 +1,4 @@
-//! Messages from one card to another: sections 2.3 to 2.7.
+//! Messages from one card to another (sections 2.3 to 2.7).
 
 use crate::support::{AREA, Host, KEY, POINTER, Two, request};
 use hamlyn_abi::hamlyn::command::*;
@@ -22,7 +22,7 @@ fn pattern(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn direct_io_arrives_with_its_metadata_and_one_notification() {
+fn direct_io_delivers_metadata_and_one_notification() {
     let mut two = two();
     let message = HamlynRequest { metadata_index: 2, metadata_length: 5, ..request(1000, 16) };
     two.sender.post(0, message, b"hello\0\0\0sixteen bytes...");
@@ -42,7 +42,7 @@ fn direct_io_arrives_with_its_metadata_and_one_notification() {
 }
 
 #[test]
-fn fast_mode_carries_a_word_in_place_of_a_metadata_entry() {
+fn fast_mode_carries_word_instead_of_metadata() {
     let mut two = two();
     two.sender.post(
         0,
@@ -55,7 +55,8 @@ fn fast_mode_carries_a_word_in_place_of_a_metadata_entry() {
     assert_eq!((notification.metadata, notification.wrap), (4711, 1 | HAMLYN_NOTIFICATION_FAST));
 }
 
-/// A sender with two send buffers of a known pattern, and the tuples that gather `length` bytes from both in turn.
+/// Sets up two send buffers with a known pattern. Returns the pattern and the tuples that gather
+/// `length` bytes from both buffers in turn.
 fn gathered(two: &mut Two, length: usize) -> (Vec<u8>, Vec<u8>) {
     let bytes = pattern(length);
     let mut tuples = Vec::new();
@@ -104,7 +105,7 @@ fn inline_metadata_stands_before_the_tuples() {
 }
 
 #[test]
-fn silent_messages_move_data_without_a_word() {
+fn silent_message_is_not_notified() {
     let mut two = two();
     two.sender.post(0, HamlynRequest { flags: HAMLYN_REQUEST_SILENT, ..request(0, 4) }, b"data");
     two.carry();
@@ -114,7 +115,7 @@ fn silent_messages_move_data_without_a_word() {
 
 #[test]
 fn a_group_of_senders_makes_one_notification() {
-    // Section 2.5: Y1 + Y2 + Y3 = 2^32. Values this large cannot be used up by the packets of one message.
+    // Section 2.5: Y1 + Y2 + Y3 = 2^32. The packets of one message cannot use up values this large.
     let mut two = two();
     for (y, offset) in [(1_u32 << 30, 0), (1 << 30, 4), (1 << 31, 8)] {
         assert_eq!(two.receiver.receive(0), None);
@@ -139,7 +140,7 @@ fn the_notification_queue_wraps_with_its_flag() {
 }
 
 #[test]
-fn completion_is_a_sequence_number_and_63_entries_are_usable() {
+fn completion_counts_requests_and_63_entries_are_usable() {
     let mut host = Host::new(0, HamlynOptions::default());
     let status = host.open_terminus(0);
     host.wire.room = Some(10);
@@ -155,7 +156,7 @@ fn completion_is_a_sequence_number_and_63_entries_are_usable() {
 }
 
 #[test]
-fn a_tail_that_runs_away_hurts_its_owner_alone() {
+fn runaway_tail_affects_only_its_owner() {
     let mut host = Host::new(0, HamlynOptions::default());
     let status = host.open_terminus(0);
     host.window.store(u64::from(HAMLYN_WINDOW_TAIL), 1_000_000);
@@ -180,7 +181,8 @@ fn termini_with_work_take_turns() {
     host.transmit_all();
     let slots: Vec<u8> = host.wire.sent.iter().map(|(_, bytes)| bytes[0]).collect();
     assert_eq!(slots.len(), 30);
-    // A packet without metadata is a little less than a turn is worth: now and then one is two packets.
+    // A packet without metadata is a little smaller than a turn's allowance, so a turn is sometimes
+    // two packets long.
     let mut sent = [0_i32; 3];
     for slot in slots {
         sent[usize::from(slot)] += 1;
@@ -192,7 +194,7 @@ fn termini_with_work_take_turns() {
 }
 
 #[test]
-fn requests_that_lie_are_refused_with_a_reason() {
+fn invalid_requests_are_refused_with_reason() {
     let dma = HAMLYN_REQUEST_DMA;
     let tuple = |tag, offset, length| HamlynGather { tag, reserved: 0, offset, length }.as_bytes().to_vec();
     let gather = |length, count| HamlynRequest { flags: dma, gather_count: count, ..request(0, length) };
@@ -248,7 +250,7 @@ fn requests_that_lie_are_refused_with_a_reason() {
 }
 
 #[test]
-fn each_entry_says_what_became_of_its_request() {
+fn each_entry_reports_result_of_its_request() {
     let mut host = Host::new(0, HamlynOptions::default());
     let status = host.open_terminus(0);
     for round in 0..3 {
@@ -267,7 +269,7 @@ fn each_entry_says_what_became_of_its_request() {
 }
 
 #[test]
-fn packets_that_lie_change_no_byte() {
+fn invalid_packets_change_no_byte() {
     let cases = [
         (HamlynRequest { slot: 100_000, ..request(0, 16) }, Statistic::RefusedSlot),
         (HamlynRequest { slot: 4, ..request(0, 16) }, Statistic::RefusedClosedSlot),
@@ -288,7 +290,7 @@ fn packets_that_lie_change_no_byte() {
 }
 
 #[test]
-fn a_card_at_power_on_discards() {
+fn card_discards_at_power_on() {
     let mut two = two();
     two.receiver.write_register(hamlyn_abi::family::control::HAMLYN_REG_CONTROL, 4, 0);
     let before = two.receiver.memory_image();
@@ -303,7 +305,7 @@ fn opened(low: u64, high: u64) -> HamlynMetadataEntry {
 }
 
 #[test]
-fn paranoid_entries_narrow_their_slot_and_never_widen_it() {
+fn paranoid_entries_only_narrow_their_slot() {
     let cases = [
         (99, 100, 16, None),
         (KEY, 100, 16, Some(Statistic::RefusedParanoidKey)),
@@ -328,7 +330,7 @@ fn paranoid_entries_narrow_their_slot_and_never_widen_it() {
 }
 
 #[test]
-fn one_shot_entries_take_one_message_until_opened_again() {
+fn one_shot_entry_takes_one_message_until_reopened() {
     let mut two = Two::new(HamlynOptions::default(), HAMLYN_MODE_PARANOID_ONE_SHOT);
     two.set_entry(0, opened(0, AREA));
     let message = HamlynRequest { key: 99, ..request(0, 4) };
@@ -346,7 +348,7 @@ fn one_shot_entries_take_one_message_until_opened_again() {
 }
 
 #[test]
-fn fast_mode_cannot_slip_past_a_paranoid_slot() {
+fn paranoid_slot_refuses_fast_mode() {
     let mut two = Two::new(HamlynOptions::default(), HAMLYN_MODE_PARANOID);
     two.sender.post(0, HamlynRequest { metadata_index: HAMLYN_FAST_MODE, ..request(0, 4) }, b"fast");
     two.carry();
@@ -354,7 +356,7 @@ fn fast_mode_cannot_slip_past_a_paranoid_slot() {
 }
 
 #[test]
-fn a_buffer_cleared_half_way_ends_its_message() {
+fn cleared_send_buffer_ends_its_message() {
     let mut two =
         Two::new(HamlynOptions { packet_size: 256, ..HamlynOptions::default() }, HAMLYN_MODE_NORMAL);
     let (_, tuples) = gathered(&mut two, 2000);
@@ -371,10 +373,10 @@ fn a_buffer_cleared_half_way_ends_its_message() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Reassembly (section 2.5): whatever order the packets of several messages arrive in, every byte is in its
-    /// place and each message is notified once, with its last packet.
+    /// Reassembly (section 2.5): the packets of several messages arrive in any order. Every byte is
+    /// in its place, and each message is notified once, with its last packet.
     #[test]
-    fn messages_are_whole_in_any_order_of_packets(
+    fn messages_complete_in_any_packet_order(
         lengths in proptest::collection::vec(0..5000_usize, 1..4),
         packet_size in (32..128_u32).prop_map(|n| n * 8),
         order in any::<u64>(),
@@ -412,7 +414,7 @@ proptest! {
         }
     }
 
-    /// A hostile host: whatever a packet says, nothing outside the slot's areas and queue changes.
+    /// A hostile host: no packet changes anything outside the slot's areas and queue.
     #[test]
     fn no_packet_reaches_outside_its_areas(
         slot in 0..6_u32, index in prop_oneof![0..6_u32, Just(HAMLYN_FAST_MODE)], key in prop_oneof![Just(KEY), any::<u64>()],
@@ -438,7 +440,7 @@ proptest! {
         }
     }
 
-    /// A hostile process: any work-queue entry is sent or refused, and the terminus goes on.
+    /// A hostile process: any work-queue entry is sent or refused, and the terminus continues.
     #[test]
     fn any_request_is_finished(bytes in proptest::collection::vec(any::<u8>(), 512)) {
         let mut host = Host::new(0, HamlynOptions::default());

@@ -1,5 +1,6 @@
-//! In what order a notification becomes visible (section 2.6): its wrap flag last; and, from the second pass over the
-//! queue on, first of all a word that tells a slow reader that its entry is being overwritten.
+//! The order in which a notification becomes visible (section 2.6). Its wrap flag comes last. From
+//! the second pass over the queue on, the first write is a word that warns a slow reader that its
+//! entry is being overwritten.
 
 use std::cell::RefCell;
 use std::mem::offset_of;
@@ -16,7 +17,7 @@ use hamlyn_card_hamlyn::HamlynOptions;
 use hamlyn_test_host::Memory;
 use zerocopy::IntoBytes;
 
-/// Memory that remembers each write: where, and what.
+/// Memory that records the address and the bytes of each write.
 struct Writes<'a>(&'a Memory, RefCell<Vec<(u64, Vec<u8>)>>);
 
 impl Dma for Writes<'_> {
@@ -45,7 +46,7 @@ impl Dma for Writes<'_> {
     }
 }
 
-/// What a host's memory is told when a packet arrives.
+/// Returns the writes to a host's memory when a packet arrives.
 fn writes(host: &mut Host, mut packet: Vec<u8>) -> Vec<(u64, Vec<u8>)> {
     let hamlyn_test_host::Host { card, memory, window, interrupts, clock, .. } = &mut **host;
     let dma = Writes(memory, RefCell::default());
@@ -55,8 +56,8 @@ fn writes(host: &mut Host, mut packet: Vec<u8>) -> Vec<(u64, Vec<u8>)> {
 }
 
 #[test]
-fn the_wrap_flag_comes_last_and_a_warning_first() {
-    // A queue of four entries, gone through three times.
+fn wrap_flag_is_written_last_and_warning_first() {
+    // Three passes through a queue of four entries.
     let mut two = Two::new(HamlynOptions::default(), HAMLYN_MODE_NORMAL);
     for number in 0..12 {
         let message = HamlynRequest { metadata_index: HAMLYN_FAST_MODE, delta: number, ..request(0, 0) };

@@ -1,4 +1,5 @@
-//! Notification queue overrun: what it does (section 2.6), and the discipline that makes it impossible (section 2.7).
+//! Notification queue overrun: its effect (section 2.6), and the discipline that makes it
+//! impossible (section 2.7).
 
 use crate::support::{Host, SLOT, TestArea, Two, request};
 use hamlyn_abi::hamlyn::command::*;
@@ -17,9 +18,9 @@ fn entry_of(host: &Host, area: &TestArea, index: u64) -> HamlynNotification {
     zerocopy::FromBytes::read_from_bytes(&bytes).unwrap()
 }
 
-/// The oldest are overwritten, and each entry says in which pass it was written.
+/// The oldest entries are overwritten, and each entry holds the number of the pass that wrote it.
 #[test]
-fn a_reader_that_is_late_finds_entries_of_later_passes() {
+fn late_reader_finds_entries_of_later_passes() {
     let mut two = Two::new(HamlynOptions::default(), HAMLYN_MODE_NORMAL);
     for word in 0..11 {
         two.sender.post(
@@ -34,7 +35,7 @@ fn a_reader_that_is_late_finds_entries_of_later_passes() {
         .map(|index| entry_of(&two.receiver, &area, index))
         .map(|entry| (entry.metadata, entry.wrap))
         .collect();
-    // Words 8 to 10 in the third pass, flag 1; word 7 in the second, flag 0.
+    // Words 8 to 10 in the third pass, flag 1; word 7 in the second pass, flag 0.
     assert_eq!(
         found,
         [(8, 2 << 2 | FAST | 1), (9, 2 << 2 | FAST | 1), (10, 2 << 2 | FAST | 1), (7, 1 << 2 | FAST)]
@@ -46,9 +47,9 @@ const ENTRIES: u32 = 3;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Somebody who knows all keys sends, as often as he likes.
+    /// A sender that knows all keys sends any number of times.
     Send { entry: u32, times: u32 },
-    /// The receiver takes a message, and opens its entry again.
+    /// The receiver takes a message and opens its entry again.
     Take,
 }
 
@@ -63,9 +64,10 @@ proptest! {
     // Each case makes two hosts.
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Section 2.7: with more queue entries than metadata entries a one-shot slot's queue cannot be overrun.
+    /// Section 2.7: a one-shot slot's queue cannot be overrun if it has more entries than there are
+    /// metadata entries.
     #[test]
-    fn one_shot_slots_bound_what_is_unread(steps in prop::collection::vec(step(), 1..80)) {
+    fn one_shot_slots_bound_unread_messages(steps in prop::collection::vec(step(), 1..80)) {
         let mut two = Two::new(HamlynOptions::default(), HAMLYN_MODE_NORMAL);
         two.receiver.command(HAMLYN_COMMAND_CLOSE_SLOT, SLOT, 0_u64).unwrap();
         let queue = two.receiver.open_queue(ENTRIES + 1);

@@ -1,4 +1,5 @@
-//! Messages that end half-way: their counts are taken back, so the place goes on counting right (section 2.5).
+//! Messages that end half-way: their counts are taken back, so that the entry keeps counting
+//! correctly (section 2.5).
 
 use crate::support::{Two, request};
 use hamlyn_abi::hamlyn::command::*;
@@ -12,7 +13,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 const PACKET: u32 = 256;
 
-/// Two hosts whose packets are small, and a send buffer of the sender's first two termini.
+/// Returns two hosts with small packets, and sets a send buffer for the sender's first two termini.
 fn two(mode: u32) -> Two {
     let mut two = Two::new(HamlynOptions { packet_size: PACKET, ..HamlynOptions::default() }, mode);
     two.sender.open_terminus(1);
@@ -33,7 +34,7 @@ fn post(two: &mut Two, terminus: u32, packets: u32) {
     two.sender.post(terminus, message, tuple.as_bytes());
 }
 
-/// Delivers the packets that have been sent. How many those were.
+/// Delivers the packets that have been sent. Returns their number.
 fn deliver(two: &mut Two) -> usize {
     let sent = std::mem::take(&mut two.sender.wire.sent);
     let packets = sent.len();
@@ -57,7 +58,8 @@ fn close(two: &mut Two, terminus: u32) {
     done.unwrap();
 }
 
-/// A message of three packets by the other terminus is notified once, when it is whole.
+/// Checks that a message of three packets by the other terminus is notified once, when it is
+/// complete.
 fn next_message_arrives(two: &mut Two) {
     post(two, 1, 3);
     for packet in 0..3 {

@@ -1,4 +1,5 @@
-//! The card's memory (sections 2.6, 6.6): what is open has its bytes, and what finds none is refused.
+//! The card's memory (sections 2.6, 6.6): each open object has its bytes, and an object that finds
+//! none is refused.
 
 use crate::support::Host;
 use hamlyn_abi::family::command::{
@@ -12,7 +13,7 @@ use hamlyn_abi::hamlyn::sram::*;
 use hamlyn_card_hamlyn::HamlynOptions;
 use hamlyn_test_host::{Commands, Refusal};
 
-/// Its directory has 2 + 4 + 30 numbers: 144 bytes, in three units.
+/// The directory has 2 + 4 + 30 numbers: 144 bytes, in three units.
 const OPTIONS: HamlynOptions =
     HamlynOptions { sram_size: 4096, termini: 2, queues: 4, ..HamlynOptions::DEFAULT };
 const ROOM: u32 = 4096 - 192;
@@ -46,7 +47,7 @@ fn slots_are_refused_when_memory_is_full() {
         assert_eq!(place, HamlynSramPlace { address: 192 + slot * 128, bytes: 128 });
     }
     assert_eq!(open_slot(&mut host, slots), Err(full(128, room % 128)));
-    // What frees too little, or in two pieces, is not enough for a terminus.
+    // Free memory that is too small, or in two pieces, is not enough for a terminus.
     for slot in [0, 2, 4, 6] {
         host.command(HAMLYN_COMMAND_CLOSE_SLOT, slot, 0_u64).unwrap();
     }

@@ -1,4 +1,5 @@
-//! Hosts that take nothing, for which the switch wants no more packets: who sends to others goes on.
+//! Hosts that take nothing, for which the switch accepts no more packets: senders to other hosts
+//! proceed.
 
 use crate::support::{Host, SLOT, request};
 use hamlyn_abi::hamlyn::command::{
@@ -16,7 +17,7 @@ fn to(destination: u32, length: u32) -> HamlynRequest {
 
 const NOTHING: [u16; 0] = [];
 
-/// A host with so many termini.
+/// Returns a host with `termini` termini.
 fn host(termini: u32) -> Host {
     let mut host = Host::new(0, HamlynOptions::default());
     for terminus in 0..termini {
@@ -25,19 +26,19 @@ fn host(termini: u32) -> Host {
     host
 }
 
-/// Where the packets went that were sent since the last call.
+/// Returns the destinations of the packets that were sent since the last call.
 fn sent(host: &mut Host) -> Vec<u16> {
     host.wire.sent.drain(..).map(|(destination, _)| destination).collect()
 }
 
-/// A fetch-and-op with a key that nobody has given out.
+/// Returns a fetch-and-op with a key that was never given out.
 fn invented(ticket: u32) -> Vec<u8> {
     let words = [SLOT, 0, 0xdead, 0xbeef, 0, 16, ticket, 0, 4, HAMLYN_FETCH_ADD];
     words.iter().flat_map(|word| word.to_le_bytes()).chain([0; 16]).collect()
 }
 
 #[test]
-fn a_terminus_whose_destination_takes_nothing_does_not_hold_up_the_others() {
+fn stopped_destination_does_not_block_other_termini() {
     let mut host = host(2);
     host.wire.stopped = vec![7];
     host.post(0, to(7, 4), b"held");
@@ -49,7 +50,7 @@ fn a_terminus_whose_destination_takes_nothing_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn answers_that_cannot_leave_hold_up_neither_messages_nor_other_answers() {
+fn blocked_answers_delay_no_other_traffic() {
     let mut host = host(1);
     host.wire.stopped = vec![7];
     for ticket in 0..2000 {
@@ -65,7 +66,7 @@ fn answers_that_cannot_leave_hold_up_neither_messages_nor_other_answers() {
     assert_eq!(all, [5, 8, 8, 8]);
 }
 
-/// The switch wants packets to a host again, and the card's process has it transmit.
+/// Makes the switch accept packets to a host again, and has the card transmit.
 fn resume(host: &mut Host, destination: u16) -> Progress {
     host.wire.stopped.retain(|&other| other != destination);
     host.wire.resumptions += 1;
@@ -73,7 +74,7 @@ fn resume(host: &mut Host, destination: u16) -> Progress {
 }
 
 #[test]
-fn who_was_set_aside_goes_on_when_its_host_takes_again() {
+fn parked_terminus_resumes_with_its_host() {
     let mut host = host(3);
     host.wire.stopped = vec![7, 9];
     for terminus in [0, 1] {
@@ -93,7 +94,7 @@ fn who_was_set_aside_goes_on_when_its_host_takes_again() {
 }
 
 #[test]
-fn a_long_message_stops_in_the_middle_and_goes_on_there() {
+fn stopped_message_resumes_where_it_stopped() {
     let mut host = Host::new(0, HamlynOptions { packet_size: 256, ..HamlynOptions::default() });
     host.open_terminus(0);
     host.post(0, to(7, 400), &[1; 400]);
@@ -107,7 +108,7 @@ fn a_long_message_stops_in_the_middle_and_goes_on_there() {
 }
 
 #[test]
-fn a_bell_of_its_owner_does_not_make_it_wait_twice() {
+fn doorbell_does_not_park_terminus_twice() {
     let mut host = host(2);
     host.wire.stopped = vec![7];
     host.post(0, to(7, 4), b"held");
@@ -131,7 +132,7 @@ fn a_bell_of_its_owner_does_not_make_it_wait_twice() {
 }
 
 #[test]
-fn a_terminus_that_closes_while_it_is_set_aside_leaves_nothing_there() {
+fn closed_terminus_leaves_nothing_parked() {
     let mut host = host(1);
     host.wire.stopped = vec![7];
     host.post(0, to(7, 4), b"held");
@@ -146,14 +147,14 @@ fn a_terminus_that_closes_while_it_is_set_aside_leaves_nothing_there() {
 }
 
 #[test]
-fn another_link_knows_of_no_stops() {
+fn new_link_has_no_stops() {
     let mut host = host(1);
     host.wire.stopped = vec![7];
     host.post(0, to(7, 4), b"held");
     host.deliver(7, invented(1));
     host.transmit_all();
     assert_eq!(sent(&mut host), NOTHING);
-    // The count starts anew with it.
+    // The new link's count starts again from the beginning.
     host.wire.stopped.clear();
     host.with_card(|card, ports, _| card.link_changed(ports, Some(Place { host: 0, ports: 64 })));
     host.transmit_all();
@@ -161,7 +162,7 @@ fn another_link_knows_of_no_stops() {
 }
 
 #[test]
-fn the_operating_systems_own_messages_mind_no_stops() {
+fn privileged_messages_ignore_stops() {
     let mut host = host(0);
     let status = host.page();
     let body =
@@ -175,14 +176,14 @@ fn the_operating_systems_own_messages_mind_no_stops() {
 }
 
 #[test]
-fn a_flood_of_fetches_costs_its_sender_alone() {
+fn fetch_flood_costs_only_its_sender() {
     let mut host = host(1);
     host.wire.stopped = vec![7];
     for ticket in 0..5000 {
         host.deliver(7, invented(ticket));
         host.transmit_all();
     }
-    // So many are remembered, and no more.
+    // The card remembers this many, and no more.
     assert_eq!(host.counter(Statistic::RefusedKey) + host.counter(Statistic::RefusedClosedSlot), 1024);
     assert_eq!(host.counter(Statistic::RefusedFetchOverrun), 5000 - 1024);
     for asker in [5, 6] {

@@ -1,4 +1,4 @@
-//! What arrives: checks, deposits, and who is told (sections 3.1 and 4.2).
+//! Arriving packets: checks, deposits and reports (sections 3.1 and 4.2).
 
 use hamlyn_abi::shrimp::command::*;
 use hamlyn_abi::shrimp::entry::*;
@@ -16,7 +16,7 @@ const NOBODY: ShrimpEntry = ShrimpEntry {
     flags: 0,
 };
 
-/// What arrives changes nothing and is counted by this name.
+/// Checks that an arriving packet changes nothing and is counted by this name.
 fn is_refused(host: &mut Host, source: u16, packet: &[u8], counter: &str) {
     let (before, count) = (host.everything(), host.counter(counter));
     host.arrive(source, packet);
@@ -26,7 +26,7 @@ fn is_refused(host: &mut Host, source: u16, packet: &[u8], counter: &str) {
 }
 
 #[test]
-fn what_is_not_mapped_in_for_its_host_is_refused() {
+fn packet_without_mapping_for_its_host_is_refused() {
     let mut host = Host::new(1);
     host.map_in(20, 0);
     host.set_entry(21, taken(100, [(1 << 0, 0), (1 << 2, 0)]));
@@ -34,19 +34,19 @@ fn what_is_not_mapped_in_for_its_host_is_refused() {
     host.map_out(23, 0, 1, SHRIMP_MODE_SINGLE);
     for (source, address, length) in [
         (2, 20 * PAGE, 4),      // another host's
-        (0, 19 * PAGE, 4),      // nobody's
+        (0, 19 * PAGE, 4),      // not mapped
         (0, 23 * PAGE, 4),      // mapped out only
         (0, 21 * PAGE + 98, 4), // into the other host's part
         (2, 21 * PAGE + 98, 4), // from the other host's part
         (0, 21 * PAGE + 100, 1),
-        (0, 22 * PAGE + 99, 2), // into a part that is nobody's
+        (0, 22 * PAGE + 99, 2), // into a part that is not mapped
         (0, u64::from(PAGES) * PAGE, 4),
         (0, u64::MAX - 4095, 4),
         (0, SHRIMP_SYSTEM_PAGE * PAGE, 4),
     ] {
         is_refused(&mut host, source, &packet(source, 1, address, &vec![9; length]), "not_mapped_in");
     }
-    // Host 64 is none of those that an entry can name, nor is it taken for host 0.
+    // An entry cannot name host 64, and host 64 is not mistaken for host 0.
     is_refused(&mut host, 64, &packet(64, 1, 20 * PAGE, b"abcd"), "not_mapped_in");
     host.arrive(0, &packet(0, 1, 21 * PAGE + 96, b"abcd"));
     host.arrive(2, &packet(2, 1, 21 * PAGE + 100, b"efgh"));
@@ -63,7 +63,7 @@ fn several_hosts_may_store_to_a_page() {
 }
 
 #[test]
-fn a_packet_that_was_led_astray_or_damaged_is_refused() {
+fn misrouted_or_damaged_packet_is_refused() {
     let mut host = Host::new(1);
     host.map_in(20, 0);
     let good = packet(0, 1, 20 * PAGE, b"abcd");
@@ -79,7 +79,7 @@ fn a_packet_that_was_led_astray_or_damaged_is_refused() {
 }
 
 #[test]
-fn what_is_no_packet_is_refused() {
+fn malformed_packet_is_refused() {
     let mut host = Host::new(1);
     for page in [20, 21] {
         host.map_in(page, 0);
@@ -109,7 +109,7 @@ fn what_is_no_packet_is_refused() {
 }
 
 #[test]
-fn a_card_that_takes_no_part_and_memory_that_is_not_there_deposit_nothing() {
+fn disabled_card_or_missing_memory_deposits_nothing() {
     let mut host = Host::with_options(1, hamlyn_card_shrimp::Options { pages: 1 << 20, ..OPTIONS });
     host.map_in(20, 0);
     host.map_in(1 << 19, 0);
@@ -119,7 +119,7 @@ fn a_card_that_takes_no_part_and_memory_that_is_not_there_deposit_nothing() {
 }
 
 #[test]
-fn once_a_page_is_mapped_in_no_more_nothing_is_deposited() {
+fn nothing_is_deposited_after_unmapping() {
     let mut host = Host::new(1);
     host.map_in(20, 0);
     host.set_entry(20, NOBODY);
@@ -146,7 +146,7 @@ fn record(host: &Host, queue: u64, place: u64) -> (u32, u32) {
 }
 
 #[test]
-fn who_asks_is_told_of_the_next_arrival_once() {
+fn requested_arrival_is_reported_once() {
     let mut host = Host::new(1);
     let queue = host.open_arrivals();
     host.map_in(20, 0);
@@ -164,7 +164,7 @@ fn who_asks_is_told_of_the_next_arrival_once() {
     host.arrive(0, &packet(0, 1, 20 * PAGE, b"c"));
     assert!(host.raised().is_empty(), "once");
     host.store_memory(20 * PAGE, 4, SHRIMP_REPORT_NEXT.into());
-    // No process of the page can take back what another relies on.
+    // No process of the page can withdraw a request that another process relies on.
     host.store_memory(20 * PAGE, 4, 0x0300_0000);
     assert_eq!(host.counter("commands_mapped_refused"), 2);
     host.arrive(0, &packet(0, 1, 20 * PAGE, b"d"));
@@ -172,7 +172,7 @@ fn who_asks_is_told_of_the_next_arrival_once() {
 }
 
 #[test]
-fn an_entry_can_have_each_arrival_reported() {
+fn entry_can_have_each_arrival_reported() {
     let mut host = Host::new(1);
     let queue = host.open_arrivals();
     host.set_entry(20, taken(8, [(1, 0), (1, SHRIMP_IN_REPORT)]));
@@ -189,7 +189,7 @@ fn an_entry_can_have_each_arrival_reported() {
 }
 
 #[test]
-fn a_queue_that_is_full_tells_the_rest_once_there_is_room() {
+fn full_queue_reports_the_rest_after_room() {
     let mut host = Host::new(1);
     let queue = host.open_arrivals();
     for page in 20..60 {
@@ -206,7 +206,7 @@ fn a_queue_that_is_full_tells_the_rest_once_there_is_room() {
             break;
         }
         pages.extend(new.iter().map(|(page, _)| *page));
-        // A driver that says that it has taken what is not there yet is not believed.
+        // A count of taken records beyond those that exist is ignored.
         let Ok(()) = host.store(SHRIMP_REG_ARRIVALS_TAKEN, 4, pages.len() as u64 + 100);
         let Ok(()) = host.store(SHRIMP_REG_ARRIVALS_TAKEN, 4, pages.len() as u64);
         assert!(round < 10);
@@ -216,7 +216,7 @@ fn a_queue_that_is_full_tells_the_rest_once_there_is_room() {
 }
 
 #[test]
-fn news_that_come_while_the_driver_looks_raise_the_vector_again() {
+fn records_not_yet_taken_raise_vector_again() {
     let mut host = Host::new(1);
     host.open_arrivals();
     for page in 20..22 {

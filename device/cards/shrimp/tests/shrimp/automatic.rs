@@ -9,7 +9,7 @@ use crate::support::*;
 const WINDOW: u64 = PAGES as u64 * PAGE;
 
 #[test]
-fn each_store_is_a_packet_that_arrives_at_the_same_offset() {
+fn each_store_arrives_at_the_same_offset() {
     let [mut one, mut other] = pair();
     one.map_out(10, 1, 20, SHRIMP_MODE_SINGLE);
     other.map_in(20, 0);
@@ -24,7 +24,7 @@ fn each_store_is_a_packet_that_arrives_at_the_same_offset() {
 }
 
 #[test]
-fn a_store_to_the_window_is_one_to_the_page() {
+fn store_to_window_also_stores_to_page() {
     let [mut one, mut other] = pair();
     one.map_out(10, 1, 20, SHRIMP_MODE_SINGLE);
     other.map_in(20, 0);
@@ -42,7 +42,7 @@ fn a_store_to_the_window_is_one_to_the_page() {
 }
 
 #[test]
-fn the_window_of_a_page_that_is_not_mapped_out_is_shut() {
+fn window_of_unmapped_page_is_closed() {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_SINGLE);
     host.map_in(12, 1);
@@ -58,7 +58,7 @@ fn the_window_of_a_page_that_is_not_mapped_out_is_shut() {
 }
 
 #[test]
-fn a_store_to_the_window_must_be_mapped_out_to_its_last_byte() {
+fn window_store_must_be_completely_mapped_out() {
     let mut host = Host::new(0);
     let mapped = (20, 1, SHRIMP_MODE_SINGLE);
     host.set_entry(10, out(100, [mapped, (0, 0, 0)]));
@@ -75,7 +75,7 @@ fn a_store_to_the_window_must_be_mapped_out_to_its_last_byte() {
 }
 
 #[test]
-fn a_page_for_deliberate_update_sends_nothing_by_itself() {
+fn deliberate_update_page_sends_nothing_by_itself() {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_DELIBERATE);
     host.store_seen(10 * PAGE, b"abcd");
@@ -98,7 +98,7 @@ fn a_page_is_split_between_two_mappings() {
 }
 
 #[test]
-fn a_part_that_is_not_mapped_out_sends_nothing() {
+fn unmapped_part_sends_nothing() {
     let mut host = Host::new(0);
     for (split, expected) in [(100, b"ab".to_vec()), (4096, b"abcd".to_vec())] {
         host.set_entry(10, out(split, [(20, 1, SHRIMP_MODE_SINGLE), (0, 0, SHRIMP_MODE_NONE)]));
@@ -124,7 +124,7 @@ fn consecutive_stores_of_blocked_write_are_one_packet() {
 }
 
 #[test]
-fn what_is_not_consecutive_ends_the_packet() {
+fn store_that_is_not_consecutive_ends_the_packet() {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_BLOCKED);
     host.map_out(11, 1, 21, SHRIMP_MODE_BLOCKED);
@@ -142,14 +142,14 @@ fn what_is_not_consecutive_ends_the_packet() {
 }
 
 #[test]
-fn a_store_that_comes_too_late_begins_a_packet() {
+fn late_store_begins_a_packet() {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_BLOCKED);
     host.store_seen(10 * PAGE, b"a");
     host.wait(49);
     host.store_seen(10 * PAGE + 1, b"b");
     assert_eq!(host.sent(), []);
-    // Whoever is asked for the time too late merges nothing that came too late.
+    // A card whose alarm comes late does not merge a store that came too late.
     host.clock.0.set(host.clock.0.get() + std::time::Duration::from_micros(51));
     host.store_seen(10 * PAGE + 2, b"c");
     assert_eq!(host.sent_data(), [(1, 20 * PAGE, b"ab".to_vec())]);
@@ -158,7 +158,7 @@ fn a_store_that_comes_too_late_begins_a_packet() {
 }
 
 #[test]
-fn the_mode_is_changed_from_the_command_page() {
+fn mode_is_changed_from_command_page() {
     let mut host = Host::new(0);
     host.set_entry(10, out(2048, [(20, 1, SHRIMP_MODE_BLOCKED), (30, 2, SHRIMP_MODE_DELIBERATE)]));
     host.store_seen(10 * PAGE, b"a");
@@ -180,20 +180,20 @@ fn the_mode_is_changed_from_the_command_page() {
 }
 
 #[test]
-fn a_mode_that_a_process_has_chosen_stays_if_the_driver_says_so() {
+fn driver_can_keep_mode_chosen_by_process() {
     let mut host = Host::new(0);
     let parts = [(20, 1, SHRIMP_MODE_DELIBERATE), (30, 2, SHRIMP_MODE_DELIBERATE)];
     host.set_entry(10, out(2048, parts));
     for offset in [0, 2048] {
         host.store_memory(10 * PAGE + offset, 4, u64::from(SHRIMP_SET_MODE | SHRIMP_MODE_SINGLE));
     }
-    // The second part is mapped to elsewhere.
+    // The second part is now mapped to another page.
     let parts = [(20, 1, SHRIMP_MODE_DELIBERATE), (31, 2, SHRIMP_MODE_DELIBERATE)];
     host.set_entry(10, ShrimpEntry { flags: SHRIMP_ENTRY_KEEP_MODES, ..out(2048, parts) });
     host.store_seen(10 * PAGE, b"a");
     host.store_seen(10 * PAGE + 2048, b"b");
     assert_eq!(host.sent_data(), [(1, 20 * PAGE, b"a".to_vec())]);
-    // What is not mapped any more has no mode to keep.
+    // An unmapped part has no mode to keep.
     let none = [(20, 1, SHRIMP_MODE_NONE), (31, 2, SHRIMP_MODE_DELIBERATE)];
     host.set_entry(10, ShrimpEntry { flags: SHRIMP_ENTRY_KEEP_MODES, ..out(2048, none) });
     host.store_seen(10 * PAGE, b"c");
@@ -203,14 +203,14 @@ fn a_mode_that_a_process_has_chosen_stays_if_the_driver_says_so() {
 }
 
 #[test]
-fn a_part_that_is_withheld_sends_nothing_and_comes_back_elsewhere_with_its_mode() {
+fn withheld_part_sends_nothing_and_keeps_its_mode() {
     use hamlyn_card::card::Card;
     let mut host = Host::new(0);
     let changes = |host: &mut Host| std::iter::from_fn(|| host.card.watch_change()).collect::<Vec<_>>();
     let parts = |page| [(page, 1, SHRIMP_MODE_SINGLE), (31, 2, SHRIMP_MODE_SINGLE)];
     let keep = |flags, parts| ShrimpEntry { flags: SHRIMP_ENTRY_KEEP_MODES | flags, ..out(2048, parts) };
     host.set_entry(10, out(2048, parts(20)));
-    // The process chooses another mode, which the operating system does not know of.
+    // The process chooses another mode, which the operating system does not know.
     host.store_memory(10 * PAGE, 4, u64::from(SHRIMP_SET_MODE | SHRIMP_MODE_BLOCKED));
     host.store_seen(10 * PAGE, b"a");
     assert_eq!(changes(&mut host), [(10, true)]);
@@ -230,7 +230,7 @@ fn a_part_that_is_withheld_sends_nothing_and_comes_back_elsewhere_with_its_mode(
 }
 
 #[test]
-fn the_card_watches_the_pages_that_are_mapped_out_for_automatic_update() {
+fn card_watches_pages_mapped_for_automatic_update() {
     use hamlyn_card::card::Card;
     let mut host = Host::new(0);
     let changes = |host: &mut Host| std::iter::from_fn(|| host.card.watch_change()).collect::<Vec<_>>();

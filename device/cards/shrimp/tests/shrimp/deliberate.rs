@@ -11,7 +11,8 @@ use hamlyn_test_host::Commands;
 
 use crate::support::*;
 
-/// What a processor does: one locked compare with 0 and exchange, as reads and writes of the bus. The value that it read.
+/// Does what a processor does: one locked compare with 0 and exchange, as reads and writes of the
+/// bus. Returns the value that was read.
 fn exchange(host: &mut Host, address: u64, words: u32) -> u32 {
     let found = host.load_memory(address, 4) as u32;
     let written = if found == 0 { words } else { found };
@@ -31,7 +32,7 @@ fn sender() -> Host {
 }
 
 #[test]
-fn a_block_is_sent_from_where_the_command_was_given() {
+fn block_is_sent_from_address_of_command() {
     let (mut host, mut other) = (sender(), Host::new(1));
     other.map_in(20, 0);
     assert_eq!(exchange(&mut host, 10 * PAGE + 400, 100), 0);
@@ -43,7 +44,7 @@ fn a_block_is_sent_from_where_the_command_was_given() {
 }
 
 #[test]
-fn a_whole_page_can_go_and_no_word_more() {
+fn transfer_is_limited_to_one_page() {
     let mut host = sender();
     assert_eq!(exchange(&mut host, 10 * PAGE, 1024), 0);
     assert_eq!(host.sent().len(), 16);
@@ -54,9 +55,9 @@ fn a_whole_page_can_go_and_no_word_more() {
 }
 
 #[test]
-fn while_it_has_a_transfer_it_says_how_much_is_left_and_whose_it_is() {
+fn busy_engine_reports_rest_and_base() {
     let mut host = sender();
-    // The engine gives the first packet to the FIFO at once.
+    // The engine puts the first packet into the FIFO at once.
     assert_eq!(exchange(&mut host, 10 * PAGE + 8, 200), 0);
     let left = SHRIMP_BUSY | (200 - 64);
     assert_eq!(host.load_memory(10 * PAGE + 8, 4) as u32, left | SHRIMP_BASE);
@@ -66,7 +67,7 @@ fn while_it_has_a_transfer_it_says_how_much_is_left_and_whose_it_is() {
     assert_eq!(host.load_memory(10 * PAGE + 8, 4), 0);
 }
 
-/// A card as it is made if nothing is chosen.
+/// Returns a host whose card has the default update size.
 fn default_sender() -> Host {
     let piece = MODEL.settings.iter().find(|setting| setting.name == "update-size").unwrap().default;
     let mut host = Host::with_options(0, Options { packet_size: piece, ..OPTIONS });
@@ -92,12 +93,12 @@ fn default_card_shows_transfer_progress_at_each_turn() {
     }
     assert_eq!(left, [768, 512, 256]);
     let sent: usize = host.sent_data().iter().map(|(_, _, data)| data.len()).sum();
-    // The wire is emptied by the transmissions above as well.
+    // The wire also holds the packets of the transmissions above.
     assert_eq!((sent, host.counter("bytes_sent")), (4096, 4096));
 }
 
 #[test]
-fn engine_goes_on_while_link_is_full_and_fifo_is_not() {
+fn engine_continues_while_fifo_has_room() {
     let mut host = default_sender();
     host.wire.room = Some(0);
     assert_eq!(exchange(&mut host, 10 * PAGE, 1024), 0);
@@ -109,11 +110,12 @@ fn engine_goes_on_while_link_is_full_and_fifo_is_not() {
 }
 
 #[test]
-fn what_a_failed_compare_writes_back_starts_nothing() {
+fn failed_compare_starts_no_transfer() {
     let mut host = sender();
     assert_eq!(exchange(&mut host, 10 * PAGE, 1024), 0);
     let mut refused = 0;
-    // Others ask meanwhile, here and there; also one who finds that it is free between his read and his write.
+    // Other processors try meanwhile, on both pages. For one of them the engine becomes free
+    // between its read and its write.
     let late = host.load_memory(11 * PAGE, 4);
     while host.load_memory(10 * PAGE, 4) != 0 {
         assert_ne!(exchange(&mut host, 11 * PAGE, 1024), 0);
@@ -122,19 +124,19 @@ fn what_a_failed_compare_writes_back_starts_nothing() {
         host.transmit();
     }
     host.store_memory(11 * PAGE, 4, late);
-    // Nor does one whose accumulator was not 0: he writes 0 back.
+    // A processor whose accumulator was not 0 starts nothing either: it writes 0 back.
     host.store_memory(11 * PAGE, 4, 0);
     host.sent();
     assert_eq!((host.counter("transfers_started"), host.counter("writes_back")), (1, refused + 2));
 }
 
 #[test]
-fn of_two_processors_who_are_both_told_that_it_is_free_one_waits() {
+fn second_of_two_simultaneous_transfers_waits() {
     let (mut host, mut other) = (sender(), Host::new(1));
     for page in [20, 21] {
         other.map_in(page, 0);
     }
-    // A bus that does not keep the halves of a locked instruction together.
+    // The bus does not keep the halves of a locked instruction together.
     let found = [10, 11].map(|page| host.load_memory(page * PAGE, 4));
     assert_eq!(found, [0, 0]);
     for page in [10, 11] {
@@ -149,12 +151,12 @@ fn of_two_processors_who_are_both_told_that_it_is_free_one_waits() {
 }
 
 #[test]
-fn a_page_has_one_transfer_that_waits_and_all_have_a_limit() {
+fn waiting_transfers_are_limited() {
     let mut host = Host::new(0);
     for page in 100..200 {
         host.map_out(page, 1, page.into(), SHRIMP_MODE_DELIBERATE);
     }
-    // The FIFO takes a packet of the first, and then nothing more.
+    // The FIFO accepts one packet of the first transfer, and then nothing more.
     host.wire.room = Some(0);
     let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 1);
     for page in 100..200 {
@@ -162,7 +164,8 @@ fn a_page_has_one_transfer_that_waits_and_all_have_a_limit() {
             host.store_memory(page * PAGE, 4, 1024);
         }
     }
-    // The first is under way and one of its page waits; the third of that page, and two of each other page are refused.
+    // The first transfer is under way, and one of its page waits. The third of that page, and two
+    // of each other page, are refused.
     let waiting = u64::from(SHRIMP_MAX_WAITING);
     assert_eq!(
         (host.counter("transfers_started"), host.counter("transfers_refused")),
@@ -171,7 +174,7 @@ fn a_page_has_one_transfer_that_waits_and_all_have_a_limit() {
 }
 
 #[test]
-fn messages_of_the_system_wait_beside_full_places() {
+fn system_messages_have_places_of_their_own() {
     let mut host = Host::new(0);
     for page in 100..200 {
         host.map_out(page, 1, page.into(), SHRIMP_MODE_DELIBERATE);
@@ -187,7 +190,7 @@ fn messages_of_the_system_wait_beside_full_places() {
     for place in 0..32 {
         host.store_memory(10 * PAGE + place * 128, 4, 32);
     }
-    // The same place twice is refused, as it would be sent twice.
+    // The same place twice is refused, because it would be sent twice.
     host.store_memory(10 * PAGE, 4, 32);
     assert_eq!(host.counter("transfers_refused"), refused + 1);
     host.wire.room = None;
@@ -196,7 +199,7 @@ fn messages_of_the_system_wait_beside_full_places() {
 }
 
 #[test]
-fn only_a_part_that_is_mapped_out_for_it_is_sent_from() {
+fn transfer_needs_part_mapped_for_deliberate_update() {
     let mut host = sender();
     host.set_entry(12, out(1024, [(20, 1, SHRIMP_MODE_DELIBERATE), (21, 2, SHRIMP_MODE_DELIBERATE)]));
     host.map_out(13, 1, 20, SHRIMP_MODE_SINGLE);
@@ -225,14 +228,14 @@ fn a_transfer_ends_with_its_mapping() {
         "what was in the FIFO goes where it was to go"
     );
     assert_eq!(sent[0].0, 1);
-    // So does one whose mode its process changes.
+    // A transfer also ends if its process changes the mode.
     assert_eq!(exchange(&mut host, 11 * PAGE, 1024), 0);
     host.store_memory(11 * PAGE, 4, u64::from(SHRIMP_SET_MODE | SHRIMP_MODE_SINGLE));
     assert_eq!((host.sent().len(), host.counter("transfers_cut")), (1, 2));
 }
 
 #[test]
-fn what_the_engine_sends_is_behind_what_was_stored_before() {
+fn engine_sends_after_earlier_stores() {
     let mut host = sender();
     host.map_out(12, 1, 22, SHRIMP_MODE_BLOCKED);
     host.store_seen(12 * PAGE, b"before");
@@ -255,7 +258,7 @@ fn a_transfer_waits_for_the_link() {
 }
 
 #[test]
-fn command_pages_take_words() {
+fn command_pages_accept_only_words() {
     let mut host = sender();
     for width in [1, 2, 8] {
         host.store_memory(10 * PAGE, width, 1);
@@ -264,7 +267,7 @@ fn command_pages_take_words() {
 }
 
 #[test]
-fn an_entry_that_may_not_cut_a_transfer_is_refused_while_there_is_one() {
+fn unless_busy_entry_is_refused_during_transfer() {
     let mut host = sender();
     let gentle = |flags, page| ShrimpEntry {
         flags: SHRIMP_ENTRY_KEEP_MODES | SHRIMP_ENTRY_UNLESS_BUSY | flags,
@@ -287,9 +290,10 @@ fn an_entry_that_may_not_cut_a_transfer_is_refused_while_there_is_one() {
     assert_eq!((host.counter("transfers_cut"), host.counter("transfers_done")), (0, 3));
 }
 
-/// What a page's other mappings become, or who may store to it, is nothing to a transfer.
+/// A transfer does not depend on the page's other mappings, or on the hosts that may store to the
+/// page.
 #[test]
-fn a_transfer_goes_on_while_its_part_stays_as_it_is() {
+fn transfer_continues_while_its_part_is_unchanged() {
     let parts = |first, other| [(first, 1, SHRIMP_MODE_DELIBERATE), (other, 2, SHRIMP_MODE_DELIBERATE)];
     let mut host = Host::new(0);
     host.set_entry(10, out(2048, parts(20, 30)));
@@ -300,7 +304,7 @@ fn a_transfer_goes_on_while_its_part_stays_as_it_is() {
     entry.flags = SHRIMP_ENTRY_UNLESS_BUSY;
     host.run(SHRIMP_COMMAND_SET_ENTRY, 10, &entry).unwrap();
     assert_eq!(host.counter("transfers_cut"), 0);
-    // A part that is withheld, that leads elsewhere, or that is too short now.
+    // A part that is withheld, that leads elsewhere, or that is now too short.
     for ended in [
         ShrimpEntry { flags: SHRIMP_ENTRY_WITHHOLD_0, ..out(2048, parts(20, 31)) },
         out(2048, parts(21, 31)),

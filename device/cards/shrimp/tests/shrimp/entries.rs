@@ -1,4 +1,4 @@
-//! Several entries of the page table in one command.
+//! Commands that set several entries of the page table.
 
 use hamlyn_abi::family::command::*;
 use hamlyn_abi::shrimp::command::*;
@@ -9,10 +9,10 @@ use crate::support::*;
 
 const ROOM: usize = SHRIMP_MAX_ENTRIES as usize;
 
-/// What spoils an entry, and the refusal: status, value, limit.
+/// The change that makes an entry invalid, and the refusal: status, value, limit.
 type Case = (fn(&mut ShrimpPageEntry), u32, u64, u64);
 
-/// Entries that map pages from page 10 on to those from page 100 on.
+/// Returns entries that map pages from page 10 on to pages from page 100 on.
 fn many(count: u32, mode: u32) -> [ShrimpPageEntry; ROOM] {
     let mut entries = [ShrimpPageEntry::default(); ROOM];
     for (number, one) in (0..).zip(&mut entries[..count as usize]) {
@@ -72,10 +72,10 @@ fn number_of_entries_is_checked() {
 }
 
 #[test]
-fn busy_entry_is_skipped_and_named() {
+fn busy_entry_is_skipped_and_reported() {
     let mut host = Host::new(0);
     host.run(SHRIMP_COMMAND_SET_ENTRIES, 3, &many(3, SHRIMP_MODE_DELIBERATE)).unwrap();
-    // The engine gives one packet of 16 to the FIFO at once.
+    // The engine puts one packet of 16 into the FIFO at once.
     host.store_memory(11 * PAGE, 4, 1024);
     let mut entries = many(3, SHRIMP_MODE_DELIBERATE);
     for one in &mut entries[..3] {
@@ -93,7 +93,7 @@ fn busy_entry_is_skipped_and_named() {
 }
 
 impl Host {
-    /// What the card has written to the body of the command.
+    /// Returns what the card has written to the body of the command.
     fn skipped(&self) -> u64 {
         let body = self.command_page() + u64::from(HAMLYN_COMMAND_BODY);
         u64::from_le_bytes(self.bytes(body, 8).try_into().unwrap())

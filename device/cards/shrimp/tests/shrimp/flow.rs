@@ -8,7 +8,7 @@ use hamlyn_test_host::Commands;
 use crate::support::*;
 
 #[test]
-fn at_its_threshold_the_outgoing_fifo_takes_no_store_and_interrupts_once() {
+fn outgoing_fifo_stops_stores_and_interrupts_once() {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_SINGLE);
     let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 100);
@@ -37,7 +37,7 @@ fn at_its_threshold_the_outgoing_fifo_takes_no_store_and_interrupts_once() {
 }
 
 #[test]
-fn the_outgoing_fifo_never_holds_more_than_it_can() {
+fn outgoing_fifo_never_overflows() {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_SINGLE);
     host.map_out(11, 1, 21, SHRIMP_MODE_DELIBERATE);
@@ -46,7 +46,7 @@ fn the_outgoing_fifo_never_holds_more_than_it_can() {
     while host.card.takes_stores() {
         host.store_seen(10 * PAGE, &[1; 16]);
     }
-    // By the window it is filled to the end; what is refused is not in the page either.
+    // Stores to the window fill the FIFO to its end. A refused store is not in the page either.
     let window = u64::from(PAGES) * PAGE + 10 * PAGE;
     let mut stores = 0;
     while host.counter("stores_refused") == 0 && stores < 10_000 {
@@ -56,7 +56,7 @@ fn the_outgoing_fifo_never_holds_more_than_it_can() {
     assert_eq!(host.load_memory(window, 8), stores - 1);
     let fill = host.load_register(SHRIMP_REG_OUT_FILL);
     assert!(fill <= OPTIONS.fifo.into() && fill > u64::from(OPTIONS.fifo) - 100, "{fill}");
-    // What is sent only when that is said needs no room now.
+    // A page for deliberate update needs no room at a store.
     host.store_memory(window + PAGE, 8, 1);
     assert_eq!(host.counter("stores_refused"), 1);
     host.wire.room = None;
@@ -66,7 +66,7 @@ fn the_outgoing_fifo_never_holds_more_than_it_can() {
 }
 
 #[test]
-fn the_incoming_fifo_never_holds_more_than_it_can() {
+fn incoming_fifo_never_overflows() {
     let mut host = Host::new(1);
     host.map_in(20, 0);
     let Ok(()) = host.store(SHRIMP_REG_IN_THRESHOLD, 4, u64::from(u32::MAX));
@@ -80,7 +80,7 @@ fn the_incoming_fifo_never_holds_more_than_it_can() {
 }
 
 #[test]
-fn the_engine_waits_for_room_in_the_fifo() {
+fn engine_waits_for_room_in_fifo() {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_DELIBERATE);
     let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 600);
@@ -95,7 +95,7 @@ fn the_engine_waits_for_room_in_the_fifo() {
 }
 
 #[test]
-fn a_host_that_takes_nothing_holds_up_nobody_else() {
+fn stopped_host_does_not_block_others() {
     let mut host = Host::new(0);
     for (page, node) in [(10, 1), (11, 2), (12, 3)] {
         host.map_out(page, node, page.into(), SHRIMP_MODE_SINGLE);
@@ -115,7 +115,7 @@ fn a_host_that_takes_nothing_holds_up_nobody_else() {
 }
 
 #[test]
-fn what_is_held_fills_the_incoming_fifo_and_then_waits_in_the_network() {
+fn held_packets_fill_fifo_then_wait_in_network() {
     let mut host = Host::new(1);
     host.map_in(20, 0);
     let Ok(()) = host.store(SHRIMP_REG_IN_THRESHOLD, 4, 60);
@@ -127,7 +127,7 @@ fn what_is_held_fills_the_incoming_fifo_and_then_waits_in_the_network() {
     assert!(!host.card.takes_packets());
     assert_eq!((host.load_register(SHRIMP_REG_IN_FILL), host.counter("incoming_full")), (63, 1));
     assert_eq!(host.bytes(20 * PAGE, 3), [0; 3]);
-    // What is held is looked at when it is deposited: by the mapping of then.
+    // Held packets are checked when they are deposited, against the mapping at that time.
     let Ok(()) = host.store(SHRIMP_REG_HOLD, 4, 0);
     assert_eq!(host.bytes(20 * PAGE, 3), [1, 2, 3]);
     assert!(host.card.takes_packets());
@@ -135,7 +135,7 @@ fn what_is_held_fills_the_incoming_fifo_and_then_waits_in_the_network() {
 }
 
 #[test]
-fn thresholds_and_times_are_kept_within_what_there_is() {
+fn thresholds_and_times_are_clamped() {
     let mut host = Host::new(0);
     for (register, written, read) in [
         (SHRIMP_REG_OUT_THRESHOLD, 0, 1),
@@ -172,7 +172,7 @@ fn a_reset_forgets_everything() {
 }
 
 #[test]
-fn a_host_cannot_hold_up_the_network_for_ever() {
+fn hold_cannot_stop_the_network_for_ever() {
     let mut host = Host::new(1);
     host.map_in(20, 0);
     let Ok(()) = host.store(SHRIMP_REG_IN_THRESHOLD, 4, 60);
@@ -188,7 +188,7 @@ fn a_host_cannot_hold_up_the_network_for_ever() {
     host.wait(1_000);
     assert_eq!((host.card.takes_packets(), host.bytes(20 * PAGE, 3)), (true, vec![1, 2, 3]));
     assert_eq!(host.load_register(SHRIMP_REG_HOLD), 0);
-    // Nor by a threshold that it lowers.
+    // A lowered threshold does not stop the network for ever either.
     host.wait(300_000_000);
     let Ok(()) = host.store(SHRIMP_REG_HOLD, 4, 1);
     host.arrive(0, &packet(0, 1, 20 * PAGE, &[9]));
@@ -252,7 +252,7 @@ fn short_holds_add_up() {
             host.wait(100_000);
             end(&mut host);
             assert!(host.card.takes_packets(), "{name}");
-            // It is forgotten after five minutes without a stop, not before.
+            // The total is forgotten after five minutes without a stop, not before.
             host.wait(299_000_000);
         }
         assert!(stop(&mut host), "{name}");
@@ -291,7 +291,7 @@ fn without_a_link_no_store_waits() {
 }
 
 #[test]
-fn what_waits_for_more_is_sent_when_no_more_is_taken() {
+fn open_packet_is_sent_at_the_threshold() {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_BLOCKED);
     let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 22);

@@ -1,4 +1,4 @@
-//! The card on hosts in memory.
+//! Tests of the SHRIMP card on hosts in memory.
 
 mod arriving;
 mod automatic;

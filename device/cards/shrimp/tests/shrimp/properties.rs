@@ -1,12 +1,12 @@
-//! Whatever is stored, wherever pages are split and whatever is merged: the mapped parts arrive as they were stored, in order, and
-//! nothing else does.
+//! For arbitrary stores, page splits and merging, the mapped parts arrive as they were stored, in
+//! order. Nothing else arrives.
 
 use hamlyn_abi::shrimp::entry::*;
 use proptest::prelude::*;
 
 use crate::support::*;
 
-/// Pages that are mapped out, and those that they are mapped to.
+/// Pages that are mapped out, and the pages that they are mapped to.
 const PAGES_OUT: [u32; 3] = [10, 11, 12];
 const PAGES_IN: [u64; 2] = [20, 21];
 
@@ -21,7 +21,7 @@ fn act() -> impl Strategy<Value = Act> {
     let store = (0..3 * PAGE - 16, prop::collection::vec(any::<u8>(), 1..=16), any::<bool>());
     prop_oneof![
         6 => store.prop_map(|(offset, bytes, close)| {
-            // Half of them near the splits and the ends of pages.
+            // Half of the stores are near the splits and the ends of pages.
             Act::Store { offset: if close { offset / 64 % 3 * PAGE + 4088 + offset % 8 } else { offset }, bytes }
         }),
         1 => (0..60_u64).prop_map(Act::Wait),
@@ -29,7 +29,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// A run of stores that follow each other, as programs make them.
+/// Runs of consecutive stores, as programs make them.
 fn acts() -> impl Strategy<Value = Vec<Act>> {
     let run = (0..3 * PAGE - 600, 1..40_u64, 1..9_usize).prop_map(|(start, count, width)| {
         let store =
@@ -50,12 +50,12 @@ fn entry() -> impl Strategy<Value = ShrimpEntry> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..Default::default() })]
     #[test]
-    fn what_is_stored_arrives_in_order_and_nothing_else(entries in prop::array::uniform3(entry()), acts in acts()) {
+    fn only_mapped_stores_arrive_and_in_order(entries in prop::array::uniform3(entry()), acts in acts()) {
         let mut host = Host::new(0);
         for (page, entry) in PAGES_OUT.into_iter().zip(entries) {
             host.set_entry(page, entry);
         }
-        // What each receiver's memory must be, byte by byte, and the bytes in the order in which they were stored.
+        // The bytes for each receiver's memory, in the order in which they were stored.
         let mut expected: Vec<(u16, u64, u8)> = Vec::new();
         let mut arrived: Vec<(u16, u64, u8)> = Vec::new();
         let mut collect = |packets: Vec<(u16, u64, Vec<u8>)>| {
@@ -92,7 +92,7 @@ proptest! {
         }
         host.wait(1000);
         collect(host.sent_data())?;
-        // Order is each receiver's own.
+        // The order is defined for each receiver separately.
         for node in 1..3 {
             let of = |all: &[(u16, u64, u8)]| all.iter().filter(|byte| byte.0 == node).copied().collect::<Vec<_>>();
             prop_assert_eq!(of(&arrived), of(&expected));

@@ -1,4 +1,4 @@
-//! Commands of the operating system that make no sense: refused with value and limit, and nothing is changed.
+//! Invalid commands of the operating system: refused with value and limit, without any change.
 
 use hamlyn_abi::family::command::*;
 use hamlyn_abi::shrimp::arrival::SHRIMP_MAX_ARRIVALS;
@@ -13,7 +13,7 @@ fn refused(status: u32, value: u64, limit: u64) -> Result<(), Refusal> {
 }
 
 #[test]
-fn an_entry_that_makes_no_sense_is_refused_and_the_old_one_stays() {
+fn invalid_entry_is_refused_and_old_one_stays() {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_SINGLE);
     let good = out(4096, [(30, 2, SHRIMP_MODE_SINGLE), (0, 0, 0)]);
@@ -46,7 +46,7 @@ fn an_entry_that_makes_no_sense_is_refused_and_the_old_one_stays() {
 }
 
 #[test]
-fn a_system_page_that_cannot_be_is_refused() {
+fn invalid_system_page_is_refused() {
     let mut host = Host::new(0);
     let mut set = |host_id, page, mapped, reserved| {
         host.run(SHRIMP_COMMAND_SET_SYSTEM_PAGE, host_id, &ShrimpSystemPage { page, mapped, reserved })
@@ -58,7 +58,7 @@ fn a_system_page_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn an_arrival_queue_is_opened_once_and_in_one_of_its_sizes() {
+fn arrival_queue_opens_once_with_valid_size() {
     let mut host = Host::new(0);
     for records in [0, 8, 17, SHRIMP_MAX_ARRIVALS * 2] {
         let body = ShrimpOpenArrivals { records, ..Default::default() };
@@ -74,7 +74,7 @@ fn an_arrival_queue_is_opened_once_and_in_one_of_its_sizes() {
 }
 
 #[test]
-fn an_operation_that_there_is_not_is_refused() {
+fn unknown_operation_is_refused() {
     let mut host = Host::new(0);
     let result = host.run(999, 0, &0_u64);
     assert_eq!(result.unwrap_err().status, HAMLYN_STATUS_BAD_OPCODE);

@@ -1,4 +1,5 @@
-//! Destinations that fill the Outgoing FIFO: which are waited for, and which are cut off.
+//! Destinations that fill the Outgoing FIFO: which of them the card waits for, and which it cuts
+//! off.
 
 use hamlyn_abi::shrimp::entry::*;
 use hamlyn_abi::shrimp::registers::*;
@@ -7,7 +8,7 @@ use hamlyn_test_host::Commands;
 
 use crate::support::*;
 
-/// A host that maps a page to each of hosts 1 and 2, and stores for them as long as stores are taken.
+/// Returns a host that maps a page to each of hosts 1 and 2, for [`flood`].
 fn flooding() -> Host {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_SINGLE);
@@ -15,7 +16,7 @@ fn flooding() -> Host {
     host
 }
 
-/// Stores as long as stores are taken; to a host that is cut off that is for ever.
+/// Stores as long as stores are accepted, which is for ever if the destination is cut off.
 fn flood(host: &mut Host, page: u64) {
     for _ in 0..1000 {
         if host.card.takes_stores() {
@@ -32,7 +33,7 @@ fn run_for(host: &mut Host, milliseconds: u64) {
 }
 
 #[test]
-fn destination_that_takes_nothing_stops_stores_for_three_seconds() {
+fn stopped_destination_blocks_stores_for_three_seconds() {
     let mut host = flooding();
     host.wire.stopped = vec![1];
     flood(&mut host, 10);
@@ -44,7 +45,7 @@ fn destination_that_takes_nothing_stops_stores_for_three_seconds() {
     assert_eq!(host.raised(), [SHRIMP_VECTOR_OUTGOING as u16]);
     assert_eq!((host.load_cut_off(), host.load_register(SHRIMP_REG_OUT_FILL)), (1 << 1, 0));
     assert!(host.counter("packets_cut_off") > 100);
-    // Others are served, and what is stored for that one goes nowhere.
+    // Other hosts are served, and stores for the first go nowhere.
     host.store_seen(10 * PAGE, b"lost");
     host.store_seen(11 * PAGE, b"sent");
     host.wire.stopped.clear();
@@ -56,7 +57,7 @@ fn destination_that_takes_nothing_stops_stores_for_three_seconds() {
 }
 
 #[test]
-fn destination_that_takes_a_packet_now_and_then_is_cut_off() {
+fn destination_with_rare_packets_is_cut_off() {
     let mut host = flooding();
     host.wire.room = Some(0);
     flood(&mut host, 10);
@@ -69,20 +70,20 @@ fn destination_that_takes_a_packet_now_and_then_is_cut_off() {
         flood(&mut host, 10);
     }
     assert_eq!(host.load_cut_off(), 1 << 1);
-    // A reset of the card does not make it fast.
+    // A reset of the card does not make the destination fast.
     host.with(|card, ports, _| card.reset(ports));
     let Ok(()) = host.enable();
     assert_eq!(host.load_cut_off(), 1 << 1);
 }
 
-/// The network takes so many packets, of destinations that are not stopped.
+/// Lets the network take `packets` packets of destinations that are not stopped.
 fn take(host: &mut Host, packets: usize) {
     host.wire.sent.clear();
     host.wire.room = Some(packets);
     while host.transmit().has_worked() {}
 }
 
-/// The destination of page 10 takes so many packets of 28 bytes in each half second, for 3 s.
+/// Lets the destination of page 10 take `packets` packets of 28 bytes in each half second, for 3 s.
 fn trickle(host: &mut Host, packets: usize) {
     for _ in 0..6 {
         take(host, packets);
@@ -92,7 +93,7 @@ fn trickle(host: &mut Host, packets: usize) {
 }
 
 #[test]
-fn destination_that_is_slow_but_takes_its_packets_is_waited_for() {
+fn slow_but_steady_destination_is_waited_for() {
     let mut host = flooding();
     host.wire.room = Some(0);
     flood(&mut host, 10);
@@ -103,7 +104,7 @@ fn destination_that_is_slow_but_takes_its_packets_is_waited_for() {
 }
 
 #[test]
-fn destination_that_takes_next_to_nothing_is_cut_off() {
+fn almost_stopped_destination_is_cut_off() {
     let mut host = flooding();
     host.wire.room = Some(0);
     flood(&mut host, 10);
@@ -112,7 +113,7 @@ fn destination_that_takes_next_to_nothing_is_cut_off() {
 }
 
 #[test]
-fn all_destinations_that_stop_stores_are_cut_off_together() {
+fn all_blocking_destinations_are_cut_off_together() {
     let mut host = flooding();
     host.wire.stopped = vec![1, 2];
     while host.card.takes_stores() {
@@ -125,14 +126,14 @@ fn all_destinations_that_stop_stores_are_cut_off_together() {
     assert_eq!((host.load_cut_off(), host.load_register(SHRIMP_REG_OUT_FILL)), (1 << 1 | 1 << 2, 0));
 }
 
-/// A host that maps a page to each of hosts 1 to 8: pages 10 to 17.
+/// Returns a host that maps a page to each of hosts 1 to 8: pages 10 to 17.
 fn mapped_to_eight() -> Host {
     let mut host = Host::new(0);
     (1..=8).for_each(|node| host.map_out(9 + node, node, 20, SHRIMP_MODE_SINGLE));
     host
 }
 
-/// Stores for each in turn as long as stores are taken, as [`flood`].
+/// Stores for each host in turn as long as stores are accepted, like [`flood`].
 fn flood_eight(host: &mut Host) {
     for _ in 0..100 {
         if host.card.takes_stores() {
@@ -142,7 +143,7 @@ fn flood_eight(host: &mut Host) {
 }
 
 #[test]
-fn destinations_that_share_a_slow_link_are_waited_for() {
+fn destinations_behind_slow_link_are_waited_for() {
     let mut host = mapped_to_eight();
     host.wire.room = Some(0);
     flood_eight(&mut host);
@@ -183,7 +184,7 @@ fn packets_that_came_late_are_not_judged() {
 }
 
 #[test]
-fn second_slow_destination_is_judged_after_a_shorter_time() {
+fn second_slow_destination_is_judged_sooner() {
     let mut host = flooding();
     host.wire.stopped = vec![1, 2];
     flood(&mut host, 10);
@@ -197,7 +198,7 @@ fn second_slow_destination_is_judged_after_a_shorter_time() {
 }
 
 #[test]
-fn second_destination_that_takes_its_packets_is_not_cut_off() {
+fn second_destination_that_takes_packets_is_kept() {
     let mut host = flooding();
     host.wire.stopped = vec![1];
     flood(&mut host, 10);
@@ -215,7 +216,7 @@ fn second_destination_that_takes_its_packets_is_not_cut_off() {
 }
 
 #[test]
-fn destination_with_a_small_share_is_not_cut_off() {
+fn destination_with_small_share_is_not_cut_off() {
     let mut host = flooding();
     host.wire.stopped = vec![1, 2];
     host.store_seen(11 * PAGE, &[7; 8]);
@@ -240,8 +241,8 @@ fn room_is_made_by_cutting_off_the_fullest() {
     assert!(!host.with(|card, ports, _| card.make_room(ports)), "nothing waits");
 }
 
-/// Asks the card to make room each 10 ms, as the bus does for an overdue access, while destinations take so many packets in
-/// each. Returns the number of calls until a destination is cut off.
+/// Asks the card to make room every 10 ms, as the bus does for an overdue access. Destinations take
+/// `packets` packets in each interval. Returns the number of calls until a destination is cut off.
 fn calls_until_cut(host: &mut Host, packets: usize) -> usize {
     let before = host.load_cut_off();
     for call in 1..100 {
@@ -257,7 +258,7 @@ fn calls_until_cut(host: &mut Host, packets: usize) -> usize {
 }
 
 #[test]
-fn fast_destination_is_not_cut_off_with_a_slow_one() {
+fn fast_destination_outlasts_a_slow_one() {
     let mut host = flooding();
     host.wire.stopped = vec![1];
     flood(&mut host, 10);
@@ -269,7 +270,7 @@ fn fast_destination_is_not_cut_off_with_a_slow_one() {
 }
 
 #[test]
-fn room_is_made_at_once_if_a_destination_is_slow() {
+fn slow_destination_makes_room_at_once() {
     let mut host = flooding();
     host.wire.room = Some(0);
     flood(&mut host, 11);
@@ -277,7 +278,7 @@ fn room_is_made_at_once_if_a_destination_is_slow() {
 }
 
 #[test]
-fn card_that_stood_still_or_has_no_link_blames_no_destination() {
+fn stalled_or_unlinked_card_cuts_off_no_destination() {
     let mut host = flooding();
     host.wire.stopped = vec![1];
     flood(&mut host, 10);
@@ -305,7 +306,7 @@ fn lower_threshold_counts_as_stopping_the_processors() {
 }
 
 #[test]
-fn transfer_to_destination_that_is_cut_off_ends() {
+fn transfer_to_cut_off_destination_ends() {
     let mut host = flooding();
     host.wire.stopped = vec![1];
     flood(&mut host, 10);

@@ -11,7 +11,7 @@ use hamlyn_card::ports::{Packet, Ports, VolatileSlice};
 use hamlyn_card_shrimp::{Options, ShrimpCard};
 use hamlyn_test_host::{Commands, Wire, list_pages};
 
-/// Pages of a host's memory.
+/// Number of pages of a host's memory.
 pub(crate) const PAGES: u32 = 2048;
 pub(crate) const PAGE: u64 = 4096;
 pub(crate) const COLUMNS: u32 = 2;
@@ -36,7 +36,7 @@ impl DerefMut for Host {
 }
 
 impl Host {
-    /// A host with this number, whose card takes part.
+    /// Returns a host with this number, whose card is enabled.
     pub(crate) fn new(number: u16) -> Self {
         Self::with_options(number, OPTIONS)
     }
@@ -63,7 +63,7 @@ impl Host {
         self.set_entry(page, taken(4096, [(1 << node, 0), (0, 0)]));
     }
 
-    /// Opens an arrival queue of 16 records; where it is.
+    /// Opens an arrival queue of 16 records. Returns its address.
     pub(crate) fn open_arrivals(&mut self) -> u64 {
         let page = || self.pages(1);
         let length = 16 * u64::from(SHRIMP_ARRIVAL_SIZE);
@@ -74,7 +74,7 @@ impl Host {
         at
     }
 
-    /// A processor stores, and the card sees it.
+    /// Stores as a processor does, and shows the store to the card.
     pub(crate) fn store_seen(&mut self, address: u64, bytes: &[u8]) {
         self.put(address, bytes);
         let mut value = [0; 16];
@@ -83,17 +83,17 @@ impl Host {
         self.with(|card, ports, _| card.store_seen(ports, &store));
     }
 
-    /// The vectors that were raised since this was last asked.
+    /// Returns the vectors that were raised since the last call.
     pub(crate) fn raised(&mut self) -> Vec<u16> {
         self.interrupts.0.take()
     }
 
-    /// A store to BAR 2.
+    /// Stores to BAR 2.
     pub(crate) fn store_memory(&mut self, offset: u64, width: u8, value: u64) {
         self.with(|card, ports, _| card.register_write(ports, 2, offset, width, value));
     }
 
-    /// A load from BAR 2.
+    /// Loads from BAR 2.
     pub(crate) fn load_memory(&mut self, offset: u64, width: u8) -> u64 {
         let Reading::Now(value) = self.with(|card, ports, _| card.register_read(ports, 2, offset, width))
         else {
@@ -107,20 +107,20 @@ impl Host {
         reading.now().unwrap()
     }
 
-    /// The hosts that are cut off, a bit each.
+    /// Returns the hosts that are cut off, with a bit for each.
     pub(crate) fn load_cut_off(&mut self) -> u64 {
         let offset = u64::from(hamlyn_abi::shrimp::registers::SHRIMP_REG_CUT_OFF);
         let reading = self.with(|card, ports, _| card.register_read(ports, 0, offset, 8));
         reading.now().unwrap()
     }
 
-    /// Sends all that can be sent, and takes it off the wire.
+    /// Sends everything that can be sent, and takes it off the wire.
     pub(crate) fn sent(&mut self) -> Vec<(u16, Vec<u8>)> {
         while self.transmit().has_worked() {}
         std::mem::take(&mut self.wire.sent)
     }
 
-    /// The data of the packets that can be sent: to whom, to which address, what.
+    /// Sends everything that can be sent. Returns the destination, address and data of each packet.
     pub(crate) fn sent_data(&mut self) -> Vec<(u16, u64, Vec<u8>)> {
         self.sent()
             .into_iter()
@@ -134,7 +134,7 @@ impl Host {
         self.with(|card, ports, _| card.packet_arrived(ports, &packet));
     }
 
-    /// So many microseconds go by.
+    /// Advances the clock, and lets the card handle its alarms.
     pub(crate) fn wait(&mut self, microseconds: u64) {
         self.clock.0.set(self.clock.0.get() + Duration::from_micros(microseconds));
         self.with(|card, ports, _| card.tick(ports));
@@ -154,19 +154,19 @@ impl Host {
         self.put(address, &word.to_le_bytes());
     }
 
-    /// All of its memory.
+    /// Returns the host's memory.
     pub(crate) fn everything(&self) -> Vec<u8> {
         self.bytes(2 * PAGE, (1000 * PAGE) as usize)
     }
 }
 
-/// An entry that maps parts out: page, host, mode of each.
+/// Returns an entry that maps parts out: page, host and mode of each.
 pub(crate) fn out(split_out: u32, parts: [(u64, u32, u32); 2]) -> ShrimpEntry {
     let out = parts.map(|(page, node, mode)| ShrimpOut { page, node, mode });
     ShrimpEntry { split_out, out, ..Default::default() }
 }
 
-/// An entry that maps parts in: hosts and flags of each.
+/// Returns an entry that maps parts in: hosts and flags of each.
 pub(crate) fn taken(split_in: u32, parts: [(u64, u32); 2]) -> ShrimpEntry {
     let incoming = parts.map(|(nodes, flags)| ShrimpIn { nodes, flags, reserved: 0 });
     ShrimpEntry { split_in, incoming, ..Default::default() }
@@ -180,26 +180,26 @@ pub(crate) fn data_of(packet: &[u8]) -> &[u8] {
     &packet[16..packet.len() - 4]
 }
 
-/// A packet as a card makes one: from host to host, in a mesh of two columns.
+/// Returns a packet as a card makes it: from host to host, in a mesh of two columns.
 pub(crate) fn packet(from: u16, to: u16, address: u64, data: &[u8]) -> Vec<u8> {
     let place = |host: u16| [(host % 2) as u8, (host / 2) as u8];
     let length = (data.len() as u32).to_le_bytes();
     seal([&place(to)[..], &place(from), &length, &address.to_le_bytes(), data].concat())
 }
 
-/// Puts the checksum behind a packet.
+/// Appends the checksum to a packet.
 pub(crate) fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     let crc = crc32fast::hash(&bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
     bytes
 }
 
-/// Two hosts.
+/// Returns two hosts.
 pub(crate) fn pair() -> [Host; 2] {
     [0, 1].map(Host::new)
 }
 
-/// Carries what one has to send to the other.
+/// Carries the packets of one host to the other. Returns their number.
 pub(crate) fn carry(from: &mut Host, number: u16, to: &mut Host) -> usize {
     let sent = from.sent();
     for (_, packet) in &sent {

@@ -1,4 +1,4 @@
-//! What is shown of the CLAN card.
+//! Demo of the CLAN card.
 
 use std::io::{Write, stdout};
 
@@ -10,7 +10,7 @@ use super::stage::Stage;
 use super::{DemoArgs, find_drivers, start};
 use hamlyn_lab::{Lab, Run};
 
-/// What a person is shown of it.
+/// Demo, self-test and hints of the CLAN card.
 pub(super) static SHOW: Show = Show {
     scenes: show,
     self_test: "clan self-test",
@@ -23,7 +23,7 @@ pub(super) static SHOW: Show = Show {
     },
 };
 
-/// Memory travels by stores and by DMA, a queue keeps its order, and calls are answered.
+/// Transfers memory by stores and by DMA, checks the order of a queue, and makes calls.
 fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
     let lab = start(&stage, args, &args.machine.layout.choose(2))?;
@@ -46,7 +46,8 @@ fn show(args: &DemoArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One machine waits, the other begins. What that says at last.
+/// Starts the waiting program in one machine and the other program in the other. Returns the last
+/// output of the latter.
 fn both(lab: &Lab, waits: &[&str], begins: &[&str]) -> anyhow::Result<Value> {
     let run = |vm: usize, words: &[&str]| lab.vm(vm).run(["clan"].iter().chain(words).copied());
     let mut waiting: Run = run(0, waits)?;

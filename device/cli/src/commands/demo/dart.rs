@@ -1,4 +1,4 @@
-//! What is shown of the DART card: what it does by itself, and for what little it disturbs the host.
+//! Demo of the DART card: its operations without software, and the few interrupts of the host.
 
 use std::io::{Write, stdout};
 
@@ -11,7 +11,7 @@ use super::{DemoArgs, find_drivers, start};
 use crate::table;
 use hamlyn_lab::{Lab, SELDOM_PROBES, SWAP};
 
-/// What a person is shown of it.
+/// Demo, self-test and hints of the DART card.
 pub(super) static SHOW: Show = Show {
     scenes: show,
     self_test: "dart self-test",
@@ -24,14 +24,15 @@ pub(super) static SHOW: Show = Show {
     },
 };
 
-/// Something that processes of vm1 do with memory and registers of vm0, as the program `dart` calls it.
+/// An operation of processes in vm1 on memory and registers of vm0. Names are those of the program
+/// `dart`.
 struct Scene {
     title: &'static str,
     operation: &'static str,
-    /// How many processes, and how often each does it.
+    /// Number of processes, and operations of each.
     others: usize,
     count: u64,
-    /// The most interrupts that vm0 may have of it.
+    /// Largest number of interrupts that it may cause in vm0.
     limit: Option<u64>,
 }
 
@@ -70,12 +71,12 @@ const SCENES: [Scene; 8] = [
     Scene { title: "attempts that are refused", operation: "trespass", others: 1, count: 1, limit: None },
 ];
 
-/// A line of the last table.
+/// A line of the final table.
 struct Row {
     title: String,
-    /// What vm0's program has said.
+    /// Result of vm0's program.
     counted: Value,
-    /// Half of what was done took no longer than this, in nanoseconds.
+    /// Median time of an operation, in nanoseconds.
     median: Option<f64>,
 }
 
@@ -108,7 +109,7 @@ fn show(args: &DemoArgs) -> anyhow::Result<()> {
 }
 
 impl Scene {
-    /// What vm0's program has said, each time that it had counted, and what the last of vm1's has.
+    /// Returns each result of vm0's program, and the result of the last program in vm1.
     fn play(&self, lab: &Lab, count: u64) -> anyhow::Result<(Vec<Value>, Value)> {
         let (count, others) = (count.to_string(), self.others.to_string());
         let words = |role| ["dart", role, self.operation, "--count", &count, "--others", &others];
@@ -132,7 +133,7 @@ impl Scene {
     }
 }
 
-/// What vm0's card has done, and what its host had to do.
+/// Returns the table of what vm0's card did, and of the interrupts of its host.
 fn counts(rows: &[Row]) -> String {
     let heads = ["At vm0's card", "messages", "primitives", "misses", "interrupts", "half in at most"];
     let lines = rows.iter().map(|row| {
@@ -144,7 +145,7 @@ fn counts(rows: &[Row]) -> String {
     text(std::iter::once(heads.map(str::to_owned)).chain(lines))
 }
 
-/// What was attempted, and why it was refused.
+/// Returns the table of attempts and of the reasons for their refusal.
 fn refusals(refused: &Value) -> String {
     let heads = ["Attempts of vm1's", "refused: nothing has changed, and both hosts are told"];
     let all = refused.as_object().into_iter().flatten();
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_what_was_counted_and_what_was_refused() {
+    fn table_shows_counts_and_refusals() {
         let counted = json!({ "executed": 301, "primitives": 302, "misses": 7, "interrupts": 0 });
         let rows = [Row { title: "remote append".to_owned(), counted, median: Some(41_250.0) }];
         let table = counts(&rows);
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_disturbs_nobody_has_a_limit() {
+    fn silent_operations_allow_no_interrupts() {
         let silent = SCENES.iter().filter(|scene| scene.limit == Some(0)).map(|scene| scene.operation);
         assert_eq!(silent.collect::<Vec<_>>(), ["hello", "counter", "log"]);
     }

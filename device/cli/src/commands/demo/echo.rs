@@ -1,4 +1,4 @@
-//! What is shown of the echo card.
+//! Demo of the echo card.
 
 use std::io::{Write, stdout};
 
@@ -10,7 +10,7 @@ use super::stage::Stage;
 use super::{DemoArgs, find_drivers, start};
 use hamlyn_lab::Lab;
 
-/// What a person is shown of it.
+/// Demo, self-test and hints of the echo card.
 pub(super) static SHOW: Show = Show {
     scenes: show,
     self_test: "echo-card self-test",
@@ -23,7 +23,7 @@ pub(super) static SHOW: Show = Show {
     },
 };
 
-/// One machine asks, the other answers, and each message is compared.
+/// One machine sends requests and the other answers. Each message is compared.
 fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
     let lab = start(&stage, args, &args.machine.layout.choose(2))?;
@@ -35,7 +35,7 @@ fn show(args: &DemoArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Half of the round trips take no longer than this, in nanoseconds.
+/// Returns the median of the round trips, in nanoseconds.
 fn round_trips(lab: &Lab, count: u64) -> anyhow::Result<f64> {
     let count_text = count.to_string();
     let mut server = lab.vm(0).run(["echo-card", "serve", "--count", &count_text])?;

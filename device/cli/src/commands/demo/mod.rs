@@ -17,11 +17,12 @@ use hamlyn_lab::{Lab, MODULE};
 use show::SHOWS;
 use stage::Stage;
 
-/// Show two machines that exchange messages: round trips, transfers, and intruders that are refused
+/// Show two machines that exchange messages: round trips, transfers, and refused intruders
 ///
-/// Starts a switch, two cards and two machines, runs programs of ordinary users in them, and ends with a table. Unless
-/// --isolate is given, the round trips are made once more with a process for each card, to compare. The exit status is 0 only if
-/// every byte arrived and every intruder was refused.
+/// Starts a switch, two cards and two machines, runs programs of ordinary users in them, and prints
+/// a table at the end. Unless --isolate is given, it repeats the round trips with a process for
+/// each card, to compare. The exit status is 0 only if every byte arrived and every intruder was
+/// refused.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +33,7 @@ Examples:
 pub(super) struct DemoArgs {
     #[command(flatten)]
     machine: MachineArgs,
-    /// Round trips
+    /// Number of round trips
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     count: u64,
@@ -50,7 +51,8 @@ fn start(stage: &Stage, args: &DemoArgs, layout: &Layout) -> anyhow::Result<Lab>
     Ok(lab)
 }
 
-/// Checks that every machine's kernel has loaded the module, and that this has found the card: its node is there.
+/// Checks that every machine's kernel has loaded the module, and that the module has found the
+/// card: its node exists.
 fn find_drivers(lab: &Lab, model: &str) -> anyhow::Result<()> {
     for vm in lab.vms() {
         let found =

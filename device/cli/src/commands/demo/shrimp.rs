@@ -1,4 +1,4 @@
-//! What is shown of the SHRIMP card.
+//! Demo of the SHRIMP card.
 
 use std::io::{Write, stdout};
 
@@ -10,7 +10,7 @@ use super::stage::Stage;
 use super::{DemoArgs, find_drivers, start};
 use hamlyn_lab::Lab;
 
-/// What a person is shown of it.
+/// Demo, self-test and hints of the SHRIMP card.
 pub(super) static SHOW: Show = Show {
     scenes: show,
     self_test: "shrimp self-test",
@@ -23,10 +23,10 @@ pub(super) static SHOW: Show = Show {
     },
 };
 
-/// How many pieces of 1 MiB are sent.
+/// Number of pieces of 1 MiB that are sent.
 const UPDATES: &str = "20";
 
-/// A flag goes from one machine to the other and back by itself, and pages when they are told to.
+/// Sends a flag to the other machine and back by automatic update, and pages by deliberate update.
 fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
     let lab = start(&stage, args, &args.machine.layout.choose(2))?;
@@ -51,7 +51,7 @@ fn show(args: &DemoArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the program that asks has measured.
+/// Returns the measurements of the requesting program.
 fn measure(lab: &Lab, count: u64) -> anyhow::Result<Value> {
     let count_text = count.to_string();
     let words =

@@ -1,4 +1,4 @@
-//! Progress for people: one line for each step, with its time.
+//! Progress output for people: one line for each step, with its time.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -7,28 +7,28 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::tell;
 
-/// Shows steps as they are taken.
+/// Prints steps as they are executed.
 pub(in crate::commands) struct Stage {
     on_terminal: bool,
 }
 
 impl Stage {
-    /// On standard error.
+    /// Creates a stage that writes to standard error.
     pub(in crate::commands) fn new() -> Stage {
         Stage { on_terminal: stderr().is_terminal() }
     }
 
-    /// Says something about the last step.
+    /// Prints a remark about the last step.
     pub(in crate::commands) fn note(&self, text: &str) {
         tell(&format!("    {text}"));
     }
 
-    /// The same of each of these.
+    /// Prints a remark for each of these.
     pub(in crate::commands) fn note_each(&self, what: impl IntoIterator<Item = impl ToString>) {
         what.into_iter().for_each(|what| self.note(&what.to_string()));
     }
 
-    /// Takes a step, which may tell what it is waiting for.
+    /// Executes a step, which may report what it is waiting for.
     pub(in crate::commands) fn step<T>(
         &self,
         title: &str,

@@ -21,7 +21,7 @@ pub(super) struct StatArgs {
     /// Print one JSON array, with an object for each process
     #[arg(long)]
     json: bool,
-    /// Show the counters that are zero as well
+    /// Also show counters that are zero
     #[arg(long)]
     all: bool,
     /// Print again every second, until Ctrl-C

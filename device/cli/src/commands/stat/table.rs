@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use crate::table;
 
-/// Prints one table for each process; with the reports of `ago` seconds before, also the change per second.
+/// Prints one table for each process. If there are reports from `ago` seconds before, also prints
+/// the change per second.
 ///
-/// Counters that are zero are left out, unless `zeros` are wanted.
+/// Counters that are zero are omitted, unless `zeros` is set.
 pub(super) fn print(
     out: &mut impl Write,
     reports: &[Report],
@@ -21,7 +22,7 @@ pub(super) fn print(
         writeln!(out, "{} (pid {})", report.name, report.pid)?;
         let earlier = before.iter().find(|old| old.pid == report.pid).map(|old| flatten(&old.counters));
         let mut lines = flatten(&report.counters);
-        // Not the host id: 0 is one.
+        // A host id of 0 is valid, so it is always shown.
         let is_host = |name: &str| name.rsplit('.').next() == Some("host");
         lines.retain(|(name, value)| zeros || is_host(name) || value.as_u64() != Some(0));
         let rows = lines.iter().map(|(name, value)| {
@@ -38,7 +39,8 @@ pub(super) fn print(
     Ok(())
 }
 
-/// The leaves of nested objects and arrays, named by their path: `card.refused_key`, `ports.0.packets`.
+/// Returns the leaves of nested objects and arrays, named by their path: `card.refused_key`,
+/// `ports.0.packets`.
 fn flatten(value: &Value) -> Vec<(String, Value)> {
     let mut leaves = Vec::new();
     walk("", value, &mut leaves);
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_look_shows_what_changed_per_second() {
+    fn second_report_shows_change_per_second() {
         let mut out = Vec::new();
         print(&mut out, &[report(30)], true, &[report(10)], 2.0).unwrap();
         let out = String::from_utf8(out).unwrap();
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_shown_to_those_who_ask() {
+    fn zeros_are_shown_only_on_request() {
         let mut out = Vec::new();
         print(&mut out, &[report(30)], false, &[], 1.0).unwrap();
         let out = String::from_utf8(out).unwrap();

@@ -1,5 +1,5 @@
-//! QEMU's functions, found in the running program: so no version of QEMU has to have those that we can do without, and
-//! tests need none.
+//! QEMU's functions, looked up in the running program. So functions that we can do without may be
+//! absent in some versions of QEMU, and tests need none of them.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::transmute_copy;
@@ -10,53 +10,53 @@ use super::{
     translated_5, translated_7,
 };
 
-/// What QEMU says of itself.
+/// QEMU's description of itself.
 #[repr(C)]
 pub(super) struct Info {
-    /// The processor that it emulates.
+    /// The emulated architecture.
     pub(super) target: *const c_char,
     _oldest: c_int,
-    /// The interface that it has.
+    /// The interface version that it provides.
     pub(super) current: c_int,
     /// Whether it emulates a whole machine.
     pub(super) system: bool,
     _processors_now: c_int,
-    /// Processors that there can be.
+    /// Maximum number of processors.
     pub(super) processors: c_int,
 }
 
-/// A block of code that is being translated.
+/// A block of code in translation.
 #[repr(C)]
 pub(super) struct Block(u8);
-/// One of its instructions.
+/// An instruction of a block.
 #[repr(C)]
 pub(super) struct Instruction(u8);
-/// Where a store went.
+/// The location of a store.
 #[repr(C)]
 pub(super) struct Place(u8);
 
-/// A value as QEMU hands it over.
+/// A value, as QEMU passes it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Value {
     _kind: c_int,
-    /// The lowest bytes first.
+    /// Lowest bytes first.
     pub(super) words: [u64; 2],
 }
 
-/// Our callback does not look at registers.
+/// Flag of our callbacks: they do not look at registers.
 const NO_REGISTERS: c_int = 0;
-/// It is for stores.
+/// Selects stores.
 const WRITES: c_int = 2;
-/// It is for interrupts and exceptions of all kinds.
+/// Selects interrupts and exceptions of all kinds.
 const ALL_KINDS: c_int = -1;
-/// An interrupt, which is taken between two blocks of code.
+/// Kind of event: an interrupt, taken between two blocks of code.
 pub(super) const INTERRUPT: c_int = 1;
 
 pub(super) type OnStore = extern "C" fn(c_uint, u32, u64, *mut c_void);
 pub(super) type OnInstruction = extern "C" fn(c_uint, *mut c_void);
 
-/// What registers a callback, by the interface's version, and what resets the plugin.
+/// The functions that register a callback or reset the plugin, by interface version.
 enum Shapes {
     Five {
         processor: unsafe extern "C" fn(u64, extern "C" fn(u64, c_uint)),
@@ -75,7 +75,7 @@ enum Shapes {
 type Interrupts7 =
     unsafe extern "C" fn(u64, c_int, extern "C" fn(c_uint, c_int, u64, u64, *mut c_void), *mut c_void);
 
-/// The functions that we call.
+/// The QEMU functions that we call.
 pub(super) struct Api {
     shapes: Shapes,
     count: unsafe extern "C" fn(*const Block) -> usize,
@@ -92,48 +92,49 @@ pub(super) struct Api {
 }
 
 fn address(name: &CStr) -> *mut c_void {
-    // SAFETY: a look-up by a name that ends in a zero byte, in all that is loaded.
+    // SAFETY: a look-up of a name that ends in a zero byte, in everything that is loaded.
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
-/// QEMU's word for the processor that this thread runs. It is no part of the interface for plugins, but there for modules of
-/// QEMU's own; none in a QEMU that has it elsewhere.
+/// Returns the address of QEMU's pointer to the processor that this thread runs. It is not part of
+/// the interface for plugins; QEMU exports it for its own modules. Null in a QEMU that has it
+/// elsewhere.
 pub(super) fn running_processor() -> *mut *mut c_void {
     address(c"current_cpu").cast()
 }
 
-/// Whether this QEMU has a function.
+/// Returns whether this QEMU has a function.
 pub(super) fn exists(name: &CStr) -> bool {
     !address(name).is_null()
 }
 
-/// A function of QEMU.
+/// Looks up a function of QEMU.
 ///
 /// # Safety
 ///
-/// `F` is the type of a pointer to a function, of that shape.
+/// `F` is a function pointer type with the function's signature.
 unsafe fn perhaps<F: Copy>(name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     let address = address(name);
-    // SAFETY: it is a pointer of the same size, and the caller knows its shape.
+    // SAFETY: the pointers have the same size, and the caller knows the signature.
     (!address.is_null()).then(|| unsafe { transmute_copy(&address) })
 }
 
-/// The same, and why there is none.
+/// Looks up a function of QEMU. Fails with a message if it does not exist.
 ///
 /// # Safety
 ///
 /// As [`perhaps`].
 unsafe fn function<F: Copy>(name: &CStr) -> Result<F, String> {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller guarantees it.
     unsafe { perhaps(name) }.ok_or_else(|| format!("this QEMU has no {}", name.to_string_lossy()))
 }
 
 impl Api {
-    /// Finds all functions. Why not, if one is missing.
+    /// Looks up all functions. Fails with a message if one is missing.
     pub(super) fn find(with_pointers: bool) -> Result<Api, String> {
         let shapes = if with_pointers { Shapes::seven() } else { Shapes::five() }?;
-        // SAFETY: the shapes are those of QEMU's public interface, since version 5.
+        // SAFETY: the signatures are those of QEMU's public interface, since version 5.
         unsafe {
             Ok(Api {
                 shapes,
@@ -160,7 +161,7 @@ const RESET: &CStr = c"qemu_plugin_reset";
 
 impl Shapes {
     fn five() -> Result<Shapes, String> {
-        // SAFETY: the shapes are those of versions 5 and 6; 6 alone tells of interrupts.
+        // SAFETY: the signatures are those of versions 5 and 6; only 6 reports interrupts.
         unsafe {
             Ok(Shapes::Five {
                 processor: function(PROCESSOR)?,
@@ -172,7 +173,7 @@ impl Shapes {
     }
 
     fn seven() -> Result<Shapes, String> {
-        // SAFETY: the shapes are those of version 7.
+        // SAFETY: the signatures are those of version 7.
         unsafe {
             Ok(Shapes::Seven {
                 processor: function(PROCESSOR)?,
@@ -184,11 +185,11 @@ impl Shapes {
     }
 }
 
-/// Registering. None of the callbacks ends before the process does.
+/// Registration. All callbacks last until the process ends.
 impl Api {
-    /// Each processor's thread is to call us when it begins.
+    /// Registers the callback that each processor's thread calls when it starts.
     pub(super) fn on_processor(&self, plugin: u64) {
-        // SAFETY: QEMU's function, with our number and a callback of the shape that this version calls.
+        // SAFETY: QEMU's function, with our number and a callback of this version's signature.
         unsafe {
             match &self.shapes {
                 Shapes::Five { processor, .. } => processor(plugin, processor_began_5),
@@ -197,7 +198,7 @@ impl Api {
         }
     }
 
-    /// Code that is translated from now on is to be shown to us.
+    /// Registers the callback for code that is translated from now on.
     pub(super) fn on_translation(&self, plugin: u64) {
         // SAFETY: as above.
         unsafe {
@@ -208,7 +209,8 @@ impl Api {
         }
     }
 
-    /// Interrupts and exceptions are to call us. False: this QEMU cannot do that.
+    /// Registers the callback for interrupts and exceptions. Returns false if this QEMU does not
+    /// support that.
     pub(super) fn on_interrupts(&self, plugin: u64) -> bool {
         // SAFETY: as above.
         unsafe {
@@ -227,7 +229,7 @@ impl Api {
         true
     }
 
-    /// All code is to be thrown away, and all that we have registered. Called on a processor's thread.
+    /// Discards all code, and all our callbacks. Called on a processor's thread.
     pub(super) fn reset(&self, plugin: u64) {
         // SAFETY: as above.
         unsafe {
@@ -239,7 +241,8 @@ impl Api {
     }
 }
 
-/// Translating. A block and its instructions are QEMU's, and live as long as the callback that was handed them.
+/// Translation. QEMU owns a block and its instructions; they live as long as the callback that was
+/// passed them.
 impl Api {
     pub(super) fn instructions(&self, block: *const Block) -> usize {
         // SAFETY: see above.
@@ -251,9 +254,9 @@ impl Api {
         unsafe { (self.instruction)(block, index) }
     }
 
-    /// Copies an instruction's bytes out; how many there are.
+    /// Copies an instruction's bytes to `bytes`, and returns their number.
     pub(super) fn bytes(&self, instruction: *const Instruction, bytes: &mut [u8]) -> usize {
-        // SAFETY: see above; it writes at most as many bytes as it is told.
+        // SAFETY: see above; it writes at most `bytes.len()` bytes.
         unsafe { (self.data)(instruction, bytes.as_mut_ptr().cast(), bytes.len()) }
     }
 
@@ -268,14 +271,14 @@ impl Api {
     }
 }
 
-/// Asking about a store, in the callback that was told of it and on its thread.
+/// Queries about a store, in its callback and on its thread.
 impl Api {
     pub(super) fn shift(&self, info: u32) -> c_uint {
         // SAFETY: see above.
         unsafe { (self.shift)(info) }
     }
 
-    /// Whether the highest byte of the value comes first in memory.
+    /// Returns whether the highest byte of the value comes first in memory.
     pub(super) fn is_big(&self, info: u32) -> bool {
         // SAFETY: see above.
         unsafe { (self.is_big)(info) }
@@ -286,9 +289,9 @@ impl Api {
         unsafe { (self.value)(info) }
     }
 
-    /// A byte's guest-physical address; none if that is a device's.
+    /// Returns a byte's guest-physical address, or `None` for a device's memory.
     pub(super) fn physical(&self, info: u32, address: u64) -> Option<u64> {
-        // SAFETY: see above; what it returns, if anything, lives until this thread asks again.
+        // SAFETY: see above; the result, if any, is valid until this thread's next query.
         unsafe {
             let place = (self.place)(info, address);
             (!place.is_null() && !(self.is_device)(place)).then(|| (self.physical)(place))

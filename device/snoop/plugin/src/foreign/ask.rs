@@ -1,18 +1,18 @@
-//! A store that QEMU tells of.
+//! A store that QEMU reports.
 
 use super::api::Api;
 use crate::snooper::Access;
 
-/// One that was just made.
+/// A store that was just made.
 pub(super) struct Told<'a> {
     pub(super) api: &'a Api,
-    /// QEMU's own description of it.
+    /// QEMU's own description of the store.
     pub(super) info: u32,
 }
 
 impl Access for Told<'_> {
     fn width(&self) -> u64 {
-        // QEMU makes none wider than 16 bytes.
+        // QEMU makes no store wider than 16 bytes.
         1 << self.api.shift(self.info).min(4)
     }
 

@@ -1,4 +1,4 @@
-//! Cards that are simpler than cards, and a switch on a thread.
+//! Simplified cards, and a switch on its own thread.
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -17,7 +17,7 @@ use rustix::net::{
     SocketFlags, SocketType, recv, recvmsg, send, socket_with,
 };
 
-/// Longer than anything takes here. To pass, no test needs it to pass.
+/// Longer than any step takes. No test has to wait this long in order to pass.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn small() -> Options {
@@ -31,7 +31,7 @@ pub(crate) fn readable(descriptors: &[impl AsFd], timeout: Duration) -> bool {
     poll(&mut fds, Some(&timeout)).unwrap() > 0
 }
 
-/// A switch on a thread of its own.
+/// A switch on its own thread.
 pub(crate) struct Running {
     directory: tempfile::TempDir,
     path: std::path::PathBuf,
@@ -72,7 +72,7 @@ impl Drop for Running {
     }
 }
 
-/// What all cards' packets are here.
+/// Returns the traffic of all cards in these tests.
 pub(crate) fn traffic() -> Traffic {
     Traffic { protocol: Protocol::parse(1).unwrap(), ordered: false }
 }
@@ -81,10 +81,10 @@ pub(crate) fn request(host: Option<u16>) -> Request {
     Request { host: host.map(HostId), traffic: traffic(), express: false }
 }
 
-/// One end of a link, with the manners of a card.
+/// One end of a link, used like a card does.
 pub(crate) struct Card {
     pub(crate) host: HostId,
-    /// Whom it says it is.
+    /// The source that its packets claim.
     pub(crate) claim: HostId,
     pub(crate) bytes_received: u64,
     link: Link,
@@ -99,7 +99,7 @@ impl Card {
         Card::connect(running.path(), wanted)
     }
 
-    /// Attaches; waits while the port's last card is not detached yet.
+    /// Attaches. Retries while the port's last card is not detached yet.
     pub(crate) fn connect(path: &Path, wanted: Option<u16>) -> Card {
         loop {
             match connect(path, request(wanted), PATIENCE) {
@@ -116,7 +116,7 @@ impl Card {
         &mut self.link
     }
 
-    /// Sends `payload` and zeros up to `length`, if there is room.
+    /// Sends `payload`, padded with zeros up to `length`, if there is room.
     pub(crate) fn send(&mut self, destination: HostId, payload: &[u8], length: usize) -> bool {
         let header = Header { destination, source: self.claim, protocol: traffic().protocol };
         let Some(room) = self.link.reserve(header, length).unwrap() else { return false };
@@ -133,7 +133,7 @@ impl Card {
         }
     }
 
-    /// Whether the ring becomes half empty in time.
+    /// Returns whether the ring becomes half empty in time.
     pub(crate) fn room_comes(&mut self, timeout: Duration) -> bool {
         while self.link.sleep_for_room().unwrap() {
             if !readable(&[self.link.bell().unwrap()], timeout) {
@@ -154,7 +154,7 @@ impl Card {
         true
     }
 
-    /// The oldest packet if there is one: its source and its payload.
+    /// Takes the oldest packet, if there is one, and returns its source and payload.
     pub(crate) fn take(&mut self) -> Option<(HostId, Vec<u8>)> {
         let record = self.link.peek().unwrap()?;
         let header = record.header().unwrap();
@@ -183,23 +183,23 @@ impl Card {
     }
 }
 
-/// Cards on one thread that send to all ports in all sizes, and check what they get.
+/// Cards on one thread that send packets of all sizes to all ports, and check what they receive.
 pub(crate) struct Mill {
     pub(crate) cards: Vec<Card>,
     pub(crate) ports: usize,
-    /// Packets that each sends to each, at most 64.
+    /// Number of packets from each card to each port, at most 64.
     pub(crate) rounds: u64,
-    /// Whether each sender's packets must come in order.
+    /// Whether each sender's packets must arrive in order.
     pub(crate) ordered: bool,
     pub(crate) random: SplitMix64,
 }
 
 impl Mill {
-    /// Sends and receives everything; gives the cards back.
+    /// Sends and receives everything, and returns the cards.
     pub(crate) fn run(mut self) -> Vec<Card> {
         let wanted = self.ports as u64 * self.rounds;
         let (mut sent, mut got) = (vec![0u64; self.cards.len()], vec![0u64; self.cards.len()]);
-        // A bit for each packet's number.
+        // One bit for each packet's number.
         let mut seen = vec![vec![0u64; self.ports]; self.cards.len()];
         while sent.iter().chain(&got).any(|&count| count < wanted) {
             let mut progress = false;
@@ -234,7 +234,7 @@ impl Mill {
         card.send(destination, &payload, length)
     }
 
-    /// Waits until something can be done.
+    /// Waits until there is something to do.
     fn rest(&mut self, sent: &[u64], wanted: u64) {
         let mut asleep = true;
         for (card, &sent) in self.cards.iter_mut().zip(sent) {
@@ -249,16 +249,16 @@ impl Mill {
     }
 }
 
-/// The number, and bytes that differ by sender, number and place.
+/// Returns the number, and bytes that depend on sender, number and offset.
 fn pattern(source: HostId, number: u64, length: usize) -> Vec<u8> {
     let byte = |index| (usize::from(source.0) * 3 + number as usize * 5 + index * 7) as u8;
     std::iter::once(number as u8).chain((1..length).map(byte)).collect()
 }
 
-/// A packet's number, if all of it is what was sent.
+/// Checks that a packet is what was sent, and returns its number.
 fn check(payload: &[u8], source: HostId) -> u64 {
     let number = u64::from(payload[0]);
-    // Not `assert_eq`: nobody wants to read thousands of bytes.
+    // Not `assert_eq`, which would print thousands of bytes.
     assert!(
         payload == pattern(source, number, payload.len()),
         "packet {number} from {source} is not what was sent"
@@ -266,14 +266,14 @@ fn check(payload: &[u8], source: HostId) -> u64 {
     number
 }
 
-/// A connection that has said nothing.
+/// Connects without sending anything.
 pub(crate) fn raw_connect(running: &Running) -> OwnedFd {
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     rustix::net::connect(&socket, &SocketAddrUnix::new(running.path()).unwrap()).unwrap();
     socket
 }
 
-/// Says something and returns the answer as text.
+/// Sends a message and returns the answer as text.
 pub(crate) fn ask(running: &Running, message: &[u8]) -> String {
     let socket = raw_connect(running);
     send(&socket, message, SendFlags::empty()).unwrap();
@@ -287,7 +287,7 @@ pub(crate) fn listen_to(socket: &OwnedFd) -> String {
     String::from_utf8_lossy(&bytes[..length]).into_owned()
 }
 
-/// A card that minds no manners: its socket, and the descriptors it got.
+/// Attaches a misbehaving card, and returns its socket and the descriptors it received.
 pub(crate) fn raw_card(running: &Running, port: u16) -> (OwnedFd, Vec<OwnedFd>) {
     let hello = [b"HMLN\x06\x00".as_slice(), &port.to_le_bytes(), &[1, 0, 0, 0]].concat();
     loop {
@@ -313,13 +313,13 @@ pub(crate) fn raw_card(running: &Running, port: u16) -> (OwnedFd, Vec<OwnedFd>) 
     }
 }
 
-/// Whether the switch ends the connection; says why first, perhaps.
+/// Waits until the switch ends the connection, perhaps after sending a reason.
 pub(crate) fn hangs_up(socket: &OwnedFd) -> bool {
     loop {
         assert!(readable(&[socket], PATIENCE), "it is not cut off");
         match recv(socket, &mut [0u8; 1][..], RecvFlags::empty()) {
             Ok((0, _)) | Err(_) => return true,
-            // It was rung for.
+            // This was a ring.
             Ok(_) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! The ends that programs stand on.
+//! Ends: the base of the programs.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -13,8 +13,9 @@ use crate::clan::connection::{clan_peer, clan_peer_end, clan_request};
 use crate::clan::endpoint::{clan_address, clan_endpoint};
 use crate::clan::events::clan_events;
 
-/// Memory of this process that the other stores to, a window to the other's, and the connection by which each hears of the other's end.
-/// An end has one program for each direction, of those below. Any number of threads may use it at once.
+/// Memory of this process that the peer stores to, a window to the peer's memory, and a connection.
+/// Each side is notified when the other ends. An end has one program for each direction (see
+/// below). Any number of threads may use it at once.
 pub struct clan_end(Arc<End>);
 
 impl clan_end {
@@ -23,9 +24,11 @@ impl clan_end {
     }
 }
 
-/// Asks for a connection, tells the other of `own`, which it must be allowed to write to, and maps what it tells of. Who waits longer
-/// than timeout_ms for the other, now or in any program on the end, gets -ETIMEDOUT; negative: nobody does. The aperture is the
-/// end's from now on, and gone even if this fails; it fails as clan_connect does, and with -EBADMSG or -EINVAL if the other tells nonsense.
+/// Requests a connection, passes the descriptor of `own` to the peer, and maps the peer's memory.
+/// `own` must allow the peer to write. A wait for the peer that exceeds timeout_ms, in this call or
+/// in any program on the end, fails with -ETIMEDOUT; a negative value waits forever. The end takes
+/// ownership of the aperture, which is destroyed even if this fails. Fails like clan_connect, and
+/// with -EBADMSG or -EINVAL if the peer passes invalid data.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_connect(
     endpoint: Option<&clan_endpoint>,
@@ -43,9 +46,10 @@ pub unsafe extern "C" fn clan_end_connect(
     })
 }
 
-/// Accepts a connection that was asked for by clan_end_connect; the end is that of `endpoint`. Request and aperture are gone, even if this
-/// fails; whoever asked is refused then. It fails with -EINVAL or -EBADMSG if the other tells nonsense, and with -EDOM if its memory is
-/// larger than `own` and than 64 KiB: clan_end_accept_up_to allows more.
+/// Accepts a connection that clan_end_connect requested; the end uses `endpoint`. The request and
+/// the aperture are destroyed, even if this fails; the requester is then refused. Fails with
+/// -EINVAL or -EBADMSG if the peer passes invalid data. Fails with -EDOM if the peer's memory is
+/// larger than both `own` and 64 KiB: clan_end_accept_up_to allows more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_accept(
     request: Option<Box<clan_request>>,
@@ -62,7 +66,7 @@ pub unsafe extern "C" fn clan_end_accept(
     })
 }
 
-/// The same, of memory of at most `most` bytes.
+/// Like clan_end_accept, but allows memory of at most `most` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_accept_up_to(
     request: Option<Box<clan_request>>,
@@ -80,7 +84,7 @@ pub unsafe extern "C" fn clan_end_accept_up_to(
     })
 }
 
-/// The other side, and the descriptor of its memory, which is what it told.
+/// Stores the peer's address and the data that it passed: the descriptor of its memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_peer(
     end: Option<&clan_end>,
@@ -93,7 +97,7 @@ pub unsafe extern "C" fn clan_end_peer(
     })
 }
 
-/// Waits until the other has ended, and says how.
+/// Waits until the peer has ended, and stores how.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_wait(
     end: Option<&clan_end>,
@@ -106,8 +110,9 @@ pub unsafe extern "C" fn clan_end_wait(
     })
 }
 
-/// Closes the connection, behind all that was stored, and gives the memory back, which another connection may use (clan_cache_give); with
-/// NULL it is closed. The end is gone, even if this fails: -EINVAL if a program on it was not destroyed before.
+/// Closes the connection, ordered after all stores, and stores the aperture, which another
+/// connection may use (clan_cache_give). If `own` is NULL, the aperture is closed. The end is
+/// destroyed, even if this fails. Fails with -EINVAL if a program on it was not destroyed before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_close(
     end: Option<Box<clan_end>>,
@@ -122,7 +127,8 @@ pub unsafe extern "C" fn clan_end_close(
     })
 }
 
-/// Lets an end go without closing: the other hears of it when the endpoint is closed. NULL is nothing.
+/// Releases an end without closing it: the peer is notified when the endpoint is closed. NULL is a
+/// no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_destroy(end: Option<Box<clan_end>>) {
     free(end);

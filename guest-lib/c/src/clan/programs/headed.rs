@@ -1,4 +1,4 @@
-//! Header and body apart.
+//! Messages with header and body sent separately.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -9,17 +9,19 @@ use super::end::clan_end;
 use crate::call::{call, count, free, given, store};
 use crate::memory::{bytes, bytes_mut};
 
-/// Who sends messages whose header goes before the body, with a flag and a Tripwire for each (section 4.3). One thread at a time may
-/// use it.
+/// Sends messages whose header goes before the body, with a flag and a Tripwire for each (section
+/// 4.3). One thread at a time may use it.
 pub struct clan_headed_sender(Sender);
 
-/// Who receives them: he works on the header while the body is on its way. One thread at a time may use it.
+/// Receives messages whose header goes before the body. The program can process the header while
+/// the body is in flight. One thread at a time may use it.
 pub struct clan_headed_receiver {
     receiver: Receiver,
     header: Vec<u8>,
 }
 
-/// Makes a sender on this end, for headers of so many bytes; the other end has a receiver for as many.
+/// Creates a sender on this end, for headers of `header` bytes. The other end needs a receiver for
+/// the same header length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_headed_sender_create(
     end: Option<&clan_end>,
@@ -32,13 +34,14 @@ pub unsafe extern "C" fn clan_headed_sender_create(
     })
 }
 
-/// Lets a sender go. NULL is nothing.
+/// Releases a sender. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_headed_sender_destroy(sender: Option<Box<clan_headed_sender>>) {
     free(sender);
 }
 
-/// Waits until the buffer is free, and sends a header, of exactly so many bytes. The body is to follow.
+/// Waits until the buffer is free, and sends a header of exactly the sender's header length. The
+/// body must follow.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_headed_sender_send_header(
     sender: Option<&mut clan_headed_sender>,
@@ -47,13 +50,13 @@ pub unsafe extern "C" fn clan_headed_sender_send_header(
 ) -> c_int {
     call(|| {
         let (sender, header) = (&mut given(sender, "sender")?.0, bytes(header, length, "header")?);
-        // The body is sent by a call of its own.
+        // The body is sent by a separate call.
         let _ = sender.send_header(header)?;
         Ok(0)
     })
 }
 
-/// Sends the body of the header that was sent last. -EINVAL if there is none.
+/// Sends the body for the header that was sent last. Fails with -EINVAL if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_headed_sender_send_body(
     sender: Option<&mut clan_headed_sender>,
@@ -66,7 +69,7 @@ pub unsafe extern "C" fn clan_headed_sender_send_body(
     })
 }
 
-/// Makes a receiver on this end, for headers of so many bytes.
+/// Creates a receiver on this end, for headers of `header` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_headed_receiver_create(
     end: Option<&clan_end>,
@@ -80,13 +83,14 @@ pub unsafe extern "C" fn clan_headed_receiver_create(
     })
 }
 
-/// Lets a receiver go. NULL is nothing.
+/// Releases a receiver. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_headed_receiver_destroy(receiver: Option<Box<clan_headed_receiver>>) {
     free(receiver);
 }
 
-/// Waits for a header, and copies it. The body may be on its way. -EINVAL if there is less room than for a header.
+/// Waits for a header, and copies it. The body may still be in flight. Fails with -EINVAL if `size`
+/// is less than the header length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_headed_receiver_header(
     receiver: Option<&mut clan_headed_receiver>,
@@ -100,8 +104,9 @@ pub unsafe extern "C" fn clan_headed_receiver_header(
     })
 }
 
-/// Waits for a header, if none is there, and for its body, copies that, and gives the buffer back; returns how many bytes the body has.
-/// -EINVAL if it does not fit: then the message stays.
+/// Waits for the body, and for its header if that was not received yet. Copies the body, returns
+/// the buffer to the sender, and returns the body's length. Fails with -EINVAL if the body does not
+/// fit; the message then stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_headed_receiver_body(
     receiver: Option<&mut clan_headed_receiver>,

@@ -1,4 +1,4 @@
-//! The paper's programs (section 4) for C: `include/clan_programs.h` is made from these files.
+//! The paper's programs (section 4) for C: `include/clan_programs.h` is generated from these files.
 
 mod end;
 mod headed;

@@ -12,47 +12,49 @@ use crate::clan::card::clan_card;
 use crate::clan::events::clan_events;
 use crate::memory::{bytes, bytes_mut, items};
 
-/// Who puts into a ring in the other's memory (section 4.2, Example 2): messages do not wait for each other. One thread at a time may use
-/// it.
+/// Puts messages into a ring in the peer's memory (section 4.2, Example 2). Messages do not wait
+/// for each other. One thread at a time may use it.
 pub struct clan_producer(Producer);
 
-/// Who puts by DMA. One thread at a time may use it.
+/// A producer that puts messages by DMA. One thread at a time may use it.
 pub struct clan_dma_producer(DmaProducer);
 
-/// Who takes. One thread at a time may use it.
+/// Takes messages from the ring. One thread at a time may use it.
 pub struct clan_consumer(Consumer);
 
 /// A part of a message.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_part {
-    /// Its bytes.
+    /// The bytes.
     pub data: *const c_void,
-    /// How many.
+    /// Number of bytes.
     pub length: usize,
 }
 
-/// What an element is, besides its bytes.
+/// Properties of an element, in addition to its bytes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_element {
-    /// What the producer has put with it.
+    /// The metadata that the producer gave.
     pub metadata: u64,
     /// 1 if more of its message follows, else 0.
     pub has_more: u32,
-    /// For what may come: zeros.
+    /// Reserved for future use: zeros.
     pub reserved: [u32; 5],
 }
 
-/// Returns how many bytes the consumer's aperture needs for a queue of `count` elements of at most `element` bytes: the control words, and
-/// 16 bytes more than the element for each, of which there is one more than the queue holds. SIZE_MAX if no aperture is large enough.
+/// Returns the size in bytes of the consumer's aperture for a queue of `count` elements of at most
+/// `element` bytes. This is the control words, and the element size plus 16 bytes for each of
+/// `count` + 1 places. Returns SIZE_MAX if no aperture is large enough.
 #[unsafe(no_mangle)]
 pub extern "C" fn clan_queue_aperture_size(element: usize, count: usize) -> usize {
     aperture_size(element, count)
 }
 
-/// Makes a producer on this end, of elements of at most so many bytes; the other end has a consumer for as many. The places are in the
-/// aperture of the other end, which has clan_queue_aperture_size bytes; -EDOM if there are not two.
+/// Creates a producer on this end, for elements of at most `element` bytes. The other end needs a
+/// consumer with the same element size. The places are in the other end's aperture, which needs
+/// clan_queue_aperture_size bytes. Fails with -EDOM if it has fewer than two places.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_producer_create(
     end: Option<&clan_end>,
@@ -65,13 +67,13 @@ pub unsafe extern "C" fn clan_producer_create(
     })
 }
 
-/// Lets a producer go. NULL is nothing.
+/// Releases a producer. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_producer_destroy(producer: Option<Box<clan_producer>>) {
     free(producer);
 }
 
-/// How many elements the queue has room for.
+/// Returns the number of elements that the queue has room for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_producer_capacity(producer: Option<&clan_producer>) -> c_int {
     call(|| Ok(count(given(producer, "producer")?.0.capacity() as usize)))
@@ -91,7 +93,7 @@ pub unsafe extern "C" fn clan_producer_put(
     })
 }
 
-/// The same, if there is room: else -EAGAIN. It does not wait.
+/// Like clan_producer_put, but does not wait: fails with -EAGAIN if there is no room.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_producer_try_put(
     producer: Option<&mut clan_producer>,
@@ -106,8 +108,8 @@ pub unsafe extern "C" fn clan_producer_try_put(
     })
 }
 
-/// Puts a message of several parts, each of any length: an element or several, all with this metadata. What fails on the way leaves the
-/// message unfinished: the consumer waits for the rest.
+/// Puts a message of several parts of any length. They become one or more elements, all with this
+/// metadata. A failure half-way leaves the message incomplete: the consumer waits for the rest.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_producer_put_parts(
     producer: Option<&mut clan_producer>,
@@ -123,7 +125,8 @@ pub unsafe extern "C" fn clan_producer_put_parts(
     })
 }
 
-/// Makes a producer by DMA; `card` is what the end's endpoint was opened with.
+/// Creates a producer that uses DMA. `card` must be the one that the end's endpoint was opened
+/// with.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_producer_create(
     card: Option<&clan_card>,
@@ -138,20 +141,21 @@ pub unsafe extern "C" fn clan_dma_producer_create(
     })
 }
 
-/// Lets a producer go. NULL is nothing.
+/// Releases a producer. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_producer_destroy(producer: Option<Box<clan_dma_producer>>) {
     free(producer);
 }
 
-/// How many elements the queue has room for.
+/// Returns the number of elements that the queue has room for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_producer_capacity(producer: Option<&clan_dma_producer>) -> c_int {
     call(|| Ok(count(given(producer, "producer")?.0.capacity() as usize)))
 }
 
-/// Waits for room, and puts a message of one element: `length` bytes, at least one, of memory of this process. That may be changed when
-/// the request is done (clan_dma_wait, at the end's endpoint).
+/// Waits for room, and puts a message of one element: `length` bytes, at least one, of this
+/// process' memory. The memory may be changed when the request is complete (clan_dma_wait, at the
+/// end's endpoint).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_producer_put(
     producer: Option<&mut clan_dma_producer>,
@@ -167,7 +171,7 @@ pub unsafe extern "C" fn clan_dma_producer_put(
     })
 }
 
-/// Puts a message as clan_dma_producer_put() does, if there is room for it: else -EAGAIN. It does not wait for room.
+/// Like clan_dma_producer_put, but does not wait for room: fails with -EAGAIN if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_dma_producer_try_put(
     producer: Option<&mut clan_dma_producer>,
@@ -184,7 +188,7 @@ pub unsafe extern "C" fn clan_dma_producer_try_put(
     })
 }
 
-/// Makes a consumer on this end, of elements of at most so many bytes.
+/// Creates a consumer on this end, for elements of at most `element` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_consumer_create(
     end: Option<&clan_end>,
@@ -197,13 +201,13 @@ pub unsafe extern "C" fn clan_consumer_create(
     })
 }
 
-/// Lets a consumer go. NULL is nothing.
+/// Releases a consumer. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_consumer_destroy(consumer: Option<Box<clan_consumer>>) {
     free(consumer);
 }
 
-/// Has elements be events of the queue, with this token.
+/// Registers a consumer with an event queue: arriving elements become events with this token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_consumer_register(
     consumer: Option<&mut clan_consumer>,
@@ -213,7 +217,8 @@ pub unsafe extern "C" fn clan_consumer_register(
     register(events, given(consumer, "consumer").map(|consumer| consumer.0.tripwire()), token)
 }
 
-/// Waits for the next element, copies it, and returns how many bytes it has. -EINVAL if it does not fit: then it stays.
+/// Waits for the next element, copies it, and returns its length. Fails with -EINVAL if it does not
+/// fit; the element then stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_consumer_get(
     consumer: Option<&mut clan_consumer>,
@@ -227,7 +232,8 @@ pub unsafe extern "C" fn clan_consumer_get(
     })
 }
 
-/// The same without waiting, and without a system call: -EAGAIN if there is none.
+/// Like clan_consumer_get, but does not wait and makes no system call: fails with -EAGAIN if the
+/// queue is empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_consumer_try_get(
     consumer: Option<&mut clan_consumer>,
@@ -242,8 +248,8 @@ pub unsafe extern "C" fn clan_consumer_try_get(
     })
 }
 
-/// Waits for a whole message, copies all its parts, and returns how many bytes it has. -EINVAL for one of more than `size` bytes, of which
-/// some is taken then.
+/// Waits for a complete message, copies all its parts, and returns its length. Fails with -EINVAL
+/// if the message is longer than `size` bytes; some of it is then already consumed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_consumer_get_message(
     consumer: Option<&mut clan_consumer>,
@@ -267,7 +273,7 @@ fn taken(
 ) -> Result<c_int, Failure> {
     let (length, size) = (element.len(), data.len());
     let Some(data) = data.get_mut(..length) else {
-        // Not dropped, it is still there.
+        // Without the drop, the element stays in the queue.
         std::mem::forget(element);
         return Err(Failure::argument(format!("element length {length} is out of range (limit {size})")));
     };

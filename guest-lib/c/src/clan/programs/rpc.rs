@@ -10,13 +10,14 @@ use crate::call::{Failure, call, count, free, given, store};
 use crate::clan::events::clan_events;
 use crate::memory::{bytes, bytes_mut};
 
-/// Who calls: a request, then its reply (section 4.1). One thread at a time may use it.
+/// The calling side: sends a request, then receives its reply (section 4.1). One thread at a time
+/// may use it.
 pub struct clan_client(Client);
 
-/// Who is called. One thread at a time may use it.
+/// The called side. One thread at a time may use it.
 pub struct clan_server(Server);
 
-/// Makes a client on this end; the other end has a server.
+/// Creates a client on this end. The other end needs a server.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_client_create(
     end: Option<&clan_end>,
@@ -28,19 +29,19 @@ pub unsafe extern "C" fn clan_client_create(
     })
 }
 
-/// Lets a client go. NULL is nothing.
+/// Releases a client. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_client_destroy(client: Option<Box<clan_client>>) {
     free(client);
 }
 
-/// How many bytes a request may have.
+/// Returns the maximum length of a request in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_client_capacity(client: Option<&clan_client>) -> c_int {
     call(|| Ok(count(given(client, "client")?.0.capacity())))
 }
 
-/// Has replies be events of the queue, with this token.
+/// Registers a client with an event queue: arriving replies become events with this token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_client_register(
     client: Option<&mut clan_client>,
@@ -50,8 +51,9 @@ pub unsafe extern "C" fn clan_client_register(
     register(events, given(client, "client").map(|client| client.0.tripwire()), token)
 }
 
-/// Calls: sends a request, waits for the reply, copies it, and returns how many bytes it has. -EINVAL for a reply that does not fit, which
-/// is lost. With -ETIMEDOUT the reply may still come, and the next call waits for it first.
+/// Sends a request, waits for the reply, copies it, and returns its length. Fails with -EINVAL if
+/// the reply does not fit; the reply is then lost. After -ETIMEDOUT the reply may still arrive, and
+/// the next call waits for it first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_client_call(
     client: Option<&mut clan_client>,
@@ -67,7 +69,7 @@ pub unsafe extern "C" fn clan_client_call(
     })
 }
 
-/// Sends a request, and does not wait. -EINVAL if there is one that is not answered.
+/// Sends a request without waiting. Fails with -EINVAL if an earlier request is not answered yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_client_begin(
     client: Option<&mut clan_client>,
@@ -80,7 +82,8 @@ pub unsafe extern "C" fn clan_client_begin(
     })
 }
 
-/// Takes the reply, as many bytes of it as fit, and returns how many it has. -EAGAIN if it is not there. No system call.
+/// Takes the reply. Copies as many of its bytes as fit, and returns its full length. Fails with
+/// -EAGAIN if it has not arrived. Makes no system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_client_try_reply(
     client: Option<&mut clan_client>,
@@ -94,7 +97,7 @@ pub unsafe extern "C" fn clan_client_try_reply(
     })
 }
 
-/// Makes a server on this end; the other end has a client.
+/// Creates a server on this end. The other end needs a client.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_server_create(
     end: Option<&clan_end>,
@@ -106,13 +109,13 @@ pub unsafe extern "C" fn clan_server_create(
     })
 }
 
-/// Lets a server go. NULL is nothing.
+/// Releases a server. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_server_destroy(server: Option<Box<clan_server>>) {
     free(server);
 }
 
-/// Has calls be events of the queue, with this token.
+/// Registers a server with an event queue: arriving calls become events with this token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_server_register(
     server: Option<&mut clan_server>,
@@ -122,7 +125,8 @@ pub unsafe extern "C" fn clan_server_register(
     register(events, given(server, "server").map(|server| server.0.tripwire()), token)
 }
 
-/// Waits for the next call, copies as many bytes of the request as fit, and returns how many it has. clan_server_reply answers it.
+/// Waits for the next call. Copies as many bytes of the request as fit, and returns its full
+/// length. Answer it with clan_server_reply.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_server_wait(
     server: Option<&mut clan_server>,
@@ -135,7 +139,8 @@ pub unsafe extern "C" fn clan_server_wait(
     })
 }
 
-/// The same without waiting, and without a system call: -EAGAIN if there is none.
+/// Like clan_server_wait, but does not wait and makes no system call: fails with -EAGAIN if no call
+/// has arrived.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_server_try_wait(
     server: Option<&mut clan_server>,
@@ -148,7 +153,7 @@ pub unsafe extern "C" fn clan_server_try_wait(
     })
 }
 
-/// Answers the call that was taken last. -EINVAL if there is none.
+/// Answers the call that was taken last. Fails with -EINVAL if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_server_reply(
     server: Option<&mut clan_server>,

@@ -1,4 +1,4 @@
-//! Bytes in order.
+//! Ordered byte streams.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -10,13 +10,14 @@ use crate::call::{Failure, call, count, free, given, store};
 use crate::clan::events::clan_events;
 use crate::memory::{bytes, bytes_mut};
 
-/// Who writes bytes, by a distributed queue whose elements are bytes (section 4.3). One thread at a time may use it.
+/// Writes bytes, by a distributed queue whose elements are bytes (section 4.3). One thread at a
+/// time may use it.
 pub struct clan_writer(Writer);
 
-/// Who reads them. One thread at a time may use it.
+/// Reads the bytes that a writer wrote. One thread at a time may use it.
 pub struct clan_reader(Reader);
 
-/// Makes a writer on this end; the other end has a reader.
+/// Creates a writer on this end. The other end needs a reader.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_writer_create(
     end: Option<&clan_end>,
@@ -28,13 +29,14 @@ pub unsafe extern "C" fn clan_writer_create(
     })
 }
 
-/// Lets a writer go. NULL is nothing.
+/// Releases a writer. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_writer_destroy(writer: Option<Box<clan_writer>>) {
     free(writer);
 }
 
-/// Waits until there is room for at least one byte, writes as many as there is room for, and returns how many.
+/// Waits until there is room for at least one byte, writes as many as there is room for, and
+/// returns their number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_writer_write(
     writer: Option<&mut clan_writer>,
@@ -47,7 +49,8 @@ pub unsafe extern "C" fn clan_writer_write(
     })
 }
 
-/// The same without waiting, and without a system call: -EAGAIN if there is no room.
+/// Like clan_writer_write, but does not wait and makes no system call: fails with -EAGAIN without
+/// room.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_writer_try_write(
     writer: Option<&mut clan_writer>,
@@ -63,7 +66,7 @@ pub unsafe extern "C" fn clan_writer_try_write(
     })
 }
 
-/// Makes a reader on this end; the other end has a writer.
+/// Creates a reader on this end. The other end needs a writer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_reader_create(
     end: Option<&clan_end>,
@@ -75,13 +78,13 @@ pub unsafe extern "C" fn clan_reader_create(
     })
 }
 
-/// Lets a reader go. NULL is nothing.
+/// Releases a reader. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_reader_destroy(reader: Option<Box<clan_reader>>) {
     free(reader);
 }
 
-/// Has bytes that come be events of the queue, with this token.
+/// Registers a reader with an event queue: arriving bytes become events with this token.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_reader_register(
     reader: Option<&mut clan_reader>,
@@ -91,8 +94,8 @@ pub unsafe extern "C" fn clan_reader_register(
     register(events, given(reader, "reader").map(|reader| reader.0.tripwire()), token)
 }
 
-/// Waits until there is at least one byte, reads as many as there are and fit, and returns how many: 0 if the writer has closed the
-/// connection, and all has been read.
+/// Waits until there is at least one byte, reads as many as are available and fit, and returns
+/// their number. Returns 0 if the writer has closed the connection and everything has been read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_reader_read(
     reader: Option<&mut clan_reader>,
@@ -105,7 +108,8 @@ pub unsafe extern "C" fn clan_reader_read(
     })
 }
 
-/// The same without waiting, and without a system call if there is something: -EAGAIN if there is nothing yet.
+/// Like clan_reader_read, but does not wait: fails with -EAGAIN if there is nothing yet. Makes no
+/// system call if there is something to read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_reader_try_read(
     reader: Option<&mut clan_reader>,

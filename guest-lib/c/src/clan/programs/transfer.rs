@@ -11,13 +11,14 @@ use crate::clan::aperture::clan_aperture;
 use crate::clan::events::clan_events;
 use crate::memory::{bytes, bytes_mut};
 
-/// Who sends messages, one at a time, into one buffer in the other's memory (section 4.1, Example 1). One thread at a time may use it.
+/// Sends messages, one at a time, into one buffer in the peer's memory (section 4.1, Example 1).
+/// One thread at a time may use it.
 pub struct clan_sender(Sender);
 
-/// Who receives them, in place or copied. One thread at a time may use it.
+/// Receives messages, in place or copied. One thread at a time may use it.
 pub struct clan_receiver(Receiver);
 
-/// Makes a sender on this end; the other end has a receiver.
+/// Creates a sender on this end. The other end needs a receiver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_sender_create(
     end: Option<&clan_end>,
@@ -29,19 +30,19 @@ pub unsafe extern "C" fn clan_sender_create(
     })
 }
 
-/// Lets a sender go. NULL is nothing.
+/// Releases a sender. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_sender_destroy(sender: Option<Box<clan_sender>>) {
     free(sender);
 }
 
-/// The longest message, in bytes.
+/// Returns the maximum length of a message in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_sender_capacity(sender: Option<&clan_sender>) -> c_int {
     call(|| Ok(count(given(sender, "sender")?.0.capacity())))
 }
 
-/// 1 if the buffer is free (tx_ready), else 0. No system call.
+/// Returns 1 if the buffer is free (tx_ready), else 0. Makes no system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_sender_is_ready(sender: Option<&clan_sender>) -> c_int {
     call(|| Ok(given(sender, "sender")?.0.is_ready().into()))
@@ -60,7 +61,8 @@ pub unsafe extern "C" fn clan_sender_send(
     })
 }
 
-/// The same by DMA, from `offset` of memory of this process; it returns when that may be used again.
+/// Like clan_sender_send, but sends by DMA, from `offset` in this process' memory. Returns when
+/// that memory may be reused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_sender_send_from(
     sender: Option<&mut clan_sender>,
@@ -74,7 +76,8 @@ pub unsafe extern "C" fn clan_sender_send_from(
     })
 }
 
-/// Waits until the buffer is free, and writes bytes of the next message there; clan_sender_finish sends it.
+/// Waits until the buffer is free, and writes bytes of the next message there; clan_sender_finish
+/// sends it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_sender_write(
     sender: Option<&mut clan_sender>,
@@ -88,13 +91,13 @@ pub unsafe extern "C" fn clan_sender_write(
     })
 }
 
-/// Tells the receiver that a message of so many bytes is there: what was written before.
+/// Sends a message of `length` bytes that was written before: notifies the receiver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_sender_finish(sender: Option<&mut clan_sender>, length: usize) -> c_int {
     call(|| Ok(given(sender, "sender")?.0.wait()?.send(length).map(|()| 0)?))
 }
 
-/// Makes a receiver on this end; the other end has a sender.
+/// Creates a receiver on this end. The other end needs a sender.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receiver_create(
     end: Option<&clan_end>,
@@ -106,26 +109,27 @@ pub unsafe extern "C" fn clan_receiver_create(
     })
 }
 
-/// Lets a receiver go. NULL is nothing.
+/// Releases a receiver. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receiver_destroy(receiver: Option<Box<clan_receiver>>) {
     free(receiver);
 }
 
-/// The longest message, in bytes.
+/// Returns the maximum length of a message in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receiver_capacity(receiver: Option<&clan_receiver>) -> c_int {
     call(|| Ok(count(given(receiver, "receiver")?.0.capacity())))
 }
 
-/// Is woken by the first bytes of a message from now on, and not only by the last: to wake up takes its time, which passes while the rest
-/// is on its way (section 4.3).
+/// Lets the first bytes of a message wake the receiver from now on, not only the last. The wake-up
+/// then overlaps with the arrival of the rest (section 4.3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receiver_set_early(receiver: Option<&mut clan_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.set_early().map(|()| 0)?))
 }
 
-/// Has messages be events of the queue, with this token: a Tripwire over rx_ready.
+/// Registers a receiver with an event queue: arriving messages become events with this token, by a
+/// Tripwire over rx_ready.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receiver_register(
     receiver: Option<&mut clan_receiver>,
@@ -135,19 +139,21 @@ pub unsafe extern "C" fn clan_receiver_register(
     register(events, given(receiver, "receiver").map(|receiver| receiver.0.tripwire()), token)
 }
 
-/// Waits for a message, and returns how many bytes it has. It stays in the buffer, for clan_receiver_read, until clan_receiver_release.
+/// Waits for a message, and returns its length. It stays in the buffer, for clan_receiver_read,
+/// until clan_receiver_release.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receiver_wait(receiver: Option<&mut clan_receiver>) -> c_int {
     call(|| Ok(kept(given(receiver, "receiver")?.0.wait()?)))
 }
 
-/// The same without waiting, and without a system call: -EAGAIN if there is none.
+/// Like clan_receiver_wait, but does not wait and makes no system call: fails with -EAGAIN if no
+/// message has arrived.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receiver_try_wait(receiver: Option<&mut clan_receiver>) -> c_int {
     call(|| Ok(kept(there(&mut given(receiver, "receiver")?.0)?)))
 }
 
-/// Copies bytes out of the message that is in the buffer.
+/// Copies bytes out of the message in the buffer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receiver_read(
     receiver: Option<&mut clan_receiver>,
@@ -163,7 +169,7 @@ pub unsafe extern "C" fn clan_receiver_read(
     })
 }
 
-/// Gives the buffer back to the sender.
+/// Returns the buffer to the sender.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receiver_release(receiver: Option<&mut clan_receiver>) -> c_int {
     call(|| {
@@ -172,7 +178,8 @@ pub unsafe extern "C" fn clan_receiver_release(receiver: Option<&mut clan_receiv
     })
 }
 
-/// Waits for a message, copies it, and gives the buffer back; returns how many bytes it has. -EINVAL if it does not fit: then it stays.
+/// Waits for a message, copies it, returns the buffer to the sender, and returns the message's
+/// length. Fails with -EINVAL if the message does not fit; it then stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_receiver_receive(
     receiver: Option<&mut clan_receiver>,

@@ -13,14 +13,16 @@ use crate::dart::connection::dart_connection;
 use crate::dart::queue::dart_queue;
 use crate::memory::items;
 
-/// Who looks after a barrier: one register of his counts those that have still to come. One thread at a time may use it.
+/// The host's side of a barrier. One register of the host's card counts the members that have not
+/// arrived yet. One thread at a time may use it.
 pub struct dart_barrier(Barrier);
 
 /// A member of a barrier. One thread at a time may use it.
 pub struct dart_member(Member);
 
-/// Makes a barrier of as many members as there are connections, at least one, all of whose windows have the register under this number, and
-/// whose events go to `complete`. The queue is the barrier's from now on, even if this fails, and goes with it.
+/// Creates a barrier with one member for each connection, at least one. The windows of all of them
+/// must have register `number` and the next one, and their events must go to `complete`. The
+/// barrier takes ownership of the queue, which is destroyed even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_barrier_create(
     members: *const *const dart_connection,
@@ -36,13 +38,14 @@ pub unsafe extern "C" fn dart_barrier_create(
     })
 }
 
-/// Lets a barrier go, with its queue. NULL is nothing.
+/// Releases a barrier and its queue. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_barrier_destroy(barrier: Option<Box<dart_barrier>>) {
     free(barrier);
 }
 
-/// Waits until all have come, and releases them. `round`, which may be NULL, is how often that has been.
+/// Waits until all members have arrived, and releases them. Stores the number of the round in
+/// `round`, which may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_barrier_release(
     barrier: Option<&mut dart_barrier>,
@@ -55,8 +58,9 @@ pub unsafe extern "C" fn dart_barrier_release(
     })
 }
 
-/// Makes a member of the barrier whose register is that of the other end's window under this number; the connection's events go to
-/// `released`. The queue is the member's from now on, even if this fails, and goes with it.
+/// Creates a member of the barrier whose register is number `number` in the other end's window. The
+/// connection's events must go to `released`. The member takes ownership of the queue, which is
+/// destroyed even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_member_create(
     connection: Option<&dart_connection>,
@@ -71,14 +75,15 @@ pub unsafe extern "C" fn dart_member_create(
     })
 }
 
-/// Lets a member go, with its queue. NULL is nothing.
+/// Releases a member and its queue. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_member_destroy(member: Option<Box<dart_member>>) {
     free(member);
 }
 
-/// Comes to the barrier, and waits until all have. `round`, which may be NULL, is the barrier's. Who did not wait to the end has come all
-/// the same: the next call only waits.
+/// Arrives at the barrier, and waits until all members have. Stores the number of the round in
+/// `round`, which may be NULL. After a timeout the member has already arrived, and the next call
+/// only waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_member_wait(
     member: Option<&mut dart_member>,
@@ -98,7 +103,7 @@ fn tell(to: Option<&mut MaybeUninit<u64>>, round: u64) -> Result<c_int, Failure>
     }
 }
 
-/// Connections that C has in a row.
+/// Returns the connections of an array from C.
 pub(crate) fn connections(
     first: *const *const dart_connection,
     count: usize,

@@ -11,22 +11,23 @@ use crate::dart::operation::{dart_operation, step_of};
 use crate::dart::queue::{DART_WORDS, dart_queue};
 use crate::memory::{bytes_mut, items};
 
-/// Bytes of a connection's endpoint that a caller's questions are sent from.
+/// Number of bytes of a connection's endpoint that a caller sends its questions from.
 pub const DART_CALLER_SCRATCH: u64 = 1024;
 
-/// Who asks the card at a connection's other end, whose software has nothing to do with it, and waits for its answers. One thread at a
-/// time may use it.
+/// Sends questions to the card at a connection's other end, and waits for its answers. The software
+/// there is not involved. One thread at a time may use it.
 pub struct dart_caller(pub(crate) Caller);
 
-/// Bytes that are read: from byte `from` of the other end's endpoint to byte `to` of this end's.
+/// A range of bytes to read: from byte `from` of the other end's endpoint to byte `to` of this
+/// end's endpoint.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_piece {
-    /// Where they are there, a multiple of 4 from that endpoint's base.
+    /// Offset from the base of the other end's endpoint, a multiple of 4.
     pub from: u64,
-    /// Where they are to be here, a multiple of 4.
+    /// Offset in this end's endpoint, a multiple of 4.
     pub to: u64,
-    /// How many, up to DART_LONGEST.
+    /// Number of bytes, up to DART_LONGEST.
     pub length: u32,
     /// Must be 0.
     pub reserved: u32,
@@ -39,9 +40,10 @@ impl dart_piece {
     }
 }
 
-/// Makes a caller by this connection, whose events go to `answers`, with questions in DART_CALLER_SCRATCH bytes of its endpoint from
-/// `scratch` on. Who waits longer than timeout_ms for an answer gets -ETIMEDOUT; negative: nobody does. The queue is the caller's from now
-/// on, even if this fails, and goes with it.
+/// Creates a caller for this connection, whose events must go to `answers`. Its questions use
+/// DART_CALLER_SCRATCH bytes of the endpoint, starting at `scratch`. A wait for an answer that
+/// exceeds timeout_ms fails with -ETIMEDOUT; a negative value waits forever. The caller takes
+/// ownership of the queue, which is destroyed even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_caller_create(
     connection: Option<&dart_connection>,
@@ -58,13 +60,14 @@ pub unsafe extern "C" fn dart_caller_create(
     })
 }
 
-/// Lets a caller go, with its queue. NULL is nothing.
+/// Releases a caller and its queue. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_caller_destroy(caller: Option<Box<dart_caller>>) {
     free(caller);
 }
 
-/// Asks, and waits for the answer: its first block. -EPERM if the other end does not execute it; dart_connection_status says why.
+/// Sends a question, waits for the answer, and stores its first block. Fails with -EPERM if the
+/// other end does not execute the question; dart_connection_status gives the reason.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_caller_ask(
     caller: Option<&mut dart_caller>,
@@ -77,8 +80,9 @@ pub unsafe extern "C" fn dart_caller_ask(
     })
 }
 
-/// Does one register operation, DART_STEP_ADD or another, on a register of the other end's window with this operand: fetch and
-/// increment, for example. `before` is what it was, and `after` what it is, of which either may be NULL. It fails as dart_caller_ask does.
+/// Executes one register operation, DART_STEP_ADD or another, with this operand on a register of
+/// the other end's window: for example fetch and increment. Stores the register's value before and
+/// after; either pointer may be NULL. Fails like dart_caller_ask.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_fetch(
     caller: Option<&mut dart_caller>,
@@ -100,8 +104,9 @@ pub unsafe extern "C" fn dart_fetch(
     })
 }
 
-/// Has a register of the other end's window become `value` if it is `expected`; `found` is what it was. Register `own` of that window is
-/// for this caller alone. It fails as dart_caller_ask does.
+/// Sets a register of the other end's window to `value` if it equals `expected`. Stores its
+/// previous value in `found`. Register `own` of that window must be used only by this caller. Fails
+/// like dart_caller_ask.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_compare_and_swap(
     caller: Option<&mut dart_caller>,
@@ -117,7 +122,8 @@ pub unsafe extern "C" fn dart_compare_and_swap(
     })
 }
 
-/// Reads up to 32 bytes from byte `from` of the other end's endpoint on, a multiple of 4. It fails as dart_caller_ask does.
+/// Reads up to 32 bytes of the other end's endpoint, starting at `from`, a multiple of 4. Fails
+/// like dart_caller_ask.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_read(
     caller: Option<&mut dart_caller>,
@@ -131,8 +137,8 @@ pub unsafe extern "C" fn dart_read(
     })
 }
 
-/// Reads scattered bytes into this end's endpoint, from as many places as there are; the questions do not wait for each other. It fails
-/// as dart_caller_ask does, and then some may have been read.
+/// Reads scattered ranges of bytes into this end's endpoint. The questions do not wait for each
+/// other. Fails like dart_caller_ask; some ranges may then have been read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_gather(
     caller: Option<&mut dart_caller>,
@@ -146,7 +152,7 @@ pub unsafe extern "C" fn dart_gather(
     })
 }
 
-/// A register of a window, of which there are no more.
+/// Converts a register number. A window does not have more registers.
 pub(crate) fn register(number: u32) -> Result<u8, Failure> {
     let limit = u8::MAX;
     u8::try_from(number)
@@ -158,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_much_is_scratch_as_the_library_takes() {
+    fn scratch_size_matches_the_library() {
         assert_eq!(DART_CALLER_SCRATCH, Caller::SCRATCH);
     }
 }

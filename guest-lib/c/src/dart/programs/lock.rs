@@ -7,14 +7,14 @@ use hamlyn::dart::programs::{Lock, LockRegisters};
 use super::caller::{dart_caller, register};
 use crate::call::{Failure, call, given};
 
-/// A lock: which registers of the other end's window it is, both zero at first. Who wants it draws a ticket, and has it when it is his
-/// turn, so that it comes to all in order.
+/// The registers of the other end's window that form a lock. Both must be initially zero. The lock
+/// is a fair ticket lock: a caller draws a ticket, and has the lock when its turn comes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_lock_registers {
     /// The next ticket.
     pub tickets: u8,
-    /// Whose turn it is.
+    /// The ticket that holds the lock.
     pub turn: u8,
 }
 
@@ -23,7 +23,8 @@ fn read(registers: Option<&dart_lock_registers>) -> Result<Lock, Failure> {
     Ok(Lock::new(LockRegisters { tickets, turn }))
 }
 
-/// Waits until the lock is this caller's. If an answer does not come it is not known whose it is. It fails as dart_caller_ask does.
+/// Waits until this caller has the lock. If an answer does not arrive, the state of the lock is
+/// unknown. Fails like dart_caller_ask.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_lock(
     caller: Option<&mut dart_caller>,
@@ -35,8 +36,8 @@ pub unsafe extern "C" fn dart_lock(
     })
 }
 
-/// Takes the lock if it is free: returns 1 if it was, else 0. Register `own` of that window is for this caller alone. It fails as
-/// dart_caller_ask does.
+/// Takes the lock if it is free. Returns 1 if it was taken, else 0. Register `own` of that window
+/// must be used only by this caller. Fails like dart_caller_ask.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_try_lock(
     caller: Option<&mut dart_caller>,
@@ -49,7 +50,8 @@ pub unsafe extern "C" fn dart_try_lock(
     })
 }
 
-/// Gives the lock back: the next has it. What its owner did at that host before, by the same connection, is done when he has it.
+/// Releases the lock to the next waiter. When that has the lock, everything that this caller did
+/// before at that host, by the same connection, is complete.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_unlock(
     caller: Option<&dart_caller>,

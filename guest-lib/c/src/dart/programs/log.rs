@@ -8,15 +8,16 @@ use hamlyn::dart::programs::{Appender, Log};
 use crate::call::{Failure, call, given, store};
 use crate::dart::connection::dart_connection;
 
-/// A log in an endpoint, entries of one length behind each other, to which many append: which registers of the window it is.
+/// The registers of the window that form a log: consecutive entries of equal length in an endpoint,
+/// to which many senders append.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_log {
-    /// The register that says where the next entry goes.
+    /// The register with the offset of the next entry.
     pub tail: u8,
-    /// The register that is an entry's length.
+    /// The register with the length of an entry.
     pub step: u8,
-    /// The register that says where the log ends.
+    /// The register with the offset of the log's end.
     pub end: u8,
 }
 
@@ -25,8 +26,9 @@ fn read(log: Option<&dart_log>) -> Result<Log, Failure> {
     Ok(Log { tail, step, end })
 }
 
-/// Sets a log's registers for `entries` entries of `length` bytes, a multiple of 4 up to 32, from byte `start` of the endpoint on: by its
-/// owner, with any connection that has them in its window, before anybody appends.
+/// Sets a log's registers for `entries` entries of `length` bytes, a multiple of 4 up to 32, from
+/// byte `start` of the endpoint. The owner must call this before any process appends, with any
+/// connection that has the registers in its window.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_log_set(
     connection: Option<&dart_connection>,
@@ -41,7 +43,8 @@ pub unsafe extern "C" fn dart_log_set(
     })
 }
 
-/// How many bytes of entries a log has that begins at byte `start`: what is there of them has been written.
+/// Stores the number of bytes of entries in a log that begins at byte `start`. These entries are
+/// completely written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_log_written(
     connection: Option<&dart_connection>,
@@ -55,9 +58,11 @@ pub unsafe extern "C" fn dart_log_written(
     })
 }
 
-/// Appends an entry of `length` bytes, that of dart_log_set, to a log at the connection's other end: the bytes of this end's endpoint
-/// from byte `from` on. It is one message, executed at one moment, so that no two entries have the same place. If the log is full it is
-/// refused, which dart_connection_status tells, and any question that is asked behind it. It fails as dart_send does, without waiting.
+/// Appends an entry to a log at the connection's other end: `length` bytes, as given to
+/// dart_log_set, of this end's endpoint from byte `from`. An append is one message, executed
+/// atomically, so two entries never have the same place. If the log is full, the entry is refused:
+/// dart_connection_status reports it, and so does any question sent after it. Fails like dart_send,
+/// without waiting.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_append(
     connection: Option<&dart_connection>,

@@ -1,4 +1,4 @@
-//! Compound operations for C: `include/dart_programs.h` is made from these files.
+//! Compound operations for C: `include/dart_programs.h` is generated from these files.
 
 mod barrier;
 mod caller;

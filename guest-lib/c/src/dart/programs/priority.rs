@@ -11,36 +11,37 @@ use crate::dart::connection::dart_connection;
 use crate::dart::endpoint::dart_endpoint;
 use crate::memory::items_mut;
 
-/// Bytes of an entry that are its sender's.
+/// Size of a sender's data in an entry, in bytes.
 pub const DART_URGENT_SIZE: usize = 24;
 
-/// A priority queue (section 2): which registers of the window it is.
+/// The registers of the window that form a priority queue (section 2).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_priority_registers {
-    /// Where the next entry goes.
+    /// The register with the offset of the next entry.
     pub tail: u8,
-    /// The most urgent of those that were not looked at.
+    /// The register with the highest priority of the entries that were not taken yet.
     pub most: u8,
-    /// The length of an entry.
+    /// The register with the length of an entry.
     pub step: u8,
 }
 
-/// An entry that has come.
+/// A received entry.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_urgent {
-    /// How urgent it is.
+    /// The priority: higher is more urgent.
     pub priority: u64,
-    /// Its bytes.
+    /// The data.
     pub data: [u8; DART_URGENT_SIZE],
 }
 
-/// The receiver's side: entries in an endpoint, and an event when one is more urgent than all before it. They go on to the endpoint's
-/// end, where they are refused; so a backlog is begun anew before, when nobody puts any. One thread at a time may use it.
+/// The receiver's side: entries in an endpoint, and an event when one is more urgent than all
+/// before it. Entries fill the endpoint up to its end, where further ones are refused. So create
+/// the backlog anew before that, while no process puts entries. One thread at a time may use it.
 pub struct dart_backlog {
     backlog: Backlog,
-    /// Taken, and not given out yet: the most urgent first.
+    /// Entries that were taken and not returned yet, the most urgent first.
     waiting: Vec<dart_urgent>,
 }
 
@@ -49,7 +50,8 @@ fn read(registers: Option<&dart_priority_registers>) -> Result<PriorityRegisters
     Ok(PriorityRegisters { tail, most, step })
 }
 
-/// Begins anew, with no entries, from byte `start` of the endpoint on; `connection` is any that has the registers in its window.
+/// Starts an empty backlog from byte `start` of the endpoint. `connection` is any connection that
+/// has the registers in its window.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_backlog_create(
     connection: Option<&dart_connection>,
@@ -64,14 +66,15 @@ pub unsafe extern "C" fn dart_backlog_create(
     })
 }
 
-/// Lets a backlog go. NULL is nothing.
+/// Releases a backlog. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_backlog_destroy(backlog: Option<Box<dart_backlog>>) {
     free(backlog);
 }
 
-/// Takes up to `size` entries of those that have come, the most urgent first, and returns how many; the others stay for the next time.
-/// From then on anything that comes is more urgent than nothing, and an event. `endpoint` is the one that they are in.
+/// Takes up to `size` of the received entries, the most urgent first, and returns their number. The
+/// others stay for the next call. From then on, any new entry counts as more urgent and causes an
+/// event. `endpoint` is the one that contains the entries.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_backlog_take(
     backlog: Option<&mut dart_backlog>,
@@ -94,8 +97,9 @@ pub unsafe extern "C" fn dart_backlog_take(
     })
 }
 
-/// Puts an entry into the priority queue at the connection's other end: DART_URGENT_SIZE bytes of this end's endpoint from byte `from`
-/// on, behind which 8 bytes become the priority, more than 0. It is one message. It fails as dart_send does, without waiting.
+/// Puts an entry into the priority queue at the connection's other end: DART_URGENT_SIZE bytes of
+/// this end's endpoint from byte `from`. The 8 bytes after them are overwritten with the priority,
+/// which must be more than 0. A put is one message. Fails like dart_send, without waiting.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_put_urgent(
     connection: Option<&dart_connection>,

@@ -12,18 +12,21 @@ use crate::dart::endpoint::dart_endpoint;
 use crate::dart::queue::dart_queue;
 use crate::memory::{bytes, bytes_mut};
 
-/// Who calls. Arguments go to a place of the server's endpoint that is this client's. One thread at a time may use it.
+/// The calling side. Arguments go to this client's area in the server's endpoint. One thread at a
+/// time may use it.
 pub struct dart_client(Client);
 
-/// Who is called, by any number of clients, one call of each at a time. One thread at a time may use it.
+/// The called side, for any number of clients, with one call of each at a time. One thread at a
+/// time may use it.
 pub struct dart_server(Server);
 
-/// A call that was taken and is to be answered. One thread at a time may use it.
+/// A call that was taken and must be answered. One thread at a time may use it.
 pub struct dart_call(Call);
 
-/// Makes a client with a place of `size` bytes from byte `place` of the server's endpoint on. `endpoint` is the connection's: its first
-/// `size` bytes are for results, and as many behind them for arguments. The connection's events go to `results`, which is the client's from
-/// now on, even if this fails, and goes with it.
+/// Creates a client with an area of `size` bytes at byte `place` of the server's endpoint.
+/// `endpoint` is the connection's: its first `size` bytes are for results, and the next `size`
+/// bytes for arguments. The connection's events must go to `results`. The client takes ownership of
+/// that queue, which is destroyed even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_client_create(
     connection: Option<&dart_connection>,
@@ -41,14 +44,15 @@ pub unsafe extern "C" fn dart_client_create(
     })
 }
 
-/// Lets a client go, with its queue. NULL is nothing.
+/// Releases a client and its queue. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_client_destroy(client: Option<Box<dart_client>>) {
     free(client);
 }
 
-/// Calls, waits for the result, copies as many bytes of it as fit, and returns how many it has. -EINVAL for more arguments than the place
-/// has bytes. After -EAGAIN or -ETIMEDOUT the client is of no more use, as the result may still come: each call is -EINVAL then.
+/// Calls, and waits for the result. Copies as many bytes of it as fit, and returns its full length.
+/// Fails with -EINVAL if the arguments are longer than the area. After -EAGAIN or -ETIMEDOUT the
+/// client is unusable, because the result may still arrive: every further call fails with -EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_client_call(
     client: Option<&mut dart_client>,
@@ -60,16 +64,17 @@ pub unsafe extern "C" fn dart_client_call(
 ) -> c_int {
     call(|| {
         let client = &mut given(client, "client")?.0;
-        // Checked first and filled last, as it may be where the arguments are.
+        // Check `result` now but fill it last: it may be the same memory as the arguments.
         bytes(result, size, "result")?;
         let called = client.call(bytes(arguments, length, "arguments")?, timeout(timeout_ms));
         Ok(copied(&at_once(timeout_ms, called)?, bytes_mut(result, size, "result")?))
     })
 }
 
-/// Makes a server with a place of `size` bytes for each client, in the order of their connections, in the first bytes of the endpoint that all
-/// of these have, and as many behind all of them for results. Their events go to `calls`, which is the server's from now on, even if
-/// this fails, and goes with it.
+/// Creates a server. The first bytes of the endpoint, which all these connections share, hold an
+/// area of `size` bytes for each client, in the order of the connections. The same number of areas
+/// for results follows. The connections' events must go to `calls`. The server takes ownership of
+/// that queue, which is destroyed even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_server_create(
     endpoint: Option<&dart_endpoint>,
@@ -87,14 +92,14 @@ pub unsafe extern "C" fn dart_server_create(
     })
 }
 
-/// Lets a server go, with its queue. NULL is nothing.
+/// Releases a server and its queue. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_server_destroy(server: Option<Box<dart_server>>) {
     free(server);
 }
 
-/// Takes the next call, copies as many bytes of its arguments as fit, and returns how many it has. What a client says that does not keep
-/// to its place is passed over.
+/// Takes the next call. Copies as many bytes of its arguments as fit, and returns their full
+/// length. Ignores messages of a client that are outside its area.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_server_next(
     server: Option<&mut dart_server>,
@@ -113,7 +118,8 @@ pub unsafe extern "C" fn dart_server_next(
     })
 }
 
-/// Answers a call, which is gone, even if this fails: -EINVAL for more bytes than a place has.
+/// Answers a call, which is destroyed even if this fails. Fails with -EINVAL if the result is
+/// longer than an area.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_server_answer(
     server: Option<&dart_server>,
@@ -127,13 +133,13 @@ pub unsafe extern "C" fn dart_server_answer(
     })
 }
 
-/// Lets a call go without an answer: its client waits on. NULL is nothing.
+/// Destroys a call without an answer: its client keeps waiting. NULL is a no-op.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_call_destroy(taken: Option<Box<dart_call>>) {
     free(taken);
 }
 
-/// Copies what fits, and says how much there is.
+/// Copies as many bytes as fit, and returns the full length.
 fn copied(from: &[u8], to: &mut [u8]) -> c_int {
     let fits = from.len().min(to.len());
     to[..fits].copy_from_slice(&from[..fits]);

@@ -1,4 +1,4 @@
-//! Connections and listeners as files: what a program polls, and what it holds of them.
+//! Files of connections and listeners, which a program polls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,18 +15,19 @@ use crate::core::attach::{ConnectionParts, ListenerParts};
 use crate::core::device::connections_left;
 use crate::error::{Error, Result};
 
-/// The other ends of the files that the program polls, by the numbers of what they are for.
+/// The other ends of the files that the program polls, by the numbers of their objects.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    /// None once the connection has ended.
+    /// `None` once the connection has ended.
     connections: BTreeMap<u32, Option<OwnedFd>>,
     listeners: BTreeMap<u32, Arc<OwnedFd>>,
-    /// Listeners whose files are readable. Who has asked may be gone without a word, which wakes nobody.
+    /// Listeners whose files are readable. A requester can disappear silently, without a wake-up,
+    /// so these are updated each time.
     readable: BTreeSet<u32>,
 }
 
 impl Files {
-    /// Makes the files of what has changed show it.
+    /// Updates the files of changed objects.
     pub(super) fn show(&mut self, system: &mut System) {
         for number in system.take_woken().into_iter().chain(std::mem::take(&mut self.readable)) {
             self.show_connection(system, number);
@@ -34,11 +35,12 @@ impl Files {
         }
     }
 
-    /// Writable once it is established, readable with a hang-up once it has ended.
+    /// The file is writable once the connection is established, and readable with a hang-up once it
+    /// has ended.
     fn show_connection(&mut self, system: &System, number: u32) {
         let Some(file) = self.connections.get_mut(&number) else { return };
         if let Some(file) = file {
-            // What fills the program's end is taken out: it has room.
+            // Draining the bytes that fill the program's end makes it writable.
             while read(&*file, &mut [0_u8; 64]).is_ok_and(|length| length != 0) {}
         }
         if system.describe(number).state == HAMLYN_CONNECTION_ENDED {
@@ -46,10 +48,10 @@ impl Files {
         }
     }
 
-    /// Readable while a request waits, and once the card is gone.
+    /// The file is readable while a request is pending, and once the card is gone.
     fn show_listener(&mut self, system: &System, number: u32) {
         let Some(file) = self.listeners.get(&number) else { return };
-        // It does not block; at worst it is as it is to be.
+        // Does not block; if it fails, the file is already in the right state.
         let _ = match system.waiting(number) {
             Some(0) => read(file, &mut [0_u8; 8]),
             _ => {
@@ -60,11 +62,12 @@ impl Files {
     }
 }
 
-/// A connection's file, and its other end. It is neither readable nor writable: what it can hold is full.
+/// Returns a connection's file, and its other end. The file is neither readable nor writable: its
+/// buffer is full.
 fn connection_file() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (file, end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // The least that the kernel gives.
+    // The kernel's minimum.
     sockopt::set_socket_send_buffer_size(&file, 0)?;
     while send(&file, &[0], SendFlags::NOSIGNAL).is_ok() {}
     Ok((file, end))
@@ -79,7 +82,7 @@ fn failed(action: impl Into<String>) -> impl FnOnce(Errno) -> Error {
     }
 }
 
-/// A name that the program listens to.
+/// A name that the program listens on.
 #[derive(Debug)]
 pub(super) struct Listener {
     shared: Arc<Shared>,
@@ -146,7 +149,7 @@ impl Connection {
             .map_err(failed(format!("connect to {name:?} on host {host}")))
     }
 
-    /// A question, which stands as a connection does.
+    /// Sends a query, which is an object like a connection.
     pub(super) fn ask(shared: &Arc<Shared>, host: u32, name: &str) -> Result<Self> {
         Self::make(shared, |system, ports| system.ask(ports, host, name.as_bytes()))
             .map_err(failed(format!("ask for {name:?} on host {host}")))
@@ -218,7 +221,7 @@ mod tests {
         polled[0].revents()
     }
 
-    /// A card whose messages all come back to itself, one at a time.
+    /// A card that returns all messages to itself, one at a time.
     #[derive(Default)]
     struct Mirror(Vec<(u32, HamlynWire, Vec<u8>)>, Vec<(u32, HamlynWire, Vec<u8>)>);
 
@@ -261,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_says_what_helps() {
+    fn full_table_error_has_a_remedy() {
         let full = failed("connect to \"name\" on host 1")(Errno::NOSPC);
         assert!(full.is_exhausted());
         assert_eq!(
@@ -271,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connections_file_is_writable_once_it_is_established_and_hangs_up_at_its_end() {
+    fn connection_file_shows_established_and_ended() {
         let mut ports = Mirror::default();
         let mut system = system(&mut ports);
         let listener = system.listen(&mut ports, b"name", 1).unwrap();
@@ -293,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listeners_file_is_readable_while_somebody_asks() {
+    fn listener_file_is_readable_while_request_pending() {
         let mut ports = Mirror::default();
         let mut system = system(&mut ports);
         let listener = system.listen(&mut ports, b"name", 1).unwrap();

@@ -1,8 +1,9 @@
-//! Names and connections (sections 6.3 and 6.4) for a program that attaches to a card's socket: what the driver does for the
-//! processes of a guest, done by a thread of the program's own.
+//! Names and connections (sections 6.3 and 6.4) for a program that attaches to a card's socket. A
+//! thread of the program does what the driver does for the processes of a guest.
 //!
-//! The protocol is `hamlyn_driver_host`'s: the driver's own code, which is bound to the card here. A program that dies takes its operating system's part
-//! with it, so its peers learn of that by its silence, or from who attaches next.
+//! The protocol is that of `hamlyn_driver_host`, the driver's own code, which is connected to the
+//! card here. If a program dies, its driver part dies with it. Its peers then only notice its
+//! silence, or are notified by the next program that attaches.
 
 use std::fmt::Debug;
 use std::io;
@@ -30,43 +31,46 @@ use crate::error::{Error, Result};
 
 mod files;
 
-/// How the model takes messages from one operating system to another, so that none but they can send them.
+/// How a model carries messages between operating systems, so that only operating systems can send
+/// them.
 pub(crate) trait Transport: Debug + Send {
-    /// This host's id, as long as the link stays.
+    /// Sets this host's id, which is valid while the link stays up.
     fn host_is(&mut self, host: u32);
 
-    /// Posts one message to the operating system of a host. False if there is no room for it.
+    /// Posts one message to the operating system of a host. Returns `false` if there is no space
+    /// for it.
     fn post(&mut self, to: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> Result<bool>;
 
-    /// How many messages the card has not finished with.
+    /// Returns the number of messages that the card has not completed.
     fn unfinished(&self) -> u32;
 
-    /// The next message that has arrived: whose it is, and its entry, which stays as it is until it is opened again.
+    /// Returns the next message that has arrived: its sender, and its entry, which stays unchanged
+    /// until it is reopened.
     fn take(&mut self) -> Option<(u32, u32)>;
 
-    /// Reads a message: its head, and name and private data into `place`.
+    /// Reads a message: returns its header, and copies name and private data into `place`.
     fn read(&self, host: u32, entry: u32, place: &mut [u8]) -> Result<HamlynWire>;
 
-    /// An entry may take a message again.
+    /// Makes an entry available for another message.
     fn reopen(&self, host: u32, entry: u32);
 
-    /// Has the card interrupt for the next message; true if there is one.
+    /// Arms the interrupt for the next message; returns `true` if there is already one.
     fn arm(&self) -> bool;
 
-    /// What is readable once the card has interrupted.
+    /// Returns a file that is readable once the card has interrupted.
     fn file(&self) -> Arc<OwnedFd>;
 }
 
-/// Milliseconds without a sign of life after which a host is given up: the driver's, unless that is told another.
+/// Milliseconds after which a silent host is given up: the driver's default.
 const PEER_TIMEOUT: u32 = 8000;
-/// How long a program that ends waits until its peers have heard of it.
+/// How long a terminating program waits until its peers are notified.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// How often it looks meanwhile.
+/// Interval of the checks meanwhile.
 const GLANCE: Duration = Duration::from_millis(1);
-/// Kinds of work that the operating system's part has: what has arrived, and the time. The program wants a turn, too.
+/// Kinds of work of the driver's part: arrivals and timers. The program needs a turn, too.
 const KINDS_OF_WORK: usize = 2;
 
-/// The operating system's part. It ends, and tells its peers, when it is stopped.
+/// The driver's part. Stopping it notifies the peers.
 #[derive(Debug)]
 pub(crate) struct Names {
     shared: Arc<Shared>,
@@ -76,10 +80,10 @@ pub(crate) struct Names {
 #[derive(Debug)]
 struct Shared {
     client: Arc<Client>,
-    /// How often the card had turned to discarding.
+    /// Number of times that the card had started to discard packets.
     lapses: Arc<AtomicU32>,
     state: Mutex<State>,
-    /// Has the thread look at the clock again.
+    /// Makes the thread check the clock again.
     wake: OwnedFd,
 }
 
@@ -88,13 +92,13 @@ struct State {
     begun: Instant,
     system: System,
     files: Files,
-    /// None once the card is gone, or is about to be.
+    /// `None` once the card is gone, or is about to be.
     transport: Option<Box<dyn Transport>>,
-    /// How many lapses have been told of.
+    /// Number of lapses reported so far.
     lapses: u32,
 }
 
-/// What the thread sleeps on, besides being woken.
+/// Files that the thread sleeps on, besides the wake-up file.
 struct Watched {
     queue: Arc<OwnedFd>,
     link: Arc<OwnedFd>,
@@ -103,7 +107,7 @@ struct Watched {
 }
 
 impl Names {
-    /// Serves what the operating system's part has of a card.
+    /// Starts the driver's part of a card's names and connections.
     pub(crate) fn start(card: &Seat, transport: Box<dyn Transport>) -> Result<Self> {
         let failed = || Error::system("serve well-known slots");
         let watched = Watched {
@@ -141,13 +145,14 @@ impl Names {
         Ok(Box::new(files::Connection::ask(&self.shared, host, name)?))
     }
 
-    /// The link may have come up this moment.
+    /// Updates the link's state: the link may just have come up.
     fn look_at_link(&self) -> Result<()> {
         let looked = self.shared.lock().look_at_link(&self.shared.client);
         looked.map_err(Error::system("ask for the link"))
     }
 
-    /// Ends everything, and waits a while until the peers have heard of it. The card is to be reset before this is dropped.
+    /// Ends all connections and listeners, and waits a while until the peers are notified. The card
+    /// must be reset before this is dropped.
     pub(crate) fn stop(&mut self) {
         self.shared.call(|system, _, ports| system.leave(ports));
         let end = Instant::now() + FAREWELL;
@@ -159,14 +164,14 @@ impl Names {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // Its memory goes with the card's tables.
+        // The transport's memory may only go with the card's tables.
         self.shared.lock().transport = transport;
     }
 }
 
 impl Drop for Names {
     fn drop(&mut self) {
-        // Connections may be held for longer than their card.
+        // Connections may outlive their card.
         self.shared.lock().transport = None;
     }
 }
@@ -180,7 +185,7 @@ impl Shared {
         let _ = write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    /// Tells the operating system's part whether the machine stood still.
+    /// Reports to the driver's part if the machine was stalled.
     fn catch_up(&self, state: &mut State) {
         let lapses = self.lapses.load(Ordering::Relaxed);
         if std::mem::replace(&mut state.lapses, lapses) != lapses {
@@ -189,7 +194,7 @@ impl Shared {
         }
     }
 
-    /// Calls the operating system's part.
+    /// Calls the driver's part.
     fn call<T>(&self, verb: impl FnOnce(&mut System, &mut Files, &mut dyn Ports) -> T) -> T {
         let mut state = self.lock();
         self.catch_up(&mut state);
@@ -201,7 +206,7 @@ impl Shared {
         result
     }
 
-    /// The thread: until the card is gone.
+    /// The thread: runs until the card is gone.
     fn run(&self, watched: &Watched) {
         let mut timeout = Some(Duration::ZERO);
         loop {
@@ -225,7 +230,8 @@ impl Shared {
         }
     }
 
-    /// Takes what has arrived, and does what is due. How long there is nothing to do then; none: the card is gone.
+    /// Processes arrivals, and does what is due. Returns the time until the next work, or `None` if
+    /// the card is gone.
     fn turn(&self, gone: bool, linked: bool) -> Option<Option<Duration>> {
         let mut state = self.lock();
         state.transport.as_ref()?;
@@ -246,7 +252,7 @@ impl State {
         self.begun.elapsed().as_millis() as u64
     }
 
-    /// Calls the operating system's part, and makes the files show what comes of it.
+    /// Calls the driver's part, and updates the files.
     fn call<T>(&mut self, verb: impl FnOnce(&mut System, &mut Files, &mut dyn Ports) -> T) -> T {
         let mut ports =
             CardPorts { milliseconds: self.milliseconds(), transport: self.transport.as_deref_mut() };
@@ -255,21 +261,21 @@ impl State {
         result
     }
 
-    /// Does what is due: takes what has arrived, tells those who sent it, and looks after other hosts.
+    /// Does what is due: processes arrivals, answers their senders, and monitors other hosts.
     fn work(&mut self) {
         for _ in 0..KINDS_OF_WORK {
             self.call(|system, _, ports| system.work(ports));
         }
     }
 
-    /// There is no card any more. Gives back what was open on it.
+    /// Handles the loss of the card. Returns the transport, which was open on it.
     fn end(&mut self) -> Option<Box<dyn Transport>> {
         let transport = self.transport.take();
         self.call(|system, _, ports| system.stop(ports));
         transport
     }
 
-    /// How the link is, and how often it has changed.
+    /// Reads the state of the link and the number of its changes.
     fn look_at_link(&mut self, client: &Client) -> io::Result<()> {
         let changes = client.read_u32(REGION_BAR0, HAMLYN_REG_LINK_CHANGES)?;
         let up = client.read_u32(REGION_BAR0, HAMLYN_REG_LINK)? == 1;
@@ -285,14 +291,14 @@ impl State {
         Ok(())
     }
 
-    /// Whether a peer has not heard everything yet.
+    /// Returns whether a peer has not yet been notified of everything.
     fn has_to_say(&self) -> bool {
         let messages = self.system.sizes().messages;
         self.transport.as_ref().is_some_and(|transport| messages > 0 || transport.unfinished() > 0)
     }
 }
 
-/// The card, as the operating system's part reaches it; none once it is gone.
+/// The card as the driver's part accesses it; no transport once the card is gone.
 struct CardPorts<'a> {
     milliseconds: u64,
     transport: Option<&'a mut (dyn Transport + 'static)>,
@@ -303,7 +309,7 @@ impl Ports for CardPorts<'_> {
         self.milliseconds
     }
 
-    // What finds no room, or no card, is sent again by and by.
+    // A message without space, or without a card, is sent again later.
     fn post(&mut self, host: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> bool {
         self.transport
             .as_mut()

@@ -1,32 +1,38 @@
-//! Stream (section 3.3): a one-way, one-to-one connection that delivers bytes in order, over a fabric that may not.
+//! Stream (section 3.3): a one-way, one-to-one connection that delivers bytes in order, over a
+//! fabric that may reorder.
 //!
-//! The receiver is made first. It has a number of buffers, each with a metadata entry, and gives a [`crate::Seed`]
-//! with their tickets to the sender, which grows from it. Bytes arrive as *records*, where they were deposited: a
-//! record is what the sender coalesced until it was full or flushed, or a piece of a buffer that went as it was.
-//! Where one record ends and the next begins means nothing.
+//! The receiver is created first. It has a number of buffers, each with a metadata entry. It gives
+//! a [`crate::Seed`] with their tickets to the sender, which is created from the seed. Bytes arrive
+//! as *records* and stay where they were deposited. A record is either bytes that the sender
+//! coalesced until it was full or flushed, or a piece of a buffer that was sent unchanged. Record
+//! boundaries have no meaning.
 //!
-//! # Order, and who may send
-//! Each message carries its number, and the receiver hands records out by their numbers. A message takes a ticket;
-//! when the receiver releases records, it tells their count to the sender, and so returns their tickets, in the order
-//! in which they were used. A sender that is out of tickets waits. If the application holds on to all records, the
-//! receiver makes more buffers, up to a limit.
+//! # Order and flow control
+//! Each message carries its number, and the receiver returns records in the order of their numbers.
+//! Each message uses up a ticket. When the receiver releases records, it sends their count to the
+//! sender. This returns their tickets, in the order in which they were used. A sender without
+//! tickets waits. If the application holds all records, the receiver creates more buffers, up to a
+//! limit.
 //!
 //! # The way back
-//! With its first message the sender hands over a ticket for a small slot of its own, of metadata alone. Counts go
-//! there, of all records released so far, so none depends on another's arrival, and several become one. The sender in
-//! turn tells, with each message, how many of these it has taken in, so that the receiver can use their entries
-//! again. It cannot come to a stop: a sender that has no ticket has sent its last message after it took in whatever
-//! gave it the ticket, and said so.
+//! With its first message the sender passes a ticket for a small slot of its own, with metadata
+//! only. The counts go there. Each is the count of all records released so far. So no count depends
+//! on the arrival of another, and several can be merged into one. With each message, the sender
+//! reports how many counts it has taken in, so that the receiver can reuse their entries. This
+//! cannot deadlock: a sender without a ticket sent its last message after it took in the count that
+//! gave it that ticket, and reported it.
 //!
 //! # Protection
-//! Entries are one-shot, so a record cannot change while it is held, and neither end can overrun the other's queue,
-//! whatever it sends (section 2.7). What no honest end sends ends the stream with [`crate::PeerLoss::Violation`].
+//! Entries are one-shot, so a record cannot change while it is held. Neither end can overrun the
+//! other's queue, whatever it sends (section 2.7). A message that a correct peer would never send
+//! ends the stream with [`crate::PeerLoss::Violation`].
 //!
 //! # The end
-//! A sender closes gracefully (section 6.4): the last message says that it is the last. One ticket is kept for it, so
-//! that closing never waits for the receiver. A sender or receiver that is dropped says so, if it can. Of a process
-//! or host that dies only the operating system knows (section 6.3): a [`StreamPair`] watches its connection, and
-//! whoever else learns of it calls `peer_lost`.
+//! A sender closes gracefully (section 6.4): its last message is marked as the last. One ticket is
+//! reserved for it, so that closing never waits for the receiver. A sender or receiver that is
+//! dropped notifies its peer, if it can. Only the operating system learns that a process or host
+//! has died (section 6.3). A [`StreamPair`] watches its connection for that; other code that learns
+//! of it calls `peer_lost`.
 //!
 //! ```no_run
 //! use hamlyn::protocol::stream::{StreamReceiver, StreamSender};

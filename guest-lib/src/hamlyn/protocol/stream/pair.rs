@@ -1,4 +1,5 @@
-//! Streams by name: a connection (sections 6.3 and 6.4) carries the seeds, and watches over both directions.
+//! Streams by name: a connection (sections 6.3 and 6.4) carries the seeds and watches both
+//! directions.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -12,35 +13,38 @@ use crate::error::{Error, Result};
 use crate::hamlyn::manager::Manager;
 use crate::hamlyn::seed::Seed;
 
-/// Two streams, there and back, and the connection that set them up.
+/// Two streams, one in each direction, and the connection that set them up.
 ///
-/// When the peer's process or host dies both ends get [`crate::Error::PeerLost`] with a reason: the receiver within two
-/// seconds of the operating system's word (section 6.3), behind all that has come. The manager's file says nothing of it: a
-/// loop of one's own also waits for [`StreamReceiver::peer_file`]. The connection is closed gracefully once
-/// both ends are dropped, if the sender had been closed and the receiver had received all; else the peer learns that
-/// this one has gone.
+/// When the peer's process or host dies, both ends get [`crate::Error::PeerLost`] with a reason.
+/// The receiver gets it after all data that has arrived, within two seconds of the operating
+/// system's notice (section 6.3). The manager's file does not report it: an application's own loop
+/// must also wait for [`StreamReceiver::peer_file`].
+///
+/// The connection is closed gracefully once both ends are dropped, if the sender had been closed
+/// and the receiver had received everything. Otherwise the peer is notified that this end has gone.
 #[derive(Debug)]
 pub struct StreamPair {
-    /// To the peer.
+    /// The stream to the peer.
     pub sender: StreamSender,
-    /// From the peer.
+    /// The stream from the peer.
     pub receiver: StreamReceiver,
 }
 
 impl StreamPair {
-    /// Connects to a [`StreamListener`] of that name on a host. `None` waits for ever.
+    /// Connects to the [`StreamListener`] with this name on a host. `None` waits forever.
     ///
     /// # Errors
-    /// Those of [`crate::Card::begin_connect`] and [`crate::Connecting::finish`]; [`crate::Error::Seed`] if the listener is
-    /// none of streams; those of [`StreamReceiver::create`] and [`StreamSender::from_seed`].
+    /// The errors of [`crate::Card::begin_connect`] and [`crate::Connecting::finish`];
+    /// [`crate::Error::Seed`] if the listener is not a stream listener; the errors of
+    /// [`StreamReceiver::create`] and [`StreamSender::from_seed`].
     pub fn connect(manager: &Manager, host: u32, name: &str, timeout: Option<Duration>) -> Result<Self> {
         Self::connect_with(manager, host, name, StreamOptions::default(), timeout)
     }
 
-    /// Like [`StreamPair::connect`]; the stream to this side is to be as these options say.
+    /// Like [`StreamPair::connect`], with options for the stream to this side.
     ///
     /// # Errors
-    /// Those of [`StreamPair::connect`].
+    /// The errors of [`StreamPair::connect`].
     pub fn connect_with(
         manager: &Manager,
         host: u32,
@@ -56,14 +60,19 @@ impl StreamPair {
         Ok(Self::watched(sender, receiver, connection))
     }
 
-    /// Connects to a [`StreamListener`] of that name on one of these hosts; [`crate::Card::hosts`] has all hosts that there can be. Looks
-    /// for the name by [`crate::Card::find`], for [`FIND_TIMEOUT`] at most. Then it connects to one host after the other, in the order
-    /// given, until a listener accepts. (Not to all at once, as [`crate::Card::connect_any`] does: each listener that accepts can send to
-    /// this side.) `None` waits for ever for a listener to answer.
+    /// Connects to a [`StreamListener`] with this name on one of these hosts.
+    /// [`crate::Card::hosts`] returns all possible hosts. First finds the name with
+    /// [`crate::Card::find`], for at most [`FIND_TIMEOUT`]. Then connects to one host after the
+    /// other, in the given order, until a listener accepts. `None` waits forever for a listener to
+    /// answer.
+    ///
+    /// It does not connect to all at once, as [`crate::Card::connect_any`] does, because each
+    /// listener that accepts can send to this side.
     ///
     /// # Errors
-    /// [`crate::Error::Ended`] with [`EndReason::NoName`] if none of these hosts has the name. If no listener accepts, the error of the
-    /// last one. [`crate::Error::TimedOut`]. Those of [`crate::Card::find`].
+    /// [`crate::Error::Ended`] with [`EndReason::NoName`] if none of these hosts has the name. The
+    /// last listener's error if no listener accepts. [`crate::Error::TimedOut`]. The errors of
+    /// [`crate::Card::find`].
     pub fn connect_any(
         manager: &Manager,
         hosts: impl IntoIterator<Item = u32>,
@@ -100,9 +109,9 @@ impl StreamPair {
     }
 }
 
-/// A name under which processes of any host open a [`StreamPair`] to this one.
+/// A name under which processes on any host open a [`StreamPair`] to this process.
 ///
-/// Its descriptor ([`AsFd`]) is readable while a request waits.
+/// Its file descriptor ([`AsFd`]) is readable while a request is pending.
 #[derive(Debug)]
 pub struct StreamListener {
     listener: Listener,
@@ -111,31 +120,31 @@ pub struct StreamListener {
 }
 
 impl StreamListener {
-    /// Takes a name, for streams of [`StreamOptions::default`].
+    /// Binds a name, for streams with [`StreamOptions::default`].
     ///
     /// # Errors
-    /// Those of [`crate::Card::listen`].
+    /// The errors of [`crate::Card::listen`].
     pub fn bind(manager: &Manager, name: &str) -> Result<Self> {
         Self::bind_with(manager, name, StreamOptions::default())
     }
 
-    /// Takes a name; the streams to this side are to be as these options say.
+    /// Binds a name, with options for the streams to this side.
     ///
     /// # Errors
-    /// Those of [`crate::Card::listen`].
+    /// The errors of [`crate::Card::listen`].
     pub fn bind_with(manager: &Manager, name: &str, options: StreamOptions) -> Result<Self> {
         Ok(Self { listener: manager.card().listen(name)?, manager: manager.clone(), options })
     }
 
-    /// Waits for the next peer, and accepts it. A time-out of zero only looks.
+    /// Waits for the next peer, and accepts it. A timeout of zero only checks.
     ///
     /// # Errors
-    /// Those of [`StreamListener::request`] and [`StreamRequest::accept`].
+    /// The errors of [`StreamListener::request`] and [`StreamRequest::accept`].
     pub fn accept(&self, timeout: Option<Duration>) -> Result<StreamPair> {
         let mut turn = self.listener.turn(timeout);
         loop {
             match self.next_request(&mut turn)?.accept() {
-                // The asker has gone meanwhile.
+                // The requester has gone meanwhile.
                 Err(Error::Ended(_) | Error::NotConnected) => {}
                 other => return other,
             }
@@ -143,11 +152,11 @@ impl StreamListener {
         }
     }
 
-    /// Waits for the next peer, and leaves it to the caller whether it is accepted. Requests that bring no seed are rejected
-    /// meanwhile. A time-out of zero only looks.
+    /// Waits for the next peer, and lets the caller decide whether to accept it. Meanwhile rejects
+    /// requests without a seed. A timeout of zero only checks.
     ///
     /// # Errors
-    /// Those of [`Listener::request`].
+    /// The errors of [`Listener::request`].
     pub fn request(&self, timeout: Option<Duration>) -> Result<StreamRequest> {
         self.next_request(&mut self.listener.turn(timeout))
     }
@@ -167,7 +176,8 @@ impl StreamListener {
     }
 }
 
-/// A peer that asks for a [`StreamPair`]. If it is dropped, it is rejected. It may outlive its listener.
+/// A peer's request for a [`StreamPair`]. Dropping it rejects the peer. It may outlive its
+/// listener.
 #[derive(Debug)]
 pub struct StreamRequest {
     request: Request,
@@ -177,22 +187,23 @@ pub struct StreamRequest {
 }
 
 impl StreamRequest {
-    /// The asker's host id.
+    /// Returns the requester's host id.
     #[must_use]
     pub fn host(&self) -> u32 {
         self.request.host()
     }
 
-    /// Makes the streams.
+    /// Creates the streams.
     ///
     /// # Errors
-    /// Those of [`StreamReceiver::create_with`] and [`StreamSender::from_seed`]: the peer is rejected then, and told why. Those
-    /// of [`Request::accept`].
+    /// The errors of [`StreamReceiver::create_with`] and [`StreamSender::from_seed`]; the peer is
+    /// then rejected, and gets the reason. The errors of [`Request::accept`].
     pub fn accept(self) -> Result<StreamPair> {
         let (sender, receiver, own) = match self.make_ends() {
             Ok(ends) => ends,
             Err(error) => {
-                // The other side is told why: perhaps it knows what to do, or whom to tell. It may have gone meanwhile.
+                // Send the reason to the peer, which may be able to act on it or report it. The
+                // peer may have gone meanwhile.
                 let _ = self.request.reject(cut(&error.to_string()));
                 return Err(error);
             }
@@ -208,8 +219,8 @@ impl StreamRequest {
         Ok((sender, receiver, own))
     }
 
-    /// Rejects it, for a reason that the asker's error shows: as much of it as [`MAX_PRIVATE`] bytes hold. It is no error if the
-    /// asker is gone already.
+    /// Rejects the peer. The requester's error shows the reason, truncated to [`MAX_PRIVATE`]
+    /// bytes. It is not an error if the requester has already gone.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -218,7 +229,8 @@ impl StreamRequest {
     }
 }
 
-/// A seed, if it is the peer's own: it must not have this side send to a third host.
+/// Returns the seed if it leads to the peer's host. A peer must not make this side send to a third
+/// host.
 fn of_host(seed: Seed, host: u32) -> Result<Seed> {
     if seed.destination() == host {
         Ok(seed)
@@ -227,7 +239,7 @@ fn of_host(seed: Seed, host: u32) -> Result<Seed> {
     }
 }
 
-/// As much of a text as can be passed.
+/// Truncates a text to the length that can be sent.
 fn cut(text: &str) -> &[u8] {
     let whole = (0..=text.len().min(MAX_PRIVATE)).rev().find(|end| text.is_char_boundary(*end));
     &text.as_bytes()[..whole.unwrap_or_default()]

@@ -12,19 +12,19 @@ use crate::hamlyn::manager::{Arrived, Look, Manager, Pause, Place, Ready, Receiv
 use crate::hamlyn::message_area::MessageArea;
 use crate::hamlyn::seed::Seed;
 
-/// How a stream's buffers are to be.
+/// Options for a stream's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamOptions {
-    /// The longest record, in bytes, 1 to 1 GiB.
+    /// Maximum record length in bytes, 1 to 1 GiB.
     pub record_size: u32,
-    /// Buffers to begin with, 2 to 65,536. One is kept for the end of the stream.
+    /// Initial number of buffers, 2 to 65,536. One is reserved for the end of the stream.
     pub records: u32,
-    /// The most that there may become, while the application holds on to all of them.
+    /// Maximum number of buffers; more are created while the application holds all of them.
     pub max_records: u32,
 }
 
 impl Default for StreamOptions {
-    /// 16 buffers of 16 KiB, and up to 256.
+    /// 16 buffers of 16 KiB, and up to 256 buffers.
     fn default() -> Self {
         Self { record_size: 16 * 1024, records: 16, max_records: 256 }
     }
@@ -39,17 +39,19 @@ impl StreamOptions {
     }
 }
 
-/// The receiving end. It may go to another thread; within one, records are borrowed from it.
+/// The receiving end. It may move to another thread; within one thread, records are borrowed from
+/// it.
 ///
-/// Dropped before the sender has closed, it tells the sender, which then gets [`PeerLoss::Abandoned`].
+/// If it is dropped before the sender has closed, the sender is notified and gets
+/// [`PeerLoss::Abandoned`].
 #[derive(Debug)]
 pub struct StreamReceiver {
     shared: Arc<Shared>,
     manager: Manager,
     options: StreamOptions,
-    /// The connection that it is part of, if any.
+    /// The connection that the stream is part of, if any.
     watch: Option<Arc<Watch>>,
-    /// For `std::io::Read`: how much of the oldest record has been read.
+    /// For `std::io::Read`: number of bytes of the oldest record that have been read.
     read: usize,
 }
 
@@ -57,31 +59,34 @@ pub struct StreamReceiver {
 struct Shared(Mutex<Records>);
 
 impl StreamReceiver {
-    /// Makes the receiving end, with [`StreamOptions::default`].
+    /// Creates the receiving end, with [`StreamOptions::default`].
     ///
     /// # Errors
-    /// Those of [`StreamReceiver::create_with`].
+    /// The errors of [`StreamReceiver::create_with`].
     pub fn create(manager: &Manager) -> Result<Self> {
         Self::create_with(manager, StreamOptions::default())
     }
 
-    /// Makes the receiving end.
+    /// Creates the receiving end.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] and [`Error::Invalid`] for the options; those of [`crate::Card::create_area`],
-    /// [`crate::SlotBuilder::create`] and, if the manager takes another notification queue for it, [`crate::Card::create_queue`].
+    /// [`Error::OutOfRange`] and [`Error::Invalid`] for the options; the errors of
+    /// [`crate::Card::create_area`], [`crate::SlotBuilder::create`] and, if the manager needs
+    /// another notification queue for it, [`crate::Card::create_queue`].
     pub fn create_with(manager: &Manager, options: StreamOptions) -> Result<Self> {
         options.check()?;
         let place = Place::create(manager, options.records, options.record_size as usize)?;
         Ok(Self::over(manager, options, place))
     }
 
-    /// Makes the receiving end in an area of the caller's ([`crate::Card::lend`], or a [`crate::Card::create_area`]'s), of
-    /// `record_size` bytes for each of `records` at least: records arrive there. It makes no more buffers by itself unless
-    /// `max_records` is larger. Once the receiver is dropped, the area can be taken back, when no [`Record`] is left.
+    /// Creates the receiving end in an area of the caller ([`crate::Card::lend`] or
+    /// [`crate::Card::create_area`]). The area needs at least `record_size` bytes for each of
+    /// `records`; records arrive there. More buffers are created only if `max_records` is larger
+    /// than `records`. Once the receiver is dropped and no [`Record`] is left, the area can be
+    /// taken back.
     ///
     /// # Errors
-    /// Those of [`StreamReceiver::create_with`]; [`Error::PastEnd`] for an area that is too short.
+    /// The errors of [`StreamReceiver::create_with`]; [`Error::PastEnd`] if the area is too short.
     pub fn create_in(manager: &Manager, area: &MessageArea, options: StreamOptions) -> Result<Self> {
         options.check()?;
         let needed = u64::from(options.records) * u64::from(options.record_size);
@@ -99,8 +104,8 @@ impl StreamReceiver {
         Self { shared, manager: manager.clone(), options, watch: None, read: 0 }
     }
 
-    /// What the one sender is made from. Two that grow from it are in each other's way, and the stream ends with
-    /// [`PeerLoss::Violation`] or stalls.
+    /// Returns the seed for the only sender. If two senders are created from it, they collide, and
+    /// the stream stalls or ends with [`PeerLoss::Violation`].
     ///
     /// # Errors
     /// [`Error::LinkDown`], [`Error::System`].
@@ -109,11 +114,12 @@ impl StreamReceiver {
         Ok(Seed::new(first, self.options.records)?)
     }
 
-    /// The next record, if it has come. `None`: the sender has closed, and all was received.
+    /// Returns the next record, if it has arrived. Returns `None` if the sender has closed and
+    /// everything was received.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if nothing has come; [`Error::PeerLost`], once, behind all that came in order, and
-    /// `None` from then on; [`Error::Overrun`].
+    /// [`Error::WouldBlock`] if nothing has arrived; [`Error::PeerLost`], once, after everything
+    /// that arrived in order, then `None` from then on; [`Error::Overrun`].
     pub fn try_receive(&self) -> Result<Option<Record<'_>>> {
         if let Some(next) = self.shared.lock().next()? {
             return Ok(next);
@@ -127,27 +133,29 @@ impl StreamReceiver {
         }
     }
 
-    /// The next record; waits for it: looks at memory for a while, then sleeps. A time-out of `None` waits for ever.
+    /// Waits for the next record and returns it. Busy-polls for a while, then sleeps. A timeout of
+    /// `None` waits forever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], and those of [`StreamReceiver::try_receive`] but [`Error::WouldBlock`].
+    /// [`Error::TimedOut`], and the errors of [`StreamReceiver::try_receive`] except
+    /// [`Error::WouldBlock`].
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Option<Record<'_>>> {
         self.manager.wait_for("record", timeout, |about_to_sleep| self.look(about_to_sleep))
     }
 
-    /// A record that was received and not released.
+    /// Returns a record that was received and not released.
     #[must_use]
     pub fn record(&self, number: u64) -> Option<Record<'_>> {
         let state = self.shared.lock();
         if number < state.received { state.record(number) } else { None }
     }
 
-    /// Frees all records up to and including `up_to`, and so lets the sender go on. Who holds a [`Record`] cannot
-    /// call this.
+    /// Frees all records up to and including `up_to`, so that the sender can continue. The borrow
+    /// checker prevents this call while a [`Record`] is held.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a record that was not received; [`Error::System`] if the card cannot be woken: the records are
-    /// released all the same.
+    /// [`Error::OutOfRange`] for a record that was not received; [`Error::System`] if the card
+    /// cannot be woken. The records are released even then.
     pub fn release(&mut self, up_to: u64) -> Result<()> {
         let mut state = self.shared.lock();
         if up_to >= state.received {
@@ -161,11 +169,13 @@ impl StreamReceiver {
         state.return_tickets(&self.manager).map(drop)
     }
 
-    /// Ends the stream for a reason that somebody else has learned of, for example the operating system (section
-    /// 6.3). What has come in order is still received; then [`Error::PeerLost`]. Nothing changes if the stream has
-    /// already ended, or the sender's last record has come.
+    /// Ends the stream for a reason that the caller has learned, for example from the operating
+    /// system (section 6.3). Everything that has arrived in order can still be received; then
+    /// [`Error::PeerLost`] follows. Does nothing if the stream has already ended, or the sender's
+    /// last record has arrived.
     ///
-    /// Who sleeps in [`StreamReceiver::receive`] finds out within a second; at once, if the manager has a [`crate::Waker`].
+    /// A caller that sleeps in [`StreamReceiver::receive`] notices within a second; at once, if the
+    /// manager has a [`crate::Waker`].
     pub fn peer_lost(&self, loss: PeerLoss) {
         let token = {
             let mut state = self.shared.lock();
@@ -175,28 +185,31 @@ impl StreamReceiver {
         self.manager.look_again(token);
     }
 
-    /// From now on [`Manager::ready`] names this token when a record has come, or the stream has ended.
+    /// Sets the token that [`Manager::ready`] returns when a record has arrived, or the stream has
+    /// ended.
     pub fn set_token(&mut self, token: u64) {
         self.shared.lock().token = Some(token);
     }
 
-    /// Of a [`super::StreamPair`]: what is readable once the connection has ended, for `poll(2)`, `mio`, `tokio` and the like,
-    /// beside the manager's file. Whoever is woken by it calls [`StreamReceiver::peer_ended`].
+    /// For a stream of a [`super::StreamPair`]: returns a file that is readable once the connection
+    /// has ended. Use it with `poll(2)`, `mio`, `tokio` and the like, in addition to the manager's
+    /// file. When it becomes readable, call [`StreamReceiver::peer_ended`].
     #[must_use]
     pub fn peer_file(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref()?.file()
     }
 
-    /// Of a [`super::StreamPair`]: whether the connection has ended, and how long it takes at most until
-    /// [`StreamReceiver::try_receive`] says so, for what the peer has sent may come behind the operating system's word. A
-    /// loop calls that again then; the sender says so at once.
+    /// For a stream of a [`super::StreamPair`]: returns `Some` if the connection has ended, with
+    /// the maximum time until [`StreamReceiver::try_receive`] reports it. The delay is needed
+    /// because the peer's last data may arrive after the operating system's notice. A loop calls
+    /// `try_receive` again after that time. The sender reports the end at once.
     #[must_use]
     pub fn peer_ended(&self) -> Option<Duration> {
         self.watch.as_ref()?.grace()
     }
 
-    /// What there is for who waits. If there is nothing, sees to it that the sender can send, and, if there is time
-    /// for it, that it is alive.
+    /// Returns what a waiting caller can have. If there is nothing, makes sure that the sender can
+    /// send. If about to sleep, also checks that the sender is alive.
     fn look(&self, about_to_sleep: bool) -> Result<Look<Option<Record<'_>>>> {
         let mut state = self.shared.lock();
         if let Some(next) = state.next()? {
@@ -220,7 +233,7 @@ impl StreamReceiver {
         self.shared.lock().expect_from(host);
     }
 
-    /// Makes as many buffers again if the application holds on to all that there are.
+    /// Doubles the number of buffers if the application holds all existing ones.
     fn grow(&self, state: &mut Records) {
         let more = state.buffers.min(self.options.max_records.saturating_sub(state.buffers));
         let held = state.received == state.count && state.released == state.told;
@@ -228,7 +241,8 @@ impl StreamReceiver {
             return;
         }
         let Ok(mut place) = Place::create(&self.manager, more, self.options.record_size as usize) else {
-            // The manager or the card has no more; the stream goes on when the application releases some.
+            // The manager or the card has no more. The stream continues when the application
+            // releases some.
             return;
         };
         let Ok(first) = place.ticket(0) else { return };
@@ -241,21 +255,23 @@ impl StreamReceiver {
 }
 
 impl StreamReceiver {
-    /// Copies bytes that have come, as many as there are and `to` has room for, and releases what was read whole. How many; 0
-    /// if the sender has closed, and all was read. Not beside [`StreamReceiver::receive`]: one or the other.
+    /// Copies available bytes, up to the size of `to`, and releases records that were read
+    /// completely. Returns the number of bytes; 0 if the sender has closed and everything was read.
+    /// Do not mix with [`StreamReceiver::receive`]: use one or the other.
     ///
     /// # Errors
-    /// Those of [`StreamReceiver::try_receive`] and [`StreamReceiver::release`].
+    /// The errors of [`StreamReceiver::try_receive`] and [`StreamReceiver::release`].
     pub fn try_read(&mut self, to: &mut [u8]) -> Result<usize> {
         self.read_with(to, Self::try_receive)
     }
 
-    /// Fills `to`, as [`StreamReceiver::try_read`] does, and waits for what is missing. How much: less only if the sender has
-    /// closed. A time-out of `None` waits for ever.
+    /// Fills `to` like [`StreamReceiver::try_read`], but waits for missing bytes. Returns the
+    /// number of bytes, which is less than the size of `to` only if the sender has closed. A
+    /// timeout of `None` waits forever.
     ///
     /// # Errors
-    /// Those of [`StreamReceiver::receive`] and [`StreamReceiver::release`], if nothing was read; else they come with the next
-    /// call.
+    /// The errors of [`StreamReceiver::receive`] and [`StreamReceiver::release`], if nothing was
+    /// read. Otherwise the next call reports them.
     pub fn read_exact_or_end(&mut self, to: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
         let start = Instant::now();
         let mut filled = 0;
@@ -265,7 +281,7 @@ impl StreamReceiver {
                 Ok(0) => break,
                 Ok(length) => filled += length,
                 Err(_) if filled > 0 => {
-                    // It is told once, and now nobody is listening.
+                    // The loss is reported only once, and this call does not return it.
                     self.shared.lock().loss_told = false;
                     break;
                 }
@@ -302,7 +318,8 @@ impl StreamReceiver {
 }
 
 impl std::io::Read for StreamReceiver {
-    /// Copies; waits for ever if nothing is there. Releases what has been read.
+    /// Copies bytes, and releases records that have been read. Waits forever if nothing is
+    /// available.
     fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
         Ok(self.read_with(to, |stream| stream.receive(None))?)
     }
@@ -314,7 +331,7 @@ impl Drop for StreamReceiver {
         if let Some(watch) = self.watch.as_ref().filter(|_| state.is_finished()) {
             watch.finish();
         }
-        // Best effort: the sender also learns of it from who watches processes.
+        // Best effort: the sender also learns of it from the operating system's process watch.
         state.stop(&self.manager);
     }
 }

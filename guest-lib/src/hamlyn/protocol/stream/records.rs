@@ -1,4 +1,4 @@
-//! The receiving end's records: those that have come, and what the sender is told of them.
+//! The receiving end's records: those that have arrived, and what is reported to the sender.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,43 +12,43 @@ use crate::hamlyn::record::{Landed, landed};
 use crate::hamlyn::request::Message;
 use crate::hamlyn::ticket::Ticket;
 
-/// What is wrong with a way back that does not lead to the sender.
+/// Violation: the way back does not lead to the sender.
 const ANOTHER_HOST: &str = "a way back to another host";
 
-/// What has come, in whatever order, by the records' numbers.
+/// The records that have arrived, in any order, by number.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     pub(super) places: Vec<Place>,
-    /// Buffers that the sender has been given tickets for, or soon will be.
+    /// Number of buffers whose tickets the sender has, or will get soon.
     pub(super) buffers: u32,
-    /// Records that have come and are not released, by number.
+    /// Records that have arrived and are not released, by number.
     pub(super) records: BTreeMap<u64, Spot>,
-    /// All records before this one have come.
+    /// All records before this one have arrived.
     pub(super) complete: u64,
-    /// All before this one have been handed out.
+    /// All records before this one have been returned to the application.
     pub(super) received: u64,
-    /// All before this one are released.
+    /// All records before this one are released.
     pub(super) released: u64,
-    /// So many of these the sender has been told.
+    /// Number of released records that have been reported to the sender.
     pub(super) told: u64,
-    /// How many have come in all, whatever their order.
+    /// Total number of records that have arrived, in any order.
     pub(super) count: u64,
     /// The first record that does not exist, and why.
     pub(super) end: Option<(u64, Last)>,
     pub(super) way_back: Option<Ticket>,
-    /// The sender's host, if that is known.
+    /// The sender's host, if known.
     pub(super) host: Option<u32>,
-    /// Returns sent, and how many the sender has taken in.
+    /// Number of returns sent, and number of returns that the sender has taken in.
     pub(super) returns: u64,
     pub(super) taken_in: u64,
-    /// More buffers, for the next returns to tell.
+    /// Additional buffers, to be reported with the next returns.
     pub(super) grants: VecDeque<(Ticket, u32)>,
     pub(super) lost: Option<PeerLoss>,
     pub(super) loss_told: bool,
     pub(super) token: Option<u64>,
 }
 
-/// Where a record lies.
+/// The location of a record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
     pub(super) place: usize,
@@ -57,7 +57,7 @@ pub(super) struct Spot {
 }
 
 impl Records {
-    /// Takes in one message, or says what is wrong with it.
+    /// Takes in one message. Fails with the violation if it is not valid.
     pub(super) fn record_arrived(
         &mut self,
         place: usize,
@@ -87,7 +87,7 @@ impl Records {
         if beyond || again || head.number - self.released >= u64::from(self.buffers) {
             return Err("a record out of its turn");
         }
-        // Modulo 2^32; older messages may tell less.
+        // Modulo 2^32; older messages may report smaller numbers.
         let taken_in = u64::from(head.taken_in.wrapping_sub(self.taken_in as u32));
         if taken_in <= self.returns - self.taken_in {
             self.taken_in += taken_in;
@@ -104,7 +104,7 @@ impl Records {
         Ok(())
     }
 
-    /// The sender is on this host. Its first record may have come before that was known.
+    /// Sets the sender's host. Its first record may have arrived before the host was known.
     pub(super) fn expect_from(&mut self, host: u32) {
         self.host = Some(host);
         if self.way_back.is_some_and(|back| !self.may_answer(&back)) {
@@ -113,12 +113,13 @@ impl Records {
         }
     }
 
-    /// Whether a way back leads to the sender: it must not have this side send to a third host.
+    /// Returns true if a way back leads to the sender. A peer must not make this side send to a
+    /// third host.
     fn may_answer(&self, way_back: &Ticket) -> bool {
         self.host.is_none_or(|host| way_back.destination == host)
     }
 
-    /// What is next: nothing yet, a record, or the end.
+    /// Returns what comes next: nothing yet, a record, or the end.
     pub(super) fn next(&mut self) -> Result<Option<Option<Record<'static>>>> {
         if self.received < self.complete {
             let number = self.received;
@@ -147,7 +148,7 @@ impl Records {
     pub(super) fn record(&self, number: u64) -> Option<Record<'static>> {
         let arrived = self.records.get(&number)?;
         let place = &self.places[arrived.place];
-        // The lock ends before the record does.
+        // The record outlives the lock.
         let area = Cow::Owned(place.area().clone());
         let landed = Landed::new(area, place.start(arrived.entry), arrived.length).ok()?;
         Some(Record { landed, number })
@@ -162,22 +163,22 @@ impl Records {
         }
     }
 
-    /// Whether the sender has no ticket left but the one that it keeps for the end.
+    /// Returns true if the sender has no ticket left except the one that is reserved for the end.
     pub(super) fn is_starving(&self) -> bool {
         self.count - self.told + 1 >= u64::from(self.buffers)
     }
 
-    /// Whether there is something that the sender should hear of now.
+    /// Returns true if something must be reported to the sender now.
     pub(super) fn owes_tickets(&self) -> bool {
         let released = self.released - self.told;
         let enough = released >= u64::from(self.buffers).div_ceil(4) || (released > 0 && self.is_starving());
         self.end.is_none() && self.lost.is_none() && (enough || !self.grants.is_empty())
     }
 
-    /// Tells the sender what was released and made, if it is worth a message. Whether the work queue has no room for
-    /// it.
+    /// Reports released records and new buffers to the sender, if that justifies a message. Returns
+    /// true if the work queue has no room for the message.
     pub(super) fn return_tickets(&mut self, manager: &Manager) -> Result<bool> {
-        // One entry of the way back is kept to say that the receiver has gone.
+        // One entry of the way back is reserved, for reporting that the receiver has gone.
         while self.owes_tickets() && self.returns - self.taken_in + 1 < u64::from(WAY_BACK) {
             let back = Return { released: self.released, grant: self.grants.front().copied(), stop: false };
             match self.send_back(manager, back) {
@@ -193,7 +194,7 @@ impl Records {
         Ok(false)
     }
 
-    /// Whether the sender has closed, and all was received.
+    /// Returns true if the sender has closed and everything was received.
     pub(super) fn is_finished(&self) -> bool {
         self.end == Some((self.received, Last::Closed))
     }
@@ -222,8 +223,8 @@ impl Records {
     }
 }
 
-/// A record that was received, where it was deposited. It goes before the records are released: the borrow checker
-/// sees to it.
+/// A received record, in place. It must be dropped before records are released, which the borrow
+/// checker ensures.
 ///
 /// ```compile_fail,E0502
 /// # fn example(mut stream: hamlyn::protocol::stream::StreamReceiver) -> hamlyn::Result<()> {
@@ -243,7 +244,7 @@ pub struct Record<'a> {
 landed!(Record);
 
 impl Record<'_> {
-    /// Its number: the first is 0.
+    /// Returns the record's number; the first is 0.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn early_way_back_is_checked_once_the_host_is_known() {
+    fn early_way_back_is_checked_when_host_known() {
         for (host, lost) in [(5, None), (6, Some(PeerLoss::Violation(ANOTHER_HOST)))] {
             let mut records = Records { way_back: Some(way_back()), ..Records::default() };
             records.expect_from(host);

@@ -19,46 +19,47 @@ use crate::hamlyn::send_buffer::Piece;
 use crate::hamlyn::terminus::{Handle, Source};
 use crate::hamlyn::ticket::Ticket;
 
-/// The longest record that is coalesced, in bytes: what a seed says is not to decide how much memory that takes.
+/// Maximum length of a coalesced record, in bytes. The seed must not determine how much memory is
+/// allocated.
 const MAX_COALESCED: usize = 64 * 1024;
-/// What a sender is out of when only its receiver can help.
+/// What a `WouldBlock` error names if only the receiver can make room.
 const TICKETS: &str = "tickets of the stream";
 
-/// The sending end. It may go to another thread.
+/// The sending end. It may move to another thread.
 ///
-/// Dropped without [`StreamSender::close`], it tells the receiver, which then gets [`PeerLoss::Abandoned`]; what was
-/// not flushed is lost.
+/// If it is dropped without [`StreamSender::close`], the receiver is notified and gets
+/// [`PeerLoss::Abandoned`]. Data that was not flushed is lost.
 #[derive(Debug)]
 pub struct StreamSender {
     shared: Arc<Shared>,
     manager: Manager,
     record_size: usize,
-    /// What is being coalesced, and how much of it there is.
+    /// The record that is being coalesced, and its current length.
     coalesced: Option<Buffer>,
     filled: usize,
-    /// Requests that the card has not finished with.
+    /// Requests that the card has not completed.
     under_way: VecDeque<Handle>,
     accepted: u64,
     timeout: Option<Duration>,
     closed: bool,
-    /// The connection that it is part of, if any.
+    /// The connection that the stream is part of, if any.
     watch: Option<Arc<Watch>>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    /// Where returns arrive, and the ticket for it.
+    /// The place where returns arrive, and the ticket for it.
     way_back: Place,
     ticket: Ticket,
     state: Mutex<Tickets>,
 }
 
 impl StreamSender {
-    /// Makes the sending end from a receiver's seed.
+    /// Creates the sending end from a receiver's seed.
     ///
     /// # Errors
-    /// Those of [`crate::SlotBuilder::create`] and, if the manager takes another notification queue for it,
-    /// [`crate::Card::create_queue`]; [`Error::LinkDown`].
+    /// The errors of [`crate::SlotBuilder::create`] and, if the manager needs another notification
+    /// queue for it, [`crate::Card::create_queue`]; [`Error::LinkDown`].
     pub fn from_seed(manager: &Manager, seed: &Seed) -> Result<Self> {
         let mut way_back = Place::create(manager, WAY_BACK, 0)?;
         let ticket = way_back.ticket(0)?;
@@ -86,41 +87,43 @@ impl StreamSender {
         self.watch = Some(watch);
     }
 
-    /// From now on [`Manager::ready`] names this token when the receiver or the card has made room, or the stream has ended.
+    /// Sets the token that [`Manager::ready`] returns when the receiver or the card has made room,
+    /// or the stream has ended.
     pub fn set_token(&mut self, token: u64) {
         self.shared.lock().token = Some(token);
     }
 
-    /// Whether an error of a `try_` call says that only the receiver can make room. If not, the card has more to do than there is
-    /// room for: this host or the network is busy, or a receiver's card is. [`Manager::ready`] tells of either.
+    /// Returns true if an error of a `try_` call means that only the receiver can make room.
+    /// Otherwise the card has more work than there is room for, because this host, the network or a
+    /// receiver's card is busy. [`Manager::ready`] reports both.
     #[must_use]
     pub fn waits_for_receiver(error: &Error) -> bool {
         matches!(error, Error::WouldBlock { object: TICKETS, .. })
     }
 
-    /// How long sending and flushing may wait. `None`, as at first, waits for ever.
+    /// Sets how long sending and flushing may wait. `None`, the default, waits forever.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }
 
-    /// Returns the bytes of the records that the receiver has not released, as far as is known; a record that is not full counts
-    /// as one.
+    /// Returns the bytes of the records that the receiver has not released, as far as is known. A
+    /// record that is not full counts as a full one.
     pub(crate) fn unreleased(&self) -> u64 {
         self.shared.lock().used.len() as u64 * self.record_size as u64
     }
 
-    /// How many bytes the stream has accepted, coalesced ones as well.
+    /// Returns the number of bytes that the stream has accepted, including coalesced ones.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted
     }
 
-    /// Sends bytes: copies them to where records are coalesced. Full records go at once, the rest with a later call.
-    /// While the receiver has no room, it waits.
+    /// Sends bytes by copying them into the record that is being coalesced. Full records are sent
+    /// at once, the rest with a later call. Waits while the receiver has no room.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], and [`StreamSender::accepted`] says how far it got; [`Error::PeerLost`];
-    /// [`Error::Refused`].
+    /// [`Error::TimedOut`]; [`StreamSender::accepted`] then shows how many bytes were accepted.
+    /// [`Error::PeerLost`]; [`Error::Refused`].
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
         let mut sent = 0;
         self.block(|stream| {
@@ -131,10 +134,11 @@ impl StreamSender {
         })
     }
 
-    /// Like [`StreamSender::send`], but accepts only as many bytes as there is room for now. How many.
+    /// Like [`StreamSender::send`], but accepts only as many bytes as there is room for now.
+    /// Returns their number.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if there is room for none; [`Error::PeerLost`], [`Error::Refused`].
+    /// [`Error::WouldBlock`] if there is no room at all; [`Error::PeerLost`], [`Error::Refused`].
     pub fn try_send(&mut self, bytes: &[u8]) -> Result<usize> {
         let mut accepted = 0;
         while accepted < bytes.len() {
@@ -147,12 +151,13 @@ impl StreamSender {
         Ok(accepted)
     }
 
-    /// Sends a buffer as it is: the card gathers from it, in as many records as it takes. What was coalesced goes
-    /// first.
+    /// Sends a buffer without copying: the card gathers from it, in as many records as it takes.
+    /// Coalesced bytes are sent first.
     ///
     /// # Errors
-    /// Those of [`StreamSender::send`], and the buffer is given back. Some of its bytes may have been sent, as
-    /// [`StreamSender::accepted`] says: those cannot be changed while the card gathers from them ([`Error::InFlight`]).
+    /// The errors of [`StreamSender::send`]. On error the buffer is given back. Some of its bytes
+    /// may have been sent, as [`StreamSender::accepted`] shows. Those cannot be changed while the
+    /// card gathers from them ([`Error::InFlight`]).
     pub fn send_buffer(&mut self, buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
         let (mut offset, mut last) = (0, None);
         let end = buffer.len();
@@ -172,10 +177,14 @@ impl StreamSender {
     /// Like [`StreamSender::send_buffer`], but does not wait.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if there is no room for all of it: nothing of it is sent then (unless other threads take the room at
-    /// this moment, when [`StreamSender::accepted`] says how much). [`Error::OutOfRange`] for a buffer that takes more records
-    /// than a work queue has entries; one that takes more than the receiver has finds room by [`StreamSender::send_buffer`]
-    /// alone. [`Error::PeerLost`], [`Error::Refused`]. The buffer is given back.
+    /// The buffer is given back with one of these errors:
+    ///
+    /// - [`Error::WouldBlock`] if there is not enough room for all of it. Then none of it is sent,
+    ///   unless other threads take the room at this moment; [`StreamSender::accepted`] then shows
+    ///   how much was sent.
+    /// - [`Error::OutOfRange`] if the buffer needs more records than a work queue has entries. If
+    ///   it needs more than the receiver has, only [`StreamSender::send_buffer`] can send it.
+    /// - [`Error::PeerLost`], [`Error::Refused`].
     pub fn try_send_buffer(&mut self, buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
         let (mut offset, mut last) = (0, None);
         match self
@@ -190,13 +199,14 @@ impl StreamSender {
         }
     }
 
-    /// Sends a part of a buffer, which is lent only: the card gathers from these bytes until [`Buffer::wait_idle`] or the handle
-    /// of the last record says that it has finished, and they cannot be written to before. So one buffer goes to several peers.
-    /// None for an empty part.
+    /// Sends a part of a buffer, which is only borrowed. The card gathers from these bytes until
+    /// [`Buffer::wait_idle`] or the handle of the last record reports completion, and they cannot
+    /// be written before that. So one buffer can be sent to several peers. Returns `None` for an
+    /// empty part.
     ///
     /// # Errors
-    /// Those of [`StreamSender::send`]; some of the bytes may have been sent, as [`StreamSender::accepted`] says.
-    /// [`Error::PastEnd`] for the part.
+    /// The errors of [`StreamSender::send`]; some of the bytes may have been sent, as
+    /// [`StreamSender::accepted`] shows. [`Error::PastEnd`] if the part is not inside the buffer.
     pub fn send_from(&mut self, buffer: &Buffer, part: Range<usize>) -> Result<Option<Handle>> {
         buffer.part(part.clone())?;
         let (mut offset, mut last) = (part.start, None);
@@ -213,11 +223,12 @@ impl StreamSender {
         }
     }
 
-    /// Like [`StreamSender::send_from`], but sends only as many records as there is room for now. How many bytes that were; so it
-    /// goes on behind them.
+    /// Like [`StreamSender::send_from`], but sends only as many records as there is room for now.
+    /// Returns the number of bytes sent; continue after them.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if there is room for none; [`Error::PastEnd`], [`Error::PeerLost`], [`Error::Refused`].
+    /// [`Error::WouldBlock`] if there is no room at all; [`Error::PastEnd`], [`Error::PeerLost`],
+    /// [`Error::Refused`].
     pub fn try_send_from(&mut self, buffer: &Buffer, part: Range<usize>) -> Result<usize> {
         buffer.part(part.clone())?;
         self.try_flush()?;
@@ -230,7 +241,7 @@ impl StreamSender {
         }
     }
 
-    /// Sends all that was coalesced. While the receiver has no room, it waits.
+    /// Sends all coalesced bytes. Waits while the receiver has no room.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::Refused`].
@@ -238,13 +249,14 @@ impl StreamSender {
         self.block(Self::try_flush)
     }
 
-    /// Like [`StreamSender::flush`], but does not wait. Behind [`StreamSender::try_close`] there is nothing left to flush.
+    /// Like [`StreamSender::flush`], but does not wait. After [`StreamSender::try_close`] there is
+    /// nothing left to flush.
     ///
     /// # Errors
     /// [`Error::WouldBlock`], [`Error::PeerLost`], [`Error::Refused`].
     pub fn try_flush(&mut self) -> Result<()> {
         if self.closed {
-            // What there was went with the end.
+            // The coalesced bytes were sent with the end.
             return self.collect();
         }
         if self.filled == 0 {
@@ -253,21 +265,22 @@ impl StreamSender {
         self.send_coalesced(None)
     }
 
-    /// Closes the stream gracefully (section 6.4): flushes, tells the receiver that no more comes, and waits until
-    /// all of it is on its way. It never waits for the receiver.
+    /// Closes the stream gracefully (section 6.4): flushes, notifies the receiver that no more data
+    /// follows, and waits until everything is sent. Never waits for the receiver.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::Refused`]: the receiver may not have all.
+    /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::Refused`]: the receiver may not get
+    /// everything.
     pub fn close(mut self, timeout: Option<Duration>) -> Result<()> {
         self.timeout = timeout;
         self.block(Self::try_close)
     }
 
-    /// Like [`StreamSender::close`], but does not wait. It is closed once this has succeeded; until then it is to be
-    /// called again, and nothing more can be sent.
+    /// Like [`StreamSender::close`], but does not wait. The stream is closed once this has
+    /// succeeded. Until then call it again; nothing more can be sent.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] until all is on its way; [`Error::PeerLost`], [`Error::Refused`].
+    /// [`Error::WouldBlock`] until everything is sent; [`Error::PeerLost`], [`Error::Refused`].
     pub fn try_close(&mut self) -> Result<()> {
         if !self.closed {
             self.send_coalesced(Some(Last::Closed))?;
@@ -284,9 +297,11 @@ impl StreamSender {
         }
     }
 
-    /// Ends the stream for a reason that somebody else has learned of, for example the operating system (section 6.3).
+    /// Ends the stream for a reason that the caller has learned, for example from the operating
+    /// system (section 6.3).
     ///
-    /// Who sleeps in [`StreamSender::send`] finds out within a second; at once, if the manager has a [`crate::Waker`].
+    /// A caller that sleeps in [`StreamSender::send`] notices within a second; at once, if the
+    /// manager has a [`crate::Waker`].
     pub fn peer_lost(&self, loss: PeerLoss) {
         let token = {
             let mut state = self.shared.lock();
@@ -296,7 +311,7 @@ impl StreamSender {
         self.manager.look_again(token);
     }
 
-    /// Whether a buffer of so many bytes could go now, whole, behind what was coalesced, which goes first.
+    /// Fails if a buffer of this size could not be sent now as a whole, after the coalesced bytes.
     fn try_room_for(&mut self, length: usize) -> Result<()> {
         let records = length.div_ceil(self.record_size);
         at_most("records of a buffer", records as u64, HAMLYN_WORK_QUEUE_USABLE.into())?;
@@ -312,7 +327,8 @@ impl StreamSender {
         self.manager.terminus().check_room(records).inspect_err(|error| self.note(error))
     }
 
-    /// Posts what is left of a buffer from `offset` to `end`, as far as there is room. `last` is its last request.
+    /// Posts the rest of a buffer, from `offset` to `end`, as far as there is room. `last` is its
+    /// last request.
     fn post_buffer(
         &mut self,
         buffer: &Buffer,
@@ -331,7 +347,8 @@ impl StreamSender {
         Ok(())
     }
 
-    /// Takes some bytes into the record that is being filled; a full one goes first. How many.
+    /// Copies some bytes into the record that is being filled; a full record is sent first. Returns
+    /// the number of bytes.
     fn coalesce(&mut self, bytes: &[u8]) -> Result<usize> {
         self.check()?;
         let full = self.record_size.min(MAX_COALESCED);
@@ -359,14 +376,14 @@ impl StreamSender {
         Ok(length)
     }
 
-    /// Sends what was coalesced as a record, an empty one if nothing was. The next is coalesced elsewhere: the card
-    /// may still gather.
+    /// Sends the coalesced bytes as a record, or an empty one if there are none. The next record is
+    /// coalesced in another buffer, because the card may still gather from this one.
     fn send_coalesced(&mut self, last: Option<Last>) -> Result<()> {
         let length = self.filled;
         let handle = match self.coalesced.take() {
             None => self.post(Source::Bytes(&[]), 0, last)?,
             Some(buffer) => match buffer.piece(0, length).and_then(|piece: Piece<'_>| {
-                // The borrow ends with the posting.
+                // The borrow ends when the request is posted.
                 self.post(piece.into(), length, last)
             }) {
                 Ok(handle) => {
@@ -384,7 +401,7 @@ impl StreamSender {
         Ok(())
     }
 
-    /// Posts a record if it has a ticket and the work queue has room.
+    /// Posts a record if there is a ticket and the work queue has room.
     fn post(&mut self, data: Source<'_>, length: usize, last: Option<Last>) -> Result<Handle> {
         self.check()?;
         if !self.shared.lock().may_send(last) {
@@ -409,12 +426,13 @@ impl StreamSender {
         Ok(handle)
     }
 
-    /// [`Manager::ready`] names this one once the card has finished with requests, if that is what is missing.
+    /// If the card lacks room, makes [`Manager::ready`] return this stream's token once the card
+    /// has completed requests.
     fn note(&self, error: &Error) {
         self.manager.fell_behind(self.shared.lock().token, error);
     }
 
-    /// Forgets requests that the card has finished with.
+    /// Removes requests that the card has completed.
     fn collect(&mut self) -> Result<()> {
         while let Some(handle) = self.under_way.front() {
             if !handle.is_complete()? {
@@ -425,7 +443,7 @@ impl StreamSender {
         Ok(())
     }
 
-    /// Whether the stream goes on.
+    /// Fails if the stream has ended.
     fn check(&mut self) -> Result<()> {
         self.collect()?;
         if self.closed {
@@ -436,8 +454,8 @@ impl StreamSender {
         lost.map_or(Ok(()), |loss| Err(Error::PeerLost(loss)))
     }
 
-    /// Tries until it is done: sleeps until a return comes, or, if that is not what is missing, until the card has finished with
-    /// requests.
+    /// Retries until `attempt` succeeds. Sleeps until a return arrives or, if a return is not what
+    /// is missing, until the card has completed requests.
     fn block(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         let (manager, timeout) = (self.manager.clone(), self.timeout);
         manager.wait_for("room in the stream", timeout, |_| match attempt(self) {
@@ -470,7 +488,8 @@ impl Drop for StreamSender {
             watch.finish();
         }
         if !self.closed {
-            // Best effort: the receiver also learns of it from who watches processes.
+            // Best effort: the receiver also learns of it from the operating system's process
+            // watch.
             let _ = self.post(Source::Bytes(&[]), 0, Some(Last::Abandoned));
         }
     }
@@ -490,8 +509,8 @@ impl ReceiverClass for Shared {
         if let Err(violation) = state.take_in(entry, &metadata) {
             state.lose(PeerLoss::Violation(violation));
         }
-        // The receiver uses it again only when it has been told that this one was taken in. One that is no receiver
-        // of ours has no more to say.
+        // The receiver reuses the entry only after it has been notified that this return was taken
+        // in. A peer that violated the protocol gets no further entry.
         if state.lost.is_none() {
             self.way_back.reopen(entry);
         }

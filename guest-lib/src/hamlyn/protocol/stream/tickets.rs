@@ -1,4 +1,4 @@
-//! The sending end's tickets: those that it may use, and those that come back.
+//! The sending end's tickets: those that it may use, and those that will be returned.
 
 use std::collections::VecDeque;
 
@@ -7,50 +7,50 @@ use crate::core::loss::PeerLoss;
 use crate::hamlyn::seed::Seed;
 use crate::hamlyn::ticket::Ticket;
 
-/// Metadata entries of the way back.
+/// Number of metadata entries of the way back.
 pub(super) const WAY_BACK: u32 = 8;
-/// The most tickets that a sender takes from a receiver.
+/// Maximum number of tickets that a sender accepts from a receiver.
 const MAX_TICKETS: usize = Seed::MAX_TICKETS as usize;
 
-/// What the sender has of them, by the returns that it has taken in.
+/// The sender's tickets, according to the returns that it has taken in.
 #[derive(Debug, Default)]
 pub(super) struct Tickets {
     pub(super) tickets: VecDeque<Ticket>,
-    /// In the order of their records.
+    /// Used tickets, in the order of their records.
     pub(super) used: VecDeque<Ticket>,
     /// The receiver's host.
     pub(super) host: u32,
-    /// Bytes that each opens.
+    /// Number of bytes that each ticket opens.
     pub(super) record_size: u32,
-    /// How many records the receiver has released, as far as this end knows.
+    /// Number of records that the receiver has released, as far as this end knows.
     pub(super) released: u64,
     /// The next record's number.
     pub(super) next: u64,
     /// All returns before this one have been taken in.
     pub(super) taken_in: u64,
-    /// Those entries of the way back that have had a later one.
+    /// Entries of the way back whose return has arrived out of order.
     pub(super) early: [bool; WAY_BACK as usize],
     pub(super) lost: Option<PeerLoss>,
     pub(super) token: Option<u64>,
 }
 
 impl Tickets {
-    /// Whether a record may go: one ticket is kept for the last.
+    /// Returns true if a record may be sent. One ticket is reserved for the last record.
     pub(super) fn may_send(&self, last: Option<Last>) -> bool {
         self.tickets.len() > usize::from(last.is_none())
     }
 
-    /// Whether so many records may go.
+    /// Returns true if this number of records may be sent.
     pub(super) fn may_send_so_many(&self, records: usize) -> bool {
         self.tickets.len() > records || records == 0
     }
 
-    /// Those that the sender may use now, and those that it will have back.
+    /// Returns the number of tickets that the sender may use now, plus those that will be returned.
     pub(super) fn all_tickets(&self) -> u32 {
         (self.tickets.len() + self.used.len()) as u32
     }
 
-    /// Takes a return in, or says what is wrong with it.
+    /// Takes in a return. Fails with the violation if it is not valid.
     pub(super) fn take_in(&mut self, entry: u32, metadata: &[u8; 60]) -> Result<(), &'static str> {
         let back = Return::from_metadata(metadata).ok_or("no return of tickets")?;
         if std::mem::replace(&mut self.early[entry as usize], true) {
@@ -62,7 +62,7 @@ impl Tickets {
         if back.released > self.next {
             return Err("tickets that were not used");
         }
-        // An older one may come later.
+        // An older return may arrive later.
         while self.released < back.released {
             self.released += 1;
             self.tickets.extend(self.used.pop_front());

@@ -1,29 +1,29 @@
-//! What the two ends of a stream tell each other, in the metadata of their messages. Little-endian.
+//! The wire format of a stream's messages, in their metadata. Little-endian.
 
 use crate::hamlyn::ticket::Ticket;
 
 /// Metadata of one message.
 type Metadata = [u8; 60];
 
-/// What the receiver's metadata entries get; the digit is the version.
+/// Type of metadata for the receiver's entries; the digit is the version.
 const RECORD: u8 = b'S';
-/// What the sender's metadata entries get.
+/// Type of metadata for the sender's entries.
 const RETURN: u8 = b'R';
 
-/// This record brings the ticket for the way back.
+/// The record contains the ticket for the way back.
 const FIRST: u8 = 1;
 /// No record follows.
 const LAST: u8 = 2;
-/// No record follows, and the sender did not mean it so.
+/// No record follows, because the sender was dropped without closing.
 const ABANDONED: u8 = 4;
-/// Brings tickets for more buffers.
+/// The return contains tickets for more buffers.
 const GRANT: u8 = 1;
-/// The receiver takes no more.
+/// The receiver accepts no more records.
 const STOP: u8 = 2;
 
-/// Bytes of a record's head.
+/// Size of a record's head, in bytes.
 const HEAD: usize = 20;
-/// Bytes of a return's head.
+/// Size of a return's head, in bytes.
 const RETURN_HEAD: usize = 16;
 
 /// Why no record follows.
@@ -35,22 +35,22 @@ pub(super) enum Last {
     Abandoned,
 }
 
-/// The head of a record: sender to receiver.
+/// The head of a record, from sender to receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Its number, from 0.
+    /// The record's number, from 0.
     pub(super) number: u64,
-    /// How many bytes of data the message has.
+    /// Number of data bytes in the message.
     pub(super) length: u32,
-    /// How many returns the sender has taken in, modulo 2^32, all before them included.
+    /// Number of returns that the sender has taken in without a gap, modulo 2^32.
     pub(super) taken_in: u32,
-    /// In record 0: where returns go.
+    /// In record 0: where returns are sent.
     pub(super) way_back: Option<Ticket>,
     pub(super) last: Option<Last>,
 }
 
 impl Head {
-    /// As metadata, and how many bytes of it.
+    /// Encodes the head as metadata. Returns the metadata and its length in bytes.
     pub(super) fn to_metadata(self) -> (Metadata, usize) {
         let mut bytes = [0; 60];
         let last = match self.last {
@@ -68,7 +68,7 @@ impl Head {
         (bytes, HEAD + Ticket::SIZE)
     }
 
-    /// Nothing if it is none.
+    /// Decodes a head. Returns `None` if it is not valid.
     pub(super) fn from_metadata(bytes: &Metadata) -> Option<Self> {
         let (kind, flags, number) = (bytes[0], bytes[1], u64_at(bytes, 8));
         let last = match flags & !FIRST {
@@ -86,19 +86,19 @@ impl Head {
     }
 }
 
-/// What goes back: receiver to sender.
+/// A return, from receiver to sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Return {
-    /// How many records have been released since the stream began.
+    /// Number of records released since the stream began.
     pub(super) released: u64,
-    /// More buffers: the first one's ticket, and how many there are.
+    /// More buffers: the first one's ticket, and their number.
     pub(super) grant: Option<(Ticket, u32)>,
-    /// The receiver takes no more.
+    /// The receiver accepts no more records.
     pub(super) stop: bool,
 }
 
 impl Return {
-    /// As metadata, and how many bytes of it.
+    /// Encodes the return as metadata. Returns the metadata and its length in bytes.
     pub(super) fn to_metadata(self) -> (Metadata, usize) {
         let mut bytes = [0; 60];
         bytes[0] = RETURN;
@@ -110,7 +110,7 @@ impl Return {
         (bytes, RETURN_HEAD + Ticket::SIZE)
     }
 
-    /// Nothing if it is none.
+    /// Decodes a return. Returns `None` if it is not valid.
     pub(super) fn from_metadata(bytes: &Metadata) -> Option<Self> {
         if bytes[0] != RETURN || bytes[1] & !(GRANT | STOP) != 0 || bytes[2..4] != [0; 2] {
             return None;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_record_brings_its_ticket_whole() {
+    fn first_record_requires_intact_ticket() {
         let head = Head { number: 0, length: 0, taken_in: 0, way_back: Some(ticket()), last: None };
         let (mut bytes, length) = head.to_metadata();
         assert_eq!(length, 60);

@@ -30,7 +30,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn messages_of_a_type_come_whole_and_in_order(steps in prop::collection::vec(step(), 1..80)) {
+    fn messages_of_type_arrive_whole_and_in_order(steps in prop::collection::vec(step(), 1..80)) {
         let pair = Pair::hasty(LENGTH);
         let (mut sender, mut receiver) = nodes(&pair);
         let (mut sent, mut used) = (BTreeMap::<u16, VecDeque<Vec<u8>>>::new(), 0);
@@ -64,7 +64,7 @@ proptest! {
     }
 
     #[test]
-    fn nonsense_of_a_node_is_refused_and_harms_nothing(
+    fn invalid_data_from_node_is_refused(
         words in prop::collection::vec((0..LENGTH / 8, any::<u64>()), 0..60),
         kinds in prop::collection::vec(0..3_u16, 0..30),
     ) {
@@ -85,7 +85,7 @@ proptest! {
 }
 
 #[test]
-fn a_message_larger_than_all_buffers_is_taken_as_it_comes() {
+fn message_larger_than_all_buffers_is_received() {
     let pair = Pair::new(LENGTH);
     let (mut sender, mut receiver) = nodes(&pair);
     let message = bytes(3, 40 * PIECE + 5);
@@ -104,14 +104,14 @@ fn a_message_larger_than_all_buffers_is_taken_as_it_comes() {
 }
 
 #[test]
-fn who_has_no_buffer_left_waits() {
+fn sender_waits_for_free_buffer() {
     let pair = Pair::hasty(LENGTH);
     let (mut sender, mut receiver) = nodes(&pair);
     for kind in 0..BUFFERS as u16 {
         sender.csend(kind, &[kind as u8], 0).unwrap();
     }
     assert!(sender.csend(99, b"", 0).unwrap_err().is_timed_out());
-    // Any that is given back will do, and no message is overwritten.
+    // Any buffer that was freed is used, and no message is overwritten.
     receiver.crecv(9, &mut [0]).unwrap();
     sender.csend(99, b"x", 0).unwrap();
     for kind in (0..BUFFERS as u16).filter(|kind| *kind != 9).chain([99]) {
@@ -122,7 +122,7 @@ fn who_has_no_buffer_left_waits() {
 }
 
 #[test]
-fn what_does_not_fit_stays() {
+fn message_that_does_not_fit_is_kept() {
     let pair = Pair::hasty(LENGTH);
     let (mut sender, mut receiver) = nodes(&pair);
     for message in [bytes(1, 100), bytes(2, 3 * PIECE)] {
@@ -138,7 +138,7 @@ fn what_does_not_fit_stays() {
 }
 
 #[test]
-fn a_node_hears_of_each_other_by_its_own_end() {
+fn node_receives_from_several_ends() {
     let pairs = [Pair::hasty(LENGTH), Pair::hasty(LENGTH)];
     let mut middle = Node::over(pairs.iter().map(|pair| pair.end(0))).unwrap();
     let mut others = pairs.each_ref().map(|pair| Node::over([pair.end(1)].into_iter()).unwrap());
@@ -152,7 +152,7 @@ fn a_node_hears_of_each_other_by_its_own_end() {
         assert_eq!(to, [number as u8; 3]);
         middle.csend(1, b"answer", number.into()).unwrap();
     }
-    // Of one type, each message is of one node.
+    // Each message of this type comes from one node.
     for (number, other) in others.iter_mut().enumerate() {
         let mut to = vec![0; 2 * PIECE];
         middle.crecv(7, &mut to).unwrap();
@@ -163,7 +163,7 @@ fn a_node_hears_of_each_other_by_its_own_end() {
 }
 
 #[test]
-fn who_waits_is_told_of_nodes_that_are_gone_when_none_is_left_or_the_time_is_over() {
+fn wait_fails_when_all_peers_left_or_timeout() {
     let pairs = [Pair::new(LENGTH), Pair::new(LENGTH)];
     let mut middle = Node::over(pairs.iter().map(|pair| pair.end(0))).unwrap();
     let mut last = Node::over([pairs[1].end(1)].into_iter()).unwrap();
@@ -175,7 +175,7 @@ fn who_waits_is_told_of_nodes_that_are_gone_when_none_is_left_or_the_time_is_ove
         });
         assert_eq!(middle.crecv(1, &mut [0; 9]).unwrap(), 4, "the other node has still something to say");
     });
-    // What somebody sent before he left is there, and nothing else will come.
+    // Data that a node sent before it left is received, and nothing else follows.
     last.csend(2, b"bye", 0).unwrap();
     pairs[1].leave(1);
     assert_eq!(middle.crecv(2, &mut [0; 9]).unwrap(), 3);
@@ -190,21 +190,21 @@ fn who_waits_is_told_of_nodes_that_are_gone_when_none_is_left_or_the_time_is_ove
 }
 
 #[test]
-fn the_rest_of_a_message_is_waited_for_as_long_as_its_node_is_there() {
+fn wait_for_rest_of_message_fails_without_node() {
     let pairs = [Pair::new(LENGTH), Pair::new(LENGTH)];
     let mut middle = Node::over(pairs.iter().map(|pair| pair.end(0))).unwrap();
-    // A piece, and no more.
+    // A single piece of a longer message.
     pairs[0].memory[0].store_u64(0, THERE | 5000);
     pairs[0].leave(1);
     assert!(matches!(middle.crecv(0, &mut [0; 6000]), Err(Error::PeerLost(_))));
 }
 
 #[test]
-fn a_place_that_tells_of_no_message_is_told_once() {
+fn invalid_slot_is_reported_once() {
     let pair = Pair::hasty(LENGTH);
     let (mut sender, mut receiver) = nodes(&pair);
     for nonsense in [1, THERE | 1 << 52, !THERE] {
-        // What a node stores where the next message is told of.
+        // A value that a node stores where the next message is announced.
         pair.memory[1].store_u64(sender.peers[0].filled * 8, nonsense);
         assert!(matches!(receiver.crecv(1, &mut [0; 9]), Err(Error::Malformed(_))), "{nonsense:#x}");
         sender.peers[0].filled += 1;
@@ -214,7 +214,7 @@ fn a_place_that_tells_of_no_message_is_told_once() {
 }
 
 #[test]
-fn a_piece_that_is_not_the_next_is_told() {
+fn piece_out_of_order_is_refused() {
     let pair = Pair::hasty(LENGTH);
     let (_, mut receiver) = nodes(&pair);
     pair.memory[1].store_u64(0, THERE | 5000);

@@ -1,7 +1,9 @@
-//! Raw bandwidth (section 5.2, Figure 7): how long a message takes from when the receiver asks for it until its last word is there.
+//! Raw bandwidth (section 5.2, Figure 7): how long a message takes from when the receiver asks for
+//! it until its last word is there.
 //!
-//! The paper's receiver takes the time from the first word to the last. Here the thread that copies them and the processor that looks share
-//! a host's core as often as not: then both are seen at once, however long the copy took.
+//! The paper's receiver takes the time from the first word to the last. Here the thread that copies
+//! them and the processor that looks share a host's core as often as not: then both are seen at
+//! once, however long the copy took.
 
 use hamlyn::clan::Watch;
 use serde_json::json;
@@ -22,7 +24,8 @@ pub(crate) struct Options {
     /// What sends them
     #[arg(long, value_enum, default_value = "dma")]
     by: By,
-    /// The word whose Tripwire wakes the receiver; without this it polls. Once awake it looks at all bytes
+    /// The word whose Tripwire wakes the receiver; without this it polls. Once awake it looks at
+    /// all bytes
     #[arg(long, value_enum)]
     woken_by: Option<Word>,
 }

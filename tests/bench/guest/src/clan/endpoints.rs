@@ -1,4 +1,5 @@
-//! What it takes to have an endpoint and its memory for a connection (section 3.1): opened each time, or used again.
+//! What it takes to have an endpoint and its memory for a connection (section 3.1): opened each
+//! time, or used again.
 
 use hamlyn::clan::{Card, EndpointCache, Rights};
 

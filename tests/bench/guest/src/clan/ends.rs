@@ -1,5 +1,5 @@
-//! Two processes, each with a window to the first page of the other's aperture. What the one stores in `out` arrives in the other's
-//! `own`.
+//! Two processes, each with a window to the first page of the other's aperture. What the one stores
+//! in `out` arrives in the other's `own`.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -30,7 +30,8 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Opens one with so much memory that the other writes to. Its DMA requests are the driver's, if that is asked for.
+    /// Opens one with so much memory that the other writes to. Its DMA requests are the driver's,
+    /// if that is asked for.
     pub(crate) fn open(length: usize, drivers: bool) -> Outcome<Self> {
         let card = Card::open_default()?;
         let endpoint = card.endpoint_builder().requests(REQUESTS).drivers_dma(drivers).open()?;

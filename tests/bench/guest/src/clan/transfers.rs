@@ -1,5 +1,5 @@
-//! One-way bandwidth (section 5.3.2, Figure 10): in laps of many messages, which is to stream them, or of one, each of which is
-//! acknowledged.
+//! One-way bandwidth (section 5.3.2, Figure 10): in laps of many messages, which is to stream them,
+//! or of one, each of which is acknowledged.
 
 use crate::clan::ends::End;
 use crate::clan::outgoing::{By, Outgoing};

@@ -1,5 +1,5 @@
-//! A word's round trip by programmed I/O: each end looks at a word of its own memory, or sleeps until it is stored to, and stores the
-//! answer to the other's. And a load across the network.
+//! A word's round trip by programmed I/O: each end looks at a word of its own memory, or sleeps
+//! until it is stored to, and stores the answer to the other's. And a load across the network.
 
 use hamlyn_bench_guest::pattern::{check_mark, mark};
 use serde_json::{Value, json};
@@ -58,7 +58,8 @@ impl<'a> Trips<'a> {
         self.end.say(ASKED, word(round))
     }
 
-    /// The first one comes when the peer is ready: whoever polls for that starves it of the host's cores.
+    /// The first one comes when the peer is ready: whoever polls for that starves it of the host's
+    /// cores.
     fn receive(&mut self, round: u64) -> Outcome {
         if round == 0 || self.options.wait != Wait::Poll {
             self.end.wait(ASKED, word(round).wrapping_sub(1))?;

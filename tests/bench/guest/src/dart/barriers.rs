@@ -1,5 +1,6 @@
-//! Barriers (section 2): a register of one host's card counts those that have still to come, and its software, which is told when there is
-//! none, releases all. Each node is a thread with a connection of its own, half of them in each machine.
+//! Barriers (section 2): a register of one host's card counts those that have still to come, and
+//! its software, which is told when there is none, releases all. Each node is a thread with a
+//! connection of its own, half of them in each machine.
 
 use std::sync::Arc;
 use std::thread;

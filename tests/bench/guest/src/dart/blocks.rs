@@ -1,4 +1,5 @@
-//! One-way bandwidth in laps: blocks by messages of one cell, or of a control cell and AAL5 cells behind it (section 3, Figure 3).
+//! One-way bandwidth in laps: blocks by messages of one cell, or of a control cell and AAL5 cells
+//! behind it (section 3, Figure 3).
 
 use hamlyn::dart::Operation;
 

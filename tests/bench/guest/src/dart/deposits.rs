@@ -1,5 +1,5 @@
-//! Round trips of 32 bytes, the data of one cell: each end looks at its own memory, or sleeps until it is told, and deposits the answer
-//! in the other's.
+//! Round trips of 32 bytes, the data of one cell: each end looks at its own memory, or sleeps until
+//! it is told, and deposits the answer in the other's.
 
 use hamlyn::dart::Operation;
 use hamlyn_bench_guest::pattern::{check_mark, mark};
@@ -18,7 +18,8 @@ pub(crate) const BLOCK: usize = 32;
 pub(crate) struct Options {
     #[command(flatten)]
     rounds: Rounds,
-    /// How the receiver waits: poll looks at its memory; all else sleeps at once until the message's event
+    /// How the receiver waits: poll looks at its memory; all else sleeps at once until the
+    /// message's event
     #[arg(long, value_enum, default_value = "poll")]
     wait: Wait,
 }
@@ -33,7 +34,8 @@ impl Trips {
         Ok(Self { end: End::open(PAGE)?, is_awake: options.wait == Wait::Poll })
     }
 
-    /// The first one comes when the peer is ready: whoever polls for that starves it of the host's cores.
+    /// The first one comes when the peer is ready: whoever polls for that starves it of the host's
+    /// cores.
     fn is_told(&self, round: u64) -> bool {
         round == 0 || !self.is_awake
     }

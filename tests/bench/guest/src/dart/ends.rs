@@ -1,5 +1,5 @@
-//! Two processes, each with a connection to the other's endpoint. Its first page has words that the other writes, then there is data, and
-//! its last page has what it sends words and questions from.
+//! Two processes, each with a connection to the other's endpoint. Its first page has words that the
+//! other writes, then there is data, and its last page has what it sends words and questions from.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -73,7 +73,8 @@ impl End {
         Ok(Self { card, endpoint, connection, scratch, queue, _bank: bank })
     }
 
-    /// The queue of what the other tells, for a program of the library's: it waits for no words any more.
+    /// The queue of what the other tells, for a program of the library's: it waits for no words any
+    /// more.
     pub(crate) fn take_queue(&self) -> Outcome<Queue> {
         self.queue.borrow_mut().take().ok_or_else(|| "the queue was taken already".into())
     }

@@ -1,5 +1,6 @@
-//! What a message costs the receiving host (section 1): data alone, an event that is accumulated, one that must not wait, and a message that
-//! the host's software carries out, as all were without a card that filters.
+//! What a message costs the receiving host (section 1): data alone, an event that is accumulated,
+//! one that must not wait, and a message that the host's software carries out, as all were without
+//! a card that filters.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +20,8 @@ const RECORDS: u32 = 1 << 16;
 /// Places of the data, which are sent from in turn.
 const PLACES: u64 = 64;
 
-/// What the ends tell each other: both are there, or all was sent; all was taken; something is not what was sent.
+/// What the ends tell each other: both are there, or all was sent; all was taken; something is not
+/// what was sent.
 const SENT: u32 = 1;
 const TAKEN: u32 = 2;
 const WRONG: u32 = 3;

@@ -1,4 +1,5 @@
-//! Both ends of what is measured of DART cards, hosts 0 and 1. From the bottom up, each file knowing only those above it in this list:
+//! Both ends of what is measured of DART cards, hosts 0 and 1. From the bottom up, each file
+//! knowing only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|

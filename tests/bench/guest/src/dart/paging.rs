@@ -1,5 +1,5 @@
-//! Reads of the other host's virtual memory (section 3): of a page that its card knows, of one that it has forgotten, of one that was never
-//! touched, and of one that is swapped out.
+//! Reads of the other host's virtual memory (section 3): of a page that its card knows, of one that
+//! it has forgotten, of one that was never touched, and of one that is swapped out.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -89,7 +89,8 @@ pub(crate) fn hold(options: &Options) -> Outcome {
     say(&json!({ "pages": options.pages() }))
 }
 
-/// Waits until no page of the data is in memory. The kernel is told again and again: it passes over pages that it has only just seen.
+/// Waits until no page of the data is in memory. The kernel is told again and again: it passes over
+/// pages that it has only just seen.
 fn page_out(endpoint: &Endpoint, length: usize) -> Outcome {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
@@ -125,15 +126,16 @@ pub(crate) fn read(options: &Options) -> Outcome {
         }
     })?;
     end.say(ASKED, 1)?;
-    // Behind it, since what still waits there would go with this end's connection. When this is answered the other has heard it; so it has
-    // if the other is gone meanwhile.
+    // Behind it, since what still waits there would go with this end's connection. When this is
+    // answered the other has heard it; so it has if the other is gone meanwhile.
     if let Err(error) = ask(&end, &mut answers, 0) {
         end.connection.status().broken.ok_or(error)?;
     }
     say(&result)
 }
 
-/// The first 8 bytes of a page. It looks for the answer all the time, so that what is measured is the other host's part.
+/// The first 8 bytes of a page. It looks for the answer all the time, so that what is measured is
+/// the other host's part.
 fn ask(end: &End, answers: &mut Queue, page: u64) -> Outcome<u64> {
     let question = Operation::read((DATA + page as usize * PAGE) as u64).mask(0b1111_1100);
     end.connection.ask(&question, &Operation::registers(page).tell(), 0, (end.scratch + QUESTION) as u64)?;

@@ -1,5 +1,5 @@
-//! Questions that the other host's card answers by itself, while that host's processor sleeps: a remote read (section 3), and operations on
-//! its registers (section 2).
+//! Questions that the other host's card answers by itself, while that host's processor sleeps: a
+//! remote read (section 3), and operations on its registers (section 2).
 
 use clap::ValueEnum;
 use hamlyn::ErrorKind;
@@ -68,8 +68,8 @@ pub(crate) fn ask(options: &Options) -> Outcome {
         if found == round { Ok(()) } else { Err(format!("question {round} was answered {found}").into()) }
     })?;
     end.say(ASKED, 1)?;
-    // Behind it, since what still waits there would go with this end's connection. When this is answered the other has heard it; so it has
-    // if the other is gone meanwhile.
+    // Behind it, since what still waits there would go with this end's connection. When this is
+    // answered the other has heard it; so it has if the other is gone meanwhile.
     match caller.fetch(COUNTER, Step::Or, 0) {
         Err(error) if error.kind() == ErrorKind::PeerLost => {}
         answer => drop(answer?),

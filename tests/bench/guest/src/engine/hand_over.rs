@@ -1,6 +1,7 @@
-//! Messages handed from core to core: one thread copies each into a ring, another on another core copies it out, and they take turns.
-//! What is timed is the writing, into memory that the other core has read last: the processor's own part of a stream between two machines.
-//! Where the host moves its processors about, this changes from second to second, and such a stream with it.
+//! Messages handed from core to core: one thread copies each into a ring, another on another core
+//! copies it out, and they take turns. What is timed is the writing, into memory that the other
+//! core has read last: the processor's own part of a stream between two machines. Where the host
+//! moves its processors about, this changes from second to second, and such a stream with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! Round trips through QEMU's ivshmem-plain: memory that both machines map, with no protection and no messages.
+//! Round trips through QEMU's ivshmem-plain: memory that both machines map, with no protection and
+//! no messages.
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;

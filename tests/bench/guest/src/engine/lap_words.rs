@@ -1,5 +1,6 @@
-//! What the two ends of a stream in laps tell each other, by words of the pages that they have mapped to each other: that a lap is
-//! stored or sent, that it has arrived, and that each of its bytes is right. For cards that write to another host's memory.
+//! What the two ends of a stream in laps tell each other, by words of the pages that they have
+//! mapped to each other: that a lap is stored or sent, that it has arrived, and that each of its
+//! bytes is right. For cards that write to another host's memory.
 
 use serde_json::json;
 
@@ -9,7 +10,8 @@ use crate::engine::result::{Meter, Outcome, say};
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
-/// Words of the first page. The data is behind it. The sender's, which says that a lap is sent, is stored behind its bytes.
+/// Words of the first page. The data is behind it. The sender's, which says that a lap is sent, is
+/// stored behind its bytes.
 pub(crate) const ASKED: usize = 0;
 const ANSWERED: usize = 64;
 const LOOKED: usize = 128;
@@ -46,8 +48,8 @@ pub(crate) fn sink(end: &impl Words, laps: Laps) -> Outcome {
     say(&json!({ "messages": laps.count, "cpu_ns": sum.cpu_ns }))
 }
 
-/// The sender's part. `fill` writes a lap's bytes, which takes none of its time; `send` sends them, and behind them the lap's
-/// number to the word [`ASKED`].
+/// The sender's part. `fill` writes a lap's bytes, which takes none of its time; `send` sends them,
+/// and behind them the lap's number to the word [`ASKED`].
 pub(crate) fn source(
     end: &impl Words,
     laps: Laps,

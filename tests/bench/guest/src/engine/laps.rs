@@ -1,7 +1,8 @@
-//! A transfer in laps: as many messages as there are places, each with bytes of its own, then a look at all of them.
+//! A transfer in laps: as many messages as there are places, each with bytes of its own, then a
+//! look at all of them.
 //!
-//! Only the transfer is timed: from a lap's first message until the receiver says that the last byte is there. Neither the
-//! writing of the bytes nor the look at them is.
+//! Only the transfer is timed: from a lap's first message until the receiver says that the last
+//! byte is there. Neither the writing of the bytes nor the look at them is.
 
 use std::ops::Range;
 

@@ -1,5 +1,6 @@
-//! Copies within memory: the bound of everything that copies once. In laps, as the transfers that it is compared with: so
-//! its memory is in the same state, freshly written at one end and just looked at on the other.
+//! Copies within memory: the bound of everything that copies once. In laps, as the transfers that
+//! it is compared with: so its memory is in the same state, freshly written at one end and just
+//! looked at on the other.
 
 use std::hint::black_box;
 

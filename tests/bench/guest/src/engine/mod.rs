@@ -1,4 +1,5 @@
-//! What the programs of any card have in common, and those of the peers: what people would use instead of a card.
+//! What the programs of any card have in common, and those of the peers: what people would use
+//! instead of a card.
 //!
 //! No card is named here. From the bottom up, each file knowing only those above it in this list:
 //!

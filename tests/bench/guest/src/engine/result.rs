@@ -89,7 +89,8 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
 
 /// Prints a JSON object.
 pub(crate) fn say(value: &Value) -> Outcome {
-    // One system call, however long the line is: what comes before and after the messages shall not depend on them.
+    // One system call, however long the line is: what comes before and after the messages shall not
+    // depend on them.
     let line = format!("{value}\n");
     let mut out = std::io::stdout().lock();
     out.write_all(line.as_bytes())?;

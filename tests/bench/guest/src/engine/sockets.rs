@@ -1,4 +1,5 @@
-//! Round trips through the kernel's sockets: virtio-net and vsock between machines, loopback on one.
+//! Round trips through the kernel's sockets: virtio-net and vsock between machines, loopback on
+//! one.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -1,5 +1,5 @@
-//! Switches between two processes of one processor, which wake each other by semaphores of the kernel: what a message to a sleeping
-//! process is compared with (section 4.2).
+//! Switches between two processes of one processor, which wake each other by semaphores of the
+//! kernel: what a message to a sleeping process is compared with (section 4.2).
 
 use std::env::current_exe;
 use std::io::{stdin, stdout};

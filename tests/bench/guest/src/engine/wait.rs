@@ -12,7 +12,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) enum Wait {
     /// Looks without end: no system call, no interrupt
     Poll,
-    /// Looks for a while, then yields the processor, and again: where there are more pollers than cores
+    /// Looks for a while, then yields the processor, and again: where there are more pollers than
+    /// cores
     Yield,
     /// Goes to sleep at once
     Sleep,

@@ -1,4 +1,5 @@
-//! An end by the channel's ring alone, in memory of QEMU's ivshmem-plain: with no protection, and nobody to be woken.
+//! An end by the channel's ring alone, in memory of QEMU's ivshmem-plain: with no protection, and
+//! nobody to be woken.
 
 use std::sync::atomic::AtomicU8;
 use std::time::{Duration, Instant};
@@ -38,7 +39,8 @@ pub(crate) fn connect(way: &Way) -> Outcome<Bare> {
     Ok(Bare { sender: BareSender::over(to)?, receiver: BareReceiver::over(from)? })
 }
 
-/// Looks until there is something, and at the clock now and then. With a nap, it leaves the core to others meanwhile.
+/// Looks until there is something, and at the clock now and then. With a nap, it leaves the core to
+/// others meanwhile.
 #[inline]
 fn wait<T>(nap: Duration, mut look: impl FnMut() -> Outcome<Option<T>>) -> Outcome<T> {
     // What is there already takes no clock.

@@ -41,7 +41,8 @@ pub(crate) trait End {
     fn build(&mut self, length: usize, build: impl FnOnce(&[AtomicU8])) -> Outcome;
     /// Waits for a message, and looks at it where it is.
     fn look<T>(&mut self, look: impl FnOnce(&[AtomicU8]) -> T) -> Outcome<T>;
-    /// Waits for the first message, without a look too many: who polls for that starves its sender of the host's cores.
+    /// Waits for the first message, without a look too many: who polls for that starves its sender
+    /// of the host's cores.
     fn first<T>(&mut self, look: impl FnOnce(&[AtomicU8]) -> T) -> Outcome<T>;
 
     /// Sends a copy.

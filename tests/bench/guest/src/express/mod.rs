@@ -1,5 +1,6 @@
-//! Both ends of what is measured of channels over express memory, hosts 0 and 1, and of the same ring in memory that QEMU's ivshmem-plain
-//! shows to both machines. From the bottom up, each file knowing only those above it in this list:
+//! Both ends of what is measured of channels over express memory, hosts 0 and 1, and of the same
+//! ring in memory that QEMU's ivshmem-plain shows to both machines. From the bottom up, each file
+//! knowing only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|
@@ -36,7 +37,8 @@ pub(crate) enum Role {
     /// Measures messages one way
     #[command(name = "express-send")]
     Send(streams::Options),
-    /// Sleeps at a channel until a message that never comes; tells how much processor time that took
+    /// Sleeps at a channel until a message that never comes; tells how much processor time that
+    /// took
     #[command(name = "express-doze")]
     Doze(idle::Options),
 }

@@ -1,6 +1,8 @@
-//! Round trips through cards: tagged remote write (section 3.3), and messages with a metadata entry (section 2.4).
+//! Round trips through cards: tagged remote write (section 3.3), and messages with a metadata entry
+//! (section 2.4).
 //!
-//! Each message has its number at both ends, and who receives one reads all of it, as those do who receive from sockets.
+//! Each message has its number at both ends, and who receives one reads all of it, as those do who
+//! receive from sockets.
 
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{
@@ -18,7 +20,8 @@ use crate::engine::wait::{PATIENCE, Wait};
 use crate::hamlyn::idle::IdleOptions;
 use crate::hamlyn::tickets::exchange_tickets;
 
-/// More looks than a peer takes to answer: a poller yields its processor only if the peer is not running at all.
+/// More looks than a peer takes to answer: a poller yields its processor only if the peer is not
+/// running at all.
 pub(crate) const POLL: Polling = Polling { spins: 20_000_000 };
 /// To sleep at once.
 const SLEEP: Polling = Polling { spins: 0 };
@@ -41,11 +44,12 @@ pub(crate) struct Options {
     /// Bytes of data
     #[arg(long, default_value_t = 16)]
     size: usize,
-    /// Bytes of metadata, 0 to 60; without this option a tagged remote write, which has none (fast mode)
+    /// Bytes of metadata, 0 to 60; without this option a tagged remote write, which has none (fast
+    /// mode)
     #[arg(long, value_parser = clap::value_parser!(u8).range(..=60))]
     metadata: Option<u8>,
-    /// Has the card fetch metadata and data by DMA, from a buffer for each, as the paper's did: the library sends metadata by
-    /// direct I/O
+    /// Has the card fetch metadata and data by DMA, from a buffer for each, as the paper's did: the
+    /// library sends metadata by direct I/O
     #[arg(long, requires = "metadata")]
     fetch_metadata: bool,
     /// How the receiver waits
@@ -62,7 +66,8 @@ pub(crate) fn echo(options: &Options) -> Outcome {
     let peer = exchange_tickets(&end.ticket()?)?;
     counted(&card, || {
         let answered = options.rounds.answer(|round| {
-            // The first one comes when the peer is ready: whoever polls for that starves it of the host's cores.
+            // The first one comes when the peer is ready: whoever polls for that starves it of the
+            // host's cores.
             end.receive(if round == 0 { Wait::Sleep } else { options.wait }, round)?;
             end.send(&peer, round)
         })?;
@@ -106,7 +111,8 @@ pub(crate) fn counted(card: &Card, act: impl FnOnce() -> Outcome<Value>) -> Outc
     say(&result)
 }
 
-/// Writes a long message's number to both of its ends, in one of the buffer's two places. Gives the place.
+/// Writes a long message's number to both of its ends, in one of the buffer's two places. Gives the
+/// place.
 fn fill(buffer: &mut SendBuffer, length: usize, round: u64) -> Outcome<usize> {
     let start = (round % 2) as usize * length;
     // As `mark` does: of a message of fewer than 16 bytes the start is whole.
@@ -122,8 +128,8 @@ const METADATA: usize = 64;
 /// One end: how it sends and how it receives.
 struct End {
     metadata: Vec<u8>,
-    /// The data of a small message: the application's own bytes. A longer one lies ready in the send buffer but for its
-    /// number, twice: the card may still read the one before.
+    /// The data of a small message: the application's own bytes. A longer one lies ready in the
+    /// send buffer but for its number, twice: the card may still read the one before.
     bytes: Vec<u8>,
     buffer: SendBuffer,
     /// Metadata that the card fetches, twice as well.
@@ -190,7 +196,8 @@ impl End {
         Ok(())
     }
 
-    /// The request as the paper's library wrote it: tuples for metadata and data, and nothing of either.
+    /// The request as the paper's library wrote it: tuples for metadata and data, and nothing of
+    /// either.
     fn send_fetched(&mut self, peer: &Ticket, round: u64) -> Outcome {
         let (Some(fetched), Protocol::Plain { terminus, .. }) = (&mut self.fetched, &self.protocol) else {
             return Err("a tagged remote write has no metadata to fetch".into());

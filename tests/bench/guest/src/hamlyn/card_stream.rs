@@ -1,5 +1,6 @@
-//! One-way bandwidth through cards: the sender keeps its work queue full, and the receiver's process is told of the last
-//! message of a lap (section 1: the others only move data), which arrives when all have.
+//! One-way bandwidth through cards: the sender keeps its work queue full, and the receiver's
+//! process is told of the last message of a lap (section 1: the others only move data), which
+//! arrives when all have.
 
 use std::collections::VecDeque;
 
@@ -104,7 +105,8 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// All laps, and what came of them. A lap has arrived when `queue` says so; then `look` sees to its bytes.
+    /// All laps, and what came of them. A lap has arrived when `queue` says so; then `look` sees to
+    /// its bytes.
     fn send_all(&mut self, queue: &NotificationQueue, look: impl Fn(&Lap) -> Outcome) -> Outcome {
         let laps = self.options.laps;
         let mut sum = Sum::default();

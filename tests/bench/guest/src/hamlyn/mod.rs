@@ -1,4 +1,5 @@
-//! Both ends of what is measured of Hamlyn cards. From the bottom up, each file knowing only those above it in this list:
+//! Both ends of what is measured of Hamlyn cards. From the bottom up, each file knowing only those
+//! above it in this list:
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,5 +1,6 @@
-//! A card that does nothing: what the program stores stays where it is, and what it finds the program itself has put there. So
-//! what is timed is the program's part of a message, and nothing else.
+//! A card that does nothing: what the program stores stays where it is, and what it finds the
+//! program itself has put there. So what is timed is the program's part of a message, and nothing
+//! else.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -43,8 +44,8 @@ impl Doorbell for Silence {
 }
 
 impl Nobody {
-    /// As if so many more requests had been sent to this very card, by fast mode with this word. The last of them brought these
-    /// bytes.
+    /// As if so many more requests had been sent to this very card, by fast mode with this word.
+    /// The last of them brought these bytes.
     pub(crate) fn carry(&self, count: u32, word: u32, bytes: &[u8]) {
         let mut parts = self.parts();
         let (Some(status), Some(queue), Some(area)) = (&parts.status, &parts.queue, &parts.area) else {

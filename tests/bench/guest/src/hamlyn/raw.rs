@@ -1,8 +1,9 @@
-//! Round trips through cards without the library, as the paper's application made its fastest (section 4.1): it stores the
-//! request itself, by direct I/O, into its mapped terminus, and looks itself at the words of its notification queue.
+//! Round trips through cards without the library, as the paper's application made its fastest
+//! (section 4.1): it stores the request itself, by direct I/O, into its mapped terminus, and looks
+//! itself at the words of its notification queue.
 //!
-//! Of the library there is only what opens things, and the ticket's text. Messages go by fast mode, as those of tagged remote
-//! write do: 16 bytes, and a word for the notification.
+//! Of the library there is only what opens things, and the ticket's text. Messages go by fast mode,
+//! as those of tagged remote write do: 16 bytes, and a word for the notification.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -103,7 +104,8 @@ impl Sender {
         Self { parts, posted: 0, request }
     }
 
-    /// Who sends the next one has had an answer to this one, so its entry is free long before it is used again.
+    /// Who sends the next one has had an answer to this one, so its entry is free long before it is
+    /// used again.
     pub(crate) fn send(&mut self, round: u64) -> Outcome {
         mark(&mut self.request[HEAD..], round);
         self.parts.window.fill_entry(self.posted, 0, &self.request);
@@ -166,7 +168,8 @@ impl Receiver {
         })
     }
 
-    /// What the awaited entry's last word will be: the pass, its wrap flag, and that it came by fast mode.
+    /// What the awaited entry's last word will be: the pass, its wrap flag, and that it came by
+    /// fast mode.
     fn awaited(&self) -> u32 {
         let flag = if self.pass % 2 == 0 { HAMLYN_NOTIFICATION_WRAP } else { 0 };
         self.pass << HAMLYN_NOTIFICATION_PASS_SHIFT | HAMLYN_NOTIFICATION_FAST | flag

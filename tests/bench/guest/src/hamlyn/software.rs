@@ -1,5 +1,6 @@
-//! What a message takes the program that sends it and the one that receives it, on the processor that they run on: the host
-//! protocol software of Table 4. The card is one that does nothing, so nobody is waited for.
+//! What a message takes the program that sends it and the one that receives it, on the processor
+//! that they run on: the host protocol software of Table 4. The card is one that does nothing, so
+//! nobody is waited for.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Loops of a program that has nothing to do with any card: what it costs them that the stores of their machine are seen.
+//! Loops of a program that has nothing to do with any card: what it costs them that the stores of
+//! their machine are seen.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};

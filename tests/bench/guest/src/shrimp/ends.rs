@@ -1,5 +1,5 @@
-//! Two processes, each with a page that the other's first page is mapped to: complementary mappings (section 4.1). What the one
-//! stores in `out` arrives in the other's `own`.
+//! Two processes, each with a page that the other's first page is mapped to: complementary mappings
+//! (section 4.1). What the one stores in `out` arrives in the other's `own`.
 
 use std::io::BufRead;
 
@@ -32,8 +32,8 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Opens one with so much memory to receive in. Fails if stores do not come to the card as they should: else something else would be
-    /// measured than what the result is called.
+    /// Opens one with so much memory to receive in. Fails if stores do not come to the card as they
+    /// should: else something else would be measured than what the result is called.
     pub(crate) fn open(length: usize, by: By) -> Outcome<Self> {
         let card = Card::open_default()?;
         let own = card.export(length, card.hosts()?)?;

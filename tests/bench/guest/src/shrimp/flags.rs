@@ -1,5 +1,6 @@
-//! A flag's round trip by automatic update: each end looks at a word of its own memory, and stores the answer to memory that is mapped
-//! out. Data may come with it, and is stored before it: then it has arrived when the flag has (section 4.1).
+//! A flag's round trip by automatic update: each end looks at a word of its own memory, and stores
+//! the answer to memory that is mapped out. Data may come with it, and is stored before it: then it
+//! has arrived when the flag has (section 4.1).
 
 use std::time::Instant;
 
@@ -37,7 +38,8 @@ pub(crate) fn echo(options: &Options) -> Outcome {
     counted(&end, || {
         options.rounds.answer(|round| {
             if round == 0 {
-                // It comes when the peer is ready: whoever polls for that starves it of the host's cores.
+                // It comes when the peer is ready: whoever polls for that starves it of the host's
+                // cores.
                 end.own.wait(FLAG, 0, Some(PATIENCE))?;
             }
             receive(&end, &mut data, round)?;

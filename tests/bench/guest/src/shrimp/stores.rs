@@ -1,5 +1,5 @@
-//! A stream of stores by automatic update (section 4.1): the same stores by single-write, each a packet of its own, and by blocked-write,
-//! which merges them.
+//! A stream of stores by automatic update (section 4.1): the same stores by single-write, each a
+//! packet of its own, and by blocked-write, which merges them.
 
 use clap::ValueEnum;
 use hamlyn::shrimp;

@@ -1,4 +1,5 @@
-//! The raw samples: a log of HdrHistograms for each quantity, one histogram a round, in nanoseconds.
+//! The raw samples: a log of HdrHistograms for each quantity, one histogram a round, in
+//! nanoseconds.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};

@@ -99,7 +99,8 @@ impl Host {
         self.host.post(0, &request, body);
     }
 
-    /// Has the card send all that it has to send. Each packet takes the memory of the one before it.
+    /// Has the card send all that it has to send. Each packet takes the memory of the one before
+    /// it.
     pub(super) fn transmit(&mut self) {
         while self.host.transmit() == Progress::Worked {
             self.host.wire.forget();

@@ -1,4 +1,5 @@
-//! The card's logic alone, on ports of memory, in one thread: what `cargo bench` and goal 9 measure.
+//! The card's logic alone, on ports of memory, in one thread: what `cargo bench` and goal 9
+//! measure.
 
 mod host;
 
@@ -25,8 +26,8 @@ const FAST_BYTES: u32 = 16;
 /// The name of what is measured of it.
 pub(super) const FAST: &str = "16 bytes, fast mode";
 
-/// Delivers and copies so many packets. As in [`one_process`](crate::hamlyn::one_process), what callgrind counts are functions that are never
-/// inlined.
+/// Delivers and copies so many packets. As in [`one_process`](crate::hamlyn::one_process), what
+/// callgrind counts are functions that are never inlined.
 pub fn walk_paths(count: u64) -> anyhow::Result<()> {
     let (mut small, mut large) = (Delivery::create(64, 1)?, Delivery::create(4096, 16)?);
     let memory = Memory::new().context("no memory")?;
@@ -50,8 +51,9 @@ pub fn walk_paths(count: u64) -> anyhow::Result<()> {
 #[inline(never)]
 fn path_deliver_64(host: &mut Host, packet: &[VolatileSlice<'_>]) -> u64 {
     host.deliver(packet);
-    // Something is left to do: else this would end in a jump, which callgrind would take for its end. It is another thing than
-    // below: of two functions that are the same the compiler makes one.
+    // Something is left to do: else this would end in a jump, which callgrind would take for its
+    // end. It is another thing than below: of two functions that are the same the compiler makes
+    // one.
     black_box(host.place + 64)
 }
 
@@ -78,7 +80,8 @@ pub fn benchmark(criterion: &mut Criterion) -> anyhow::Result<()> {
     refusal(criterion)
 }
 
-/// Requests that a card makes into packets: short ones of a packet each, and a long one from a send buffer.
+/// Requests that a card makes into packets: short ones of a packet each, and a long one from a send
+/// buffer.
 fn segmentation(criterion: &mut Criterion) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("segmentation");
     for (name, post) in [("64 bytes", Host::post as fn(&mut Host)), (FAST, Host::post_fast)] {
@@ -110,8 +113,8 @@ fn segmentation(criterion: &mut Criterion) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Packets of one size that a card delivers, each to where the one before ends. So many of them are a message, which has a
-/// metadata entry and a notification.
+/// Packets of one size that a card delivers, each to where the one before ends. So many of them are
+/// a message, which has a metadata entry and a notification.
 fn delivery(criterion: &mut Criterion, size: u32, message: usize) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("delivery");
     let mut delivery = Delivery::create(size, message)?;
@@ -141,8 +144,8 @@ fn fast_delivery(criterion: &mut Criterion) -> anyhow::Result<()> {
     outcome.and_then(|()| delivery.finish())
 }
 
-/// Packets, and the host that they are delivered to, in laps: before each every packet gets bytes of its own, after it every byte
-/// is looked at. Neither is timed.
+/// Packets, and the host that they are delivered to, in laps: before each every packet gets bytes
+/// of its own, after it every byte is looked at. Neither is timed.
 pub struct Delivery {
     packets: Packets,
     host: Host,
@@ -229,8 +232,9 @@ fn wrong_key_packet() -> anyhow::Result<Vec<u8>> {
     Ok(packet)
 }
 
-/// Packets for a message area: the first's data goes to its start, the next's behind that, and so on. As in the fabric process,
-/// the header is the sending card's own, which has just written it, and the data is where the sender has it.
+/// Packets for a message area: the first's data goes to its start, the next's behind that, and so
+/// on. As in the fabric process, the header is the sending card's own, which has just written it,
+/// and the data is where the sender has it.
 struct Packets {
     header: Vec<u8>,
     places: Places,
@@ -245,7 +249,8 @@ impl Packets {
         Ok(Self { header, places: Places::create(size)?, message })
     }
 
-    /// The pieces of a packet. The last of each message makes the packet accumulator 0 (section 2.5).
+    /// The pieces of a packet. The last of each message makes the packet accumulator 0 (section
+    /// 2.5).
     fn packet(&mut self, number: usize) -> [VolatileSlice<'_>; 2] {
         let (offset, last) = (self.places.place(number), self.message - 1);
         let delta = if number % self.message == last { (last as u32).wrapping_neg() } else { 1 };

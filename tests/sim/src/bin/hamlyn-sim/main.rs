@@ -1,4 +1,5 @@
-//! What `hamlyn sim` starts. Flags, their help and their limits are there; here all is told in one order.
+//! What `hamlyn sim` starts. Flags, their help and their limits are there; here all is told in one
+//! order.
 
 mod seeds;
 

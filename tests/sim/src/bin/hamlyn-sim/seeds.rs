@@ -50,7 +50,8 @@ struct Totals {
     violations: u64,
 }
 
-/// Runs them all, or until a signal asks to stop. An error if one of them found something wrong, or was not run.
+/// Runs them all, or until a signal asks to stop. An error if one of them found something wrong, or
+/// was not run.
 pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     let simulation = SIMULATIONS.of(task.model)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -104,7 +105,8 @@ fn work(
     }
 }
 
-/// Adds outcomes up and reports violations, in the order of the seeds, whoever ran them and whenever.
+/// Adds outcomes up and reports violations, in the order of the seeds, whoever ran them and
+/// whenever.
 fn collect(task: &Task, outcomes: Receiver<(u64, Report)>) -> anyhow::Result<Totals> {
     let bar = ProgressBar::new(task.seeds);
     bar.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len} seeds, {msg} ({eta})")?);
@@ -141,7 +143,8 @@ fn report(task: &Task, outcome: &Report) -> io::Result<()> {
     say(format_args!("again: {}", task.command(&format!("--seeds 1 --from {}{cards}", outcome.seed))))
 }
 
-/// Writes a line. A reader that has seen enough ends no run: the exit status tells whether there were violations.
+/// Writes a line. A reader that has seen enough ends no run: the exit status tells whether there
+/// were violations.
 fn say(line: fmt::Arguments<'_>) -> io::Result<()> {
     match writeln!(io::stdout(), "{line}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

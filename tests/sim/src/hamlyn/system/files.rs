@@ -1,4 +1,5 @@
-//! What the library holds of connections and listeners: where the driver has a file, the simulation has a handle.
+//! What the library holds of connections and listeners: where the driver has a file, the simulation
+//! has a handle.
 
 use std::fmt;
 use std::io::{Stdin, stdin};

@@ -1,7 +1,8 @@
-//! The operating system of a host, played: it sets connections up and watches over them (sections 6.3 and 6.4).
+//! The operating system of a host, played: it sets connections up and watches over them (sections
+//! 6.3 and 6.4).
 //!
-//! What it says and remembers is `hamlyn_driver_host`: the driver's own code, guest-driver/kernel. Here that is bound to a
-//! simulated card, and to the library.
+//! What it says and remembers is `hamlyn_driver_host`: the driver's own code, guest-driver/kernel.
+//! Here that is bound to a simulated card, and to the library.
 //!
 //! | file | like the driver's | holds |
 //! |---|---|---|

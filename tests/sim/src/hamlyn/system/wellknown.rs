@@ -1,8 +1,10 @@
-//! Well-known slots (section 6.3): the driver's own terminus, notification queue and slots on a simulated card.
+//! Well-known slots (section 6.3): the driver's own terminus, notification queue and slots on a
+//! simulated card.
 //!
-//! The slots are privileged and in paranoid one-shot mode, so what has arrived cannot change while it is looked at, and
-//! the queue has more entries than messages can be there: it is never overrun. There are slots for the hosts of the
-//! fabric alone; a driver, which does not know them, opens all 64.
+//! The slots are privileged and in paranoid one-shot mode, so what has arrived cannot change while
+//! it is looked at, and the queue has more entries than messages can be there: it is never overrun.
+//! There are slots for the hosts of the fabric alone; a driver, which does not know them, opens all
+//! 64.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -286,7 +288,8 @@ impl Machine {
         next.is_over(notification.wrap).then_some(notification)
     }
 
-    /// Takes what has arrived, and tells those who sent it. Returns whether there was anything to do.
+    /// Takes what has arrived, and tells those who sent it. Returns whether there was anything to
+    /// do.
     pub(crate) fn look(&self, fired: &[u32]) -> Result<bool, Violation> {
         let mut well_known = self.well_known();
         let Some(known) = &mut *well_known else { return Ok(false) };

@@ -1,4 +1,5 @@
-//! Hosts in memory: a card with its ports, and the little that a driver and a library do.
+//! Hosts in memory: a card with its ports, and the small part of a driver and a library that tests
+//! need.
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part")]
 
@@ -74,7 +75,7 @@ impl Host {
         value
     }
 
-    /// Runs a command. Its status is in its register, too.
+    /// Runs a command. Checks that the command register holds its status, too.
     pub fn command(
         &mut self,
         opcode: u32,
@@ -88,11 +89,11 @@ impl Host {
     }
 
     pub fn page(&self) -> u64 {
-        // Every second page, so that no area is contiguous.
+        // Takes every second page, so that no area is contiguous.
         self.pages(2)
     }
 
-    /// An area of `length` bytes that starts at byte `first` of its first page.
+    /// Returns an area of `length` bytes that starts at byte `first` of its first page.
     pub fn area(&self, length: u64, first: u32) -> TestArea {
         let put = |address, bytes: &[u8]| self.put(address, bytes);
         TestArea { abi: list_pages(length, first, || self.page(), |_| self.page(), put) }
@@ -126,7 +127,7 @@ impl Host {
         status
     }
 
-    /// Lets time pass, and the card notice.
+    /// Advances the clock, and runs the card's alarms that are due.
     pub fn pass(&mut self, time: Duration) {
         self.clock.0.set(self.clock.0.get() + time);
         while self.card.alarm().is_some_and(|alarm| alarm <= self.clock.0.get()) {
@@ -139,7 +140,7 @@ impl Host {
         done.unwrap();
     }
 
-    /// Opens the next notification queue.
+    /// Opens the next notification queue. Returns its number.
     pub fn open_queue(&mut self, entries: u32) -> u32 {
         let area = self.area(u64::from(entries) * u64::from(HAMLYN_NOTIFICATION_SIZE), 0);
         let queue = self.queues.len() as u32;
@@ -158,7 +159,7 @@ impl Host {
         done.unwrap();
     }
 
-    /// The next notification, if it is there.
+    /// Returns the next notification, if it has arrived.
     pub fn receive(&mut self, queue: u32) -> Option<HamlynNotification> {
         let mut reader = self.queues[queue as usize];
         let offset = u64::from(reader.cursor) * u64::from(HAMLYN_NOTIFICATION_SIZE);
@@ -184,7 +185,7 @@ impl Host {
         self.host.ring(terminus);
     }
 
-    /// Transmits until there is nothing left or the link is full, then sleeps.
+    /// Transmits until nothing is left or the link is full, then lets the card sleep.
     pub fn transmit_all(&mut self) -> Progress {
         loop {
             match self.transmit() {
@@ -207,7 +208,7 @@ impl Host {
         self.card.counters()[statistic as usize].1
     }
 
-    /// Everything in host memory but the command page and the status words.
+    /// Returns all of host memory except the command page and the status words.
     pub fn memory_image(&self) -> Vec<u8> {
         let mut image = vec![0; MEMORY_BYTES - 2 * 4096];
         self.memory.at(2 * 4096, image.len()).unwrap().copy_to(&mut image[..]);
@@ -215,7 +216,8 @@ impl Host {
     }
 }
 
-/// A sender and a receiver whose slot 3 has 64 KiB from byte 100 of its first page, 4 metadata entries and queue 0.
+/// A sender and a receiver whose slot 3 has 64 KiB from byte 100 of its first page, 4 metadata
+/// entries and queue 0.
 pub struct Two {
     pub sender: Host,
     pub receiver: Host,
@@ -251,7 +253,7 @@ impl Two {
         Self { sender, receiver, area, metadata }
     }
 
-    /// Carries every packet across.
+    /// Carries every packet of the sender to the receiver.
     pub fn carry(&mut self) {
         assert_eq!(self.sender.transmit_all(), Progress::Idle);
         for (destination, bytes) in std::mem::take(&mut self.sender.wire.sent) {
@@ -270,7 +272,7 @@ impl Two {
     }
 }
 
-/// A request to the receiver's slot.
+/// Returns a request to the receiver's slot.
 pub fn request(offset: u32, length: u32) -> HamlynRequest {
     HamlynRequest { destination: 1, slot: SLOT, key: KEY, offset, length, ..HamlynRequest::new_zeroed() }
 }

@@ -1,4 +1,4 @@
-//! What is shown of the Hamlyn card.
+//! Demo of the Hamlyn card.
 
 mod scenes;
 mod table;
@@ -15,7 +15,7 @@ use hamlyn_lab::Lab;
 use scenes::{Intrusion, RoundTrips, Transfer};
 use table::Table;
 
-/// What a person is shown of it.
+/// Demo, self-test and hints of the Hamlyn card.
 pub(super) static SHOW: Show = Show {
     scenes: show,
     self_test: "self-test",
@@ -28,7 +28,7 @@ pub(super) static SHOW: Show = Show {
     },
 };
 
-/// What a transfer moves, and from how many send buffers it is gathered.
+/// Bytes of a transfer, and number of send buffers that it is gathered from.
 const TRANSFER_BYTES: u64 = 1 << 20;
 const SEND_BUFFERS: u64 = 4;
 

@@ -1,4 +1,5 @@
-//! What the demo shows of Hamlyn cards. The programs in the machines are examples of the guest library.
+//! Scenes of the Hamlyn cards' demo. The programs in the machines are examples of the guest
+//! library.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,13 +10,14 @@ use serde_json::Value;
 
 use hamlyn_lab::{Lab, Run};
 
-/// Both sides make their bytes from this.
+/// Both sides generate their bytes from this seed.
 const SEED: &str = "1996";
 
-/// A packet that was sent is refused in microseconds; on a machine under load, in milliseconds.
+/// Time-out for a refusal. A packet is refused in microseconds, and on a loaded machine in
+/// milliseconds.
 const REFUSAL: Duration = Duration::from_secs(10);
 
-/// How long round trips took, in nanoseconds.
+/// Times of round trips, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub(super) struct RoundTrips {
     #[serde(rename = "round_trips")]
@@ -27,7 +29,7 @@ pub(super) struct RoundTrips {
     pub(super) max_ns: u64,
 }
 
-/// Tagged remote writes by direct I/O, there and back.
+/// Makes round trips of tagged remote writes by direct I/O.
 pub(super) fn round_trips(lab: &Lab, count: u64, size: u64) -> anyhow::Result<RoundTrips> {
     let mut echo = lab.vm(0).run(["ping-pong", "serve"])?;
     let ticket = echo.answer_text("ticket")?;
@@ -38,10 +40,10 @@ pub(super) fn round_trips(lab: &Lab, count: u64, size: u64) -> anyhow::Result<Ro
     last_word(&mut ping)
 }
 
-/// Round trips through express memory, with no card on the way.
+/// Round trips through express memory, without a card on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub(super) struct Express {
-    /// How many were made, of how many bytes.
+    /// Number of round trips, and bytes of each message.
     #[serde(rename = "iterations")]
     pub(super) count: u64,
     pub(super) bytes: u64,
@@ -53,14 +55,15 @@ pub(super) struct Express {
 }
 
 impl Express {
-    /// What a round trip took, in nanoseconds: the tool tells of half of one.
+    /// Returns the times of a round trip, in nanoseconds. The tool reports half of a round trip.
     pub(super) fn times(&self) -> [u64; 5] {
         [self.t_min_us, self.t_typical_us, self.p99_us, self.p999_us, self.t_max_us]
             .map(|half| (half * 2e3).round() as u64)
     }
 }
 
-/// Messages that are stored where the other machine's program reads them, there and back.
+/// Makes round trips of messages that are stored directly in the memory that the other machine's
+/// program reads.
 pub(super) fn express(lab: &Lab, count: u64, size: u64) -> anyhow::Result<Express> {
     let mut server = lab.vm(0).run(["hamlyn-perf", "--express", "--json"])?;
     let host = server.answer()?["host"].as_u64().context("the far end has no host id")?.to_string();
@@ -79,7 +82,7 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// Sends it, has it verified, and returns how many MB/s (10^6 bytes) the sender's card took.
+    /// Sends it and has it verified. Returns the rate of the sender's card in MB/s (10^6 bytes).
     pub(super) fn run(self, lab: &Lab) -> anyhow::Result<f64> {
         let (bytes, buffers) = (self.bytes.to_string(), self.buffers.to_string());
         let receive = ["transfer", "receive", "--bytes", &bytes, "--seed", SEED];
@@ -122,17 +125,17 @@ struct Received {
     verified: bool,
 }
 
-/// An attempt at another's memory.
+/// An attempt to access another program's memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Intrusion {
-    /// The right slot, with a key that was guessed.
+    /// The right slot, with a guessed key.
     WrongKey,
-    /// The right slot and key, over its bound.
+    /// The right slot and key, beyond the slot's bound.
     PastEnd,
 }
 
 impl Intrusion {
-    /// For the table and the progress.
+    /// Returns the title for the table and the progress output.
     pub(super) fn title(self) -> &'static str {
         match self {
             Intrusion::WrongKey => "an intruder with a wrong key",
@@ -140,7 +143,8 @@ impl Intrusion {
         }
     }
 
-    /// Attempts it from the second machine; returns how many packets the first one's card refused.
+    /// Attempts it from the second machine. Returns how many packets the first machine's card
+    /// refused.
     pub(super) fn run(self, lab: &Lab) -> anyhow::Result<u64> {
         let mut victim = lab.vm(0).run(["intrude", "watch"])?;
         let ticket = victim.answer_text("ticket")?;
@@ -179,7 +183,7 @@ fn wait_for_refusal(lab: &Lab, before: u64) -> anyhow::Result<u64> {
     }
 }
 
-/// Waits for the program's success; its last line is the result.
+/// Waits until the program succeeds. Returns the result, which is its last line.
 fn last_word<T: for<'a> Deserialize<'a>>(run: &mut Run) -> anyhow::Result<T> {
     let last: Value = run.finish()?.pop().context("the program said nothing of its result")?;
     serde_json::from_value(last.clone()).with_context(|| format!("the program's result is {last}"))

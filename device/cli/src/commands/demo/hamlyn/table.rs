@@ -1,4 +1,4 @@
-//! The demo's last word.
+//! The final table of the demo.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,17 +7,17 @@ use crate::table;
 
 use super::scenes::{Express, Intrusion, RoundTrips, Transfer};
 
-/// All that the demo measured.
+/// All measurements of the demo.
 pub(super) struct Table {
     /// Bytes in each message of a round trip.
     pub(super) payload: u64,
-    /// In each layout.
+    /// Round trips in each layout.
     pub(super) round_trips: Vec<(Layout, RoundTrips)>,
-    /// Through express memory.
+    /// Round trips through express memory.
     pub(super) express: Express,
-    /// Each with the MB/s at which the sender's card took it.
+    /// Transfers, each with the rate of the sender's card in MB/s.
     pub(super) transfers: Vec<(Transfer, f64)>,
-    /// Each with the number of packets refused.
+    /// Intrusions, each with the number of packets refused.
     pub(super) refusals: Vec<(Intrusion, u64)>,
 }
 
@@ -50,7 +50,7 @@ impl Display for Table {
     }
 }
 
-/// A part of the table, below its heads.
+/// Writes a part of the table, with its column heads.
 fn part<const COLUMNS: usize>(
     f: &mut Formatter<'_>,
     heads: [&str; COLUMNS],
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_all_that_was_measured() {
+    fn table_shows_all_measurements() {
         let table = Table {
             payload: 16,
             round_trips: vec![
