@@ -2,7 +2,7 @@
 /*
  * What a guest and a Dart card agree on.
  *
- * Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.
+ * Made from device/abi by cargo run -p hamlyn-headers: do not edit.
  */
 #ifndef _DART_CARD_H
 #define _DART_CARD_H
@@ -11,66 +11,66 @@
 #include "hamlyn_family.h"
 #include "hamlyn_kernel.h"
 
-/* The DART card's operations, beside those that all cards have (command). */
+/* The DART card's commands, besides those that all cards have (command). */
 
-/* Open an endpoint: index is its number. Body: dart_open_endpoint. */
+/* Opens endpoint index. Body: dart_open_endpoint. */
 #define DART_COMMAND_OPEN_ENDPOINT 1
 
-/* Close an endpoint. Its connections must have been closed before: else it is refused as in use. */
+/*
+ * Closes an endpoint. Its connections must be closed first; otherwise the command fails with
+ * HAMLYN_STATUS_IN_USE.
+ */
 #define DART_COMMAND_CLOSE_ENDPOINT 2
 
-/*
- * Open a connection: index is its number. Body: dart_open_connection. The driver has made its state
- * zero.
- */
+/* Opens connection index. Body: dart_open_connection. The driver must zero its state first. */
 #define DART_COMMAND_OPEN_CONNECTION 3
 
-/* Close a connection. When it is answered nothing of it reaches memory any more. */
+/* Closes a connection. Once the command has completed, none of its messages accesses memory. */
 #define DART_COMMAND_CLOSE_CONNECTION 4
 
 /*
- * Say which connection of the other host is at the other end. Body: dart_connect. Messages are
- * taken before, and none leaves.
+ * Sets the connection at the other end, on the other host. Body: dart_connect. Before that,
+ * messages are accepted, and none is sent.
  */
 #define DART_COMMAND_CONNECT 5
 
-/* Open a queue: index is its number. Body: dart_open_queue. The driver has made its memory zero. */
+/* Opens queue index. Body: dart_open_queue. The driver must zero its memory first. */
 #define DART_COMMAND_OPEN_QUEUE 6
 
-/* Close a queue. Connections that name it have none from then on. */
+/* Closes a queue. Connections that name it have no queue from then on. */
 #define DART_COMMAND_CLOSE_QUEUE 7
 
-/* Open the FIFO. Body: dart_open_fifo. */
+/* Opens the FIFO. Body: dart_open_fifo. */
 #define DART_COMMAND_OPEN_FIFO 8
 
-/* Close the FIFO. */
+/* Closes the FIFO. */
 #define DART_COMMAND_CLOSE_FIFO 11
 
-/* Ask which pages connection index waits for. The answer is a body: dart_misses. */
+/* Reads which pages connection index waits for. The answer is a body: dart_misses. */
 #define DART_COMMAND_READ_MISSES 12
 
-/* Set address registers, from index on. Body: dart_values. */
+/* Sets address registers, from index on. Body: dart_values. */
 #define DART_COMMAND_SET_REGISTERS 13
 
-/* Set entries of the programs, from index on. Body: dart_program. */
+/* Sets entries of the programs, from index on. Body: dart_program. */
 #define DART_COMMAND_SET_PROGRAM 14
 
-/* Break connection index off: its other end is no more. Body: dart_break. */
+/* Breaks connection index, because its other end has gone. Body: dart_break. */
 #define DART_COMMAND_BREAK 15
 
-/* Instead of a queue's number: none. */
+/* In place of a queue's number: none. */
 #define DART_NO_QUEUE 0xffffffff
 
-/* Instead of the peer's number: it is not known yet. */
+/* In place of the peer's number: not known yet. */
 #define DART_NO_PEER 0xffffffff
 
-/* The most pages of dart_misses: those of the longest message, wherever it begins. */
+/* Maximum number of pages in dart_misses: those of the longest message, wherever it begins. */
 #define DART_MAX_PAGES 32
 
-/* The most values or entries of a command. */
+/* Maximum number of values or entries in a command. */
 #define DART_MAX_VALUES 32
 
-/* In dart_open_endpoint.flags: its memory is area, which stays where it is. */
+/* In dart_open_endpoint.flags: its memory is area, which does not move. */
 #define DART_ENDPOINT_PINNED 1
 
 /* In dart_open_connection.flags: its messages may write to the endpoint. */
@@ -80,32 +80,38 @@
 #define DART_CONNECTION_READ 2
 
 /*
- * In dart_open_connection.flags: the operating system's. Its other end is that host's connection
- * with the number of this host, and the same key. Its messages reach only the page of the endpoint
- * that has the number of the host that they are from. It is not broken when packets are lost or the
- * link goes, nobody pays or waits for anything, and what has been executed is told in the FIFO. A
- * message that would have to wait, or be answered, is passed over.
+ * In dart_open_connection.flags: a connection of the operating system. Its other end is the
+ * connection on the other host that has this host's number and the same key. Its messages access
+ * only the page of the endpoint that has the sending host's number. Lost packets or a lost link do
+ * not break it. It uses no credits and waits for nothing, and executed messages are reported in
+ * the FIFO. A message that would have to wait, or to be answered, is skipped.
  */
 #define DART_CONNECTION_SYSTEM 4
 
-/* In dart_open_queue.flags: each record interrupts; else those that somebody sleeps for. */
+/*
+ * In dart_open_queue.flags: each record interrupts. Without it, a record interrupts only if a
+ * process sleeps on the queue.
+ */
 #define DART_QUEUE_IMMEDIATE 1
 
-/* In dart_misses.pages: it is to be written to. */
+/* In dart_misses.pages: the page is to be written to. */
 #define DART_PAGE_WRITES 1ULL
 
-/* In dart_entry.flags: the operand is the one that the CALL has (DART_CALL_OPERAND). */
+/*
+ * In dart_entry.flags: the operand is that of the CALL
+ * (DART_CALL_OPERAND).
+ */
 #define DART_ENTRY_OPERAND 1
 
 /* Body of DART_COMMAND_OPEN_ENDPOINT. */
 struct dart_open_endpoint {
-	/* With DART_ENDPOINT_PINNED, its memory; else zero. */
+	/* With DART_ENDPOINT_PINNED, its memory; otherwise zero. */
 	struct hamlyn_area area;
-	/* Its first byte, a virtual address that is a multiple of 4; zero if it is pinned. */
+	/* Its base: a virtual address that is a multiple of 4; zero if it is pinned. */
 	__u64 base;
 	/* Bytes; zero if it is pinned. */
 	__u64 length;
-	/* Whose virtual address: its address space; zero if it is pinned. */
+	/* The address space of the virtual address; zero if it is pinned. */
 	__u32 space;
 	/* DART_ENDPOINT_PINNED or 0. */
 	__u32 flags;
@@ -113,7 +119,7 @@ struct dart_open_endpoint {
 
 /* Body of DART_COMMAND_OPEN_CONNECTION. */
 struct dart_open_connection {
-	/* DART_STATE_SIZE bytes, of connection. */
+	/* Its state: DART_STATE_SIZE bytes, described in connection. */
 	struct hamlyn_area state;
 	/* Its endpoint. */
 	__u32 endpoint;
@@ -121,24 +127,27 @@ struct dart_open_connection {
 	__u32 host;
 	/* The first of its address registers. */
 	__u32 register_base;
-	/* How many there are, up to DART_MAX_REGISTERS. */
+	/* Number of address registers, up to DART_MAX_REGISTERS. */
 	__u32 register_bound;
 	/* The first entry of its program. */
 	__u32 program_base;
-	/* How many there are. */
+	/* Number of program entries. */
 	__u32 program_bound;
-	/* The queue for what its messages tell of, or DART_NO_QUEUE: then nobody is told. */
+	/* The queue for the events of its messages, or DART_NO_QUEUE to report no events. */
 	__u32 events;
 	/*
-	 * The queue for its exceptions, or DART_NO_QUEUE: then the card counts them in the state,
-	 * and interrupts.
+	 * The queue for its exceptions. With DART_NO_QUEUE, the card counts them in the state, and
+	 * interrupts.
 	 */
 	__u32 exceptions;
-	/* DART_CONNECTION_*, any of them. */
+	/* Any of DART_CONNECTION_*. */
 	__u32 flags;
 	/* Zero. */
 	__u32 reserved;
-	/* What packets must have to be for it: who has this is its other end. */
+	/*
+	 * Its key. A packet for the connection must carry it, so only the holder of the key can be
+	 * the other end.
+	 */
 	__u64 key;
 };
 
@@ -146,7 +155,7 @@ struct dart_open_connection {
 struct dart_connect {
 	/* The key of the connection at its other end. */
 	__u64 key;
-	/* That one's number. */
+	/* The number of the connection at its other end. */
 	__u32 peer;
 	/* Zero. */
 	__u32 reserved;
@@ -156,7 +165,10 @@ struct dart_connect {
 struct dart_open_queue {
 	/* Its memory: a page of queue, then records of dart_record. */
 	struct hamlyn_area memory;
-	/* Records, DART_MIN_RECORDS to DART_MAX_RECORDS, a power of two. */
+	/*
+	 * Number of records: a power of two from DART_MIN_RECORDS to
+	 * DART_MAX_RECORDS.
+	 */
 	__u32 records;
 	/* DART_QUEUE_IMMEDIATE or 0. */
 	__u32 flags;
@@ -167,7 +179,7 @@ struct dart_open_fifo {
 	/* records of dart_fifo_record, all zero. */
 	struct hamlyn_area area;
 	/*
-	 * Records, a power of two, at least as many as there are queues and three for each
+	 * Number of records: a power of two, at least the number of queues plus three for each
 	 * connection, and at most DART_MAX_FIFO.
 	 */
 	__u32 records;
@@ -177,17 +189,17 @@ struct dart_open_fifo {
 
 /* Answer of DART_COMMAND_READ_MISSES. */
 struct dart_misses {
-	/* Whose pages they are. */
+	/* Address space of the pages. */
 	__u32 space;
-	/* How many. */
+	/* Number of pages. */
 	__u32 count;
-	/* Virtual addresses, and DART_PAGE_WRITES. */
+	/* Virtual addresses, with DART_PAGE_WRITES if the page is to be written to. */
 	__u64 pages[32];
 };
 
 /* Body of DART_COMMAND_BREAK. */
 struct dart_break {
-	/* Why: what its owner finds in DART_STATE_BROKEN, not 0. */
+	/* Reason, which the owner finds in DART_STATE_BROKEN; not 0. */
 	__u32 why;
 	/* Zero. */
 	__u32 reserved;
@@ -195,39 +207,38 @@ struct dart_break {
 
 /* Body of DART_COMMAND_SET_REGISTERS. */
 struct dart_values {
-	/* How many. */
+	/* Number of values. */
 	__u32 count;
 	/* Zero. */
 	__u32 reserved;
-	/* What they become. */
+	/* The new values. */
 	__u64 values[32];
 };
 
-/* An entry of a program: what a DART_MAIN_CALL executes. */
+/* An entry of a program, which a DART_MAIN_CALL executes. */
 struct dart_entry {
 	/* The opcode. */
 	__u32 opcode;
 	/* DART_ENTRY_OPERAND or 0. */
 	__u32 flags;
-	/* The operand; zero if it is the sender's. */
+	/* The operand; zero if the entry takes the sender's operand. */
 	__u64 operand;
 };
 
 /* Body of DART_COMMAND_SET_PROGRAM. */
 struct dart_program {
-	/* How many. */
+	/* Number of entries. */
 	__u32 count;
 	/* Zero. */
 	__u32 reserved;
-	/* What they become. */
+	/* The new entries. */
 	struct dart_entry entries[32];
 };
 
 /*
- * A connection (section 3): its page of BAR 2, and the memory in which the card says how it fares.
+ * A connection (section 3): its page of BAR 2, and the memory in which the card reports its state.
  *
- * The Send Registers keep what was stored to them, so that the next message like the last takes a
- * store.
+ * The Send Registers keep what was stored to them, so a message like the last one takes one store.
  */
 
 /* Send Register, u64: opcode, mask and indices, as in dart_control. */
@@ -236,52 +247,52 @@ struct dart_program {
 /* Send Register, u64: the operand. */
 #define DART_SEND_OPERAND 0x08
 
-/* Send Register, u64: where the data is, from the endpoint's base. */
+/* Send Register, u64: offset of the data from the endpoint's base. */
 #define DART_SEND_OFFSET 0x10
 
 /*
- * Send Register, u32: bytes of data. Storing it sends: up to DART_LONGEST of a
- * DART_MAIN_WRITE_MULTIPLE, of a CALL that asks nothing, of an EXCEPTION and of what the card does
- * not know; of all others up to a block, whose rest is 0.
+ * Send Register, u32: bytes of data. Storing it sends the message. The limit is DART_LONGEST
+ * for a DART_MAIN_WRITE_MULTIPLE, a CALL that asks nothing, an EXCEPTION, and
+ * a message unknown to the card. For all others it is a block; the rest of the block is 0.
  */
 #define DART_SEND_LENGTH 0x18
 
 /*
- * Address register 0 of the connection's window, u64, to be loaded and stored; the others are
- * behind it. Those that there are not load as ones.
+ * Address register 0 of the connection's window, u64, for loads and stores. The other registers
+ * follow it. Registers that do not exist load as ones.
  */
 #define DART_PAGE_REGISTERS 0x800
 
 /* Bytes of a connection's page. */
 #define DART_PAGE_SIZE 4096
 
-/* Connections have numbers below this: a cell's header has room for no larger ones. */
+/* Connection numbers are below this, because a cell's header has no space for larger ones. */
 #define DART_NUMBERS 0x10000000
 
 /*
- * The smallest window of a card, in cells: a connection uses no more of it before the other end has
- * said its own.
+ * The smallest window of a card, in cells. A connection uses no more than this until the other end
+ * has reported its own window.
  */
 #define DART_SMALLEST_WINDOW 2048
 
-/* The most address registers of a connection's window. */
+/* Maximum number of address registers in a connection's window. */
 #define DART_MAX_REGISTERS 256
 
-/* The most bytes of data of a message. */
+/* Maximum bytes of data in a message. */
 #define DART_LONGEST 65504
 
-/* How many messages of a connection can wait to leave. */
+/* Maximum number of messages of a connection that wait to leave. */
 #define DART_MAX_SENDS 64
 
 /*
- * u32, stored by the card: how many messages have left, or will not, modulo 2^32: of those that
- * were stored first.
+ * u32, stored by the card: number of messages that have left or never will, modulo 2^32. They are
+ * counted in the order of their stores.
  */
 #define DART_STATE_LEFT 0x00
 
 /*
- * u32: how many of them have not left: the connection is broken, or they make no sense, or there
- * was no room for them.
+ * u32: number of them that were dropped, because the connection is broken, they were invalid, or
+ * there was no space for them.
  */
 #define DART_STATE_DROPPED 0x04
 
@@ -289,72 +300,72 @@ struct dart_program {
 #define DART_STATE_DROPPED_WHY 0x08
 
 /*
- * u32, written last of what is known of a trap: how many messages had one at the receiver, modulo
- * 2^32.
+ * u32: number of messages that had a trap at the receiver, modulo 2^32. The card writes it after
+ * the other words about a trap.
  */
 #define DART_STATE_TRAPS 0x0c
 
-/* u32: the last of them, DART_TRAP_*. */
+/* u32: the last trap, DART_TRAP_*. */
 #define DART_STATE_TRAP 0x10
 
-/* u32: that message's opcode. */
+/* u32: the opcode of that message. */
 #define DART_STATE_TRAP_OPCODE 0x14
 
 /* u32: 0, or why the connection is broken, DART_BROKEN_*. */
 #define DART_STATE_BROKEN 0x18
 
 /*
- * u32: exceptions of this end that no queue took, modulo 2^32. The card writes it last, behind trap
- * and opcode.
+ * u32: number of exceptions at this end that no queue took, modulo 2^32. The card writes it last,
+ * after trap and opcode.
  */
 #define DART_STATE_EXCEPTIONS 0x1c
 
-/* u32: the last of them, DART_TRAP_*. */
+/* u32: the last of these exceptions, DART_TRAP_*. */
 #define DART_STATE_EXCEPTION 0x20
 
-/* u32: that message's opcode. */
+/* u32: the opcode of that message. */
 #define DART_STATE_EXCEPTION_OPCODE 0x24
 
-/* Bytes of it; where it is, is a multiple of that. */
+/* Bytes of the state. Its address is a multiple of this. */
 #define DART_STATE_SIZE 64
 
-/* The length is more than the opcode takes. */
+/* Dropped: the length exceeds the limit of the opcode. */
 #define DART_DROPPED_LENGTH 1
 
-/* The data is not inside the endpoint, or there is no such memory. */
+/* Dropped: the data is not inside the endpoint, or the memory does not exist. */
 #define DART_DROPPED_MEMORY 2
 
-/* As many messages waited as can. */
+/* Dropped: the maximum number of messages was waiting. */
 #define DART_DROPPED_ROOM 3
 
-/* The connection is broken. */
+/* Dropped: the connection is broken. */
 #define DART_DROPPED_BROKEN 4
 
-/* A packet has been lost. */
+/* Broken: a packet has been lost. */
 #define DART_BROKEN_LOST 1
 
-/* The link is down. */
+/* Broken: the link is down. */
 #define DART_BROKEN_LINK 2
 
-/* The peer has sent what makes no sense, or more than it may. */
+/* Broken: the peer has violated the protocol, or sent more than it may. */
 #define DART_BROKEN_PEER 3
 
-/* Memory that the driver has named cannot be reached. */
+/* Broken: memory that the driver has named cannot be accessed. */
 #define DART_BROKEN_MEMORY 4
 
-/* The other end has been closed, or its host is lost. */
+/* Broken: the other end has been closed, or its host is lost. */
 #define DART_BROKEN_GONE 5
 
-/* What a message is to do (Figures 2 and 3). */
+/* The operation of a message (Figures 2 and 3). */
 
 /* Bytes of data in a control cell: a block. */
 #define DART_BLOCK 32
 
-/* The control of a message, in the first cell's payload before its data. */
+/* The control of a message: in the payload of the first cell, before its data. */
 struct dart_control {
-	/* The operation: a DART_MAIN_*, and the fields below. */
+	/* The operation: a DART_MAIN_* and the fields below. */
 	__u32 opcode;
-	/* Bit w deselects word w, of 4 bytes, in each block. */
+	/* Bit w deselects word w of 4 bytes in each block. */
 	__u8 mask;
 	/* Registers i, j and k of the receiver's window. */
 	__u8 indices[3];
@@ -362,235 +373,244 @@ struct dart_control {
 	__u64 operand;
 };
 
-/* Main operation: registers alone. */
+/* Main operation: uses registers only. */
 #define DART_MAIN_NONE 0
 
 /* Main operation: writes a block. */
 #define DART_MAIN_WRITE 1
 
-/* Main operation: writes what the cells behind the first carry. */
+/* Main operation: writes the data of the cells behind the first. */
 #define DART_MAIN_WRITE_MULTIPLE 2
 
 /* Main operation: answers with a block. */
 #define DART_MAIN_READ 3
 
-/* Main operation: answers with as many bytes as are asked for. */
+/* Main operation: answers with the requested number of bytes. */
 #define DART_MAIN_READ_MULTIPLE 4
 
-/* Main operation: answers with register i, as it was and as it is. */
+/* Main operation: answers with register i, before and after the message. */
 #define DART_MAIN_ANSWER 5
 
 /*
- * Main operation: what an entry of the receiver's program says. The operand is the entry's number;
- * or, with DART_CALL_OPERAND, what an entry with DART_ENTRY_OPERAND works on. There are no other
- * fields than DART_CALL_*.
+ * Main operation: executes an entry of the receiver's program. The operand is the entry's number.
+ * With DART_CALL_OPERAND it is the operand of an entry with
+ * DART_ENTRY_OPERAND. It has no fields other than DART_CALL_*.
  */
 #define DART_MAIN_CALL 6
 
-/* Main operation: a software exception. The other fields are the software's. */
+/* Main operation: a software exception. The software defines the other fields. */
 #define DART_MAIN_EXCEPTION 7
 
 /*
- * In a CALL: it is a question. Its data is that of a READ_MULTIPLE, and its entry answers with as
- * many bytes as are asked for: 0 if it reads a block, or answers with a register.
+ * In a CALL: it is a question. Its data is that of a READ_MULTIPLE, and its entry answers with the
+ * requested number of bytes. The number is 0 if the entry reads a block, or answers with a
+ * register.
  */
 #define DART_CALL_ASKS 0x8
 
 /*
- * In a CALL: the entry's number is in the field DART_CALL_ENTRY_SHIFT, and the operand is the
- * sender's.
+ * In a CALL: the entry's number is in the field at DART_CALL_ENTRY_SHIFT, and the operand is
+ * the sender's.
  */
 #define DART_CALL_OPERAND 0x10
 
 /* Field of a CALL with DART_CALL_OPERAND, 16 bits: the entry's number. */
 #define DART_CALL_ENTRY_SHIFT 16
 
-/* Field: how the address is generated. */
+/* Field: addressing mode. */
 #define DART_ADDRESSING_SHIFT 3
 
-/* It is the operand. */
+/* Addressing: the address is the operand. */
 #define DART_ADDRESSING_DIRECT 0
 
-/* It is in register i. */
+/* Addressing: the address is register i. */
 #define DART_ADDRESSING_INDIRECT 1
 
-/* It is register i plus the operand. */
+/* Addressing: the address is register i plus the operand. */
 #define DART_ADDRESSING_INDEXED 2
 
-/* Field: when the address is generated. */
+/* Field: order of address generation, register operations and comparison. */
 #define DART_ORDER_SHIFT 5
 
-/* Before the register operations; the comparison is last. */
+/* Order: address, register operations, comparison. */
 #define DART_ORDER_FIRST 0
 
-/* Between them. */
+/* Order: first register operation, address, second register operation, comparison. */
 #define DART_ORDER_BETWEEN 1
 
-/* Behind them. */
+/* Order: register operations, address, comparison. */
 #define DART_ORDER_BEHIND 2
 
-/* The comparison is first, then the address, then the register operations. */
+/* Order: comparison, address, register operations. */
 #define DART_ORDER_COMPARED 3
 
 /*
- * Field: the first register operation, of 7 bits: which it is, DART_SOURCE_* from bit 4,
- * DART_TARGET_* in bit 6.
+ * Field: the first register operation, 7 bits. The operation is in bits 0 to 3, DART_SOURCE_*
+ * from bit 4, DART_TARGET_* in bit 6.
  */
 #define DART_FIRST_SHIFT 8
 
-/* Field: the second register operation, as the first. */
+/* Field: the second register operation, like the first. */
 #define DART_SECOND_SHIFT 16
 
-/* Of a register operation: its source. */
+/* In a register operation: its source. */
 #define DART_SOURCE_SHIFT 4
 
-/* Of a register operation: its target. */
+/* In a register operation: its target. */
 #define DART_TARGET_SHIFT 6
 
 /* Register operation: none. */
 #define DART_OP_NONE 0
 
-/* The target becomes the source. */
+/* Register operation: sets the target to the source. */
 #define DART_OP_MOVE 1
 
-/* The target becomes the source's complement. */
+/* Register operation: sets the target to the source's complement. */
 #define DART_OP_NOT 2
 
-/* The target becomes the source's negative, modulo 2^64. */
+/* Register operation: sets the target to the negated source, modulo 2^64. */
 #define DART_OP_NEGATE 3
 
-/* One more, modulo 2^64. There is no source. */
+/* Register operation: increments the target, modulo 2^64. It has no source. */
 #define DART_OP_INCREMENT 4
 
-/* One less, modulo 2^64. There is no source. */
+/* Register operation: decrements the target, modulo 2^64. It has no source. */
 #define DART_OP_DECREMENT 5
 
-/* Plus the source, modulo 2^64. */
+/* Register operation: adds the source, modulo 2^64. */
 #define DART_OP_ADD 6
 
-/* Minus the source, modulo 2^64. */
+/* Register operation: subtracts the source, modulo 2^64. */
 #define DART_OP_SUBTRACT 7
 
-/* Bits that both have. */
+/* Register operation: bitwise AND with the source. */
 #define DART_OP_AND 8
 
-/* Bits that one of them has. */
+/* Register operation: bitwise OR with the source. */
 #define DART_OP_OR 9
 
-/* Bits that only one of them has. */
+/* Register operation: bitwise XOR with the source. */
 #define DART_OP_XOR 10
 
-/* The lesser, unsigned. */
+/* Register operation: minimum of target and source, unsigned. */
 #define DART_OP_MINIMUM 11
 
-/* The greater, unsigned. */
+/* Register operation: maximum of target and source, unsigned. */
 #define DART_OP_MAXIMUM 12
 
-/* To the left by the source modulo 64; zeros come in. */
+/* Register operation: shifts the target left by the source modulo 64; zeros come in. */
 #define DART_OP_LEFT 13
 
-/* To the right by the source modulo 64; zeros come in. */
+/* Register operation: shifts the target right by the source modulo 64; zeros come in. */
 #define DART_OP_RIGHT 14
 
-/* The source, if the target is the operand. */
+/* Register operation: sets the target to the source if the target equals the operand. */
 #define DART_OP_REPLACE 15
 
-/* A source, or a comparison's right side: the operand. */
+/* Source, or right side of a comparison: the operand. */
 #define DART_SOURCE_OPERAND 0
 
-/* What the step before has made. */
+/* Source, or right side of a comparison: the value, which is the result of the step before. */
 #define DART_SOURCE_VALUE 1
 
-/* Register j. */
+/* Source, or right side of a comparison: register j. */
 #define DART_SOURCE_J 2
 
-/* Register k. */
+/* Source, or right side of a comparison: register k. */
 #define DART_SOURCE_K 3
 
-/* A target, or a comparison's left side: register i. */
+/* Target, or left side of a comparison: register i. */
 #define DART_TARGET_I 0
 
-/* Register j. */
+/* Target, or left side of a comparison: register j. */
 #define DART_TARGET_J 1
 
 /* Field: the comparison. */
 #define DART_COMPARE_SHIFT 24
 
-/* There is none. */
+/* Comparison: none. */
 #define DART_COMPARE_NONE 0
 
-/* The left side is the right. */
+/* Comparison: left side equal to right side. */
 #define DART_COMPARE_EQUAL 1
 
-/* It is not. */
+/* Comparison: left side not equal to right side. */
 #define DART_COMPARE_UNEQUAL 2
 
-/* It is less, unsigned. */
+/* Comparison: left side less than right side, unsigned. */
 #define DART_COMPARE_LESS 3
 
-/* It is not more, unsigned. */
+/* Comparison: left side less than or equal to right side, unsigned. */
 #define DART_COMPARE_NOT_MORE 4
 
-/* It is less, signed. */
+/* Comparison: left side less than right side, signed. */
 #define DART_COMPARE_SIGNED_LESS 5
 
-/* It is not more, signed. */
+/* Comparison: left side less than or equal to right side, signed. */
 #define DART_COMPARE_SIGNED_NOT_MORE 6
 
-/* It holds. There are no sides. */
+/* Comparison: always holds. It has no sides. */
 #define DART_COMPARE_ALWAYS 7
 
-/* Field: the comparison's left side, DART_TARGET_*. */
+/* Field: left side of the comparison, DART_TARGET_*. */
 #define DART_LEFT_SHIFT 27
 
-/* Field: its right side, DART_SOURCE_*. */
+/* Field: right side of the comparison, DART_SOURCE_*. */
 #define DART_RIGHT_SHIFT 28
 
-/* If the comparison holds the message is refused, and there is no event. */
+/* If the comparison holds, the message is refused, without an event. */
 #define DART_REFUSE 0x40000000
 
 /*
- * The FIFO: what the driver is to look after.
+ * The FIFO: events that need the driver.
  *
- * The card writes records to a ring in the driver's memory and raises DART_VECTOR_FIFO for the
- * first. When the driver has taken what is there it says so in DART_REG_FIFO_TAKEN, and the vector
- * is raised again if there is more by then. What has a record that is not taken yet gets no second
- * one.
+ * The card writes records to a ring in the driver's memory, and raises
+ * DART_VECTOR_FIFO for the first. When the driver has taken the records, it
+ * stores their number to DART_REG_FIFO_TAKEN. If there are more by then, the
+ * card raises the vector again. A connection or queue with an untaken record gets no second one of
+ * that kind.
  */
 
-/* The most records of the FIFO. */
+/* Maximum number of records in the FIFO. */
 #define DART_MAX_FIFO 131072
 
 /* Bytes of a record. */
 #define DART_FIFO_SIZE 8
 
-/* In dart_fifo_record.what, with a connection: it waits for pages (DART_COMMAND_READ_MISSES). */
+/*
+ * In dart_fifo_record.what, with a connection: it waits for pages
+ * (DART_COMMAND_READ_MISSES).
+ */
 #define DART_FIFO_MISSES 0x00000000
 
-/* In dart_fifo_record.what, with a queue: it has records for who sleeps, or is an immediate one. */
+/*
+ * In dart_fifo_record.what, with a queue: it has records for a sleeping process, or is an
+ * immediate queue.
+ */
 #define DART_FIFO_QUEUE 0x40000000
 
 /*
- * In dart_fifo_record.what, with a connection of the operating system's: messages have been
- * executed. With any other: it had an exception that no queue takes (DART_STATE_EXCEPTIONS).
+ * In dart_fifo_record.what, with a connection of the operating system: messages have been
+ * executed. With any other connection: it had an exception that no queue took
+ * (DART_STATE_EXCEPTIONS).
  */
 #define DART_FIFO_ARRIVED 0xc0000000
 
 /*
- * In dart_fifo_record.what, with a connection: messages have left for who sleeps until they have,
- * or it is broken.
+ * In dart_fifo_record.what, with a connection: a process sleeps until messages have left, and
+ * they have left, or the connection is broken.
  */
 #define DART_FIFO_LEFT 0x80000000
 
-/* Something has happened. The n-th record, from 0, is at n modulo the ring's size. */
+/* A record. Record n, counted from 0, is at n modulo the ring's size. */
 struct dart_fifo_record {
-	/* DART_FIFO_*, and a number. */
+	/* DART_FIFO_*, and the number of the connection or queue. */
 	__u32 what;
 	/* n + 1, modulo 2^32. The card writes it last. */
 	__u32 number;
 };
 
-/* Who the DART card is. */
+/* Identity of the DART card. */
 
 /* PCI device id of the DART card. */
 #define DART_PCI_DEVICE 0x4454
@@ -602,205 +622,207 @@ struct dart_fifo_record {
 #define DART_ABI_VERSION 0x00010000
 
 /*
- * Queues of what a host is told of (sections 1 and 2): a ring in its owner's memory, of which there
- * can be any number.
+ * Queues of events and exceptions (sections 1 and 2): rings in their owner's memory, any number of
+ * them.
  *
- * The record of an exception carries all of its message's data. data has the first 32 bytes if
- * there are more; the rest of length bytes is in dart_parts, which take the places of the next
- * records. A queue of 2,048 records has room for any message.
+ * The record of an exception carries all data of its message. If there are more than 32 bytes,
+ * data has the first 32. The rest of the length bytes is in dart_parts, in the places of
+ * the next records. A queue of 2,048 records has room for any message.
  *
- * The owner takes records, and stores how many to DART_QUEUE_TAKEN. If a queue is full, messages
- * that have something for it wait, and are looked at again within 1 ms.
+ * The owner takes records, and stores their number to DART_QUEUE_TAKEN. If a queue is full,
+ * messages with a record for it wait; the card retries them within 1 ms.
  */
 
 /*
- * In the queue's first page, u32, stored by the owner: how many records he has taken, modulo 2^32.
+ * In the queue's first page, u32, stored by the owner: number of records that it has taken, modulo
+ * 2^32.
  */
 #define DART_QUEUE_TAKEN 0x000
 
 /* Bytes before the records. */
 #define DART_QUEUE_HEAD 4096
 
-/* The fewest records of a queue. */
+/* Minimum number of records in a queue. */
 #define DART_MIN_RECORDS 16
 
-/* The most records of a queue. */
+/* Maximum number of records in a queue. */
 #define DART_MAX_RECORDS 65536
 
 /* Bytes of a record. */
 #define DART_RECORD_SIZE 64
 
-/* A message's comparison held; it has been executed. */
+/* Kind: a message's comparison held, and the message was executed. */
 #define DART_RECORD_COMPARED 1
 
-/* A software exception: the software is to do what the message says. */
+/* Kind: a software exception. The software executes the message. */
 #define DART_RECORD_EXCEPTION 2
 
-/* A message was not executed: this and a DART_TRAP_*. */
+/* Kind: a message was not executed. A DART_TRAP_* is added to this. */
 #define DART_RECORD_TRAP 16
 
 /*
- * In the kind of an exception: the queue has fewer records than the rest of the message's data
- * takes, which is lost.
+ * In the kind of an exception: the rest of the message's data does not fit even into the empty
+ * queue, and is lost.
  */
 #define DART_RECORD_CUT 0x100
 
 /* Bytes of a message's data in each dart_part. */
 #define DART_PART 60
 
-/* What a message has to tell. The n-th record, from 0, is at n modulo the queue's size. */
+/* A record of a message. Record n, counted from 0, is at n modulo the queue's size. */
 struct dart_record {
 	/* The message's control. */
 	struct dart_control control;
 	/* The data of its first cell. */
 	__u64 data[4];
 	/*
-	 * Bytes of data of a message of several blocks, of which data has the first if there are
-	 * more than 32; else 0.
+	 * Bytes of data of a message of several blocks, otherwise 0. If there are more than 32,
+	 * data has the first of them.
 	 */
 	__u32 length;
-	/* Whose message it is. */
+	/* The connection that the message arrived on. */
 	__u32 connection;
-	/* DART_RECORD_*. */
+	/* Kind of record, DART_RECORD_*. */
 	__u32 kind;
 	/* n + 1, modulo 2^32. The card writes it last. */
 	__u32 number;
 };
 
-/* Data of the exception whose record is before it. */
+/* More data of an exception, behind its record. */
 struct dart_part {
-	/* The data, and zeros behind its end. */
+	/* The data, padded with zeros. */
 	__u8 data[60];
-	/* As that of a record in its place. */
+	/* Like the number of a record in this place. */
 	__u32 number;
 };
 
-/* Registers of the DART card, in BAR 0, beside those that all cards have. */
+/* Registers of the DART card, in BAR 0, besides those that all cards have. */
 
-/* RO. How many connections there can be. */
+/* RO. Number of connections. */
 #define DART_REG_CONNECTIONS 0x100
 
-/* RO. How many endpoints there can be. */
+/* RO. Number of endpoints. */
 #define DART_REG_ENDPOINTS 0x104
 
-/* RO. How many address registers there are. */
+/* RO. Number of address registers. */
 #define DART_REG_REGISTERS 0x108
 
-/* RO. How many entries all programs together can have. */
+/* RO. Number of entries of all programs together. */
 #define DART_REG_PROGRAM 0x10c
 
-/* RO. How many queues there can be. */
+/* RO. Number of queues. */
 #define DART_REG_QUEUES 0x110
 
-/* RO. How many translations the TLB has. */
+/* RO. Number of translations in the TLB. */
 #define DART_REG_TLB 0x114
 
-/* RO. How many cells a connection may have on their way. */
+/* RO. Number of cells that a connection may have in flight. */
 #define DART_REG_WINDOW 0x118
 
-/* WO. How many records of the FIFO the driver has taken, modulo 2^32 (fifo). */
+/* WO. Number of FIFO records that the driver has taken, modulo 2^32 (fifo). */
 #define DART_REG_FIFO_TAKEN 0x120
 
 /*
- * WO, 8 bytes. Somebody sleeps on a queue: its number in the lower half, and in the upper how many
- * records they have taken, modulo 2^32. If there are more, or as soon as there are, the queue is
- * put into the FIFO, once.
+ * WO, 8 bytes. A process sleeps on a queue. The lower half is the queue's number; the upper half
+ * is the number of records the process has taken, modulo 2^32. If there are more, or as soon as
+ * there are, the card puts the queue into the FIFO, once.
  */
 #define DART_REG_ARM 0x128
 
 /*
- * WO, 8 bytes. Somebody sleeps until messages of a connection have left: its number in the lower
- * half, and in the upper how many have, as they know. If it is another number, or as soon as it is,
- * the connection is put into the FIFO, once.
+ * WO, 8 bytes. A process sleeps until messages of a connection have left. The lower half is the
+ * connection's number; the upper half is the number that has left, as the process knows it. If the
+ * number differs, or as soon as it does, the card puts the connection into the FIFO, once.
  */
 #define DART_REG_ARM_LEFT 0x130
 
-/* WO, 8 bytes. Which address space the next three are about; each keeps what was stored. */
+/*
+ * WO, 8 bytes. The address space that the next three registers apply to. Each of these registers
+ * keeps what was stored.
+ */
 #define DART_REG_TLB_SPACE 0x140
 
 /* WO, 8 bytes. Virtual address of a page. */
 #define DART_REG_TLB_PAGE 0x148
 
-/* WO, 8 bytes. Storing it says where that page is on the bus, and DART_FRAME_*. */
+/* WO, 8 bytes. Reports the bus address of that page, and DART_FRAME_*. */
 #define DART_REG_TLB_FILL 0x150
 
 /*
- * RW, 8 bytes. Storing it takes the translations of so many pages back, from that page on. When a
- * load, which answers 0, is answered nothing is reached by them any more.
+ * RW, 8 bytes. A store of n invalidates the translations of n pages, from that page on. Once a
+ * load, which returns 0, has completed, the card no longer uses these translations.
  */
 #define DART_REG_TLB_INVALIDATE 0x158
 
 /*
- * In DART_REG_TLB_FILL: it may be written to; with DART_FRAME_NONE, it may not, and perhaps be
- * read.
+ * In DART_REG_TLB_FILL: the page is writable. With DART_FRAME_NONE: it is not writable,
+ * but may be readable.
  */
 #define DART_FRAME_WRITABLE 1ULL
 
-/* In DART_REG_TLB_FILL: there is no such page. */
+/* In DART_REG_TLB_FILL: the page does not exist. */
 #define DART_FRAME_NONE 2ULL
 
-/* MSI-X vector that says that there are new records in the FIFO. */
+/* MSI-X vector for new records in the FIFO. */
 #define DART_VECTOR_FIFO 1
 
 /*
- * The DART card's counters. They are 64 bits wide, count from the card's start or reset, and stand
+ * The DART card's counters. They are 64 bits wide, count from the card's start or reset, and are
  * in the order of dart_statistic.
  */
 
-/* How many counters there are. */
+/* Number of counters. */
 #define DART_STATISTICS 27
 
-/*
- * Why a message was not executed, in the order in which it is looked for. It has changed nothing.
- */
+/* Why a message was not executed, in the order of the checks. The message has changed nothing. */
 
-/* The card has no such operation: it is the software's. */
+/* The card does not implement the operation, which is left to the software. */
 #define DART_TRAP_UNIMPLEMENTED 1
 
-/* A register that it uses is not in the connection's window. */
+/* It uses a register that is not in the connection's window. */
 #define DART_TRAP_INDEX 2
 
-/* Its comparison holds, and it said that it is refused then. */
+/* Its comparison holds, and the message is then refused as it requested. */
 #define DART_TRAP_REFUSED 3
 
-/* The connection may not write to the endpoint, or read from it. */
+/* The connection has no right to write to the endpoint, or to read from it. */
 #define DART_TRAP_RIGHT 4
 
-/* The address is no multiple of 4. */
+/* The address is not a multiple of 4. */
 #define DART_TRAP_MISALIGNED 5
 
 /* A word is not inside the endpoint. */
 #define DART_TRAP_BOUNDS 6
 
-/* There is no memory, or it cannot be written to. */
+/* The memory does not exist, or is not writable. */
 #define DART_TRAP_NO_MEMORY 7
 
 /*
- * What the drivers of two hosts say to each other about connections, in messages of the card's own
- * (HAMLYN_WIRE_CARD): reason says what it is, from is the sender's connection and to the
- * receiver's.
+ * Messages between the drivers of two hosts about connections, of the card's own kind
+ * (HAMLYN_WIRE_CARD). reason is the message's kind, from the sender's connection, and to
+ * the receiver's.
  *
- * All messages of operating systems go by the connections below DART_FIRST_CONNECTION, each with
- * the host of its number, as [records](crate::kernel::wire::HamlynRecord) that a WRITE_MULTIPLE
- * puts into the sender's page of the receiver's endpoint DART_SYSTEM_ENDPOINT.
+ * Messages of operating systems use the connections below DART_FIRST_CONNECTION, each with the
+ * host of its number. They travel as [records](crate::kernel::wire::HamlynRecord), which a
+ * WRITE_MULTIPLE puts into the sender's page of the receiver's endpoint DART_SYSTEM_ENDPOINT.
  */
 
 /*
- * Connections of processes begin here: those below are the operating systems', each with the host
- * of its number.
+ * First connection of processes. Those below it belong to the operating systems, each with the
+ * host of its number.
  */
 #define DART_FIRST_CONNECTION 64
 
 /*
- * The number of the endpoint for operating systems' messages: a page for each host, and what is
- * behind them is the sender's.
+ * Number of the endpoint for operating systems' messages. It has a page for each host; the memory
+ * behind these pages is for this host's outgoing messages.
  */
 #define DART_SYSTEM_ENDPOINT 0
 
-/* The key of operating systems' connections, which is no secret. */
+/* The key of operating systems' connections, which is not a secret. */
 #define DART_SYSTEM_KEY 0x5452414453595354ULL
 
-/* Connection from, the other end of to, is no more. Behind it: the key of to, 8 bytes. */
+/* Connection from, the other end of to, has ended. Followed by the key of to, 8 bytes. */
 #define DART_SAY_GONE 1
 
 #endif /* _DART_CARD_H */

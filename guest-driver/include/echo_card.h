@@ -2,7 +2,7 @@
 /*
  * What a guest and a Echo card agree on.
  *
- * Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.
+ * Made from device/abi by cargo run -p hamlyn-headers: do not edit.
  */
 #ifndef _ECHO_CARD_H
 #define _ECHO_CARD_H
@@ -10,41 +10,44 @@
 #include <linux/types.h>
 #include "hamlyn_family.h"
 
-/* The echo card's operations, beside those that all cards have (command). */
+/* The echo card's commands, besides those that all cards have (command). */
 
-/*
- * Open a mailbox: index is its number. Body: echo_open_mailbox. The driver has made its outbox
- * zero.
- */
+/* Opens mailbox index. Body: echo_open_mailbox. The driver must zero its outbox first. */
 #define ECHO_COMMAND_OPEN_MAILBOX 1
 
-/* Close a mailbox. A message that still waits in it for the link is not sent. */
+/* Closes a mailbox. If a message in it still waits for the link, it is not sent. */
 #define ECHO_COMMAND_CLOSE_MAILBOX 2
 
-/* The fewest records of an inbox. */
+/* Minimum number of records in an inbox. */
 #define ECHO_INBOX_MIN_RECORDS 4
 
-/* The most records of an inbox. */
+/* Maximum number of records in an inbox. */
 #define ECHO_INBOX_MAX_RECORDS 1024
 
 /* Body of ECHO_COMMAND_OPEN_MAILBOX. */
 struct echo_open_mailbox {
-	/* The inbox: records of echo_record, all zero, and none of them in two pages. */
+	/*
+	 * The inbox: records of echo_record, all zero. No record crosses a
+	 * page boundary.
+	 */
 	struct hamlyn_area inbox;
-	/* Records, ECHO_INBOX_MIN_RECORDS to ECHO_INBOX_MAX_RECORDS, a power of two. */
+	/*
+	 * Number of records: a power of two from ECHO_INBOX_MIN_RECORDS to
+	 * ECHO_INBOX_MAX_RECORDS.
+	 */
 	__u32 records;
 	/* Zero. */
 	__u32 reserved;
 };
 
-/* Which of the family's cards the echo card is. */
+/* Identity of the echo card. */
 
 /* PCI device id of the echo card. */
 #define ECHO_PCI_DEVICE 0x4543
 
 /*
- * Value of HAMLYN_REG_MODEL for the echo card: the last there is, as the first are for published
- * cards.
+ * Value of HAMLYN_REG_MODEL for the echo card. It is the last number, because the first ones are
+ * for published cards.
  */
 #define ECHO_MODEL 13
 
@@ -57,95 +60,97 @@ struct echo_open_mailbox {
 #define ECHO_RECORD_SIZE 1024
 
 /*
- * A message that has arrived. The n-th since the mailbox was opened, from 0, is in record n modulo
- * the inbox's size.
+ * An arrived message. Message n since the mailbox was opened, counted from 0, is in record n
+ * modulo the inbox's size.
  *
- * The card writes number last: a record is there when that is n + 1, modulo 2^32. A message for
- * which there is no room, by the owner's word in ECHO_OUTBOX_TAKEN, is lost, and counted.
+ * The card writes number last: the record is valid when it is n + 1, modulo 2^32. The card
+ * drops and counts a message if the inbox is full according to ECHO_OUTBOX_TAKEN.
  */
 struct echo_record {
 	/* The message's number, from 1, modulo 2^32. */
 	__u32 number;
-	/* The host that it came from, as the switch says. */
+	/* The host that sent it, as reported by the switch. */
 	__u32 source;
-	/* The mailbox there, as that host's card says: an answer may be sent to it. */
+	/* The sender's mailbox, as reported by that host's card. An answer may be sent to it. */
 	__u32 mailbox;
-	/* Bytes of data that are the message. */
+	/* Bytes of data that belong to the message. */
 	__u32 length;
-	/* The message; what is behind it means nothing. */
+	/* The message; the bytes behind it are undefined. */
 	__u8 data[1008];
 };
 
 /* BAR 0: the echo card's own registers, among those of the family (family). */
 
-/* RO. How many mailboxes there are, 1 to ECHO_MAX_MAILBOXES. */
+/* RO. Number of mailboxes, 1 to ECHO_MAX_MAILBOXES. */
 #define ECHO_REG_MAILBOXES 0x024
 
-/* The most mailboxes a card may have: one control page has words for so many. */
+/* Maximum number of mailboxes of a card: the control page has this many words. */
 #define ECHO_MAX_MAILBOXES 32
 
-/* MSI-X vector by which mailboxes wake their owners. There are no others, but for the link's. */
+/* MSI-X vector by which mailboxes wake their owners. The only other vector is the link's. */
 #define ECHO_VECTOR 1
 
 /*
- * The echo card's counters. They are 64 bits wide, count from the card's start or reset, and stand
+ * The echo card's counters. They are 64 bits wide, count from the card's start or reset, and are
  * in the order of echo_statistic.
  */
 
-/* How many counters there are. */
+/* Number of counters. */
 #define ECHO_STATISTICS 13
 
 /*
- * BAR 2: an outbox of one page for each mailbox, then the control page; and the doorbells in BAR 4.
+ * BAR 2 has an outbox of one page for each mailbox, then the control page. BAR 4 has the
+ * doorbells.
  *
- * The owner of a mailbox fills in destination, mailbox, length and the data, and then rings: stores
- * anything to the doorbell. The card looks once, copies the message out, and says so in result and
- * then in sent. Until sent has moved the outbox is the card's: another ring is counted, and does
- * nothing.
+ * To send, the owner of a mailbox fills in destination, mailbox, length and the data, and
+ * then stores any value to the doorbell. The card reads the outbox once, copies the message out,
+ * and stores the result in result and then the count in sent. Until sent has changed, the
+ * outbox belongs to the card; the card counts further rings and ignores them.
  */
 
 /* Distance between two mailboxes' outboxes, in bytes. */
 #define ECHO_OUTBOX_SIZE 4096
 
 /*
- * Distance between two mailboxes' doorbells in BAR 4, in bytes. A store to the first 8 bytes rings.
+ * Distance between two mailboxes' doorbells in BAR 4, in bytes. A store to the first 8 bytes rings
+ * the doorbell.
  */
 #define ECHO_DOORBELL_SIZE 4096
 
-/* In an outbox, u32, stored by its owner: the host that the message is for. */
+/* In an outbox, u32, stored by its owner: the destination host. */
 #define ECHO_OUTBOX_DESTINATION 0x000
 
-/* In an outbox, u32, stored by its owner: the mailbox there. */
+/* In an outbox, u32, stored by its owner: the mailbox on that host. */
 #define ECHO_OUTBOX_MAILBOX 0x004
 
 /* In an outbox, u32, stored by its owner: bytes of the message, 0 to ECHO_MAX_MESSAGE. */
 #define ECHO_OUTBOX_LENGTH 0x008
 
 /*
- * In an outbox, u32, stored by its owner: how many messages it has taken out of its inbox, modulo
- * 2^32.
+ * In an outbox, u32, stored by its owner: number of messages that it has taken from its inbox,
+ * modulo 2^32.
  */
 #define ECHO_OUTBOX_TAKEN 0x00c
 
-/* In an outbox, u32, stored by the card: how many rings it is done with, modulo 2^32. */
+/* In an outbox, u32, stored by the card: number of rings that it has completed, modulo 2^32. */
 #define ECHO_OUTBOX_SENT 0x040
 
-/* In an outbox, u32, stored by the card before sent: what came of the last one, ECHO_RESULT_*. */
+/* In an outbox, u32, stored by the card before sent: result of the last ring, ECHO_RESULT_*. */
 #define ECHO_OUTBOX_RESULT 0x044
 
-/* In an outbox: where the message's bytes begin. */
+/* In an outbox: offset of the message's bytes. */
 #define ECHO_OUTBOX_DATA 0x080
 
 /* The longest message, in bytes. */
 #define ECHO_MAX_MESSAGE 1008
 
-/* Result: the message is on its way. */
+/* Result: the message has been sent. */
 #define ECHO_RESULT_SENT 0
 
 /* Result: length is over ECHO_MAX_MESSAGE; nothing was sent. */
 #define ECHO_RESULT_BAD_LENGTH 1
 
-/* Result: destination is no host id that a switch can have; nothing was sent. */
+/* Result: destination is not a valid host id; nothing was sent. */
 #define ECHO_RESULT_BAD_HOST 2
 
 /* Size of the control page, which follows the last outbox, in bytes. */
@@ -159,7 +164,7 @@ struct echo_record {
 
 /*
  * In the control page: a word for each vector, one every HAMLYN_PENDING_STRIDE bytes. 1: its
- * interrupt is on its way.
+ * interrupt is pending.
  */
 #define ECHO_CONTROL_PENDING 0x800
 

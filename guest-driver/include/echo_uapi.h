@@ -2,7 +2,7 @@
 /*
  * What the Echo card's driver and its users agree on.
  *
- * Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.
+ * Made from device/abi by cargo run -p hamlyn-headers: do not edit.
  */
 #ifndef _ECHO_UAPI_H
 #define _ECHO_UAPI_H
@@ -11,10 +11,10 @@
 #include "echo_card.h"
 
 /*
- * What driver and library agree on about echo cards: calls on an open /dev/echoN, beside those that
- * any card has.
+ * Contract between driver and library for echo cards: calls on an open /dev/echoN, besides those
+ * of all cards.
  *
- * Errors beside those of all calls: ENOSPC (all mailboxes are open).
+ * Errors besides those of all calls: ENOSPC (all mailboxes are open).
  */
 
 /* Opens a mailbox. Argument: echo_mailbox. */
@@ -24,15 +24,15 @@
 #define ECHO_IOC_MAILBOX_CLOSE _IOWR('H', HAMLYN_CARD_CALL(ECHO_MODEL, 1), struct hamlyn_object)
 
 /*
- * Sleeps until a message is there. Argument: echo_wait. ETIMEDOUT; EINTR if a signal's handler has
- * run.
+ * Sleeps until a message has arrived. Argument: echo_wait. Fails with ETIMEDOUT, or with
+ * EINTR if a signal handler has run.
  */
 #define ECHO_IOC_MAILBOX_WAIT _IOWR('H', HAMLYN_CARD_CALL(ECHO_MODEL, 2), struct echo_wait)
 
 /* Index into hamlyn_share_query: mailboxes. */
 #define ECHO_SHARE_MAILBOXES 0
 
-/* What an echo card says of itself: the card's part of hamlyn_query. */
+/* What an echo card reports about itself: the card's part of hamlyn_query. */
 struct echo_query {
 	/* Out: mailboxes of the card. */
 	__u32 mailboxes;
@@ -43,11 +43,11 @@ struct echo_query {
 /* A new mailbox, and where to map its parts with mmap(2) of the same file. */
 struct echo_mailbox {
 	/*
-	 * In: records of the inbox, 4 to 1,024, a power of two. Its memory counts against
-	 * RLIMIT_MEMLOCK.
+	 * In: number of records of the inbox: a power of two from 4 to 1,024. Its memory counts
+	 * against RLIMIT_MEMLOCK.
 	 */
 	__u32 records;
-	/* Out: the mailbox' number. */
+	/* Out: the mailbox's number. */
 	__u32 mailbox;
 	/* Out: offset of the outbox, 4,096 bytes, to be mapped readable and writable, shared. */
 	__u64 outbox_offset;
@@ -61,13 +61,13 @@ struct echo_mailbox {
 	__u64 reserved[2];
 };
 
-/* Which message to wait for. */
+/* Argument of ECHO_IOC_MAILBOX_WAIT. */
 struct echo_wait {
 	/* In: the mailbox. */
 	__u32 mailbox;
-	/* In: how many messages the caller has taken: it waits for the next. */
+	/* In: number of messages that the caller has taken; it waits for the next. */
 	__u32 taken;
-	/* In: nanoseconds, 0 to look only, or -1 for ever. */
+	/* In: time-out in nanoseconds, 0 to return at once, or -1 for no time-out. */
 	__s64 timeout_ns;
 };
 

@@ -2,7 +2,7 @@
 /*
  * What a guest and a Hamlyn card agree on.
  *
- * Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.
+ * Made from device/abi by cargo run -p hamlyn-headers: do not edit.
  */
 #ifndef _HAMLYN_CARD_H
 #define _HAMLYN_CARD_H
@@ -14,91 +14,99 @@
 /*
  * The Hamlyn card's own commands (sections 2.2, 2.3, 2.6, 3.1), in the family's command page.
  *
- * What a closed slot, queue, terminus or buffer named may be unpinned once the command has
+ * Memory that a closed slot, queue, terminus or buffer named may be unpinned once the command has
  * completed.
  */
 
-/* Open terminus index. Body: hamlyn_open_terminus. */
+/* Opens terminus index. Body: hamlyn_open_terminus. */
 #define HAMLYN_COMMAND_OPEN_TERMINUS 1
 
 /*
- * Close terminus index; requests that it still holds are abandoned, its send buffers cleared. No
+ * Closes terminus index. Its pending requests are abandoned, and its send buffers cleared. No
  * body.
  */
 #define HAMLYN_COMMAND_CLOSE_TERMINUS 2
 
-/* Set a send buffer of terminus index. Body: hamlyn_set_send_buffer. */
+/* Sets a send buffer of terminus index. Body: hamlyn_set_send_buffer. */
 #define HAMLYN_COMMAND_SET_SEND_BUFFER 3
 
 /*
- * Clear a send buffer of terminus index. Body: hamlyn_set_send_buffer, of which only tag is read.
+ * Clears a send buffer of terminus index. Body: hamlyn_set_send_buffer, of which the card reads
+ * only tag.
  */
 #define HAMLYN_COMMAND_CLEAR_SEND_BUFFER 4
 
-/* Open notification queue index. Body: hamlyn_open_queue. */
+/* Opens notification queue index. Body: hamlyn_open_queue. */
 #define HAMLYN_COMMAND_OPEN_QUEUE 5
 
-/* Close notification queue index: refused while a slot names it. No body. */
+/* Closes notification queue index; refused while a slot names it. No body. */
 #define HAMLYN_COMMAND_CLOSE_QUEUE 6
 
-/* Open slot index. Body: hamlyn_open_slot. */
+/* Opens slot index. Body: hamlyn_open_slot. */
 #define HAMLYN_COMMAND_OPEN_SLOT 7
 
-/* Close slot index. No body. */
+/* Closes slot index. No body. */
 #define HAMLYN_COMMAND_CLOSE_SLOT 8
 
-/* Slot mode: the slot's own key and bounds. */
+/* Slot mode: the card checks the slot's own key and bounds. */
 #define HAMLYN_MODE_NORMAL 0
 
-/* Slot mode: the metadata entry's key and bounds as well (section 2.7). */
+/* Slot mode: the card also checks the metadata entry's key and bounds (section 2.7). */
 #define HAMLYN_MODE_PARANOID 1
 
 /*
- * Slot mode: paranoid, and an entry takes one message until its owner opens it again (section 2.7).
+ * Slot mode: like paranoid, but an entry accepts one message until its owner reopens it (section
+ * 2.7).
  */
 #define HAMLYN_MODE_PARANOID_ONE_SHOT 2
 
-/* Slot flag: a message interrupts a sleeping receiver even if its sender did not ask. */
+/* Slot flag: a message interrupts a sleeping receiver even if its sender did not request that. */
 #define HAMLYN_SLOT_INTERRUPT 1
 
-/* Slot flag: who may write may also fetch-and-op. It is asked for because a fetch-and-op reads. */
+/*
+ * Slot flag: a sender that may write may also fetch-and-op. It is a separate flag because a
+ * fetch-and-op reads.
+ */
 #define HAMLYN_SLOT_FETCH 2
 
-/* All slot flags that a process may ask for. */
+/* All slot flags that a process may set. */
 #define HAMLYN_SLOT_FLAGS 3
 
 /*
- * Slot flag, the operating system's own: takes packets only of privileged termini of the host
- * source (section 6.3).
+ * Slot flag, only for the operating system: the slot accepts only packets of privileged termini of
+ * the host source (section 6.3).
  */
 #define HAMLYN_SLOT_PRIVILEGED 4
 
-/* Terminus flag: it is the operating system's, and its packets say so. */
+/* Terminus flag: it belongs to the operating system, and its packets are marked as such. */
 #define HAMLYN_TERMINUS_PRIVILEGED 1
 
-/* Terminus flag: vector is set, and wakes an owner that sleeps until requests are finished. */
+/* Terminus flag: vector is set, and wakes an owner that sleeps until requests are completed. */
 #define HAMLYN_TERMINUS_WAKES 2
 
 /* The largest weight of a terminus. */
 #define HAMLYN_MAX_WEIGHT 64
 
-/* No notification queue: messages arrive without a word. */
+/* No notification queue: messages arrive without a notification. */
 #define HAMLYN_NO_QUEUE 0xffffffff
 
 /* Body of HAMLYN_COMMAND_OPEN_TERMINUS. */
 struct hamlyn_open_terminus {
-	/* Address of the page that starts with hamlyn_terminus_status, 4,096-byte aligned. */
+	/*
+	 * Address of the page that starts with hamlyn_terminus_status,
+	 * 4,096-byte aligned.
+	 */
 	__u64 status;
-	/* Its share of the link beside other busy termini: 1 to HAMLYN_MAX_WEIGHT. */
+	/* Its share of the link relative to other busy termini: 1 to HAMLYN_MAX_WEIGHT. */
 	__u32 weight;
 	/* HAMLYN_TERMINUS_* bits. */
 	__u32 flags;
 	/*
-	 * With HAMLYN_TERMINUS_WAKES: MSI-X vector that wakes its owner, 1 to the number of vectors
-	 * less 1. Else not read.
+	 * With HAMLYN_TERMINUS_WAKES: MSI-X vector that wakes its owner, 1 to the number of
+	 * vectors minus 1. Otherwise ignored.
 	 */
 	__u32 vector;
-	/* Not read. */
+	/* Ignored. */
 	__u32 reserved;
 };
 
@@ -112,13 +120,13 @@ struct hamlyn_set_send_buffer {
 	struct hamlyn_area area;
 };
 
-/* Body of HAMLYN_COMMAND_OPEN_QUEUE: what the queue's control block starts with. */
+/* Body of HAMLYN_COMMAND_OPEN_QUEUE: the initial content of the queue's control block. */
 struct hamlyn_open_queue {
 	/* The queue's memory: entries times 32 bytes, zeroed, first a multiple of 32. */
 	struct hamlyn_area area;
 	/* Entries, 2 to 65,536. */
 	__u32 entries;
-	/* MSI-X vector that wakes its owner, 1 to the number of vectors less 1. */
+	/* MSI-X vector that wakes its owner, 1 to the number of vectors minus 1. */
 	__u32 vector;
 };
 
@@ -131,35 +139,35 @@ struct hamlyn_open_slot {
 	/* The protection key. */
 	__u64 key;
 	/*
-	 * What notifications call the metadata area's first byte: its address in the owner's
-	 * memory.
+	 * Value that notifications use for the metadata area's first byte: its address in the
+	 * owner's memory.
 	 */
 	__u64 metadata_pointer;
-	/* Entries of the metadata area. */
+	/* Number of entries of the metadata area. */
 	__u32 metadata_entries;
 	/* HAMLYN_MODE_*. */
 	__u32 mode;
 	/* The notification queue, or HAMLYN_NO_QUEUE. */
 	__u32 queue;
-	/* The owner's number for the slot, for its notifications. */
+	/* The owner's number for the slot, copied into its notifications. */
 	__u32 notification_index;
 	/* HAMLYN_SLOT_* bits. */
 	__u32 flags;
 	/*
 	 * With HAMLYN_SLOT_PRIVILEGED: the host id of the operating system that may write, 0 to
-	 * 65,535; else zero.
+	 * 65,535; otherwise zero.
 	 */
 	__u32 source;
 };
 
-/* Which of the family's cards the Hamlyn card is. */
+/* Identity of the Hamlyn card. */
 
 /* PCI device id of the Hamlyn card. */
 #define HAMLYN_PCI_DEVICE 0x4841
 
 /*
- * PCI device id of the Hamlyn card's second function, whose BAR 0 holds the doorbells once more. It
- * has no mappable memory: so QEMU posts the stores to it, and a doorbell costs no round trip.
+ * PCI device id of the Hamlyn card's second function. Its BAR 0 holds the doorbells a second time.
+ * It has no mappable memory, so QEMU posts the stores to it, and a doorbell costs no round trip.
  */
 #define HAMLYN_PCI_DOORBELL 0x4844
 
@@ -174,31 +182,31 @@ struct hamlyn_open_slot {
 /* Size of a metadata entry, in bytes. */
 #define HAMLYN_METADATA_SIZE 128
 
-/* one_shot of a metadata entry that takes messages. */
+/* one_shot of a metadata entry that accepts messages. */
 #define HAMLYN_ONE_SHOT_OPEN 0
 
 /*
- * one_shot of a metadata entry that has had its message and waits for the application (section
- * 2.7).
+ * one_shot of a metadata entry that has received its message and waits for the application
+ * (section 2.7).
  */
 #define HAMLYN_ONE_SHOT_LOCKED 1
 
 /*
- * One entry of a slot's metadata area. The application writes all of it; the card writes user,
+ * One entry of a slot's metadata area. The application writes all of it. The card writes user,
  * accumulator and one_shot, and trusts none of it.
  */
 struct hamlyn_metadata_entry {
 	/* Metadata of the message, from its first packet. */
 	__u8 user[60];
-	/* Packet accumulator (section 2.5): zero when no message is half-way. */
+	/* Packet accumulator (section 2.5): zero while no message is incomplete. */
 	__u32 accumulator;
-	/* Key that supersedes the slot's in the paranoid modes (section 2.7). */
+	/* Key that replaces the slot's key in the paranoid modes (section 2.7). */
 	__u64 key;
 	/* Paranoid modes: first byte of the message area that this entry opens. */
 	__u64 low;
-	/* Paranoid modes: first byte behind the part that this entry opens. */
+	/* Paranoid modes: first byte behind the part of the message area that this entry opens. */
 	__u64 high;
-	/* The library's receive class pointer: the card leaves it alone. */
+	/* The library's receive class pointer; the card does not use it. */
 	__u64 receive_class;
 	/* Paranoid one-shot mode: HAMLYN_ONE_SHOT_*. */
 	__u32 one_shot;
@@ -212,23 +220,24 @@ struct hamlyn_metadata_entry {
  * An entry of a notification queue (section 2.6, Table 3): 32 bytes in host memory, written by the
  * card alone.
  *
- * The queue starts as zeros and the card's wrap flag as 1. The card writes an entry, then stores
- * its wrap word; behind the last entry it goes back to the first and toggles the flag. A reader
- * keeps a cursor and a wrap flag of its own and has an entry when the flags match.
+ * Initially the queue is zero, and the card's wrap flag is 1. The card writes an entry, and then
+ * stores its wrap word. After the last entry it continues with the first, and toggles the flag.
+ * A reader has its own cursor and wrap flag; an entry is valid when the flags match.
  *
- * The card does not know how far the reader is: an entry that is not read in time is overwritten. A
- * reader can tell, because the wrap word also says in which pass over the queue its entry was
- * written. Before the card overwrites an entry it stores the word with the new pass and the old
- * flag: who finds the word unchanged after reading an entry has read one entry, not pieces of two.
+ * The card does not know the reader's position: it overwrites an entry that is not read in time. A
+ * reader can detect that, because the wrap word also has the number of the pass over the queue
+ * in which the entry was written. Before the card overwrites an entry, it stores the word with the
+ * new pass and the old flag. So if a reader finds the word unchanged after reading an entry, it
+ * has read one entry, not parts of two.
  */
 
 /* Size of a notification queue entry, in bytes. */
 #define HAMLYN_NOTIFICATION_SIZE 32
 
-/* The fewest entries of a notification queue. */
+/* Minimum number of entries in a notification queue. */
 #define HAMLYN_QUEUE_MIN_ENTRIES 2
 
-/* The most entries of a notification queue. */
+/* Maximum number of entries in a notification queue. */
 #define HAMLYN_QUEUE_MAX_ENTRIES 65536
 
 /* Bit of wrap: the wrap flag. */
@@ -237,19 +246,19 @@ struct hamlyn_metadata_entry {
 /* Bit of wrap: a fast-mode message; metadata holds its word. */
 #define HAMLYN_NOTIFICATION_FAST 2
 
-/* Where in wrap the number of the pass starts, from 0, modulo 2^30. */
+/* Bit position in wrap of the pass number, which counts from 0, modulo 2^30. */
 #define HAMLYN_NOTIFICATION_PASS_SHIFT 2
 
 /* One arrived message. */
 struct hamlyn_notification {
 	/*
-	 * Metadata entry pointer, in the address space that the slot's owner named; in fast mode,
+	 * Metadata entry pointer, in the address space that the slot's owner named. In fast mode:
 	 * the word.
 	 */
 	__u64 metadata;
 	/* Slot that the message arrived in. */
 	__u32 slot;
-	/* The number that the slot's owner gave it, to find its receiver by. */
+	/* The number that the slot's owner gave the slot, to find the receiver. */
 	__u32 notification_index;
 	/* Zero. */
 	__u64 reserved0;
@@ -261,28 +270,27 @@ struct hamlyn_notification {
 
 /* BAR 0: the Hamlyn card's own registers, among those of the family (family). */
 
-/* RO. The most user data a packet carries, in bytes (metadata comes on top). 256 to 65,536. */
+/* RO. Maximum user data in a packet, in bytes, without metadata. 256 to 65,536. */
 #define HAMLYN_REG_PACKET_SIZE 0x024
 
-/* RO. The card's SRAM, in bytes. What is open shares it (sram). */
+/* RO. Size of the card's SRAM, in bytes. All open objects share it (sram). */
 #define HAMLYN_REG_SRAM_SIZE 0x028
 
-/* RO. How many send termini have a number, and a window. */
+/* RO. Number of send terminus numbers and windows. */
 #define HAMLYN_REG_TERMINI 0x02c
 
 /*
- * RO. How many slots have a number: as many as the SRAM holds while no terminus and no queue is
- * open.
+ * RO. Number of slot numbers: as many as the SRAM can hold while no terminus and no queue is open.
  */
 #define HAMLYN_REG_SLOTS 0x030
 
-/* RO. How many notification queues have a number, and control words. */
+/* RO. Number of notification queue numbers and control words. */
 #define HAMLYN_REG_QUEUES 0x034
 
-/* RO. Bytes of the SRAM that are free. Since version 2.6. */
+/* RO. Free bytes of the SRAM. Since version 2.6. */
 #define HAMLYN_REG_SRAM_FREE 0x03c
 
-/* RO. Bytes of the longest free piece of the SRAM. Since version 2.6. */
+/* RO. Bytes of the longest free block of the SRAM. Since version 2.6. */
 #define HAMLYN_REG_SRAM_LONGEST 0x060
 
 /* First MSI-X vector for notification queues and termini. */
@@ -293,30 +301,30 @@ struct hamlyn_notification {
  *
  * The 64-byte hamlyn_request is followed by a body of up to HAMLYN_BODY_SIZE bytes:
  *
- * * direct I/O: the metadata, padded with anything to a multiple of 8 bytes, then the data; * DMA
- * (HAMLYN_REQUEST_DMA): gather_count tuples (hamlyn_gather). The bytes they name, one after the
- * other, are the metadata and then the data. With HAMLYN_REQUEST_INLINE_METADATA the metadata is in
- * the body, padded to a multiple of 16 bytes, before the tuples, and the tuples name data alone
- * (the redesign that section 6.2 wishes for); * fetch-and-op (HAMLYN_REQUEST_FETCH): a
- * hamlyn_fetch.
+ * * direct I/O: the metadata, padded with arbitrary bytes to a multiple of 8 bytes, then the data;
+ * * DMA (HAMLYN_REQUEST_DMA): gather_count tuples (hamlyn_gather). The bytes they name,
+ *   one after the other, are the metadata and then the data. With
+ *   HAMLYN_REQUEST_INLINE_METADATA the metadata is in the body before the tuples, padded to a
+ *   multiple of 16 bytes, and the tuples name only data (the redesign that section 6.2 asks for);
+ * * fetch-and-op (HAMLYN_REQUEST_FETCH): a hamlyn_fetch.
  *
- * A remote fetch-and-op is an extension; section 5.1 says that the first proposal of Hamlyn had
- * one. The 8 bytes at offset in the message area are changed in one piece, after the checks that a
- * packet of 8 bytes would pass, and if the slot allows it. Nothing is notified. The request is
- * finished with once the answer is there: the word as it was is in the terminus' status words.
- * Later requests of the same terminus wait for that.
+ * A remote fetch-and-op is an extension; section 5.1 mentions that the first proposal of Hamlyn
+ * had one. It changes the 8 bytes at offset in the message area atomically. The slot must allow
+ * it, and it must pass the checks of a packet of 8 bytes. There is no notification. The request
+ * completes once the answer has arrived: the previous value of the word is in the terminus' status
+ * words. Later requests of the same terminus wait for that.
  */
 
 /* Size of an entry's body, in bytes. */
 #define HAMLYN_BODY_SIZE 448
 
-/* The most metadata a message carries, in bytes (Table 2). */
+/* Maximum metadata in a message, in bytes (Table 2). */
 #define HAMLYN_MAX_METADATA 60
 
-/* The most tuples a DMA request gathers from, when no metadata is in the body. */
+/* Maximum number of tuples in a DMA request without metadata in the body. */
 #define HAMLYN_MAX_GATHER 28
 
-/* Send buffers a terminus may have: base and bound pairs named by a tag (section 2.3). */
+/* Number of send buffers of a terminus: base and bound pairs named by a tag (section 2.3). */
 #define HAMLYN_SEND_BUFFERS 8
 
 /* The data is gathered from send buffers. */
@@ -325,46 +333,49 @@ struct hamlyn_notification {
 /* The receiver gets no notification: data movement and notification are separate (section 1). */
 #define HAMLYN_REQUEST_SILENT 2
 
-/* The receiver is interrupted if it sleeps (section 2.6). */
+/* The receiver is interrupted if it is sleeping (section 2.6). */
 #define HAMLYN_REQUEST_INTERRUPT 4
 
 /* With HAMLYN_REQUEST_DMA: the metadata is in the body, before the tuples. */
 #define HAMLYN_REQUEST_INLINE_METADATA 8
 
 /*
- * Remote fetch-and-op of operation, on its own: no other flag, no metadata, delta 0, length 16,
- * offset a multiple of 8.
+ * Remote fetch-and-op of operation, without other flags or metadata. delta is 0, length 16,
+ * and offset a multiple of 8.
  */
 #define HAMLYN_REQUEST_FETCH 16
 
-/* All bits that mean something; a request with another is refused. */
+/* All valid bits; a request with any other bit is refused. */
 #define HAMLYN_REQUEST_FLAGS 31
 
-/* Operation: the word plus the operand, modulo 2^64. */
+/* Operation: adds the operand to the word, modulo 2^64. */
 #define HAMLYN_FETCH_ADD 1
 
-/* Operation: the word and the operand, bit by bit. */
+/* Operation: bitwise AND of the word and the operand. */
 #define HAMLYN_FETCH_AND 2
 
-/* Operation: the word or the operand, bit by bit. */
+/* Operation: bitwise OR of the word and the operand. */
 #define HAMLYN_FETCH_OR 3
 
-/* Operation: the word exclusive-or the operand, bit by bit. */
+/* Operation: bitwise XOR of the word and the operand. */
 #define HAMLYN_FETCH_XOR 4
 
-/* Operation: the operand. */
+/* Operation: replaces the word with the operand. */
 #define HAMLYN_FETCH_SWAP 5
 
-/* Operation: the operand if the word is compare, else the word as it is. */
+/*
+ * Operation: replaces the word with the operand if the word is compare; otherwise leaves it
+ * unchanged.
+ */
 #define HAMLYN_FETCH_COMPARE_SWAP 6
 
 /*
- * Metadata index that asks for fast mode (section 2.7): one packet, whose delta carries a word for
- * the notification.
+ * Metadata index that selects fast mode (section 2.7): one packet, whose delta is a word for the
+ * notification.
  */
 #define HAMLYN_FAST_MODE 0xffffffff
 
-/* The head of a work-queue entry: basically a packet header (Table 1). */
+/* The head of a work-queue entry, similar to a packet header (Table 1). */
 struct hamlyn_request {
 	/* Destination host id, 0 to 65,535. */
 	__u32 destination;
@@ -376,20 +387,20 @@ struct hamlyn_request {
 	__u32 flags;
 	/* The slot's (in paranoid modes: the metadata entry's) protection key. */
 	__u64 key;
-	/* Where the data goes, in bytes from the start of the message area. */
+	/* Offset of the data in the message area, in bytes. */
 	__u32 offset;
-	/* Data bytes in the message, metadata not counted. */
+	/* Bytes of data in the message, without metadata. */
 	__u32 length;
 	/*
-	 * Initial value Y of the packet counter (section 2.5): 0 for a message on its own. In fast
+	 * Initial value Y of the packet counter (section 2.5): 0 for a separate message. In fast
 	 * mode: the word.
 	 */
 	__u32 delta;
 	/* Metadata bytes, 0 to HAMLYN_MAX_METADATA. */
 	__u32 metadata_length;
-	/* Tuples in the body, for DMA. */
+	/* For DMA: number of tuples in the body. */
 	__u32 gather_count;
-	/* HAMLYN_FETCH_*, with HAMLYN_REQUEST_FETCH; else zero. */
+	/* With HAMLYN_REQUEST_FETCH: HAMLYN_FETCH_*. Otherwise zero. */
 	__u32 operation;
 	/* Zero. */
 	__u64 reserved0;
@@ -397,13 +408,13 @@ struct hamlyn_request {
 	__u64 reserved1;
 };
 
-/* Where a part of a message comes from: a piece of a send buffer. */
+/* A piece of a send buffer, from which a part of a message is gathered. */
 struct hamlyn_gather {
 	/* Send-buffer tag, 0 to 7. */
 	__u32 tag;
 	/* Zero. */
 	__u32 reserved;
-	/* Start, in bytes from the start of the send buffer. */
+	/* Offset in the send buffer, in bytes. */
 	__u32 offset;
 	/* Bytes. */
 	__u32 length;
@@ -411,9 +422,9 @@ struct hamlyn_gather {
 
 /* Body of a fetch-and-op. */
 struct hamlyn_fetch {
-	/* What the word is changed with. */
+	/* The operand of the operation. */
 	__u64 operand;
-	/* What the word must be, for HAMLYN_FETCH_COMPARE_SWAP; else not looked at. */
+	/* For HAMLYN_FETCH_COMPARE_SWAP: the expected value of the word. Otherwise ignored. */
 	__u64 compare;
 };
 
@@ -421,10 +432,10 @@ struct hamlyn_fetch {
  * The card's SRAM: one memory for slots, notification queue control blocks and send termini
  * (sections 2.6, 6.6).
  *
- * The directory lies at address 0: one word for each number, which holds the address of the object
- * with that number. The rest is for the objects. Each takes its bytes when it is opened, in one
- * piece, and gives them back when it is closed. An opening that finds no piece long enough is
- * refused with HAMLYN_STATUS_MEMORY_FULL.
+ * The directory is at address 0. It has one word for each number, with the address of the object
+ * with that number. The rest is for the objects. An object takes its bytes when it is opened, in
+ * one block, and gives them back when it is closed. If no block is long enough, opening fails with
+ * HAMLYN_STATUS_MEMORY_FULL.
  */
 
 /* Bytes of the directory for each number of a terminus, slot or queue. */
@@ -443,7 +454,7 @@ struct hamlyn_fetch {
 #define HAMLYN_SRAM_SLOT 128
 
 /*
- * Where an object lies in the SRAM: the card writes it to the body of the command that opened the
+ * Location of an object in the SRAM. The card writes it to the body of the command that opened the
  * object.
  */
 struct hamlyn_sram_place {
@@ -456,42 +467,39 @@ struct hamlyn_sram_place {
 /*
  * The card's counters, and the reasons for which it refuses.
  *
- * Counters are 64 bits wide, count from the card's start or reset, and stand in the order of
- * statistic. Those from refused_flags on are refusals; a refusal's reason, where a terminus is told
- * one, is its counter's number.
+ * Counters are 64 bits wide, count from the card's start or reset, and are in the order of
+ * statistic. Those from refused_flags on count refusals. The reason of a refusal that is
+ * reported to a terminus is the number of its counter.
  */
 
-/* How many counters there are. */
+/* Number of counters. */
 #define HAMLYN_STATISTICS 47
 
 /*
- * BAR 2 and BAR 4: what a process sees of its send terminus (section 2.3), and the queue control
- * page.
+ * BAR 2 and BAR 4: a process' view of its send terminus (section 2.3), and the queue control page.
  *
- * BAR 2 holds one window of HAMLYN_WINDOW_SIZE for each terminus, each mapped into its owner alone;
- * behind the last of them lies the queue control area, which only the driver maps. BAR 4 holds one
- * doorbell page for each terminus, and so does BAR 0 of the card's second function, where QEMU
+ * BAR 2 holds one window of HAMLYN_WINDOW_SIZE for each terminus, each mapped only into its
+ * owner. The queue control area is behind the last window; only the driver maps it. BAR 4 holds
+ * one doorbell page for each terminus. So does BAR 0 of the card's second function, where QEMU
  * posts the store.
  *
- * To post a request its owner fills entry tail % 64 of the work queue, stores tail + 1 to
- * HAMLYN_WINDOW_TAIL (release), issues a full barrier and reads HAMLYN_WINDOW_AWAKE: only when it
- * is zero does the owner store to the doorbell page. The card does the mirror image before it stops
- * looking: it clears awake, issues a full barrier, and looks at tail once more. The card makes a
- * window zero when it opens the terminus.
+ * To post a request, the owner fills entry tail % 64 of the work queue and stores tail + 1 to
+ * HAMLYN_WINDOW_TAIL (release). It issues a full barrier and reads HAMLYN_WINDOW_AWAKE.
+ * Only if that is zero, it stores to the doorbell page. The card does the converse before it stops
+ * polling: it clears awake, issues a full barrier, and reads tail once more. The card zeroes a
+ * window when it opens the terminus.
  */
 
 /* Size of a terminus window in BAR 2, in bytes. */
 #define HAMLYN_WINDOW_SIZE 65536
 
 /*
- * Offset in a window of tail, a u32 written by the owner: how many requests it has ever posted,
- * modulo 2^32.
+ * Offset in a window of tail, a u32 written by the owner: total number of requests it has
+ * posted, modulo 2^32.
  */
 #define HAMLYN_WINDOW_TAIL 0x0000
 
-/*
- * Offset in a window of awake, a u32 written by the card: not zero while it looks at tail unasked.
- */
+/* Offset in a window of awake, a u32 written by the card: not zero while it polls tail. */
 #define HAMLYN_WINDOW_AWAKE 0x0040
 
 /* Offset in a window of the work queue's first entry. */
@@ -503,24 +511,25 @@ struct hamlyn_sram_place {
 /* Entries in a work queue. */
 #define HAMLYN_WORK_QUEUE_ENTRIES 64
 
-/* Entries of a work queue that may be in use at a time (section 2.3). */
+/* Entries of a work queue that may be in use at the same time (section 2.3). */
 #define HAMLYN_WORK_QUEUE_USABLE 63
 
 /*
  * Size of a terminus' doorbell page in BAR 4, and in BAR 0 of the second function, in bytes. A
- * store of 4 bytes anywhere in it rings.
+ * store of 4 bytes anywhere in the page rings the doorbell.
  */
 #define HAMLYN_DOORBELL_SIZE 4096
 
 /*
  * Size of the queue control area in BAR 2, in bytes, for each 512 notification queues or part of
- * them. The area is one range: the words of queue 512 follow those of queue 511.
+ * them. The area is contiguous: the words of queue 512 follow those of queue 511.
  */
 #define HAMLYN_QUEUE_CONTROL_SIZE 65536
 
 /*
- * Offset in the queue control area of the vectors' pending words, 4 bytes each, 64 bytes apart: set
- * by the card when it raises the vector, cleared by the driver before it looks at the queues.
+ * Offset in the queue control area of the vectors' pending words, 4 bytes each, 64 bytes apart.
+ * The card sets a word when it raises the vector. The driver clears it before it looks at the
+ * queues.
  */
 #define HAMLYN_QUEUE_CONTROL_PENDING 0x0000
 
@@ -537,47 +546,47 @@ struct hamlyn_sram_place {
 #define HAMLYN_TERMINUS_CONTROL_STRIDE 64
 
 /*
- * Offset in a terminus' part of the terminus control area of its armed word, 4 bytes: as that of a
- * queue.
+ * Offset of the armed word, 4 bytes, in a terminus' part of the terminus control area. It works
+ * like that of a queue.
  */
 #define HAMLYN_TERMINUS_ARMED 0
 
 /*
- * Offset in a terminus' part of the terminus control area of wanted, 4 bytes, stored by the driver
- * before armed: the card interrupts once hamlyn_terminus_status.completed has reached it, modulo
- * 2^32.
+ * Offset of wanted, 4 bytes, in a terminus' part of the terminus control area. The driver stores
+ * it before armed. The card interrupts once hamlyn_terminus_status.completed has reached it,
+ * modulo 2^32.
  */
 #define HAMLYN_TERMINUS_WANTED 4
 
-/* hamlyn_terminus_status.reasons: the request was sent, and a fetch-and-op carried out. */
+/* hamlyn_terminus_status.reasons: the request was sent, or the fetch-and-op executed. */
 #define HAMLYN_REASON_SENT 0
 
 /*
- * The prearranged words in host memory by which the card tells a terminus' owner how far it is
+ * The prearranged words in host memory by which the card reports its progress to a terminus' owner
  * (section 2.3).
  *
- * They start a page of their own, which the card alone writes and which is mapped read-only into
- * the owner. The card writes fetched, reasons and refused before the completed that covers them.
- * All are zero when a terminus opens.
+ * They are at the start of a page of their own. Only the card writes it, and it is mapped
+ * read-only into the owner. The card writes fetched, reasons and refused before the
+ * completed that covers them. All are zero when a terminus opens.
  */
 struct hamlyn_terminus_status {
 	/*
-	 * How many requests the card has finished with, modulo 2^32: their entries and buffers may
-	 * be used again.
+	 * Number of requests that the card has completed, modulo 2^32. Their entries and buffers
+	 * may be reused.
 	 */
 	__u32 completed;
-	/* How many of those it refused, modulo 2^32. */
+	/* Number of those that it refused, modulo 2^32. */
 	__u32 refused;
 	/* Zero. */
 	__u32 reserved[14];
 	/*
-	 * What became of the request that was last in each entry of the work queue:
-	 * HAMLYN_REASON_SENT, or the number of the refusal's counter (statistics).
+	 * Result of the last request in each entry of the work queue: HAMLYN_REASON_SENT, or the
+	 * number of the refusal's counter (statistics).
 	 */
 	__u32 reasons[64];
 	/*
-	 * The word that a fetch-and-op found, for the request that was last in each entry of the
-	 * work queue. Means nothing for other requests.
+	 * The word that a fetch-and-op found, for the last request in each entry of the work queue.
+	 * Undefined for other requests.
 	 */
 	__u64 fetched[64];
 };

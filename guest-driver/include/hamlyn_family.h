@@ -2,54 +2,57 @@
 /*
  * What a guest and any card of the family agree on.
  *
- * Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.
+ * Made from device/abi by cargo run -p hamlyn-headers: do not edit.
  */
 #ifndef _HAMLYN_FAMILY_H
 #define _HAMLYN_FAMILY_H
 
 #include <linux/types.h>
 
-/* Page lists: how a driver names a piece of host memory that need not be contiguous. */
+/* Page lists, by which a driver names a piece of host memory that need not be contiguous. */
 
-/* The largest area, in bytes: what a page of pointers to pages of addresses of pages reaches. */
+/* The largest area, in bytes: the reach of a page of pointers to pages of page addresses. */
 #define HAMLYN_MAX_AREA 1073741824ULL
 
 /*
  * A piece of host memory that need not be contiguous.
  *
- * directory is the address of a 4,096-byte page of 512 addresses of list pages, each of 512
- * addresses of 4,096-byte pages; byte i of the area is byte first + i of the pages laid end to end.
- * (The paper's machine had an I/O memory-management unit that did this, section 4.) The pages of
- * the directory and lists belong to the driver.
+ * directory is the address of a 4,096-byte page with 512 addresses of list pages. Each list page
+ * has 512 addresses of 4,096-byte pages. Byte i of the area is byte first + i of the pages
+ * laid end to end. (On the paper's machine, an I/O memory-management unit did this, section 4.)
+ * The pages of the directory and lists belong to the driver.
  */
 struct hamlyn_area {
 	/* Address of the directory page, 4,096-byte aligned. */
 	__u64 directory;
-	/* Bytes, 1 to HAMLYN_MAX_AREA less first. */
+	/* Bytes, 1 to HAMLYN_MAX_AREA minus first. */
 	__u64 length;
-	/* Where in the first page the area starts, 0 to 4,095. */
+	/* Offset of the area's start in the first page, 0 to 4,095. */
 	__u32 first;
 	/* Zero. */
 	__u32 reserved;
 };
 
 /*
- * The command page: how the driver changes what only the operating system may change.
+ * The command page, by which the driver changes what only the operating system may change.
  *
- * The driver fills the command page (a hamlyn_command, then the operation's own structure at
- * HAMLYN_COMMAND_BODY) and stores to HAMLYN_REG_COMMAND_GO. The card carries the command out whole
- * or not at all, and writes status, value and limit back. When the store has completed no deposit
- * and no gather that an earlier state allowed is under way: what a closed object named may be
- * unpinned.
+ * The driver fills the command page with a hamlyn_command, followed by the operation's own
+ * structure at HAMLYN_COMMAND_BODY. It then stores to HAMLYN_REG_COMMAND_GO. The card
+ * executes the command completely or not at all, and writes status, value and limit back.
+ * When the store has completed, no deposit or gather that only an earlier state allowed is in
+ * flight. So memory that a closed object named may be unpinned.
  */
 
-/* RW, 8 bytes. Where in host memory the command page lies: 4,096-byte aligned. */
+/* RW, 8 bytes. Address of the command page in host memory, 4,096-byte aligned. */
 #define HAMLYN_REG_COMMAND_PAGE 0x040
 
-/* WO. Any value: run the command in the command page. The write completes when the command has. */
+/*
+ * WO. Any value: executes the command in the command page. The write completes when the command
+ * has.
+ */
 #define HAMLYN_REG_COMMAND_GO 0x048
 
-/* RO. Status of the last command, also when the command page itself could not be reached. */
+/* RO. Status of the last command, even if the command page itself was not accessible. */
 #define HAMLYN_REG_COMMAND_STATUS 0x04c
 
 /* Size and alignment of the command page, in bytes. */
@@ -59,7 +62,7 @@ struct hamlyn_area {
 #define HAMLYN_COMMAND_BODY 64
 
 /*
- * Write the card's counters, a u64 each in the model's order, to the body. All models have this
+ * Writes the card's counters, a u64 each in the model's order, to the body. All models have this
  * operation.
  */
 #define HAMLYN_COMMAND_READ_STATISTICS 9
@@ -76,7 +79,7 @@ struct hamlyn_area {
 /* Status: index is out of range; limit is the size of the table. */
 #define HAMLYN_STATUS_BAD_INDEX 2
 
-/* Status: the object is open already. */
+/* Status: the object is open already, or in use. */
 #define HAMLYN_STATUS_IN_USE 3
 
 /* Status: the object, or one that the body names, is not open. */
@@ -88,35 +91,35 @@ struct hamlyn_area {
 /* Status: an address or offset is misaligned or out of range. */
 #define HAMLYN_STATUS_BAD_ADDRESS 6
 
-/* Status: a mode, flag, tag, vector or reserved field has a value that means nothing. */
+/* Status: a mode, flag, tag, vector or reserved field has an invalid value. */
 #define HAMLYN_STATUS_BAD_VALUE 7
 
-/* Status: host memory could not be reached; value is the address. */
+/* Status: host memory was not accessible; value is the address. */
 #define HAMLYN_STATUS_DMA_FAULT 8
 
 /* Status: the command page was not set, or bus mastering is off. */
 #define HAMLYN_STATUS_NO_PAGE 9
 
-/* Status: the card's memory has no free piece of value bytes; limit bytes are free in all. */
+/* Status: the card's memory has no free block of value bytes; limit bytes are free in total. */
 #define HAMLYN_STATUS_MEMORY_FULL 10
 
 /* Head of the command page. */
 struct hamlyn_command {
 	/* HAMLYN_COMMAND_* of the family or of the model. */
 	__u32 opcode;
-	/* Which object. */
+	/* The object's number. */
 	__u32 index;
 	/* Written by the card: HAMLYN_STATUS_*. */
 	__u32 status;
 	/* Zero. */
 	__u32 reserved;
-	/* Written by the card when it refuses: what was wrong. */
+	/* Written by the card if it refuses the command: the invalid value. */
 	__u64 value;
-	/* Written by the card when it refuses: what the limit is. */
+	/* Written by the card if it refuses the command: the limit. */
 	__u64 limit;
 };
 
-/* Body of HAMLYN_COMMAND_TEST_DMA: the card copies length bytes from one place to the other. */
+/* Body of HAMLYN_COMMAND_TEST_DMA: the card copies length bytes from from to to. */
 struct hamlyn_test_dma {
 	/* Address to read. */
 	__u64 from;
@@ -126,47 +129,48 @@ struct hamlyn_test_dma {
 	__u64 length;
 };
 
-/*
- * Taking part in the fabric, and the handshake timer that ends it for a host that has died (section
- * 2.8).
- */
+/* The enable bit, and the handshake timer that clears it if the host has died (section 2.8). */
 
 /* RW. Control bits: HAMLYN_CONTROL_ENABLE. Writing HAMLYN_CONTROL_RESET resets the card. */
 #define HAMLYN_REG_CONTROL 0x020
 
-/* RO. The handshake timer's period, in milliseconds (section 2.8); 0: the card has none. */
+/*
+ * RO. The handshake timer's period, in milliseconds (section 2.8); 0 if the card has no such
+ * timer.
+ */
 #define HAMLYN_REG_HANDSHAKE_TIMEOUT 0x050
 
 /*
- * WO. Any value: restarts the handshake timer. If the host fails to for a whole period,
- * HAMLYN_CONTROL_ENABLE is cleared: the card discards what arrives until the host sets it again.
+ * WO. Any value: restarts the handshake timer. If the host does not restart it for a whole period,
+ * the card clears HAMLYN_CONTROL_ENABLE. It then discards arriving packets until the host sets
+ * the bit again.
  */
 #define HAMLYN_REG_HANDSHAKE 0x054
 
 /*
- * The card takes part in the fabric. Until it is set, and once the handshake timer has run out, the
- * card discards every arriving packet (section 2.8).
+ * The card sends and receives packets. Until the bit is set, and after the handshake timer has
+ * expired, the card discards every arriving packet (section 2.8).
  */
 #define HAMLYN_CONTROL_ENABLE 1
 
-/* Reset the card: every object is closed and the enable bit cleared. */
+/* Resets the card: closes every object and clears the enable bit. */
 #define HAMLYN_CONTROL_RESET 2
 
 /*
- * Express memory: what two hosts share, and nobody else. A PCI function of its own shows it, beside
- * a card of any model.
+ * Express memory: memory that two hosts share, and no other host. A PCI function of its own
+ * exposes it, next to a card of any model.
  *
  * The function has one BAR, index 0, 64 bits wide and prefetchable. Its first page has the
- * registers below, which are trapped; elsewhere lie *parts*: one for each other host, mapped
- * memory, the same bytes as that host's part for this one. What lies between parts is not there:
- * reads give zero, stores do nothing. What a part is used for is the operating systems' to arrange
- * (express).
+ * registers below, which are trapped. The rest holds *parts*, one for each other host. A part is
+ * mapped memory with the same bytes as that host's part for this one. Addresses between parts are
+ * unused: reads return zero, stores have no effect. The operating systems arrange what a part is
+ * used for (express).
  *
- * A card may have several such functions, each with parts for other hosts: then each part is a file
- * of its own.
+ * A card may have several such functions, each with parts for other hosts. In that case each part
+ * is a separate file.
  */
 
-/* PCI device id of a function with express memory, of a card of any model. */
+/* PCI device id of a function with express memory, for a card of any model. */
 #define HAMLYN_PCI_EXPRESS 0x4845
 
 /* PCI class code of such a function: memory controller, other. */
@@ -176,8 +180,8 @@ struct hamlyn_test_dma {
 #define HAMLYN_EXPRESS_MAGIC 0x50584548
 
 /*
- * Value of HAMLYN_EXPRESS_REG_VERSION: major in the upper half (incompatible changes), minor in the
- * lower (additions).
+ * Value of HAMLYN_EXPRESS_REG_VERSION. The major version (incompatible changes) is in the
+ * upper half, the minor version (additions) in the lower.
  */
 #define HAMLYN_EXPRESS_VERSION 0x00010000
 
@@ -188,42 +192,45 @@ struct hamlyn_test_dma {
 #define HAMLYN_EXPRESS_REG_VERSION 0x004
 
 /*
- * RO, 4 bytes. The host id that the parts are this side's of. It never changes: if the card comes
- * to another port of its switch, the memory is of no use.
+ * RO, 4 bytes. The host id that this side has in the parts. It never changes. If the card moves to
+ * another port of its switch, the memory is useless.
  */
 #define HAMLYN_EXPRESS_REG_HOST 0x008
 
-/* RO, 4 bytes. Host ids that there may be parts for are below it, at most HAMLYN_EXPRESS_HOSTS. */
+/*
+ * RO, 4 bytes. Upper bound of the host ids that parts can exist for, at most
+ * HAMLYN_EXPRESS_HOSTS.
+ */
 #define HAMLYN_EXPRESS_REG_HOSTS 0x00c
 
 /*
- * RO, 8 bytes. Bytes of each part: a power of two from HAMLYN_EXPRESS_LEAST_PART to
+ * RO, 8 bytes. Size of each part in bytes: a power of two from HAMLYN_EXPRESS_LEAST_PART to
  * HAMLYN_EXPRESS_MOST_PART.
  */
 #define HAMLYN_EXPRESS_REG_PART 0x010
 
 /*
- * RO, 8 bytes. Which memory it is: a number from a random source, never 0. Two hosts share a part
- * if theirs are the same.
+ * RO, 8 bytes. Identifies the memory: a random number, never 0. Two hosts share a part if their
+ * numbers are equal.
  */
 #define HAMLYN_EXPRESS_REG_MEMORY 0x018
 
 /*
- * RO, 4 bytes. The complement of what was last written to the card's HAMLYN_REG_SCRATCH: so a
- * driver can tell whose it is.
+ * RO, 4 bytes. The complement of the last value written to the card's HAMLYN_REG_SCRATCH, so
+ * that a driver can tell which card the function belongs to.
  */
 #define HAMLYN_EXPRESS_REG_SCRATCH 0x020
 
 /*
- * RO, 8 bytes for each host id: where in the BAR the part for that host begins, a multiple of
- * 4,096, or 0: there is none here.
+ * RO, 8 bytes for each host id: offset in the BAR of the part for that host, a multiple of 4,096;
+ * 0 if it has no part here.
  */
 #define HAMLYN_EXPRESS_REG_PARTS 0x100
 
 /* Bytes of the registers, at the beginning of the BAR. */
 #define HAMLYN_EXPRESS_REGISTERS_SIZE 4096
 
-/* The most hosts that express memory may be for. */
+/* Maximum number of hosts with express memory. */
 #define HAMLYN_EXPRESS_HOSTS 64
 
 /* The smallest part, in bytes. */
@@ -233,15 +240,14 @@ struct hamlyn_test_dma {
 #define HAMLYN_EXPRESS_MOST_PART 0x10000000
 
 /*
- * What a card of the family looks like on the PCI bus, and what it says of itself at the start of
- * BAR 0.
+ * Identity of a card on the PCI bus, and in the first registers of BAR 0.
  *
  * Accesses to BAR 0 are 4 or 8 bytes wide, aligned.
  */
 
 /*
- * PCI vendor id of the family. Not assigned by the PCI-SIG: it is the one QEMU uses for devices
- * that exist nowhere else.
+ * PCI vendor id of the family. The PCI-SIG has not assigned it. QEMU uses it for devices that
+ * exist nowhere else.
  */
 #define HAMLYN_PCI_VENDOR 0x1234
 
@@ -249,7 +255,8 @@ struct hamlyn_test_dma {
 #define HAMLYN_PCI_CLASS 0x028000
 
 /*
- * PCI class code of a further function that takes posted stores: generic system peripheral, other.
+ * PCI class code of an additional function that takes posted stores: generic system peripheral,
+ * other.
  */
 #define HAMLYN_PCI_DOORBELL_CLASS 0x088000
 
@@ -262,56 +269,55 @@ struct hamlyn_test_dma {
 /* RO. HAMLYN_MAGIC. */
 #define HAMLYN_REG_MAGIC 0x000
 
-/* RO. Which card this is. */
+/* RO. Model of the card. */
 #define HAMLYN_REG_MODEL 0x004
 
 /*
- * RO. The version of the model's contract that the card implements: major in the upper half
- * (incompatible changes), minor in the lower (additions).
+ * RO. Version of the model's contract that the card implements. The major version (incompatible
+ * changes) is in the upper half, the minor version (additions) in the lower.
  */
 #define HAMLYN_REG_ABI_VERSION 0x008
 
 /*
- * RW. Self-test of register access: reads as the complement of what was written. So does every
- * doorbell, of either function: a driver can tell whether a second function is this card's.
+ * RW. Self-test of register access: reads as the complement of what was written. Every doorbell of
+ * either function does the same, so a driver can tell whether a second function belongs to this
+ * card.
  */
 #define HAMLYN_REG_SCRATCH 0x014
 
 /*
- * RO. What the card is beyond its contract: HAMLYN_FEATURE_COHERENT. A card without this register
- * reads as 0.
+ * RO. Features of the card beyond its contract: HAMLYN_FEATURE_COHERENT. A card without this
+ * register reads as 0.
  */
 #define HAMLYN_REG_FEATURES 0x05c
 
 /*
- * Windows that a BAR maps are memory of the machine's host, which card and guest reach through one
+ * Windows that a BAR maps are memory of the machine's host. Card and guest access them through one
  * coherent cache.
  *
- * The driver maps them cached (write-back) then, and uncached otherwise. A card of hardware does
- * not set it: it sees a cached store when the line is evicted, and the guest never sees its stores
- * in a line that it has cached. Each side orders its accesses as between processors: a store that
- * publishes is a release, a load that looks for one is an acquire, and a full barrier stands
- * between a store and a load that must not pass it.
+ * If the bit is set, the driver maps them cached (write-back), otherwise uncached. A hardware card
+ * does not set it. It sees a cached store only when the line is evicted. The guest never sees the
+ * card's stores in a line that it has cached. Each side orders its accesses as between processors.
+ * A store that publishes is a release, and a load that looks for one is an acquire. A full barrier
+ * stands between a store and a load that must not pass it.
  */
 #define HAMLYN_FEATURE_COHERENT 1
 
-/* A card's interrupts: MSI-X vectors, of which the first is the link's. */
+/* A card's interrupts: MSI-X vectors. The first one is the link's. */
 
-/* WO. Self-test of interrupts: raises the MSI-X vector whose number is written. */
+/* WO. Self-test of interrupts: raises the MSI-X vector with the written number. */
 #define HAMLYN_REG_INTERRUPT_TEST 0x018
 
-/*
- * RO. How many MSI-X vectors there are. Vector 0 reports link changes; the others are the model's.
- */
+/* RO. Number of MSI-X vectors. Vector 0 reports link changes; the others are the model's. */
 #define HAMLYN_REG_VECTORS 0x038
 
 /* MSI-X vector that reports a change of the link. */
 #define HAMLYN_VECTOR_LINK 0
 
-/* The most MSI-X vectors a card may have. */
+/* Maximum number of MSI-X vectors of a card. */
 #define HAMLYN_MAX_VECTORS 16
 
-/* Where a card is in the fabric, and whether it is there. */
+/* The card's host id, and the state of its link. */
 
 /* RO. The card's host id: its port on the switch. HAMLYN_NO_HOST while the link is down. */
 #define HAMLYN_REG_HOST_ID 0x00c
@@ -320,26 +326,27 @@ struct hamlyn_test_dma {
 #define HAMLYN_REG_LINK 0x010
 
 /*
- * RO. How often the link has changed since power-on, modulo 2^32: by one when it comes up, goes
- * down, or is another. A reset of the card leaves it as it is. So who looks seldom learns that a
- * link which is up has been down since.
+ * RO. Number of link changes since power-on, modulo 2^32. It counts each time the link comes up,
+ * goes down or is replaced, and keeps its value when the card is reset. So a driver that rarely
+ * looks can tell that a link which is up was down meanwhile.
  */
 #define HAMLYN_REG_LINK_CHANGES 0x01c
 
 /*
- * RO. How many ports the switch has: host ids are below it. 0 while the link is down, or if the
- * switch does not say.
+ * RO. Number of ports of the switch, which is the upper bound of host ids. 0 while the link is
+ * down, or if the switch does not report it.
  */
 #define HAMLYN_REG_PORTS 0x058
 
-/* No host: the link is down. */
+/* Instead of a host id: the link is down. */
 #define HAMLYN_NO_HOST 0xffffffff
 
 /*
- * The words by which driver and card tell each other who sleeps and which interrupts are pending.
+ * Words by which the driver shows which objects have sleeping owners, and the card which
+ * interrupts are pending.
  *
- * They lie in a window that the driver maps; where, each card says. Each is 4 bytes, in a cache
- * line of its own.
+ * They are in a window that the driver maps; each card defines their offsets. Each is 4 bytes, in
+ * a cache line of its own.
  */
 
 /* Distance between two vectors' pending words, in bytes. */
@@ -348,13 +355,13 @@ struct hamlyn_test_dma {
 /* Distance between two objects' armed words, in bytes. */
 #define HAMLYN_ARMED_STRIDE 64
 
-/* armed: nobody sleeps on the object; the card does not interrupt. */
+/* armed: no process sleeps on the object; the card does not interrupt. */
 #define HAMLYN_ARMED_NO 0
 
-/* armed, stored by the driver: the owner sleeps; what it waits for interrupts. */
+/* armed, stored by the driver: the owner sleeps. The event that it waits for interrupts. */
 #define HAMLYN_ARMED_YES 1
 
-/* armed, stored by the card: what the sleeper waits for has come since. */
+/* armed, stored by the card: the event that the owner waits for has occurred since. */
 #define HAMLYN_ARMED_FIRED 2
 
 #endif /* _HAMLYN_FAMILY_H */

@@ -2,7 +2,7 @@
 /*
  * What the driver and users of any card agree on.
  *
- * Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.
+ * Made from device/abi by cargo run -p hamlyn-headers: do not edit.
  */
 #ifndef _HAMLYN_FAMILY_UAPI_H
 #define _HAMLYN_FAMILY_UAPI_H
@@ -13,25 +13,28 @@
 /*
  * The version of the contract, and the numbers of its calls.
  *
- * Numbers up to 63 are the family's, and the Hamlyn card's, which was there before there was a
- * family. Every later model has 16 of its own from 64 on, by its number: model 2 has 64 to 79,
- * model 3 has 80 to 95. So a model's folder says its calls (card_call), and no two models share
- * one: a call of another model is answered ENOTTY.
+ * Numbers up to 63 belong to the family, and to the Hamlyn card, which is older than the family.
+ * Every later model has 16 numbers of its own from 64 on, in the order of the models: model 2 has
+ * 64 to 79, model 3 has 80 to 95. So a model's folder defines its calls (card_call), and no
+ * two models share a number. A call of another model fails with ENOTTY.
  */
 
-/* Version of this contract: major in the upper half, minor in the lower. */
+/*
+ * Version of this contract. The major version is in the upper half, the minor version in the
+ * lower.
+ */
 #define HAMLYN_UAPI_VERSION 0x00020000
 
-/* The first number of a call that is a later model's own. */
+/* First call number of the later models. */
 #define HAMLYN_FIRST_CARD_CALL 64
 
-/* How many calls each later model has. */
+/* Number of calls of each later model. */
 #define HAMLYN_CARD_CALLS 16
 
-/* The first model that has numbers of its own. */
+/* The first model that has call numbers of its own. */
 #define HAMLYN_FIRST_LATER_MODEL 2
 
-/* The last model that there are numbers for. */
+/* The last model that call numbers are reserved for. */
 #define HAMLYN_LAST_MODEL 13
 
 /* The number of a call, 0 to 15, of a later model. */
@@ -39,17 +42,20 @@
 	(HAMLYN_FIRST_CARD_CALL + \
 	 ((model) - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + (number))
 
-/* How a card does: its counters, and its self-tests. */
+/* Counters and self-tests of a card. */
 
 /* Reads the card's counters. Argument: hamlyn_statistics. */
 #define HAMLYN_IOC_STATISTICS _IOWR('H', 12, struct hamlyn_statistics)
 
-/* Runs the card's self-tests (EPERM without CAP_SYS_ADMIN). Argument: hamlyn_self_test. */
+/*
+ * Runs the card's self-tests. Fails with EPERM without CAP_SYS_ADMIN. Argument:
+ * hamlyn_self_test.
+ */
 #define HAMLYN_IOC_SELF_TEST _IOWR('H', 13, struct hamlyn_self_test)
 
 /* The card's counters. */
 struct hamlyn_statistics {
-	/* Out: how many of values the card has. */
+	/* Out: number of values that the card has. */
 	__u32 count;
 	/* Zero. */
 	__u32 reserved;
@@ -57,108 +63,116 @@ struct hamlyn_statistics {
 	__u64 values[64];
 };
 
-/* Results of the self-tests: 0 for passed, else what failed. */
+/* Results of the self-tests: 0 for passed, otherwise what failed. */
 struct hamlyn_self_test {
 	/* Out: register access. */
 	__u32 access;
 	/*
-	 * Out: DMA: 1 the card refused, 2 the bytes are wrong (is guest memory shared with the
-	 * card?), 3 the memory of processes cannot be shared with the card (are there bounce
+	 * Out: DMA. 1: the card refused. 2: the bytes are wrong (is guest memory shared with the
+	 * card?). 3: the memory of processes cannot be shared with the card (are there bounce
 	 * buffers, as with swiotlb=force?).
 	 */
 	__u32 dma;
-	/* Out: interrupts: the first vector, plus 1, that did not arrive. */
+	/* Out: interrupts: the first vector that did not arrive, plus 1. */
 	__u32 interrupt;
 	/* Zero. */
 	__u32 reserved;
 };
 
-/* Names and connections (section 6.3), which are files of their own. */
+/* Names and connections (section 6.3). Each listener and connection is a file of its own. */
 
 /*
- * Takes a name, under which processes of any host may connect: answers a listener, a file of its
- * own. Argument: hamlyn_listen. EADDRINUSE; EACCES for a name that begins with system/, without
- * CAP_NET_BIND_SERVICE; EOPNOTSUPP without HAMLYN_CAPABILITY_CONNECTIONS.
+ * Takes a name, under which processes of any host may connect, and returns a listener, a file of
+ * its own. Argument: hamlyn_listen. Fails with EADDRINUSE if the name is taken. EACCES: the
+ * name begins with system/, and the caller lacks CAP_NET_BIND_SERVICE. EOPNOTSUPP: the
+ * driver lacks HAMLYN_CAPABILITY_CONNECTIONS.
  */
 #define HAMLYN_IOC_LISTEN _IOWR('H', 14, struct hamlyn_listen)
 
 /*
- * Asks for a connection: answers it, a file of its own, at once. Argument: hamlyn_connect.
- * EHOSTUNREACH for a host id of 64 or more, or that the switch has no port for; EOPNOTSUPP without
- * HAMLYN_CAPABILITY_CONNECTIONS.
+ * Requests a connection, and returns it at once, as a file of its own. Argument:
+ * hamlyn_connect. Fails with EHOSTUNREACH if the host id is 64 or more, or the switch has no
+ * port for it. Fails with EOPNOTSUPP without HAMLYN_CAPABILITY_CONNECTIONS.
  */
 #define HAMLYN_IOC_CONNECT _IOWR('H', 15, struct hamlyn_connect)
 
 /*
- * On a listener: answers the next connection that is asked for, a file of its own. Argument:
- * hamlyn_object, zero. EAGAIN if there is none.
+ * On a listener: returns the next requested connection, as a file of its own. Argument:
+ * hamlyn_object, zero. Fails with EAGAIN if there is none.
  */
 #define HAMLYN_IOC_NEXT_REQUEST _IOWR('H', 16, struct hamlyn_object)
 
-/* On a connection: how it stands. Argument: hamlyn_connection_state. */
+/* On a connection: returns its state. Argument: hamlyn_connection_state. */
 #define HAMLYN_IOC_CONNECTION_QUERY _IOWR('H', 17, struct hamlyn_connection_state)
 
 /*
- * On a connection that was asked for: accepts it. Argument: hamlyn_private. ENOTCONN: it has ended.
+ * On a requested connection: accepts it. Argument: hamlyn_private. Fails with ENOTCONN if it
+ * has ended.
  */
 #define HAMLYN_IOC_ACCEPT _IOWR('H', 18, struct hamlyn_private)
 
 /*
- * On a connection that was asked for: rejects it. Argument: hamlyn_private. ENOTCONN: it has ended.
+ * On a requested connection: rejects it. Argument: hamlyn_private. Fails with ENOTCONN if it
+ * has ended.
  */
 #define HAMLYN_IOC_REJECT _IOWR('H', 19, struct hamlyn_private)
 
 /*
- * On a connection: ends it gracefully (section 6.4). Argument: hamlyn_private. ENOTCONN: it has
- * ended.
+ * On a connection: ends it gracefully (section 6.4). Argument: hamlyn_private. Fails with
+ * ENOTCONN if it has ended.
  */
 #define HAMLYN_IOC_CLOSE _IOWR('H', 20, struct hamlyn_private)
 
 /*
- * Asks whether anybody listens under a name: answers the question at once, a file of its own, which
- * stands and is polled as a connection's does, and ends with the answer: HAMLYN_END_LISTENING,
- * HAMLYN_END_NOBODY, or why there is none (HAMLYN_END_NO_NAME: that host's driver is too old to
- * know questions). Argument: hamlyn_connect without private data. Errors as for HAMLYN_IOC_CONNECT;
- * ENOTTY without HAMLYN_CAPABILITY_QUESTIONS.
+ * Asks whether a process listens under a name. Returns the question at once, as a file of its own,
+ * which has a state and is polled like a connection. Argument: hamlyn_connect without private
+ * data.
+ *
+ * The question ends with the answer: HAMLYN_END_LISTENING or HAMLYN_END_NOBODY. Otherwise
+ * it ends with the reason why there is no answer (HAMLYN_END_NO_NAME: that host's driver is
+ * too old to support questions). Errors are those of HAMLYN_IOC_CONNECT, and ENOTTY without
+ * HAMLYN_CAPABILITY_QUESTIONS.
  */
 #define HAMLYN_IOC_ASK _IOWR('H', 24, struct hamlyn_connect)
 
 /* The longest name of a listener, in bytes. */
 #define HAMLYN_MAX_NAME 64
 
-/* The most private data that a request, its answer or a close carries, in bytes. */
+/* Maximum private data in a request, its answer or a close, in bytes. */
 #define HAMLYN_MAX_PRIVATE 256
 
-/* The longest backlog of a listener. */
+/* Maximum backlog of a listener. */
 #define HAMLYN_MAX_BACKLOG 1024
 
-/* Connections and listeners that a card's driver has room for. */
+/* Maximum number of connections and listeners of a card's driver. */
 #define HAMLYN_MAX_CONNECTIONS 16384
 
-/* State of a connection: asked for by this side; the other has not answered. */
+/* State of a connection: requested by this side; the other side has not answered. */
 #define HAMLYN_CONNECTION_CONNECTING 1
 
-/* State of a connection: asked for by the other side; this one has not answered. */
+/* State of a connection: requested by the other side; this side has not answered. */
 #define HAMLYN_CONNECTION_REQUESTED 2
 
 /* State of a connection: accepted. */
 #define HAMLYN_CONNECTION_ESTABLISHED 3
 
-/* State of a connection: over. */
+/* State of a connection: ended. */
 #define HAMLYN_CONNECTION_ENDED 4
 
 /* Why a connection ended: the peer closed it gracefully. */
 #define HAMLYN_END_CLOSED 1
 
-/* Why a connection ended: the peer's process died, or let go of it without closing it. */
+/*
+ * Why a connection ended: the peer's process died, or released the connection without closing it.
+ */
 #define HAMLYN_END_DIED 2
 
-/* Why a connection ended: the peer's host gives no sign of life. */
+/* Why a connection ended: the peer's host does not respond. */
 #define HAMLYN_END_HOST_LOST 3
 
 /*
- * Why a connection ended: the peer's host, or its card, has started anew or stood still, and lost
- * it.
+ * Why a connection ended: the peer's host or its card has restarted, or was stopped for a while,
+ * and lost the connection.
  */
 #define HAMLYN_END_HOST_RESET 4
 
@@ -166,14 +180,15 @@ struct hamlyn_self_test {
 #define HAMLYN_END_LINK_LOST 5
 
 /*
- * Why a connection ended: this host stood still, and its card discarded what arrived (section 2.8).
+ * Why a connection ended: this host was stopped for a while, and its card discarded what arrived
+ * (section 2.8).
  */
 #define HAMLYN_END_LAPSED 6
 
 /* Why a connection ended: this host's card was reset, removed, or failed. */
 #define HAMLYN_END_CARD_RESET 7
 
-/* Why a connection was refused: nobody listens under that name. */
+/* Why a connection was refused: no process listens under that name. */
 #define HAMLYN_END_NO_NAME 8
 
 /* Why a connection was refused: the listener's backlog is full. */
@@ -182,25 +197,25 @@ struct hamlyn_self_test {
 /* Why a connection was refused: the listener rejected it. */
 #define HAMLYN_END_REJECTED 10
 
-/* How a question ended: somebody listens under that name. */
+/* How a question ended: a process listens under that name. */
 #define HAMLYN_END_LISTENING 11
 
-/* How a question ended: nobody listens under that name. */
+/* How a question ended: no process listens under that name. */
 #define HAMLYN_END_NOBODY 12
 
 /* A name to listen under. */
 struct hamlyn_listen {
 	/* In: bytes of the name, 1 to HAMLYN_MAX_NAME. */
 	__u32 name_length;
-	/* In: how many requests may wait, 1 to HAMLYN_MAX_BACKLOG. */
+	/* In: maximum number of waiting requests, 1 to HAMLYN_MAX_BACKLOG. */
 	__u32 backlog;
 	/* Zero. */
 	__u64 reserved[2];
-	/* In: the name, any bytes; zero behind it. */
+	/* In: the name, any bytes, padded with zeros. */
 	__u8 name[64];
 };
 
-/* Whom to connect to. */
+/* Destination of a connection or question. */
 struct hamlyn_connect {
 	/* In: the host id. */
 	__u32 host;
@@ -212,87 +227,89 @@ struct hamlyn_connect {
 	__u32 reserved0;
 	/* Zero. */
 	__u64 reserved1;
-	/* In: the name; zero behind it. */
+	/* In: the name, padded with zeros. */
 	__u8 name[64];
-	/* In: what the listener is passed; zero behind it. */
+	/* In: private data for the listener, padded with zeros. */
 	__u8 data[256];
 };
 
-/* How a connection stands. */
+/* State of a connection. */
 struct hamlyn_connection_state {
 	/* Out: HAMLYN_CONNECTION_*. */
 	__u32 state;
-	/* Out: HAMLYN_END_* once it has ended, else zero. */
+	/* Out: HAMLYN_END_* if the connection has ended, otherwise zero. */
 	__u32 reason;
 	/* Out: the peer's host id. */
 	__u32 host;
 	/* Out: bytes of private data. */
 	__u32 private_length;
-	/* Out: the peer's user id plus 1, as the peer's operating system says; 0: not told. */
+	/*
+	 * Out: the peer's user id plus 1, as reported by the peer's operating system; 0 if not
+	 * reported.
+	 */
 	__u32 user;
 	/* Zero. */
 	__u32 reserved;
-	/*
-	 * Out: what the peer passed last: with its request, its answer, or its close; zero behind
-	 * it.
-	 */
+	/* Out: the private data of the peer's last request, answer or close, padded with zeros. */
 	__u8 data[256];
 };
 
-/* What is passed to the peer. */
+/* Private data for the peer. */
 struct hamlyn_private {
 	/* In: bytes, 0 to HAMLYN_MAX_PRIVATE. */
 	__u32 length;
 	/* Zero. */
 	__u32 reserved;
-	/* In: the bytes; zero behind them. */
+	/* In: the bytes, padded with zeros. */
 	__u8 data[256];
 };
 
 /*
- * Express memory (docs/express.md): pages that a process of this host and one of another share, and
- * nobody else.
+ * Express memory (docs/express.md): pages that a process of this host and a process of another
+ * host share. No other process can access them.
  *
- * Who is to receive makes an *area* for a host, and passes its number and key to a process there,
- * by whatever way. That one maps it, once: the mapping is a *view*. Both may load and store; what
- * they say to each other there is theirs to arrange.
+ * The receiver makes an *area* for a host, and passes its number and key to a process there, in
+ * any way. That process maps it, once: the mapping is a *view*. Both may load and store. The use
+ * of the memory is up to them.
  */
 
 /*
- * Makes an area of express memory for a host: zeros. Argument: hamlyn_express_create. EHOSTUNREACH:
- * there is no express memory with that host; ENOSPC: too few pages are free, EDQUOT: the user's
- * share of them is; EOPNOTSUPP without HAMLYN_CAPABILITY_EXPRESS.
+ * Makes a zeroed area of express memory for a host. Argument: hamlyn_express_create. Fails with
+ * EHOSTUNREACH if there is no express memory with that host, and with ENOSPC if too few pages
+ * are free. EDQUOT: the user's share of the pages is too small. EOPNOTSUPP: the driver lacks
+ * HAMLYN_CAPABILITY_EXPRESS.
  */
 #define HAMLYN_IOC_EXPRESS_CREATE _IOWR('H', 25, struct hamlyn_express_create)
 
 /*
- * Maps an area that a process of another host has made for this one: a view of it. Argument:
- * hamlyn_express_map. Waits for that host's answer. EHOSTUNREACH: there is no express memory with
- * that host, or it is other memory there; EACCES: there is no such area, or not with that key;
- * EBUSY: it has a view already; EHOSTDOWN: the host gives no sign of life; EINTR.
+ * Maps an area that a process of another host has made for this host, as a view. Argument:
+ * hamlyn_express_map. Waits for that host's answer. Fails with EHOSTUNREACH if there is no
+ * express memory with that host, or that host has other memory. EACCES: the area does not exist,
+ * or has another key. EBUSY: it already has a view. EHOSTDOWN: the host does not respond.
+ * EINTR: a signal arrived.
  */
 #define HAMLYN_IOC_EXPRESS_MAP _IOWR('H', 26, struct hamlyn_express_map)
 
 /*
- * Gives an area or a view back. Its mappings stay, and show memory that nobody else sees. Argument:
- * hamlyn_object.
+ * Gives an area or a view back. Its mappings stay, and show memory that no other process sees.
+ * Argument: hamlyn_object.
  */
 #define HAMLYN_IOC_EXPRESS_DESTROY _IOWR('H', 27, struct hamlyn_object)
 
-/* What there is of express memory with a host. Argument: hamlyn_express_query. */
+/* Returns the state of the express memory with a host. Argument: hamlyn_express_query. */
 #define HAMLYN_IOC_EXPRESS_QUERY _IOWR('H', 28, struct hamlyn_express_query)
 
 /* A new area. */
 struct hamlyn_express_create {
-	/* In: the host that it is for. */
+	/* In: the host that the area is for. */
 	__u32 host;
-	/* Out: its number, for calls of this file and for the other host. */
+	/* Out: the area's number, for calls of this file and for the other host. */
 	__u32 number;
-	/* In: bytes, a multiple of 4,096, at least that, and at most half a part. */
+	/* In: bytes: a multiple of 4,096, at least 4,096, and at most half a part. */
 	__u64 length;
 	/* Out: its key, from the kernel's random source. */
 	__u64 key;
-	/* Out: offset of mmap(2) of this file, to be mapped readable and writable, shared. */
+	/* Out: offset for mmap(2) of this file, readable and writable, shared. */
 	__u64 offset;
 	/* Zero. */
 	__u64 reserved[4];
@@ -302,7 +319,7 @@ struct hamlyn_express_create {
 struct hamlyn_express_map {
 	/* In: the host that has made the area. */
 	__u32 host;
-	/* In: the area's number there. */
+	/* In: the area's number on that host. */
 	__u32 area;
 	/* In: its key. */
 	__u64 key;
@@ -312,48 +329,51 @@ struct hamlyn_express_map {
 	__u32 reserved0;
 	/* Out: bytes. */
 	__u64 length;
-	/* Out: offset of mmap(2) of this file, to be mapped readable and writable, shared. */
+	/* Out: offset for mmap(2) of this file, readable and writable, shared. */
 	__u64 offset;
 	/* Zero. */
 	__u64 reserved[3];
 };
 
-/* What there is of express memory with a host. */
+/* State of the express memory with a host. */
 struct hamlyn_express_query {
 	/* In: the host. */
 	__u32 host;
 	/* Zero. */
 	__u32 reserved0;
 	/*
-	 * Out: bytes of the part with that host, of which half are this host's to give; 0: there is
-	 * none.
+	 * Out: bytes of the part with that host. This host assigns half of them. 0: there is no
+	 * part.
 	 */
 	__u64 part;
-	/* Out: pages that are this host's to give. */
+	/* Out: pages that this host assigns. */
 	__u32 pages;
-	/* Out: of these, pages that areas have. */
+	/* Out: number of these pages that areas have. */
 	__u32 used;
 	/*
-	 * Out: pages that areas had, until the other host confirms that nobody there sees them any
-	 * more.
+	 * Out: pages of former areas, until the other host confirms that no process there sees
+	 * them.
 	 */
 	__u32 leaving;
-	/* Out: pages of the other host's that views here have. */
+	/* Out: pages of the other host that views here have. */
 	__u32 viewed;
-	/* Out: pages that areas of the user who opened the file have. */
+	/* Out: pages that areas of the user that opened the file have. */
 	__u32 held;
-	/* Out: how many he may hold as things stand: a share of what the others leave. */
+	/*
+	 * Out: number of pages that this user may hold at present: a share of what other users
+	 * leave.
+	 */
 	__u32 limit;
 	/* Zero. */
 	__u64 reserved[3];
 };
 
-/* What calls of any card name: an object of the file, and for how long to wait. */
+/* Arguments that calls of all cards share: an object of the file, and a time-out. */
 
 /* timeout_ns of the calls that wait: no time-out. */
 #define HAMLYN_WAIT_FOREVER (-1)
 
-/* Names an object of the file: of a Hamlyn card a terminus, queue or slot. */
+/* Names an object of the file: for a Hamlyn card a terminus, queue or slot. */
 struct hamlyn_object {
 	/* In: its number. */
 	__u32 index;
@@ -363,69 +383,73 @@ struct hamlyn_object {
 	__u64 reserved1;
 };
 
-/* What a card is, and how much of everything it has. */
+/* What a card is, and the numbers of its resources. */
 
 /* Describes the card. Argument: hamlyn_query. */
 #define HAMLYN_IOC_QUERY _IOWR('H', 1, struct hamlyn_query)
 
-/* hamlyn_query.capabilities: listen and connect. */
+/* hamlyn_query.capabilities: listening and connecting. */
 #define HAMLYN_CAPABILITY_CONNECTIONS 1ULL
 
 /* hamlyn_query.capabilities: shares of users. */
 #define HAMLYN_CAPABILITY_SHARES 2ULL
 
-/* hamlyn_query.capabilities: to ask whether a name is listened to. */
+/* hamlyn_query.capabilities: asking whether a process listens under a name. */
 #define HAMLYN_CAPABILITY_QUESTIONS 8ULL
 
-/* hamlyn_query.capabilities: express memory (express), with some host or other. */
+/* hamlyn_query.capabilities: express memory (express) with at least one host. */
 #define HAMLYN_CAPABILITY_EXPRESS 16ULL
 
 /*
- * What the card is and how much of everything it has: what any card says, and a union that model is
- * the tag of.
+ * What the card is, and the numbers of its resources: fields that all cards have, and a union with
+ * model as its tag.
  *
- * Of the union the Hamlyn card has five words in the middle, from before there were others, which
- * are zero for all others. Every model has card for a structure of its own (hamlyn_query.of_card).
+ * The Hamlyn card has five words in the middle, from the time when it was the only model. They are
+ * zero for all other models. Every model has card for a structure of its own
+ * (hamlyn_query.of_card).
  */
 struct hamlyn_query {
 	/* Out: HAMLYN_UAPI_VERSION of the driver. */
 	__u32 uapi_version;
 	/* Out: the version of the model's contract that the card implements. */
 	__u32 abi_version;
-	/* Out: which card (HAMLYN_MODEL_*). */
+	/* Out: the card's model (HAMLYN_MODEL_*). */
 	__u32 model;
 	/* Out: the card's host id, or HAMLYN_NO_HOST while its link is down. */
 	__u32 host;
 	/* Out: additions to version 2 that the driver and card have: HAMLYN_CAPABILITY_* bits. */
 	__u64 capabilities;
-	/* Out, of a Hamlyn card: the most user data in a packet, in bytes. */
+	/* Out, for a Hamlyn card: maximum user data in a packet, in bytes. */
 	__u32 packet_size;
-	/* Out, of a Hamlyn card: its SRAM, in bytes. */
+	/* Out, for a Hamlyn card: its SRAM, in bytes. */
 	__u32 sram_size;
-	/* Out, of a Hamlyn card: send termini that processes may have. */
+	/* Out, for a Hamlyn card: send termini for processes. */
 	__u32 termini;
-	/* Out, of a Hamlyn card: slots that processes may have. */
+	/* Out, for a Hamlyn card: slots for processes. */
 	__u32 slots;
-	/* Out, of a Hamlyn card: notification queues that processes may have. */
+	/* Out, for a Hamlyn card: notification queues for processes. */
 	__u32 queues;
 	/* Out: interrupt vectors in use. */
 	__u32 vectors;
-	/* Out: ports of the switch, which host ids are below. 0: not known, or the link is down. */
+	/*
+	 * Out: ports of the switch, the upper bound of host ids. 0 if it is not known, or the link
+	 * is down.
+	 */
 	__u32 ports;
 	/* Zero. */
 	__u32 reserved0;
-	/* Out: the model's own structure, and zero behind it. */
+	/* Out: the model's own structure, padded with zeros. */
 	__u64 card[9];
 };
 
 /*
  * Users' shares of a card.
  *
- * What they share is the model's own affair, but for connections, which every card has.
+ * The model defines what is shared, except connections, which every card has.
  */
 
 /*
- * How much of the card the user who opened the file holds, and may hold. Argument:
+ * Returns how much of the card the user that opened the file holds, and may hold. Argument:
  * hamlyn_share_query.
  */
 #define HAMLYN_IOC_SHARE _IOWR('H', 21, struct hamlyn_share_query)
@@ -433,18 +457,20 @@ struct hamlyn_query {
 /* Index into hamlyn_share_query: connections that have not ended, and listeners. */
 #define HAMLYN_SHARE_CONNECTIONS 3
 
-/* What the user who opened the file holds of the card, through all his files. */
+/* Usage of the card by the user that opened the file, through all of this user's files. */
 struct hamlyn_share_query {
-	/* Out: how many he holds, by HAMLYN_SHARE_*. The first three are what the model says. */
+	/*
+	 * Out: numbers that the user holds, by HAMLYN_SHARE_*. The model defines the first three.
+	 */
 	__u32 held[4];
 	/*
-	 * Out: how many he may hold as things stand: a share of what the others leave. It falls
-	 * while others take more, and what he holds already stays his.
+	 * Out: numbers that the user may hold at present: a share of what other users leave. It
+	 * falls while others take more; what the user already holds is kept.
 	 */
 	__u32 limit[4];
 	/*
-	 * Out: whose share it is: the user id of who opened the file, or of who made the user
-	 * namespace in which he did, as the caller sees it.
+	 * Out: the user that the share belongs to, as the caller sees its id. It is the user that
+	 * opened the file, or that made the user namespace in which the file was opened.
 	 */
 	__u32 user;
 	/* Zero. */

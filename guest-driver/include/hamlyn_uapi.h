@@ -2,7 +2,7 @@
 /*
  * What the Hamlyn card's driver and its users agree on.
  *
- * Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.
+ * Made from device/abi by cargo run -p hamlyn-headers: do not edit.
  */
 #ifndef _HAMLYN_UAPI_H
 #define _HAMLYN_UAPI_H
@@ -10,45 +10,48 @@
 #include "hamlyn_family_uapi.h"
 
 /*
- * What the driver and the library agree on for the Hamlyn card alone: its calls, which have numbers
- * of the family's.
+ * Contract between driver and library for the Hamlyn card alone. Its calls have numbers of the
+ * family's.
  */
 
 /* Creates a send terminus. Argument: hamlyn_terminus_create. */
 #define HAMLYN_IOC_TERMINUS_CREATE _IOWR('H', 2, struct hamlyn_terminus_create)
 
 /*
- * Destroys a send terminus. Argument: hamlyn_object. Its mappings stay, and read and write nothing
- * that matters.
+ * Destroys a send terminus. Argument: hamlyn_object. Its mappings stay, but no longer have any
+ * effect.
  */
 #define HAMLYN_IOC_TERMINUS_DESTROY _IOWR('H', 3, struct hamlyn_object)
 
-/* Names a piece of the caller's memory as a send buffer. Argument: hamlyn_send_buffer. */
+/* Sets a piece of the caller's memory as a send buffer. Argument: hamlyn_send_buffer. */
 #define HAMLYN_IOC_SEND_BUFFER_SET _IOWR('H', 4, struct hamlyn_send_buffer)
 
 /*
- * Takes a send buffer back. Argument: hamlyn_send_buffer (terminus and tag are read, the rest is
- * zero).
+ * Clears a send buffer. Argument: hamlyn_send_buffer. The driver reads terminus and tag; the
+ * rest is zero.
  */
 #define HAMLYN_IOC_SEND_BUFFER_CLEAR _IOWR('H', 5, struct hamlyn_send_buffer)
 
 /* Creates a notification queue. Argument: hamlyn_queue_create. */
 #define HAMLYN_IOC_QUEUE_CREATE _IOWR('H', 6, struct hamlyn_queue_create)
 
-/* Destroys a notification queue (EBUSY while a slot names it). Argument: hamlyn_object. */
+/*
+ * Destroys a notification queue. Argument: hamlyn_object. Fails with EBUSY while a slot names
+ * it.
+ */
 #define HAMLYN_IOC_QUEUE_DESTROY _IOWR('H', 7, struct hamlyn_object)
 
 /*
- * Sleeps until a notification is there. Argument: hamlyn_queue_wait. ETIMEDOUT; EINTR if a signal's
- * handler has run, and of a wait with a time-out also if the process was stopped or the machine
- * suspended.
+ * Sleeps until there is a notification. Argument: hamlyn_queue_wait. Fails with ETIMEDOUT, or
+ * with EINTR if a signal handler has run. With a time-out, it also fails with EINTR if the
+ * process was stopped or the machine suspended.
  */
 #define HAMLYN_IOC_QUEUE_WAIT _IOWR('H', 8, struct hamlyn_queue_wait)
 
 /*
- * Makes poll(2) of the file report readable once a notification is there, at one position of each
- * queue: whoever arms it again, from any thread or process that shares the file, moves it.
- * Argument: hamlyn_queue_wait.
+ * Makes poll(2) report the file as readable once there is a notification at the given position.
+ * Argument: hamlyn_queue_wait. Each queue has one such position. Arming the queue again, from
+ * any thread or process that shares the file, replaces it.
  */
 #define HAMLYN_IOC_QUEUE_ARM _IOWR('H', 9, struct hamlyn_queue_wait)
 
@@ -56,37 +59,38 @@
 #define HAMLYN_IOC_SLOT_CREATE _IOWR('H', 10, struct hamlyn_slot_create)
 
 /*
- * Destroys a slot. When the call returns nothing more is deposited in its memory. Argument:
+ * Destroys a slot. When the call returns, nothing more is deposited in its memory. Argument:
  * hamlyn_object.
  */
 #define HAMLYN_IOC_SLOT_DESTROY _IOWR('H', 11, struct hamlyn_object)
 
 /*
- * Sleeps until the card has finished with requests of a terminus (section 2.3's sequence number).
- * Argument: hamlyn_terminus_wait. ETIMEDOUT, EINTR as for HAMLYN_IOC_QUEUE_WAIT.
+ * Sleeps until the card has completed requests of a terminus (the sequence number of section 2.3).
+ * Argument: hamlyn_terminus_wait. Fails with ETIMEDOUT or EINTR like
+ * HAMLYN_IOC_QUEUE_WAIT.
  */
 #define HAMLYN_IOC_TERMINUS_WAIT _IOWR('H', 22, struct hamlyn_terminus_wait)
 
 /*
- * Makes poll(2) of the file report readable once the card has finished with requests of a terminus;
- * one sequence number of each terminus: whoever arms it again moves it. Argument:
- * hamlyn_terminus_wait.
+ * Makes poll(2) report the file as readable once the card has completed requests of a terminus.
+ * Argument: hamlyn_terminus_wait. Each terminus has one such sequence number; arming the
+ * terminus again replaces it.
  */
 #define HAMLYN_IOC_TERMINUS_ARM _IOWR('H', 23, struct hamlyn_terminus_wait)
 
-/* hamlyn_query.capabilities: to sleep until requests are finished. */
+/* hamlyn_query.capabilities: sleeping until requests are completed. */
 #define HAMLYN_CAPABILITY_COMPLETIONS 4ULL
 
 /*
- * What a Hamlyn card says of its memory: the card's part of hamlyn_query. All zero if the card is
- * older than version 2.6, or the driver is older than that.
+ * What a Hamlyn card reports about its memory: the card's part of hamlyn_query. All zero if the
+ * card is older than version 2.6, or the driver predates this structure.
  */
 struct hamlyn_sram_query {
-	/* Out: bytes that termini, slots and queues can have, open or not. */
+	/* Out: bytes for termini, slots and queues, used or free. */
 	__u32 room;
 	/* Out: bytes of them that are free now. */
 	__u32 free;
-	/* Out: bytes of the longest free piece. */
+	/* Out: bytes of the longest free block. */
 	__u32 longest;
 	/* Zero. */
 	__u32 reserved;
@@ -106,8 +110,8 @@ struct hamlyn_terminus_create {
 	/* Out: its number. */
 	__u32 terminus;
 	/*
-	 * In: its share of the link beside other busy termini, 1 to HAMLYN_MAX_WEIGHT, or 0 for 1.
-	 * EPERM for more than 1 without CAP_SYS_NICE.
+	 * In: its share of the link relative to other busy termini, 1 to HAMLYN_MAX_WEIGHT, or 0
+	 * for 1. More than 1 without CAP_SYS_NICE fails with EPERM.
 	 */
 	__u32 weight;
 	/*
@@ -133,9 +137,9 @@ struct hamlyn_terminus_create {
 struct hamlyn_send_buffer {
 	/* In: the terminus. */
 	__u32 terminus;
-	/* In: the tag, 0 to 7. EBUSY if it is set already. */
+	/* In: the tag, 0 to 7. The call fails with EBUSY if it is already set. */
 	__u32 tag;
-	/* In: start of the memory, in the caller's address space. */
+	/* In: address of the memory in the caller's address space. */
 	__u64 address;
 	/* In: bytes, 1 to 1 GiB. The pages are pinned, and counted against RLIMIT_MEMLOCK. */
 	__u64 length;
@@ -143,13 +147,13 @@ struct hamlyn_send_buffer {
 	__u64 reserved;
 };
 
-/* A new notification queue, made of the driver's own memory (counted against RLIMIT_MEMLOCK). */
+/* A new notification queue, in the driver's own memory (counted against RLIMIT_MEMLOCK). */
 struct hamlyn_queue_create {
 	/* In: entries, 2 to 65,536. */
 	__u32 entries;
 	/* Out: its number. */
 	__u32 queue;
-	/* Out: offset to map it at, read-only. */
+	/* Out: offset to map it, read-only. */
 	__u64 offset;
 	/* Out: bytes to map. */
 	__u64 size;
@@ -157,36 +161,42 @@ struct hamlyn_queue_create {
 	__u64 reserved;
 };
 
-/* Which notification to wait for: the one at the caller's cursor. */
+/* The notification to wait for: the one at the caller's cursor. */
 struct hamlyn_queue_wait {
 	/* In: the queue. */
 	__u32 queue;
 	/* In: the caller's cursor: an entry's index. */
 	__u32 cursor;
 	/*
-	 * In: the caller's pass over the queue, from 0, modulo 2^30. The wait is over when that
-	 * pass' entry is there, or was overwritten by a later pass'.
+	 * In: the caller's pass over the queue, counted from 0, modulo 2^30. The wait ends when the
+	 * entry of that pass is there, or was overwritten in a later pass.
 	 */
 	__u32 pass;
-	/* Out, for arm: 1 if the wait is over already, 0 if the queue was armed. */
+	/* Out, for arm: 1 if the wait has ended already, 0 if the queue was armed. */
 	__u32 ready;
-	/* In, for wait: nanoseconds, 0 to look only, or HAMLYN_WAIT_FOREVER. For arm: zero. */
+	/*
+	 * In, for wait: time-out in nanoseconds, 0 to return at once, or
+	 * HAMLYN_WAIT_FOREVER. For arm: zero.
+	 */
 	__s64 timeout_ns;
 	/* Zero. */
 	__u64 reserved;
 };
 
-/* Which requests of a terminus to wait for: those before a sequence number. */
+/* The requests of a terminus to wait for: those before a sequence number. */
 struct hamlyn_terminus_wait {
 	/* In: the terminus. */
 	__u32 terminus;
-	/* In: the wait is over once the status words' completed has reached this, modulo 2^32. */
+	/* In: the wait ends when completed of the status words has reached this, modulo 2^32. */
 	__u32 completed;
-	/* Out, for arm: 1 if the wait is over already, 0 if the terminus was armed. */
+	/* Out, for arm: 1 if the wait has ended already, 0 if the terminus was armed. */
 	__u32 ready;
 	/* Zero. */
 	__u32 reserved0;
-	/* In, for wait: nanoseconds, 0 to look only, or HAMLYN_WAIT_FOREVER. For arm: zero. */
+	/*
+	 * In, for wait: time-out in nanoseconds, 0 to return at once, or
+	 * HAMLYN_WAIT_FOREVER. For arm: zero.
+	 */
 	__s64 timeout_ns;
 	/* Zero. */
 	__u64 reserved1;
@@ -194,19 +204,19 @@ struct hamlyn_terminus_wait {
 
 /* A new slot. */
 struct hamlyn_slot_create {
-	/* In: start of the message area in the caller's address space; any alignment. */
+	/* In: address of the message area in the caller's address space; any alignment. */
 	__u64 area_address;
-	/* In: its bytes, 1 to 1 GiB less the offset in its first page. */
+	/* In: its bytes, 1 to 1 GiB minus the offset in its first page. */
 	__u64 area_length;
-	/* In: start of the metadata area, a multiple of 128; zero if there is none. */
+	/* In: address of the metadata area, a multiple of 128; zero if there is none. */
 	__u64 metadata_address;
-	/* In: entries of the metadata area, of 128 bytes each; zero if there is none. */
+	/* In: number of entries of the metadata area, of 128 bytes each; zero if there is none. */
 	__u32 metadata_entries;
 	/* In: HAMLYN_MODE_*. */
 	__u32 mode;
 	/* In: a queue of this file, or HAMLYN_NO_QUEUE. */
 	__u32 queue;
-	/* In: the caller's number for the slot, for its notifications. */
+	/* In: the caller's number for the slot, copied into its notifications. */
 	__u32 notification_index;
 	/* In: HAMLYN_SLOT_* bits. */
 	__u32 flags;

@@ -2,7 +2,7 @@
 /*
  * What a guest and a Shrimp card agree on.
  *
- * Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.
+ * Made from device/abi by cargo run -p hamlyn-headers: do not edit.
  */
 #ifndef _SHRIMP_CARD_H
 #define _SHRIMP_CARD_H
@@ -12,24 +12,25 @@
 #include "hamlyn_kernel.h"
 
 /*
- * The arrival queue: pages for which something has arrived that was to be reported (section 4.2).
+ * The arrival queue: pages with arrivals to be reported (section 4.2).
  *
- * The card writes records to a ring in the driver's memory and raises SHRIMP_VECTOR_ARRIVAL for the
- * first. When the driver has taken what is there it says so in SHRIMP_REG_ARRIVALS_TAKEN, and the
- * vector is raised again if there is more by then. A page that has a record which is not taken yet
- * gets no second one.
+ * The card writes records to a ring in the driver's memory, and raises
+ * SHRIMP_VECTOR_ARRIVAL for the first. When the driver has taken the
+ * records, it stores their number to SHRIMP_REG_ARRIVALS_TAKEN. If there are
+ * more by then, the card raises the vector again. A page with an untaken record gets no second
+ * one.
  */
 
-/* The fewest records of the queue. */
+/* Minimum number of records in the queue. */
 #define SHRIMP_MIN_ARRIVALS 16
 
-/* The most records of the queue. */
+/* Maximum number of records in the queue. */
 #define SHRIMP_MAX_ARRIVALS 65536
 
 /* Bytes of a record. */
 #define SHRIMP_ARRIVAL_SIZE 8
 
-/* Something has arrived. The n-th record, from 0, is at n modulo the queue's size. */
+/* A record of an arrival. Record n, counted from 0, is at n modulo the queue's size. */
 struct shrimp_arrival {
 	/* The page. */
 	__u32 page;
@@ -37,44 +38,43 @@ struct shrimp_arrival {
 	__u32 number;
 };
 
-/* The SHRIMP card's operations, beside those that all cards have (command). */
+/* The SHRIMP card's commands, besides those that all cards have (command). */
 
 /*
- * Set an entry of the page table: index is the page. Body: shrimp_entry. When it is answered,
- * nothing that the earlier entry alone allowed is under way in this card: transfers from a part
- * that is mapped to another place, or not, have ended, and nothing more is deposited.
+ * Sets the page table entry of page index. Body: shrimp_entry. When the
+ * command has completed, nothing that only the earlier entry allowed is in flight in this card.
+ * Transfers from a part that is now mapped to another place, or unmapped, have ended, and nothing
+ * more is deposited.
  */
 #define SHRIMP_COMMAND_SET_ENTRY 1
 
-/*
- * Set the page for messages of another host's operating system: index is the host. Body:
- * shrimp_system_page.
- */
+/* Sets the page for messages of the operating system of host index. Body: shrimp_system_page. */
 #define SHRIMP_COMMAND_SET_SYSTEM_PAGE 2
 
-/* Open the arrival queue. Body: shrimp_open_arrivals. */
+/* Opens the arrival queue. Body: shrimp_open_arrivals. */
 #define SHRIMP_COMMAND_OPEN_ARRIVALS 3
 
-/* Close the arrival queue. */
+/* Closes the arrival queue. */
 #define SHRIMP_COMMAND_CLOSE_ARRIVALS 4
 
 /*
- * Set several entries: index is the number of entries, 1 to SHRIMP_MAX_ENTRIES. Body: that many
- * shrimp_page_entry, each for another page. The card checks all entries before it sets the first
- * one, and each entry means what it means to SHRIMP_COMMAND_SET_ENTRY. The card skips an entry that
- * SHRIMP_ENTRY_UNLESS_BUSY refuses and sets the others. It writes a u64 to the body: bit n is set
- * if entry n was skipped.
+ * Sets several entries: index is the number of entries, 1 to SHRIMP_MAX_ENTRIES. Body: that
+ * many shrimp_page_entry, each for another page. The card checks all
+ * entries before it sets the first one. Each entry has the same effect as with
+ * SHRIMP_COMMAND_SET_ENTRY. The card skips an entry that
+ * SHRIMP_ENTRY_UNLESS_BUSY refuses and sets the others. It writes a u64
+ * to the body: bit n is set if entry n was skipped.
  */
 #define SHRIMP_COMMAND_SET_ENTRIES 5
 
-/* The most entries of SHRIMP_COMMAND_SET_ENTRIES: as many as fit in the command page. */
+/* Maximum number of entries of SHRIMP_COMMAND_SET_ENTRIES: as many as fit in the command page. */
 #define SHRIMP_MAX_ENTRIES 45
 
 /* Body of SHRIMP_COMMAND_SET_SYSTEM_PAGE. */
 struct shrimp_system_page {
 	/* The page: its address divided by 4,096. Each arrival for it is reported. */
 	__u64 page;
-	/* 1, or 0 if there is none any more. */
+	/* 1 if there is a page, otherwise 0. */
 	__u32 mapped;
 	/* Zero. */
 	__u32 reserved;
@@ -84,7 +84,10 @@ struct shrimp_system_page {
 struct shrimp_open_arrivals {
 	/* The queue: records of shrimp_arrival, all zero. */
 	struct hamlyn_area queue;
-	/* Records, SHRIMP_MIN_ARRIVALS to SHRIMP_MAX_ARRIVALS, a power of two. */
+	/*
+	 * Number of records: a power of two from SHRIMP_MIN_ARRIVALS to
+	 * SHRIMP_MAX_ARRIVALS.
+	 */
 	__u32 records;
 	/* Zero. */
 	__u32 reserved;
@@ -93,76 +96,74 @@ struct shrimp_open_arrivals {
 /*
  * An entry of the page table, the NIPT (sections 3.1, 3.2 and 4).
  *
- * A page may be split between two mappings, going out as well as coming in: part 0 is what is below
- * the split, part 1 the rest. A byte that is stored at an offset of a page arrives at the same
+ * In each direction, out and in, a page may be split between two mappings: part 0 is below the
+ * split, part 1 is the rest. A byte that is stored at an offset of a page arrives at the same
  * offset of the page that its part is mapped to.
  */
 
 /* Not mapped out. */
 #define SHRIMP_MODE_NONE 0
 
-/* Automatic update, single-write: each store is a packet, at once (section 4.1). */
+/* Automatic update, single-write: each store is sent at once as a packet (section 4.1). */
 #define SHRIMP_MODE_SINGLE 1
 
-/* Automatic update, blocked-write: stores that follow each other are one packet (section 4.1). */
+/* Automatic update, blocked-write: consecutive stores are sent as one packet (section 4.1). */
 #define SHRIMP_MODE_BLOCKED 2
 
-/* Deliberate update: what is sent is said by a command (section 4.3). */
+/* Deliberate update: a command names what is sent (section 4.3). */
 #define SHRIMP_MODE_DELIBERATE 3
 
 /*
- * In shrimp_entry.flags: a part that stays mapped out to where it is keeps its mode, which a
+ * In shrimp_entry.flags: a part that stays mapped to the same place keeps its mode, which a
  * process may have changed.
  */
 #define SHRIMP_ENTRY_KEEP_MODES 1ULL
 
 /*
- * In shrimp_entry.flags, for part 0: it is mapped out, but nothing of it is sent until an entry
- * without this flag is set. Its stores are watched all the while. With SHRIMP_ENTRY_KEEP_MODES it
- * has its mode back then, wherever it is mapped to (section 4.4).
+ * In shrimp_entry.flags, for part 0: it is mapped out, but the card sends nothing of it until
+ * an entry without this flag is set. The card still watches its stores. With
+ * SHRIMP_ENTRY_KEEP_MODES, the part then gets its mode back, wherever it is mapped to (section
+ * 4.4).
  */
 #define SHRIMP_ENTRY_WITHHOLD_0 2ULL
 
-/* The same, for part 1. */
+/* Like SHRIMP_ENTRY_WITHHOLD_0, for part 1. */
 #define SHRIMP_ENTRY_WITHHOLD_1 4ULL
 
 /*
- * In shrimp_entry.flags: while a transfer from the page is under way or waits that the entry would
- * end, it is refused as in use. Without this the transfer ends.
+ * In shrimp_entry.flags: refuses the entry as in use while it would end a running or waiting
+ * transfer from the page. Without this flag the transfer ends.
  */
 #define SHRIMP_ENTRY_UNLESS_BUSY 8ULL
 
 /*
- * In shrimp_in.flags: each arrival for the part is reported (section 4.2). Who wants to know of the
- * next one only asks for it by the page's command page.
+ * In shrimp_in.flags: each arrival for the part is reported (section 4.2). To be notified of
+ * only the next arrival, use the page's command page.
  */
 #define SHRIMP_IN_REPORT 1
 
-/* How many hosts can store to a page: those with ids below this. */
+/* Number of hosts that can store to a page: those with ids below this. */
 #define SHRIMP_IN_NODES 64
 
 /*
  * In shrimp_out.page: the page that the other host's operating system has for messages of this
- * one's, wherever that is.
+ * host's, wherever it is.
  */
 #define SHRIMP_SYSTEM_PAGE 0x0008000000000000ULL
 
-/* Where a part of a page is mapped out to. */
+/* Destination of a part of a page that is mapped out. */
 struct shrimp_out {
-	/* The page there: its address divided by 4,096. Or SHRIMP_SYSTEM_PAGE. */
+	/* The destination page: its address divided by 4,096, or SHRIMP_SYSTEM_PAGE. */
 	__u64 page;
-	/* The host. */
+	/* The destination host. */
 	__u32 node;
 	/* SHRIMP_MODE_*. */
 	__u32 mode;
 };
 
-/* Whose stores a part of a page takes. */
+/* The hosts that may store to a part of a page. */
 struct shrimp_in {
-	/*
-	 * The hosts that they may come from: bit n is host n. If there is none, the part is not
-	 * mapped in.
-	 */
+	/* The hosts: bit n is host n. If none is set, the part is not mapped in. */
 	__u64 nodes;
 	/* SHRIMP_IN_REPORT or 0. */
 	__u32 flags;
@@ -176,11 +177,11 @@ struct shrimp_entry {
 	__u32 split_out;
 	/* First byte of the second part coming in, 0 to 4,096. */
 	__u32 split_in;
-	/* Going out, by part. */
+	/* Outgoing mappings, by part. */
 	struct shrimp_out out[2];
-	/* Coming in, by part. */
+	/* Incoming mappings, by part. */
 	struct shrimp_in incoming[2];
-	/* SHRIMP_ENTRY_*, any of them. */
+	/* Any of SHRIMP_ENTRY_*. */
 	__u64 flags;
 };
 
@@ -194,7 +195,7 @@ struct shrimp_page_entry {
 	struct shrimp_entry entry;
 };
 
-/* Who the SHRIMP card is. */
+/* Identity of the SHRIMP card. */
 
 /* PCI device id of the SHRIMP card. */
 #define SHRIMP_PCI_DEVICE 0x5348
@@ -206,90 +207,91 @@ struct shrimp_page_entry {
 #define SHRIMP_ABI_VERSION 0x00010003
 
 /*
- * BAR 2: what the host's processors say to the card by loads and stores (section 4.2).
+ * BAR 2: loads and stores by which the host's processors control the card (section 4.2).
  *
- * With n pages in the page table, the command page of the host's page p is at byte p * 4096, and
- * its window page at byte (n + p) * 4096: each at a fixed distance from the page itself, so that an
- * operating system that lets a process have page p can let it have these, and take them back.
+ * With n pages in the page table, the command page of the host's page p is at byte p * 4096.
+ * Its window page is at byte (n + p) * 4096. Each is at a fixed distance from the page itself.
+ * So an operating system that gives page p to a process can give it these pages too, and revoke
+ * them.
  *
  * # Command pages
- * Loads and stores of 4 bytes, at the offset of the byte that they are about.
+ * Loads and stores are 4 bytes, at the offset of the byte that they apply to.
  *
- * A load says whether the engine for deliberate update is free: 0, or else SHRIMP_BUSY with the
- * words that are left of the transfer that it has, and SHRIMP_BASE if that was started at this very
- * place. The card reads a transfer in pieces and takes accesses between two of them, so the words
- * that are left fall in steps.
+ * A load shows whether the engine for deliberate update is free. It returns 0 if it is. Otherwise
+ * it returns SHRIMP_BUSY with the words left of the current transfer, and SHRIMP_BASE if
+ * the transfer was started at this very place. The card reads a transfer in pieces and handles
+ * accesses between two of them, so the words left fall in steps.
  *
- * A store of n, 1 to SHRIMP_MAX_WORDS, starts a transfer of n words from there on. It must end in
- * the page and in the part of it. So a process compares with 0 and exchanges with n in one locked
- * instruction until it finds 0 (section 4.3). A processor whose compare fails writes back what it
- * has read: that has SHRIMP_BUSY or is 0, and never starts anything. Two processors whose bus does
- * not keep the two halves of a locked instruction together may both be told that the engine is
- * free: then the second transfer waits for the first, up to SHRIMP_MAX_WAITING, one for each page.
- * Those of the operating system's own pages are not counted, and one for each place of them may
- * wait.
+ * A store of n, 1 to SHRIMP_MAX_WORDS, starts a transfer of n words from that place on. It
+ * must end in the page and in the same part. So a process repeats one locked instruction, which
+ * compares with 0 and exchanges with n, until it finds 0 (section 4.3). A processor whose
+ * compare fails writes back what it has read. That is 0 or has SHRIMP_BUSY set, and never
+ * starts a transfer. If the bus does not keep the two halves of a locked instruction together, two
+ * processors may both find the engine free. The second transfer then waits for the first; up to
+ * SHRIMP_MAX_WAITING wait, one for each page. Transfers of the operating system's own pages
+ * are not counted, and one for each of their places may wait.
  *
- * A store of SHRIMP_SET_MODE plus SHRIMP_MODE_* changes the update mode of the part, which must be
- * mapped out. SHRIMP_REPORT_NEXT asks that the next arrival for the page be reported. It cannot be
- * taken back: others may rely on it.
+ * A store of SHRIMP_SET_MODE plus SHRIMP_MODE_* changes the update mode of the part, which
+ * must be mapped out. SHRIMP_REPORT_NEXT requests a report of the next arrival for the page.
+ * It cannot be cancelled, because other processes may rely on it.
  *
- * What is refused changes nothing, and is counted.
+ * A refused access changes nothing, and is counted.
  *
  * # Window pages
- * For hosts whose stores the card does not see: a store to a window page, of 1, 2, 4 or 8 bytes, is
- * one to the page itself, which the card carries out and then takes for one that it has seen. Each
- * byte must be mapped out. While the Outgoing FIFO is at its threshold no access to the card is
- * taken: a posted store waits on its way, and its processor at its next load. A store that the FIFO
- * cannot hold at all is refused. A load says what is in the page.
+ * Window pages are for hosts whose stores the card does not see. The card executes a store to a
+ * window page, of 1, 2, 4 or 8 bytes, in the page itself. It then handles the store like one that
+ * it has seen. Each byte must be mapped out. While the Outgoing FIFO is at its threshold, the card
+ * accepts no access. A posted store then waits on its way, and its processor waits at its next
+ * load. The card refuses a store that does not fit into the FIFO at all. A load returns the page's
+ * content.
  */
 
-/* The most words of a transfer: a page. */
+/* Maximum number of words in a transfer: a page. */
 #define SHRIMP_MAX_WORDS 1024
 
 /*
- * In what a load says: the engine has a transfer; the words that are left of it are in the lower
- * half.
+ * In the result of a load: the engine has a transfer; the words left of it are in the lower half.
  */
 #define SHRIMP_BUSY 0x80000000
 
-/* In what a load says: the transfer was started at this place. */
+/* In the result of a load: the transfer was started at this place. */
 #define SHRIMP_BASE 0x40000000
 
-/* In what a load says: the words that are left. */
+/* In the result of a load: mask of the words left. */
 #define SHRIMP_LEFT 0x0000ffff
 
-/* The most transfers that wait for the engine. */
+/* Maximum number of transfers that wait for the engine. */
 #define SHRIMP_MAX_WAITING 64
 
-/* Stored with SHRIMP_MODE_*: changes the update mode. */
+/* Stored with SHRIMP_MODE_* added: changes the update mode. */
 #define SHRIMP_SET_MODE 0x01000000
 
-/* Stored: the next arrival for the page is to be reported. */
+/* Stored: requests a report of the next arrival for the page. */
 #define SHRIMP_REPORT_NEXT 0x02000000
 
-/* Registers of the SHRIMP card, in BAR 0, beside those that all cards have. */
+/* Registers of the SHRIMP card, in BAR 0, besides those that all cards have. */
 
 /* RO. Entries of the page table (NIPT): one for each page of the host's memory, from address 0. */
 #define SHRIMP_REG_PAGES 0x100
 
 /*
- * RO. Columns of the backplane's mesh: host n is at column n modulo this, and row n divided by it
- * (section 3.1).
+ * RO. Columns of the backplane's mesh: host n is at column n modulo this, and row n divided
+ * by it (section 3.1).
  */
 #define SHRIMP_REG_COLUMNS 0x104
 
-/* RO. Bytes that each of the two FIFOs holds (section 4). */
+/* RO. Size of each of the two FIFOs, in bytes (section 4). */
 #define SHRIMP_REG_FIFO 0x108
 
 /*
- * RW. Bytes in the Outgoing FIFO at which the processor is interrupted (section 4): 1 to
- * SHRIMP_REG_FIFO.
+ * RW. Threshold of the Outgoing FIFO, in bytes, at which the processor is interrupted (section 4):
+ * 1 to SHRIMP_REG_FIFO.
  */
 #define SHRIMP_REG_OUT_THRESHOLD 0x10c
 
 /*
- * RW. Bytes in the Incoming FIFO at which the card takes nothing more from the network: 1 to
- * SHRIMP_REG_FIFO.
+ * RW. Threshold of the Incoming FIFO, in bytes, at which the card accepts nothing more from the
+ * network: 1 to SHRIMP_REG_FIFO.
  */
 #define SHRIMP_REG_IN_THRESHOLD 0x110
 
@@ -300,37 +302,40 @@ struct shrimp_page_entry {
 #define SHRIMP_REG_IN_FILL 0x118
 
 /*
- * RW. How long after a store the next may still go into the same packet (blocked-write, section
+ * RW. Time after a store in which the next one may go into the same packet (blocked-write, section
  * 4.1), in microseconds: 0 to SHRIMP_MAX_MERGE_TIME.
  */
 #define SHRIMP_REG_MERGE_TIME 0x11c
 
 /*
- * RW. 1: what arrives stays in the Incoming FIFO until this is 0 again, which it becomes by itself
- * when that has been full for 5 seconds. It stays 0 for 300 seconds then, also over a reset. At
- * power-on 0.
+ * RW. 1: arriving packets stay in the Incoming FIFO until this is 0 again. The card clears it when
+ * the FIFO has been full for 5 seconds. It then stays 0 for 300 seconds, also across a reset. 0 at
+ * power-on.
  */
 #define SHRIMP_REG_HOLD 0x120
 
 /*
- * RO. 1 if the card sees the stores of this host's processors on their bus; 0 if it has to be told
- * of them by its window (memory).
+ * RO. 1 if the card sees the stores of this host's processors on their bus. 0 if they must be made
+ * through its window (memory).
  */
 #define SHRIMP_REG_SNOOPS 0x124
 
-/* WO. How many records of the arrival queue the driver has taken, modulo 2^32 (arrival). */
+/*
+ * WO. Number of records of the arrival queue that the driver has taken, modulo 2^32
+ * (arrival).
+ */
 #define SHRIMP_REG_ARRIVALS_TAKEN 0x128
 
 /*
- * RO, 8 bytes. Hosts that are cut off, bit n for host n: what is stored for them goes nowhere. A
- * host is cut off for 60 seconds when it has kept the Outgoing FIFO at its threshold for 3 seconds,
- * in sum, and has taken less than its share of a sixteenth of SHRIMP_REG_FIFO bytes meanwhile;
- * sooner after another was cut off; and when an access has waited for it for 4 seconds.
- * SHRIMP_VECTOR_OUTGOING is raised.
+ * RO, 8 bytes. Hosts that are cut off, bit n for host n: the card discards stores for them. A
+ * cut-off lasts 60 seconds. The card cuts a host off when it has kept the Outgoing FIFO at its
+ * threshold for 3 seconds, in sum. The host must also have taken less than its share of a
+ * sixteenth of SHRIMP_REG_FIFO bytes meanwhile. It is cut off sooner after another host was,
+ * and when an access has waited for it for 4 seconds. SHRIMP_VECTOR_OUTGOING is raised.
  */
 #define SHRIMP_REG_CUT_OFF 0x130
 
-/* The longest time of SHRIMP_REG_MERGE_TIME. */
+/* Maximum value of SHRIMP_REG_MERGE_TIME. */
 #define SHRIMP_MAX_MERGE_TIME 1000000
 
 /* MSI-X vector that reports arrivals: there are new records in the arrival queue. */
@@ -338,100 +343,104 @@ struct shrimp_page_entry {
 
 /*
  * MSI-X vector that reports that the Outgoing FIFO has reached its threshold. It is raised again
- * after the FIFO has been down to half of that. Also: a host is cut off (SHRIMP_REG_CUT_OFF).
+ * after the FIFO has been down to half of the threshold. It also reports that a host is cut off
+ * (SHRIMP_REG_CUT_OFF).
  */
 #define SHRIMP_VECTOR_OUTGOING 2
 
 /*
- * The SHRIMP card's counters. They are 64 bits wide, count from the card's start or reset, and
- * stand in the order of shrimp_statistic.
+ * The SHRIMP card's counters. They are 64 bits wide, count from the card's start or reset, and are
+ * in the order of shrimp_statistic.
  */
 
-/* How many counters there are. */
+/* Number of counters. */
 #define SHRIMP_STATISTICS 30
 
 /*
- * What the drivers of two hosts say to each other about exports and mappings, in messages of the
- * card's own (HAMLYN_WIRE_CARD): reason says what it is, and behind the head comes a structure of
- * this file.
+ * Messages between the drivers of two hosts about exports and mappings, of the card's own kind
+ * (HAMLYN_WIRE_CARD). reason is the message's kind. A structure of this file follows the head.
  *
- * A mapping is asked for piece by piece, as a message has room for the pages of one
- * (SHRIMP_SAY_MAP, SHRIMP_SAY_PAGES or SHRIMP_SAY_REFUSED). Its own end is told by
- * SHRIMP_SAY_UNMAP; the export's by SHRIMP_SAY_GONE, and answered by SHRIMP_SAY_UNMAP for each
- * mapping of it (section 4.4): the exporter's pages are not used for anything else before that, as
- * stores may still be on their way. Messages and stores of one host come in order, so what was
- * stored before comes before.
+ * A mapping is requested piece by piece, each with as many pages as fit into a message
+ * (SHRIMP_SAY_MAP, SHRIMP_SAY_PAGES or SHRIMP_SAY_REFUSED). SHRIMP_SAY_UNMAP
+ * announces the end of a mapping. SHRIMP_SAY_GONE announces the end of an export;
+ * SHRIMP_SAY_UNMAP answers it for each mapping (section 4.4). The exporter's pages are not
+ * used for anything else before that, because stores may still be in flight. Messages and stores
+ * of one host arrive in order, so earlier stores have arrived before the message.
  *
- * A page of an export may leave while the export stays: its mappings are told so by
- * SHRIMP_SAY_INVALIDATE, say by SHRIMP_SAY_INVALIDATED that they store to it no more, and ask for
- * it by SHRIMP_SAY_AGAIN before they do again.
+ * A page of an export may leave while the export stays. SHRIMP_SAY_INVALIDATE notifies its
+ * mappings. They confirm by SHRIMP_SAY_INVALIDATED that they no longer store to it, and
+ * request it by SHRIMP_SAY_AGAIN before they store again.
  *
- * Messages lie in a page that the sender has for each host (SHRIMP_SYSTEM_PAGE), as records of this
- * file.
+ * Messages lie in a page that the sender has for each host (SHRIMP_SYSTEM_PAGE),
+ * as records of this file.
  */
 
 /*
- * Asks for pages of an export: from is the sender's mapping, to the export. Behind it: shrimp_ask.
+ * Requests pages of an export: from is the sender's mapping, to the export. Followed by
+ * shrimp_ask.
  */
 #define SHRIMP_SAY_MAP 1
 
-/* Pages for mapping to, which are mapped in for it from now on. Behind it: shrimp_pages. */
+/*
+ * Grants pages to mapping to, which are mapped in for it from now on. Followed by
+ * shrimp_pages.
+ */
 #define SHRIMP_SAY_PAGES 2
 
-/* None for mapping to. Behind it: shrimp_refused. */
+/* Refuses mapping to. Followed by shrimp_refused. */
 #define SHRIMP_SAY_REFUSED 3
 
-/* Mapping from is no more, or never came to be: nothing more comes of it. */
+/* Mapping from has ended, or was never made: it sends nothing more. */
 #define SHRIMP_SAY_UNMAP 4
 
-/* Export from is no more. SHRIMP_SAY_UNMAP is awaited for each mapping of it. */
+/* Export from has ended. SHRIMP_SAY_UNMAP is expected for each mapping of it. */
 #define SHRIMP_SAY_GONE 5
 
 /*
- * Mapping to must store no more to pages of export from, which are to be used for something else
- * (section 4.4). Behind it: shrimp_part. A mapping whose process cannot be kept from storing does
- * not answer.
+ * Mapping to must no longer store to pages of export from, which are to be used for something
+ * else (section 4.4). Followed by shrimp_part. If the mapping's process cannot be prevented
+ * from storing, the mapping does not answer.
  */
 #define SHRIMP_SAY_INVALIDATE 6
 
 /*
- * Mapping from stores no more to pages of export to, and asks before it does again. Behind it:
- * shrimp_part.
+ * Mapping from no longer stores to pages of export to, and will ask before it does again.
+ * Followed by shrimp_part.
  */
 #define SHRIMP_SAY_INVALIDATED 7
 
 /*
- * Mapping from wants pages of export to again that it had, one request at a time. Behind it:
- * shrimp_part. The answer is that to SHRIMP_SAY_MAP.
+ * Mapping from requests pages of export to that it had before, one request at a time. Followed
+ * by shrimp_part. The answer is the same as to SHRIMP_SAY_MAP.
  */
 #define SHRIMP_SAY_AGAIN 8
 
-/* There is no such export, or not for this host, or not under this key. */
+/* Refused: the export does not exist, is not for this host, or has another key. */
 #define SHRIMP_REFUSED_ACCESS 1
 
-/* It is shorter. */
+/* Refused: the export is shorter. */
 #define SHRIMP_REFUSED_RANGE 2
 
-/* It begins at another offset of a page. */
+/* Refused: the export begins at another page offset. */
 #define SHRIMP_REFUSED_PLACE 3
 
-/* There are too many mappings of it. */
+/* Refused: the export has too many mappings. */
 #define SHRIMP_REFUSED_ROOM 4
 
-/* How many pages a message names. */
+/* Maximum number of pages in a message. */
 #define SHRIMP_PIECE 31
 
-/* Asks for pages. */
+/* Requests pages. */
 struct shrimp_ask {
 	/* The export's key. */
 	__u64 key;
-	/* First byte of the export. */
+	/* First byte of the export that is mapped. */
 	__u64 offset;
-	/* Bytes, of the whole mapping. */
+	/* Bytes of the whole mapping. */
 	__u64 length;
-	/* The first page that is asked for, counted from the mapping's first. */
+	/* The first requested page, counted from the mapping's first. */
 	__u32 first;
-	/* Where in a page the mapping's buffer begins. */
+	/* Page offset of the mapping's buffer. */
 	__u32 place;
 };
 
@@ -439,21 +448,21 @@ struct shrimp_ask {
 struct shrimp_pages {
 	/* The first page, counted from the mapping's first. */
 	__u32 first;
-	/* How many, 1 to SHRIMP_PIECE. */
+	/* Number of pages, 1 to SHRIMP_PIECE. */
 	__u32 count;
-	/* Which: addresses divided by 4,096. */
+	/* The pages: addresses divided by 4,096. */
 	__u64 pages[31];
 };
 
 /* Pages of a mapping. */
 struct shrimp_part {
-	/* The first, counted from the mapping's first. */
+	/* The first page, counted from the mapping's first. */
 	__u32 first;
-	/* How many, at least 1; 1 to SHRIMP_PIECE that are wanted again. */
+	/* Number of pages, at least 1; 1 to SHRIMP_PIECE if they are requested again. */
 	__u32 count;
 };
 
-/* Why there are none. */
+/* Why pages are refused. */
 struct shrimp_refused {
 	/* SHRIMP_REFUSED_*. */
 	__u32 why;

@@ -6,7 +6,7 @@
 //! as its first argument.
 //!
 //! Each model of cards has a folder. It has the description of the model's cards (`info`), and how
-//! two tools exchange messages with them (`end`, with the trait [`end::End`]). `card` has a line
+//! two tools exchange messages with them (`end`, with the trait `End`). `card` has a line
 //! for each model. `express` is an end over channels in express memory. The rest is the same for
 //! all models.
 

@@ -152,95 +152,95 @@ pub const HEADERS: [Header; 7] = [
 const HAMLYN: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Hamlyn: messages by a virtual user-level network card, between processes of different virtual
- * machines.
+ * Hamlyn cards: messages between processes of different virtual machines, by a virtual user-level
+ * network card. Also what the cards of all models have in common.
  *
- * Made from guest-lib/c/src by scripts/headers: do not edit.
+ * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * A call returns 0 or more, or a negative errno; hamlyn_error() says why the last one failed in
- * this thread. A call that fails changes nothing, unless it says what it leaves. What it gives is
- * stored by its last pointers. No pointer may be NULL unless it says so.
+ * A call returns 0 or more on success, or a negative errno; hamlyn_error() returns the text of this
+ * thread's last error. A failed call changes nothing, unless its description states what it leaves.
+ * Results are stored through the last pointers. Pointers must not be NULL unless stated.
  *
- * timeout_ms is as for poll(2), in every call that has it: milliseconds, 0 to look without waiting
- * (-EAGAIN if it would have to), negative to wait for ever; -ETIMEDOUT if the time is over.
+ * timeout_ms is as for poll(2) in every call: milliseconds; 0 does not wait (-EAGAIN if the call would
+ * have to); a negative value waits without a limit. When the time is over a call returns -ETIMEDOUT.
  */";
 
 const SHRIMP: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * SHRIMP cards: what a process stores in its own memory arrives in another's, of another virtual
- * machine.
+ * SHRIMP cards: stores of a process to its own memory are sent to memory of a process in another
+ * virtual machine.
  *
- * Made from guest-lib/c/src by scripts/headers: do not edit.
+ * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and connections are described
- * there.
+ * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(), timeout_ms
+ * and connections by name.
  */";
 
 const CLAN: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * CLAN cards: memory of other hosts is mapped into a window, and Tripwires fire when memory is
- * touched, of one host or another.
+ * CLAN cards: windows map memory of other hosts, and Tripwires fire when a local or a remote access
+ * touches a location.
  *
- * Made from guest-lib/c/src by scripts/headers: do not edit.
+ * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and connections by name are
- * described there. Sections are those of the paper, \"Tripwire: a synchronisation primitive for
+ * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(), timeout_ms
+ * and connections by name. Sections are those of the paper, \"Tripwire: a synchronisation primitive for
  * virtual memory mapped communication\".
  */";
 
 const CLAN_PROGRAMS: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The programs of section 4 of the CLAN paper: message transfer, remote procedure calls,
- * distributed queues, and what is made of them. Memory is laid out as by the library's module
- * hamlyn::clan::programs: so either end may be a program in C or in Rust.
+ * The programs of section 4 of the CLAN paper: message transfer, remote procedure calls, distributed
+ * queues, and what is built on them. The memory layout is that of the library's module
+ * hamlyn::clan::programs, so each end may be a program in C or in Rust.
  *
- * Made from guest-lib/c/src by scripts/headers: do not edit.
+ * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return what those of hamlyn.h do. Who has to wait waits for as long as the end's timeout_ms
- * says. Whoever is at the other end is not trusted: -EINVAL for a length or an index of his that
- * cannot be, -ECONNRESET or -EHOSTDOWN if he is gone.
+ * Calls return the same values as those of hamlyn.h. A call that has to wait uses the end's
+ * timeout_ms. The peer is not trusted: an impossible length or index gives -EINVAL, and a lost peer
+ * -ECONNRESET or -EHOSTDOWN.
  */";
 
 const DART: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * DART cards: messages that carry operations on the memory and the registers of another host, which
- * its card executes.
+ * DART cards: messages carry operations on the memory and the registers of another host, which its
+ * card executes.
  *
- * Made from guest-lib/c/src by scripts/headers: do not edit.
+ * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and connections by name are
- * described there. Sections are those of the paper, \"A Hybrid Deposit Model for Low Overhead
+ * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(), timeout_ms
+ * and connections by name. Sections are those of the paper, \"A Hybrid Deposit Model for Low Overhead
  * Communication in High Speed LANs\".
  */";
 
 const DART_PROGRAMS: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Compound operations of DART cards: what several hosts do with one host's registers and memory,
- * while its software has nothing to do with it. They are those of the library's module
- * hamlyn::dart::programs: so any end may be a program in C or in Rust.
+ * Compound operations of DART cards: several hosts work on one host's registers and memory without
+ * software of that host. They are those of the library's module hamlyn::dart::programs, so each end
+ * may be a program in C or in Rust.
  *
- * Made from guest-lib/c/src by scripts/headers: do not edit.
+ * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return what those of hamlyn.h do. Registers are numbers in the window of the end that has
- * them.
+ * Calls return the same values as those of hamlyn.h. Registers are numbers in the window of their
+ * owner's end.
  */";
 
 const EXPRESS: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Express memory: two processes of two hosts with Hamlyn cards share pages, and reach each other by
- * loads and stores alone. Channels carry messages in them; those of the library's module
- * hamlyn::express are the same, so either end may be a program in C or in Rust.
+ * Express memory: two processes of two hosts with Hamlyn cards share pages, and access them by loads
+ * and stores alone. Channels carry messages in these pages. The library's module hamlyn::express uses
+ * the same layout, so each end may be a program in C or in Rust.
  *
- * Made from guest-lib/c/src by scripts/headers: do not edit.
+ * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and managers are described
- * there. Whoever is at the other end is not trusted, and may change what is shared at any moment.
+ * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(), timeout_ms
+ * and managers. The peer is not trusted: it can change what is shared at any moment.
  */";
 
 /// The folder of the library's sources.
@@ -276,7 +276,7 @@ impl Header {
             documentation: true,
             documentation_style: DocumentationStyle::Doxy,
             usize_is_size_t: true,
-            line_length: 110,
+            line_length: 100,
             sort_by: SortKey::None,
             ..Config::default()
         };
