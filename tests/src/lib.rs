@@ -1,5 +1,5 @@
-//! Tests of the whole: what is made from the sources and checked in (headers, manual pages) and the
-//! deliberate breaks here, the rest in `tests/`.
+//! Code of the whole repository's tests: the generators of checked-in files (headers, manual pages)
+//! and the deliberate breaks. The tests themselves are in `tests/`.
 
 pub mod c_api;
 pub mod headers;
