@@ -1,8 +1,8 @@
-//! Counts the instructions of the message-passing primitives, and writes them beside those of the
-//! SHRIMP paper's Table 1 into the table of `docs/shrimp.md`: `./scripts/prepare && cargo run -p
-//! hamlyn-tests --example instructions`.
+//! Counts the instructions of the message-passing primitives, and writes them into the table of
+//! `docs/shrimp.md`, together with those of the SHRIMP paper's Table 1: `./scripts/prepare && cargo
+//! run -p hamlyn-tests --example instructions`.
 
-// The tests use the rest.
+// Only the tests use the rest.
 #[allow(dead_code)]
 #[path = "../tests/common/instructions.rs"]
 mod instructions;

@@ -1,5 +1,5 @@
-//! Whoever can reach the switch's socket attacks running programs; those with nothing to do with
-//! him go on.
+//! A process that can reach the switch's socket attacks running programs. Programs that do not
+//! communicate with it continue.
 
 use std::num::NonZeroU8;
 use std::path::Path;
@@ -11,13 +11,13 @@ use hamlyn_fabric::{Attached, Header, HostId, Protocol, Request, Traffic, connec
 use hamlyn_lab::Lab;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A fetch-and-op as a packet: sixteen bytes behind its header.
+/// Bytes of a fetch-and-op packet: sixteen bytes after its header.
 const FETCH_BYTES: usize = 40 + 16;
 
-/// What Hamlyn cards speak.
+/// The protocol of Hamlyn cards.
 const HAMLYN: Protocol = Protocol::of(NonZeroU8::MIN);
 
-/// A card that follows no rules.
+/// A card that breaks the rules.
 struct Attacker(Attached);
 
 impl Attacker {
@@ -28,8 +28,8 @@ impl Attacker {
         Ok(Attacker(connect(&switch, request, PATIENCE).context("the attacker cannot attach")?))
     }
 
-    /// Asks a host to add to a word of a slot that there may be, with a key that is made up. Never
-    /// takes an answer.
+    /// Sends a fetch-and-add to a word of a slot that may not exist, with an invented key. Never
+    /// takes the answer.
     fn fetch(&mut self, victim: u16, number: u32) -> Result<bool> {
         let Attached { host, link, .. } = &mut self.0;
         let header = Header { destination: HostId(victim), source: *host, protocol: HAMLYN };
@@ -42,12 +42,12 @@ impl Attacker {
         Ok(true)
     }
 
-    /// As many as are taken, up to `most`.
+    /// Sends as many as the switch accepts, up to `most`. Returns their number.
     fn flood(&mut self, victim: u16, most: u32) -> Result<u32> {
         for number in 0..most {
             let asked = Instant::now();
             while !self.fetch(victim, number)? {
-                // Whoever lets him send no more does so for good reasons.
+                // A switch that stops the attacker for this long has good reasons.
                 if asked.elapsed() > Duration::from_secs(5) {
                     return Ok(number);
                 }
@@ -62,7 +62,7 @@ fn open(lab: &Lab, card: usize) -> Result<Card> {
     Ok(Card::open(&format!("vfio-user:{}", lab.card_socket(card)?.display()))?)
 }
 
-/// Where a card takes short messages.
+/// Creates a place for short messages on a card.
 fn place(card: &Card) -> Result<(hamlyn::Slot, NotificationQueue, Ticket)> {
     let (area, queue) = (card.create_area(4096)?, card.create_queue(512)?);
     let slot = card.slot(&area).queue(&queue).interrupt(true).create()?;
@@ -80,7 +80,7 @@ fn messages_pass(from: &Card, to: &Ticket, queue: &NotificationQueue) -> Result<
 }
 
 #[test]
-fn answers_that_an_attacker_does_not_take_hold_up_nobody() -> Result<()> {
+fn untaken_answers_of_attacker_block_no_other_card() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).switch_args(["--stall-timeout", "0"]);
     let lab = lab.card_args(["--handshake", "0"]).start()?;
     let (victim, other) = (open(&lab, 0)?, open(&lab, 1)?);
@@ -95,10 +95,10 @@ fn answers_that_an_attacker_does_not_take_hold_up_nobody() -> Result<()> {
     Ok(())
 }
 
-/// The switch's socket is there for others' cards: what they say that is no packet ends their own
-/// links.
+/// The switch's socket accepts cards of other programs. Data that is not a packet ends only the
+/// sender's own link.
 #[test]
-fn a_switch_that_is_talked_nonsense_to_serves_the_others() -> Result<()> {
+fn switch_survives_nonsense_on_its_socket() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).card_args(["--handshake", "0"]).start()?;
     let (one, other) = (open(&lab, 0)?, open(&lab, 1)?);
     let (_slot, queue, ticket) = place(&other)?;
@@ -114,7 +114,7 @@ fn shout(switch: &Path) -> Result<()> {
     use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, send, socket};
     let nonsense = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
     connect(&nonsense, &SocketAddrUnix::new(switch)?)?;
-    // It may have been refused before it has spoken.
+    // The switch may have refused the connection before the send.
     let _ = send(&nonsense, b"let me in", SendFlags::NOSIGNAL);
     Ok(())
 }

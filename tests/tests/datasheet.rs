@@ -1,4 +1,4 @@
-//! The datasheet's tables and sums are the card's.
+//! Checks that the datasheet's tables and sums match the card.
 
 use hamlyn_abi::hamlyn::sram::*;
 use hamlyn_abi::hamlyn::statistics::Statistic;
@@ -6,7 +6,7 @@ use hamlyn_abi::hamlyn::statistics::Statistic;
 const DATASHEET: &str = include_str!("../../docs/hamlyn.md");
 
 #[test]
-fn every_counter_is_in_the_datasheet_under_its_number() {
+fn every_counter_has_its_number_in_the_datasheet() {
     let (_, table) = DATASHEET.split_once("| number | name | what |").expect("the table of counters");
     let rows: Vec<Vec<&str>> =
         table.lines().skip(2).map(|row| row.split('|').map(str::trim).collect()).collect();
@@ -19,7 +19,7 @@ fn every_counter_is_in_the_datasheet_under_its_number() {
     assert_eq!(written, counters);
 }
 
-/// The cells of a row of the account of the SRAM.
+/// Returns the cells of a row of the SRAM account.
 fn account(object: &str) -> Vec<&'static str> {
     let (_, section) = DATASHEET.split_once("## SRAM\n").expect("the section");
     let row = section.lines().find(|line| line.starts_with(&format!("| {object} |"))).expect(object);
@@ -42,7 +42,7 @@ fn account_of_the_memory_adds_up() {
 }
 
 #[test]
-fn default_memory_is_as_the_datasheet_says() {
+fn default_memory_matches_the_datasheet() {
     let (size, termini, queues) = (512 << 10, 64, 256);
     let directory =
         |slots: u32| ((termini + queues + slots) * HAMLYN_SRAM_NUMBER).next_multiple_of(HAMLYN_SRAM_UNIT);

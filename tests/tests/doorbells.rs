@@ -1,5 +1,5 @@
-//! The card's second function, by the raw protocol, as somebody else's client sees it: doorbells
-//! and nothing else.
+//! The card's second function over the raw protocol, from the view of a third-party client: it has
+//! doorbells and nothing else.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -25,20 +25,20 @@ const WINDOWS: u32 = 2;
 const CONFIG: u32 = 7;
 const MSIX: u32 = 2;
 
-/// The terminus that is open, and one that is not.
+/// The open terminus, and a closed one.
 const OPEN: u32 = 5;
 const CLOSED: u32 = 6;
-/// The last one, of as many as a card has if nobody says otherwise.
+/// The last terminus of a card with the default number of them.
 const LAST: u32 = 63;
 
-/// A client of the card's own socket that does what its driver would.
+/// A client of the card's own socket that acts as its driver.
 struct Host {
     client: Client,
     memory: File,
 }
 
 impl Host {
-    /// Lends the card the command page, and a page behind it.
+    /// Lends the card the command page, and the page after it.
     fn attach(path: &std::path::Path) -> Result<Self> {
         let mut client = Client::new(path).ok().context("no card")?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -63,7 +63,7 @@ impl Host {
         Ok(())
     }
 
-    /// Posts more requests than a terminus takes, and does not ring.
+    /// Posts more requests than a terminus takes, and does not ring its doorbell.
     fn overrun(&mut self, terminus: u32) -> Result<()> {
         let window = u64::from(terminus) * u64::from(HAMLYN_WINDOW_SIZE);
         write(&mut self.client, WINDOWS, window + u64::from(HAMLYN_WINDOW_TAIL), 1000)
@@ -80,7 +80,7 @@ fn write(client: &mut Client, region: u32, offset: u64, value: u32) -> Result<()
     client.region_write(region, offset, &value.to_le_bytes()).ok().context("no answer to a write")
 }
 
-/// Where a card's second function listens.
+/// Returns the socket of a card's second function.
 fn doorbells(lab: &Lab, card: usize) -> Result<PathBuf> {
     let mut path = lab.card_socket(card)?.to_owned().into_os_string();
     path.push(".doorbell");
@@ -95,7 +95,7 @@ fn counter(lab: &Lab, group: &str, name: &str) -> Result<u64> {
     lab.card_counters(0)?[group][name].as_u64().with_context(|| format!("no counter {name}"))
 }
 
-/// Waits for a counter of the card, which looks at its termini in its own time.
+/// Waits for a counter of the card, which polls its termini at its own pace.
 fn until(lab: &Lab, group: &str, name: &str, wanted: u64) -> Result<()> {
     for _ in 0..600 {
         if counter(lab, group, name)? == wanted {
@@ -107,7 +107,7 @@ fn until(lab: &Lab, group: &str, name: &str, wanted: u64) -> Result<()> {
 }
 
 #[test]
-fn the_second_function_has_doorbells_and_nothing_else() -> Result<()> {
+fn second_function_has_only_doorbells() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(1).card_args(["--termini", "16"]).start()?;
     let mut client = Client::new(&doorbells(&lab, 0)?).ok().context("no second function")?;
     let ids = u32::from(HAMLYN_PCI_DOORBELL) << 16 | u32::from(HAMLYN_PCI_VENDOR);
@@ -126,12 +126,12 @@ fn the_second_function_has_doorbells_and_nothing_else() -> Result<()> {
 }
 
 #[test]
-fn a_doorbell_of_either_function_wakes_the_same_terminus() -> Result<()> {
+fn doorbells_of_both_functions_wake_same_terminus() -> Result<()> {
     for one_process in [false, true] {
         let lab = Lab::builder().vms(0).spare_cards(1).one_process(one_process);
         let lab = lab.card_args(["--handshake", "0"]).start()?;
         let mut second = Client::new(&doorbells(&lab, 0)?).ok().context("no second function")?;
-        // Before there is a machine, too.
+        // A doorbell without a machine is counted, too.
         ring(&mut second, OPEN)?;
         until(&lab, "card", "doorbells", 1)?;
         let mut host = Host::attach(lab.card_socket(0)?)?;
@@ -149,7 +149,7 @@ fn a_doorbell_of_either_function_wakes_the_same_terminus() -> Result<()> {
 }
 
 #[test]
-fn who_has_the_doorbells_alone_can_only_ring() -> Result<()> {
+fn second_function_client_can_only_ring() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(1).card_args(["--handshake", "0"]).start()?;
     let mut host = Host::attach(lab.card_socket(0)?)?;
     write(&mut host.client, REGISTERS, HAMLYN_REG_SCRATCH.into(), 0x1996)?;

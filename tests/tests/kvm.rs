@@ -5,7 +5,7 @@
 //! that `images/kvm` puts there).
 //!
 //! ```text
-//! kvm [--short | NAME...]     NAME: every test of `vm` whose name contains it, instead of those listed here
+//! kvm [--short | NAME...]     NAME: all tests of `vm` whose name contains it, not the list below
 //! ```
 
 use std::collections::BTreeSet;
@@ -202,7 +202,7 @@ impl Outer {
             println!("{line} ({:.1} s)", begun.elapsed().as_secs_f32());
             begun = Instant::now();
         };
-        // A program that died, or missing tests, are a failure.
+        // A program that died is a failure, and so are missing tests.
         if results.len() != tests.len() || (status == "0") != (bad == 0) {
             bail!(
                 "{} tests were asked for, {} ended, {bad} of them failed, and their program ended with {status}",

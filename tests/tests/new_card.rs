@@ -1,5 +1,5 @@
-//! docs/new-card.md shows the text of the echo card, and a model is named outside its own folders
-//! only where the page says.
+//! docs/new-card.md shows the text of the echo card. Outside its own folders, a model is named only
+//! in the places that the page lists.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The blocks of code, each with the file that is named in the line before it.
+/// Returns the blocks of code, each with the file that is named in the line before it.
 fn blocks(document: &str) -> Vec<(String, String)> {
     let mut blocks = Vec::new();
     for (at, _) in document.match_indices("\n\n```") {
@@ -42,7 +42,7 @@ fn every_block_is_the_text_of_its_file() {
     }
 }
 
-/// Folders and files that are the card's own.
+/// Folders and files that belong to the card.
 const OWN: [&str; 15] = [
     "device/abi/src/echo/",
     "device/cards/echo/",
@@ -61,7 +61,7 @@ const OWN: [&str; 15] = [
     "docs/",
 ];
 
-/// The repository's sources, by their path in it.
+/// Collects the repository's sources, by their path in it.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
         let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
@@ -76,8 +76,8 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a line names the card: other things are called echo, too, the shell's command and what
-/// answers a ping.
+/// Returns whether a line names the card. Other things are called echo, too: the shell's command,
+/// and programs that answer a ping.
 fn names_echo(line: &str) -> bool {
     let marks = [
         "echo::",
@@ -97,13 +97,13 @@ fn names_echo(line: &str) -> bool {
 }
 
 #[test]
-fn a_model_is_named_in_few_places_outside_its_own_folders() {
+fn model_is_named_only_in_listed_places() {
     let (root, mut found) = (root().canonicalize().unwrap(), Vec::new());
     sources(&root, &mut found);
     let mut naming: Vec<(String, usize)> = Vec::new();
     for path in found {
         let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-        // The benchmark has a program that answers, and is called so.
+        // The benchmark has an echo program of its own.
         if OWN.iter().chain(&["tests/bench/"]).any(|own| name.starts_with(own)) {
             continue;
         }
@@ -113,7 +113,7 @@ fn a_model_is_named_in_few_places_outside_its_own_folders() {
         }
     }
     naming.sort();
-    // The last part of the page is a table of them: file, and how many lines.
+    // The last part of the page is a table of them: file, and number of lines.
     let document = read("docs/new-card.md");
     let (_, list) = document.split_once("\n## What names echo\n").expect("the last part");
     let rows = list.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));

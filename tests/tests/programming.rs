@@ -1,4 +1,5 @@
-//! docs/programming.md shows the text of programs that exist, and they do what it says.
+//! Checks that docs/programming.md shows the text of existing programs, and that they do what it
+//! says.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -12,14 +13,14 @@ fn read(path: &str) -> String {
     fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// The blocks of code in one language.
+/// Returns the blocks of code in one language.
 fn blocks(document: &str, language: &str) -> Vec<String> {
     let fence = format!("```{language}\n");
     let starts = document.match_indices(&fence).map(|(at, _)| at + fence.len());
     starts.map(|start| document[start..].split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// The program, without the comment that it begins with.
+/// Returns a program without its leading comment.
 fn program(path: &str) -> String {
     let text = read(path);
     let code = text.lines().skip_while(|line| line.starts_with("//!") || line.is_empty());
@@ -30,7 +31,7 @@ fn program(path: &str) -> String {
 const SERVER: &str = "guest-lib/examples/kv-server";
 
 #[test]
-fn the_blocks_are_the_text_of_the_programs() {
+fn code_blocks_match_the_programs() {
     let document = read("docs/programming.md");
     let (hello, tour) =
         (program("guest-lib/examples/hello.rs"), program("guest-lib/examples/programming.rs"));
@@ -71,13 +72,13 @@ fn text(output: Output) -> String {
 }
 
 #[test]
-fn the_tour_runs_with_no_machine() {
+fn tour_runs_without_a_machine() {
     let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
     let said = text(at_card(&lab, 0, &example("programming")).output().unwrap());
     assert!(said.ends_with("all examples have run\n"), "{said}");
 }
 
-/// The greeting goes from one program to the other.
+/// Sends the greeting from one program to the other.
 fn greet(lab: &Lab, receiver: &Path, sender: &Path) {
     let mut receiving = at_card(lab, 0, receiver).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(receiving.stdout.take().unwrap());
@@ -91,7 +92,7 @@ fn greet(lab: &Lab, receiver: &Path, sender: &Path) {
 }
 
 #[test]
-fn the_first_program_greets_itself_and_its_translation() {
+fn first_program_exchanges_greetings_with_c_version() {
     let folder = tempfile::tempdir().unwrap();
     let (rust, c) = (example("hello"), folder.path().join("c-hello"));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/c");

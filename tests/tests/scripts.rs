@@ -1,4 +1,4 @@
-//! The scripts in a tree of another name or at another place. Nothing is fetched or built here.
+//! The scripts in a tree with another name or in another place. Fetches and builds nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use hamlyn_lab::Kit;
 use tempfile::TempDir;
 
-/// A tree of this name with the scripts alone.
+/// Creates a tree with this name that contains only the scripts.
 fn tree(folder: &TempDir, name: &str) -> PathBuf {
     let tree = folder.path().canonicalize().unwrap().join(name);
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts");
@@ -16,7 +16,7 @@ fn tree(folder: &TempDir, name: &str) -> PathBuf {
     tree
 }
 
-/// Runs a line of shell in a tree with what all scripts have.
+/// Runs a line of shell in a tree, with the common part of all scripts.
 fn shell(tree: &Path, line: &str) -> Output {
     let mut command = Command::new("bash");
     command.args(["-c", &format!("source scripts/lib/all.sh; {line}"), "scripts/driver"]).current_dir(tree);
@@ -30,7 +30,7 @@ fn text(output: &Output) -> &str {
 }
 
 #[test]
-fn paths_that_break_the_build_are_refused_at_once() {
+fn unusable_tree_paths_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for character in "' \"#:$&%;()\\`!?*<>|\n".chars() {
         let tree = tree(&folder, &format!("a{character}b"));
@@ -46,10 +46,10 @@ fn paths_that_break_the_build_are_refused_at_once() {
 }
 
 #[test]
-fn a_copied_tree_runs_its_own_parts() {
+fn copied_tree_uses_its_own_files() {
     let folder = tempfile::tempdir().unwrap();
     let first = tree(&folder, "first");
-    // The caller's kit is another tree's.
+    // The caller's kit belongs to another tree.
     assert_eq!(text(&shell(&first, "echo $HAMLYN_KIT")), first.join(".hamlyn/kit.json").to_str().unwrap());
     let parts = [
         "bin/qemu-system-x86_64",
@@ -63,7 +63,7 @@ fn a_copied_tree_runs_its_own_parts() {
         fs::create_dir_all(part.parent().unwrap()).unwrap();
         fs::write(part, "").unwrap();
     }
-    // What starts QEMU says what it would start.
+    // The loader that starts QEMU prints the command that it would run.
     let loader = first.join(".hamlyn/root/usr/lib64/ld-linux-x86-64.so.2");
     fs::write(&loader, "#!/bin/sh\necho \"$0\" \"$@\"\n").unwrap();
     let write = "host_qemu() { :; }; mkdir -p $BINARIES; write_kit; qemu_wrapper >$CACHE/bin/qemu-system-x86_64; \

@@ -1,5 +1,5 @@
-//! The server of docs/programming.md with all its clients, and with those that misbehave: no
-//! machine, two or three cards.
+//! The server of docs/programming.md with all its clients, including misbehaving ones: no machine,
+//! two or three cards.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -12,7 +12,7 @@ use hamlyn::{Card, ErrorKind, Manager};
 use hamlyn_lab::{Kit, Lab};
 use serde_json::Value;
 
-/// Nobody has to wait so long.
+/// No wait in these tests takes this long.
 const WATCHDOG: Option<Duration> = Some(Duration::from_secs(60));
 
 /// A program at a card.
@@ -40,7 +40,7 @@ impl Program {
         Ok(serde_json::from_str(&self.output.next().context("the program said no more")??)?)
     }
 
-    /// Carries a seed to the server: its own, or why there is none.
+    /// Passes a seed to the server. Returns the server's own seed, or the reason for a refusal.
     fn ask(&mut self, seed: &str) -> Result<Result<String, String>> {
         writeln!(self.input, "{seed}")?;
         let answer = self.answer()?;
@@ -51,7 +51,7 @@ impl Program {
         }
     }
 
-    /// Waits for its end. The last that it said.
+    /// Waits for the program's exit. Returns its last answer.
     fn finish(mut self) -> Result<Value> {
         let last = self.output.by_ref().last().context("no answer")??;
         let status = self.child.wait()?;
@@ -62,19 +62,19 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended already; of a test that fails nothing is left.
+        // The program may have ended already. If the test failed, this cleans up.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What the cards' process has said, for a test that fails.
+/// Returns the log of the cards' process, for a test that fails.
 fn log_of(lab: &Lab) -> String {
     fs::read_to_string(lab.directory().join("fabric.log")).unwrap_or_default()
 }
 
-/// Carries the seeds of a crowd to its server and back; the first refusal is handed on, too, and
-/// ends that.
+/// Carries the seeds of a crowd to its server and back. Passes on the first refusal, too, and stops
+/// there.
 fn introduce(crowd: &mut Program, server: &mut Program, clients: usize) -> Result<Option<String>> {
     for _ in 0..clients {
         let offer = crowd.answer()?;
@@ -92,10 +92,10 @@ fn lab(cards: usize, arguments: &[&str]) -> Result<Lab> {
 }
 
 #[test]
-fn a_thousand_clients_are_served_by_one_thread() -> Result<()> {
+fn one_thread_serves_a_thousand_clients() -> Result<()> {
     let lab = lab(2, &[])?;
     let mut server = Program::start(&lab, 0, &["serve", "--until", "1000"])?;
-    // Each answer is looked at, and there are two for each client.
+    // Each answer is checked, and there are two for each client.
     let asked = ["crowd", "--clients", "1000", "--requests", "2000", "--size", "100"];
     let mut crowd = Program::start(&lab, 1, &asked)?;
     let refused = introduce(&mut crowd, &mut server, 1000).with_context(|| log_of(&lab))?;
@@ -106,12 +106,12 @@ fn a_thousand_clients_are_served_by_one_thread() -> Result<()> {
     Ok(())
 }
 
-/// A server that sleeps is told when its card's process ends, and ends.
+/// A sleeping server is notified when its card's process exits, and exits, too.
 #[test]
-fn server_ends_with_its_card() -> Result<()> {
+fn server_exits_with_its_card() -> Result<()> {
     let lab = lab(1, &[])?;
     let mut server = Program::start(&lab, 0, &["serve", "--until", "1000"])?;
-    // It is ready, and sleeps.
+    // The answer shows that the server is ready; then it sleeps.
     assert!(server.ask("no seed")?.is_err());
     drop(lab);
     let begun = Instant::now();
@@ -123,7 +123,7 @@ fn server_ends_with_its_card() -> Result<()> {
 }
 
 #[test]
-fn a_value_longer_than_all_records_goes_both_ways() -> Result<()> {
+fn value_longer_than_all_records_is_transferred() -> Result<()> {
     let lab = lab(2, &[])?;
     for ask in ["get", "put"] {
         let mut server = Program::start(&lab, 0, &["serve", "--until", "3"])?;
@@ -136,15 +136,15 @@ fn a_value_longer_than_all_records_goes_both_ways() -> Result<()> {
     Ok(())
 }
 
-/// Small streams.
+/// Options for small streams.
 const OPTIONS: StreamOptions = StreamOptions { record_size: 2048, records: 4, max_records: 4 };
 
-/// A card that this process is at.
+/// Opens a card in this process.
 fn at(lab: &Lab, card: usize) -> Result<Card> {
     Ok(Card::open(&format!("vfio-user:{}", lab.card_socket(card)?.display()))?)
 }
 
-/// A client of this test's own.
+/// A client in this test.
 fn client(manager: &Manager, server: &mut Program) -> Result<Result<StreamPair, String>> {
     let receiver = StreamReceiver::create_with(manager, OPTIONS)?;
     Ok(match server.ask(&receiver.make_seed()?.to_string())? {
@@ -157,7 +157,7 @@ fn frame(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_le_bytes(), bytes].concat()
 }
 
-/// The next answer: its status, and what it says.
+/// Returns the next answer: its status, and its text.
 fn answer(pair: &mut StreamPair) -> Result<(u8, Vec<u8>)> {
     let mut head = [0; 4];
     ensure!(pair.receiver.read_exact_or_end(&mut head, WATCHDOG)? == 4, "no answer");
@@ -173,7 +173,7 @@ fn say(pair: &mut StreamPair, bytes: &[u8]) -> Result<()> {
 }
 
 #[test]
-fn who_is_malformed_slow_dead_or_one_too_many_harms_nobody_else() -> Result<()> {
+fn misbehaving_clients_do_not_affect_other_clients() -> Result<()> {
     let lab = lab(2, &[])?;
     let mut server = Program::start(&lab, 0, &["serve", "--clients", "4", "--patience", "3000"])?;
     let manager = Manager::create(&at(&lab, 1)?)?;
@@ -184,8 +184,8 @@ fn who_is_malformed_slow_dead_or_one_too_many_harms_nobody_else() -> Result<()> 
     let refused = client(&manager, &mut server)?.map(drop);
     assert_eq!(refused, Err("4 of 4 clients are being served: come again later".to_owned()));
 
-    // A value that is longer than a stream's records, so that an answer to it cannot go as long as
-    // nobody takes it.
+    // The value is longer than a stream's records, so that an answer with it blocks until the
+    // client reads it.
     let value = vec![7; 100_000];
     say(&mut sound, &frame(&[b"\x02\x01\x00k", &value[..]].concat()))?;
     assert_eq!(answer(&mut sound)?, (0, vec![]));
@@ -230,9 +230,9 @@ fn who_is_malformed_slow_dead_or_one_too_many_harms_nobody_else() -> Result<()> 
 }
 
 #[test]
-fn a_card_with_no_room_refuses_a_client_at_once_and_says_what_gives_more() -> Result<()> {
-    // At each card 8768 bytes for objects: a terminus, a queue and 64 slots. Clients that only
-    // listen take one slot of theirs and two of the server's.
+fn full_card_refuses_client_and_names_the_option() -> Result<()> {
+    // Each card has 8768 bytes for objects: a terminus, a queue and 64 slots. Clients that only
+    // listen take one slot of their card and two of the server's.
     let lab = lab(2, &["--sram", "10368"])?;
     let mut server = Program::start(&lab, 0, &["serve"])?;
     let manager = Manager::create(&at(&lab, 1)?)?;

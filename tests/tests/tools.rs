@@ -1,5 +1,5 @@
-//! The guest's tools with no machine: programs of the host that attach straight to a card's socket.
-//! In machines: `vm/tools.rs`.
+//! The guest's tools without a machine: programs of the host that attach directly to a card's
+//! socket. In machines: `vm/tools.rs`.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ fn tools() -> Result<PathBuf> {
     Kit::find()?.program("hamlyn-tools")
 }
 
-/// A tool at a card; it is killed when it is dropped.
+/// A tool at a card, which is killed when it is dropped.
 struct Tool {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -39,7 +39,7 @@ impl Tool {
         Ok(line.trim_end().to_owned())
     }
 
-    /// Its exit status, the rest of what it says, and its errors.
+    /// Returns its exit status, the rest of its output, and its errors.
     fn end(mut self) -> Result<(Option<i32>, Vec<String>, String)> {
         let lines = self.stdout.by_ref().lines().collect::<Result<_, _>>()?;
         let mut errors = String::new();
@@ -56,7 +56,7 @@ impl Tool {
 
 impl Drop for Tool {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The tool may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -66,7 +66,7 @@ fn lab() -> Result<Lab> {
     Lab::builder().vms(0).spare_cards(2).start()
 }
 
-/// The server of a tool at card 1, with its tickets.
+/// Starts the server of a tool at card 1. Returns it with its tickets.
 fn server(lab: &Lab, arguments: &[&str]) -> Result<(Tool, String)> {
     let mut server = Tool::start(lab, 1, arguments)?;
     let ticket = server.line()?;
@@ -78,12 +78,12 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_counter_has_one_name_in_the_library_the_tool_and_hamlyn_stat() -> Result<()> {
+fn counter_names_match_in_library_and_tools() -> Result<()> {
     let lab = lab()?;
     let mut wanted: Vec<&str> = Statistic::ALL.into_iter().map(Statistic::name).collect();
     wanted.sort_unstable();
     let info = Tool::start(&lab, 0, &["hamlyn-info", "--json"])?;
-    // The environment names one card: this machine's are not looked for.
+    // The environment names one card, so the tool does not look for this machine's cards.
     let info: Value = serde_json::from_str(&info.finish()?[0])?;
     let stat = lab.card_counters(0)?;
     for counters in [&info["counters"], &stat["card"]] {
@@ -95,7 +95,7 @@ fn a_counter_has_one_name_in_the_library_the_tool_and_hamlyn_stat() -> Result<()
 }
 
 #[test]
-fn what_a_card_is_has_limits_and_no_driver_where_there_is_none() -> Result<()> {
+fn info_shows_limits_and_no_driver() -> Result<()> {
     let lab = lab()?;
     let lines = Tool::start(&lab, 0, &["hamlyn-info"])?.finish()?;
     assert!(lines[0].starts_with("card:\tvfio-user:"), "{lines:?}");
@@ -105,7 +105,7 @@ fn what_a_card_is_has_limits_and_no_driver_where_there_is_none() -> Result<()> {
     {
         assert!(shown.iter().any(|line| line[..] == wanted), "{wanted:?}: {lines:?}");
     }
-    // Nobody but the tool itself is there.
+    // The tool itself is the only program.
     let sought = Tool::start(&lab, 0, &["hamlyn-info", "--find", "weather", "--json"])?;
     let sought: Value = serde_json::from_str(&sought.finish()?[0])?;
     assert_eq!((&sought["name"], &sought["hosts"]), (&"weather".into(), &json!([])), "{sought}");
@@ -119,7 +119,7 @@ fn what_a_card_is_has_limits_and_no_driver_where_there_is_none() -> Result<()> {
 }
 
 #[test]
-fn a_ping_without_a_count_goes_on_until_it_is_interrupted_and_then_sums_up() -> Result<()> {
+fn ping_runs_until_interrupt_and_prints_summary() -> Result<()> {
     let lab = lab()?;
     let (server, ticket) = server(&lab, &["hamlyn-ping", "--ticket"])?;
     let mut ping = Tool::start(&lab, 0, &["hamlyn-ping", &ticket, "-i", "0.01"])?;
@@ -134,7 +134,7 @@ fn a_ping_without_a_count_goes_on_until_it_is_interrupted_and_then_sums_up() -> 
         summary.ends_with("answered, 0% lost") && times.starts_with("rtt min/avg/max/mdev = "),
         "{lines:?}"
     );
-    // While no answer comes as well.
+    // The same while no answers arrive.
     let stopped = Pid::from_child(&server.child);
     let mut ping = Tool::start(&lab, 0, &["hamlyn-ping", &ticket, "-i", "0.01", "-W", "600"])?;
     ping.line()?;
@@ -147,12 +147,12 @@ fn a_ping_without_a_count_goes_on_until_it_is_interrupted_and_then_sums_up() -> 
 }
 
 #[test]
-fn a_closed_output_ends_a_tool_quietly() -> Result<()> {
+fn closed_output_ends_a_tool_silently() -> Result<()> {
     let lab = lab()?;
     let (_server, ticket) = server(&lab, &["hamlyn-ping", "--ticket"])?;
     let mut ping = Tool::start(&lab, 0, &["hamlyn-ping", &ticket, "-i", "0.01"])?;
     ping.line()?;
-    // As "| head -1" closes it.
+    // Closes the output, as "| head -1" does.
     let (reader, _writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     ping.stdout = BufReader::new(std::process::ChildStdout::from(reader));
     let mut errors = String::new();
@@ -162,7 +162,7 @@ fn a_closed_output_ends_a_tool_quietly() -> Result<()> {
 }
 
 #[test]
-fn letters_mean_what_they_mean_in_perftest() -> Result<()> {
+fn short_options_match_perftest() -> Result<()> {
     let lab = lab()?;
     let (_server, ticket) = server(&lab, &["hamlyn-perf", "--ticket", "-q", "3"])?;
     let perf = |arguments: &[&str]| -> Result<Vec<String>> {
@@ -170,7 +170,7 @@ fn letters_mean_what_they_mean_in_perftest() -> Result<()> {
     };
     let lines = perf(&["-s", "64", "-n", "100"])?;
     assert_eq!(words(&lines[1])[..2], ["64", "100"]);
-    // One way, and every message both ways; of each pair as many.
+    // One way, and in both directions; the same number of messages for each pair.
     for (more, pairs) in [(&[][..], 1), (&["-b"], 1), (&["-q", "3"], 3), (&["-b", "-q", "3", "-t", "16"], 3)]
     {
         let wanted = [&["--bw", "-n", "333", "-s", "5000", "--report_gbits"], more].concat();
@@ -186,7 +186,7 @@ fn letters_mean_what_they_mean_in_perftest() -> Result<()> {
 }
 
 #[test]
-fn what_perf_cannot_do_it_refuses() -> Result<()> {
+fn perf_refuses_unsupported_options() -> Result<()> {
     let lab = lab()?;
     let (_server, ticket) = server(&lab, &["hamlyn-perf", "--ticket"])?;
     for (arguments, status, reason) in [

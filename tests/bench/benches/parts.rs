@@ -1,4 +1,4 @@
-//! Criterion's benchmarks of the parts: `cargo bench -p hamlyn-bench`.
+//! Criterion benchmarks of the components: `cargo bench -p hamlyn-bench`.
 
 fn main() -> anyhow::Result<()> {
     hamlyn_bench::parts()

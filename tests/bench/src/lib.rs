@@ -1,8 +1,9 @@
-//! The benchmark: cards between real machines, beside what people would use instead, in one run on
-//! one host.
+//! The benchmark: cards between real machines, compared with the alternatives to a card, in one run
+//! on one host.
 //!
-//! [`engine`] has what all cards need; each card's own part is a folder beside it, and a line here.
-//! [`compare`] has them side by side, and [`express`] what goes by no card.
+//! [`engine`] has the common part of all cards. Each card's own part is in a folder next to it,
+//! with a line in this file. [`compare`] compares the cards, and [`express`] measures traffic that
+//! uses no card.
 
 pub mod clan;
 pub mod compare;
@@ -16,7 +17,7 @@ use hamlyn_host::catalogue::PerModel;
 
 use crate::engine::run::Benchmark;
 
-/// The benchmarks that there are: a line for each model that has one.
+/// All benchmarks: a line for each model that has one.
 pub static BENCHMARKS: PerModel<Benchmark> = PerModel::new(
     "benchmark",
     &[
@@ -27,8 +28,8 @@ pub static BENCHMARKS: PerModel<Benchmark> = PerModel::new(
     ],
 );
 
-/// Criterion's benchmarks of the parts: of the model that the environment names, of rings and
-/// switch, and copies.
+/// Runs criterion's benchmarks of the components: of the model that the environment names, of rings
+/// and switch, and of copies.
 pub fn parts() -> anyhow::Result<()> {
     let benchmark = BENCHMARKS.of(engine::estimates::asked_for()?)?;
     engine::estimates::run(benchmark.parts()?.benchmark)

@@ -1,4 +1,4 @@
-//! `hamlyn-bench`: what `./scripts/bench` runs.
+//! `hamlyn-bench`: the program that `./scripts/bench` runs.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,37 +20,37 @@ use hamlyn_host::catalogue::{self, Model};
 use hamlyn_lab::Accel;
 use serde_json::Value;
 
-/// Measure the card between two virtual machines, beside what people would use instead, and draw it
+/// Measure the card between two virtual machines, compare it with its alternatives, and plot the
+/// results
 #[derive(Debug, Parser)]
 #[command(name = "./scripts/bench", version)]
 struct Options {
-    /// More points and more rounds
+    /// Measure more points and more rounds
     #[arg(long)]
     full: bool,
-    /// Only the figures to reach: a line for each
+    /// Measure only the figures with goals, and print a line for each goal
     #[arg(long, conflicts_with = "figure")]
     goals: bool,
-    /// Write the figures to reach as JSON objects too
+    /// Also write the goals as JSON objects
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only the cards side by side: round trips, bandwidth and the hosts' time of all of them, in
-    /// turn
+    /// Only compare the cards: round trips, bandwidth and the hosts' time of all of them, in turn
     #[arg(long, conflicts_with_all = ["goals", "figure", "model", "card_args"])]
     compare: bool,
-    /// Only express memory: channels beside ivshmem, memcpy, UDP and vsock
+    /// Measure only express memory: channels compared with ivshmem, memcpy, UDP and vsock
     #[arg(long, conflicts_with_all = ["compare", "model"])]
     express: bool,
-    /// Only this (may be given again)
+    /// Measure only this (may be given again)
     #[arg(long, value_name = "NAME")]
     figure: Vec<String>,
-    /// Which model of card: all that have a benchmark, one after the other, unless this, --figure
-    /// or arguments for cards are given
+    /// Model of card; by default all models that have a benchmark, one after the other, or the
+    /// usual one with --figure or arguments for cards
     #[arg(long, value_name = "NAME", value_parser = model_parser())]
     model: Option<&'static Model>,
     /// What runs the machines
     #[arg(long, value_enum, default_value_t)]
     accel: Accel,
-    /// Where the report goes
+    /// Folder for the report
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Arguments for each card: see hamlyn card --help
@@ -63,7 +63,7 @@ fn model_parser() -> ValueParser {
     PossibleValuesParser::new(names).try_map(|name| catalogue::find(&name)).into()
 }
 
-/// The command line, whose `--figure` takes what one of the models has.
+/// Builds the command line, whose `--figure` accepts the names of the models.
 fn command() -> Command {
     let all = catalogue::MODELS.iter().filter_map(|model| Some((model.name, BENCHMARKS.of(model).ok()?)));
     let names = all.map(|(name, benchmark)| match name {
@@ -75,14 +75,14 @@ fn command() -> Command {
     Options::command().mut_arg("figure", |arg| arg.help(format!("Only this: {names} (may be given again)")))
 }
 
-/// Models, and what each brings.
+/// Models with their benchmarks.
 type Benchmarks = Vec<(&'static Model, &'static Benchmark)>;
 
-/// The options, and what is measured of which models.
+/// Parses the options, and selects the benchmarks of the models.
 fn options(words: impl IntoIterator<Item = OsString>) -> Result<(Options, Benchmarks), clap::Error> {
     let mut command = command();
     let options = Options::from_arg_matches(&command.try_get_matches_from_mut(words)?)?;
-    // Figures and arguments are one model's own.
+    // Figures and arguments belong to one model.
     let one = !options.figure.is_empty() || !options.card_args.is_empty();
     let models = match options.model {
         None if options.compare || options.express => Vec::new(),
@@ -93,7 +93,7 @@ fn options(words: impl IntoIterator<Item = OsString>) -> Result<(Options, Benchm
     let with = |model| BENCHMARKS.of(model).map(|benchmark| (model, benchmark));
     let benchmarks: Result<Benchmarks, _> = models.into_iter().map(with).collect();
     let mut benchmarks = benchmarks.map_err(|error| command.error(ErrorKind::ValueValidation, error))?;
-    // Neither is of one model alone; the second is of the usual cards' hosts.
+    // Neither belongs to one model alone. The second one uses the hosts of the default cards.
     let whole = options.model.is_none() && !one && !options.compare;
     if options.express || whole {
         benchmarks.push((catalogue::default(), &express::BENCHMARK));
@@ -124,11 +124,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// True if all that was asked for could be measured.
+/// Returns true if all requested measurements succeeded.
 fn bench(options: Options, benchmarks: &[(&'static Model, &'static Benchmark)]) -> anyhow::Result<bool> {
     tidy_on_signals()?;
     let progress = Progress::new();
-    // Where ./scripts/bench keeps what it fetched.
+    // The folder in which ./scripts/bench keeps fetched files.
     let home = std::env::var_os("HAMLYN_BENCH").map(PathBuf::from);
     let request = Request {
         effort: if options.full { Effort::Full } else { Effort::Quick },

@@ -1,5 +1,5 @@
-//! What a driver does with a card of any model: it tells it of areas by lists of pages, and runs
-//! commands by the command page.
+//! Driver operations that all card models share: describing areas by page lists, and running
+//! commands through the command page.
 
 use hamlyn_abi::family::area::HamlynArea;
 use hamlyn_abi::family::command::{
@@ -8,25 +8,27 @@ use hamlyn_abi::family::command::{
 use hamlyn_abi::family::control::{HAMLYN_CONTROL_ENABLE, HAMLYN_REG_CONTROL};
 use zerocopy::{FromZeros, Immutable, IntoBytes};
 
-/// Bytes of a page.
+/// Bytes in a page.
 const PAGE: u64 = 4096;
-/// Addresses in a page of a list.
+/// Number of addresses in one page of a list.
 const LIST: u64 = PAGE / 8;
 
-/// Why a card did not do a command: as it left it in the command page.
+/// Reason why a card refused a command, as read from the command page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
     /// `HAMLYN_STATUS_*`.
     pub status: u32,
-    /// What was refused.
+    /// The value that was refused.
     pub value: u64,
-    /// What is allowed.
+    /// The limit for that value.
     pub limit: u64,
 }
 
-/// Writes the lists of an area of `length` bytes from byte `first` of its first page. `list` has a
-/// page to give for a list; `page` says where each page of the area is, by its number; `put` writes
-/// to host memory.
+/// Writes the page lists of an area of `length` bytes that starts at byte `first` of its first
+/// page.
+///
+/// `list` allocates a page for a list. `page` returns the address of each page of the area by its
+/// number. `put` writes to host memory.
 pub fn list_pages(
     length: u64,
     first: u32,
@@ -48,10 +50,10 @@ pub fn list_pages(
 
 /// A host whose driver runs commands.
 pub trait Commands {
-    /// Why a register cannot be stored to.
+    /// Error of a failed register store.
     type Error;
 
-    /// Where the command page is.
+    /// Returns the address of the command page.
     fn command_page(&self) -> u64;
 
     /// Writes to host memory.
@@ -60,17 +62,16 @@ pub trait Commands {
     /// Reads host memory.
     fn get(&self, address: u64, into: &mut [u8]);
 
-    /// Stores to a register of BAR 0, in so many bytes.
+    /// Stores `value` to a register of BAR 0 with an access of `width` bytes.
     fn store(&mut self, register: u32, width: u8, value: u64) -> Result<(), Self::Error>;
 
-    /// What a driver does with a card at power-on: names the command page, and has the card take
-    /// packets.
+    /// Powers on the card: sets the address of the command page and enables packet reception.
     fn enable(&mut self) -> Result<(), Self::Error> {
         self.store(HAMLYN_REG_COMMAND_PAGE, 8, self.command_page())?;
         self.store(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into())
     }
 
-    /// Runs a command. What the card says to it is inside.
+    /// Runs a command. The inner result is the card's answer.
     fn command(
         &mut self,
         opcode: u32,

@@ -1,4 +1,4 @@
-//! What a driver and a library do with a Hamlyn card.
+//! Driver and library operations on a Hamlyn card.
 
 use hamlyn_abi::family::area::HamlynArea;
 use hamlyn_abi::hamlyn::command::*;
@@ -14,7 +14,7 @@ use crate::host::Host;
 /// BAR of the doorbells.
 const DOORBELLS: u8 = 4;
 
-/// Whether there was a way to the card, and what it said.
+/// Outer result: whether the card was reached. Inner result: the card's answer.
 pub type Done<T> = Result<Result<(), Refusal>, <T as Commands>::Error>;
 
 /// The card's commands, each with its body.
@@ -24,7 +24,7 @@ pub trait HamlynCommands: Commands {
         self.command(HAMLYN_COMMAND_OPEN_TERMINUS, index, body)
     }
 
-    /// Closes it.
+    /// Closes a terminus.
     fn close_terminus(&mut self, index: u32) -> Done<Self> {
         self.command(HAMLYN_COMMAND_CLOSE_TERMINUS, index, &[0_u8; 0])
     }
@@ -35,18 +35,18 @@ pub trait HamlynCommands: Commands {
         self.command(HAMLYN_COMMAND_SET_SEND_BUFFER, terminus, &body)
     }
 
-    /// Clears it.
+    /// Clears a send buffer of a terminus.
     fn clear_send_buffer(&mut self, terminus: u32, tag: u32) -> Done<Self> {
         let body = HamlynSetSendBuffer { tag, ..Default::default() };
         self.command(HAMLYN_COMMAND_CLEAR_SEND_BUFFER, terminus, &body)
     }
 
-    /// Opens a notification queue over an area of zeros.
+    /// Opens a notification queue over a zeroed area.
     fn open_queue(&mut self, index: u32, area: HamlynArea, entries: u32, vector: u32) -> Done<Self> {
         self.command(HAMLYN_COMMAND_OPEN_QUEUE, index, &HamlynOpenQueue { area, entries, vector })
     }
 
-    /// Closes it.
+    /// Closes a notification queue.
     fn close_queue(&mut self, index: u32) -> Done<Self> {
         self.command(HAMLYN_COMMAND_CLOSE_QUEUE, index, &[0_u8; 0])
     }
@@ -56,7 +56,7 @@ pub trait HamlynCommands: Commands {
         self.command(HAMLYN_COMMAND_OPEN_SLOT, index, body)
     }
 
-    /// Closes it.
+    /// Closes a slot.
     fn close_slot(&mut self, index: u32) -> Done<Self> {
         self.command(HAMLYN_COMMAND_CLOSE_SLOT, index, &[0_u8; 0])
     }
@@ -64,12 +64,12 @@ pub trait HamlynCommands: Commands {
 
 impl<T: Commands> HamlynCommands for T {}
 
-/// What a program does that has mapped a terminus.
+/// Operations of a program that has mapped a terminus.
 pub trait HamlynProgram {
-    /// Posts a request, and rings if the card sleeps.
+    /// Posts a request, and rings the doorbell if the card sleeps.
     fn post(&mut self, terminus: u32, request: &HamlynRequest, body: &[u8]);
 
-    /// Rings.
+    /// Rings the doorbell of a terminus.
     fn ring(&mut self, terminus: u32);
 }
 

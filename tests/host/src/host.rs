@@ -1,4 +1,4 @@
-//! A card on a host, and what its driver and the switch do there.
+//! A host with its card, and the operations of its driver and of the switch.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -13,14 +13,14 @@ use crate::lines::{Lines, SetClock, Wire};
 use crate::memory::Memory;
 use crate::window::Pages;
 
-/// A page of each host.
+/// Bytes in a page.
 const PAGE: u64 = 4096;
-/// Where the command page is: what is free comes behind it.
+/// Address of the command page. Free memory starts right behind it.
 const COMMAND_PAGE: u64 = PAGE;
-/// Ports of the switch.
+/// Number of ports of the switch.
 const PORTS: u16 = 64;
 
-/// A host in memory: a card with all that it reaches, and the driver that has switched it on.
+/// A host in memory: a card with everything it reaches. Its driver has already enabled the card.
 #[derive(Debug)]
 pub struct Host<C> {
     /// Its number in the fabric.
@@ -31,17 +31,17 @@ pub struct Host<C> {
     pub memory: Memory,
     /// The mapped BAR of its card.
     pub window: Pages,
-    /// What its card raised.
+    /// Interrupts that its card raised.
     pub interrupts: Lines,
-    /// Its card's time.
+    /// Its card's clock.
     pub clock: SetClock,
-    /// What its card sent.
+    /// Packets that its card sent.
     pub wire: Wire,
-    /// Where free memory starts.
+    /// Address at which free memory starts.
     free: Cell<u64>,
 }
 
-/// Bytes of a card's mapped BAR that are used; none if it has no such BAR.
+/// Returns the number of used bytes of a card's mapped BAR, or 0 if it has no such BAR.
 pub fn window_bytes(card: &impl Card) -> usize {
     let used = card.identity().bars.into_iter().filter_map(|bar| match bar.kind {
         BarKind::Window { used } => Some(used as usize),
@@ -51,15 +51,16 @@ pub fn window_bytes(card: &impl Card) -> usize {
 }
 
 impl<C: Card> Host<C> {
-    /// A host of this number, whose card has a link. Fails if the system has no memory.
+    /// Creates a host with number `id`, whose card has a link. Fails if the system is out of
+    /// memory.
     pub fn new(id: u16, card: C) -> io::Result<Self> {
-        // A card with nothing to map has a page that it never looks at, as there is no memory of no
-        // bytes.
+        // A region of zero bytes cannot be mapped. A card without a mapped BAR gets a page that it
+        // never accesses.
         let window = Pages::new(window_bytes(&card).max(PAGE as usize))?;
         Ok(Self::made_of(id, card, Memory::new()?, window))
     }
 
-    /// The same, of memory and a window that others may have mapped.
+    /// Like [`Host::new`], but takes memory and a window that other processes may have mapped.
     pub fn made_of(id: u16, card: C, memory: Memory, window: Pages) -> Self {
         let mut host = Self {
             id,
@@ -77,7 +78,7 @@ impl<C: Card> Host<C> {
         host
     }
 
-    /// Calls a verb of the card.
+    /// Calls a method of the card.
     pub fn with_card<T>(&mut self, verb: impl FnOnce(&mut C, &Ports<'_>, &mut Wire) -> T) -> T {
         let Self { card, memory, window, interrupts, clock, wire, .. } = self;
         verb(card, &Ports { dma: memory, windows: window, interrupt: interrupts, clock }, wire)
@@ -88,7 +89,7 @@ impl<C: Card> Host<C> {
         self.with_card(|card, ports, _| card.register_write(ports, 0, register.into(), width, value));
     }
 
-    /// Runs a command, and gives what the card says to it.
+    /// Runs a command and returns the card's answer.
     pub fn run(
         &mut self,
         opcode: u32,
@@ -99,23 +100,23 @@ impl<C: Card> Host<C> {
         done
     }
 
-    /// So many free pages, one behind the other: where they start.
+    /// Allocates `count` contiguous pages and returns the address of the first.
     pub fn pages(&self, count: u64) -> u64 {
         self.free.replace(self.free.get() + count * PAGE)
     }
 
-    /// Has the card send a packet, if it can.
+    /// Lets the card send a packet, if it can.
     pub fn transmit(&mut self) -> Progress {
         self.with_card(|card, ports, wire| card.transmit(ports, wire))
     }
 
-    /// A packet arrives, in pieces.
+    /// Delivers a packet, given in pieces, to the card.
     pub fn deliver(&mut self, source: u16, packet: &[VolatileSlice<'_>]) {
         let arrived = Packet { source, bytes: Pieces::new(packet) };
         self.with_card(|card, ports, _| card.packet_arrived(ports, &arrived));
     }
 
-    /// What the card has counted under a name; none if it counts no such thing.
+    /// Returns the value of the card's counter `name`, or `None` if the card has no such counter.
     pub fn counted(&self, name: &str) -> Option<u64> {
         self.card.counters().into_iter().find(|(known, _)| *known == name).map(|(_, count)| count)
     }

@@ -1,17 +1,17 @@
-//! A host in memory: what any card reaches, and what any driver does there.
+//! A host in memory: everything a card reaches, and the operations of its driver.
 //!
-//! Tests of cards, the simulation and the benchmark stand on it. It checks nothing: what a card may
-//! touch is known to the simulation's own memory.
+//! Tests of cards, the simulation and the benchmark use it. It does not check accesses: the
+//! simulation's own memory knows what a card may touch.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `region` | memory of this process, or of a file that others map, too |
+//! | `region` | memory of this process, or of a file that other processes map too |
 //! | `memory` | host memory, from address 0 |
 //! | `window` | mapped BARs |
-//! | `lines` | interrupt lines, a clock that is set, a link that keeps packets |
+//! | `lines` | interrupt lines, a settable clock, a link that records packets |
 //! | `driver` | the family's page lists and command page |
-//! | `host` | a card among all these, switched on by its driver |
-//! | `hamlyn` | what a driver and a library do with a Hamlyn card |
+//! | `host` | a card with all of these, enabled by its driver |
+//! | `hamlyn` | driver and library operations on a Hamlyn card |
 
 mod driver;
 pub mod hamlyn;

@@ -1,11 +1,11 @@
-//! Interrupt lines, time, and the way to the switch.
+//! Interrupt lines, a clock and the link to the switch.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use hamlyn_card::ports::{Clock, Interrupt, Link, Pieces, VolatileSlice};
 
-/// Interrupt lines: the vectors that were raised, in that order.
+/// Interrupt lines: records the raised vectors in order.
 #[derive(Debug, Default)]
 pub struct Lines(pub RefCell<Vec<u16>>);
 
@@ -15,7 +15,7 @@ impl Interrupt for Lines {
     }
 }
 
-/// A clock that shows what it is set to.
+/// A clock that returns the time it was set to.
 #[derive(Debug, Default)]
 pub struct SetClock(pub Cell<Duration>);
 
@@ -25,29 +25,29 @@ impl Clock for SetClock {
     }
 }
 
-/// A link that keeps packets: `(destination, bytes)`.
+/// A link that records packets as `(destination, bytes)`.
 #[derive(Debug, Default)]
 pub struct Wire {
-    /// What was sent.
+    /// Packets sent.
     pub sent: Vec<(u16, Vec<u8>)>,
-    /// How many packets it takes before it is full.
+    /// Number of packets it takes before it is full.
     pub room: Option<usize>,
-    /// Hosts for which it takes nothing now.
+    /// Hosts whose packets it rejects now.
     pub stopped: Vec<u16>,
-    /// How often the switch wanted packets to one of these again.
+    /// How many times the switch has resumed one of the stopped hosts.
     pub resumptions: u64,
-    /// Memory of packets that are forgotten, for the next ones.
+    /// Buffers of dropped packets, for reuse.
     spare: Vec<Vec<u8>>,
 }
 
 impl Wire {
-    /// Forgets what was sent: who measures a card has no use for it, and shall not wait for fresh
-    /// memory.
+    /// Drops all recorded packets and keeps their buffers. A benchmark does not read them, and must
+    /// not wait for fresh memory.
     pub fn forget(&mut self) {
         self.spare.extend(self.sent.drain(..).map(|(_, bytes)| bytes));
     }
 
-    /// Gives back the memory of a packet that was taken out.
+    /// Returns the buffer of a packet that was taken out.
     pub fn give_back(&mut self, bytes: Vec<u8>) {
         self.spare.push(bytes);
     }

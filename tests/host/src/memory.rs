@@ -13,29 +13,28 @@ use crate::region::{mapped, zeros};
 /// Bytes of a host's memory.
 pub const MEMORY_BYTES: usize = 8 << 20;
 
-/// Host memory, 8 MiB from address 0. It lends all that it has.
+/// Host memory, 8 MiB from address 0. The card may access all of it.
 #[derive(Debug)]
 pub struct Memory {
     bytes: MmapRegion,
-    /// What its owner writes as soon as the card has read from an address: that address, another
-    /// one, and 8 bytes for there.
+    /// A write that the owner does right after the card has read from an address. Holds that
+    /// address, the address to write, and the 8 bytes to write there.
     pub after_read: Cell<Option<(u64, u64, u64)>>,
 }
 
 impl Memory {
-    /// Zeros. Fails if the system has no memory.
+    /// Creates zeroed memory. Fails if the system is out of memory.
     pub fn new() -> io::Result<Self> {
         Ok(Self { bytes: zeros(MEMORY_BYTES)?, after_read: Cell::new(None) })
     }
 
-    /// The bytes of a file, which programs of this host map as well
-    /// ([`shared_file`](crate::shared_file)).
+    /// Maps a file, which programs of this host map as well ([`shared_file`](crate::shared_file)).
     pub fn of(file: &File) -> io::Result<Self> {
         Ok(Self { bytes: mapped(file, MEMORY_BYTES)?, after_read: Cell::new(None) })
     }
 
-    /// Bytes in place. Fails if there are none.
-    // The benchmark does this for each packet that it times: a call would be as long as a small
+    /// Returns a slice of the memory in place. Fails if the range is out of bounds.
+    // The benchmark calls this for each packet that it times: a call would take as long as a small
     // copy.
     #[inline]
     pub fn at(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {

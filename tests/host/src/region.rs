@@ -1,4 +1,4 @@
-//! Memory of this process, and memory that it shares with whoever maps the same file.
+//! Memory of this process, and memory shared with all processes that map the same file.
 
 use std::fs::File;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use vm_memory::{FileOffset, MmapRegion};
 
-/// A file of so many zeros, in memory: a card's host is made of it, and programs map it as well.
+/// Creates an in-memory file of `bytes` zeros. It backs a card's host, and programs map it as well.
 pub fn shared_file(bytes: usize) -> io::Result<File> {
     let file = File::from(memfd_create("host", MemfdFlags::CLOEXEC)?);
     ftruncate(&file, bytes as u64)?;

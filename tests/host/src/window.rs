@@ -9,23 +9,23 @@ use vm_memory::{Bytes, MmapRegion, VolatileMemory};
 
 use crate::region::{mapped, zeros};
 
-/// The only mapped BAR of a card. Whoever names a byte of it has made sure that it is there, and
-/// that words are aligned.
+/// The only mapped BAR of a card. Callers make sure that offsets are in range and that words are
+/// aligned.
 #[derive(Debug)]
 pub struct Pages(MmapRegion);
 
 impl Pages {
-    /// So many zeros. Fails if the system has no memory.
+    /// Creates a window of `bytes` zeros. Fails if the system is out of memory.
     pub fn new(bytes: usize) -> io::Result<Self> {
         zeros(bytes).map(Self)
     }
 
-    /// The bytes of a file, which others map as well ([`shared_file`](crate::shared_file)).
+    /// Maps a file, which others map as well ([`shared_file`](crate::shared_file)).
     pub fn of(file: &File, bytes: usize) -> io::Result<Self> {
         mapped(file, bytes).map(Self)
     }
 
-    /// What a process stores there, which has mapped it.
+    /// Stores bytes, as a process that has mapped the BAR does.
     pub fn put(&self, offset: u64, bytes: &[u8]) {
         self.at(offset, bytes.len()).copy_from(bytes);
     }

@@ -2,10 +2,10 @@
 //! real user library.
 //!
 //! A seed decides everything: the fabric, its traffic, every interleaving of cards, switch and
-//! processes, and all misfortunes. So a run that goes wrong can be run again.
+//! processes, and all faults. So a failing run can be reproduced.
 //!
-//! [`engine`](crate) has what all cards need; each card's own part is a folder beside it, and a
-//! line here.
+//! [`engine`](crate) holds what all card models need. Each model has its own folder beside it, and
+//! one line in this file.
 
 pub mod clan;
 pub mod dart;
@@ -19,10 +19,10 @@ use hamlyn_host::catalogue::PerModel;
 pub use crate::engine::run::Report;
 pub use crate::engine::violation::Violation;
 
-/// Runs a fabric as a seed decides, of so many cards if that is said.
+/// Runs a fabric as the seed decides. The second argument overrides the number of cards.
 pub type Simulation = fn(u64, Option<u16>) -> Report;
 
-/// The simulations that there are: a line for each model that has one.
+/// The available simulations, one line per model.
 pub static SIMULATIONS: PerModel<Simulation> = PerModel::new(
     "simulation",
     &[

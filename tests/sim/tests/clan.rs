@@ -1,8 +1,8 @@
-//! Fabrics of CLAN cards, from seeds.
+//! Seeded simulations of fabrics of CLAN cards.
 
 use hamlyn_sim::clan::simulate;
 
-/// Runs seeds, in which so much must have happened that they show something.
+/// Runs seeds. Checks that enough happened for the run to be meaningful.
 fn hold(seeds: std::ops::Range<u64>, cards: Option<u16>, least: [u64; 6]) {
     let (mut figures, mut faults) = ([0; 6], 0);
     for seed in seeds {

@@ -1,8 +1,8 @@
-//! Fabrics of DART cards, from seeds.
+//! Seeded simulations of fabrics of DART cards.
 
 use hamlyn_sim::dart::simulate;
 
-/// Runs seeds, in which so much must have happened that they show something.
+/// Runs seeds. Checks that enough happened for the run to be meaningful.
 fn hold(seeds: std::ops::Range<u64>, cards: Option<u16>, least: [u64; 11]) {
     let (mut figures, mut faults) = ([0; 11], 0);
     for seed in seeds {

@@ -1,4 +1,4 @@
-//! Fabrics of echo cards, from seeds.
+//! Seeded simulations of fabrics of echo cards.
 
 use hamlyn_sim::echo::simulate;
 

@@ -1,4 +1,4 @@
-//! The program that `hamlyn sim` starts.
+//! Tests of the program that `hamlyn sim` starts.
 
 use std::fs;
 use std::io;
@@ -22,7 +22,7 @@ fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).unwrap()
 }
 
-/// Waits for something that another process brings about.
+/// Waits for an effect of another process.
 fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     for _ in 0..2000 {
         if happened() {
@@ -34,7 +34,7 @@ fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
 }
 
 #[test]
-fn the_simulation_says_the_same_however_many_seeds_run_at_a_time() {
+fn output_does_not_depend_on_parallel_seeds() {
     let of = |jobs| hamlyn_sim(&["hamlyn", "60", "3", jobs]).output().unwrap();
     let (alone, together) = (of("1"), of("7"));
     assert!(alone.status.success() && together.status.success(), "{}", stderr(&together));
@@ -43,7 +43,7 @@ fn the_simulation_says_the_same_however_many_seeds_run_at_a_time() {
 }
 
 #[test]
-fn a_simulation_that_is_stopped_says_how_far_it_was() {
+fn stopped_simulation_reports_its_progress() {
     let mut command = hamlyn_sim(&["hamlyn", "1000000000", "10", "2"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
@@ -64,7 +64,7 @@ fn a_simulation_that_is_stopped_says_how_far_it_was() {
 }
 
 #[test]
-fn closed_output_is_no_failure() {
+fn closed_output_is_not_a_failure() {
     let (reader, writer) = io::pipe().unwrap();
     drop(reader);
     let output = hamlyn_sim(&["hamlyn", "3", "1", "1"]).stdout(writer).output().unwrap();
@@ -80,7 +80,7 @@ fn closed_error_output_leaves_the_exit_status() {
 }
 
 #[test]
-fn what_it_cannot_be_told_is_refused() {
+fn invalid_arguments_are_rejected() {
     for words in ["", "hamlyn", "hamlyn 1 2", "hamlyn 1 2 x", "x 1 2 1", "hamlyn 1 2 0", "hamlyn 1 2 1 17"] {
         let words: Vec<&str> = words.split_whitespace().collect();
         let output = hamlyn_sim(&words).output().unwrap();
@@ -90,7 +90,7 @@ fn what_it_cannot_be_told_is_refused() {
 }
 
 #[test]
-fn simulations_are_of_models_that_there_are() {
+fn every_simulation_has_a_catalogue_model() {
     for name in hamlyn_sim::SIMULATIONS.names() {
         assert!(hamlyn_host::catalogue::find(name).is_ok(), "{name}");
     }

@@ -1,11 +1,11 @@
-//! Thousands of seeds, and a few fabrics written by hand.
+//! Thousands of seeds, and a few handwritten scenarios.
 
 use hamlyn::EndReason;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_sim::Report;
 use hamlyn_sim::hamlyn::{Outcome, Scenario, run, run_as};
 
-/// How much of a long test is run: all of it for `./scripts/test --long`, else this part.
+/// Returns the size of a long test: `all` for `./scripts/test --long`, else `part`.
 fn if_long(all: u64, part: u64) -> u64 {
     if std::env::var_os("HAMLYN_LONG").is_some() { all } else { part }
 }
@@ -18,7 +18,7 @@ fn sound(outcome: &Outcome) {
     }
 }
 
-/// Runs seeds, and adds up what they did.
+/// Runs seeds and adds up their outcomes.
 fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
     let mut all = Outcome {
         counters: vec![0; Statistic::ALL.len()],
@@ -69,8 +69,8 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
     all
 }
 
-/// A simulation in which nothing happens would hold, too: so each kind of thing must have happened,
-/// to so many seeds.
+/// A simulation in which nothing happens would pass too. So each kind of event must have happened,
+/// often enough for this number of seeds.
 fn eventful(all: &Outcome, seeds: u64) {
     let often = |count: u64, of_ten_thousand: u64| count > of_ten_thousand * seeds / 10_000;
     assert!(often(all.report.faults, 50_000) && often(all.delivered, 100_000), "{all:?}");
@@ -83,18 +83,18 @@ fn eventful(all: &Outcome, seeds: u64) {
     assert!(often(all.channels, 500) && often(all.said, 5000) && often(all.slept, 500), "{all:?}");
     assert!(all.answers.iter().all(|count| often(*count, 500)), "{all:?}");
     for (reason, count) in EndReason::ALL.into_iter().zip(&all.connection_ends) {
-        // A card that is reset takes its processes with it: nobody is left to be told.
+        // The reset of a card also ends its processes: no process is left to get this reason.
         assert_eq!(*count == 0, reason == EndReason::CardReset, "{reason}: {count}");
     }
     for statistic in Statistic::ALL {
         let count = all.counters[statistic as usize];
         println!("{} {count}", statistic.name());
-        // All memory is there. (Of an honest driver's commands those alone are refused for which
-        // the card's memory is full: any other that is refused is a violation.)
+        // All memory is accessible. An honest driver's commands are refused only if the card's
+        // memory is full: any other refusal is a violation.
         let never = [
             Statistic::RefusedSendDma,
             Statistic::RefusedReceiveDma,
-            // More than a thousand answers owed to one host are more than these fabrics have.
+            // These fabrics never owe more than a thousand answers to one host.
             Statistic::RefusedFetchOverrun,
         ];
         assert_eq!(count == 0, never.contains(&statistic), "{}: {count}", statistic.name());
@@ -123,7 +123,7 @@ fn a_seed_replays_exactly() {
 }
 
 #[test]
-fn eight_cards_that_all_send_to_all_come_to_rest_with_nothing_lost() {
+fn eight_saturated_cards_come_to_rest_without_loss() {
     for seed in 0..4 {
         let outcome = run_as(seed, Scenario::saturation(8));
         sound(&outcome);
@@ -134,7 +134,7 @@ fn eight_cards_that_all_send_to_all_come_to_rest_with_nothing_lost() {
 }
 
 #[test]
-fn a_card_that_stands_still_holds_up_none_but_those_who_send_to_it() {
+fn stalled_card_blocks_only_its_senders() {
     for paths in [1, 4] {
         let mut bystanders = 0;
         for seed in 0..20 {
@@ -149,7 +149,7 @@ fn a_card_that_stands_still_holds_up_none_but_those_who_send_to_it() {
 }
 
 #[test]
-fn a_sluggish_switch_and_packets_that_change_places_lose_nothing() {
+fn slow_switch_and_reordering_lose_nothing() {
     for seed in 0..4 {
         let scenario = Scenario { switch_share: 1, reorder: true, paths: 4, ..Scenario::saturation(4) };
         let outcome = run_as(seed, scenario);
@@ -159,7 +159,7 @@ fn a_sluggish_switch_and_packets_that_change_places_lose_nothing() {
 }
 
 #[test]
-fn packets_that_go_by_hand_and_by_ring_lose_nothing_and_keep_their_order() {
+fn direct_and_ring_packets_keep_order_without_loss() {
     for seed in 0..4 {
         let scenario = Scenario { by_hand: 50, switch_share: 20, ..Scenario::saturation(4) };
         let outcome = run_as(seed, scenario);
@@ -169,7 +169,7 @@ fn packets_that_go_by_hand_and_by_ring_lose_nothing_and_keep_their_order() {
 }
 
 #[test]
-fn streams_over_a_fabric_that_reorders_come_to_a_good_end() {
+fn streams_complete_over_a_reordering_fabric() {
     let (mut streamed, mut streams) = (0, 0);
     for seed in 0..100 {
         let scenario = Scenario {
@@ -214,7 +214,7 @@ fn channels_hold_whatever_goes_wrong() {
     assert!(said > 1000 && slept > 100, "{said} messages, {slept} sleeps");
 }
 
-/// Hosts whose programs connect to each other, and do nothing else.
+/// Returns a scenario whose programs only connect to each other.
 fn talkative(cards: u16) -> Scenario {
     Scenario {
         packet_sizes: vec![320; cards.into()],
@@ -230,7 +230,7 @@ fn talkative(cards: u16) -> Scenario {
 }
 
 #[test]
-fn where_nothing_goes_wrong_connections_end_by_what_their_sides_say() {
+fn connections_end_cleanly_without_faults() {
     let mut connections = 0;
     for seed in 0..50 {
         let scenario =
@@ -253,7 +253,7 @@ fn where_nothing_goes_wrong_connections_end_by_what_their_sides_say() {
 }
 
 #[test]
-fn thousands_of_connections_on_one_fabric_leave_nothing_behind() {
+fn thousands_of_connections_leak_nothing() {
     let connections = if_long(10_000, 2000);
     let scenario = Scenario { steps: 160 * connections, ..talkative(3) };
     let outcome = run_as(1, scenario);
@@ -262,7 +262,7 @@ fn thousands_of_connections_on_one_fabric_leave_nothing_behind() {
 }
 
 #[test]
-fn connections_in_a_fabric_full_of_misfortunes_hold() {
+fn connections_hold_under_many_faults() {
     for seed in 0..50 {
         let scenario = Scenario {
             faults: 100,
@@ -279,7 +279,7 @@ fn connections_in_a_fabric_full_of_misfortunes_hold() {
 }
 
 #[test]
-fn a_fabric_full_of_misfortunes_holds() {
+fn fabric_holds_under_many_faults() {
     for seed in 0..50 {
         let scenario = Scenario {
             faults: 300,
@@ -293,30 +293,30 @@ fn a_fabric_full_of_misfortunes_holds() {
     }
 }
 
-/// The judge took a fetch-and-op for carried out that the card had refused, as a metadata entry
-/// changed meanwhile.
+/// The judge assumed that a fetch-and-op was carried out. The card had refused it, because a
+/// metadata entry had changed meanwhile.
 #[test]
-fn a_fetch_and_op_that_may_be_refused_is_answered_so() {
+fn refused_fetch_and_op_is_answered_as_refused() {
     sound(&run(3692, None));
 }
 
-/// A listener was handed a request again: the host that asked had not heard that it was taken, and
-/// put it to the other's next incarnation.
+/// A listener got a request twice. The asking host had missed the acceptance, and repeated the
+/// request to the listener's next incarnation.
 #[test]
 fn no_request_is_taken_by_two_incarnations() {
     [7_013_866, 7_064_660, 7_081_583].into_iter().for_each(|seed| sound(&run(seed, None)));
 }
 
-/// The ledger took a packet for another one of the same sender's that was empty, too, and was to
-/// lie in the same place.
+/// The ledger confused a packet with another one of the same sender. Both were empty and for the
+/// same place.
 #[test]
-fn empty_messages_in_one_place_are_told_apart_by_their_metadata() {
+fn empty_messages_are_matched_by_metadata() {
     sound(&run(3_141_623_859, None));
 }
 
-/// There were pages for the lists of a slot's message area, but not for those of its metadata: the
-/// first were lost.
+/// The page lists of a slot's message area could be allocated, but not those of its metadata. The
+/// pages of the first lists leaked.
 #[test]
-fn a_slot_that_cannot_be_had_takes_no_pages() {
+fn failed_slot_open_leaks_no_pages() {
     sound(&run(2_718_393_656, None));
 }

@@ -1,8 +1,8 @@
-//! Fabrics of SHRIMP cards, from seeds.
+//! Seeded simulations of fabrics of SHRIMP cards.
 
 use hamlyn_sim::shrimp::simulate;
 
-/// Runs seeds, in which so much must have happened that they show something.
+/// Runs seeds. Checks that enough happened for the run to be meaningful.
 fn hold(seeds: std::ops::Range<u64>, cards: Option<u16>, least: (u64, u64)) {
     let (mut deposits, mut faults) = (0, 0);
     for seed in seeds {
@@ -25,7 +25,7 @@ fn nothing_goes_wrong() {
     hold(0..300, None, (10_000, 1000));
 }
 
-/// Most of them through a mesh, as the paper's multicomputer has it.
+/// Most of these fabrics use a mesh, like the paper's multicomputer.
 #[test]
 fn nothing_goes_wrong_among_sixteen_nodes() {
     hold(1000..1030, Some(16), (1000, 500));

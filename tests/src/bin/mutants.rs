@@ -1,4 +1,4 @@
-//! `./scripts/mutants`: does a test notice when a line of the card is wrong?
+//! `./scripts/mutants`: checks that a test detects each wrong line of the card.
 
 use std::env;
 use std::fs;
@@ -14,16 +14,16 @@ use hamlyn_tests::mutants::{Interrupted, Machines, Mutant, Suites, Tree, Verdict
 
 #[derive(Debug, Parser)]
 struct Args {
-    /// Say what the breaks are, and make none
+    /// List the breaks, and do not make them
     #[arg(long)]
     list: bool,
-    /// Only breaks with this in their names, or in their files' paths
+    /// Only breaks with this text in their names or in their files' paths
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Only the first of so many, and so on: a quick look
+    /// Only the first of every N breaks: a quick check
     #[arg(long, value_name = "N", default_value = "1")]
     every: NonZeroUsize,
-    /// The breaks of the driver that only tests with machines notice, instead of the others
+    /// The breaks of the driver that only tests with machines detect, instead of the others
     #[arg(long)]
     driver: bool,
 }
@@ -54,7 +54,7 @@ fn main() -> Result<ExitCode> {
 fn print_list(mutants: &[Mutant]) -> io::Result<()> {
     for Mutant { name, file, old, new, .. } in mutants {
         match writeln!(io::stdout(), "{name}\n    {file}\n    - {old}\n    + {new}") {
-            // Whoever reads it has seen enough.
+            // The reader has closed the pipe, for example `head`.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
             written => written?,
         }
@@ -62,10 +62,10 @@ fn print_list(mutants: &[Mutant]) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a break, and has its tests look at it.
+/// Makes a break, and runs its tests.
 type Judge<'a> = Box<dyn FnMut(&Mutant) -> Result<Verdict> + 'a>;
 
-/// Makes the breaks one by one. How many were caught.
+/// Makes the breaks one by one. Returns how many were caught.
 fn check(repository: &Path, mutants: &[Mutant]) -> Result<usize> {
     let cache = env::var_os("HAMLYN_CACHE").map_or(repository.join(".hamlyn"), PathBuf::from);
     let target = env::var_os("CARGO_TARGET_DIR").map_or(repository.join("target"), PathBuf::from);
@@ -100,7 +100,7 @@ fn check(repository: &Path, mutants: &[Mutant]) -> Result<usize> {
     Ok(caught)
 }
 
-/// Prints text and flushes it, so that the start of a line shows what is under way. Fails if
+/// Prints text and flushes it, so that the start of a line shows the current break. Fails if
 /// standard output is closed.
 fn say(text: &str) -> io::Result<()> {
     let mut output = io::stdout();

@@ -1,4 +1,4 @@
-//! A program that ends, with all its children, when we are done with it.
+//! A child program that is killed together with all its own children.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -13,13 +13,13 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Whether somebody wants us to end.
+/// Whether a signal has asked this program to end.
 #[derive(Debug, Clone)]
 pub struct Interrupted(Arc<AtomicBool>);
 
 impl Interrupted {
-    /// From now on SIGINT and SIGTERM are only noted. The programs that we start do not get them:
-    /// they are in groups of their own.
+    /// From now on, SIGINT and SIGTERM only set a flag. The child programs do not get these
+    /// signals, because they are in separate process groups.
     pub fn watch() -> Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -36,17 +36,17 @@ impl Interrupted {
     }
 }
 
-/// What a program has to say next.
+/// The next output of a program.
 #[derive(Debug)]
 pub(super) enum Said {
     Line(String),
-    /// It has ended.
+    /// The program has ended.
     Ended(ExitStatus),
-    /// It is not done at the deadline.
+    /// The deadline has passed.
     Late,
 }
 
-/// A program in a process group of its own. Dropped, it is killed with all that it has started.
+/// A program in a separate process group. Dropping it kills the program and all its children.
 #[derive(Debug)]
 pub(super) struct Group {
     child: Child,
@@ -55,7 +55,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Starts a program whose standard output we read.
+    /// Starts a program and reads its standard output.
     pub(super) fn start(command: &mut Command, interrupted: &Interrupted) -> Result<Self> {
         let mut child = command
             .stdin(Stdio::null())
@@ -65,7 +65,7 @@ impl Group {
             .with_context(|| format!("cannot start {:?}", command.get_program()))?;
         let output = BufReader::new(child.stdout.take().context("no standard output")?);
         let (sender, lines) = channel();
-        // Ends with the group, whose output it reads.
+        // The thread ends with the group, whose output it reads.
         thread::spawn(move || {
             for line in output.split(b'\n').map_while(Result::ok) {
                 if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
@@ -76,7 +76,7 @@ impl Group {
         Ok(Self { child, lines, interrupted: interrupted.clone() })
     }
 
-    /// The next line that it says, or its end.
+    /// Returns the next line of the output, or the end of the program.
     pub(super) fn next(&mut self, deadline: Instant) -> Result<Said> {
         while Instant::now() < deadline {
             self.interrupted.check()?;
@@ -92,7 +92,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The program may have ended already.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }

@@ -5,9 +5,9 @@
 //! == a file, from the root of the repository
 //!
 //! a name
-//! ? a test with machines that must notice it; without this line, the tests of the packages that stand on the file
-//! - a piece of one line, which stands exactly once in the file
-//! + what stands there instead; may be empty
+//! ? a test with machines that must detect it; if missing, the tests of the file's packages
+//! - a piece of one line, which occurs exactly once in the file
+//! + the text that replaces it; may be empty
 //! ```
 
 use std::fs;
@@ -18,20 +18,20 @@ use anyhow::{Context, Result, bail, ensure};
 /// A break of one line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mutant {
-    /// What it does.
+    /// The effect of the break.
     pub name: String,
-    /// The file it is in, from the root of the repository.
+    /// The broken file, relative to the root of the repository.
     pub file: String,
-    /// What stands in the file.
+    /// The text in the file.
     pub old: String,
-    /// What stands there instead.
+    /// The text that replaces it.
     pub new: String,
-    /// The test with machines that must notice; none: tests of packages.
+    /// The test with machines that must detect it; none: tests of packages.
     pub test: Option<String>,
 }
 
 impl Mutant {
-    /// The file's text below `root`, without and with the break.
+    /// Returns the file's text below `root`, without and with the break.
     pub fn texts(&self, root: &Path) -> Result<(String, String)> {
         let Self { name, file, .. } = self;
         let text = fs::read_to_string(root.join(file))
@@ -40,7 +40,7 @@ impl Mutant {
         Ok((text, broken))
     }
 
-    /// An error unless what is to be broken stands in the text exactly once.
+    /// Returns the broken text. Fails unless the text to break occurs exactly once.
     fn break_text(&self, text: &str) -> Result<String> {
         let Self { name, file, old, new, .. } = self;
         match text.matches(old).count() {
@@ -50,7 +50,7 @@ impl Mutant {
     }
 }
 
-/// Reads a list. Errors name the line.
+/// Reads a list. Errors contain the line.
 pub fn parse(text: &str) -> Result<Vec<Mutant>> {
     let mut all: Vec<Mutant> = Vec::new();
     let mut next = Mutant::default();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_refused() {
+    fn incomplete_breaks_are_refused() {
         for (list, expected) in [
             ("forget it\n", "line 1: forget it"),
             ("== a.rs\n- old\n", "line 2: - old"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_break_is_made_where_its_line_stands_once() {
+    fn break_applies_where_its_line_is_unique() {
         let mutant = &parse(LIST).unwrap()[0];
         assert_eq!(mutant.break_text("a();\nn += 1;\nb();\n").unwrap(), "a();\nn += 2;\nb();\n");
         for (text, count) in [("a();\n", 0), ("n += 1;\nn += 1;\n", 2)] {

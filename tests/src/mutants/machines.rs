@@ -1,4 +1,4 @@
-//! Breaks of the driver that only machines can notice: the module is built with the break, and one
+//! Breaks of the driver that only machines can detect. The module is built with the break, and one
 //! test with machines runs with it.
 
 use std::env;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::group::{Group, Interrupted, Said};
 use super::{Mutant, Tree, Verdict};
 
-/// How long the module may take to build, and the test to end.
+/// Time limit for the build of the module, and for the test.
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// The test program with machines, and the module of a tree.
@@ -20,13 +20,13 @@ pub struct Machines<'a> {
     tree: &'a Tree,
     interrupted: Interrupted,
     repository: PathBuf,
-    /// Where the module with the break and its kit are.
+    /// The folder with the broken module and its kit.
     folder: PathBuf,
     tests: PathBuf,
 }
 
 impl<'a> Machines<'a> {
-    /// Builds the test program, and runs each test that the breaks name with nothing broken.
+    /// Builds the test program, and runs each test that the breaks name, with nothing broken.
     pub fn new(
         tree: &'a Tree,
         repository: &Path,
@@ -59,7 +59,7 @@ impl<'a> Machines<'a> {
         Ok(machines)
     }
 
-    /// Makes a break, and has its test look at it.
+    /// Makes a break, and runs its test.
     pub fn judge(&self, mutant: &Mutant) -> Result<Verdict> {
         let test = mutant.test.as_deref().context("a break without a test with machines")?;
         self.tree.broken(mutant, || {
@@ -70,7 +70,7 @@ impl<'a> Machines<'a> {
         })
     }
 
-    /// Builds the module and its kit; or the compiler's first error.
+    /// Builds the module and its kit. Returns the compiler's first error if it fails.
     fn build(&self) -> Result<Result<(), String>> {
         let mut command = Command::new("bash");
         command
@@ -89,7 +89,7 @@ impl<'a> Machines<'a> {
         }
     }
 
-    /// Runs tests with the module that was built last: what was wrong.
+    /// Runs tests with the module that was built last. Returns the failure, if any.
     fn run(&self, tests: &[&str]) -> Result<Option<String>> {
         let mut command = Command::new(&self.tests);
         command.arg("--exact").args(tests).env("HAMLYN_KIT", self.folder.join("kit.json"));

@@ -1,17 +1,17 @@
-//! The mutation check: deliberate breaks of card, link and switch, each of which the tests must
-//! notice.
+//! The mutation check: deliberate breaks of card, link and switch. The tests must detect each of
+//! them.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `list` | the breaks, as a person writes them down |
+//! | `list` | the breaks, in the format in which they are written |
 //! | `tree` | the copy of the repository in which they are made |
-//! | `packages` | whose tests can notice a break |
-//! | `suite` | the test programs: built, run, and who noticed |
-//! | `machines` | the same for the driver, whose breaks only machines notice |
-//! | `group` | a program that ends, with all its children, when we are done with it |
+//! | `packages` | the packages whose tests can detect a break |
+//! | `suite` | the test programs: building, running, and the verdict |
+//! | `machines` | the same for the driver, whose breaks only machines detect |
+//! | `group` | a child program that is killed together with all its own children |
 //!
-//! A break is made in the copy and built there, so the checkout never holds one. What others have
-//! written is built once for both. The first test that fails ends the matter.
+//! A break is made in the copy and built there, so the checkout never contains one. Third-party
+//! code is built once for both. The first test that fails ends the check of a break.
 
 mod group;
 mod list;

@@ -1,4 +1,4 @@
-//! Whose tests can notice a break: those of the package that has it, and of those that stand on it.
+//! The packages whose tests can detect a break: the package that contains it, and its dependents.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// Every card's.
+/// Prefix of every card's package.
 const CARDS: &str = "hamlyn-card-";
 
-/// The packages whose tests must notice, from fast to slow.
+/// The packages whose tests must detect breaks, from fast to slow.
 const PACKAGES: [&str; 13] = [
     "hamlyn-door",
     "hamlyn-sys",
@@ -27,14 +27,14 @@ const PACKAGES: [&str; 13] = [
     "hamlyn-sim",
 ];
 
-/// What a package, or its tests, compile besides its own folder.
+/// Files outside its own folder that a package, or its tests, compile.
 const COMPILED: [(&str, &str); 2] =
     [("guest-driver/kernel", "hamlyn-driver-host"), ("guest-driver/core/records.c", "hamlyn-driver-host")];
 
-/// What cargo says of a package.
+/// Cargo's data on a package.
 #[derive(Debug)]
 struct Package {
-    /// From the root of the repository.
+    /// Relative to the root of the repository.
     folder: String,
     needs: Vec<String>,
 }
@@ -44,7 +44,7 @@ struct Package {
 pub(super) struct Packages(BTreeMap<String, Package>);
 
 impl Packages {
-    /// Asks cargo.
+    /// Gets the packages from cargo.
     pub(super) fn of(root: &Path, cargo: &Path) -> Result<Self> {
         let mut command = Command::new(cargo);
         let command = command.args(["metadata", "--no-deps", "--offline", "--format-version=1"]);
@@ -55,15 +55,15 @@ impl Packages {
         Ok(Self(all.iter().filter_map(|package| read(package, root)).collect()))
     }
 
-    /// Those whose tests can notice a break in a file: its own package first, then the others from
-    /// fast to slow.
+    /// Returns the packages whose tests can detect a break in a file: its own package first, then
+    /// the others from fast to slow.
     pub(super) fn that_see(&self, file: &str) -> Vec<String> {
         let file = Path::new(file);
         let compiles = |name: &str| COMPILED.iter().any(|(path, by)| *by == name && file.starts_with(path));
         let holds = |name: &str| {
             compiles(name) || self.0.get(name).is_some_and(|package| file.starts_with(&package.folder))
         };
-        // A package's folder may lie in another's.
+        // A package's folder may be inside another's.
         let depth = |name: &&str| self.0[*name].folder.len();
         let own = self.0.keys().map(String::as_str).filter(|name| holds(name)).max_by_key(depth);
         let Some(own) = own else { return Vec::new() };
@@ -76,7 +76,7 @@ impl Packages {
     }
 
     fn stands_on(&self, name: &str, other: &str) -> bool {
-        // Its own name is among what a package needs for its tests.
+        // A package may depend on itself for its tests.
         let below =
             |package: &Package| package.needs.iter().any(|need| need != name && self.stands_on(need, other));
         name == other || self.0.get(name).is_some_and(below)
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_break_is_shown_to_its_package_and_those_above() {
+    fn break_is_tested_by_package_and_dependents() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let packages = Packages::of(root, Path::new(env!("CARGO"))).unwrap();
         assert_eq!(packages.that_see("tests/sim/src/lib.rs"), ["hamlyn-sim"]);
@@ -109,7 +109,7 @@ mod tests {
         let chassis = packages.that_see("device/card/src/chassis/area.rs");
         assert!(chassis[0] == "hamlyn-card" && chassis[1].starts_with(CARDS), "{chassis:?}");
         assert_eq!(packages.that_see("device/cards/hamlyn/src/receiving/slot.rs")[0], "hamlyn-card-hamlyn");
-        // It has no tests of its own here.
+        // The contract has no tests of its own here.
         let contract = packages.that_see("device/abi/src/family/area.rs");
         assert!(
             contract.iter().any(|name| name == "hamlyn-card-hamlyn")

@@ -1,4 +1,4 @@
-//! The test programs: built, run, and who noticed.
+//! The test programs: building, running, and the verdict.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -13,31 +13,31 @@ use super::group::{Group, Interrupted, Said};
 use super::packages::Packages;
 use super::{Mutant, Tree};
 
-/// How long the unbroken tree may take for one build or test program.
+/// Time limit for one build or test program of the unbroken tree.
 const PATIENCE: Duration = Duration::from_secs(1800);
-/// How long a program may take with a break in it, besides four times what it takes without.
+/// Additional time for a broken program, on top of four times the unbroken program's time.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What became of a break.
+/// The verdict on a break.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// A test failed, hung or died: which.
+    /// A test failed, hung or died: its name.
     Caught(String),
     /// All tests passed.
     Missed,
-    /// It is none: the compiler refuses it, for this reason.
+    /// It is not a break: the compiler refuses it, for this reason.
     Unbuildable(String),
 }
 
 /// A test program.
 #[derive(Debug)]
 struct Program {
-    /// Its main file, from the root of the repository.
+    /// Its main file, relative to the root of the repository.
     name: String,
     executable: PathBuf,
-    /// Where cargo would run it.
+    /// The folder in which cargo would run it.
     folder: PathBuf,
-    /// Built now, since something in it has changed.
+    /// Whether it was rebuilt now, because part of it has changed.
     new: bool,
 }
 
@@ -48,21 +48,20 @@ pub struct Suites<'a> {
     interrupted: Interrupted,
     cargo: PathBuf,
     packages: Packages,
-    /// How long each program took when nothing was broken, for those packages whose tests were
-    /// needed.
+    /// The time of each unbroken program, for those packages whose tests were needed.
     usual: BTreeMap<String, BTreeMap<String, Duration>>,
 }
 
 impl<'a> Suites<'a> {
-    /// Of this tree.
+    /// Prepares the tests of this tree.
     pub fn new(tree: &'a Tree, interrupted: Interrupted) -> Result<Self> {
         let cargo = env::var_os("CARGO").map_or("cargo".into(), PathBuf::from);
         let packages = Packages::of(&tree.root, &cargo)?;
         Ok(Self { tree, interrupted, cargo, packages, usual: BTreeMap::new() })
     }
 
-    /// Makes a break, and lets the tests look at it: those of its own package first. An error if
-    /// one fails without it.
+    /// Makes a break, and runs the tests, its own package's first. Fails if a test fails without
+    /// the break.
     pub fn judge(&mut self, mutant: &Mutant) -> Result<Verdict> {
         for package in self.packages.that_see(&mutant.file) {
             self.learn(&package)?;
@@ -100,7 +99,7 @@ impl<'a> Suites<'a> {
             Ok(programs) => programs,
             Err(reason) => return Ok(Verdict::Unbuildable(reason)),
         };
-        // A program that was not built anew cannot see the break.
+        // A program that was not rebuilt cannot detect the break.
         for program in programs.iter().filter(|program| program.new) {
             let usual = self.usual[package].get(&program.name).context("a new test program")?;
             if let Some(fault) = self.run(program, *usual * 4 + GRACE)? {
@@ -110,8 +109,8 @@ impl<'a> Suites<'a> {
         Ok(Verdict::Missed)
     }
 
-    /// Builds a package's test programs: those, the library's own first, or the compiler's first
-    /// error.
+    /// Builds a package's test programs. Returns them, the library's own first, or the compiler's
+    /// first error.
     fn build(&self, package: &str) -> Result<Result<Vec<Program>, String>> {
         let mut command = Command::new(&self.cargo);
         command.args(["test", "--no-run", "--tests", "--message-format=json", "--package", package]);
@@ -138,11 +137,11 @@ impl<'a> Suites<'a> {
         Ok(Ok(programs))
     }
 
-    /// The test program that a message of cargo is about.
+    /// Returns the test program of a message from cargo.
     fn program(&self, message: &Value) -> Option<Program> {
         let path = |value: &Value| value.as_str().map(PathBuf::from);
         let main = path(&message["target"]["src_path"])?;
-        // Cargo builds a package's examples, too, which are no tests.
+        // Cargo builds a package's examples, too, which are not tests.
         if message["profile"]["test"] != true {
             return None;
         }
@@ -154,12 +153,12 @@ impl<'a> Suites<'a> {
         })
     }
 
-    /// Runs a program until a test fails: what was wrong.
+    /// Runs a program until a test fails. Returns the failure, if any.
     fn run(&self, program: &Program, limit: Duration) -> Result<Option<String>> {
         let Program { name, executable, folder, .. } = program;
         let mut command = Command::new(executable);
         command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder).stderr(Stdio::null());
-        // A verdict is the same each time, and one that fails has said enough.
+        // The verdict is the same each time, and one failure is enough.
         for (setting, value) in
             [("RNG_SEED", "1"), ("MAX_SHRINK_ITERS", "0"), ("DISABLE_FAILURE_PERSISTENCE", "1")]
         {
@@ -183,12 +182,12 @@ impl<'a> Suites<'a> {
     }
 }
 
-/// The test that has failed, if this line of a test program says so.
+/// Returns the test that has failed if this line of a test program reports a failure.
 fn failure_in(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
-/// The error that a message of cargo carries.
+/// Returns the error in a message from cargo.
 fn error_in(message: &Value) -> Option<String> {
     let message = &message["message"];
     let text = message["message"].as_str().filter(|_| message["level"] == "error")?;

@@ -1,4 +1,4 @@
-//! A copy of the repository, in which things may be broken.
+//! A copy of the repository that may be broken.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -9,19 +9,20 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::Mutant;
 
-/// The copy. It stays from run to run: only what has changed is built anew.
+/// The copy. It is kept between runs, so that only changed files are rebuilt.
 #[derive(Debug)]
 pub struct Tree {
-    /// Where the copy is.
+    /// The folder of the copy.
     pub root: PathBuf,
-    /// Where it is built: where the original is, so that what others wrote is shared.
+    /// The target folder: the same as the original's, so that both share the build of third-party
+    /// code.
     pub target: PathBuf,
-    /// Held as long as this lives.
+    /// Held as long as this value exists.
     _lock: File,
 }
 
 impl Tree {
-    /// Brings the copy in `folder` up to date with `origin`. One run at a time has it.
+    /// Updates the copy in `folder` from `origin`. Only one run at a time can use it.
     pub fn copy(origin: &Path, folder: &Path, target: PathBuf) -> Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let lock = File::create(folder.join("lock"))?;
@@ -33,7 +34,7 @@ impl Tree {
         Ok(Self { root, target, _lock: lock })
     }
 
-    /// Does something while a break is in the copy.
+    /// Runs `work` while a break is in the copy.
     pub fn broken<T>(&self, mutant: &Mutant, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let file = self.root.join(&mutant.file);
         let (whole, broken) = mutant.texts(&self.root)?;
@@ -44,9 +45,9 @@ impl Tree {
     }
 }
 
-/// Gives the copy's packages a version of their own. Cargo tells packages apart by that and by
-/// their place in the workspace, which is the same in both: without it, what was built of a break
-/// is taken for the original's by whoever tests that next.
+/// Gives the copy's packages a different version. Cargo distinguishes packages by the version and
+/// by their path in the workspace, which is the same in both. Without this, a later test of the
+/// original would use the broken build.
 fn rename(manifest: &Path) -> Result<()> {
     let text = fs::read_to_string(manifest)?;
     let (head, tail) = text.split_once("\nversion = \"").context("the workspace has no version")?;
@@ -54,8 +55,8 @@ fn rename(manifest: &Path) -> Result<()> {
     Ok(fs::write(manifest, format!("{head}\nversion = \"{version}-break\"{rest}"))?)
 }
 
-/// Makes `to` a copy of `from`, without hidden files, what cargo has built, and `folder`, in which
-/// the copy lies. Files that are the same stay untouched, so that cargo takes them for unchanged.
+/// Makes `to` a copy of `from`, without hidden files, cargo's output, and `folder`, which contains
+/// the copy. Identical files are not written again, so that cargo treats them as unchanged.
 fn update(from: &Path, to: &Path, folder: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     let mut names = BTreeSet::new();
@@ -95,7 +96,7 @@ mod tests {
     const MANIFEST: &str = "[package]\nversion = \"1.2\"\nname = \"a\"\n";
 
     #[test]
-    fn the_copy_follows_the_original_and_leaves_what_is_the_same() {
+    fn copy_updates_only_changed_files() {
         let (from, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let place = |name: &str| from.path().join(name);
         fs::create_dir_all(place("part/target")).unwrap();
@@ -107,7 +108,7 @@ mod tests {
         let tree = Tree::copy(from.path(), work.path(), PathBuf::new()).unwrap();
         let copied = |name: &str| fs::read_to_string(tree.root.join(name)).ok();
         assert_eq!(copied("part/other").as_deref(), Some("1"));
-        // What is built of it is not taken for what is built of the original.
+        // Its build is not taken for the build of the original.
         let manifest = "[package]\nversion = \"1.2-break\"\nname = \"a\"\n";
         assert_eq!(copied("Cargo.toml").as_deref(), Some(manifest));
         assert_eq!(copied("empty").as_deref(), Some(""));
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_break_is_in_the_copy_only_while_it_is_looked_at() {
+    fn break_exists_only_while_it_is_tested() {
         let (from, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(from.path().join("a.rs"), "n += 1;\n").unwrap();
         fs::write(from.path().join("Cargo.toml"), MANIFEST).unwrap();

@@ -1,4 +1,4 @@
-//! Channels, and where there is no express memory.
+//! Channels, and hosts without express memory.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use hamlyn_lab::Lab;
 use crate::compiling::{build, expect};
 
 #[test]
-fn where_there_is_no_express_memory_that_is_said() {
+fn express_calls_fail_without_express_memory() {
     let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\tstruct hamlyn_express_info info;\n\
          \tstruct hamlyn_express_area *area;\n\tstruct hamlyn_express_view *view;\n\
          \tstruct hamlyn_channel_listener *listener, *other;\n\
@@ -34,7 +34,7 @@ fn where_there_is_no_express_memory_that_is_said() {
 }
 
 #[test]
-fn a_program_has_both_ends_of_a_channel() {
+fn program_uses_both_ends_of_a_channel() {
     let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c_api/two_ends.c");

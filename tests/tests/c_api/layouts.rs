@@ -18,7 +18,7 @@ use hamlyn_c::{
 
 use crate::compiling::{headers, run};
 
-/// The size of each structure and the offset of each field, in C and as Rust has it.
+/// The size of each structure and the offset of each field, in C and in Rust.
 macro_rules! layout {
     ($($name:ident { $($field:ident),* })*) => {
         vec![$(
@@ -32,7 +32,7 @@ macro_rules! layout {
 }
 
 #[test]
-fn c_and_rust_agree_on_every_size_and_offset() {
+fn c_and_rust_agree_on_sizes_and_offsets() {
     let rust = layout! {
         hamlyn_card_info { host, abi_version, packet_size, sram_size, termini, slots, queues, vectors, ports, sram_free, reserved }
         hamlyn_found { hosts, too_old, silent, reserved }

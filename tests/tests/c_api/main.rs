@@ -1,5 +1,5 @@
-//! The C library as a C compiler sees it: its headers, its layouts, its symbols, and what it
-//! refuses.
+//! The C library from a C compiler's view: its headers, its layouts, its symbols, and the calls
+//! that it refuses.
 
 mod channels;
 mod compiling;

@@ -1,4 +1,4 @@
-//! What programs do at a card.
+//! Programs that use a card.
 
 use std::process::Command;
 
@@ -7,8 +7,8 @@ use hamlyn_lab::Lab;
 use crate::compiling::{build, expect, run_with, source};
 
 #[test]
-fn a_program_finds_names_and_chooses_whose_streams_it_accepts() {
-    // The fabric has one host, so there is nobody to wait for.
+fn program_finds_names_and_accepts_or_rejects_streams() {
+    // The fabric has one host, so the program waits for no other.
     let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\tstruct hamlyn_card_info info;\n\
          \tstruct hamlyn_found found;\n\tstruct hamlyn_seed seed;\n\tstruct hamlyn_connection *connection;\n\
          \tstruct hamlyn_connecting *asking;\n\tstruct hamlyn_stream_listener *listener;\n\
@@ -16,7 +16,7 @@ fn a_program_finds_names_and_chooses_whose_streams_it_accepts() {
          \tstruct hamlyn_stream_receiver *receiver, *own;\n\tuint32_t user;\n";
     const ASK: &str = "hamlyn_connect_begin(card, 0, \"svc\", &seed, sizeof(seed), &asking)";
     const FINISH: &str = "hamlyn_connect_finish(asking, &connection, 60000)";
-    // What is to come, and the calls: 111 is ECONNREFUSED.
+    // The expected results, and the calls: 111 is ECONNREFUSED.
     let calls = [
         (0, "hamlyn_open(NULL, &card)"),
         (1, "hamlyn_get_info(card, &info) + info.ports"),
@@ -43,7 +43,7 @@ fn a_program_finds_names_and_chooses_whose_streams_it_accepts() {
         (-111, FINISH),
         (0, ASK),
         (0, "hamlyn_stream_listener_request(listener, &request, 60000)"),
-        // It may outlive its listener.
+        // The request may outlive its listener.
         (0, "(hamlyn_stream_listener_destroy(listener), 0)"),
         (0, "hamlyn_stream_request_accept(request, &sender, &receiver)"),
         (0, FINISH),
@@ -58,7 +58,7 @@ fn a_program_finds_names_and_chooses_whose_streams_it_accepts() {
 }
 
 #[test]
-fn a_program_sends_from_and_receives_into_memory_of_its_own() {
+fn program_sends_and_receives_in_its_own_memory() {
     let statements = "\tstatic _Alignas(4096) unsigned char from[65536], to[65536];\n\tstruct hamlyn_card *card;\n\
          \tstruct hamlyn_manager *manager;\n\tstruct hamlyn_area *area, *odd;\n\tstruct hamlyn_buffer *buffer;\n\
          \tstruct hamlyn_datagram_receiver *place;\n\tstruct hamlyn_datagram datagram;\n\tstruct hamlyn_ticket ticket;\n\
@@ -66,7 +66,7 @@ fn a_program_sends_from_and_receives_into_memory_of_its_own() {
          \tstruct hamlyn_record record;\n\tstruct hamlyn_tag_receiver *tags;\n\tuint32_t tag;\n\
          \tstruct hamlyn_stream_options options = { 4096, 8, 0, { 0 } };\n\tsize_t at;\n\n\
          \tfor (at = 0; at < sizeof(from); at++)\n\t\tfrom[at] = (unsigned char)(at * 7 + 1);\n";
-    // What is to come, and the calls: 95 is EOPNOTSUPP.
+    // The expected results, and the calls: 95 is EOPNOTSUPP.
     let calls = [
         (0, "hamlyn_open(NULL, &card)"),
         (0, "hamlyn_manager_create(card, &manager)"),
@@ -101,7 +101,7 @@ fn a_program_sends_from_and_receives_into_memory_of_its_own() {
         (0, "(hamlyn_tag_receiver_destroy(tags), hamlyn_area_destroy(area), 0)"),
         (0, "hamlyn_buffer_wait(buffer, 60000)"),
         (0, "(hamlyn_buffer_destroy(buffer), 0)"),
-        // Private memory again, with what had come.
+        // Private memory again, with the received data.
         (0, "memcmp(to + 64, from + 3000, 1000)"),
         (0, "hamlyn_buffer_create(manager, NULL, 100, &buffer)"),
         (1, "hamlyn_buffer_data(buffer) != NULL"),
@@ -111,7 +111,7 @@ fn a_program_sends_from_and_receives_into_memory_of_its_own() {
 }
 
 #[test]
-fn the_lower_layer_is_all_there() {
+fn lower_layer_is_complete() {
     let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_area *area;\n\tstruct hamlyn_queue *queue;\n\tstruct hamlyn_slot *slot, *words;\n\
          \tstruct hamlyn_terminus *terminus;\n\tstruct hamlyn_ticket ticket, fast, tickets[2];\n\tstruct hamlyn_notification news;\n\
          \tstruct hamlyn_slot_options options = { 64, 1024, 4, HAMLYN_MODE_ONE_SHOT, 77, 0, { 0 } };\n\
@@ -122,7 +122,7 @@ fn the_lower_layer_is_all_there() {
          \tstruct hamlyn_entrance *entrance[2];\n\tstruct hamlyn_barrier *barrier[2];\n\tuint64_t found, values[2];\n\
          \tchar metadata[HAMLYN_METADATA_SIZE], name[HAMLYN_TEXT_SIZE];\n\tchar *data;\n\
          \tstruct pollfd sent = { 0, POLLIN, 0 };\n\n";
-    // What is to come, and the calls.
+    // The expected results, and the calls.
     let calls = [
         (0, "hamlyn_open(NULL, &card)"),
         (0, "hamlyn_area_create(card, NULL, 4096, &area)"),
@@ -132,8 +132,7 @@ fn the_lower_layer_is_all_there() {
         (0, "hamlyn_slot_create(card, area, queue, &options, &slot)"),
         (0, "hamlyn_slot_create(card, area, queue, &plain, &words)"),
         (0, "hamlyn_terminus_create(card, 1, &terminus)"),
-        // One message to an entry with a key of its own, and none behind it before it is open
-        // again.
+        // One message to an entry with its own key, and none after it until the entry is reopened.
         (0, "hamlyn_slot_protect(slot, 3, 0, 512)"),
         (0, "hamlyn_slot_ticket(slot, 3, &ticket)"),
         (-11, "hamlyn_queue_receive(queue, &news, 0)"),
@@ -208,7 +207,7 @@ fn the_lower_layer_is_all_there() {
 }
 
 #[test]
-fn a_stream_that_has_no_room_in_time_says_how_much_it_took() {
+fn timed_out_stream_send_returns_accepted_bytes() {
     let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
     let statements = "\tstatic char data[1000000];\n\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\
          \tstruct hamlyn_seed seed;\n\tstruct hamlyn_stream_receiver *receiver;\n\
@@ -221,7 +220,8 @@ fn a_stream_that_has_no_room_in_time_says_how_much_it_took() {
          \tprintf(\"%d\\n\", hamlyn_stream_send(sender, data, sizeof data, 50));\n";
     let said = run_with(statements, lab.card_socket(0).unwrap());
     let said: Vec<i32> = said.iter().map(|line| line.parse().unwrap()).collect();
-    // Nobody receives: what the records and what is held back have room for, and then none.
+    // Without a receiver, the stream takes as much as its records and its own buffer hold, and then
+    // nothing.
     assert_eq!((said[0], said.len()), (0, 3), "{said:?}");
     assert!((1..1_000_000).contains(&said[1]) && said[2] == -110, "{said:?}");
 }
@@ -248,7 +248,7 @@ fn the_examples_are_strict_c() {
 
 /// Handles, receiver classes, groups and tokens. Machines run the same program.
 #[test]
-fn each_call_gives_what_is_due() {
+fn each_call_returns_the_expected_value() {
     let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(build(folder.path(), &source().join("examples/c-check.c")));
@@ -259,7 +259,7 @@ fn each_call_gives_what_is_due() {
 }
 
 #[test]
-fn forgotten_half_leaves_nothing_in_its_entry() {
+fn forgotten_partial_message_leaves_entry_empty() {
     let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_terminus *terminus;\n\tstruct hamlyn_queue *queue;\n\
          \tstruct hamlyn_area *area;\n\tstruct hamlyn_slot *slot;\n\tstruct hamlyn_ticket ticket;\n\
          \tstruct hamlyn_notification news;\n\tchar metadata[HAMLYN_METADATA_SIZE], zeros[HAMLYN_METADATA_SIZE] = { 0 };\n\
@@ -280,7 +280,7 @@ fn forgotten_half_leaves_nothing_in_its_entry() {
         (0, "hamlyn_slot_forget(slot, 0)"),
         (0, "hamlyn_slot_is_partial(slot, 0)"),
         (0, "hamlyn_slot_metadata(slot, 0, metadata) | memcmp(metadata, zeros, sizeof(zeros))"),
-        // Its ticket stays valid, and a whole message is seen as one.
+        // Its ticket stays valid, and a whole message is recognized as one.
         (0, "hamlyn_terminus_send(terminus, &ticket, NULL, \"whole\", 6, 60000)"),
         (0, "hamlyn_queue_receive(queue, &news, 60000)"),
         (1, "hamlyn_slot_is_locked(slot, 0)"),

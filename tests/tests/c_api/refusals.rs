@@ -1,16 +1,16 @@
-//! What calls refuse, and with which reason.
+//! The refusals of calls, and their reasons.
 
 use std::fmt::Write as _;
 
 use crate::compiling::{expect, functions, headers, run};
 
 #[test]
-fn null_pointers_are_refused_with_a_reason_and_nothing_is_done() {
+fn null_pointers_are_refused_with_a_reason() {
     let mut statements = String::from("\tprintf(\"%s\\n\", hamlyn_error());\n");
     for declaration in headers().split(";\n").filter_map(|text| text.rsplit("*/\n").next()) {
         let Some((name, arguments)) = declaration.split_once('(') else { continue };
         let Some(name) = name.strip_prefix("int ") else { continue };
-        // A card of no name is the one that the environment names.
+        // A null card name means the card that the environment names.
         let pointers = arguments.split(',').map(|argument| if argument.contains('*') { "NULL" } else { "1" });
         let pointers: Vec<_> = pointers.collect();
         let _ = writeln!(statements, "\tprintf(\"%d \", {name}({}));", pointers.join(", "));
@@ -24,7 +24,7 @@ fn null_pointers_are_refused_with_a_reason_and_nothing_is_done() {
     }
 }
 
-/// Functions that return no outcome, apart from those that give something back: hamlyn_version,
+/// Functions that return no outcome, except those that release something: hamlyn_version,
 /// hamlyn_error, addresses, data, a size, a barrier.
 const NO_OUTCOME: usize = 13;
 
@@ -33,7 +33,7 @@ fn is_void(name: &str) -> bool {
 }
 
 #[test]
-fn giving_nothing_back_is_nothing() {
+fn releasing_null_does_nothing() {
     let mut statements = String::new();
     for name in functions().iter().filter(|name| is_void(name)) {
         let _ = writeln!(statements, "\t{name}(NULL);");
@@ -43,7 +43,7 @@ fn giving_nothing_back_is_nothing() {
 }
 
 #[test]
-fn what_cannot_be_opened_or_read_is_said() {
+fn failed_opens_and_parses_have_a_reason() {
     let calls = [
         "hamlyn_open(\"/dev/null\", &card)",
         "hamlyn_open(\"/nowhere\", &card)",
@@ -96,7 +96,7 @@ fn what_cannot_be_opened_or_read_is_said() {
 }
 
 #[test]
-fn without_a_time_to_wait_nothing_waits() {
+fn zero_timeout_does_not_wait() {
     let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\tstruct hamlyn_seed seed;\n\
          \tstruct hamlyn_stream_receiver *receiver;\n\tstruct hamlyn_stream_sender *sender;\n\
          \tstruct hamlyn_record record;\n\tstruct hamlyn_tag_receiver *tags;\n\
@@ -105,7 +105,7 @@ fn without_a_time_to_wait_nothing_waits() {
          \tstruct hamlyn_manager_options wrong = { 0, 0, { 1 } }, few = { 2, HAMLYN_NO_LOOKS, { 0 } };\n";
     const CLOSE: &str =
         "while (hamlyn_stream_try_close(sender) == -11)\n\t\t;\nhamlyn_stream_try_close(sender)";
-    // What is to come, and the calls: 0 is success, 11 EAGAIN, 107 ENOTCONN.
+    // The expected results, and the calls: 0 is success, 11 EAGAIN, 107 ENOTCONN.
     let calls = [
         (0, "hamlyn_open(NULL, &card)"),
         (0, "hamlyn_manager_create(card, &manager)"),

@@ -1,4 +1,7 @@
-/* Both ends of a channel, which goes by messages: the fabric has one host. The other end is a thread that sends back what comes. */
+/*
+ * Both ends of a channel, which uses messages because the fabric has one host. The other end is a
+ * thread that sends back every message.
+ */
 #define _DEFAULT_SOURCE
 #include <express.h>
 #include <poll.h>
@@ -16,7 +19,7 @@ static int failed(int outcome)
 	return outcome < 0;
 }
 
-/* Whether the manager names this token. */
+/* Returns whether the manager reports this token as ready. */
 static int is_ready(struct hamlyn_manager *of, uint64_t token)
 {
 	uint64_t tokens[2];

@@ -1,5 +1,5 @@
-//! The example `connections`, which listens and connects as it is told: in a machine, or at the
-//! socket of a card.
+//! The example `connections`, which listens and connects on command: in a machine, or at the socket
+//! of a card.
 
 use anyhow::{Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::program::Program;
 
-/// Where the example runs.
+/// The place where the example runs.
 pub(crate) trait Place: Sized {
-    /// Starts it at the lab's card of this number, which is its host id as well.
+    /// Starts it at the lab's card with this number, which is also the host ID.
     fn start(lab: &Lab, card: usize) -> Result<Self>;
 
     fn say(&mut self, line: &str) -> Result<()>;
@@ -45,7 +45,7 @@ impl Place for Program {
     }
 }
 
-/// The example, a line for each thing that it is to do, and one for what came of it.
+/// The example with its line protocol: one line for each command, and one for its result.
 pub(crate) struct Desk<P>(pub(crate) P);
 
 impl<P> From<P> for Desk<P> {
@@ -72,7 +72,7 @@ impl<P: Place> Desk<P> {
         self.answer()
     }
 
-    /// Asks, and fails on another answer.
+    /// Sends a command, and fails if the answer differs.
     pub(crate) fn expect(&mut self, line: &str, answer: &Value) -> Result<()> {
         let given = self.ask(line)?;
         ensure!(given == *answer, "{line}: {given}, not {answer}");
@@ -86,8 +86,8 @@ impl<P: Place> Desk<P> {
     }
 }
 
-/// A listener called `svc` at one card, and a process at another that is connected to it:
-/// connection 1 in both.
+/// Starts a listener called `svc` at one card, and a process at another that is connected to it.
+/// Their connection has number 1 in both.
 pub(crate) fn connected<S: Place, C: Place>(
     lab: &Lab,
     server: usize,
@@ -103,7 +103,7 @@ pub(crate) fn connected<S: Place, C: Place>(
     Ok((listening, connecting))
 }
 
-/// How a connection ended.
+/// Returns the report of a connection's end.
 pub(crate) fn end(reason: &str, private: &str) -> Value {
     json!({ "reason": reason, "private": private })
 }

@@ -1,10 +1,10 @@
-//! What is on its way.
+//! Waits for events that are still pending.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-/// Waits until something that is on its way has come.
+/// Waits until a pending event has happened.
 pub(crate) fn eventually(mut come: impl FnMut() -> Result<bool>, what: &str) -> Result<()> {
     for _ in 0..1200 {
         if come()? {

@@ -1,5 +1,5 @@
-//! How many instructions the message-passing primitives of a SHRIMP card take, counted in machines,
-//! beside Table 1 of the paper; and what `docs/shrimp.md` says of it.
+//! The number of instructions that the message-passing primitives of a SHRIMP card take, counted in
+//! machines and compared with Table 1 of the paper. Also the table in `docs/shrimp.md`.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,13 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Lab;
 use serde_json::Value;
 
-/// A primitive: its name in both languages' examples and in the paper, and what Table 1 says of its
+/// A primitive: its name in both languages' examples and in the paper, and Table 1's counts for its
 /// sender and its receiver.
 pub(crate) struct Primitive {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) paper: [u64; 2],
-    /// Other nodes that `csend` and `crecv` know.
+    /// Number of other nodes that `csend` and `crecv` know.
     nodes: u32,
 }
 
@@ -33,7 +33,7 @@ const fn primitive(name: &'static str, title: &'static str, paper: [u64; 2]) -> 
     Primitive { name, title, paper, nodes: 1 }
 }
 
-/// A language whose example has the primitives with marks around them.
+/// A language whose example has marks around the primitives.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Language {
     Rust,
@@ -53,7 +53,7 @@ impl Language {
     }
 }
 
-/// The sender's and the receiver's instructions, where neither has to wait.
+/// Returns the sender's and the receiver's instructions, when neither has to wait.
 pub(crate) fn count(lab: &Lab, language: Language, primitive: &Primitive) -> Result<[u64; 2]> {
     let mut receiver = lab.vm(0).run(language.command("receive", primitive))?;
     receiver.answer()?;
@@ -66,15 +66,16 @@ pub(crate) fn count(lab: &Lab, language: Language, primitive: &Primitive) -> Res
     Ok([sender, receiver])
 }
 
-/// What `c-count` says, by the marks' numbers: a primitive; a primitive with a store of the
-/// program's own; and a look whether it is done, which Table 1 has as part of a deliberate update.
+/// Evaluates the output of `c-count` by the marks' numbers. 1 is a primitive. 2 is a primitive with
+/// a store by the program itself. 3 is a check for completion, which Table 1 includes in a
+/// deliberate update.
 fn instructions(said: &Value) -> Option<u64> {
     let counted = |number: &str| said["instructions"][number].as_u64();
     let each = counted("1").or_else(|| counted("2").map(|both| both.saturating_sub(1)))?;
     Some(each + counted("3").unwrap_or(0))
 }
 
-/// All of Table 1 with what is counted here, as text.
+/// Returns Table 1 together with the measured counts, as text.
 pub(crate) fn table(lab: &Lab) -> Result<String> {
     let mut text = format!("{HEADING}\n|---|---|---|---|\n");
     for primitive in TABLE_1.iter().chain([&FOUR_NODES]) {
@@ -96,7 +97,7 @@ fn page() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "..", "docs", "shrimp.md"].iter().collect()
 }
 
-/// The card's page before its table, the table, and what is behind it.
+/// Splits the card's page into the part before its table, the table, and the part after it.
 fn split(text: &str) -> Result<[&str; 3]> {
     let begins = text.find(HEADING).context("the page has no table of instructions")?;
     let table = &text[begins..];
@@ -105,13 +106,13 @@ fn split(text: &str) -> Result<[&str; 3]> {
     Ok([&text[..begins], &table[..length], &table[length..]])
 }
 
-/// The table as the card's page has it.
+/// Returns the table of the card's page.
 pub(crate) fn documented() -> Result<String> {
     let text = std::fs::read_to_string(page())?;
     Ok(split(&text)?[1].to_owned())
 }
 
-/// Replaces it.
+/// Replaces the table of the card's page.
 pub(crate) fn document(table: &str) -> Result<()> {
     let text = std::fs::read_to_string(page())?;
     let [before, _, behind] = split(&text)?;

@@ -1,6 +1,6 @@
 //! A program of `guest-lib/examples` that runs on the host, at the socket of a card.
 
-// Not every program of tests uses all of it.
+// Not every test program uses all of it.
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +18,7 @@ pub(crate) struct Program {
     stdout: BufReader<ChildStdout>,
 }
 
-/// An example of `guest-lib`.
+/// Returns the path of an example of `guest-lib`.
 pub(crate) fn example(name: &str) -> Result<PathBuf> {
     Kit::find()?.program(&format!("examples/{name}"))
 }
@@ -46,7 +46,7 @@ impl Program {
         Ok(writeln!(self.stdin, "{line}")?)
     }
 
-    /// Ends its standard input, which tells it to end, and waits for that.
+    /// Closes its standard input, which makes it exit, and waits for the exit.
     pub(crate) fn end(self) -> Result<()> {
         let Self { mut child, stdin, .. } = self;
         drop(stdin);
@@ -55,7 +55,7 @@ impl Program {
         Ok(())
     }
 
-    /// Ends its standard input, which tells a server to end; its last answer.
+    /// Closes its standard input, which makes a server exit. Returns its last answer.
     pub(crate) fn shut(self) -> Result<Value> {
         let Self { mut child, stdin, stdout } = self;
         drop(stdin);
@@ -65,7 +65,7 @@ impl Program {
         Ok(serde_json::from_str(&last)?)
     }
 
-    /// The last answer of a program that ended well.
+    /// Returns the last answer of a program that exits successfully.
     pub(crate) fn finish(mut self) -> Result<Value> {
         let last = self.stdout.lines().last().context("no answer")??;
         let status = self.child.wait()?;

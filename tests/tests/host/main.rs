@@ -1,4 +1,4 @@
-//! The same programs with no machine at all: processes of the host that attach straight to a card's
+//! The same programs without a machine: processes of the host that attach directly to a card's
 //! socket.
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -40,7 +40,7 @@ fn ping_pong(lab: &Lab, from: usize, to: usize) -> Result<()> {
 }
 
 #[test]
-fn processes_without_a_machine_use_the_same_cards() -> Result<()> {
+fn host_processes_use_the_same_cards() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).start()?;
     Program::start(&lab, 0, &["self-test"])?.finish()?;
     ping_pong(&lab, 0, 1)?;
@@ -54,14 +54,14 @@ fn processes_without_a_machine_use_the_same_cards() -> Result<()> {
 }
 
 #[test]
-fn packets_come_through_a_mesh() -> Result<()> {
+fn packets_cross_a_mesh() -> Result<()> {
     for one_process in [false, true] {
         let lab = Lab::builder().vms(0).spare_cards(4).one_process(one_process);
         let lab = lab.switch_args(["--mesh", "2x2"]).start()?;
         for (from, to) in [(0, 3), (2, 1)] {
             ping_pong(&lab, from, to)?;
         }
-        // Along the row first: from 0 to 3 by node 1, and back by node 2.
+        // Along the row first: from 0 to 3 through node 1, and back through node 2.
         let links = lab.switch_counters()?["links"].clone();
         for link in ["0.in", "0.east", "1.south", "3.out", "3.in", "3.west", "2.north", "0.out"] {
             ensure!(links[link]["packets"].as_u64() >= Some(500), "{link}: {links}");
@@ -71,7 +71,7 @@ fn packets_come_through_a_mesh() -> Result<()> {
 }
 
 #[test]
-fn a_card_outlives_its_programs() -> Result<()> {
+fn card_outlives_its_programs() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).start()?;
     for _ in 0..3 {
         let mut sink = Program::start(&lab, 1, &["flood", "sink"])?;
@@ -87,25 +87,25 @@ fn a_card_outlives_its_programs() -> Result<()> {
     Ok(())
 }
 
-/// A program that sends long messages without end.
+/// Starts a program that sends long messages without end.
 fn flood(lab: &Lab, from: usize, to: &str) -> Result<Program> {
     Program::start(lab, from, &["flood", "send", "--ticket", to, "--size", "4000000"])
 }
 
 #[test]
-fn one_process_for_all_cards_serves_each_while_others_are_busy() -> Result<()> {
+fn fabric_process_serves_every_card_under_load() -> Result<()> {
     let lab =
         Lab::builder().vms(0).spare_cards(4).one_process(true).card_args(["--handshake", "6000"]).start()?;
     let mut sink = Program::start(&lab, 0, &["flood", "sink", "--bytes", "4000000"])?;
     let to = ticket(&sink.answer()?);
-    // Two senders fill one receiver's ring: each must go on when there is room again.
+    // Two senders fill one receiver's ring: each must continue when there is room again.
     let mut floods = [flood(&lab, 1, &to)?, flood(&lab, 2, &to)?];
     for _ in 0..4 {
         for flood in &mut floods {
             flood.answer()?;
         }
     }
-    // A host that stops is missed all the same (section 2.8).
+    // A stopped host is still detected (section 2.8).
     let mut stopped = Program::start(&lab, 3, &["flood", "sink"])?;
     stopped.answer()?;
     ensure!(lab.card_counters(3)?["enabled"] == true);
@@ -124,9 +124,9 @@ fn one_process_for_all_cards_serves_each_while_others_are_busy() -> Result<()> {
 }
 
 #[test]
-fn what_waits_behind_a_fetch_that_nobody_answers_is_sent_in_the_end() -> Result<()> {
+fn message_after_unanswered_fetch_is_sent() -> Result<()> {
     for one_process in [false, true] {
-        // Without the handshake's beats nothing else wakes the card.
+        // Without the handshake's beats, nothing else wakes the card.
         let lab = Lab::builder().vms(0).spare_cards(2).one_process(one_process);
         let lab = lab.card_args(["--handshake", "0"]).start()?;
         let gone = {
@@ -151,15 +151,15 @@ fn what_waits_behind_a_fetch_that_nobody_answers_is_sent_in_the_end() -> Result<
     Ok(())
 }
 
-/// A card that this test uses itself.
+/// Opens a card for this test itself.
 fn open(lab: &Lab, card: usize) -> Result<Card> {
     Ok(Card::open(&format!("vfio-user:{}", lab.card_socket(card)?.display()))?)
 }
 
-/// Messages that nobody who takes them can be without: enough to fill every ring on their way.
+/// Number of messages that fills every ring on the way to a receiver that must get all of them.
 const MANY: u32 = 4096;
 
-/// Where messages by number arrive, all in one place.
+/// Creates the place where messages arrive by number, all at the same offset.
 fn place_for_many(card: &Card, size: usize) -> Result<(Slot, NotificationQueue)> {
     let area = card.create_area(size)?;
     let queue = card.create_queue(MANY)?;
@@ -167,8 +167,8 @@ fn place_for_many(card: &Card, size: usize) -> Result<(Slot, NotificationQueue)>
     Ok((slot, queue))
 }
 
-/// Sends numbers from `first` on until the work queue is full, and the switch has told the card to
-/// stop. Returns the first that found no room.
+/// Sends numbers from `first` on until the work queue is full and the switch has told the card to
+/// stop. Returns the first number without room.
 fn fill(lab: &Lab, terminus: &Terminus, to: &Ticket, buffer: &SendBuffer, first: u32) -> Result<u32> {
     for number in first..MANY {
         while let Err(error) =
@@ -184,7 +184,7 @@ fn fill(lab: &Lab, terminus: &Terminus, to: &Ticket, buffer: &SendBuffer, first:
     anyhow::bail!("{MANY} messages did not fill the way to a card that takes none")
 }
 
-/// Numbers from 0 on arrive, in their order.
+/// Checks that numbers from 0 on arrive in order.
 fn all_arrive(queue: &NotificationQueue, count: u32) -> Result<()> {
     for number in 0..count {
         let arrival = queue.recv_block(Some(Duration::from_secs(60)))?.arrival;
@@ -194,8 +194,8 @@ fn all_arrive(queue: &NotificationQueue, count: u32) -> Result<()> {
 }
 
 #[test]
-fn a_card_that_stands_still_stops_nobody_elses_messages() -> Result<()> {
-    // It is not to be detached, however slow this is.
+fn held_card_does_not_block_other_cards_messages() -> Result<()> {
+    // The switch must not detach the card, however slow this is.
     let lab = Lab::builder().vms(0).spare_cards(3).switch_args(["--stall-timeout", "0"]);
     let lab = lab.card_args(["--handshake", "0"]).start()?;
     let [a, b, c] = [open(&lab, 0)?, open(&lab, 1)?, open(&lab, 2)?];
@@ -204,7 +204,7 @@ fn a_card_that_stands_still_stops_nobody_elses_messages() -> Result<()> {
     let (to_b, to_c) = (a.create_terminus()?, a.create_terminus()?);
     let (ticket_b, ticket_c) = (slot_b.fast_ticket()?, slot_c.fast_ticket()?);
     let held = lab.hold_card(1)?;
-    // It has to be there until all that is sent from it has gone.
+    // The buffer must exist until everything in it has been sent.
     let buffer = to_b.create_send_buffer(size)?;
     let taken = fill(&lab, &to_b, &ticket_b, &buffer, 0)?;
     for number in 0..300 {
@@ -212,11 +212,11 @@ fn a_card_that_stands_still_stops_nobody_elses_messages() -> Result<()> {
     }
     all_arrive(&queue_c, 300)?;
     ensure!(queue_b.recv()?.is_none(), "the card stands still, and yet takes messages");
-    // What the card had in hand when it was told to stop has left room; all of it is done, as
-    // others have had their turns.
+    // Messages that the card had in progress when the switch stopped it have left room. All of them
+    // are done now, because other termini have had their turns.
     let taken = fill(&lab, &to_b, &ticket_b, &buffer, taken)?;
-    // The work queue is full for as long as that lasts: who needs room sleeps, and is woken when it
-    // is over.
+    // The work queue stays full while the card is held. A sender that needs room sleeps, and is
+    // woken afterwards.
     let file = to_b.file()?;
     ensure!(!to_b.arm_room()? && !readable(file.as_fd(), Duration::ZERO)?, "room that there is not");
     ensure!(to_b.wait_progress(Some(Duration::from_millis(10))).is_err_and(|error| error.is_timed_out()));
@@ -229,7 +229,7 @@ fn a_card_that_stands_still_stops_nobody_elses_messages() -> Result<()> {
 }
 
 #[test]
-fn a_file_tells_of_a_tag_and_of_a_request() -> Result<()> {
+fn file_becomes_readable_for_tags_and_requests() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start()?;
     let card = open(&lab, 0)?;
     let mut receiver = TagReceiver::create(&card, 64, 8)?;
@@ -249,12 +249,12 @@ fn a_file_tells_of_a_tag_and_of_a_request() -> Result<()> {
     Ok(())
 }
 
-/// Whether a file is readable, now or until that time is over.
+/// Returns whether a file is readable, now or until the timeout.
 fn readable(file: BorrowedFd<'_>, patience: Duration) -> Result<bool> {
     Ok(poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&patience.try_into()?))? > 0)
 }
 
-/// The number in an answer's field.
+/// Returns the number in an answer's field.
 fn number(answer: &Value, field: &str) -> u64 {
     answer[field].as_u64().unwrap_or_else(|| panic!("no number {field} in {answer}"))
 }
@@ -263,7 +263,7 @@ fn seed(answer: &Value) -> String {
     answer["seed"].as_str().unwrap_or_else(|| panic!("no seed in {answer}")).to_owned()
 }
 
-/// A stream between two programs; gives the receiver's result.
+/// Runs a stream between two programs. Returns the receiver's result.
 fn stream(lab: &Lab, receive: &[&str], send: &[&str]) -> Result<Value> {
     let mut receiver = Program::start(lab, 1, &[&["stream"][..], receive].concat())?;
     let to = seed(&receiver.answer()?);
@@ -272,12 +272,12 @@ fn stream(lab: &Lab, receive: &[&str], send: &[&str]) -> Result<Value> {
 }
 
 #[test]
-fn streams_come_in_order_over_a_switch_that_reorders() -> Result<()> {
+fn streams_stay_ordered_over_a_reordering_switch() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).switch_args(["--paths", "4"]).start()?;
     let result = stream(&lab, &["receive"], &["--bytes", "3000000"])?;
     assert_eq!((number(&result, "received"), result["verified"].as_bool()), (3_000_000, Some(true)));
-    // Small records and few, many held at once, so that the sender waits and the receiver makes
-    // more; long buffers.
+    // Few small records of which many are held at once, so that the sender waits and the receiver
+    // allocates more. Also long buffers.
     let few = ["receive", "--record-size", "5000", "--records", "2", "--hold", "20"];
     let result = stream(&lab, &few, &["--bytes", "1000003", "--size", "300001", "--buffer"])?;
     assert_eq!(result["verified"], true);
@@ -287,7 +287,7 @@ fn streams_come_in_order_over_a_switch_that_reorders() -> Result<()> {
 }
 
 #[test]
-fn an_abandoned_stream_says_so() -> Result<()> {
+fn abandoned_stream_is_reported() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).start()?;
     let mut receiver = Program::start(&lab, 1, &["stream", "receive"])?;
     let to = seed(&receiver.answer()?);
@@ -301,7 +301,7 @@ fn an_abandoned_stream_says_so() -> Result<()> {
 }
 
 #[test]
-fn datagrams_are_answered_by_the_ticket_they_bring() -> Result<()> {
+fn datagrams_are_answered_by_their_ticket() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(3).start()?;
     let mut server = Program::start(&lab, 0, &["datagram", "serve", "--clients", "2", "--count", "220"])?;
     let answer = server.answer()?;
@@ -318,7 +318,7 @@ fn datagrams_are_answered_by_the_ticket_they_bring() -> Result<()> {
     Ok(())
 }
 
-/// Two programs that have no operating system between find each other by hand.
+/// Connects two programs by hand, because there is no operating system between them.
 fn meet(server: &mut Program, client: &mut Program) -> Result<()> {
     let text =
         |answer: Value, field: &str| answer[field].as_str().map(str::to_owned).context(answer.to_string());
@@ -327,7 +327,7 @@ fn meet(server: &mut Program, client: &mut Program) -> Result<()> {
 }
 
 #[test]
-fn procedures_are_called_on_a_switch_that_reorders() -> Result<()> {
+fn rpc_works_over_a_reordering_switch() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(3).switch_args(["--paths", "4"]).start()?;
     let mut server = Program::start(&lab, 0, &["rpc", "serve", "--by-hand"])?;
     server.answer()?;
@@ -377,7 +377,7 @@ fn locks_of_two_managers_hold() -> Result<()> {
 }
 
 #[test]
-fn who_does_not_get_a_lock_in_time_does_not_get_it_later() -> Result<()> {
+fn timed_out_lock_request_is_never_granted() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(4).start()?;
     let mut manager = Program::start(&lab, 0, &["locks", "manage", "--by-hand"])?;
     manager.answer()?;
@@ -394,7 +394,7 @@ fn who_does_not_get_a_lock_in_time_does_not_get_it_later() -> Result<()> {
     ensure!(impatient.answer()?["given_up"] == "printer");
     let mut next = hold(3, &[])?;
     owner.shut()?;
-    // The impatient is still there.
+    // The client that gave up is still running.
     let held = next.answer()?;
     ensure!(held["held"] == "printer", "{held}");
     next.shut()?;

@@ -1,5 +1,4 @@
-//! Names and connections of programs at cards' sockets, which have no operating system of their
-//! own.
+//! Names and connections of programs at cards' sockets, without an operating system of their own.
 
 use super::*;
 
@@ -13,7 +12,7 @@ fn refused(reason: &str, text: &str) -> Value {
 fn two_programs_find_each_other_by_name() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).start()?;
     let (mut server, mut client) = connected::<Program, Program>(&lab, 1, 0)?;
-    // Who is not there, who is there already, who does not want to, who has enough.
+    // The refusals: an unknown name, a name in use, a rejection, a full backlog.
     client.expect("connect 1 nobody", &refused("no_name", ""))?;
     server.fails("listen svc", "in use")?;
     client.0.say("connect 1 svc please")?;
@@ -22,25 +21,25 @@ fn two_programs_find_each_other_by_name() -> Result<()> {
     server.expect("listen small 1", &json!({ "listening": "small" }))?;
     client.expect("ask 1 small", &json!({ "asked": "small" }))?;
     client.expect("connect 1 small", &refused("backlog_full", ""))?;
-    // A program may ask itself.
+    // A program may connect to itself.
     server.expect("listen own", &json!({ "listening": "own" }))?;
     server.expect("ask 1 own", &json!({ "asked": "own" }))?;
     server.expect("accept own", &json!({ "connection": 2, "host": 1, "private": "" }))?;
     server.expect("drop 2", &json!({ "dropped": "2" }))?;
-    // Ends that are told of, and why.
+    // The end of a connection is reported with its reason.
     client.expect("look 1", &Value::Null)?;
     client.expect("close 1 bye", &json!({ "closed": "1" }))?;
     server.expect("end 1", &end("closed", "bye"))?;
-    // No process may say what only an operating system may.
+    // A process may not send messages that are reserved for the operating system.
     client.expect("forge 1", &json!({ "forged": 1 }))?;
-    // It has been sent when it is said so, and is refused a moment later.
+    // The request completes as sent, and is refused a moment later.
     let refused = || Ok(lab.card_counters(1)?["card"]["refused_privilege"] == 1);
     eventually(refused, "it is refused and counted")
 }
 
 #[test]
-fn a_program_finds_a_name_wherever_it_is() -> Result<()> {
-    // At the third card nobody is, and the switch has 64 ports.
+fn name_is_found_on_every_host() -> Result<()> {
+    // The third card has no program, and the switch has 64 ports.
     let lab = Lab::builder().vms(0).spare_cards(3).start()?;
     let (mut server, mut client) = (Desk::open(&lab, 1)?, Desk::open(&lab, 0)?);
     let found = |hosts: &[u32]| json!({ "hosts": hosts, "too_old": [], "silent": 62 });
@@ -49,7 +48,7 @@ fn a_program_finds_a_name_wherever_it_is() -> Result<()> {
     client.expect("listen svc 1", &json!({ "listening": "svc" }))?;
     client.expect("find svc", &found(&[0, 1]))?;
     client.expect("unlisten svc", &json!({ "unlistened": "svc" }))?;
-    // No question has taken the only place of the backlog.
+    // No search has taken the only place in the backlog.
     client.0.say("any svc question")?;
     let accepted = json!({ "connection": 1, "host": 0, "private": "question" });
     server.expect("accept svc answer", &accepted)?;
@@ -61,13 +60,13 @@ fn a_program_finds_a_name_wherever_it_is() -> Result<()> {
 }
 
 #[test]
-fn the_end_of_a_program_is_told_at_once_or_when_it_is_missed() -> Result<()> {
+fn program_exit_or_kill_is_reported_to_peer() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).start()?;
-    // One that ends as programs do says so itself.
+    // A program that exits normally closes its connections itself.
     let (mut server, client) = connected::<Program, Program>(&lab, 1, 0)?;
     client.0.end()?;
     server.expect("end 1", &end("died", ""))?;
-    // One that is killed cannot, and its card with it.
+    // A program that is killed cannot, and its card disappears with it.
     let mut client = Desk::open(&lab, 0)?;
     client.0.say("connect 1 svc question")?;
     server.expect("accept svc answer", &json!({ "connection": 2, "host": 0, "private": "question" }))?;
@@ -75,7 +74,7 @@ fn the_end_of_a_program_is_told_at_once_or_when_it_is_missed() -> Result<()> {
     client.0.child.kill()?;
     client.0.child.wait()?;
     server.expect("end 2", &end("host_lost", ""))?;
-    // Who comes next is another, and is let in.
+    // The next client is a different program, and is accepted.
     let mut client = Desk::open(&lab, 0)?;
     client.0.say("connect 1 svc question")?;
     server.expect("accept svc answer", &json!({ "connection": 3, "host": 0, "private": "question" }))?;

@@ -1,4 +1,4 @@
-//! What the benchmark's programs and its own processes have in common: data that shows which
-//! message brought it.
+//! Code that the benchmark's guest programs and its own processes share: data that identifies the
+//! message it came with.
 
 pub mod pattern;

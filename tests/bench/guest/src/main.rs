@@ -1,16 +1,19 @@
-//! `hamlyn-bench-guest`: both ends of every exchange that the benchmark measures, one role a
-//! process.
+//! `hamlyn-bench-guest`: both ends of every exchange that the benchmark measures. Each process runs
+//! one role.
 //!
-//! Results are JSON objects, one a line, on standard output; what a role needs from its peer comes
-//! on standard input. The roles that begin with `card-` or `raw-` need a Hamlyn card, in a guest or
-//! by its socket (`HAMLYN_CARD`); those that begin with `flag-`, `update-`, `store-` or `page-` a
-//! SHRIMP card in a guest, those that begin with `word-`, `arrival-`, `transfer-` or `endpoint-` a
-//! CLAN card in a guest, and those that begin with `deposit-`, `question-`, `paging-`, `barrier-`,
-//! `block-` or `filter-` a DART card in a guest. Those that begin with `express-` need a Hamlyn
-//! card with express memory in a guest, or ivshmem's memory. The others need none.
+//! Results are JSON objects, one per line, on standard output. Input from the peer comes on
+//! standard input. The prefix of a role determines the card that it needs:
 //!
-//! `engine` has the peers and what all cards need; each card's own roles are a folder beside it,
-//! and a line in [`Role`].
+//! - `card-`, `raw-`: a Hamlyn card, in a guest or by its socket (`HAMLYN_CARD`)
+//! - `flag-`, `update-`, `store-`, `page-`: a SHRIMP card in a guest
+//! - `word-`, `arrival-`, `transfer-`, `endpoint-`: a CLAN card in a guest
+//! - `deposit-`, `question-`, `paging-`, `barrier-`, `block-`, `filter-`: a DART card in a guest
+//! - `express-`: a Hamlyn card with express memory in a guest, or ivshmem's memory
+//!
+//! The others need no card.
+//!
+//! `engine` has the peers and the code for all cards. Each card's own roles are in a folder next to
+//! it, with a line in [`Role`].
 
 mod clan;
 mod dart;

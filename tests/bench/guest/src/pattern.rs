@@ -1,12 +1,12 @@
-//! Data that shows which message brought it.
+//! Data that identifies the message it came with.
 //!
-//! A transfer is only measured if it is whole. Bytes that are the same in every message look right
-//! when most of the messages never came, so each message has bytes of its own.
+//! A transfer counts only if it is complete. Bytes that are the same in every message look correct
+//! even if most messages never arrived, so each message has different bytes.
 
 /// One bit of each byte: whether the place has been used an odd number of times. So no byte of a
-/// message is what the message before it left in that place, nor the zero of fresh memory.
+/// message equals the byte that the previous message left there, or the zero of fresh memory.
 const TURN: u64 = 0x0101_0101_0101_0101;
-/// What lies between two words of a message: odd, so that no two of them are the same.
+/// Difference between two neighbouring words of a message: odd, so that no two words are equal.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const WORD: usize = 8;
 
@@ -18,27 +18,28 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The bytes of message `number`, which goes to a place that was used `turn` times before.
+    /// Returns the bytes of message `number`, which goes to a place that was used `turn` times
+    /// before.
     #[must_use]
     pub fn new(number: u64, turn: u64) -> Self {
         Self { first: mixed(number), turn: if turn % 2 == 0 { TURN } else { 0 } }
     }
 
-    /// The word at eight times `index`.
+    /// Returns the word at byte offset `8 * index`.
     fn word(self, index: u64) -> u64 {
         let word = self.first.wrapping_add(index.wrapping_mul(STEP));
         word & !TURN | self.turn
     }
 
-    /// The words from byte `offset` on, a multiple of 8.
+    /// Returns the words from byte `offset` on, which is a multiple of 8.
     fn words(self, offset: usize) -> impl Iterator<Item = u64> {
         ((offset / WORD) as u64..).map(move |index| self.word(index))
     }
 
-    /// Writes the message's bytes from `offset` on, a multiple of 8.
+    /// Writes the message's bytes from `offset` on, which is a multiple of 8.
     ///
-    /// Word by word, as [`Pattern::wrong`] looks at them: an emulated processor does this for every
-    /// byte of a transfer.
+    /// Works word by word, like [`Pattern::wrong`]: an emulated processor does this for every byte
+    /// of a transfer.
     pub fn fill(self, offset: usize, bytes: &mut [u8]) {
         let last = self.word(((offset + bytes.len()) / WORD) as u64).to_le_bytes();
         let mut whole = bytes.chunks_exact_mut(WORD);
@@ -49,8 +50,8 @@ impl Pattern {
         rest.copy_from_slice(&last[..rest.len()]);
     }
 
-    /// The first of these bytes, from `offset` on, that the message did not bring: its place in the
-    /// message.
+    /// Returns the position in the message of the first byte that is not the message's own. `bytes`
+    /// begins at `offset` in the message.
     #[must_use]
     pub fn wrong(self, offset: usize, bytes: &[u8]) -> Option<usize> {
         let whole = bytes.chunks_exact(WORD).zip(self.words(offset));
@@ -62,7 +63,7 @@ impl Pattern {
     }
 }
 
-/// Neighbouring numbers give words that have nothing in common (the end of splitmix64).
+/// Maps neighbouring numbers to unrelated words (the end of splitmix64).
 fn mixed(number: u64) -> u64 {
     let mut word = number.wrapping_add(1).wrapping_mul(STEP);
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -70,14 +71,15 @@ fn mixed(number: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// The two ends of a message of `length` bytes that [`mark`] writes: all of it, if it is short.
+/// Returns the two ends of a message of `length` bytes that [`mark`] writes. In a short message
+/// they cover all of it.
 #[must_use]
 pub fn ends(length: usize) -> [std::ops::Range<usize>; 2] {
     let long = length.min(WORD);
     [0..long, length - long..length]
 }
 
-/// What stands at both ends of message `number` of a ping-pong.
+/// Returns the bytes at both ends of message `number` of a ping-pong.
 #[must_use]
 pub fn mark_of(number: u64) -> [u8; WORD] {
     mixed(number).to_le_bytes()
@@ -85,17 +87,17 @@ pub fn mark_of(number: u64) -> [u8; WORD] {
 
 /// Writes a message's number to both of its ends.
 pub fn mark(bytes: &mut [u8], number: u64) {
-    // Backwards: of a message of fewer than 16 bytes the start is whole.
+    // Backwards, so that the start is intact in a message of fewer than 16 bytes.
     for end in ends(bytes.len()).into_iter().rev() {
         let length = end.len();
         bytes[end].copy_from_slice(&mark_of(number)[..length]);
     }
 }
 
-/// Whether these bytes are message `number`, by both of its ends.
+/// Checks by both ends that these bytes are message `number`.
 ///
 /// # Errors
-/// What is there instead.
+/// Fails with a text that names the message if its bytes differ.
 pub fn check_mark(bytes: &[u8], number: u64) -> Result<(), String> {
     let (mut expected, [start, end]) = (vec![0; 2 * WORD], ends(bytes.len()));
     let wrong = if bytes.len() < 2 * WORD {
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_is_what_lay_there_before() {
+    fn every_byte_differs_from_previous_message() {
         let mut before = vec![0; 1000];
         for turn in 0..300 {
             let bytes = message(turn * 7 + 3, turn, 1000);
@@ -130,11 +132,11 @@ mod tests {
     }
 
     #[test]
-    fn a_message_in_anothers_place_is_noticed_wherever_it_is_looked_at() {
+    fn misplaced_message_is_detected_at_every_offset() {
         let places: Vec<Vec<u8>> = (0..64).map(|number| message(number, 0, 4096)).collect();
         for (number, bytes) in (0..).zip(&places) {
             assert_eq!(Pattern::new(number, 0).wrong(0, bytes), None);
-            // The same words further on are no better: data that came to the wrong offset.
+            // The same words further on do not match either: data that arrived at the wrong offset.
             for other in (0..64).filter(|other| *other != number) {
                 let found = Pattern::new(other, 0);
                 assert!((0..4096).step_by(8).all(|at| found.wrong(at, &bytes[at..at + 8]).is_some()));
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_pongs_message_has_its_number_at_both_ends() {
+    fn ping_pong_number_is_at_both_ends() {
         for length in [0, 1, 4, 8, 12, 16, 17, 4096] {
             let mut bytes = vec![0; length];
             mark(&mut bytes, 3);

@@ -1,4 +1,4 @@
-//! The benchmark's transfers notice what did not come, on cards without a machine.
+//! The benchmark's transfers detect missing data. Uses cards without a machine.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Lab;
 use serde_json::Value;
 
-/// A program at one of a lab's cards.
+/// A program that uses one of a lab's cards.
 struct Program {
     child: Child,
     stdin: ChildStdin,
@@ -35,7 +35,7 @@ impl Program {
         Ok(said["ticket"].as_str().with_context(|| format!("no ticket in {said}"))?.to_owned())
     }
 
-    /// What it said last, or why it failed.
+    /// Returns the program's last output line, or its error.
     fn finish(mut self) -> Result<Value> {
         let mut text = String::new();
         self.stdout.read_to_string(&mut text)?;
@@ -45,7 +45,7 @@ impl Program {
     }
 }
 
-/// Both ends of an exchange: the far one's word, then the near one's.
+/// Runs both ends of an exchange. Returns the far end's result, then the near end's.
 fn exchange(lab: &Lab, far: &str, near: &str) -> Result<[Result<Value>; 2]> {
     let (mut far, mut near) = (Program::start(lab, 1, far)?, Program::start(lab, 0, near)?);
     let (to_far, to_near) = (far.ticket()?, near.ticket()?);
@@ -66,8 +66,8 @@ fn a_transfer_is_whole_or_fails() -> Result<()> {
     for said in transfer(&lab, "")? {
         assert_eq!(said?["messages"], 20);
     }
-    // In the first lap, whose places are fresh, and in later ones, where another message lay
-    // before. Its bytes come with none.
+    // Omit a message in the first lap, whose places are fresh, and in later laps, where another
+    // message was before. No other message brings the bytes of the one that is left out.
     for message in [0, 6, 12, 25] {
         let [sink, send] = transfer(&lab, &format!("--leave-out {message}"))?;
         let error = format!("{:#}", sink.unwrap_err());
@@ -79,7 +79,7 @@ fn a_transfer_is_whole_or_fails() -> Result<()> {
 }
 
 #[test]
-fn a_process_to_itself_gets_all_too() -> Result<()> {
+fn process_receives_all_messages_to_itself() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).one_process(true).start()?;
     let said = Program::start(&lab, 0, &format!("card-send-self {TRANSFER}"))?.finish()?;
     assert_eq!(said["messages"], 20);
@@ -90,7 +90,7 @@ fn a_process_to_itself_gets_all_too() -> Result<()> {
 }
 
 #[test]
-fn every_kind_of_round_trip_reads_what_came() -> Result<()> {
+fn every_kind_of_round_trip_checks_data() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).one_process(true).start()?;
     let sizes = ["--size 0 --metadata 0", "--size 3", "--size 16", "--size 4000"];
     let with_metadata = [
@@ -110,9 +110,9 @@ fn every_kind_of_round_trip_reads_what_came() -> Result<()> {
 }
 
 #[test]
-fn a_program_without_the_library_gets_its_messages_too() -> Result<()> {
+fn program_without_the_library_receives_messages() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).one_process(true).start()?;
-    // More than a queue has entries: the wrap flag turns.
+    // More messages than a queue has entries, so the wrap flag turns.
     for said in exchange(&lab, "raw-echo --warmup 70 --count 200", "raw-ping --warmup 70 --count 200")? {
         let said = said?;
         assert_eq!((&said["messages"], &said["counters"]["messages_sent"]), (&200.into(), &270.into()));
@@ -121,7 +121,7 @@ fn a_program_without_the_library_gets_its_messages_too() -> Result<()> {
 }
 
 #[test]
-fn the_programs_part_is_timed_without_a_card() -> Result<()> {
+fn software_path_is_timed_without_a_card() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).one_process(true).start()?;
     for more in ["", "--raw"] {
         let said = Program::start(&lab, 0, &format!("software --count 200 {more}"))?.finish()?;

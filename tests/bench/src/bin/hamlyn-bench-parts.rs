@@ -1,4 +1,4 @@
-//! Criterion's benchmarks of the parts, for `./scripts/bench`.
+//! Criterion benchmarks of the components, for `./scripts/bench`.
 
 fn main() -> anyhow::Result<()> {
     hamlyn_bench::parts()

@@ -1,5 +1,5 @@
-//! `hamlyn-bench-paths MODEL COUNT`: so many messages by each of the paths that a model's benchmark
-//! has, for callgrind to count.
+//! `hamlyn-bench-paths MODEL COUNT`: sends `COUNT` messages on each path of a model's benchmark,
+//! for callgrind to count.
 
 use anyhow::Context;
 use hamlyn_bench::BENCHMARKS;

@@ -1,6 +1,6 @@
-//! What `--figure` may name.
+//! The names that `--figure` accepts.
 
-/// What is measured.
+/// A measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
     /// Goal 11: a word's round trip, and a load across the network.
@@ -9,17 +9,17 @@ pub(crate) enum Topic {
     Server,
     /// Requests a second.
     Requests,
-    /// Endpoints that are used again.
+    /// Reused endpoints.
     Endpoints,
     /// Raw bandwidth.
     Raw,
     /// One-way bandwidth by the size of messages.
     Transfers,
-    /// What joining saves.
+    /// The benefit of joining.
     Joining,
-    /// What it saves to be woken by a message's first word.
+    /// The benefit of a wake-up by a message's first word.
     Early,
-    /// Goal 14: what an access costs that passes armed Tripwires.
+    /// Goal 14: the cost of an access that passes armed Tripwires.
     Watched,
 }
 
@@ -35,7 +35,7 @@ const ALL: [(&str, Topic); 9] = [
     ("watched", Topic::Watched),
 ];
 
-/// Those that goals are about.
+/// The topics that goals are about.
 const GOALS: [Topic; 3] = [Topic::Words, Topic::Server, Topic::Watched];
 
 fn topic(text: &str) -> Option<Topic> {
@@ -48,7 +48,7 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
     topic(text).map(drop).ok_or_else(|| format!("nothing of CLAN's is called so (there are {})", names()))
 }
 
-/// What is measured, for names that have been checked. None: all.
+/// Returns the topics for names that have been checked. No names: all topics.
 pub(crate) fn wanted(names: &[String], goals_only: bool) -> Vec<Topic> {
     match names {
         [] if goals_only => GOALS.to_vec(),
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_is_found_by_its_name() {
+    fn topics_are_found_by_name() {
         assert!(check("7").unwrap_err().contains("(there are words, server, "));
         assert!(ALL.iter().all(|(name, _)| check(name).is_ok()));
         assert_eq!(wanted(&["watched".to_owned()], false), [Topic::Watched]);

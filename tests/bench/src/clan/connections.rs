@@ -1,8 +1,8 @@
-//! What a request and its reply cost the server's card by the number of connections that are open:
-//! the card alone, on a host in memory.
+//! The cost of a request and its reply on the server's card, by the number of open connections.
+//! Runs the card alone, on a host in memory.
 //!
-//! In machines the emulator's part is in the server's round trip (`server`), and that grows with
-//! the pages that are touched. This has none.
+//! In machines, the server's round trip (`server`) includes the emulator's part, which grows with
+//! the number of touched pages. This benchmark has no emulator.
 
 use std::time::Instant;
 
@@ -25,30 +25,31 @@ use crate::engine::goals::{beside_text, number};
 use crate::engine::report::Table;
 use crate::engine::stats::median;
 
-/// Connections that are open, and how many of them are used.
+/// Number of open connections, and how many of them are used.
 const POINTS: [(u32, u32); 5] = [(1, 1), (10, 10), (100, 100), (1000, 1000), (1000, 1)];
-/// Bytes of a connection's aperture, and how many lie in a page.
+/// Bytes of a connection's aperture, and the number of apertures in a page.
 const LENGTH: u32 = 256;
 const PIECES: u32 = PAGE as u32 / LENGTH;
-/// Where a request's bytes are, and the word behind them that says so, which a Tripwire watches.
+/// Offset of a request's bytes, and of the word after them that announces the request. A Tripwire
+/// watches that word.
 const DATA: u64 = 64;
 const READY: u64 = 0;
-/// Sources of events that there is room for: four of each endpoint.
+/// Room for event sources: four for each endpoint.
 const RECORDS: u32 = 4096;
-/// From one connection that is used to the next: prime to their numbers, so that each has its turn,
-/// far from the one before.
+/// Distance between two connections that are used in succession: coprime to their numbers, so that
+/// each one gets its turn, far from the previous one.
 const STRIDE: u32 = 617;
 
 /// A server's card, with packets of a request for each connection.
 struct Serving {
     host: Host<ClanCard>,
     requests: Vec<[Vec<u8>; 2]>,
-    /// Where the owner of the event queue says how many events he has taken, and how many that is.
+    /// Where the owner of the event queue writes how many events it has taken, and that number.
     queue: u64,
     taken: u32,
 }
 
-/// Nanoseconds of a request, round by round.
+/// Nanoseconds per request, round by round.
 pub(crate) struct Measured {
     open: u32,
     used: u32,
@@ -59,7 +60,7 @@ fn card() -> ClanCard {
     ClanCard::new(Options { apertures: 2048, window_pages: 2048, ..options() })
 }
 
-/// Memory of an endpoint: all have the same, as nobody looks at it.
+/// Opens endpoints. All share the same memory, because nothing reads it.
 fn open_endpoints(host: &mut Host<ClanCard>, count: u32, events: u32) -> anyhow::Result<()> {
     let length = CLAN_STATE_SIZE + CLAN_MIN_REQUESTS * CLAN_REQUEST_SIZE;
     let (memory, owner, requests) = (area(host, length.into()), OWNER, CLAN_MIN_REQUESTS);
@@ -67,7 +68,7 @@ fn open_endpoints(host: &mut Host<ClanCard>, count: u32, events: u32) -> anyhow:
     (0..count).try_for_each(|index| done(host.run(CLAN_COMMAND_OPEN_ENDPOINT, index, &body)))
 }
 
-/// A window of each endpoint to the aperture of its number at the other host.
+/// Opens a window from each endpoint to the aperture with the same number at the other host.
 fn open_windows(host: &mut Host<ClanCard>, count: u32, to: u32) -> anyhow::Result<()> {
     for index in 0..count {
         let body = ClanOpenWindow {
@@ -83,7 +84,7 @@ fn open_windows(host: &mut Host<ClanCard>, count: u32, to: u32) -> anyhow::Resul
     Ok(())
 }
 
-/// Stores 4 bytes and the word behind them to a window, as the library's remote procedure calls do.
+/// Stores 4 bytes and the word after them to a window, as the library's remote procedure calls do.
 fn store(host: &mut Host<ClanCard>, connection: u32) {
     let window = (u64::from(options().endpoints) + u64::from(connection)) * PAGE;
     host.with_card(|card, ports, _| {
@@ -93,12 +94,12 @@ fn store(host: &mut Host<ClanCard>, connection: u32) {
     while host.transmit() == Progress::Worked {}
 }
 
-/// The packets of a request on each connection.
+/// Returns the packets of a request on each connection.
 fn requests(count: u32) -> anyhow::Result<Vec<[Vec<u8>; 2]>> {
     let mut client = Host::new(0, card()).context("no memory")?;
     open_endpoints(&mut client, count, CLAN_NO_EVENTS)?;
     open_windows(&mut client, count, 1)?;
-    // The card has announced its groups.
+    // Drop the card's announcement of its groups.
     while client.transmit() == Progress::Worked {}
     client.wire.forget();
     let request = |connection| {
@@ -136,7 +137,7 @@ impl Serving {
         Ok(Self { host, requests: requests(count)?, queue, taken: 0 })
     }
 
-    /// A request arrives, its event is taken, and a reply is stored.
+    /// Delivers a request, takes its event, and stores a reply.
     fn serve(&mut self, connection: u32) {
         for bytes in &mut self.requests[connection as usize] {
             let packet = Packet { source: 0, bytes: VolatileSlice::from(&mut bytes[..]).into() };
@@ -148,7 +149,8 @@ impl Serving {
         self.host.wire.forget();
     }
 
-    /// Serves so many, on some of the connections in turn. Nanoseconds of each.
+    /// Serves `count` requests, on the first `used` connections in turn. Returns the nanoseconds of
+    /// each request.
     fn run(&mut self, used: u32, count: u32) -> f64 {
         let start = Instant::now();
         (0..count).for_each(|request| self.serve(request * STRIDE % used));
@@ -156,7 +158,7 @@ impl Serving {
     }
 }
 
-/// Has the endpoint's Tripwire watch the word that says that a request is there.
+/// Arms the endpoint's Tripwire on the word that announces a request.
 fn arm(host: &mut Host<ClanCard>, connection: u32) {
     let flags = CLAN_TRIPWIRE_ENABLE
         | CLAN_TRIPWIRE_WRITES
@@ -175,7 +177,7 @@ fn arm(host: &mut Host<ClanCard>, connection: u32) {
     }
 }
 
-/// All in turn, in rounds.
+/// Measures all points in turn, in rounds.
 pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
     let count = effort.pick(10_000, 30_000);
     let mut cards = POINTS
@@ -195,7 +197,7 @@ pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
     Ok(cards.into_iter().map(|(_, measured)| measured).collect())
 }
 
-/// Each beside the card with one connection.
+/// Compares each point with the card with one connection.
 pub(crate) fn table(measured: &[Measured]) -> Table {
     let one = measured.first().map(|one| one.rounds.clone()).unwrap_or_default();
     let row = |of: &Measured| {
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stands_beside_one_connection() {
+    fn each_point_is_compared_with_one_connection() {
         let measured = [(1, 1, 500.0), (1000, 1, 510.0)].map(|(open, used, ns)| Measured {
             open,
             used,

@@ -1,5 +1,5 @@
-//! What it saves to be woken by a message's first word (section 2.5: a Tripwire fires while the
-//! burst is deposited): the receiver sleeps, and wakes up while the rest arrives.
+//! The benefit of a wake-up by a message's first word. A Tripwire fires while the burst is
+//! deposited (section 2.5), so the sleeping receiver wakes up while the rest arrives.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{beside_text, number};
@@ -13,7 +13,7 @@ use crate::engine::track::{Track, interleave};
 const SIZES: [u64; 3] = [16 << 10, 256 << 10, 1 << 20];
 const WORDS: [&str; 2] = ["last", "first"];
 
-/// Each size, woken by the last word and by the first, in turn.
+/// Measures each size, with a wake-up by the last word and by the first, in turn.
 pub(crate) fn measure(clan: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
     let sizes = SIZES.iter().flat_map(|size| WORDS.map(|word| (size, word)));
     let exchanges: Vec<_> = sizes
@@ -27,7 +27,7 @@ pub(crate) fn measure(clan: &Machines, effort: Effort, progress: &Progress) -> V
     interleave(&exchanges, effort.rounds(), progress)
 }
 
-/// Each size, and how much less the first word takes.
+/// Shows for each size how much less time the wake-up by the first word takes.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let row = |(size, pair): (&u64, &[Track])| {
         let times = [0, 1].map(|word| pair.get(word).map(Track::medians_us).unwrap_or_default());
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_word_stands_beside_the_last() {
+    fn first_word_is_compared_with_last_word() {
         let tracks: Vec<_> = [40_000, 30_000, 80_000, 20_000].map(|ns| Track::of_samples("x", &[ns])).into();
         let rows = table(&tracks).rows;
         assert_eq!((rows.len(), &rows[1][0]), (2, &"262144".to_owned()));

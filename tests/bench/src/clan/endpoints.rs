@@ -1,5 +1,5 @@
-//! What it takes to have an endpoint and its memory for a connection: opened anew, and from the
-//! cache (section 3.1).
+//! The cost of getting an endpoint and its memory for a connection: opened anew, and from the cache
+//! (section 3.1).
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;
@@ -12,7 +12,7 @@ use crate::engine::track::{Track, interleave};
 const OPENED: &str = "CLAN, an endpoint and its memory, opened and closed";
 const AGAIN: &str = "CLAN, an endpoint and its memory, from the cache and back";
 
-/// Both, in turn.
+/// Measures both, in turn.
 pub(crate) fn measure(clan: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
     let count = effort.pick(200, 1000);
     let exchanges = [(OPENED, 0), (AGAIN, 1)].map(|(what, kept)| {
@@ -22,7 +22,7 @@ pub(crate) fn measure(clan: &Machines, effort: Effort, progress: &Progress) -> V
     interleave(&exchanges, effort.rounds(), progress)
 }
 
-/// Each beside those that are opened.
+/// Compares each one with opened endpoints.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let opened = tracks.first().map(Track::medians_us).unwrap_or_default();
     let row = |track: &Track| {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_again_stands_beside_what_is_opened() {
+    fn reused_endpoints_are_compared_with_opened_ones() {
         let table =
             table(&[(OPENED, 400_000), (AGAIN, 20_000)].map(|(what, ns)| Track::of_samples(what, &[ns])));
         assert_eq!(table.rows[1][2], "0.05");

@@ -1,5 +1,5 @@
-//! What joining saves (section 5.2's remedy): the same stream of stores by cards that join stores
-//! and packets, and by cards that do not.
+//! The benefit of joining (section 5.2's remedy): the same stream of stores through cards that join
+//! stores and packets, and through cards that do not.
 
 use crate::clan::transfers::stores;
 use crate::engine::effort::Effort;
@@ -13,7 +13,7 @@ use crate::engine::track::{Track, interleave};
 const SIZE: u64 = 4096;
 const STORE: u64 = 8;
 
-/// Cards that do not join and cards that do, in turn.
+/// Measures cards without and with joining, in turn.
 pub(crate) fn measure([unjoined, clan]: [&Machines; 2], effort: Effort, progress: &Progress) -> Vec<Track> {
     let count = effort.pick(512, 4096);
     let exchanges = [("CLAN, stores, not joined", unjoined), ("CLAN, stores, joined", clan)]
@@ -21,12 +21,12 @@ pub(crate) fn measure([unjoined, clan]: [&Machines; 2], effort: Effort, progress
     interleave(&exchanges, effort.rounds(), progress)
 }
 
-/// What the sending card counted, over all rounds.
+/// Returns a counter of the sending card, summed over all rounds.
 fn counted(track: &Track, counter: &str) -> f64 {
     track.rounds.iter().filter_map(|round| round.counters[0][counter].as_u64()).sum::<u64>() as f64
 }
 
-/// Each beside those that are not joined.
+/// Compares each one with stores that are not joined.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let unjoined = tracks.first().map(Track::rates).unwrap_or_default();
     let row = |track: &Track| {

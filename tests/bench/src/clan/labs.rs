@@ -1,5 +1,5 @@
-//! The machines: pairs of them that run at once, all pinned to cores or none, so that all have the
-//! same.
+//! The machines: pairs that run at the same time. All pairs are pinned to cores or none is, so that
+//! their conditions are equal.
 
 use hamlyn_host::catalogue;
 use hamlyn_lab::Snoop;
@@ -8,24 +8,25 @@ use crate::engine::exchange::words;
 use crate::engine::machines::{Layout, Machines, Wish};
 use crate::engine::run::Run;
 
-/// With CLAN cards. One user may have all of a card: a server with a thousand connections needs it.
+/// Starts machines with CLAN cards. One user may have all of a card, because a server with a
+/// thousand connections needs it.
 pub(crate) fn clan(run: &Run<'_>, layout: Layout) -> anyhow::Result<Machines> {
     let machines = run.machines(layout, &[], false)?;
     machines.share_all()?;
     Ok(machines)
 }
 
-/// With CLAN cards that join nothing (section 5.2).
+/// Starts machines with CLAN cards that do not join (section 5.2).
 pub(crate) fn unjoined(run: &Run<'_>, layout: Layout) -> anyhow::Result<Machines> {
     run.machines(layout, &words("--join 0"), false)
 }
 
-/// With SHRIMP cards, whose stores go to window pages as CLAN's do.
+/// Starts machines with SHRIMP cards, whose stores go to window pages like CLAN's.
 pub(crate) fn shrimp(run: &Run<'_>, layout: Layout) -> anyhow::Result<Machines> {
     run.start(Wish { snoop: Snoop::No, ..other(run, layout, "shrimp")? })
 }
 
-/// With Hamlyn cards, and the devices that people would use instead of any.
+/// Starts machines with Hamlyn cards, and with the devices that are the alternatives to any card.
 pub(crate) fn hamlyn(run: &Run<'_>, layout: Layout) -> anyhow::Result<Machines> {
     run.start(Wish { peers: true, ..other(run, layout, "hamlyn")? })
 }

@@ -1,21 +1,22 @@
-//! What is measured of CLAN cards, beside Hamlyn's, SHRIMP's and what people would use instead
-//! (docs/performance.md). From the bottom up, each file knowing only those above it in this list:
+//! Measurements of CLAN cards, compared with Hamlyn cards, SHRIMP cards and the alternatives to a
+//! card (docs/performance.md). The files are listed from the bottom up; each file uses only those
+//! above it in this list:
 //!
 //! | file | holds |
 //! |---|---|
-//! | `labs` | machines with CLAN cards, and with those that they stand beside |
+//! | `labs` | machines with CLAN cards, and with the cards for comparison |
 //! | `words` | goal 11: a word's round trip, and a load across the network |
 //! | `server` | goals 12 and 13: the event-driven server's round trip (Figure 8) |
 //! | `requests` | requests a second (Figure 9) |
-//! | `endpoints` | endpoints that are used again |
+//! | `endpoints` | reused endpoints |
 //! | `raw` | raw bandwidth (Figure 7) |
 //! | `transfers` | one-way bandwidth by the size of messages (Figure 10) |
-//! | `joining` | what joining saves |
-//! | `early` | what it saves to be woken by a message's first word |
-//! | `watched` | goal 14: what an access costs that passes armed Tripwires |
-//! | `connections` | what a request costs the server's card by the number of connections |
-//! | `choice` | what `--figure` may name |
-//! | `run` | all of it |
+//! | `joining` | the benefit of joining |
+//! | `early` | the benefit of a wake-up by a message's first word |
+//! | `watched` | goal 14: the cost of an access that passes armed Tripwires |
+//! | `connections` | the cost of a request on the server's card by the number of connections |
+//! | `choice` | the names that `--figure` accepts |
+//! | `run` | runs all of it |
 
 mod choice;
 mod connections;
@@ -33,7 +34,7 @@ mod words;
 
 use crate::engine::run::Benchmark;
 
-/// What CLAN cards bring.
+/// The benchmark of CLAN cards.
 pub const BENCHMARK: Benchmark = Benchmark {
     figures: "words, server, requests, endpoints, raw, transfers, joining, early, watched",
     check: choice::check,

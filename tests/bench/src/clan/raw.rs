@@ -1,5 +1,5 @@
-//! Raw bandwidth against size, by PIO and by DMA: from when the receiver asks for a message until
-//! its last word is there (Figure 7).
+//! Raw bandwidth by message size, by PIO and by DMA: from the receiver's request for a message
+//! until its last word has arrived (Figure 7).
 
 use crate::engine::effort::Effort;
 use crate::engine::machines::Machines;
@@ -8,7 +8,7 @@ use crate::engine::progress::Progress;
 use crate::engine::stats::median;
 use crate::engine::track::{Track, interleave};
 
-/// What sends: for people, and for the program.
+/// How data is sent: the label, and the program's option.
 const WAYS: [(&str, &str); 2] = [("PIO", "stores"), ("DMA", "dma")];
 /// The paper's peak, 910 Mbit/s, in MB/s.
 const PAPER: f64 = 910.0 / 8.0;
@@ -21,13 +21,13 @@ pub(crate) struct Measured {
     pub(crate) track: Track,
 }
 
-/// From two words to 1 MiB.
+/// Returns the sizes, from two words to 1 MiB.
 fn sizes(effort: Effort) -> Vec<u64> {
     let all = (4..=20).map(|power| 1 << power);
     all.filter(|size: &u64| effort == Effort::Full || size.trailing_zeros() % 2 == 0).collect()
 }
 
-/// All sizes, in turn. The receiver measures.
+/// Measures all sizes, in turn. The receiver measures.
 pub(crate) fn measure(clan: &Machines, effort: Effort, progress: &Progress) -> Vec<Measured> {
     let mut plans = Vec::new();
     for size in sizes(effort) {
@@ -49,13 +49,13 @@ pub(crate) fn measure(clan: &Machines, effort: Effort, progress: &Progress) -> V
 }
 
 impl Measured {
-    /// MB/s, by the median of the times that it took.
+    /// Returns MB/s, from the median time.
     fn rate(&self) -> Option<f64> {
         Some(self.size as f64 / median(self.track.medians_us())?)
     }
 }
 
-/// A curve for each way.
+/// Draws a curve for each way.
 pub(crate) fn figure(measured: &[Measured]) -> Figure {
     let curve = |way: &str| {
         let own = measured.iter().filter(|one| one.way == way);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_is_by_the_median_of_the_times() {
+    fn bandwidth_uses_the_median_time() {
         let one = Measured { way: "DMA", size: 4096, track: Track::of_samples("x", &[1000, 2000, 30_000]) };
         assert!((one.rate().unwrap() - 2048.0).abs() < 3.0, "{:?}", one.rate());
         let figure = figure(&[one]);

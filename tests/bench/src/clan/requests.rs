@@ -1,5 +1,5 @@
-//! Requests a second that the server answers, against how many are under way at once, each on a
-//! connection of its own (Figure 9).
+//! Requests a second that the server answers, by the number of requests in flight, each on a
+//! separate connection (Figure 9).
 
 use crate::clan::server::exchange;
 use crate::engine::effort::Effort;
@@ -11,16 +11,16 @@ use crate::engine::report::Table;
 use crate::engine::stats::median;
 use crate::engine::track::{Track, find, interleave};
 
-/// Connections, each with a request under way.
+/// Number of connections, each with a request in flight.
 const CLIENTS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// What the paper's curve tends to.
+/// The limit that the paper's curve approaches.
 const PAPER: f64 = 340_000.0;
 
 fn name(clients: u64) -> String {
     format!("CLAN, server, {clients} requests at once")
 }
 
-/// All, in turn.
+/// Measures all, in turn.
 pub(crate) fn measure(clan: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
     let count = effort.pick(4000, 20_000);
     let exchanges = CLIENTS.map(|clients| {
@@ -34,7 +34,7 @@ fn rate(tracks: &[Track], clients: u64) -> Option<f64> {
     median(find(tracks, &name(clients))?.message_rates())
 }
 
-/// One curve.
+/// Draws the curve.
 pub(crate) fn figure(tracks: &[Track]) -> Figure {
     let point = |clients: u64| Some(Point { x: clients as f64, y: rate(tracks, clients)?, high: None });
     let paper = Curve {
@@ -54,7 +54,7 @@ pub(crate) fn figure(tracks: &[Track]) -> Figure {
     }
 }
 
-/// The same in numbers.
+/// Shows the same data in numbers.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let row = |clients: u64| {
         let rate = rate(tracks, clients);
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_stands_beside_the_papers() {
+    fn rate_is_compared_with_the_papers() {
         let mut track = Track::of_samples(&name(8), &[1]);
         (track.rounds[0].messages, track.rounds[0].ns) = (340, 10_000_000);
         let tracks = [track];

@@ -1,4 +1,4 @@
-//! All that is measured of CLAN cards.
+//! Runs all measurements of CLAN cards.
 
 use crate::clan::choice::{Topic, wanted};
 use crate::clan::{
@@ -8,9 +8,8 @@ use crate::engine::machines::{Layout, Machines};
 use crate::engine::run::Run;
 use crate::engine::track::Track;
 
-/// Measures what is asked for. Short things go between pinned machines; bandwidth between those
-/// that are not, as for other cards: pinned, a sender shares its core with the thread that takes
-/// what it sends.
+/// Measures the requested topics. Latencies use pinned machines. Bandwidth uses unpinned ones, as
+/// for other cards: a pinned sender would share its core with the thread that takes its data.
 pub(crate) fn measure(run: &mut Run<'_>) -> anyhow::Result<()> {
     let topics = wanted(&run.request.figures, run.request.goals_only);
     let has = |topic| topics.contains(&topic);

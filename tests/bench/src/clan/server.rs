@@ -1,5 +1,5 @@
-//! The event-driven server of section 5.3: a request's round trip while the server is busy and
-//! while it sleeps, against the number of its connections (Figure 8).
+//! The event-driven server of section 5.3: a request's round trip to a busy and to a sleeping
+//! server, by the number of its connections (Figure 8).
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;
@@ -10,19 +10,19 @@ use crate::engine::progress::Progress;
 use crate::engine::report::Table;
 use crate::engine::track::{Track, find, interleave};
 
-/// The library's example, which every guest image has.
+/// The library's example, which every guest image contains.
 const PROGRAM: &str = "clan";
 
-/// Microseconds for which the server looks before it sleeps: two round trips while it is busy, as
-/// the 15 us of the paper are.
+/// Microseconds for which the server polls before it sleeps: two round trips to a busy server, like
+/// the paper's 15 us.
 const POLLING: u64 = 60;
-/// How many are open; the client asks one of them at random.
+/// Numbers of open connections. The client uses one of them at random.
 const CONNECTIONS: [u64; 4] = [1, 10, 100, 1000];
-/// The most of them, of which the client asks one alone: what the others cost by being open.
+/// The largest number of open connections with only one in use. Shows the cost of the idle ones.
 const OPEN: u64 = 1000;
 
-/// A server's load: what it is called, microseconds between two requests, and the paper's round
-/// trip in microseconds.
+/// A server's load: its name, microseconds between two requests, and the paper's round trip in
+/// microseconds.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     name: &'static str,
@@ -41,16 +41,17 @@ fn name_of_one(load: Load) -> String {
     format!("{}, one of them used", name(load, OPEN))
 }
 
-/// A server, and a client in the other machine with so many connections. By root, who may lock the
-/// memory of them all.
+/// A server, and a client in the other machine with this number of connections. Both run as root,
+/// which may lock the memory of all connections.
 pub(crate) fn exchange<'a>(clan: &'a Machines, connections: u64, asked: &str) -> Exchange<'a> {
     let near = format!("server ask --host 1 --connections {connections} {asked}");
     clan.exchange_by_root(&near, &format!("server serve --clients {connections} --polling {POLLING}"))
         .of(PROGRAM)
 }
 
-/// Both loads, by the number of connections, all in turn. Each connection has had a request before:
-/// the first finds pages that were never touched, which is a part of what it costs to open one.
+/// Measures both loads, by the number of connections, all in turn. Each connection has had a
+/// request before. The first request touches new pages, which is part of the cost of opening a
+/// connection.
 pub(crate) fn measure(clan: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
     let exchanges = [(IDLE, effort.pick(200, 1000)), (BUSY, effort.pick(2000, 10_000))].into_iter().flat_map(
         |(load, count)| {
@@ -67,7 +68,7 @@ fn medians(tracks: &[Track], name: &str) -> Vec<f64> {
     find(tracks, name).map(Track::medians_us).unwrap_or_default()
 }
 
-/// Goals 12 and 13: it is flat (Figure 8), whether all of them are used or one.
+/// Goals 12 and 13: the curve is flat (Figure 8), whether all connections are used or only one.
 pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
     let goals = [(12, BUSY), (13, IDLE)].into_iter().flat_map(|(number, load)| {
         let what = format!("CLAN: a server with 1,000 connections, {}: p50", load.name);
@@ -80,7 +81,7 @@ pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
     goals.collect()
 }
 
-/// A curve for each load.
+/// Draws a curve for each load.
 pub(crate) fn figure(tracks: &[Track]) -> Figure {
     let curve = |load: Load| {
         let point = |connections: u64| {
@@ -107,7 +108,7 @@ pub(crate) fn figure(tracks: &[Track]) -> Figure {
     }
 }
 
-/// The same in numbers.
+/// Shows the same data in numbers.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let cells = |load: Load, name: &str| {
         let track = find(tracks, name);
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_connections_may_cost_a_tenth_and_no_more() {
+    fn thousand_connections_may_cost_at_most_ten_percent() {
         assert_eq!(goals(&tracks(109_000))[0].verdict(), Verdict::Met);
         assert_eq!(goals(&tracks(115_000))[0].verdict(), Verdict::Short);
         let others = &goals(&tracks(115_000))[1..];
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_and_not_used_has_a_goal_and_a_row_of_its_own() {
+    fn unused_open_connections_have_goal_and_row() {
         let one = |name: &str, ns| Track::of_samples(name, &[ns]);
         let tracks = [one(&name(BUSY, 1), 100_000), one(&name_of_one(BUSY), 104_000)];
         let goal = &goals(&tracks)[1];

@@ -1,5 +1,5 @@
-//! One-way bandwidth by the size of messages: acknowledged one by one, and streaming (section
-//! 5.3.2, Figure 10), and from which size on half of the bandwidth is reached.
+//! One-way bandwidth by message size (section 5.3.2, Figure 10): acknowledged one by one, and
+//! streaming. Also determines the size that reaches half of the bandwidth.
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;
@@ -18,14 +18,14 @@ const HAMLYN: &str = "Hamlyn, messages in packets of 4 KiB";
 const TCP: &str = "virtio-net, TCP stream";
 const LABELS: [&str; 6] = [ACKNOWLEDGED, STREAM, DRIVER, STORES, HAMLYN, TCP];
 
-/// The most bytes that a lap's places take, and the most places: for each there is room in the
-/// queue of DMA requests.
+/// Maximum bytes of a lap's places, and maximum number of places. The queue of DMA requests has
+/// room for each place.
 const PLACES: u64 = 2 << 20;
 const MOST: u64 = 256;
-/// The paper's link with a set-up of 6 us: its streams tend to 900 Mbit/s.
+/// The paper's link with a set-up time of 6 us: its streams approach 900 Mbit/s.
 const PAPER_BITS: f64 = 900e6;
 const PAPER_SETUP: f64 = 6e-6;
-/// Bytes of the message with which the paper has half of that.
+/// Message size in bytes that reaches half of that in the paper.
 const PAPER_HALF: f64 = 750.0;
 
 /// A point of a curve.
@@ -41,13 +41,13 @@ fn sizes(effort: Effort) -> Vec<u64> {
     all.filter(|size: &u64| effort == Effort::Full || size.trailing_zeros() % 2 == 0).collect()
 }
 
-/// By root, who may lock as much memory as a lap has.
+/// A transfer as root, which may lock enough memory for a lap.
 fn transfer<'a>(clan: &'a Machines, by: &str, (size, count, places): (u64, u64, u64)) -> Exchange<'a> {
     let arguments = format!("--size {size} --places {places} --warmup {places} --count {count} --by {by}");
     clan.exchange_by_root(&format!("transfer-send {arguments}"), &format!("transfer-sink {arguments}"))
 }
 
-/// A stream by stores, of so many bytes each.
+/// A stream of `count` messages of `size` bytes each, by stores.
 pub(crate) fn stores(clan: &Machines, size: u64, count: u64) -> Exchange<'_> {
     transfer(clan, "stores", (size, count, places(size, count)))
 }
@@ -56,7 +56,7 @@ fn places(size: u64, count: u64) -> u64 {
     (PLACES / size).clamp(1, MOST.min(count))
 }
 
-/// All that is measured of messages of a size, by its label.
+/// Returns all measurements of one message size, with their labels.
 fn plans<'a>(
     [clan, hamlyn]: [&'a Machines; 2],
     size: u64,
@@ -79,7 +79,7 @@ fn plans<'a>(
     ]
 }
 
-/// All sizes, in turn.
+/// Measures all sizes, in turn.
 pub(crate) fn measure(machines: [&Machines; 2], effort: Effort, progress: &Progress) -> Vec<Measured> {
     let plans = sizes(effort).into_iter().flat_map(|size| {
         plans(machines, size, effort)
@@ -96,13 +96,13 @@ fn curve(measured: &[Measured], label: &str) -> Curve {
     Curve::ours(label, own.filter_map(point).collect())
 }
 
-/// The paper's stream of messages of this size.
+/// Returns the paper's bandwidth of a stream of messages of this size.
 fn papers(size: u64) -> Point {
     let bytes = size as f64;
     Point { x: bytes, y: bytes / (bytes * 8.0 / PAPER_BITS + PAPER_SETUP) / 1e6, high: None }
 }
 
-/// A curve for each way.
+/// Draws a curve for each way.
 pub(crate) fn figure(measured: &[Measured]) -> Figure {
     let mut sizes: Vec<u64> = measured.iter().map(|one| one.size).collect();
     sizes.dedup();
@@ -124,8 +124,8 @@ pub(crate) fn figure(measured: &[Measured]) -> Figure {
     }
 }
 
-/// The size from which on a curve has half of its peak, between the two points where it passes
-/// that, by straight lines of logarithms.
+/// Returns the size from which a curve has at least half of its peak. Interpolates linearly in
+/// logarithms between the two points around that value.
 fn half(points: &[Point]) -> Option<f64> {
     let peak = points.iter().map(|point| point.y).fold(0.0, f64::max);
     let at = points.iter().position(|point| point.y >= peak / 2.0)?;
@@ -135,7 +135,7 @@ fn half(points: &[Point]) -> Option<f64> {
     Some(before.x * (behind.x / before.x).powf(part))
 }
 
-/// The sizes of half bandwidth.
+/// Shows the sizes of half bandwidth.
 pub(crate) fn halves(measured: &[Measured]) -> Table {
     let row = |label: &str| {
         let points = curve(measured, label).points;
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_go_from_a_word_to_a_mebibyte_and_a_laps_places_have_requests() {
+    fn sizes_cover_word_to_mebibyte_within_request_queue() {
         for effort in [Effort::Quick, Effort::Full] {
             let sizes = sizes(effort);
             assert_eq!((sizes[0], sizes[sizes.len() - 1]), (4, 1 << 20));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_bandwidth_is_found_between_two_points() {
+    fn half_bandwidth_is_found_between_two_points() {
         let points = |values: &[(f64, f64)]| {
             values.iter().map(|(x, y)| Point { x: *x, y: *y, high: None }).collect::<Vec<_>>()
         };
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_curve_has_half_of_its_bandwidth_with_its_size() {
+    fn paper_curve_has_half_bandwidth_at_its_size() {
         let found = half(&(2..=20).map(|power| papers(1 << power)).collect::<Vec<_>>()).unwrap();
         assert!((found / PAPER_HALF - 1.0).abs() < 0.15, "{found}");
         assert_eq!(halves(&[]).rows[1], [STREAM, "?", "?", "750"]);

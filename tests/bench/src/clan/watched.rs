@@ -1,5 +1,5 @@
-//! What a store costs the receiving card that passes armed Tripwires, and one that fires: the card
-//! alone, on a host in memory.
+//! The cost to the receiving card of a store that passes armed Tripwires, and of one that fires.
+//! Runs the card alone, on a host in memory.
 //!
 //! The paper's card compares each address with those of all Tripwires at once, "without hindrance
 //! to the passing stream" (section 2.5).
@@ -23,28 +23,27 @@ use crate::engine::goals::{Goal, Need, beside_text, number};
 use crate::engine::report::Table;
 use crate::engine::stats::median;
 
-/// How many are armed.
+/// Numbers of armed Tripwires.
 const ARMED: [u32; 5] = [0, FEW, 256, 4096, 65536];
-/// The fewest beside none.
+/// The smallest number other than zero.
 const FEW: u32 = 16;
 pub(crate) const PAGE: u64 = 4096;
 const WORD: u64 = 8;
-/// Bytes of the aperture: each Tripwire watches a word of its own in the lower half, and nothing is
-/// watched in the upper.
+/// Bytes of the aperture: each Tripwire watches a different word in the lower half. The upper half
+/// is not watched.
 const APERTURE: u64 = 2 * 65536 * WORD;
 pub(crate) const OWNER: u32 = 1;
 pub(crate) const KEY: u64 = 7;
 
-/// A card with so many armed, and packets of a word each.
+/// A card with `armed` Tripwires, and packets of a word each.
 struct Passing {
     host: Host<ClanCard>,
-    /// To a word that nobody watches, and to one that fires if any is armed.
+    /// A packet to an unwatched word, and one to a word that fires if any Tripwire is armed.
     quiet: Vec<u8>,
     firing: Vec<u8>,
 }
 
-/// Nanoseconds of a packet, round by round: to a word that nobody watches, and to one that somebody
-/// does.
+/// Nanoseconds per packet, round by round: to an unwatched word, and to a watched one.
 pub(crate) struct Measured {
     armed: u32,
     quiet: Vec<f64>,
@@ -66,7 +65,7 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// An area of pages that follow each other; all endpoints share one, as none of it is looked at.
+/// Allocates an area of consecutive pages. All endpoints share one, because nothing reads it.
 pub(crate) fn area(host: &Host<ClanCard>, length: u64) -> HamlynArea {
     area_at(host, host.pages(length.div_ceil(PAGE)), length)
 }
@@ -75,13 +74,13 @@ pub(crate) fn area_at(host: &Host<ClanCard>, start: u64, length: u64) -> HamlynA
     list_pages(length, 0, || host.pages(1), |index| start + index * PAGE, |at, bytes| host.put(at, bytes))
 }
 
-/// A store's packet, as a sender's card makes it.
+/// Returns a store's packet, as a sender's card makes it.
 fn packet(offset: u64) -> anyhow::Result<Vec<u8>> {
     let mut sender = Host::new(0, ClanCard::new(options())).context("no memory")?;
     open_endpoint(&mut sender, 0, 0)?;
     let body = ClanOpenWindow { key: KEY, length: APERTURE, host: 1, aperture: 3, ..Default::default() };
     done(sender.run(CLAN_COMMAND_OPEN_WINDOW, 0, &body))?;
-    // The card has announced its groups.
+    // Drop the card's announcement of its groups.
     while sender.transmit() == Progress::Worked {}
     sender.wire.forget();
     let window = u64::from(options().endpoints) * PAGE;
@@ -132,14 +131,14 @@ impl Passing {
         Ok(passing)
     }
 
-    /// Has so many packets arrive. Nanoseconds of each.
+    /// Delivers `count` packets. Returns the nanoseconds of each packet.
     fn deliver(&mut self, fires: bool, count: u32) -> f64 {
         let bytes = if fires { &mut self.firing } else { &mut self.quiet };
         let start = Instant::now();
         for number in 0..count {
             let packet = Packet { source: 0, bytes: VolatileSlice::from(&mut bytes[..]).into() };
             self.host.with_card(|card, ports, _| card.packet_arrived(ports, &packet));
-            // It has credits to grant, now and then.
+            // Let the card grant credits now and then.
             if number % 1024 == 0 {
                 self.host.transmit();
                 self.host.wire.forget();
@@ -162,7 +161,7 @@ fn arm(host: &mut Host<ClanCard>, endpoint: u32, number: u32) {
     store(CLAN_TRIPWIRE_CONTROL, 4, flags.into());
 }
 
-/// All in turn, in rounds.
+/// Measures all in turn, in rounds.
 pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
     let count = effort.pick(20_000, 100_000);
     let mut cards = ARMED
@@ -186,8 +185,8 @@ pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
     Ok(cards.into_iter().map(|(_, measured)| measured).collect())
 }
 
-/// Goal 14: it does not grow with the number of those that are armed. What it costs that any is
-/// armed, the table says.
+/// Goal 14: the cost does not grow with the number of armed Tripwires. The cost of having any armed
+/// is only in the table.
 pub(crate) fn goals(measured: &[Measured]) -> Vec<Goal> {
     let quiet = |armed: u32| {
         let found = measured.iter().find(|one| one.armed == armed);
@@ -198,7 +197,7 @@ pub(crate) fn goals(measured: &[Measured]) -> Vec<Goal> {
     vec![Goal::beside(14, what, "ns", &all, ("16 armed", &few), Need::RatioAtMost(1.1))]
 }
 
-/// Each beside the card with none armed.
+/// Compares each one with the card without armed Tripwires.
 pub(crate) fn table(measured: &[Measured]) -> Table {
     let text = |values: &[f64]| median(values.to_vec()).map_or_else(String::new, number);
     let none = measured.iter().find(|one| one.armed == 0);
@@ -232,7 +231,7 @@ mod tests {
     use crate::engine::goals::Verdict;
 
     #[test]
-    fn each_stands_beside_the_card_with_none_armed() {
+    fn each_is_compared_with_no_armed_tripwires() {
         let one = |armed, quiet| Measured { armed, quiet: vec![quiet], firing: vec![300.0] };
         let measured = [one(0, 100.0), one(16, 150.0), one(65536, 160.0)];
         let rows = table(&measured).rows;
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_are_armed_fire_and_the_others_do_not() {
+    fn only_armed_tripwires_fire() {
         let mut passing = Passing::create(100).unwrap();
         passing.deliver(false, 10);
         assert_eq!(passing.host.counted("tripwires_fired"), Some(0));

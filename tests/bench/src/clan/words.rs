@@ -1,5 +1,5 @@
 //! A word's round trip by programmed I/O (section 5.2), asleep and awake, and a load across the
-//! network, beside what other cards and virtio-net take.
+//! network. They are compared with other cards and virtio-net.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{Goal, Need, beside_text, number};
@@ -20,7 +20,8 @@ const UDP: &str = "virtio-net, UDP of 16 bytes";
 /// The paper's round trip of a DWORD, in microseconds.
 const PAPER: f64 = 3.7;
 
-/// Round trips, all in turn; `peers` are machines with Hamlyn and with SHRIMP cards.
+/// Measures round trips, all in turn. The second argument holds machines with Hamlyn and with
+/// SHRIMP cards.
 pub(crate) fn measure(
     clan: &Machines,
     [hamlyn, shrimp]: [&Machines; 2],
@@ -43,7 +44,7 @@ pub(crate) fn measure(
     interleave(&exchanges, effort.rounds(), progress)
 }
 
-/// The medians of each round.
+/// Returns the median of each round.
 fn medians(tracks: &[Track], name: &str) -> Vec<f64> {
     find(tracks, name).map(Track::medians_us).unwrap_or_default()
 }
@@ -62,7 +63,7 @@ pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
     )]
 }
 
-/// Each beside the paper's and the others.
+/// Compares each one with the paper's value and with the others.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let row = |track: &Track| {
         let p50 = track.p50_us();
@@ -105,14 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn a_word_may_take_as_long_as_a_tagged_write_and_no_longer() {
+    fn word_takes_at_most_a_tagged_write() {
         assert_eq!(goals(&tracks(20_000))[0].verdict(), Verdict::Met);
         assert_eq!(goals(&tracks(20_500))[0].verdict(), Verdict::Short);
         assert_eq!(goals(&[])[0].verdict(), Verdict::NotMeasured);
     }
 
     #[test]
-    fn each_stands_beside_the_paper_and_the_others() {
+    fn each_is_compared_with_paper_and_others() {
         let table = table(&tracks(10_000));
         assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
         assert_eq!(table.rows[0][3..], ["3.7", "0.5 (0.5 to 0.5)", "", "0.025 (0.025 to 0.025)"]);

@@ -1,4 +1,4 @@
-//! What is the same of each card, and how its programs are asked for it.
+//! The common measurements of every card, and the arguments of its programs for them.
 
 use crate::engine::exchange::Exchange;
 use crate::engine::goals::{beside_text, number};
@@ -13,17 +13,17 @@ pub(crate) struct Design {
     /// Its model.
     pub(crate) model: &'static str,
     name: &'static str,
-    /// The least that tells its receiver something, and the role with its arguments.
+    /// The smallest message that notifies its receiver, and the role with its arguments.
     least: (&'static str, &'static str, &'static str),
-    /// 32 bytes of which the receiver is told.
+    /// A message of 32 bytes with a notification of the receiver.
     block: (&'static str, &'static str),
-    /// The same while both sleep, if its library can sleep at once.
+    /// The same while both ends sleep, if the card's library can sleep at once.
     asleep: Option<(&'static str, &'static str)>,
-    /// What streams.
+    /// The role that streams.
     stream: (&'static str, &'static str),
 }
 
-/// All of them, in the order of the project.
+/// All designs, in the order of the project.
 pub(crate) const DESIGNS: [Design; 4] = [
     Design {
         model: "hamlyn",
@@ -59,11 +59,11 @@ pub(crate) const DESIGNS: [Design; 4] = [
     },
 ];
 
-/// Bytes of messages that are streamed.
+/// Bytes of the streamed messages.
 pub(crate) const SIZES: [u64; 5] = [64, 1024, 4096, 65536, 1 << 20];
-/// Of these, that which says what a short one costs.
+/// The size that shows the cost of a short message.
 const SHORT: u64 = SIZES[0];
-/// The most bytes that a lap's places take, and the most places: for all cards the same.
+/// Maximum bytes of a lap's places, and maximum number of places: the same for all cards.
 const PLACES: u64 = 2 << 20;
 const MOST: u64 = 256;
 
@@ -72,7 +72,7 @@ impl Design {
         format!("{}, {what}", self.name)
     }
 
-    /// Round trips: the least, a block, a block while both sleep.
+    /// Round trips: the smallest message, a block, a block while both ends sleep.
     pub(crate) fn trips<'a>(
         &self,
         machines: &'a Machines,
@@ -87,7 +87,7 @@ impl Design {
         awake.into_iter().chain(self.asleep.map(|role| trip(ASLEEP, role, few))).collect()
     }
 
-    /// A stream of messages of so many bytes, by root, who may lock as much memory as a lap has.
+    /// A stream of messages of `size` bytes, as root, which may lock enough memory for a lap.
     pub(crate) fn stream<'a>(&self, machines: &'a Machines, size: u64, bytes: u64) -> (String, Exchange<'a>) {
         let count = (bytes / size).clamp(8, 1024);
         let places = (PLACES / size).clamp(1, MOST.min(count));
@@ -110,7 +110,7 @@ fn text(value: Option<f64>) -> String {
     value.map_or_else(String::new, number)
 }
 
-/// Round trips, and what a message costs hosts and cards.
+/// Shows round trips, and the cost of a message to hosts and cards.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let row = |design: &Design| {
         let found = |what: &str| find(tracks, &design.track(what));
@@ -120,7 +120,7 @@ pub(crate) fn table(tracks: &[Track]) -> Table {
             |design: &Design| find(tracks, &design.track(BLOCK)).map(Track::medians_us).unwrap_or_default();
         let [ratio, _] = beside_text(&medians(design), &medians(&DESIGNS[0]));
         let host = short.and_then(Track::cpu_us);
-        // Each machine takes a message and sends one.
+        // Each machine receives one message and sends one.
         let machine = found(ASLEEP).and_then(Track::watched_us).map(|[_, machines]| machines / 2.0);
         let cards = short.and_then(Track::watched_us).map(|[cards, _]| cards);
         vec![
@@ -159,7 +159,7 @@ pub(crate) fn table(tracks: &[Track]) -> Table {
     }
 }
 
-/// Bandwidth of all.
+/// Draws the bandwidth of all designs.
 pub(crate) fn figure(tracks: &[Track]) -> Figure {
     let curve = |design: &Design| {
         let point = |size: u64| {

@@ -1,4 +1,4 @@
-//! The four designs side by side, from one run: the same things of each card, in turn
+//! Compares the four designs in one run: the same measurements of each card, in turn
 //! (docs/performance.md).
 
 mod designs;
@@ -6,7 +6,7 @@ mod run;
 
 use crate::engine::run::Benchmark;
 
-/// What is measured of all cards together.
+/// The benchmark of all cards together.
 pub const BENCHMARK: Benchmark = Benchmark {
     figures: "",
     check: |_| Err("the comparison has no figures".to_owned()),

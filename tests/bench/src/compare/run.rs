@@ -1,5 +1,5 @@
-//! All that is measured of the four designs together: short things between pinned machines, streams
-//! between those that are not.
+//! Runs all measurements of the four designs together: latencies between pinned machines, streams
+//! between unpinned ones.
 
 use crate::compare::designs::{DESIGNS, SIZES, figure, table};
 use crate::engine::machines::{Layout, Machines};

@@ -1,5 +1,5 @@
-//! What messages cost the cards alone, on hosts in memory without machines: hits and misses of TLBs
-//! of any size, and long messages.
+//! The cost of messages to the cards alone, on hosts in memory without machines: hits and misses in
+//! TLBs of several sizes, and long messages.
 
 use std::time::Instant;
 
@@ -21,24 +21,23 @@ use crate::engine::goals::{beside_text, number};
 use crate::engine::report::Table;
 use crate::engine::stats::median;
 
-/// Translations of the cards that are measured: the default, and as many as there can be.
+/// TLB entries of the measured cards: the default, and the maximum.
 const SIZES: [u32; 2] = [1024, 65536];
 const PAGE: u64 = 4096;
 const SPACE: u32 = 1;
 const KEY: u64 = 7;
 const CONNECTION: u32 = 1;
 const FIFO: u32 = 512;
-/// Messages between two looks at the clock: as many as can wait to leave.
+/// Messages between two reads of the clock: the maximum that can wait to leave.
 const LAP: u64 = 32;
 /// Bytes of messages.
 const BLOCK: u64 = 32;
 const LONGEST: u64 = 65_504;
-/// Pages of these.
+/// Pages of the longest message.
 const FIRST: u64 = LONGEST.div_ceil(PAGE);
-/// Pages beside those that a card has translations for, all of which but the first are missed in
-/// turn.
+/// Pages in addition to the TLB's entries. With these, all pages but the first miss in turn.
 const MORE: u64 = 64;
-/// Frames that all pages of an endpoint are in turn, so that any number of pages is there.
+/// Frames that back all pages of an endpoint in turn, so that any number of pages is present.
 const FRAMES: u64 = 32;
 
 fn options(tlb: u32) -> Options {
@@ -55,7 +54,7 @@ fn options(tlb: u32) -> Options {
     }
 }
 
-/// A host whose card has an endpoint of more pages than it has translations.
+/// A host whose card has an endpoint with more pages than TLB entries.
 struct End {
     host: Host<DartCard>,
     frames: u64,
@@ -75,7 +74,7 @@ struct Pair {
 enum What {
     /// Deposits of 32 bytes to one page.
     Hits,
-    /// The same to each page in turn: the driver tells where it is.
+    /// The same to each page in turn: the driver provides the page's frame.
     Misses,
     /// Fetch and increment.
     Increments,
@@ -90,7 +89,7 @@ const ALL: [(What, &str); 4] = [
     (What::Long, "a deposit of 65,504 bytes"),
 ];
 
-/// Nanoseconds of a message, round by round, at the sending and at the receiving card.
+/// Nanoseconds per message, round by round, at the sending and at the receiving card.
 pub(crate) struct Measured {
     tlb: u32,
     what: What,
@@ -132,7 +131,7 @@ impl End {
         Ok(end)
     }
 
-    /// The driver says where a page is.
+    /// Writes a page's frame to the TLB, like the driver.
     fn tell(&mut self, page: u64) {
         let frame = self.frames + page % FRAMES * PAGE;
         self.host.write_register(DART_REG_TLB_SPACE, 8, SPACE.into());
@@ -140,18 +139,18 @@ impl End {
         self.host.write_register(DART_REG_TLB_FILL, 8, frame | DART_FRAME_WRITABLE);
     }
 
-    /// The first pages are known again, which all but misses are about.
+    /// Writes the first pages to the TLB again. All measurements but misses use these.
     fn tell_first(&mut self) {
         (0..FIRST).for_each(|page| self.tell(page));
     }
 
-    /// The driver has taken what it was told.
+    /// Takes one entry of the card's FIFO, like the driver.
     fn take(&mut self) {
         self.taken = self.taken.wrapping_add(1);
         self.host.write_register(DART_REG_FIFO_TAKEN, 4, self.taken.into());
     }
 
-    /// Stores a message to the Send Registers, and has it leave.
+    /// Stores a message to the Send Registers, and lets it leave.
     fn send(&mut self, control: DartControl, length: u64) {
         let [first, operand]: [u64; 2] = zerocopy::transmute!(control);
         for (place, width, value) in
@@ -181,7 +180,7 @@ impl Pair {
         Ok(Self { sender, receiver, pages, next: 0 })
     }
 
-    /// What the next message is, its length, and the page that it misses.
+    /// Returns the next message, its length, and the page that it misses.
     fn message(&mut self, what: What) -> (DartControl, u64, Option<u64>) {
         let of = |opcode, operand| DartControl { opcode, operand, ..DartControl::default() };
         match what {
@@ -196,7 +195,7 @@ impl Pair {
         }
     }
 
-    /// Nanoseconds of a message at both, of so many.
+    /// Returns the nanoseconds per message at both cards, for `count` messages.
     fn measure(&mut self, what: What, count: u64) -> [f64; 2] {
         self.receiver.tell_first();
         let mut times = [0, 0];
@@ -226,7 +225,7 @@ impl Pair {
     }
 }
 
-/// All in turn, in rounds.
+/// Measures all in turn, in rounds.
 pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
     let mut pairs =
         SIZES.map(|tlb| Ok((tlb, Pair::create(tlb)?))).into_iter().collect::<anyhow::Result<Vec<_>>>()?;
@@ -250,7 +249,7 @@ pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
     Ok(measured)
 }
 
-/// All.
+/// Shows all measurements.
 pub(crate) fn table(measured: &[Measured]) -> Table {
     let row = |one: &Measured| {
         let name = ALL.iter().find(|(what, _)| *what == one.what).map_or("", |(_, name)| name);
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stands_beside_a_hit_of_the_same_card() {
+    fn each_is_compared_with_same_cards_hit() {
         let one = |what, ns| Measured { tlb: 1024, what, ns: [vec![50.0], vec![ns]] };
         let rows = table(&[one(What::Hits, 100.0), one(What::Misses, 300.0)]).rows;
         assert_eq!(rows[1][2..], ["50", "300", "3 (3 to 3)"]);

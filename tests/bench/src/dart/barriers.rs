@@ -1,4 +1,4 @@
-//! Barriers of 2 to 16 nodes (section 2): threads of two machines.
+//! Barriers of 2 to 16 nodes (section 2), which are threads in two machines.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{beside_text, number};
@@ -8,14 +8,14 @@ use crate::engine::progress::Progress;
 use crate::engine::report::Table;
 use crate::engine::track::{Track, find, interleave};
 
-/// How many nodes.
+/// Numbers of nodes.
 const NODES: [u64; 4] = [2, 4, 8, 16];
 
 fn name(nodes: u64) -> String {
     format!("DART, a barrier of {nodes}")
 }
 
-/// All in turn.
+/// Measures all in turn.
 pub(crate) fn measure(dart: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
     let exchanges = NODES.map(|nodes| {
         let arguments = format!("--nodes {nodes} --warmup 20 --count {}", effort.pick(300, 1000));
@@ -25,7 +25,7 @@ pub(crate) fn measure(dart: &Machines, effort: Effort, progress: &Progress) -> V
     interleave(&exchanges, effort.rounds(), progress)
 }
 
-/// The curve.
+/// Draws the curve.
 pub(crate) fn figure(tracks: &[Track]) -> Figure {
     let point = |nodes: u64| {
         let track = find(tracks, &name(nodes))?;
@@ -44,7 +44,7 @@ pub(crate) fn figure(tracks: &[Track]) -> Figure {
     }
 }
 
-/// The same in numbers.
+/// Shows the same data in numbers.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let medians = |nodes: u64| find(tracks, &name(nodes)).map(Track::medians_us).unwrap_or_default();
     let row = |nodes: u64| {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn barriers_stand_beside_that_of_two() {
+    fn barriers_are_compared_with_two_nodes() {
         let tracks = [(2, 100_000), (16, 400_000)].map(|(nodes, ns)| Track::of_samples(&name(nodes), &[ns]));
         let rows = table(&tracks).rows;
         assert_eq!(rows[3], ["16", "400", "400", "25", "4 (4 to 4)"]);

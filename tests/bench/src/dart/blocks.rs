@@ -1,4 +1,4 @@
-//! One-way bandwidth by the size of messages, in cells (section 3, Figure 3), beside Hamlyn's and
+//! One-way bandwidth by message size, in cells (section 3, Figure 3), compared with Hamlyn's and
 //! TCP.
 
 use crate::dart::labs::WIDE;
@@ -19,19 +19,18 @@ const LABELS: [&str; 4] = [DART, MORE, HAMLYN, TCP];
 
 const _: () = assert!(WIDE == 65536);
 
-/// The most bytes that a lap's places take: the pages of all have room among each card's
-/// translations, of which there are 1,024, so that it is not misses that are measured. And the most
-/// places.
+/// Maximum bytes of a lap's places, and maximum number of places. The pages of all places fit in
+/// each card's 1,024 translations, so that the benchmark does not measure misses.
 const PLACES: u64 = 2 << 20;
 const MOST: u64 = 256;
-/// Networks of the paper, in bit/s, and the part of a cell that is payload.
+/// The paper's networks, in bit/s. Then the bytes of a cell and those that are payload.
 const NETWORKS: [(&str, f64); 2] = [("155 Mbit/s", 155e6), ("622 Mbit/s", 622e6)];
 const CELL: u64 = 53;
 const PAYLOAD: u64 = 48;
-/// What a control cell carries, and what is behind the data of a message of several cells.
+/// Bytes that a control cell carries, and bytes that follow the data of a message of several cells.
 const BLOCK: u64 = 32;
 const TRAILER: u64 = 8;
-/// The most bytes of a message.
+/// Maximum bytes of a message.
 const LONGEST: u64 = 65_504;
 
 /// A point of a curve.
@@ -47,7 +46,7 @@ fn sizes(effort: Effort) -> Vec<u64> {
     all.filter(|size: &u64| effort == Effort::Full || size.trailing_zeros() % 2 == 0 || *size == 32).collect()
 }
 
-/// Cells of so many bytes.
+/// Returns the number of cells for `size` bytes.
 fn cells(size: u64) -> u64 {
     let of = |size: u64| match size {
         0 => 0,
@@ -57,14 +56,14 @@ fn cells(size: u64) -> u64 {
     size / LONGEST * of(LONGEST) + of(size % LONGEST)
 }
 
-/// Between these machines, in laps.
+/// A stream in laps between these machines.
 pub(crate) fn stream(machines: &Machines, size: u64, count: u64) -> Exchange<'_> {
     let places = (PLACES / size).clamp(1, MOST.min(count));
     let arguments = format!("--size {size} --places {places} --warmup {places} --count {count}");
     machines.exchange(&format!("block-send {arguments}"), &format!("block-sink {arguments}"))
 }
 
-/// All sizes, in turn.
+/// Measures all sizes, in turn.
 pub(crate) fn measure(
     [dart, wide, hamlyn]: [&Machines; 3],
     effort: Effort,
@@ -94,12 +93,12 @@ fn point(one: &Measured) -> Option<Point> {
     Some(Point { x: one.size as f64, y: one.track.rate()? / 1e6, high: None })
 }
 
-/// What a network of cells carries of messages of this size, in MB/s.
+/// Returns the bandwidth in MB/s of a cell network for messages of this size.
 fn carried(bits: f64, size: u64) -> f64 {
     bits / 8e6 * size as f64 / (cells(size) * CELL) as f64
 }
 
-/// A curve for each.
+/// Draws a curve for each.
 pub(crate) fn figure(measured: &[Measured]) -> Figure {
     let curve = |label: &str| {
         let own = measured.iter().filter(|one| one.label == label);
@@ -129,7 +128,7 @@ pub(crate) fn figure(measured: &[Measured]) -> Figure {
     }
 }
 
-/// Cells a second.
+/// Shows cells per second.
 pub(crate) fn table(measured: &[Measured]) -> Table {
     let row = |one: &Measured| {
         let rate = one.track.rate();
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_carries_less_of_small_messages() {
+    fn network_bandwidth_is_lower_for_small_messages() {
         assert!((carried(155e6, 32) - 155.0 / 8.0 * 32.0 / 53.0).abs() < 1e-9);
         let mut track = Track::of_samples("x", &[]);
         (track.rounds[0].bytes, track.rounds[0].ns) = (3200, 100_000);

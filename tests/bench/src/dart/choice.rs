@@ -1,6 +1,6 @@
-//! What `--figure` may name.
+//! The names that `--figure` accepts.
 
-/// What is measured.
+/// A measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
     /// Goal 15: a deposit of 32 bytes.
@@ -9,9 +9,9 @@ pub(crate) enum Topic {
     Questions,
     /// Barriers of 2 to 16.
     Barriers,
-    /// Goal 17: what a message costs the receiving host.
+    /// Goal 17: the cost of a message to the receiving host.
     Filtering,
-    /// Pages that are there or not.
+    /// Reads of present and absent pages.
     Paging,
     /// One-way bandwidth.
     Blocks,
@@ -29,7 +29,7 @@ const ALL: [(&str, Topic); 7] = [
     ("alone", Topic::Alone),
 ];
 
-/// Those that goals are about.
+/// The topics that goals are about.
 const GOALS: [Topic; 3] = [Topic::Deposits, Topic::Questions, Topic::Filtering];
 
 fn topic(text: &str) -> Option<Topic> {
@@ -42,7 +42,7 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
     topic(text).map(drop).ok_or_else(|| format!("nothing of DART's is called so (there are {})", names()))
 }
 
-/// What is measured, for names that have been checked. None: all.
+/// Returns the topics for names that have been checked. No names: all topics.
 pub(crate) fn wanted(names: &[String], goals_only: bool) -> Vec<Topic> {
     match names {
         [] if goals_only => GOALS.to_vec(),
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_is_found_by_its_name() {
+    fn topics_are_found_by_name() {
         assert!(check("7").unwrap_err().contains("(there are deposits, questions, "));
         assert!(ALL.iter().all(|(name, _)| check(name).is_ok()));
         assert_eq!(wanted(&["paging".to_owned()], false), [Topic::Paging]);

@@ -1,5 +1,5 @@
-//! Goal 15: a deposit of 32 bytes, the paper's own figure (section 3), both ends awake or asleep,
-//! beside what other cards and virtio-net take.
+//! Goal 15: a deposit of 32 bytes, which the paper also measures (section 3), with both ends awake
+//! or asleep. It is compared with other cards and virtio-net.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{Goal, Need, beside_text, number};
@@ -16,8 +16,8 @@ const FLAG: &str = "SHRIMP, 32 bytes and a flag by window, both poll";
 const WORD: &str = "CLAN, 32 bytes and a DWORD by PIO, both poll";
 const UDP: &str = "virtio-net, UDP of 32 bytes";
 
-/// One way from application to application in microseconds: the paper's software without a switch
-/// and with one, and what it expects of cards for 155 and for 622 Mbit/s.
+/// One-way times from application to application in microseconds: the paper's software without a
+/// switch and with one, and the paper's expectation of cards for 155 and for 622 Mbit/s.
 const PAPER: [(&str, f64); 4] = [
     ("the paper's software, no switch", 24.5),
     ("the paper's software, a switch", 30.0),
@@ -25,7 +25,8 @@ const PAPER: [(&str, f64); 4] = [
     ("expected at 622 Mbit/s", 3.0),
 ];
 
-/// Round trips, all in turn; `peers` are machines with Hamlyn, SHRIMP and CLAN cards.
+/// Measures round trips, all in turn. The second argument holds machines with Hamlyn, SHRIMP and
+/// CLAN cards.
 pub(crate) fn measure(
     dart: &Machines,
     [hamlyn, shrimp, clan]: [&Machines; 3],
@@ -46,17 +47,17 @@ pub(crate) fn measure(
     interleave(&exchanges, effort.rounds(), progress)
 }
 
-/// The medians of each round.
+/// Returns the median of each round.
 fn medians(tracks: &[Track], name: &str) -> Vec<f64> {
     find(tracks, name).map(Track::medians_us).unwrap_or_default()
 }
 
-/// Half of each round trip.
+/// Returns half of each round trip.
 fn one_way(tracks: &[Track], name: &str) -> Vec<f64> {
     medians(tracks, name).into_iter().map(|trip| trip / 2.0).collect()
 }
 
-/// Goal 15, beside Hamlyn's card and beside the paper's software.
+/// Goal 15, compared with Hamlyn's card and with the paper's software.
 pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
     let (own, tagged) = (medians(tracks, DEPOSIT), medians(tracks, TAGGED));
     let tagged = ("Hamlyn's tagged write", &tagged[..]);
@@ -69,7 +70,7 @@ pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
     ]
 }
 
-/// Each beside the others, and one way beside the paper.
+/// Compares each one with the others, and the one-way time with the paper's.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let text = |value: Option<f64>| value.map_or_else(String::new, number);
     let row = |track: &Track| {
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deposit_may_take_as_long_as_a_tagged_write_and_one_way_as_the_papers() {
+    fn deposit_is_limited_by_tagged_write_and_paper() {
         let verdicts = |ns| goals(&tracks(ns)).iter().map(Goal::verdict).collect::<Vec<_>>();
         assert_eq!(verdicts(20_000), [Verdict::Met, Verdict::Met]);
         assert_eq!(verdicts(20_500), [Verdict::Short, Verdict::Met]);
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paper_stands_below_those_that_were_measured() {
+    fn papers_rows_come_after_measured_rows() {
         let table = table(&tracks(10_000));
         assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
         assert_eq!(table.rows[0][3..], ["5", "0.5 (0.5 to 0.5)", "0.025 (0.025 to 0.025)"]);

@@ -1,5 +1,5 @@
-//! Goal 17: what a message costs the receiving host, with filtering and without (section 1): the
-//! processor time that its machine takes.
+//! Goal 17: the cost of a message to the receiving host, with filtering and without (section 1). It
+//! is the processor time that the receiver's machine uses.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{Goal, Need, beside_text, number};
@@ -8,7 +8,7 @@ use crate::engine::progress::Progress;
 use crate::engine::report::Table;
 use crate::engine::track::{Track, find, interleave};
 
-/// What a message is: for people, and for the program.
+/// The kind of a message: the label, and the program's option.
 const KINDS: [(&str, &str); 5] = [
     ("no messages", "none"),
     ("data alone", "data"),
@@ -23,7 +23,7 @@ fn name(kind: &str) -> String {
     format!("DART, {kind}")
 }
 
-/// All in turn.
+/// Measures all in turn.
 pub(crate) fn measure(dart: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
     let exchanges = KINDS.map(|(kind, word)| {
         let arguments = format!("--kind {word} --count {}", effort.pick(2000, 5000));
@@ -32,7 +32,8 @@ pub(crate) fn measure(dart: &Machines, effort: Effort, progress: &Progress) -> V
     interleave(&exchanges, effort.rounds(), progress)
 }
 
-/// Microseconds of the receiver's machine for each message, round by round.
+/// Returns the processor time in microseconds of the receiver's machine per message, round by
+/// round.
 fn machine(track: &Track) -> Vec<f64> {
     let of = |round: &crate::engine::exchange::Outcome| {
         let time = round.watched_ns.get(RECEIVER).filter(|_| round.all > 0)?;
@@ -41,14 +42,14 @@ fn machine(track: &Track) -> Vec<f64> {
     track.rounds.iter().filter_map(of).collect()
 }
 
-/// The same without what the machine takes when no messages come.
+/// Returns the same, less the machine's time without messages.
 fn message(tracks: &[Track], kind: &str) -> Vec<f64> {
     let of = |kind: &str| find(tracks, &name(kind)).map(machine).unwrap_or_default();
     of(kind).into_iter().zip(of(KINDS[0].0)).map(|(with, without)| with - without).collect()
 }
 
-/// Goal 17: what no host needs to hear of costs it next to nothing of what it would cost to carry
-/// it out.
+/// Goal 17: a message that no host needs to process costs the host almost nothing, compared with
+/// one that the host executes.
 pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
     let without = message(tracks, KINDS[4].0);
     let goal = |kind: usize, what: &str, limit: f64| {
@@ -61,7 +62,7 @@ pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
     ]
 }
 
-/// All beside the last.
+/// Compares all with the last kind.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let median =
         |values: Vec<f64>| crate::engine::stats::median(values).map_or_else(|| "?".to_owned(), number);
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_machine_takes_anyway_is_not_the_messages() {
+    fn base_load_is_not_part_of_message_cost() {
         let tracks = [track(0, 50), track(1, 52), track(2, 90), track(4, 150)];
         let rows = table(&tracks).rows;
         assert_eq!(rows[1][1..], ["52", "2", "0.02", "0.02 to 0.02"]);

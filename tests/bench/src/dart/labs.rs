@@ -6,21 +6,21 @@ use crate::engine::exchange::words;
 use crate::engine::machines::{Layout, Machines};
 use crate::engine::run::Run;
 
-/// With DART cards.
+/// Starts machines with DART cards.
 pub(crate) fn dart(run: &Run<'_>, layout: Layout) -> anyhow::Result<Machines> {
     run.machines(layout, &[], false)
 }
 
-/// With DART cards whose connections may have more cells on their way.
+/// Starts machines with DART cards whose connections allow more cells in flight.
 pub(crate) fn wide(run: &Run<'_>, layout: Layout) -> anyhow::Result<Machines> {
     run.machines(layout, &words(&format!("--window {WIDE}")), false)
 }
 
-/// Cells that a connection of those may have on their way: as many as can be.
+/// Cells that a connection of those machines may have in flight: the maximum.
 pub(crate) const WIDE: u32 = 65536;
 
-/// Gives the far machine swap space, in compressed memory. The kernel brings in the page that is
-/// needed, and no others with it.
+/// Gives the far machine swap space in compressed memory. The kernel swaps in only the requested
+/// page, without read-ahead.
 pub(crate) fn add_swap(machines: &Machines) -> anyhow::Result<()> {
     const SWAP: &str = "echo 4 >/proc/sys/vm/drop_caches; \
         while read -r module; do insmod /lib/swap/$module.ko || exit 1; done </lib/swap/order && \

@@ -1,5 +1,6 @@
-//! What is measured of DART cards, beside the other cards and what people would use instead
-//! (docs/performance.md). From the bottom up, each file knowing only those above it in this list:
+//! Measurements of DART cards, compared with the other cards and the alternatives to a card
+//! (docs/performance.md). The files are listed from the bottom up; each file uses only those above
+//! it in this list:
 //!
 //! | file | holds |
 //! |---|---|
@@ -7,12 +8,12 @@
 //! | `deposits` | goal 15: a deposit of 32 bytes |
 //! | `questions` | goal 16: remote read, fetch and increment, compare and swap |
 //! | `barriers` | barriers of 2 to 16 |
-//! | `filtering` | goal 17: what a message costs the receiving host |
-//! | `paging` | reads of pages that are known, forgotten, never touched, swapped out |
+//! | `filtering` | goal 17: the cost of a message to the receiving host |
+//! | `paging` | reads of pages that are cached, evicted, never touched, swapped out |
 //! | `blocks` | one-way bandwidth, in cells |
-//! | `alone` | what messages cost the cards alone |
-//! | `choice` | what `--figure` may name |
-//! | `run` | all of it |
+//! | `alone` | the cost of messages to the cards alone |
+//! | `choice` | the names that `--figure` accepts |
+//! | `run` | runs all of it |
 
 mod alone;
 mod barriers;
@@ -27,7 +28,7 @@ mod run;
 
 use crate::engine::run::Benchmark;
 
-/// What DART cards bring.
+/// The benchmark of DART cards.
 pub const BENCHMARK: Benchmark = Benchmark {
     figures: "deposits, questions, barriers, filtering, paging, blocks, alone",
     check: choice::check,

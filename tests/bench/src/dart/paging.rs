@@ -1,5 +1,5 @@
-//! Reads of another host's virtual memory (section 3): what a miss costs, and a page that is not
-//! there.
+//! Reads of another host's virtual memory (section 3): the cost of a miss, and of a page that is
+//! not present.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{beside_text, number};
@@ -8,33 +8,33 @@ use crate::engine::progress::Progress;
 use crate::engine::report::Table;
 use crate::engine::track::{Track, find, interleave};
 
-/// Which pages are read: for people, and for the program.
+/// Which pages are read: the label, and the program's option.
 const PAGES: [(&str, &str); 4] = [
     ("a page that the card knows: a hit", "known"),
     ("a page that the card has forgotten: a miss", "forgotten"),
     ("a page that was never touched", "untouched"),
     ("a page that is swapped out", "swapped"),
 ];
-/// More pages than a card has translations for, unless a person asked for more of these.
+/// More pages than a card has translations for, unless the user configured more.
 const MORE: u64 = 1100;
 
 fn name(pages: &str) -> String {
     format!("DART, read of {pages}")
 }
 
-/// All in turn.
+/// Measures all in turn.
 pub(crate) fn measure(dart: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
     let exchanges = PAGES.map(|(pages, word)| {
         let count = if word == "forgotten" { MORE } else { effort.pick(500, 2000) };
         let arguments = format!("--pages {word} --count {count}");
         let (near, far) = (format!("paging-read {arguments}"), format!("paging-hold {arguments}"));
-        // A page map is read by its process, and a lap's pages are not locked.
+        // A process reads its own page map, and a lap's pages are not locked.
         (name(pages), dart.exchange(&near, &far))
     });
     interleave(&exchanges, effort.rounds(), progress)
 }
 
-/// Each beside a hit.
+/// Compares each one with a hit.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let medians = |pages: &str| find(tracks, &name(pages)).map(Track::medians_us).unwrap_or_default();
     let row = |(pages, _): (&str, &str)| {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stands_beside_a_hit() {
+    fn each_read_is_compared_with_a_hit() {
         let tracks = [(0, 20_000), (3, 200_000)].map(|(at, ns)| Track::of_samples(&name(PAGES[at].0), &[ns]));
         let rows = table(&tracks).rows;
         assert_eq!(rows[3][1..4], ["200", "200", "180"]);

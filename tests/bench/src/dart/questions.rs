@@ -1,6 +1,6 @@
 //! Goal 16: questions that the other host's card answers while its processor sleeps (sections 2 and
-//! 3), beside a round trip that both hosts' processors make, and beside CLAN's load across the
-//! network.
+//! 3). They are compared with a round trip by both hosts' processors, and with CLAN's load across
+//! the network.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{Goal, Need, beside_text, number};
@@ -16,7 +16,7 @@ const DEPOSIT: &str = "DART, a deposit and one back, both poll";
 const ASLEEP: &str = "DART, a deposit and one back, both sleep";
 const LOAD: &str = "CLAN, a load of a DWORD across the network";
 
-/// All in turn.
+/// Measures all in turn.
 pub(crate) fn measure([dart, clan]: [&Machines; 2], effort: Effort, progress: &Progress) -> Vec<Track> {
     let (many, few) = (effort.pick(2000, 10_000), effort.pick(400, 2000));
     let ask =
@@ -36,8 +36,8 @@ fn medians(tracks: &[Track], name: &str) -> Vec<f64> {
     find(tracks, name).map(Track::medians_us).unwrap_or_default()
 }
 
-/// Goal 16: what a card does by itself takes no longer than what two processors do that wait for
-/// nothing else.
+/// Goal 16: an operation of the card alone takes no longer than a round trip of two polling
+/// processors.
 pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
     let deposit = medians(tracks, DEPOSIT);
     let goal = |(name, what): (&str, &str)| {
@@ -49,7 +49,7 @@ pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
         .to_vec()
 }
 
-/// Each beside the round trips.
+/// Compares each one with the round trips.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let row = |track: &Track| {
         let text = |value: Option<f64>| value.map_or_else(String::new, number);
@@ -77,7 +77,7 @@ mod tests {
     use crate::engine::goals::Verdict;
 
     #[test]
-    fn a_question_may_take_as_long_as_two_deposits() {
+    fn question_takes_at_most_two_deposits() {
         let tracks = |ns| {
             [(READ, ns), (INCREMENT, 2 * ns), (DEPOSIT, 20_000)]
                 .map(|(what, ns)| Track::of_samples(what, &[ns]))

@@ -1,6 +1,6 @@
-//! Bytes that are delivered or copied, in laps: before each every packet gets bytes of its own,
-//! after it every byte is looked at. Neither is timed. And copies of them, the bound of everything
-//! that copies once.
+//! Bytes that are delivered or copied, in laps. Before each lap, every packet gets different bytes;
+//! after it, every byte is checked. Neither is timed. Also copies of the same bytes, the upper
+//! bound for everything that copies once.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -13,25 +13,26 @@ use hamlyn_test_host::Memory;
 
 /// Bytes of the packets.
 pub(crate) const SIZES: [u32; 2] = [64, 4096];
-/// As many are delivered in turn, each with a place of its own: 2 MiB of 4 KiB packets.
+/// Number of packets that are delivered in turn, each with a different place: 2 MiB of 4 KiB
+/// packets.
 pub(crate) const PACKETS: usize = 512;
 
-/// The data of packets, each in its place: where a sender has it, and where it goes.
+/// The data of packets, each in its place, at the sender and at the destination.
 pub(crate) struct Places {
     memory: Memory,
     size: usize,
-    /// A packet's bytes, before and after.
+    /// Buffer for a packet's bytes, before and after the delivery.
     room: RefCell<Vec<u8>>,
 }
 
 impl Places {
-    /// Packets of `size` bytes.
+    /// Allocates packets of `size` bytes.
     pub(crate) fn create(size: u32) -> anyhow::Result<Self> {
         let (memory, size) = (Memory::new().context("no memory")?, size as usize);
         Ok(Self { memory, size, room: RefCell::new(vec![0; size]) })
     }
 
-    /// Where a packet's data is, and where it goes.
+    /// Returns the offset of a packet's data at both ends.
     pub(crate) fn place(&self, number: usize) -> usize {
         number % PACKETS * self.size
     }
@@ -40,20 +41,20 @@ impl Places {
         Pattern::new(number as u64, (number / PACKETS) as u64)
     }
 
-    /// Gives a packet bytes that no other has.
+    /// Fills a packet with bytes that no other packet has.
     pub(crate) fn fill(&self, number: usize) {
         let mut bytes = self.room.borrow_mut();
         Self::pattern(number).fill(0, &mut bytes);
         self.data(number).copy_from(&bytes[..]);
     }
 
-    /// A packet's data.
+    /// Returns a packet's data.
     pub(crate) fn data(&self, number: usize) -> VolatileSlice<'_> {
         let data = self.memory.at(self.place(number) as u64, self.size);
         data.unwrap_or_else(|_| VolatileSlice::from(&mut [][..]))
     }
 
-    /// Fails unless a packet's bytes are where they belong, in a memory from `start` on.
+    /// Fails unless a packet's bytes have arrived in their place, in a memory from `start` on.
     pub(crate) fn check(&self, number: usize, memory: &Memory, start: u64) -> anyhow::Result<()> {
         let mut bytes = self.room.borrow_mut();
         memory.at(start + self.place(number) as u64, self.size)?.copy_to(&mut bytes[..]);
@@ -63,13 +64,13 @@ impl Places {
     }
 }
 
-/// Copies bytes to a place in a memory, as a card does; false if there is no such place.
+/// Copies bytes to a place in a memory, as a card does. Returns false if there is no such place.
 #[inline]
 pub fn copy(memory: &Memory, place: u64, from: VolatileSlice<'_>) -> bool {
     memory.at(place, from.len()).map(|to| from.copy_to_volatile_slice(to)).is_ok()
 }
 
-/// Copies of as many bytes.
+/// Copies of the same amount of data.
 pub struct Copies {
     packets: Places,
     memory: Memory,
@@ -77,12 +78,12 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Copies of `size` bytes.
+    /// Prepares copies of `size` bytes.
     pub fn create(size: u32) -> anyhow::Result<Self> {
         Ok(Self { packets: Places::create(size)?, memory: Memory::new().context("no memory")?, copied: 0 })
     }
 
-    /// Makes so many more. The time that took.
+    /// Makes `count` more copies. Returns the time.
     pub fn run(&mut self, count: u64) -> anyhow::Result<Duration> {
         let (mut time, end) = (Duration::ZERO, self.copied + count as usize);
         while self.copied < end {
@@ -101,24 +102,24 @@ impl Copies {
     }
 }
 
-/// The time that something took; what went wrong is kept for when the measurement is over.
+/// Returns the time of an action. Stores an error for after the measurement.
 pub(crate) fn timed(
     outcome: &mut anyhow::Result<()>,
     act: impl FnOnce() -> anyhow::Result<Duration>,
 ) -> Duration {
     act().unwrap_or_else(|error| {
         *outcome = Err(error);
-        // Criterion cannot do with none.
+        // Criterion fails if the time is zero.
         Duration::from_nanos(1)
     })
 }
 
-/// Packets a second for small ones, bytes a second for large ones.
+/// Returns packets a second for small sizes, and bytes a second for large ones.
 pub(crate) fn throughput(size: u32) -> Throughput {
     if size < 1024 { Throughput::Elements(1) } else { Throughput::Bytes(size.into()) }
 }
 
-/// Copies of the same bytes, from where packets are to where a card puts them: the bound of
+/// Copies the same bytes from a packet's place to a card's destination: the upper bound for
 /// everything that copies once.
 pub(crate) fn benchmark(criterion: &mut Criterion) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("memcpy");

@@ -1,26 +1,26 @@
-//! How much is measured.
+//! The effort of a run.
 
-/// How often and how long.
+/// How often and how long the benchmark measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
-    /// In a few minutes.
+    /// Finishes in a few minutes.
     Quick,
-    /// More points and more rounds.
+    /// Measures more points and more rounds.
     Full,
 }
 
 impl Effort {
-    /// Rounds of the quantities that goals are about.
+    /// Returns the rounds of each quantity with a goal.
     pub fn rounds(self) -> usize {
         self.pick(5, 10)
     }
 
-    /// Rounds of each point of a figure.
+    /// Returns the rounds of each point of a figure.
     pub fn figure_rounds(self) -> usize {
         self.pick(2, 4)
     }
 
-    /// One of two.
+    /// Returns the value for this effort.
     pub fn pick<T>(self, quick: T, full: T) -> T {
         match self {
             Effort::Quick => quick,

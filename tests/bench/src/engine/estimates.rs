@@ -1,4 +1,4 @@
-//! The parts by themselves, as criterion measures them.
+//! Criterion's measurements of the components alone.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,11 +19,11 @@ use crate::engine::rings;
 use crate::engine::scratch;
 use crate::engine::site::HostProgram;
 
-/// Names the model whose parts are meant, for the program that measures them: its command line is
-/// criterion's.
+/// Names the model to measure, for the program that measures components. Its command line belongs
+/// to criterion.
 const MODEL: &str = "HAMLYN_BENCH_MODEL";
 
-/// The model that this program is asked for; the usual one if none is named.
+/// Returns the model that the environment requests, or the default one.
 pub fn asked_for() -> anyhow::Result<&'static Model> {
     match std::env::var(MODEL) {
         Ok(name) => Ok(catalogue::find(&name)?),
@@ -31,8 +31,8 @@ pub fn asked_for() -> anyhow::Result<&'static Model> {
     }
 }
 
-/// Runs every benchmark of the parts, those of a card first, as the command line says: what `cargo
-/// bench` and our own program start.
+/// Runs every benchmark of the components, the card's first, with criterion's command line. Both
+/// `cargo bench` and the benchmark's own program start this.
 pub fn run(card: impl FnOnce(&mut Criterion) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let mut criterion = Criterion::default().configure_from_args();
     card(&mut criterion)?;
@@ -42,7 +42,7 @@ pub fn run(card: impl FnOnce(&mut Criterion) -> anyhow::Result<()>) -> anyhow::R
     Ok(())
 }
 
-/// What criterion says about one of them.
+/// Criterion's result for one benchmark.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Estimate {
     /// The median, in nanoseconds.
@@ -53,11 +53,11 @@ struct Estimate {
     bytes: Option<f64>,
 }
 
-/// All of them, by name: `delivery/64 bytes`.
+/// All results, by name: `delivery/64 bytes`.
 #[derive(Debug, Clone, Default)]
 pub struct Estimates(BTreeMap<String, Estimate>);
 
-/// Runs those of a model and reads what criterion found.
+/// Runs a model's benchmarks and reads criterion's results.
 pub fn measure(model: &Model, effort: Effort, progress: &Progress) -> anyhow::Result<Estimates> {
     progress.step("criterion's benchmarks");
     let folder = scratch::folder()?;
@@ -76,7 +76,8 @@ pub fn measure(model: &Model, effort: Effort, progress: &Progress) -> anyhow::Re
     Ok(Estimates(estimates))
 }
 
-/// Every benchmark has a folder, and in it `new` with two files.
+/// Reads a folder of results. Every benchmark has a folder with a subfolder `new` that holds two
+/// files.
 fn read(folder: &Path, estimates: &mut BTreeMap<String, Estimate>) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry.context("cannot read a folder of criterion's")?.path();
@@ -104,7 +105,7 @@ fn estimate(benchmark: &Value, found: &Value) -> anyhow::Result<(String, Estimat
 }
 
 impl Estimates {
-    /// What one run of this takes, in microseconds; none if it was not measured.
+    /// Returns the time of one run in microseconds, or none if it was not measured.
     pub(crate) fn us(&self, name: &str) -> Option<f64> {
         self.0.get(name).map(|estimate| estimate.ns / 1e3)
     }
@@ -112,7 +113,7 @@ impl Estimates {
 
 #[cfg(test)]
 impl Estimates {
-    /// These, in nanoseconds.
+    /// Builds estimates from these times, in nanoseconds.
     pub(crate) fn of(times: &[(&str, f64)]) -> Self {
         let estimate = |ns| Estimate { ns, packets: None, bytes: None };
         Self(times.iter().map(|(name, ns)| ((*name).to_owned(), estimate(*ns))).collect())
@@ -129,7 +130,7 @@ impl Estimate {
     }
 }
 
-/// All of them; `paper` has what the model's paper measured.
+/// Shows all results. `paper` has the measurements of the model's paper.
 pub fn table(estimates: &Estimates, paper: &str) -> Table {
     let row = |(name, estimate): (&String, &Estimate)| {
         let text = |value: Option<f64>| value.map_or_else(String::new, number);

@@ -1,4 +1,4 @@
-//! One exchange between two programs, and what it showed.
+//! One exchange between two programs, and its result.
 
 use std::collections::BTreeMap;
 
@@ -9,73 +9,73 @@ use serde_json::Value;
 use crate::engine::processes::{Child, times};
 use crate::engine::site::{PROGRAM, Site};
 
-/// Two programs that meet. What is measured is measured at the near end.
+/// Two programs that exchange messages. The near end measures.
 #[derive(Debug, Clone)]
 pub struct Exchange<'a> {
     /// The program of both ends.
     pub program: &'static str,
-    /// Where the measuring program runs, and its role.
+    /// The site of the measuring program, and its role.
     pub near: (Site<'a>, Vec<String>),
-    /// Where its peer runs, and its role; none for a program that measures by itself.
+    /// The site of its peer, and its role; none for a program that measures alone.
     pub far: Option<(Site<'a>, Vec<String>)>,
-    /// Cards, switches and machines whose processor time is taken meanwhile.
+    /// Cards, switches and machines whose processor time is measured meanwhile.
     pub watched: Vec<Child>,
 }
 
-/// What one exchange showed.
+/// The result of one exchange.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Every round trip, in nanoseconds; empty where only the whole was measured.
+    /// The times of all round trips, in nanoseconds; empty if only the whole was measured.
     pub samples: Histogram<u64>,
-    /// How many messages, one way.
+    /// Number of measured messages, one way.
     pub messages: u64,
-    /// The same with those before that are not measured; 0 if the program does not say.
+    /// Number of messages including the warm-up; 0 if the program does not report it.
     pub all: u64,
-    /// How many bytes of data, one way; 0 for round trips.
+    /// Bytes of data, one way; 0 for round trips.
     pub bytes: u64,
-    /// How long it took, in nanoseconds.
+    /// Duration, in nanoseconds.
     pub ns: u64,
     /// Processor time of the near and of the far program, in nanoseconds.
     pub cpu_ns: [u64; 2],
     /// Processor time of the watched processes, in nanoseconds, for `all` messages.
     pub watched_ns: BTreeMap<String, u64>,
-    /// What the near and the far card counted.
+    /// Counters of the near and of the far card.
     pub counters: [Value; 2],
 }
 
-/// Words of a command.
+/// Splits a command into words.
 pub fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
 impl<'a> Exchange<'a> {
-    /// Two programs.
+    /// An exchange between two programs.
     pub fn between(near: Site<'a>, near_role: &str, far: Site<'a>, far_role: &str) -> Self {
         Self { far: Some((far, words(far_role))), ..Self::alone(near, near_role) }
     }
 
-    /// One program by itself.
+    /// One program alone.
     pub fn alone(site: Site<'a>, role: &str) -> Self {
         Self { program: PROGRAM, near: (site, words(role)), far: None, watched: Vec::new() }
     }
 
-    /// The same by another program than the benchmark's own.
+    /// Uses another program than the benchmark's own.
     pub fn of(self, program: &'static str) -> Self {
         Self { program, ..self }
     }
 
-    /// Takes the processor time of these, too.
+    /// Also measures the processor time of these processes.
     pub fn watching(self, watched: &[Child]) -> Self {
         Self { watched: watched.to_vec(), ..self }
     }
 
-    /// The commands as a person would type them, the far end's first.
+    /// Returns the commands as a user would type them, the far end's first.
     pub fn commands(&self) -> Vec<String> {
         let far = self.far.iter().map(|(site, role)| site.command(self.program, role));
         far.chain([self.near.0.command(self.program, &self.near.1)]).collect()
     }
 
-    /// Makes it.
+    /// Runs the exchange.
     pub fn run(&self) -> anyhow::Result<Outcome> {
         self.try_run().with_context(|| format!("this did not work:\n  {}", self.commands().join("\n  ")))
     }
@@ -93,7 +93,7 @@ impl<'a> Exchange<'a> {
             let own = near.answer()?;
             let Some(own) = own["ticket"].as_str() else { bail!("the near end said {own}, not a ticket") };
             far.say(own)?;
-            // Both ends have opened all that they need.
+            // Both ends have opened all objects that they need.
             before = times(&self.watched);
             near.say(ticket)?;
         }
@@ -108,7 +108,7 @@ impl<'a> Exchange<'a> {
 }
 
 impl Outcome {
-    /// Reads what the programs said.
+    /// Reads the programs' output.
     pub(crate) fn read(near: &Value, far: &Value) -> anyhow::Result<Self> {
         let mut samples = Histogram::new(3).context("cannot make a histogram")?;
         for step in near["samples"].as_array().into_iter().flatten() {
@@ -131,7 +131,7 @@ impl Outcome {
         })
     }
 
-    /// Bytes a second.
+    /// Returns bytes a second.
     pub fn rate(&self) -> f64 {
         self.bytes as f64 * 1e9 / self.ns as f64
     }
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outcome_is_read_from_what_both_ends_say() {
+    fn outcome_is_read_from_both_programs() {
         let near = json!({ "samples": [[1000, 3], [4000, 1]], "messages": 4, "ns": 7000, "cpu_ns": 60, "bytes": 14 });
         let outcome = Outcome::read(&near, &json!({ "cpu_ns": 50 })).unwrap();
         assert_eq!(outcome.samples.len(), 4);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_outcome_is_refused() {
+    fn invalid_outcome_is_refused() {
         for wrong in [json!({}), json!({ "ns": 0 }), json!({ "ns": 1, "samples": [[1]] }), json!("x")] {
             assert!(Outcome::read(&wrong, &Value::Null).is_err(), "{wrong}");
         }

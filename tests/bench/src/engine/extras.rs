@@ -1,4 +1,4 @@
-//! What a message costs besides time: trapped accesses, system calls.
+//! The cost of a message in addition to time: trapped accesses and system calls.
 
 use anyhow::{Context, bail};
 
@@ -9,21 +9,21 @@ use crate::engine::progress::Progress;
 use crate::engine::report::Table;
 use crate::engine::site::PROGRAM;
 
-/// What a message of a polled exchange costs besides time.
+/// The cost of a message in a polled exchange, in addition to time.
 #[derive(Debug, Clone)]
 pub struct Extras {
-    /// What carries the messages.
+    /// The transport of the messages.
     pub lab: &'static str,
-    /// Trapped accesses to both cards, by the counters of their buses.
+    /// Trapped accesses to both cards, from the counters of their buses.
     pub traps: f64,
-    /// System calls of the near end, by `strace`.
+    /// System calls of the near end, from `strace`.
     pub system_calls: f64,
 }
 
-/// Counts trapped accesses and system calls for each message, from the difference between a short
-/// and a long exchange: what the programs do before and after their messages is in both.
+/// Counts trapped accesses and system calls per message, from the difference between a short and a
+/// long exchange. The programs' set-up and tear-down cancel out.
 ///
-/// `roles` gives both ends of so many round trips, the near one first.
+/// `roles` returns both ends' roles for a number of round trips, the near one first.
 pub(crate) fn measure(
     lab: &'static str,
     machines: &Machines,
@@ -40,7 +40,7 @@ pub(crate) fn measure(
         traps[index] = trapped(machines)? - before;
         calls[index] = traced_calls(machines, &roles)?;
     }
-    // Every round trip is a message of each end.
+    // Every round trip is one message of each end.
     let trips = (COUNTS[1] - COUNTS[0]) as f64;
     let difference = |counts: [u64; 2]| counts[1] as f64 - counts[0] as f64;
     Ok(Extras {
@@ -50,7 +50,7 @@ pub(crate) fn measure(
     })
 }
 
-/// The same as a table.
+/// Shows them as a table.
 pub fn table(extras: &[Extras]) -> Table {
     let row =
         |extras: &Extras| vec![extras.lab.to_owned(), number(extras.traps), number(extras.system_calls)];
@@ -79,7 +79,7 @@ fn trapped(machines: &Machines) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Runs the near end under strace, and gives how many system calls it made.
+/// Runs the near end under strace, and returns the number of its system calls.
 fn traced_calls(machines: &Machines, roles: &[String; 2]) -> anyhow::Result<u64> {
     const SUMMARY: &str = "/tmp/strace";
     let (near, far) = (machines.lab.vm(0), machines.lab.vm(1));
@@ -95,7 +95,7 @@ fn traced_calls(machines: &Machines, roles: &[String; 2]) -> anyhow::Result<u64>
     total_calls(&text).with_context(|| format!("strace said {text:?}"))
 }
 
-/// The number of calls in the last line of strace's summary: `100.00 0.01 12 345 6 total`.
+/// Returns the number of calls in the last line of strace's summary: `100.00 0.01 12 345 6 total`.
 fn total_calls(summary: &str) -> Option<u64> {
     let line = summary.lines().find(|line| line.trim_end().ends_with(" total"))?;
     line.split_whitespace().nth(3)?.parse().ok()

@@ -1,4 +1,5 @@
-//! Programs of others, on the host: UCX and libfabric, from the folder that they were fetched into.
+//! Third-party programs on the host: UCX and libfabric, from the folder into which they were
+//! fetched.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -12,14 +13,14 @@ use crate::engine::progress::Progress;
 use crate::engine::site::HostProgram;
 use crate::engine::stats::median;
 
-/// A round trip by a program of others, in microseconds.
+/// A round trip of a third-party program, in microseconds.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// What it is.
+    /// Name of the measurement.
     pub name: &'static str,
-    /// The rounds, in microseconds.
+    /// Times of the rounds, in microseconds.
     pub rounds_us: Vec<f64>,
-    /// How it was measured.
+    /// The commands that measured it.
     pub commands: [String; 2],
 }
 
@@ -27,13 +28,13 @@ pub struct Peer {
 pub const UCX: &str = "UCX, posix active message, 16 bytes (p50)";
 
 impl Peer {
-    /// The median of the rounds, in microseconds.
+    /// Returns the median of the rounds, in microseconds.
     pub fn round_trip_us(&self) -> Option<f64> {
         median(self.rounds_us.clone())
     }
 }
 
-/// All of them, to be measured in turn with something of ours.
+/// All third-party programs, to be measured in turn with this project's own.
 #[derive(Debug)]
 pub struct Foreigners<'a> {
     folder: &'a Path,
@@ -41,12 +42,12 @@ pub struct Foreigners<'a> {
 }
 
 impl<'a> Foreigners<'a> {
-    /// Those of this folder.
+    /// Uses the programs of this folder.
     pub fn of(folder: &'a Path) -> Self {
         Self { folder, all: foreigners() }
     }
 
-    /// A round of each. One that failed is not tried again.
+    /// Measures one round of each. A program that failed is not tried again.
     pub fn round(&mut self, which: &str, progress: &Progress) {
         for foreigner in self.all.iter_mut().filter(|foreigner| !foreigner.failed) {
             let name = foreigner.peer.name;
@@ -58,13 +59,13 @@ impl<'a> Foreigners<'a> {
         }
     }
 
-    /// What they showed.
+    /// Returns the results.
     pub fn into_peers(self) -> Vec<Peer> {
         self.all.into_iter().map(|foreigner| foreigner.peer).collect()
     }
 }
 
-/// A pair of programs of others.
+/// A pair of third-party programs.
 #[derive(Debug)]
 struct Foreigner {
     peer: Peer,
@@ -78,7 +79,7 @@ impl Foreigner {
     fn measure(&mut self, folder: &Path) -> anyhow::Result<()> {
         let text = foreign(folder, &self.line, self.ports)?;
         let one_way = (self.parse)(&text).with_context(|| format!("no latency in {text:?}"))?;
-        // All of them report one way.
+        // All of them report one-way times.
         self.peer.rounds_us.push(one_way * 2.0);
         Ok(())
     }
@@ -100,15 +101,15 @@ fn foreigners() -> Vec<Foreigner> {
     plans.map(plan).into()
 }
 
-/// How often a client is started until its server listens.
+/// Number of times that a client is started until its server listens.
 const TRIES: u32 = 10;
 
-/// How the server and the client of a pair are told the server's port.
+/// The options for the server's port, of the server and of the client.
 type Ports = [&'static str; 2];
-/// Finds the one-way time, in microseconds, in what the client said.
+/// Finds the one-way time, in microseconds, in the client's output.
 type Parse = fn(&str) -> Option<f64>;
 
-/// Runs a pair of a foreign program, and returns what the client said.
+/// Runs a pair of third-party programs, and returns the client's output.
 fn foreign(folder: &Path, line: &str, ports: Ports) -> anyhow::Result<String> {
     let port = free_port()?.to_string();
     let start = |option: &str, more: &[&str]| {
@@ -119,7 +120,7 @@ fn foreign(folder: &Path, line: &str, ports: Ports) -> anyhow::Result<String> {
     };
     let mut server = start(ports[0], &[])?;
     let mut text = Err(anyhow!("no client was started"));
-    // The server does not say when it listens, and a client that comes too early ends.
+    // The server does not report when it listens, and a client that starts too early exits.
     for _ in 0..TRIES {
         sleep(Duration::from_millis(400));
         text = start(ports[1], &["127.0.0.1"])?.finish_text();
@@ -132,7 +133,8 @@ fn foreign(folder: &Path, line: &str, ports: Ports) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// A program of a root of unpacked packages: its own loader starts it with its own libraries.
+/// Returns the command for a program in a root of unpacked packages. Its own loader starts it with
+/// its own libraries.
 pub(crate) fn in_root(root: &Path, command: &[String]) -> anyhow::Result<(PathBuf, Vec<String>)> {
     let Some((program, arguments)) = command.split_first() else { bail!("there is no program to start") };
     let path = |end: &str| root.join(end).to_string_lossy().into_owned();
@@ -142,21 +144,23 @@ pub(crate) fn in_root(root: &Path, command: &[String]) -> anyhow::Result<(PathBu
     Ok((root.join("usr/lib64/ld-linux-x86-64.so.2"), all))
 }
 
-/// From a table in CSV: `iterations,50.0_percentile_lat,...`, and a line of numbers.
+/// Reads UCX's latency from a CSV table: `iterations,50.0_percentile_lat,...`, and a line of
+/// numbers.
 fn ucx_latency(text: &str) -> Option<f64> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("iterations,"));
     let column = lines.next()?.split(',').position(|name| name.ends_with("percentile_lat"))?;
     lines.next()?.split(',').nth(column)?.parse().ok()
 }
 
-/// From a table: `bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec`, and a line of numbers.
+/// Reads libfabric's latency from a table: `bytes #sent #ack total time MB/sec usec/xfer
+/// Mxfers/sec`, and a line of numbers.
 fn fabric_latency(text: &str) -> Option<f64> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("bytes"));
     let column = lines.next()?.split_whitespace().position(|name| name == "usec/xfer")?;
     lines.next()?.split_whitespace().nth(column)?.parse().ok()
 }
 
-/// A port of loopback that nobody listens on now.
+/// Returns a loopback port that is not in use now.
 pub(crate) fn free_port() -> anyhow::Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no free port")?;
     Ok(listener.local_addr().context("a port without a number")?.port())
@@ -183,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_program_is_started_by_its_own_loader() {
+    fn foreign_program_is_started_by_its_loader() {
         let (loader, arguments) = in_root(Path::new("/r"), &words("ucx_perftest -p 1")).unwrap();
         assert_eq!(loader, Path::new("/r/usr/lib64/ld-linux-x86-64.so.2"));
         assert_eq!(arguments[2..], ["/r/usr/bin/ucx_perftest", "-p", "1"]);

@@ -1,57 +1,57 @@
-//! The figures to reach, and whether they are.
+//! The target figures, and whether they are met.
 
 use serde_json::{Value, json};
 
 use crate::engine::stats::median;
 
-/// What a goal asks for.
+/// A goal's condition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Need {
     /// The figure itself is at most this.
     AtMost(f64),
     /// The figure itself is at least this.
     AtLeast(f64),
-    /// The figure is at most this part of the peer's.
+    /// The ratio of the figure to the peer's is at most this.
     RatioAtMost(f64),
-    /// The figure is at least so many times the peer's.
+    /// The ratio of the figure to the peer's is at least this.
     RatioAtLeast(f64),
 }
 
-/// One figure to reach.
+/// One target figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Goal {
     /// Its number.
     pub number: u32,
     /// What is measured.
     pub what: String,
-    /// What value and peer are counted in.
+    /// Unit of the value and of the peer.
     pub unit: &'static str,
     /// The figure; none if it could not be measured.
     pub value: Option<f64>,
-    /// What it is compared with.
+    /// The peer that it is compared with.
     pub peer: Option<(String, Option<f64>)>,
-    /// What is asked for.
+    /// The condition.
     pub need: Need,
-    /// What it is decided on, round by round: the ratio of figure and peer of the same round, or
-    /// the figure where nothing is beside it. None for what is counted once.
+    /// The values that decide, round by round: the ratio of figure and peer in the same round, or
+    /// the figure if there is no peer. Empty for a figure that is counted once.
     rounds: Vec<f64>,
 }
 
-/// What can be said about a goal.
+/// The verdict on a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is reached.
+    /// The goal is met.
     Met,
-    /// It is not.
+    /// The goal is not met.
     Short,
-    /// The rounds lie on both sides of the limit: this run cannot tell.
+    /// The rounds are on both sides of the limit: this run cannot decide.
     WithinNoise,
-    /// There is no figure, or nothing to compare it with.
+    /// The figure or its peer is missing.
     NotMeasured,
 }
 
 impl Verdict {
-    /// In words.
+    /// Returns the verdict in words.
     pub fn text(self) -> &'static str {
         match self {
             Verdict::Met => "met",
@@ -63,17 +63,17 @@ impl Verdict {
 }
 
 impl Goal {
-    /// A goal about what is counted once.
+    /// Makes a goal for a figure that is counted once.
     pub fn own(number: u32, what: &str, unit: &'static str, value: Option<f64>, need: Need) -> Self {
         Self { number, what: what.to_owned(), unit, value, peer: None, need, rounds: Vec::new() }
     }
 
-    /// A goal about a figure by itself, as each round had it.
+    /// Makes a goal for a figure without a peer, from its rounds.
     pub fn in_rounds(number: u32, what: &str, unit: &'static str, values: &[f64], need: Need) -> Self {
         Self { rounds: values.to_vec(), ..Self::own(number, what, unit, median(values.to_vec()), need) }
     }
 
-    /// A goal about a figure beside a peer's, as they had them in turn.
+    /// Makes a goal for a figure compared with a peer's, from rounds that were measured in turn.
     pub fn beside(
         number: u32,
         what: &str,
@@ -87,18 +87,18 @@ impl Goal {
         Self { peer, rounds, ..Self::own(number, what, unit, median(values.to_vec()), need) }
     }
 
-    /// The figure divided by the peer's: the median of the rounds' ratios.
+    /// Returns the figure divided by the peer's: the median of the rounds' ratios.
     pub fn ratio(&self) -> Option<f64> {
         self.peer.as_ref().and_then(|_| median(self.rounds.clone()))
     }
 
-    /// Where the median lies that many more rounds would have: of what it is decided on. None for
-    /// what is counted once.
+    /// Returns the interval for the median of many more rounds of the deciding value. None for a
+    /// figure that is counted once.
     pub fn spread(&self) -> Option<[f64; 2]> {
         interval(self.rounds.clone())
     }
 
-    /// Decides by where the median lies, not by where this run's happens to be.
+    /// Decides by the interval of the median, not by this run's own median.
     pub fn verdict(&self) -> Verdict {
         let once = if self.peer.is_none() { self.value } else { None };
         let Some([low, high]) = self.spread().or(once.map(|value| [value; 2])) else {
@@ -124,7 +124,7 @@ impl Goal {
         }
     }
 
-    /// What is asked for, in words.
+    /// Returns the condition in words.
     pub fn need_text(&self) -> String {
         let limit = number(self.limit());
         let unit = self.unit;
@@ -136,12 +136,12 @@ impl Goal {
         }
     }
 
-    /// The figure, in words.
+    /// Returns the figure in words.
     pub fn value_text(&self) -> String {
         with_unit(self.value, self.unit)
     }
 
-    /// What it is compared with, in words.
+    /// Returns the peer's name and figure in words.
     pub fn peer_text(&self) -> String {
         match &self.peer {
             Some((name, value)) => format!("{name}: {}", with_unit(*value, self.unit)),
@@ -149,17 +149,17 @@ impl Goal {
         }
     }
 
-    /// The ratio, in words.
+    /// Returns the ratio in words.
     pub fn ratio_text(&self) -> String {
         self.ratio().map_or_else(String::new, number)
     }
 
-    /// The spread, in words.
+    /// Returns the spread in words.
     pub fn spread_text(&self) -> String {
         self.spread().map_or_else(String::new, |[low, high]| format!("{} to {}", number(low), number(high)))
     }
 
-    /// The same as an object.
+    /// Converts the goal to a JSON object.
     pub fn json(&self) -> Value {
         json!({
             "goal": self.number,
@@ -178,23 +178,24 @@ impl Goal {
     }
 }
 
-/// How many times the peer's a figure is, as they had them in turn: the median of the rounds'
-/// ratios, and where that lies.
+/// Returns the ratio of a figure to the peer's, measured in turn: the median of the rounds' ratios,
+/// and its interval.
 pub(crate) fn beside_text(values: &[f64], peers: &[f64]) -> [String; 2] {
     let goal = Goal::beside(0, "", "", values, ("", peers), Need::AtLeast(0.0));
     [goal.ratio_text(), goal.spread_text()]
 }
 
-/// An interval that holds the median of what these are samples of, at nine times in ten or more:
-/// from the so-manieth of them to the so-manieth from the end, whatever their distribution is. Of
-/// fewer than five it is all of them, which is less sure. None of none.
+/// Returns an interval that holds the median of the samples' distribution with at least 90%
+/// probability, whatever that distribution is. It goes from the k-th smallest sample to the k-th
+/// largest. Of fewer than five samples it covers all, which is less certain. Returns none for no
+/// samples.
 fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
     const DOUBT: f64 = 0.05;
     values.sort_by(f64::total_cmp);
     let count = values.len();
     let (mut skipped, mut ways, mut outside) = (0, 1.0, 0.5_f64.powi(count as i32));
     loop {
-        // How likely it is that no more than this many samples are below the median.
+        // The probability that at most this many samples are below the median.
         ways *= (count - skipped) as f64 / (skipped + 1) as f64;
         let next = outside + ways * 0.5_f64.powi(count as i32);
         if next > DOUBT || 2 * (skipped + 1) >= count {
@@ -205,7 +206,7 @@ fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
     Some([*values.get(skipped)?, *values.get(count - 1 - skipped)?])
 }
 
-/// A line for each.
+/// Returns a line for each goal.
 pub fn lines(goals: &[Goal]) -> String {
     let rows: Vec<[String; 7]> = goals
         .iter()
@@ -230,7 +231,7 @@ fn with_unit(value: Option<f64>, unit: &str) -> String {
     value.map_or_else(|| "?".to_owned(), |value| format!("{} {unit}", number(value)).trim_end().to_owned())
 }
 
-/// A number with three digits that count.
+/// Formats a number with three significant digits.
 pub fn number(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_is_met_at_its_limit_and_short_behind_it() {
+    fn goal_is_met_up_to_its_limit() {
         let ratio = Need::RatioAtMost(0.05);
         assert_eq!(goal(&[20.0], &[400.0], ratio).verdict(), Verdict::Met);
         assert_eq!(goal(&[20.1], &[400.0], ratio).verdict(), Verdict::Short);
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_on_both_sides_of_the_limit_decide_nothing() {
+    fn rounds_on_both_sides_are_within_noise() {
         let need = Need::RatioAtMost(1.1);
         let peers = [10.0; 5];
         assert_eq!(goal(&[10.0, 9.0, 11.5, 10.2, 10.1], &peers, need).verdict(), Verdict::WithinNoise);
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_that_hits_both_alike_is_no_noise() {
+    fn common_drift_does_not_widen_the_spread() {
         // The clock doubles within the run; the ratio stays.
         let (values, peers) = ([10.0, 12.0, 15.0, 18.0, 20.0], [20.0, 24.0, 30.0, 36.0, 40.0]);
         let goal = goal(&values, &peers, Need::RatioAtMost(0.51));
@@ -282,18 +283,18 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_where_most_runs_would_have_it() {
+    fn median_interval_matches_the_sign_test() {
         let range = |count: usize| interval((1..=count).map(|value| value as f64).collect());
         assert_eq!(range(0), None);
         assert_eq!(range(1), Some([1.0, 1.0]));
-        // As tables of the sign test have them, at 90%.
+        // Values from tables of the sign test, at 90%.
         for (count, skipped) in [(5, 0.0), (7, 0.0), (8, 1.0), (9, 1.0), (15, 3.0), (25, 7.0)] {
             assert_eq!(range(count), Some([1.0 + skipped, count as f64 - skipped]), "{count} rounds");
         }
     }
 
     #[test]
-    fn what_was_not_measured_is_not_met() {
+    fn unmeasured_goal_is_not_met() {
         for (values, peers) in [(&[][..], &[1.0][..]), (&[1.0], &[]), (&[], &[])] {
             assert_eq!(goal(values, peers, Need::RatioAtMost(2.0)).verdict(), Verdict::NotMeasured);
         }
@@ -301,13 +302,13 @@ mod tests {
     }
 
     #[test]
-    fn figures_beside_each_other_have_a_ratio_and_its_spread() {
+    fn compared_figures_have_ratio_and_spread() {
         assert_eq!(beside_text(&[10.0, 10.0, 12.0], &[20.0, 40.0, 30.0]), ["0.4", "0.25 to 0.5"]);
         assert_eq!(beside_text(&[], &[1.0]), ["", ""]);
     }
 
     #[test]
-    fn a_line_says_figure_spread_goal_and_verdict() {
+    fn line_shows_figure_spread_goal_and_verdict() {
         let text = lines(&[goal(&[92.34, 80.0], &[400.0, 400.0], Need::RatioAtMost(0.05))]);
         let words =
             "1  round trip  86.2 us  UDP: 400 us  ratio 0.215  0.2 to 0.231  ratio at most 0.05  short\n";

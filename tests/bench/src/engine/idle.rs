@@ -1,4 +1,4 @@
-//! What nobody uses costs nothing.
+//! Unused objects cost nothing.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use crate::engine::processes::times;
 use crate::engine::progress::Progress;
 use crate::engine::site::PROGRAM;
 
-/// Parts of a core, while nothing is sent.
+/// Used share of a core while nothing is sent.
 #[derive(Debug, Clone)]
 pub struct Idle {
-    /// Which processes cards and switch are.
+    /// Which processes the cards and the switch run in.
     pub layout: &'static str,
     /// Cards and switch together.
     pub services: f64,
@@ -20,7 +20,7 @@ pub struct Idle {
     pub application: f64,
 }
 
-/// Watches cards and switch, while an application in each machine sleeps: in a role that takes
+/// Measures cards and switch while an application in each machine sleeps in a role that takes
 /// `--seconds`.
 pub fn measure(machines: &Machines, role: &str, seconds: u64, progress: &Progress) -> anyhow::Result<Idle> {
     let layout = machines.layout().text();
@@ -28,7 +28,7 @@ pub fn measure(machines: &Machines, role: &str, seconds: u64, progress: &Progres
     let services: Vec<_> = machines.processes.iter().filter(|child| child.is_service()).cloned().collect();
     let role = words(&format!("{role} --seconds {}", seconds + 2));
     let mut sleepers = [machines.near(), machines.far()].map(|site| site.start(PROGRAM, &role));
-    // Until they are asleep.
+    // Wait until they are asleep.
     sleep(Duration::from_secs(1));
     let sum = || times(&services).values().sum::<u64>();
     let (start, before) = (Instant::now(), sum());

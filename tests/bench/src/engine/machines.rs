@@ -1,4 +1,4 @@
-//! The two machines, with the card and the devices that people would use instead.
+//! The two machines, with the card and the devices that are its alternatives.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use crate::engine::progress::Progress;
 use crate::engine::site::Site;
 use crate::engine::vsock::Daemon;
 
-/// Which processes the cards and the switch are.
+/// Which processes the cards and the switch run in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// `hamlyn fabric --cores 0,1`: all in one process, and each machine pinned to a core with the
-    /// thread that hears it, whatever device it uses.
+    /// `hamlyn fabric --cores 0,1`: all in one process. Each machine is pinned to one core together
+    /// with the thread that serves it, whatever device it uses.
     Pinned,
     /// `hamlyn fabric`: all in one process.
     Fabric,
@@ -25,7 +25,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// For labels.
+    /// Returns the layout's label.
     pub fn text(self) -> &'static str {
         match self {
             Layout::Pinned => "one fabric process, pinned",
@@ -35,27 +35,27 @@ impl Layout {
     }
 }
 
-/// The far machine's address for the peers' sockets, of a range that is kept for documentation (RFC
-/// 5737): it is in no other network, and this one ends at the two machines.
+/// Network of the far machine's address for the peers' sockets, from a range that is reserved for
+/// documentation (RFC 5737). No other network uses it, and this one contains only the two machines.
 const NETWORK: &str = "192.0.2";
 
 /// The port that the peers' far ends listen on.
 const PORT: u16 = 7000;
 
-/// The largest MTU of the netdev: a frame must fit a datagram of its socket, and the IP length its
-/// 16 bits.
+/// MTUs of the netdev to try. A frame must fit into a datagram of its socket, and the IP length
+/// into 16 bits.
 pub const MTUS: [u32; 4] = [1500, 9000, 30_000, 60_000];
 
-/// What two machines are to be.
+/// Properties of two machines.
 #[derive(Debug, Clone, Copy)]
 pub struct Wish<'a> {
     /// Their cards' model.
     pub model: &'static Model,
-    /// What runs them.
+    /// The accelerator that runs them.
     pub accel: Accel,
-    /// Which processes the cards and the switch are.
+    /// Which processes the cards and the switch run in.
     pub layout: Layout,
-    /// How stores come to cards that want to see them.
+    /// How stores reach cards that want to snoop them.
     pub snoop: Snoop,
     /// Arguments for their cards.
     pub card_args: &'a [String],
@@ -66,7 +66,7 @@ pub struct Wish<'a> {
 /// Two machines.
 #[derive(Debug)]
 pub struct Machines {
-    /// The lab that they are in.
+    /// The lab that contains them.
     pub lab: Lab,
     /// Its cards, switch and machines.
     pub processes: Vec<Child>,
@@ -116,59 +116,60 @@ impl Machines {
         Ok(machines)
     }
 
-    /// Whether they have the other devices.
+    /// Returns whether they have the other devices.
     pub fn peers(&self) -> bool {
         self.peers
     }
 
-    /// Whether vsock is among them.
+    /// Returns whether vsock is among them.
     pub fn has_vsock(&self) -> bool {
         self.vsock.is_some()
     }
 
-    /// Which processes their cards and the switch are.
+    /// Returns which processes their cards and the switch run in.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// An exchange between the two, with the processor time of all that they need.
+    /// Prepares an exchange between the two machines, with the processor time of all their
+    /// processes.
     pub fn exchange(&self, near: &str, far: &str) -> Exchange<'_> {
         Exchange::between(self.near(), near, self.far(), far).watching(&self.processes)
     }
 
-    /// The same by root, who may lock as much memory as he likes.
+    /// Prepares the same exchange as root, which may lock any amount of memory.
     pub fn exchange_by_root(&self, near: &str, far: &str) -> Exchange<'_> {
         let [own, other] = [0, 1].map(|index| Site::Root(self.lab.vm(index)));
         Exchange::between(own, near, other, far).watching(&self.processes)
     }
 
-    /// Round trips between the two, by a pair of roles.
+    /// Prepares round trips between the two machines, by a pair of roles.
     pub fn round_trips(&self, role: &str, arguments: &str) -> Exchange<'_> {
         self.exchange(&format!("{role}-ping {arguments}"), &format!("{role}-echo {arguments}"))
     }
 
-    /// The measuring end.
+    /// Returns the measuring end.
     pub fn near(&self) -> Site<'_> {
         Site::Guest(self.lab.vm(0))
     }
 
-    /// The other end.
+    /// Returns the other end.
     pub fn far(&self) -> Site<'_> {
         Site::Guest(self.lab.vm(1))
     }
 
-    /// Where the far end's sockets listen.
+    /// Returns the address on which the far end's sockets listen.
     pub fn address(&self) -> String {
         format!("{NETWORK}.2:{PORT}")
     }
 
-    /// Lets one user have all that a card has: no part is for others, and none is reserved.
+    /// Lets one user have all of a card: no part is for others, and none is reserved.
     pub fn share_all(&self) -> anyhow::Result<()> {
         let script = "cd /sys/module/hamlyn/parameters && echo 100 > share && echo 0 > reserve";
         (0..2).try_for_each(|index| self.as_root(index, script))
     }
 
-    /// Sets the MTU of virtio-net in both.
+    /// Sets the MTU of virtio-net in both machines.
     pub fn set_mtu(&self, mtu: u32) -> anyhow::Result<()> {
         (0..2).try_for_each(|index| self.as_root(index, &format!("ip link set eth0 mtu {mtu}")))
     }
@@ -178,17 +179,17 @@ impl Machines {
     }
 }
 
-/// The most bytes that a stream's places take at each end: many, for a lap has what it costs to
-/// begin it and to wake the receiver in the end.
+/// Maximum bytes of a stream's places at each end. It is large because each lap has a fixed cost to
+/// start it and to wake the receiver at the end.
 const PLACES: u64 = 64 << 20;
 
-/// How many messages a stream's laps have: each has a place of its own, and after so many all bytes
-/// are looked at.
+/// Returns the number of messages in a stream's lap. Each has its own place, and all bytes are
+/// checked after each lap.
 fn places(size: u64, count: u64) -> u64 {
     (PLACES / size).clamp(1, count)
 }
 
-/// Arguments of both ends of a stream of messages.
+/// Returns the arguments of both ends of a stream of messages.
 pub fn stream_arguments(size: u64, count: u64) -> String {
     let places = places(size, count);
     format!("--size {size} --places {places} --warmup {} --count {count}", places.min(1024))
@@ -199,7 +200,8 @@ fn vsock_device(socket: &Path) -> Vec<String> {
     words(&format!("-chardev socket,id=vsock,path={path} -device vhost-user-vsock-pci,chardev=vsock"))
 }
 
-/// virtio-net over a pair of UNIX datagram sockets, and memory that both machines map.
+/// Returns QEMU's arguments for virtio-net over a pair of UNIX datagram sockets, and for memory
+/// that both machines map.
 fn devices(index: usize, directory: &Path) -> Vec<String> {
     let path = |name: &str| directory.join(name).to_string_lossy().replace(',', ",,");
     let (own, other) = (path(&format!("net{index}")), path(&format!("net{}", 1 - index)));

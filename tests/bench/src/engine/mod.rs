@@ -1,33 +1,33 @@
-//! What the benchmark of any card is made of: machines and the programs that run in them, rounds
-//! and their statistics, goals, plots, the report, and what people would use instead of a card.
+//! The common part of every card's benchmark: machines and the programs in them, rounds and their
+//! statistics, goals, plots, the report, and the alternatives to a card.
 //!
-//! No card is named here. A model brings a [`run::Benchmark`]: what its figures and goals are, and
-//! its parts. From the bottom up, each file knowing only those above it in this list:
+//! No card is named here. A model provides a [`run::Benchmark`]: its figures, goals and components.
+//! The files are listed from the bottom up; each file uses only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|
 //! | `effort` | how much is measured |
 //! | `stats` | percentiles and medians |
-//! | `progress` | what people see meanwhile |
-//! | `scratch` | folders that go when the run ends |
+//! | `progress` | progress on standard error |
+//! | `scratch` | folders that are removed when the run ends |
 //! | `processes` | processor time of cards, switch and machines |
 //! | `site` | where a program runs |
-//! | `exchange` | two programs that meet, and what that showed |
-//! | `vsock` | a device of others between two machines |
-//! | `machines` | the two machines, with what people would use instead |
+//! | `exchange` | two programs that exchange messages, and the result |
+//! | `vsock` | a third-party device between two machines |
+//! | `machines` | the two machines, with the alternatives to a card |
 //! | `track` | a quantity that is measured in rounds |
-//! | `goals` | a figure to reach, and whether it is |
+//! | `goals` | a target figure, and whether it is met |
 //! | `plot` | figures and curves |
-//! | `foreign` | programs of others: UCX, libfabric |
-//! | `report` | all that a run showed, as a page and for programs |
+//! | `foreign` | third-party programs: UCX, libfabric |
+//! | `report` | all results of a run, as a page and for programs |
 //! | `tcp` | TCP between the machines |
 //! | `extras` | trapped accesses and system calls of a message |
-//! | `idle` | what costs nothing |
+//! | `idle` | things that cost nothing |
 //! | `copies` | bytes in laps, and copies of them |
 //! | `rings` | the rings and the switch alone |
-//! | `estimates` | the parts by themselves, by criterion |
-//! | `paths` | instructions and cache lines, by callgrind |
-//! | `run` | one run, and what a model brings to it |
+//! | `estimates` | the components alone, measured by criterion |
+//! | `paths` | instructions and cache lines, counted by callgrind |
+//! | `run` | one run, and the interface that a model provides for it |
 
 pub mod copies;
 pub mod effort;

@@ -1,6 +1,6 @@
-//! How many instructions the library's and a card's fast paths take, and how many cache lines, by
-//! valgrind's callgrind, beside what the papers counted. Counts are the same in every run: they
-//! decide what a clock cannot.
+//! Counts the instructions and cache lines of the library's and a card's fast paths, with
+//! valgrind's callgrind, and compares them with the papers' counts. The counts are the same in
+//! every run, so they show differences that a clock cannot resolve.
 
 use std::path::Path;
 
@@ -13,16 +13,16 @@ use crate::engine::goals::number;
 use crate::engine::report::Table;
 use crate::engine::site::HostProgram;
 
-/// What of a model's is counted.
+/// The paths of a model that are counted.
 #[derive(Debug, Clone, Copy)]
 pub struct Paths {
-    /// Functions that the model's walk of its paths calls, each once a message, and what they are.
+    /// Functions that the model's walk of its paths calls once per message, and their descriptions.
     pub functions: &'static [(&'static str, &'static str)],
-    /// What the papers say, to be seen beside it.
+    /// The papers' counts, for comparison.
     pub papers: &'static [(&'static str, &'static str)],
 }
 
-/// What one run of a path takes.
+/// The cost of one run of a path.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
     what: &'static str,
@@ -33,7 +33,7 @@ pub struct Cost {
     lines: f64,
 }
 
-/// Counts every path of a model, with valgrind from the folder that it was fetched into.
+/// Counts every path of a model, with valgrind from the folder into which it was fetched.
 pub fn measure(root: &Path, model: &Model, paths: &Paths) -> anyhow::Result<Vec<Cost>> {
     paths.functions.iter().map(|(function, what)| count(root, model, function, what)).collect()
 }
@@ -58,19 +58,19 @@ fn count(root: &Path, model: &Model, function: &str, what: &'static str) -> anyh
     Ok(Cost { what, instructions, loads, stores, lines })
 }
 
-/// Instructions, loads, stores and lines, from the line `==1== Collected : 123 45 6 ...`: what is
-/// what is its order.
+/// Returns instructions, loads, stores and lines from the line `==1== Collected : 123 45 6 ...`.
+/// The position of a number gives its meaning.
 fn collected(text: &str) -> Option<[u64; 4]> {
     let (_, numbers) = text.lines().find_map(|line| line.split_once("Collected :"))?;
     let mut numbers: Vec<u64> = numbers.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-    // Zeros at the end of the line are left out.
+    // Zeros at the end of the line are omitted.
     numbers.resize(numbers.len().max(if numbers.is_empty() { 0 } else { 9 }), 0);
-    // Ir Dr Dw I1mr D1mr D1mw: the misses of data are the fifth and the sixth.
+    // Ir Dr Dw I1mr D1mr D1mw: the data misses are the fifth and the sixth.
     let [instructions, loads, stores, _, read, written] = *numbers.first_chunk()?;
     Some([instructions, loads, stores, read + written])
 }
 
-/// The same beside the papers' numbers.
+/// Shows the costs together with the papers' numbers.
 pub fn table(costs: &[Cost], paths: &Paths) -> Table {
     let own = |path: &Cost| {
         let counts = [path.instructions, path.loads, path.stores, path.lines].map(number);

@@ -14,13 +14,13 @@ pub struct Figure {
     pub key: String,
     /// Its title.
     pub title: String,
-    /// The paper's figure, table or section that its curves answer.
+    /// The paper's figure, table or section that its curves reproduce.
     pub answers: String,
-    /// What the paper measured, or what else a reader needs.
+    /// The paper's measurement, or another note for the reader.
     pub paper: String,
-    /// What is along the horizontal axis, and how that is divided.
+    /// Label and scale of the horizontal axis.
     pub x: (String, Scale),
-    /// What is along the vertical axis, and how that is divided.
+    /// Label and scale of the vertical axis.
     pub y: (String, Scale),
     /// The curves.
     pub curves: Vec<Curve>,
@@ -33,12 +33,12 @@ pub struct Curve {
     pub label: String,
     /// Its points, from left to right.
     pub points: Vec<Point>,
-    /// Whether it is the paper's, and not measured here.
+    /// Whether it is the paper's curve instead of a measured one.
     pub paper: bool,
 }
 
 impl Curve {
-    /// One that was measured here.
+    /// Makes a curve that was measured here.
     pub fn ours(label: impl Into<String>, points: Vec<Point>) -> Self {
         Self { label: label.into(), points, paper: false }
     }
@@ -47,25 +47,25 @@ impl Curve {
 /// One point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// Along the horizontal axis.
+    /// Position on the horizontal axis.
     pub x: f64,
-    /// Along the vertical axis.
+    /// Position on the vertical axis.
     pub y: f64,
-    /// The 99th percentile, where there is one.
+    /// The 99th percentile, if available.
     pub high: Option<f64>,
 }
 
-/// How an axis is divided.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// Evenly, from 0.
+    /// Linear, from 0.
     Linear,
-    /// By powers.
+    /// Logarithmic.
     Log,
 }
 
-/// Colours that are told apart by who does not see all of them, too (Okabe and Ito), but for black:
-/// that is the paper's.
+/// Colours that colour-blind readers can distinguish, too (Okabe and Ito). Black is left out,
+/// because it is the paper's colour.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -93,7 +93,7 @@ pub fn svg(figure: &Figure) -> anyhow::Result<String> {
         draw(&root, figure).map_err(|error| anyhow!("cannot draw {}: {error}", figure.key))?;
         root.present().map_err(|error| anyhow!("cannot draw {}: {error}", figure.key))?;
     }
-    // A name for who does not see it; and a page gives it the width that it has.
+    // The label is for screen readers. The page sets the width.
     let start = format!("<svg role=\"img\" aria-label=\"{}\"", escape(&figure.title));
     Ok(out.replacen("<svg", &start, 1))
 }
@@ -116,13 +116,13 @@ fn draw(root: &Area<'_>, figure: &Figure) -> Drawn {
     legend(&names, figure)
 }
 
-/// Whether a point is somewhere on the axes.
+/// Returns whether a point can be drawn on the axes.
 fn fits(figure: &Figure, point: &Point) -> bool {
     let fits = |value: f64, scale: Scale| value.is_finite() && (scale == Scale::Linear || value > 0.0);
     fits(point.x, figure.x.1) && fits(point.y, figure.y.1)
 }
 
-/// Where an axis starts and ends.
+/// Returns the start and the end of an axis.
 fn range(values: impl Iterator<Item = f64>, scale: Scale) -> std::ops::Range<f64> {
     let (low, high) =
         values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
@@ -180,7 +180,7 @@ fn style(index: usize, curve: &Curve) -> ShapeStyle {
     colour.stroke_width(2)
 }
 
-/// A line for each curve: how it is drawn, and its name.
+/// Draws a line for each curve: a sample of its style, and its name.
 fn legend(area: &Area<'_>, figure: &Figure) -> Drawn {
     for (index, curve) in figure.curves.iter().enumerate() {
         let (style, y) = (style(index, curve), (index as u32 * LINE + LINE / 2) as i32);
@@ -200,7 +200,7 @@ fn legend(area: &Area<'_>, figure: &Figure) -> Drawn {
     Ok(())
 }
 
-/// A number on an axis: 20k, 5M.
+/// Formats a number for an axis: 20k, 5M.
 fn short(value: f64) -> String {
     match value.abs() {
         size if size >= 1e6 => format!("{}M", number(value / 1e6)),
@@ -209,7 +209,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Text within SVG.
+/// Escapes text for SVG.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -238,10 +238,10 @@ mod tests {
     }
 
     #[test]
-    fn a_drawing_has_every_point_every_name_and_no_raw_text() {
+    fn drawing_has_points_names_and_escaped_text() {
         for (x, y) in SCALES.into_iter().flat_map(|x| SCALES.map(|y| (x, y))) {
             let drawing = svg(&figure(&[(16.0, 20.0), (64.0, 25.0), (256.0, 90.0)], x, y)).unwrap();
-            // Three points of each curve, and one beside each name.
+            // Three points of each curve, and one next to each name.
             assert_eq!(drawing.matches("<circle").count(), 8);
             assert!(drawing.contains("a &lt; b") && drawing.contains("the paper"));
             assert!(!drawing.contains("t \"&\""));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drawn_does_no_harm() {
+    fn undrawable_points_are_skipped() {
         for points in [&[][..], &[(0.0, 0.0)], &[(1.0, 1.0)], &[(f64::NAN, 1.0), (2.0, f64::INFINITY)]] {
             for (x, y) in SCALES.into_iter().flat_map(|x| SCALES.map(|y| (x, y))) {
                 let drawing = svg(&figure(points, x, y)).unwrap();

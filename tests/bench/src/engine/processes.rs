@@ -5,23 +5,23 @@ use std::fs;
 
 use anyhow::Context;
 
-/// A child and what it is.
+/// A child process and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
-    /// Its process id.
+    /// Its process ID.
     pub pid: u32,
     /// `card0`, `switch`, `fabric`, `vm1`; empty for others.
     pub name: String,
 }
 
 impl Child {
-    /// Whether it is a card, a switch or both, and not a machine.
+    /// Returns whether it runs cards, a switch or both, and not a machine.
     pub fn is_service(&self) -> bool {
         self.name == "switch" || self.name == "fabric" || self.name.starts_with("card")
     }
 }
 
-/// All children.
+/// Returns all children.
 pub fn children() -> anyhow::Result<Vec<Child>> {
     let mut children = Vec::new();
     for thread in fs::read_dir("/proc/self/task").context("cannot read /proc")? {
@@ -36,7 +36,7 @@ pub fn children() -> anyhow::Result<Vec<Child>> {
     Ok(children)
 }
 
-/// From a command line with its words ended by zeros.
+/// Returns the name from a command line whose words end with zeros.
 fn name_of(arguments: &str) -> String {
     let words: Vec<&str> = arguments.split('\0').collect();
     let behind = |word: &str| {
@@ -54,13 +54,14 @@ fn name_of(arguments: &str) -> String {
     guest.or(service).unwrap_or_default().to_owned()
 }
 
-/// Processor time so far of each of these, in nanoseconds, by name. One that is gone is left out.
+/// Returns the processor time so far of each of these, in nanoseconds, by name. Skips processes
+/// that have exited.
 pub fn times(children: &[Child]) -> BTreeMap<String, u64> {
     let time = |child: &Child| Some((child.name.clone(), processor_time(child.pid).ok()?));
     children.iter().filter_map(time).collect()
 }
 
-/// Processor time of all threads of a process, in nanoseconds.
+/// Returns the processor time of all threads of a process, in nanoseconds.
 pub fn processor_time(pid: u32) -> anyhow::Result<u64> {
     let folder = format!("/proc/{pid}/task");
     let mut sum = 0;

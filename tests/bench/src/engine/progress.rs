@@ -1,4 +1,4 @@
-//! Progress for people, on standard error.
+//! Progress on standard error.
 
 use std::cell::RefCell;
 use std::io::{IsTerminal, stderr};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Shows which part is under way, and how long each took.
+/// Shows the current part, and the time of each part.
 #[derive(Debug)]
 pub struct Progress {
     start: Instant,
@@ -14,16 +14,16 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// On standard error.
+    /// Shows progress on standard error.
     pub fn new() -> Self {
         Self { start: Instant::now(), bar: RefCell::new(ProgressBar::hidden()) }
     }
 
-    /// Takes a part of the work, shown under its title.
+    /// Runs a part of the work, and shows it under its title.
     pub fn part<T>(&self, title: &str, act: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
         let start = Instant::now();
         let bar = if stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
-        // A constant template: it parses always or never.
+        // The template is constant, so parsing it succeeds always or never.
         if let Ok(style) = ProgressStyle::with_template("  {prefix:50} {elapsed:>4} {spinner} {wide_msg}") {
             bar.set_style(style);
         }
@@ -37,17 +37,17 @@ impl Progress {
         result
     }
 
-    /// What it is busy with now.
+    /// Shows the current step.
     pub fn step(&self, what: &str) {
         self.bar.borrow().set_message(what.to_owned());
     }
 
-    /// A line that stays.
+    /// Prints a permanent line.
     pub fn note(&self, line: &str) {
         self.bar.borrow().suspend(|| eprintln!("    {}", line.replace('\n', "\n    ")));
     }
 
-    /// Since the start.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }

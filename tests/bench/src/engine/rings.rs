@@ -12,7 +12,8 @@ use crate::engine::copies::{SIZES, throughput};
 const HEADER: Header =
     Header { destination: HostId(1), source: HostId(0), protocol: Protocol::of(NonZeroU8::MIN) };
 
-/// Packets through a ring, and through the switch; of their bytes some are a card's header.
+/// Measures packets through a ring, and through the switch. Part of their bytes are a card's
+/// header.
 pub(crate) fn benchmark(criterion: &mut Criterion) -> anyhow::Result<()> {
     for size in SIZES {
         ring(criterion, size)?;
@@ -21,7 +22,7 @@ pub(crate) fn benchmark(criterion: &mut Criterion) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One copy in; what is there is looked at in place.
+/// One copy in; the receiver reads the packet in place.
 fn ring(criterion: &mut Criterion, size: u32) -> anyhow::Result<()> {
     let (mut near, mut far) = Link::pair(Geometry::default()).context("no link")?;
     let bytes = vec![0x5a; size as usize];
@@ -80,8 +81,8 @@ fn take(link: &mut Link) -> bool {
     there
 }
 
-/// What was not carried took no time worth measuring. Nothing is if the benchmark was not asked
-/// for.
+/// Fails if packets are missing, because undelivered packets take almost no time. Zero packets are
+/// allowed only if the benchmark was not requested.
 fn all_there(asked: bool, sent: u64, taken: u64) -> anyhow::Result<()> {
     if sent != taken || (asked && sent == 0) {
         bail!("{taken} packets arrived of {sent}");

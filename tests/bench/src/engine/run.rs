@@ -1,4 +1,4 @@
-//! One run: what is asked for, and what came of it. What a model brings.
+//! One run: its request and its results. Also the interface that a model provides.
 
 use std::path::PathBuf;
 
@@ -17,56 +17,56 @@ use crate::engine::progress::Progress;
 use crate::engine::report::{Facts, Results, Table};
 use crate::engine::track::Track;
 
-/// What a model brings: its figures and goals, and its parts if any of them is measured by itself.
+/// A model's benchmark: its figures and goals, and its components if they are measured alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Benchmark {
-    /// What `--figure` may name, for people.
+    /// The names that `--figure` accepts, for users.
     pub figures: &'static str,
-    /// Fails if that is not what `--figure` may name.
+    /// Fails if `--figure` does not accept the name.
     pub check: fn(&str) -> Result<(), String>,
-    /// Measures what a run is asked for.
+    /// Measures what a run requests.
     pub measure: fn(&mut Run<'_>) -> anyhow::Result<()>,
-    /// Its parts.
+    /// The model's components.
     pub parts: Option<Parts>,
 }
 
-/// What is measured of a model without any machine.
+/// The measurements of a model that need no machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts {
     /// Criterion's benchmarks of its card.
     pub benchmark: fn(&mut Criterion) -> anyhow::Result<()>,
-    /// Makes so many messages by each of the paths whose instructions are counted.
+    /// Sends a number of messages on each path whose instructions are counted.
     pub walk: fn(u64) -> anyhow::Result<()>,
 }
 
 impl Benchmark {
-    /// Its parts. Fails if there are none.
+    /// Returns the components. Fails if there are none.
     pub fn parts(&self) -> anyhow::Result<Parts> {
         self.parts.context("no part of this model is measured by itself")
     }
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Debug)]
 pub struct Request {
-    /// How much.
+    /// How much to measure.
     pub effort: Effort,
-    /// What runs the machines.
+    /// The accelerator that runs the machines.
     pub accel: Accel,
-    /// Whether no more is measured than the goals need.
+    /// Whether to measure only what the goals need.
     pub goals_only: bool,
-    /// Which of the model's figures, by names that have been checked; none: all.
+    /// The model's figures to measure, by names that have been checked; empty for all.
     pub figures: Vec<String>,
     /// Arguments for the cards.
     pub card_args: Vec<String>,
-    /// The folder with UCX, libfabric and valgrind, if they are there.
+    /// The folder with UCX, libfabric and valgrind, if they are available.
     pub peers: Option<PathBuf>,
 }
 
-/// What has been measured so far.
+/// The measurements so far.
 #[derive(Debug)]
 pub struct Run<'a> {
-    /// Whose cards.
+    /// The model whose cards are measured.
     pub(crate) model: &'static Model,
     pub(crate) request: &'a Request,
     pub(crate) progress: &'a Progress,
@@ -77,7 +77,7 @@ pub struct Run<'a> {
     pub(crate) others: Vec<Table>,
 }
 
-/// Measures what is asked for of these models, one after the other.
+/// Measures the request for these models, one after the other.
 pub fn run(
     models: &[(&'static Model, &Benchmark)],
     request: &Request,
@@ -101,7 +101,7 @@ impl<'a> Run<'a> {
         Self { model, request, progress, goals, plots, peers, tables, others }
     }
 
-    /// Two machines, with these arguments for their cards and those that a person asked for.
+    /// Starts two machines, with these arguments for their cards in addition to the user's.
     pub(crate) fn machines(
         &self,
         layout: Layout,
@@ -113,14 +113,14 @@ impl<'a> Run<'a> {
         self.start(Wish { model, accel, layout, snoop: Snoop::Auto, card_args: &card_args, peers })
     }
 
-    /// Two machines with cards of that model, whose stores go to window pages if they have any;
-    /// with what people would use instead, or without it.
+    /// Starts two machines with cards of that model, whose stores go to window pages if the model
+    /// has any. `peers` adds the alternatives to a card.
     pub(crate) fn machines_of(&self, model: &str, layout: Layout, peers: bool) -> anyhow::Result<Machines> {
         let (model, accel) = (catalogue::find(model)?, self.request.accel);
         self.start(Wish { model, accel, layout, snoop: Snoop::No, card_args: &[], peers })
     }
 
-    /// Two machines as they are wished for.
+    /// Starts two machines with the given properties.
     pub(crate) fn start(&self, wish: Wish<'_>) -> anyhow::Result<Machines> {
         let Wish { model, layout, snoop, card_args, .. } = wish;
         let model = if model.name == self.model.name { "" } else { model.name };
@@ -131,14 +131,14 @@ impl<'a> Run<'a> {
         self.progress.part(&title, || Machines::start(wish, self.progress))
     }
 
-    /// The parts by themselves.
+    /// Measures the components alone.
     pub(crate) fn estimates(&self, title: &str) -> Estimates {
         let effort = self.request.effort;
         let parts = self.progress.part(title, || estimates::measure(self.model, effort, self.progress));
         self.noted(parts).unwrap_or_default()
     }
 
-    /// A part that does not work leaves its goals unmeasured, and the others as they are.
+    /// Prints an error. A part that fails leaves its goals unmeasured, and the others unaffected.
     pub(crate) fn noted<T>(&self, result: anyhow::Result<T>) -> Option<T> {
         result.inspect_err(|error| self.progress.note(&format!("{error:#}"))).ok()
     }

@@ -1,4 +1,4 @@
-//! Where a measured program runs: in a guest, or on the host.
+//! The place where a measured program runs: in a guest, or on the host.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -10,30 +10,30 @@ use anyhow::{Context, bail};
 use hamlyn_lab::{Run, Vm, hamlyn};
 use serde_json::Value;
 
-/// Our program's name, in guests and on the host.
+/// The name of the benchmark's guest program, in guests and on the host.
 pub const PROGRAM: &str = "hamlyn-bench-guest";
 
-/// A place to run programs in.
+/// A place where programs run.
 #[derive(Debug, Clone)]
 pub enum Site<'a> {
     /// A guest, as an ordinary user.
     Guest(&'a Vm),
     /// A guest, as root.
     Root(&'a Vm),
-    /// This machine; with a card, the one whose socket this is.
+    /// The host, with the card behind this socket if there is one.
     Host(Option<PathBuf>),
 }
 
-/// A program that runs somewhere. Dropping it ends it.
+/// A running program. Dropping it ends it.
 #[derive(Debug)]
 pub enum Program {
     /// In a guest.
     Guest(Run),
-    /// On this machine.
+    /// On the host.
     Host(HostProgram),
 }
 
-/// A process of this machine.
+/// A process on the host.
 #[derive(Debug)]
 pub struct HostProgram {
     title: String,
@@ -44,7 +44,7 @@ pub struct HostProgram {
 }
 
 impl Site<'_> {
-    /// Starts a program in one of its roles; on the host, one that lies beside this one.
+    /// Starts a program in one of its roles. On the host, the program is next to this executable.
     pub fn start(&self, name: &str, role: &[String]) -> anyhow::Result<Program> {
         let words = [name.to_owned()].into_iter().chain(role.iter().cloned());
         match self {
@@ -57,7 +57,7 @@ impl Site<'_> {
         }
     }
 
-    /// The command as a person would type it there.
+    /// Returns the command as a user would type it there.
     pub fn command(&self, name: &str, role: &[String]) -> String {
         let prompt = match self {
             Site::Guest(vm) => format!("{}$", vm.name()),
@@ -73,7 +73,7 @@ impl Site<'_> {
 }
 
 impl Program {
-    /// The next line of its output, a JSON object.
+    /// Reads the next line of its output, a JSON object.
     pub fn answer(&mut self) -> anyhow::Result<Value> {
         match self {
             Program::Guest(run) => run.answer(),
@@ -89,7 +89,7 @@ impl Program {
         }
     }
 
-    /// Waits for its end, which must be a success, and returns the last object that it printed.
+    /// Waits for its successful exit, and returns the last object that it printed.
     pub fn finish(&mut self) -> anyhow::Result<Value> {
         let last = match self {
             Program::Guest(run) => run.finish()?.pop(),
@@ -103,7 +103,7 @@ impl HostProgram {
     /// Starts a program that dies with this one.
     pub fn start(program: &Path, arguments: &[String], card: Option<&Path>) -> anyhow::Result<Self> {
         let title = format!("host: {} {}", program.display(), arguments.join(" "));
-        // Without a name: nothing is left of it, however this ends.
+        // The file has no name, so nothing is left of it, however this process ends.
         let errors = tempfile::tempfile().context("cannot make a temporary file")?;
         let mut command = Command::new(hamlyn()?);
         command.arg("tether").arg(std::process::id().to_string()).arg("--").arg(program).args(arguments);
@@ -118,7 +118,7 @@ impl HostProgram {
         Ok(Self { title, child, stdin, stdout: BufReader::new(stdout), errors })
     }
 
-    /// The next line of its output, a JSON object.
+    /// Reads the next line of its output, a JSON object.
     pub fn answer(&mut self) -> anyhow::Result<Value> {
         let mut line = String::new();
         if self.stdout.read_line(&mut line).context("cannot read its output")? == 0 {
@@ -133,7 +133,7 @@ impl HostProgram {
         writeln!(stdin, "{line}").with_context(|| format!("{}: cannot write to it", self.title))
     }
 
-    /// Waits for its end and returns what was left of its output.
+    /// Waits for its exit and returns the rest of its output.
     pub fn finish_text(&mut self) -> anyhow::Result<String> {
         self.stdin = None;
         let mut text = String::new();
@@ -145,7 +145,7 @@ impl HostProgram {
         Ok(text)
     }
 
-    /// Waits for its end, and returns the last object that it printed.
+    /// Waits for its exit, and returns the last object that it printed.
     pub fn finish(&mut self) -> anyhow::Result<Option<Value>> {
         let text = self.finish_text()?;
         let last = text.lines().next_back().map(serde_json::from_str);
@@ -162,7 +162,7 @@ impl HostProgram {
 
 impl Drop for HostProgram {
     fn drop(&mut self) {
-        // Errors say that it has ended already.
+        // An error means that the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

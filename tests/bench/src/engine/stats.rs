@@ -1,4 +1,4 @@
-//! Percentiles and medians.
+//! Percentiles and median_is_the_middle_value.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -6,17 +6,17 @@ use serde::Serialize;
 /// A latency's distribution, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
-    /// How many samples.
+    /// Number of samples.
     pub count: u64,
     /// The shortest.
     pub min: f64,
-    /// Half are shorter.
+    /// The 50th percentile.
     pub p50: f64,
-    /// Nine of ten are shorter.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 of 100 are shorter.
+    /// The 99th percentile.
     pub p99: f64,
-    /// 999 of 1,000 are shorter.
+    /// The 99.9th percentile.
     pub p999: f64,
     /// The longest.
     pub max: f64,
@@ -25,7 +25,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// That of samples in nanoseconds; none if there are none.
+    /// Computes it from samples in nanoseconds. Returns none if there are none.
     pub fn of(samples: &Histogram<u64>) -> Option<Self> {
         let at = |quantile: f64| samples.value_at_quantile(quantile) as f64 / 1e3;
         (!samples.is_empty()).then(|| Self {
@@ -41,7 +41,7 @@ impl Latency {
     }
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// Returns the middle value, or the mean of the two in the middle.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

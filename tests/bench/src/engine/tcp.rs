@@ -1,16 +1,16 @@
-//! TCP between two machines, at the MTU that serves it best.
+//! TCP between two machines, with the fastest MTU.
 
 use crate::engine::exchange::Exchange;
 use crate::engine::machines::{MTUS, Machines, stream_arguments};
 use crate::engine::progress::Progress;
 
-/// A stream of so many MiB by TCP.
+/// A stream of `mib` MiB by TCP.
 pub(crate) fn stream(machines: &Machines, mib: u64) -> Exchange<'_> {
     let arguments = format!("--address {} {}", machines.address(), stream_arguments(64 << 10, mib * 16));
     machines.exchange(&format!("tcp-send {arguments}"), &format!("tcp-sink {arguments}"))
 }
 
-/// Gives virtio-net between two machines the MTU that serves TCP best.
+/// Sets virtio-net between two machines to the fastest MTU for TCP.
 pub(crate) fn tune(machines: &Machines, progress: &Progress) -> anyhow::Result<()> {
     let best = best_mtu(machines, stream(machines, 4), progress)?;
     progress.note(&format!("virtio-net's best MTU for TCP is {best}"));

@@ -1,5 +1,5 @@
-//! A quantity that is measured in several rounds, between those of others, so that drift hits all
-//! alike.
+//! A quantity that is measured in several rounds, interleaved with those of other quantities, so
+//! that drift affects all of them equally.
 
 use hdrhistogram::Histogram;
 
@@ -7,21 +7,21 @@ use crate::engine::exchange::{Exchange, Outcome};
 use crate::engine::progress::Progress;
 use crate::engine::stats::{Latency, median};
 
-/// One quantity and what its rounds showed.
+/// One quantity and the results of its rounds.
 #[derive(Debug)]
 pub struct Track {
     /// Its name, in words.
     pub name: String,
-    /// How it was measured, as a person would type it.
+    /// The commands that measured it, as a user would type them.
     pub commands: Vec<String>,
     /// The rounds.
     pub rounds: Vec<Outcome>,
-    /// Why there are no more of them.
+    /// The reason why there are no more rounds.
     pub failure: Option<String>,
 }
 
 impl Track {
-    /// Every sample of every round; none without samples.
+    /// Returns every sample of every round, or none without samples.
     pub fn samples(&self) -> Option<Histogram<u64>> {
         let mut rounds = self.rounds.iter().map(|round| &round.samples).filter(|samples| !samples.is_empty());
         let mut all = rounds.next()?.clone();
@@ -31,51 +31,51 @@ impl Track {
         Some(all)
     }
 
-    /// Percentiles over all rounds; none without samples.
+    /// Returns percentiles over all rounds, or none without samples.
     pub fn latency(&self) -> Option<Latency> {
         Latency::of(&self.samples()?)
     }
 
-    /// The median of the rounds' medians, in microseconds.
+    /// Returns the median of the rounds' medians, in microseconds.
     pub fn p50_us(&self) -> Option<f64> {
         median(self.medians_us())
     }
 
-    /// The rounds' medians, in microseconds.
+    /// Returns the rounds' medians, in microseconds.
     pub fn medians_us(&self) -> Vec<f64> {
         self.quantiles_us(0.5)
     }
 
-    /// A quantile of each round, in microseconds.
+    /// Returns a quantile of each round, in microseconds.
     pub fn quantiles_us(&self, quantile: f64) -> Vec<f64> {
         let measured = self.rounds.iter().filter(|round| !round.samples.is_empty());
         measured.map(|round| round.samples.value_at_quantile(quantile) as f64 / 1e3).collect()
     }
 
-    /// The median of the rounds' rates, in bytes a second.
+    /// Returns the median of the rounds' rates, in bytes a second.
     pub fn rate(&self) -> Option<f64> {
         median(self.rates())
     }
 
-    /// The rounds' rates, in bytes a second.
+    /// Returns the rounds' rates, in bytes a second.
     pub fn rates(&self) -> Vec<f64> {
         self.rounds.iter().filter(|round| round.bytes > 0).map(Outcome::rate).collect()
     }
 
-    /// The rounds' messages a second.
+    /// Returns the rounds' messages a second.
     pub fn message_rates(&self) -> Vec<f64> {
         self.rounds.iter().map(|round| round.messages as f64 * 1e9 / round.ns as f64).collect()
     }
 
-    /// Processor time of the near and of the far program for each message, in microseconds.
+    /// Returns the processor time of the near and of the far program per message, in microseconds.
     pub fn cpu_us(&self) -> Option<[f64; 2]> {
         let messages: u64 = self.rounds.iter().map(|round| round.messages).sum();
         let of = |end: usize| self.rounds.iter().map(|round| round.cpu_ns[end]).sum::<u64>();
         (messages > 0).then(|| [0, 1].map(|end| of(end) as f64 / 1e3 / messages as f64))
     }
 
-    /// Processor time of cards and switch, and of the emulators, for each message, in microseconds;
-    /// none where they were not watched.
+    /// Returns the processor time of cards and switch, and of the emulators, per message, in
+    /// microseconds. Returns none if they were not watched.
     pub fn watched_us(&self) -> Option<[f64; 2]> {
         let messages: u64 = self.rounds.iter().map(|round| round.all).sum();
         let watched = || self.rounds.iter().flat_map(|round| &round.watched_ns);
@@ -86,7 +86,7 @@ impl Track {
         (messages > 0 && watched().next().is_some()).then(|| [sum(false), sum(true)])
     }
 
-    /// How often a card (0 near, 1 far) counted this for each message that it sent.
+    /// Returns a counter of a card (0 near, 1 far) per message that the card sent.
     pub fn counted(&self, end: usize, counter: &str) -> Option<f64> {
         let read = |round: &Outcome, name: &str| round.counters[end][name].as_u64();
         let mut sums = (0, 0);
@@ -100,7 +100,7 @@ impl Track {
 
 #[cfg(test)]
 impl Track {
-    /// One round of these samples, in nanoseconds.
+    /// Makes a track with one round of these samples, in nanoseconds.
     pub(crate) fn of_samples(name: &str, samples: &[u64]) -> Self {
         let near =
             serde_json::json!({ "samples": samples.iter().map(|ns| [*ns, 1]).collect::<Vec<_>>(), "ns": 1 });
@@ -109,8 +109,8 @@ impl Track {
     }
 }
 
-/// Measures all of them, round by round, every other round backwards: what comes later in a round
-/// gains and loses by drift alike. One that fails is left out from then on.
+/// Measures all exchanges round by round, every other round backwards, so that drift within a round
+/// has the same effect on all. An exchange that fails is left out from then on.
 pub fn interleave(
     exchanges: &[(impl AsRef<str>, Exchange<'_>)],
     rounds: usize,
@@ -145,7 +145,7 @@ pub fn interleave(
     tracks
 }
 
-/// The track of this name; none if it was not measured.
+/// Returns the track with this name, or none if it was not measured.
 pub fn find<'t>(tracks: &'t [Track], name: &str) -> Option<&'t Track> {
     tracks.iter().find(|track| track.name == name)
 }

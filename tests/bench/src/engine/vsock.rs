@@ -1,4 +1,4 @@
-//! vsock between two machines: a vhost-user device of others, in a process of its own.
+//! vsock between two machines: a third-party vhost-user device in a separate process.
 
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -10,10 +10,10 @@ use crate::engine::exchange::words;
 use crate::engine::scratch::folder;
 use crate::engine::site::HostProgram;
 
-/// The number of the far machine: 0 to 2 have meanings of their own.
+/// The CID of the far machine: 0 to 2 are reserved.
 pub const FAR: u32 = 4;
 
-/// How long it may take to listen.
+/// Timeout until it listens.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The process that carries the bytes. Dropping it ends it.
@@ -44,7 +44,7 @@ impl Daemon {
         Ok(Some(daemon))
     }
 
-    /// Where the QEMU of this machine connects.
+    /// Returns the socket that this machine's QEMU connects to.
     pub fn socket(&self, index: usize) -> PathBuf {
         socket(self.directory.path(), index)
     }
@@ -54,7 +54,7 @@ fn socket(directory: &Path, index: usize) -> PathBuf {
     directory.join(format!("vhost{index}"))
 }
 
-/// Two machines that may reach each other.
+/// Returns the arguments for two machines that may reach each other.
 fn arguments(directory: &Path) -> String {
     let machine = |index: usize| {
         let (cid, socket) = (FAR - 1 + index as u32, socket(directory, index));

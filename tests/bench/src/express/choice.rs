@@ -1,13 +1,13 @@
-//! What `--figure` may name.
+//! The names that `--figure` accepts.
 
-/// What is measured.
+/// A measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
     /// Goals 18 and 21: round trips.
     Trips,
     /// Goals 19 and 20: messages one way.
     Streams,
-    /// Goal 22: what sleeps costs nothing.
+    /// Goal 22: a sleeping program costs nothing.
     Idle,
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
     topic(text).map(drop).ok_or_else(|| format!("nothing of channels is called so (there are {})", names()))
 }
 
-/// What is measured, for names that have been checked. None: all.
+/// Returns the topics for names that have been checked. No names: all topics.
 pub(crate) fn wanted(names: &[String]) -> Vec<Topic> {
     match names {
         [] => ALL.map(|(_, topic)| topic).to_vec(),
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_is_found_by_its_name() {
+    fn topics_are_found_by_name() {
         assert!(check("7").unwrap_err().contains("(there are trips, streams, idle)"));
         assert_eq!(wanted(&["idle".to_owned()]), [Topic::Idle]);
         assert_eq!(wanted(&[]).len(), ALL.len());

@@ -4,11 +4,11 @@ use crate::engine::exchange::{Exchange, words};
 use crate::engine::machines::{Layout, Machines};
 use crate::engine::run::Run;
 
-/// Bytes that the two hosts share: half of it is each one's to receive in. ivshmem has as much.
+/// Bytes that the two hosts share: each one receives in half of it. ivshmem has the same size.
 const PART: &str = "8M";
 
-/// Two pinned machines with express memory, and with what people would use instead. No card's
-/// thread is on the way of a message, so each processor has its core to itself.
+/// Starts two pinned machines with express memory, and with the alternatives to a card. No card's
+/// thread takes part in a message, so each processor has its core to itself.
 pub(crate) fn express(run: &Run<'_>) -> anyhow::Result<Machines> {
     let arguments = words(&format!("--express shared --express-part {PART}"));
     let machines = run.machines(Layout::Pinned, &arguments, true)?;
@@ -16,7 +16,7 @@ pub(crate) fn express(run: &Run<'_>) -> anyhow::Result<Machines> {
     Ok(machines)
 }
 
-/// Two ends by the library's channel.
+/// Two ends that use the library's channel.
 pub(crate) fn by_channel<'a>(
     machines: &'a Machines,
     [near, far]: [&str; 2],
@@ -25,7 +25,7 @@ pub(crate) fn by_channel<'a>(
     machines.exchange(&format!("{near} {arguments}"), &format!("{far} {arguments}"))
 }
 
-/// Two ends by the same ring in ivshmem's memory, which is root's to map.
+/// Two ends that use the same ring in ivshmem's memory, which only root may map.
 pub(crate) fn by_ivshmem<'a>(
     machines: &'a Machines,
     [near, far]: [&str; 2],

@@ -1,15 +1,15 @@
-//! What is measured of express memory (docs/express.md): channels of Hamlyn cards' hosts, beside
-//! the same ring in memory that nobody protects, and beside what people would use instead. From the
-//! bottom up, each file knowing only those above it in this list:
+//! Measurements of express memory (docs/express.md): channels between the hosts of Hamlyn cards,
+//! compared with the same ring in unprotected memory, and with the alternatives to a card. The
+//! files are listed from the bottom up; each file uses only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|
 //! | `labs` | machines with express memory |
 //! | `trips` | goals 18 and 21: round trips of 16 bytes, both ends awake or asleep |
 //! | `streams` | goals 19 and 20: messages one way |
-//! | `table` | all of it beside each other |
-//! | `choice` | what `--figure` may name |
-//! | `run` | all of it, and goal 22: what sleeps costs nothing |
+//! | `table` | all results in one table |
+//! | `choice` | the names that `--figure` accepts |
+//! | `run` | runs all of it, and goal 22: a sleeping program costs nothing |
 
 mod choice;
 mod labs;
@@ -20,6 +20,6 @@ mod trips;
 
 use crate::engine::run::Benchmark;
 
-/// What is measured of channels.
+/// The benchmark of channels.
 pub const BENCHMARK: Benchmark =
     Benchmark { figures: "trips, streams, idle", check: choice::check, measure: run::measure, parts: None };

@@ -1,4 +1,4 @@
-//! All that is measured of express memory.
+//! Runs all measurements of express memory.
 
 use crate::engine::goals::{Goal, Need};
 use crate::engine::idle::{self, Idle};
@@ -7,7 +7,7 @@ use crate::engine::track::Track;
 use crate::express::choice::{Topic, wanted};
 use crate::express::{labs, streams, table, trips};
 
-/// Measures what is asked for, between the same two machines.
+/// Measures the requested topics, between the same two machines.
 pub(crate) fn measure(run: &mut Run<'_>) -> anyhow::Result<()> {
     let topics = wanted(&run.request.figures);
     let has = |topic| topics.contains(&topic);
@@ -39,7 +39,7 @@ pub(crate) fn measure(run: &mut Run<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Goal 22: as goal 6 has it.
+/// Goal 22, with the same limits as goal 6.
 fn idle_goals(idle: Option<&Idle>) -> Vec<Goal> {
     let percent = |value: f64| value * 100.0;
     let services = idle.map(|idle| percent(idle.services));
@@ -57,7 +57,7 @@ mod tests {
     use crate::engine::goals::Verdict;
 
     #[test]
-    fn who_sleeps_takes_nothing() {
+    fn sleeping_uses_no_processor_time() {
         let idle = Idle { layout: "", services: 0.001, application: 0.01 };
         let verdicts = |idle| idle_goals(idle).iter().map(Goal::verdict).collect::<Vec<_>>();
         assert_eq!(verdicts(Some(&idle)), [Verdict::Met, Verdict::Short]);

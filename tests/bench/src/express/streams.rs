@@ -1,5 +1,5 @@
-//! Messages one way, in laps: copied in and copied out, or in place; beside the same ring without
-//! protection, and beside `memcpy` in a guest.
+//! Messages one way, in laps: copied in and copied out, or in place. They are compared with the
+//! same ring without protection, and with `memcpy` in a guest.
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;
@@ -10,14 +10,14 @@ use crate::engine::site::Site;
 use crate::engine::track::{Track, find, interleave};
 use crate::express::labs::{by_channel, by_ivshmem};
 
-/// Short ones.
+/// Bytes of short messages.
 const SHORT: u64 = 64;
-/// Long ones, what they are called, and the ring that they go through: three of them at least are
-/// under way.
+/// Long messages: the label, the size, and the bytes of their ring. The ring holds at least three
+/// of them.
 const LONG: [(&str, u64, u64); 2] = [("64 KiB", 64 << 10, 1 << 20), ("1 MiB", 1 << 20, 3 << 20)];
-/// Bytes of the ring that short ones go through.
+/// Bytes of the ring for short messages.
 const RING: u64 = 256 << 10;
-/// Bytes that a lap has at each end, each in a place of its own.
+/// Bytes of a lap at each end, with a different place for each message.
 const LAP: u64 = 32 << 20;
 
 pub(crate) const CHANNEL: &str = "express channel, 64 bytes, one way";
@@ -41,7 +41,7 @@ pub(crate) fn memcpy(size: &str) -> String {
 
 pub(crate) const HANDED: &str = "the host's cores: 1 MiB written where the other core has read";
 
-/// All in turn.
+/// Measures all in turn.
 pub(crate) fn measure(machines: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
     const ROLES: [&str; 2] = ["express-send", "express-sink"];
     let count = effort.pick(1 << 19, 1 << 21);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_as_many_as_without_protection_and_bytes_nearly_as_memcpy() {
+    fn streams_match_unprotected_ring_and_nearly_memcpy() {
         let tracks = [
             track(CHANNEL, 10),
             track(BARE, 10),

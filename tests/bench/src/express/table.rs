@@ -1,12 +1,12 @@
-//! All that was measured, beside each other.
+//! All results in one table.
 
 use crate::engine::goals::{beside_text, number};
 use crate::engine::report::Table;
 use crate::engine::track::{Track, find};
 use crate::express::{streams, trips};
 
-/// What each is compared with: the same ring without protection, or `memcpy`; what people would use
-/// instead.
+/// Returns the peer of a measurement: the same ring without protection, or `memcpy`; else an
+/// alternative to a card.
 fn ring_of(name: &str) -> Option<String> {
     let same = |own: &str, peer: &str| (name == own).then(|| peer.to_owned());
     let long = |size: &str| {
@@ -25,7 +25,7 @@ fn copy_of(name: &str) -> Option<String> {
     Some(streams::memcpy(size))
 }
 
-/// One table.
+/// Shows all results.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let text = |value: Option<f64>| value.map_or_else(String::new, number);
     let beside = |of: fn(&Track) -> Vec<f64>, own: &Track, peer: Option<&str>| {

@@ -1,5 +1,5 @@
-//! Round trips of 16 bytes. Each message is copied to where the other end reads it, copied from
-//! there, and looked at.
+//! Round trips of 16 bytes. Each message is copied to the peer's ring, copied out there, and
+//! checked.
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;
@@ -19,7 +19,7 @@ const TAGGED_ASLEEP: &str = "tagged remote write, 16 bytes, both ends sleep";
 pub(crate) const UDP: &str = "virtio-net, 16-byte UDP";
 pub(crate) const VSOCK: &str = "vhost-user-vsock, 16 bytes";
 
-/// All in turn.
+/// Measures all in turn.
 pub(crate) fn measure(machines: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
     const ROLES: [&str; 2] = ["express-ping", "express-echo"];
     let (many, few) = (effort.pick(20_000, 200_000), effort.pick(600, 4000));
@@ -86,7 +86,7 @@ mod tests {
     use crate::engine::goals::Verdict;
 
     #[test]
-    fn a_round_trip_may_take_a_fifth_more_than_without_protection() {
+    fn round_trip_is_at_most_fifth_above_unprotected() {
         let tracks = |channel| {
             [(CHANNEL, channel), (RING, 1000), (ASLEEP, 200_000), (TAGGED_ASLEEP, 210_000), (UDP, 300_000)]
                 .map(|(what, ns)| Track::of_samples(what, &[ns]))

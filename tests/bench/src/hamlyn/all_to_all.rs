@@ -1,4 +1,4 @@
-//! Every process sends to every other, all at once: how much one fabric process carries.
+//! Every process sends to every other at the same time: the capacity of one fabric process.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -12,22 +12,22 @@ use crate::engine::progress::Progress;
 use crate::engine::site::HostProgram;
 use crate::engine::stats::median;
 
-/// Bytes of a message: small ones, and the most that goes by direct I/O.
+/// Bytes of a message: a small one, and the maximum for direct I/O.
 const SIZES: [u32; 2] = [16, 448];
 
-/// Messages a second, of all processes together, by message size and cards.
+/// Messages a second, of all processes together, by message size and number of cards.
 #[derive(Debug)]
 pub struct AllToAll {
     curves: Vec<(u32, Vec<(usize, f64)>)>,
 }
 
-/// Measures it with more and more cards, each with a process of the host.
+/// Measures with an increasing number of cards. Each card has one process of the host.
 pub fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<AllToAll> {
     let mut curves: Vec<_> = SIZES.map(|size| (size, Vec::new())).to_vec();
     for cards in effort.pick(vec![2, 4, 8], vec![2, 4, 8, 16, 32]) {
         let lab = Lab::builder().vms(0).spare_cards(cards).one_process(true).start()?;
         for (size, points) in &mut curves {
-            // As many messages in all, however many there are to send them.
+            // The total number of messages is the same for any number of senders.
             let each = effort.pick(8000, 200_000) / (cards * (cards - 1));
             progress.step(&format!("{cards} cards, messages of {size} bytes"));
             let rounds = (0..effort.pick(3, 7)).map(|_| round(&lab, cards, *size, each));
@@ -39,7 +39,7 @@ pub fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<AllToAll> 
     Ok(AllToAll { curves })
 }
 
-/// Messages a second, acknowledgements not counted. Every byte is checked by its receiver.
+/// Returns messages a second, without acknowledgements. Every byte is checked by its receiver.
 fn round(lab: &Lab, cards: usize, size: u32, each: usize) -> anyhow::Result<f64> {
     let program = program()?;
     let start = |index: usize| {
@@ -64,13 +64,13 @@ fn round(lab: &Lab, cards: usize, size: u32, each: usize) -> anyhow::Result<f64>
     Ok((cards * (cards - 1) * each) as f64 / start.elapsed().as_secs_f64())
 }
 
-/// The library's example of this name, which is built beside this program.
+/// Returns the path of the library's example with this name, which is built next to this program.
 fn program() -> anyhow::Result<PathBuf> {
     let this = std::env::current_exe().context("cannot find this program")?;
     Ok(this.with_file_name("examples").join("all-to-all"))
 }
 
-/// The plot.
+/// Draws the plot.
 pub fn figure(all: &AllToAll) -> Figure {
     let curve = |(size, points): &(u32, Vec<(usize, f64)>)| {
         let points = points.iter().map(|(x, y)| Point { x: *x as f64, y: *y, high: None });

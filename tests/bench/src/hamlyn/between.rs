@@ -1,4 +1,4 @@
-//! Goals 1 to 6: two machines, the card beside what people would use instead.
+//! Goals 1 to 6: two machines, the card compared with its alternatives.
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;
@@ -14,23 +14,23 @@ use crate::engine::track::{Track, find, interleave};
 use crate::engine::vsock;
 use crate::hamlyn::streams;
 
-/// A fabric that is kept awake: it looks for work for 100 ms before it sleeps, longer than a peer
-/// may have to wait for a core. The handshake with the hosts is off: its trapped stores come with
-/// time, not with messages (goal 5).
+/// Arguments of a fabric that stays awake. It polls for 100 ms before it sleeps, which is longer
+/// than a peer may have to wait for a core. The handshake with the hosts is off, because its
+/// trapped stores depend on time instead of messages (goal 5).
 pub const AWAKE: [&str; 4] = ["--spin", "100000", "--handshake", "0"];
 
-/// The largest packets: a long message costs the fewest of them.
+/// The largest packets: a long message needs the fewest of them.
 pub const WIDE: [&str; 2] = ["--packet-size", "65536"];
 /// The same, in bytes.
 pub const WIDE_PACKET: u32 = 65536;
 
-/// The same machines, four times, by what carries their messages.
+/// The same machines, four times, with different fabrics.
 #[derive(Debug)]
 pub struct Labs {
-    /// One process for cards and switch, pinned to cores as its machines are. The peers' devices
-    /// are here.
+    /// One process for cards and switch, pinned to cores like its machines. The peers' devices are
+    /// here.
     pub fabric: Machines,
-    /// The same, kept awake while messages come.
+    /// The same, kept awake while messages arrive.
     pub awake: Machines,
     /// A process for each card, and one for the switch.
     pub separate: Machines,
@@ -38,7 +38,7 @@ pub struct Labs {
     pub wide: Machines,
 }
 
-/// What the labs are called in labels.
+/// Labels of the labs.
 const FABRIC: &str = "hamlyn fabric --cores 0,1";
 const KEPT_AWAKE: &str = "hamlyn fabric --spin 100000 --handshake 0";
 const SEPARATE: &str = "hamlyn card, hamlyn switch";
@@ -60,19 +60,19 @@ const TCP: &str = "virtio-net, 16-byte TCP";
 const VSOCK: &str = "vhost-user-vsock, 16 bytes";
 const IVSHMEM: &str = "ivshmem-plain, 16 bytes, both ends poll";
 
-/// Message sizes of goal 3, and what they are called.
+/// Message sizes of goal 3, with their labels.
 const STREAMS: [(&str, u64); 2] = [("64 KiB messages", 64 << 10), ("1 MiB messages", 1 << 20)];
 const TCP_STREAM: &str = "virtio-net, TCP stream, one way";
 
 /// The paper's round trip, in microseconds (section 4.1).
 const PAPER_US: f64 = 28.2;
 
-/// A quantity of a lab.
+/// Returns the name of a quantity in a lab.
 fn of(lab: &str, what: &str) -> String {
     format!("{lab}: {what}")
 }
 
-/// Round trips of 16 bytes, all peers in turn; with `all` those besides that no goal is about.
+/// Measures round trips of 16 bytes, all peers in turn. With `all`, also those without a goal.
 pub fn round_trips(labs: &Labs, effort: Effort, all: bool, progress: &Progress) -> Vec<Track> {
     let many = effort.pick(2000, 20_000);
     let few = effort.pick(600, 4000);
@@ -80,7 +80,7 @@ pub fn round_trips(labs: &Labs, effort: Effort, all: bool, progress: &Progress) 
     let at = format!("--address {}", fabric.address());
     let mut exchanges = vec![(UDP.to_owned(), fabric.round_trips("udp", &format!("{at} --count {few}")))];
     for (lab, machines) in labs.all() {
-        // Where three threads want two cores, a round trip takes milliseconds.
+        // Where three threads compete for two cores, a round trip takes milliseconds.
         let count = if lab == FABRIC { many } else { many.min(2000) };
         exchanges.push((of(lab, POLL), waits(machines, "poll", count)));
         exchanges.push((of(lab, SLEEP), waits(machines, "sleep", few)));
@@ -96,7 +96,7 @@ fn waits<'a>(machines: &'a Machines, wait: &str, count: u64) -> Exchange<'a> {
     machines.round_trips("card", &format!("--wait {wait} --count {count}"))
 }
 
-/// What no goal is about.
+/// Returns the round trips without a goal.
 fn others(fabric: &Machines, few: u64, many: u64) -> Vec<(String, Exchange<'_>)> {
     let at = format!("--address {}", fabric.address());
     let one_sleeps = fabric.exchange(
@@ -124,7 +124,7 @@ fn others(fabric: &Machines, few: u64, many: u64) -> Vec<(String, Exchange<'_>)>
     exchanges
 }
 
-/// One-way bandwidth, all peers in turn; TCP at the MTU that serves it best.
+/// Measures one-way bandwidth, all peers in turn. TCP uses its fastest MTU.
 pub fn bandwidths(labs: &Labs, effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Track>> {
     let fabric = &labs.fabric;
     tcp::tune(fabric, progress)?;
@@ -158,7 +158,7 @@ fn copy(size: u64, more: &str) -> Exchange<'static> {
     Exchange::alone(Site::Host(None), &format!("memcpy {arguments} {more}"))
 }
 
-/// What a message costs besides time, in every lab.
+/// Measures the cost of a message in addition to time, in every lab.
 pub fn extras(labs: &Labs, progress: &Progress) -> anyhow::Result<Vec<Extras>> {
     let roles = |count: u64| {
         ["ping", "echo"].map(|role| format!("card-{role} --wait poll --warmup 0 --count {count}"))
@@ -167,7 +167,7 @@ pub fn extras(labs: &Labs, progress: &Progress) -> anyhow::Result<Vec<Extras>> {
     labs.all().into_iter().map(of).collect()
 }
 
-/// How much longer the long ones take.
+/// Draws the percentiles of the round trips.
 pub fn percentiles(tracks: &[Track]) -> Figure {
     const QUANTILES: [f64; 8] = [0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999];
     let curve = |track: &Track| {
@@ -190,21 +190,21 @@ pub fn percentiles(tracks: &[Track]) -> Figure {
     }
 }
 
-/// The lab in which a quantity is smallest.
+/// Returns the lab in which a quantity is smallest.
 fn best(tracks: &[Track], what: &str, value: impl Fn(&Track) -> Option<f64>) -> &'static str {
     let labs = [FABRIC, KEPT_AWAKE, SEPARATE, LARGE_PACKETS].into_iter();
     let values = labs.filter_map(|lab| Some((lab, value(find(tracks, &of(lab, what))?)?)));
     values.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(FABRIC, |(lab, _)| lab)
 }
 
-/// Goals 1, 2 and 4, each with what carries the messages best.
+/// Goals 1, 2 and 4, each with the best lab.
 pub fn latency_goals(tracks: &[Track]) -> Vec<Goal> {
     let medians = |name: &str| find(tracks, name).map(Track::medians_us).unwrap_or_default();
     let udp = medians(UDP);
     let udp = ("virtio-net UDP", &udp[..]);
     let (polled, slept) = (best(tracks, POLL, Track::p50_us), best(tracks, SLEEP, Track::p50_us));
     let (poll, sleep) = (medians(&of(polled, POLL)), medians(&of(slept, SLEEP)));
-    // The tail of that which goal 1 is about.
+    // The tail of the measurement that goal 1 uses.
     let tail = find(tracks, &of(polled, POLL)).map(|track| track.quantiles_us(0.99)).unwrap_or_default();
     let write = |lab: &str| format!("16-byte tagged remote write, both poll ({lab}): p50");
     let paper = vec![PAPER_US; poll.len()];
@@ -225,7 +225,7 @@ pub fn latency_goals(tracks: &[Track]) -> Vec<Goal> {
     ]
 }
 
-/// Goal 3, with what carries the messages best.
+/// Goal 3, with the best lab.
 pub fn bandwidth_goals(tracks: &[Track]) -> Vec<Goal> {
     let rates = |name: &str| -> Vec<f64> {
         let rates = find(tracks, name).map(Track::rates).unwrap_or_default();
@@ -247,8 +247,8 @@ pub fn bandwidth_goals(tracks: &[Track]) -> Vec<Goal> {
 
 /// Goal 5: while the card is awake.
 pub fn extras_goals(extras: &[Extras]) -> Vec<Goal> {
-    // One or two in thousands of messages are the programs' own: memory for a longer result, for
-    // one.
+    // One or two in thousands of messages are due to the programs themselves, for example memory
+    // for a longer result.
     let need = Need::AtMost(0.002);
     let awake = extras.iter().find(|extras| extras.lab == KEPT_AWAKE);
     let (traps, calls) = (awake.map(|extras| extras.traps), awake.map(|extras| extras.system_calls));
@@ -266,7 +266,7 @@ pub fn idle_goals(idle: &[Idle]) -> Vec<Goal> {
         Goal::own(6, &what, "% of a core", Some(idle.services * 100.0), Need::AtMost(1.0))
     };
     let application = idle.iter().map(|idle| idle.application * 100.0).reduce(f64::max);
-    // Going to sleep and waking up once is all that it does.
+    // The application only goes to sleep and wakes up once.
     let application = Goal::own(6, "a sleeping application", "% of a core", application, Need::AtMost(0.1));
     idle.iter().map(service).chain([application]).collect()
 }
@@ -277,7 +277,7 @@ mod tests {
     use crate::engine::goals::Verdict;
 
     #[test]
-    fn the_best_lab_is_the_one_named() {
+    fn goals_name_the_best_lab() {
         let track = |lab: &str, us: u64| Track::of_samples(&of(lab, POLL), &[us * 1000]);
         let tracks = [track(FABRIC, 30), track(KEPT_AWAKE, 20), track(SEPARATE, 70)];
         let goals = latency_goals(&tracks);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn goals_that_were_not_measured_are_not_met() {
+    fn unmeasured_goals_are_not_met() {
         let goals = [latency_goals(&[]), bandwidth_goals(&[]), extras_goals(&[])].concat();
         assert_eq!(goals.len(), 10);
         assert!(goals.iter().all(|goal| goal.verdict() == Verdict::NotMeasured));

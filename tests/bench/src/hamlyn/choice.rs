@@ -1,30 +1,30 @@
-//! What `--figure` may name: the paper's figures, and topics.
+//! The names that `--figure` accepts: the paper's figures, and topics.
 
 use crate::hamlyn::figures::Name;
 
-/// What can be measured besides the paper's figures.
+/// A measurement in addition to the paper's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
     /// Goals 1 to 6: between two machines.
     Machines,
-    /// Goal 7: beside what nobody uses.
+    /// Goal 7: with unused objects.
     Scale,
     /// Every process to every other.
     AllToAll,
-    /// Goal 8: on the host, and other libraries there.
+    /// Goal 8: on the host, compared with other libraries there.
     Host,
-    /// Goal 9: the parts of a card by themselves, and the library's instructions.
+    /// Goal 9: the components of a card alone, and the library's instructions.
     Parts,
-    /// Table 4: the card without the library, and the parts of a message's time.
+    /// Table 4: the card without the library, and the components of a message's time.
     Table4,
     /// A whole program: the key-value server, over the card and over TCP.
     Server,
 }
 
 impl Topic {
-    /// Those with goals.
+    /// The topics with goals.
     pub(crate) const GOALS: [Topic; 4] = [Topic::Machines, Topic::Scale, Topic::Host, Topic::Parts];
-    /// Those that have a name for the command line.
+    /// The topics with a name for the command line.
     pub(crate) const NAMED: [(&'static str, Topic); 7] = [
         ("machines", Topic::Machines),
         ("scale", Topic::Scale),
@@ -36,7 +36,7 @@ impl Topic {
     ];
 }
 
-/// What `--figure` names.
+/// An argument of `--figure`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Paper(Name),
@@ -57,7 +57,7 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
     choice(text).map(drop)
 }
 
-/// The paper's figures, and what else is measured, for names that have been checked. None: all.
+/// Returns the paper's figures and the topics for names that have been checked. No names: all.
 pub(crate) fn wanted(names: &[String], goals_only: bool) -> (Vec<Name>, Vec<Topic>) {
     let all = !goals_only && names.is_empty();
     let mut figures = if all { Name::ALL.to_vec() } else { Vec::new() };
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_is_found_by_its_name() {
+    fn figures_and_topics_are_found_by_name() {
         assert!(check("11").unwrap_err().contains("there are 7, 8, 9 and 10"));
         assert_eq!(choice("7"), Ok(Choice::Paper(Name::Seven)));
         assert_eq!(choice("parts"), Ok(Choice::Topic(Topic::Parts)));

@@ -1,24 +1,24 @@
-//! From which message size on large packets are at least as fast as small ones (section 4.3).
+//! The message size from which large packets are at least as fast as small ones (section 4.3).
 
 /// A curve's points: message size, and the rate of each round.
 pub(crate) type Rounds = Vec<(u64, Vec<f64>)>;
 
-/// How the larger packets stand beside the smaller ones at one message size.
+/// Comparison of the larger packets with the smaller ones at one message size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     /// Slower in every round than any of the smaller ones' rounds.
     Behind,
-    /// The rounds overlap: this run cannot tell.
+    /// The rounds overlap: this run cannot decide.
     Even,
     /// Faster in every round.
     Ahead,
 }
 
-/// The same over all message sizes.
+/// The comparison over all message sizes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lead {
-    /// At least as fast from the first size on, and slower before it; faster from the second on, if
-    /// there is one.
+    /// At least as fast from the first size on, and slower before it. Faster from the second size
+    /// on, if there is one.
     From(u64, Option<u64>),
     /// Not slower at some size, and slower again at these.
     Inconsistent(Vec<u64>),
@@ -26,7 +26,7 @@ pub(crate) enum Lead {
     Never,
 }
 
-/// Compares two curves at the sizes that both have. None if there are no such sizes.
+/// Compares two curves at their common sizes. Returns none if there are no common sizes.
 pub(crate) fn lead(small: &Rounds, large: &Rounds) -> Option<Lead> {
     let standing = |(size, rates): &(u64, Vec<f64>)| {
         let beside = small.iter().find(|(other, _)| other == size)?;
@@ -45,7 +45,7 @@ pub(crate) fn lead(small: &Rounds, large: &Rounds) -> Option<Lead> {
     })
 }
 
-/// None without rounds of both.
+/// Compares the rates. Returns none without rounds of both.
 fn compare(small: &[f64], large: &[f64]) -> Option<Standing> {
     let low = |rates: &[f64]| rates.iter().copied().reduce(f64::min);
     let high = |rates: &[f64]| rates.iter().copied().reduce(f64::max);
@@ -57,7 +57,7 @@ fn compare(small: &[f64], large: &[f64]) -> Option<Standing> {
 }
 
 impl Lead {
-    /// As an answer to "from which size on".
+    /// Returns the answer to "from which size on" in words.
     pub(crate) fn text(&self) -> String {
         match self {
             Lead::From(size, None) => format!("from {size} bytes on, and nowhere faster to the end"),
@@ -78,7 +78,7 @@ mod tests {
 
     const SIZES: [u64; 5] = [256, 1024, 4096, 16384, 65536];
 
-    /// Two rounds at each size, one a tenth above the other.
+    /// Returns a curve with two rounds at each size, the second a tenth faster.
     fn curve(rates: [f64; 5]) -> Rounds {
         SIZES.into_iter().zip(rates.map(|rate| vec![rate, rate * 1.1])).collect()
     }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_is_the_first_of_those_that_stay_ahead() {
+    fn lead_starts_at_first_lasting_size() {
         let lead = of([9.0, 18.0, 30.0, 45.0, 60.0]);
         assert_eq!(lead, Lead::From(4096, Some(16384)), "as fast is enough");
         assert_eq!(lead.text(), "from 4096 bytes on, faster from 16384 on");
@@ -98,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn rounds_that_overlap_are_as_fast() {
-        // Messages of a packet take the same time with either; medians would call one of them
-        // slower.
+    fn overlapping_rounds_are_equally_fast() {
+        // Messages of one packet take the same time with either size. Their medians would differ
+        // anyway.
         assert_eq!(of([9.5, 21.0, 29.0, 41.0, 49.0]), Lead::From(256, None));
     }
 
     #[test]
-    fn a_lead_that_is_lost_again_is_none_to_count_on() {
+    fn lost_lead_is_inconsistent() {
         let lost = of([9.0, 23.0, 27.0, 48.0, 45.0]);
         assert_eq!(lost, Lead::Inconsistent(vec![4096, 65536]));
         assert_eq!(lost.text(), "inconsistent (slower again at 4096, 65536 bytes)");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sizes_of_both_count_in_any_order() {
+    fn only_common_sizes_count_in_any_order() {
         let one = |size, rate| (size, vec![rate]);
         let small = vec![one(4096, 30.0), one(256, 10.0), (512, Vec::new())];
         let large = vec![one(4096, 31.0), one(512, 99.0), one(1024, 1.0), one(256, 9.0)];

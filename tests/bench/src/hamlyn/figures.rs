@@ -13,17 +13,17 @@ use crate::hamlyn::crossover;
 use crate::hamlyn::paper;
 use crate::hamlyn::streams::stream;
 
-/// The packet size that cards have unless they are told otherwise; the paper's prototype's too.
+/// The default packet size of cards, which is also that of the paper's prototype.
 pub const USUAL_PACKET: u32 = 4096;
 
 /// One of the paper's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
-    /// One-way latency against message size, 256-byte packets.
+    /// One-way latency by message size, 256-byte packets.
     Seven,
     /// The same, 4 KiB packets.
     Eight,
-    /// Bandwidth against message size, for several packet sizes.
+    /// Bandwidth by message size, for several packet sizes.
     Nine,
     /// Loopback.
     Ten,
@@ -33,7 +33,7 @@ impl Name {
     /// All of them.
     pub const ALL: [Name; 4] = [Name::Seven, Name::Eight, Name::Nine, Name::Ten];
 
-    /// The one with the paper's number.
+    /// Returns the figure with the paper's number.
     pub fn from_number(number: u32) -> Option<Self> {
         let index = usize::try_from(number.checked_sub(7)?).ok()?;
         Self::ALL.get(index).copied()
@@ -60,35 +60,36 @@ impl Name {
     }
 }
 
-/// The packet sizes that these figures need, each with machines of its own.
+/// Returns the packet sizes that these figures need, each with separate machines.
 pub fn packet_sizes(names: &[Name], effort: Effort) -> BTreeSet<u32> {
     names.iter().flat_map(|name| name.packet_sizes(effort)).collect()
 }
 
-/// A curve's points: message size and what was measured.
+/// A curve's points: message size and measurement.
 type Points = Vec<(u64, Track)>;
 
-/// What has been measured for the figures, curve by curve.
+/// The measurements for the figures, curve by curve.
 #[derive(Debug, Default)]
 pub struct Figures {
     curves: Vec<(Name, Quantity, String, Points)>,
 }
 
-/// What a curve shows.
+/// The quantity of a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quantity {
     /// Half of a round trip between two machines, in microseconds.
     HalfTrip,
-    /// The same at sizes that lie close together: what a packet more costs, and a bus transaction.
+    /// The same at closely spaced sizes, which show the cost of one more packet and of a bus
+    /// transaction.
     Steps,
-    /// A message to oneself, in microseconds.
+    /// A message of a process to itself, in microseconds.
     Loop,
     /// Megabytes a second.
     Rate,
 }
 
 impl Figures {
-    /// Measures what these figures need from machines whose cards have this packet size.
+    /// Measures the needs of these figures with machines whose cards have this packet size.
     pub fn measure(
         &mut self,
         names: &[Name],
@@ -120,11 +121,11 @@ impl Figures {
                 self.curves.push((name, plan.quantity, plan.label.clone(), points));
             }
         }
-        // The usual packet size is measured first, where machines with it run already.
+        // The default packet size is measured first, because machines with it already run.
         self.curves.sort_by_key(|curve| if curve.0 == Name::Nine { leading_number(&curve.2) } else { 0 });
     }
 
-    /// The figures, in the paper's order.
+    /// Returns the figures, in the paper's order.
     pub fn figures(&self) -> Vec<Figure> {
         let shapes: [Shape; 7] = [
             (
@@ -144,7 +145,7 @@ impl Figures {
         shapes.into_iter().filter_map(|shape| self.figure(shape)).collect()
     }
 
-    /// One of them; none if nothing was measured for it.
+    /// Returns one of them, or none if nothing was measured for it.
     fn figure(&self, (name, quantity, key, title, paper): Shape) -> Option<Figure> {
         let fits = self.curves.iter().filter(|curve| curve.0 == name && curve.1 == quantity);
         let mut curves: Vec<Curve> =
@@ -160,7 +161,8 @@ impl Figures {
             (Name::Ten, _) => vec![paper::ten_latency()],
             _ => Vec::new(),
         });
-        // The paper's numbers and ours are far apart; steps are seen on an even scale alone.
+        // The paper's numbers and the measured ones are far apart. Steps are visible only on a
+        // linear scale.
         let scale = if quantity == Quantity::Steps { Scale::Linear } else { Scale::Log };
         let own = if name == Name::Nine { self.crossover() } else { None };
         let y = if quantity == Quantity::Rate { "MB/s" } else { "one way, us" };
@@ -175,7 +177,8 @@ impl Figures {
         })
     }
 
-    /// From which message size on 4 KiB packets are at least as fast as 2 KiB packets, in words.
+    /// Returns in words from which message size on 4 KiB packets are at least as fast as 2 KiB
+    /// packets.
     fn crossover(&self) -> Option<String> {
         let points = |packet: u32| -> crossover::Rounds {
             let label = rate_label(packet, "");
@@ -188,13 +191,13 @@ impl Figures {
         Some(format!("Here 4 KiB packets are at least as fast as 2 KiB packets: {}.", lead.text()))
     }
 
-    /// Everything that was measured.
+    /// Returns all measurements.
     pub fn into_tracks(self) -> Vec<Track> {
         self.curves.into_iter().flat_map(|curve| curve.3).map(|point| point.1).collect()
     }
 }
 
-/// A figure's curves, its name in files, its title, and what the paper says.
+/// A figure's curves, its name in files, its title, and the paper's text.
 type Shape = (Name, Quantity, &'static str, &'static str, &'static str);
 
 const SEVEN: &str = "Cards and switch in one process, except where a curve says otherwise. Latency is half a round trip, both \
@@ -242,7 +245,7 @@ fn measure_in_turn<'p, 'm>(
     plans.iter().map(|plan| (plan, sizes(plan).zip(tracks.by_ref()).collect())).collect()
 }
 
-/// The number that a label begins with.
+/// Returns the number at the start of a label.
 fn leading_number(label: &str) -> u32 {
     let digits = label.split(|letter: char| !letter.is_ascii_digit()).next();
     digits.and_then(|digits| digits.parse().ok()).unwrap_or_default()
@@ -258,7 +261,8 @@ fn sizes(effort: Effort) -> Vec<u64> {
     )
 }
 
-/// How a curve's label says which processes its cards and switch are; nothing where they are one.
+/// Returns the part of a curve's label that gives the processes of cards and switch; empty if they
+/// are one process.
 fn layout(machines: &Machines) -> &'static str {
     match machines.layout() {
         Layout::Pinned => "",
@@ -267,7 +271,7 @@ fn layout(machines: &Machines) -> &'static str {
     }
 }
 
-/// Half of a round trip against the size, for a pair of roles.
+/// Plans half of a round trip by message size, for a pair of roles.
 fn latency_plan<'a>(
     machines: &'a Machines,
     label: &str,
@@ -307,7 +311,7 @@ fn latency_plans(machines: &Machines, packet: u32, effort: Effort) -> Vec<Plan<'
     [tagged_plan(machines, packet, effort)].into_iter().chain([0, 4, 60].map(with)).chain(by_dma).collect()
 }
 
-/// Sizes close to each other, without metadata.
+/// Plans closely spaced sizes, without metadata.
 fn steps_plan(machines: &Machines, packet: u32, effort: Effort) -> Plan<'_> {
     let label = format!("message, {packet}-byte packets");
     let plan = latency_plan(machines, &label, "card", "--metadata 0", &step_sizes(packet, effort), effort);
@@ -316,7 +320,8 @@ fn steps_plan(machines: &Machines, packet: u32, effort: Effort) -> Plan<'_> {
     Plan { quantity: Quantity::Steps, points: points.collect(), ..plan }
 }
 
-/// Before, at and behind each of the first multiples of a packet, and of 32 bytes.
+/// Returns sizes just below, at and just above each of the first multiples of a packet, and of 32
+/// bytes.
 fn step_sizes(packet: u32, effort: Effort) -> Vec<u64> {
     let around = |unit: u64, near: u64, count: u64| {
         (1..=count).flat_map(move |multiple| {
@@ -335,25 +340,25 @@ fn udp_plan(machines: &Machines, effort: Effort) -> Plan<'_> {
     latency_plan(machines, "virtio-net UDP", "udp", &address, &sizes, effort)
 }
 
-/// Messages of a stream of this size.
+/// Returns the number of messages in a stream of this size.
 fn stream_length(size: u64, effort: Effort) -> u64 {
     let total = effort.pick(16, 64) << 20;
     (total / size).clamp(32, effort.pick(1000, 10_000))
 }
 
-/// The packet sizes that section 4.3 has beside each other.
+/// The packet sizes that section 4.3 compares.
 const BESIDE: [u32; 2] = [2048, 4096];
 
-/// What a curve of Figure 9 is called, and how its machines are.
+/// Returns the label of a curve of Figure 9: its packet size, and the layout of its machines.
 fn rate_label(packet: u32, layout: &str) -> String {
     format!("{packet}-byte packets{layout}")
 }
 
-/// Message sizes of Figure 9.
+/// Returns the message sizes of Figure 9.
 fn rate_sizes(packet: u32, effort: Effort) -> Vec<u64> {
     const FULL: [u64; 14] =
         [256, 512, 1024, 2048, 4096, 8192, 16384, 40960, 65536, 131_072, 262_144, 524_288, 1 << 20, 4 << 20];
-    // Up to the longest that the paper measured, where it has the two beside each other.
+    // For the two packet sizes that the paper compares, up to its longest message.
     let quick = if BESIDE.contains(&packet) {
         vec![256, 1024, 2048, 4096, 8192, 16384, 40960, 65536, 1 << 20]
     } else {
@@ -418,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_looked_for_on_both_sides() {
+    fn step_sizes_cover_both_sides() {
         let sizes = step_sizes(256, Effort::Quick);
         for size in [28, 32, 36, 248, 256, 264, 384, 1016, 1024, 1032] {
             assert!(sizes.contains(&size), "{size} is missing in {sizes:?}");
@@ -426,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn figure_9_says_from_where_on_4_kib_packets_are_as_fast() {
+    fn figure_9_names_the_crossover_size() {
         let track = |size: u64, ns: u64| {
             let mut track = Track::of_samples("x", &[]);
             track.rounds.iter_mut().for_each(|round| (round.bytes, round.ns) = (1_000_000, ns));

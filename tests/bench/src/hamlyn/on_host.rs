@@ -1,4 +1,4 @@
-//! Goal 8: programs of the host at cards of their own, with no machine between.
+//! Goal 8: programs of the host that use their own cards, without a machine.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::engine::track::{Track, find, interleave};
 use crate::hamlyn::one_process;
 use crate::hamlyn::scale::pair;
 
-/// What carries the messages between two programs of the host: other processes than theirs.
+/// The processes that carry the messages between two programs of the host.
 const LAYOUTS: [(&str, bool, &[&str]); 3] = [
     ("hamlyn fabric", true, &[]),
     ("hamlyn fabric --spin 1000", true, &["--spin", "1000"]),
@@ -28,8 +28,8 @@ fn name(layout: &str) -> String {
     format!("host, 16-byte tagged remote write between two processes, {layout}")
 }
 
-/// Round trips between two processes of the host, by every layout of cards and switch, and over
-/// loopback TCP.
+/// Measures round trips between two processes of the host, with every layout of cards and switch,
+/// and over loopback TCP.
 pub fn round_trips(effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Track>> {
     progress.step("start the cards");
     let count = effort.pick(1000, 10_000);
@@ -69,8 +69,8 @@ pub fn goals(tracks: &[Track], peers: &[Peer]) -> Vec<Goal> {
     ]
 }
 
-/// Everything in one process, and in turn with it, from the folder that they were fetched into, UCX
-/// and libfabric.
+/// Measures everything in one process, in turn with UCX and libfabric from the folder into which
+/// they were fetched.
 pub fn alone_and_peers(
     folder: Option<&Path>,
     effort: Effort,

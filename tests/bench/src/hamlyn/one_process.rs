@@ -1,7 +1,7 @@
-//! Goal 8, everything in one process: the library at two cards of this very thread, with no socket
-//! and no switch.
+//! Goal 8, everything in one process: the library with two cards in this same thread, without a
+//! socket and without a switch.
 //!
-//! It is what remains of a round trip when nobody has to be woken: the library, the card's logic,
+//! This is the part of a round trip that remains without wake-ups: the library, the card's logic,
 //! the copies.
 
 use std::fmt;
@@ -35,17 +35,17 @@ use crate::engine::effort::Effort;
 use crate::engine::exchange::Outcome;
 use crate::engine::track::Track;
 
-/// What the report calls it.
+/// Its name in the report.
 pub const NAME: &str = "host, 16-byte tagged remote write, library and two cards in one thread";
 
 const PAGE: u64 = 4096;
 
-/// What its rounds go into.
+/// Returns an empty track for its rounds.
 pub fn track() -> Track {
     Track { name: NAME.to_owned(), commands: Vec::new(), rounds: Vec::new(), failure: None }
 }
 
-/// Measures a round of it.
+/// Measures one round.
 pub fn round(effort: Effort) -> anyhow::Result<Outcome> {
     let count = effort.pick(20_000, 100_000);
     let samples = round_trips(count)?;
@@ -98,8 +98,8 @@ pub fn round_trips(count: u64) -> anyhow::Result<Histogram<u64>> {
     Ok(samples)
 }
 
-/// Makes so many messages by each of the library's paths. Each path has a function of its own,
-/// which is never inlined: `callgrind` counts within it.
+/// Sends `count` messages on each of the library's paths. Each path is a separate function, which
+/// is never inlined: `callgrind` counts within it.
 pub fn walk_paths(count: u64) -> anyhow::Result<()> {
     let options = HamlynOptions { termini: 1, queues: 1, handshake_ms: 0, ..HamlynOptions::default() };
     let pair = || anyhow::Ok([Local::create(0, options)?, Local::create(1, options)?]);
@@ -126,8 +126,8 @@ pub fn walk_paths(count: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-// What they return is looked at once more, so that none ends in a jump, which callgrind would take
-// for its end.
+// Each function uses its result once more, so that none ends in a jump. callgrind would treat such
+// a jump as the function's end.
 
 #[inline(never)]
 fn path_write(sender: &TagSender, ticket: &Ticket) -> Result<()> {
@@ -154,7 +154,7 @@ fn path_look(queue: &NotificationQueue) -> Result<bool> {
     Ok(black_box(queue.recv()?).is_none())
 }
 
-/// Takes every packet of one card to the other.
+/// Delivers every packet of one card to the other.
 fn carry(from: &Local, to: &Local) {
     while from.lock().host.transmit() == Progress::Worked {
         // A card sends one packet at a time. Two cards are never locked at once.
@@ -167,7 +167,7 @@ fn carry(from: &Local, to: &Local) {
 
 type InMemory = hamlyn_test_host::Host<HamlynCard>;
 
-/// A card of this process, and the driver's part.
+/// A card in this process, with the driver's part.
 #[derive(Clone)]
 struct Local {
     number: u32,
@@ -175,7 +175,7 @@ struct Local {
     inner: Arc<Mutex<Inner>>,
 }
 
-/// The host, and what of it the library's programs map.
+/// The host, and those of its objects that the library's programs map.
 struct Inner {
     host: InMemory,
     memory: File,
@@ -206,8 +206,8 @@ impl Local {
 }
 
 impl Inner {
-    /// Describes memory for the card, whose pages lie one behind the other. The page lists stay for
-    /// as long as the card.
+    /// Describes memory with consecutive pages for the card. The page lists exist as long as the
+    /// card.
     fn area(&self, address: u64, length: u64) -> HamlynArea {
         let first = address % PAGE;
         let (list, put) = (|| self.host.pages(1), |at, bytes: &[u8]| self.host.put(at, bytes));
@@ -215,7 +215,7 @@ impl Inner {
     }
 }
 
-/// What the card said to a command.
+/// Converts the card's answer to a command.
 fn done(action: &'static str, done: Done<InMemory>) -> Result<()> {
     let Ok(done) = done;
     done.map_err(|_| Error::Unsupported(action))
@@ -255,7 +255,7 @@ impl Attachment for Local {
         done("open a terminus", inner.host.open_terminus(0, &body))?;
         Ok(TerminusParts {
             terminus: 0,
-            // The only terminus' window starts where all windows do.
+            // The window of the only terminus starts where all windows do.
             window: window::Window::new(inner.window.clone()).map_err(failed)?,
             status: window::StatusWords::new(status.mapping().clone()).map_err(failed)?,
             doorbell: Box::new(Ring(self.clone())),
@@ -331,7 +331,7 @@ impl Attachment for Local {
     }
 }
 
-/// The terminus' doorbell.
+/// The doorbell of the terminus.
 #[derive(Debug)]
 struct Ring(Local);
 

@@ -1,12 +1,12 @@
-//! What the paper measured, as curves (sections 4.2 and 4.3). Its figures are not in our copies:
-//! these are the numbers of its text, and the labels say which.
+//! The paper's measurements, as curves (sections 4.2 and 4.3). The project has no copies of its
+//! figures. These are the numbers of its text, and the labels name the section.
 
 use crate::engine::plot::{Curve, Point};
 
-/// One way for the smallest message, in microseconds (section 4.2).
+/// One-way time of the smallest message, in microseconds (section 4.2).
 const SMALLEST_US: f64 = 17.4;
-/// What a byte takes that waits for all three transfers, and one that waits for the receiver's
-/// alone (section 4.2).
+/// Time of a byte that waits for all three transfers, and of one that waits only for the receiver's
+/// (section 4.2).
 const SERIAL_NS: f64 = 55.5;
 const LAST_NS: f64 = 11.6;
 /// The slope over many packets of 4 KiB, in MB/s (section 4.3).
@@ -24,8 +24,8 @@ pub(crate) fn seven() -> Curve {
     curve("17.4 us and 55.5 ns a byte, one way (4.2)", sizes.map(|size| (size, us(size))))
 }
 
-/// Figure 8: of each packet but the first some bytes take the small slope and the rest the large
-/// one, so many that all together have the slope of section 4.3.
+/// Figure 8. In each packet but the first, some bytes have the small slope and the rest have the
+/// large one. Their numbers give all bytes together the slope of section 4.3.
 pub(crate) fn eight() -> Curve {
     const PACKET: f64 = 4096.0;
     let packet_ns = PACKET * 1e3 / SLOPE;
@@ -39,7 +39,7 @@ pub(crate) fn eight() -> Curve {
     curve("55.5 and 11.6 ns a byte by turns (4.2), 30.7 MB/s over all (4.3)", first.into_iter().chain(more))
 }
 
-/// Figure 9: what the curves tend to, up to the longest message that was measured.
+/// Figure 9: the limits of the curves, up to the longest measured message.
 pub(crate) fn nine() -> Vec<Curve> {
     let level = |label: &str, rate: f64| curve(label, [(256.0, rate), (40960.0, rate)]);
     vec![
@@ -48,12 +48,12 @@ pub(crate) fn nine() -> Vec<Curve> {
     ]
 }
 
-/// Figure 10: the smallest message to oneself.
+/// Figure 10: the smallest message of a process to itself.
 pub(crate) fn ten_latency() -> Curve {
     curve("19.1 us for 4 bytes to oneself (4.3)", [(4.0, 19.1)])
 }
 
-/// Figure 10: what its bandwidth tends to.
+/// Figure 10: the limit of its bandwidth.
 pub(crate) fn ten_rate() -> Curve {
     curve("tends to 22 MB/s (4.3)", [(256.0, 22.0), (40960.0, 22.0)])
 }

@@ -30,7 +30,7 @@ pub(crate) const PATHS: Paths = Paths {
     ],
 };
 
-/// Makes so many messages by each of the library's paths, and so many packets by the card's.
+/// Sends `count` messages on each of the library's paths, and `count` packets on the card's.
 pub(crate) fn walk(count: u64) -> anyhow::Result<()> {
     one_process::walk_paths(count)?;
     parts::walk_paths(count)

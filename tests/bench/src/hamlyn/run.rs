@@ -1,4 +1,4 @@
-//! All that is measured of Hamlyn cards, in a good order.
+//! Runs all measurements of Hamlyn cards, in a good order.
 
 use crate::engine::estimates::{self, Estimates};
 use crate::engine::extras;
@@ -19,23 +19,23 @@ use crate::hamlyn::server::{self, Length};
 use crate::hamlyn::table4;
 use crate::hamlyn::turns;
 
-/// What stands below the table of the parts.
+/// The note below the table of the components.
 const PACKET_TOOK: &str = "What a packet took the paper's interface processor: 12.5 us (section 4.2).";
 
-/// What has been measured so far, and what is still to be.
+/// The measurements so far, and those still to do.
 struct Measured<'r, 'a> {
     run: &'r mut Run<'a>,
-    /// Which of the paper's figures.
+    /// The paper's figures to measure.
     names: Vec<Name>,
-    /// What is measured besides them.
+    /// The other topics to measure.
     topics: Vec<Topic>,
-    /// The parts by themselves, once they are measured.
+    /// The results of the components alone, once they are measured.
     parts: Option<Estimates>,
     /// Short messages with the library and without it.
     short: Vec<Track>,
 }
 
-/// Measures what is asked for.
+/// Measures the request.
 pub(crate) fn measure(run: &mut Run<'_>) -> anyhow::Result<()> {
     let (names, topics) = wanted(&run.request.figures, run.request.goals_only);
     Measured { run, names, topics, parts: None, short: Vec::new() }.measure()
@@ -70,12 +70,12 @@ impl Measured<'_, '_> {
         self.topics.contains(&topic)
     }
 
-    /// What the figures need of cards with other packet sizes.
+    /// Measures the figures' needs with other packet sizes.
     fn other_packets(&mut self, figures: &mut Figures) -> anyhow::Result<()> {
         for packet in figures::packet_sizes(&self.names, self.run.request.effort) {
             if packet != USUAL_PACKET {
                 let card_args = ["--packet-size", &packet.to_string()].map(str::to_owned);
-                // The largest packets are for bandwidth, to which pinning gives nothing
+                // The largest packets are only for bandwidth, which pinning does not improve
                 // (docs/performance.md).
                 let layout = if packet == WIDE_PACKET { Layout::Fabric } else { Layout::Pinned };
                 let machines = self.run.machines(layout, &card_args, false)?;
@@ -85,7 +85,7 @@ impl Measured<'_, '_> {
         Ok(())
     }
 
-    /// All that machines with the usual packet size are asked for: they start once.
+    /// Measures everything that uses machines with the default packet size, which start only once.
     fn usual_packet(&mut self, figures: &mut Figures) -> anyhow::Result<()> {
         let (names, effort) = (&self.names, self.run.request.effort);
         let has_figures = figures::packet_sizes(names, effort).contains(&USUAL_PACKET);
@@ -184,7 +184,7 @@ impl Measured<'_, '_> {
         self.run.tables.push(("Round trips beside what nobody uses".to_owned(), tracks));
     }
 
-    /// What is measured between pinned machines besides goals and figures.
+    /// Measures everything between pinned machines that is neither goals nor figures.
     fn with_pinned(&mut self, machines: &Machines) {
         if self.wants(Topic::Table4) {
             let (effort, progress) = (self.run.request.effort, self.run.progress);
@@ -198,7 +198,7 @@ impl Measured<'_, '_> {
         }
     }
 
-    /// Table 4, once its parts are known.
+    /// Adds Table 4, once its components are known.
     fn table4_lines(&mut self) {
         let parts = self.parts.take().unwrap_or_else(|| self.estimates());
         self.run.others.push(table4::table(&self.short, &parts));
@@ -206,15 +206,15 @@ impl Measured<'_, '_> {
         self.run.tables.push(("Table 4: with the library and without it".to_owned(), tracks));
     }
 
-    /// The parts by themselves.
+    /// Measures the components alone.
     fn estimates(&self) -> Estimates {
         self.run.estimates("the parts by themselves (goal 9)")
     }
 
-    /// The key-value server over the card and over TCP, whose MTU has been chosen.
+    /// Measures the key-value server over the card and over TCP, whose MTU has been chosen.
     fn server(&mut self, machines: &Machines) {
         let (topics, names, effort) = (&self.topics, &self.names, self.run.request.effort);
-        // A whole run has little time for each thing.
+        // A whole run has little time for each measurement.
         let quick = if topics.len() + names.len() > 1 { Length::Brief } else { Length::Usual };
         let (length, progress) = (effort.pick(quick, Length::Full), self.run.progress);
         let tracks = progress

@@ -1,8 +1,8 @@
-//! Goal 7: round trips while a card holds much that nobody uses, and beside cards that nobody uses.
+//! Goal 7: round trips while a card holds many unused objects, or while there are unused cards.
 //!
-//! Cards are counted by programs of the host, at the cards of one fabric process; termini, slots
-//! and processes between machines, because a program of the host lends its card every page by
-//! itself, of which there is a limit.
+//! The number of cards varies with programs of the host, at the cards of one fabric process.
+//! Termini, slots and processes vary between machines. A program of the host lends each page to its
+//! card separately, and the number of these is limited.
 
 use hamlyn_lab::Lab;
 
@@ -15,10 +15,10 @@ use crate::engine::progress::Progress;
 use crate::engine::site::Site;
 use crate::engine::track::{Track, interleave};
 
-/// Room for everything.
+/// Room for all objects.
 pub const CARD_ARGS: [&str; 4] = ["--termini", "1024", "--sram", "8388608"];
 
-/// What there is more and more of, while nobody uses it.
+/// The objects whose number increases while they are unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Axis {
     Termini,
@@ -37,7 +37,7 @@ impl Axis {
         }
     }
 
-    /// Whether the programs are in machines.
+    /// Returns whether the programs are in machines.
     fn in_machines(self) -> bool {
         self != Axis::Cards
     }
@@ -55,7 +55,7 @@ impl Axis {
         }
     }
 
-    /// Arguments of both ends of a round trip.
+    /// Returns the arguments of both ends of a round trip.
     fn arguments(self, number: u64) -> String {
         match self {
             Axis::Termini => format!("--idle-termini {}", number - 1),
@@ -77,8 +77,8 @@ fn name(axis: Axis, number: u64) -> String {
     format!("{}, 16-byte tagged remote write, {number} {}", axis.place(), axis.text())
 }
 
-/// The curve of programs of the host, at fabric processes with more and more cards, all points in
-/// turn.
+/// Measures the curve of programs of the host, with fabric processes of more and more cards. All
+/// points are measured in turn.
 pub fn on_host(effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Scale>> {
     progress.step("start the fabrics");
     let lab = |cards: u64| {
@@ -95,15 +95,15 @@ pub fn on_host(effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Scale>
     Ok(curves(&[Axis::Cards], effort, tracks))
 }
 
-/// A round trip between programs of the host, at a lab's first two cards.
+/// Prepares a round trip between programs of the host, at a lab's first two cards.
 pub fn pair(lab: &Lab, arguments: &str) -> anyhow::Result<Exchange<'static>> {
     let site = |card: usize| anyhow::Ok(Site::Host(Some(lab.card_socket(card)?.to_owned())));
     let (ping, echo) = (format!("card-ping {arguments}"), format!("card-echo {arguments}"));
     Ok(Exchange::between(site(0)?, &ping, site(1)?, &echo))
 }
 
-/// The curves between machines, all points in turn; with `all` that of processes too, which no goal
-/// is about.
+/// Measures the curves between machines, all points in turn. With `all`, also the curve of
+/// processes, which has no goal.
 pub fn between_machines(machines: &Machines, effort: Effort, all: bool, progress: &Progress) -> Vec<Scale> {
     let mut axes = vec![Axis::Termini, Axis::Slots];
     axes.extend(all.then_some(Axis::Processes));
@@ -119,7 +119,7 @@ pub fn between_machines(machines: &Machines, effort: Effort, all: bool, progress
     curves(&axes, effort, tracks)
 }
 
-/// Puts tracks, in the order of their exchanges, on their curves.
+/// Assigns tracks, in the order of their exchanges, to their curves.
 fn curves(axes: &[Axis], effort: Effort, tracks: Vec<Track>) -> Vec<Scale> {
     let mut tracks = tracks.into_iter();
     let curve = |axis: &Axis| Scale {
@@ -129,7 +129,7 @@ fn curves(axes: &[Axis], effort: Effort, tracks: Vec<Track>) -> Vec<Scale> {
     axes.iter().map(curve).collect()
 }
 
-/// The curves, in one plot.
+/// Draws the curves in one plot.
 pub fn figure(scales: &[Scale]) -> Figure {
     let curve = |scale: &Scale| {
         let points = scale.points.iter().filter_map(|(number, track)| {
@@ -150,12 +150,12 @@ pub fn figure(scales: &[Scale]) -> Figure {
     }
 }
 
-/// What was measured.
+/// Returns the measurements.
 pub fn into_tracks(scales: Vec<Scale>) -> Vec<Track> {
     scales.into_iter().flat_map(|scale| scale.points).map(|point| point.1).collect()
 }
 
-/// Goal 7: the last point of each curve beside its first.
+/// Goal 7: the last point of each curve compared with its first.
 pub fn goals(scales: &[Scale]) -> Vec<Goal> {
     let goal = |scale: &Scale| {
         let ((few, first), (many, last)) = (scale.points.first()?, scale.points.last()?);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_them_is_in_use() {
+    fn exactly_one_object_is_used() {
         assert_eq!(Axis::Termini.arguments(1000), "--idle-termini 999");
         assert_eq!(Axis::Cards.arguments(64), "");
     }

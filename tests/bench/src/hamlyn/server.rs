@@ -1,5 +1,5 @@
 //! A whole program between two machines: the key-value server of docs/programming.md, with its
-//! clients, over the card and over TCP. The programs are the same but for what carries their bytes.
+//! clients, over the card and over TCP. The programs differ only in their transport.
 
 use crate::engine::exchange::Exchange;
 use crate::engine::goals::{beside_text, number};
@@ -10,24 +10,24 @@ use crate::engine::report::Table;
 use crate::engine::stats::median;
 use crate::engine::track::{Track, find, interleave};
 
-/// The library's example, which every guest image has.
+/// The library's example, which every guest image contains.
 const PROGRAM: &str = "kv-server";
 
-/// Clients, each with a connection of its own, who all ask at the same time.
+/// Numbers of clients, each with a separate connection, which all send requests at the same time.
 const CLIENTS: [u64; 4] = [1, 10, 60, 200];
 /// Bytes of a long value.
 const LONG: u64 = 1 << 20;
-/// What is done with a long value.
+/// The requests for a long value.
 const ASKS: [&str; 2] = ["get", "put"];
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// Beside other things.
+    /// In a run with other measurements.
     Brief,
-    /// By itself.
+    /// In a run of its own.
     Usual,
-    /// More rounds.
+    /// With more rounds.
     Full,
 }
 
@@ -40,7 +40,8 @@ impl Length {
         }
     }
 
-    /// Requests of a round, requests of each client at least, and long ones of a round.
+    /// Returns the requests of a round, the minimum requests of each client, and the long requests
+    /// of a round.
     fn requests(self) -> [u64; 3] {
         match self {
             Length::Brief => [300, 3, 4],
@@ -50,10 +51,10 @@ impl Length {
     }
 }
 
-/// What carries the bytes.
+/// The transport of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Streams through the card, of records as the server has them.
+    /// Streams through the card, with the server's record size.
     Card,
     /// The same with 8 records of 64 KiB, for long values.
     WideRecords,
@@ -79,9 +80,9 @@ impl Way {
     }
 }
 
-/// Those for short values.
+/// Transports for short values.
 const SHORT_WAYS: [Way; 2] = [Way::Card, Way::Tcp];
-/// Those for long ones.
+/// Transports for long values.
 const LONG_WAYS: [Way; 3] = [Way::Card, Way::WideRecords, Way::Tcp];
 
 fn short_name(way: Way, clients: u64) -> String {
@@ -93,8 +94,8 @@ fn long_name(way: Way, ask: &str) -> String {
     format!("key-value server, {}: {} of 1 MiB, 1 client", way.text(), ask.to_uppercase())
 }
 
-/// Every request is one by one client, to a server in the other machine that ends with the last of
-/// them.
+/// Prepares requests to a server in the other machine. Each request is made by one client, and the
+/// server exits after the last client.
 fn exchange<'a>(machines: &'a Machines, way: Way, clients: u64, plan: &str) -> Exchange<'a> {
     let carrier = way.arguments(machines);
     let near = format!("{carrier}crowd --host 1 --clients {clients} {plan}");
@@ -102,7 +103,7 @@ fn exchange<'a>(machines: &'a Machines, way: Way, clients: u64, plan: &str) -> E
     machines.exchange(&near, &far).of(PROGRAM)
 }
 
-/// Measures all of it, card and TCP in turn.
+/// Measures all, card and TCP in turn.
 pub fn measure(machines: &Machines, length: Length, progress: &Progress) -> Vec<Track> {
     let [requests, of_each, long_requests] = length.requests();
     let mut exchanges = Vec::new();
@@ -119,14 +120,14 @@ pub fn measure(machines: &Machines, length: Length, progress: &Progress) -> Vec<
         }
     }
     let mut tracks = interleave(&exchanges, length.rounds(), progress);
-    // How many bytes a second short values are says nothing.
+    // The byte rate of short values has no meaning.
     let short = CLIENTS.len() * SHORT_WAYS.len();
     let rounds = tracks.iter_mut().take(short).flat_map(|track| &mut track.rounds);
     rounds.for_each(|round| round.bytes = 0);
     tracks
 }
 
-/// How long a request takes, against the number of clients.
+/// Draws the time of a request by the number of clients.
 pub fn figure(tracks: &[Track]) -> Figure {
     let curve = |way: Way| {
         let point = |clients: u64| {
@@ -149,7 +150,7 @@ pub fn figure(tracks: &[Track]) -> Figure {
     }
 }
 
-/// The same in numbers, and long values.
+/// Shows the same data in numbers, and long values.
 pub fn tables(tracks: &[Track]) -> [Table; 2] {
     let head = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let note = "Card and TCP take turns, between the same two machines. The ratio is the median of the rounds', the spread where \

@@ -4,12 +4,12 @@ use crate::engine::exchange::Exchange;
 use crate::engine::machines::{Machines, stream_arguments};
 use crate::engine::site::Site;
 
-/// Messages of this size. By root, who may lock as much memory as a lap has.
+/// A stream of messages of this size, as root, which may lock enough memory for a lap.
 pub(crate) fn stream(machines: &Machines, size: u64, count: u64) -> Exchange<'_> {
     stream_by(machines, &stream_arguments(size, count))
 }
 
-/// The same, from and into memory of the programs' own.
+/// The same, from and into the programs' own memory.
 pub(crate) fn stream_of_own(machines: &Machines, size: u64, count: u64) -> Exchange<'_> {
     stream_by(machines, &format!("{} --own", stream_arguments(size, count)))
 }

@@ -1,4 +1,5 @@
-//! Table 4: where the time of a short message goes, with the library and without it (section 4.1).
+//! Table 4: the components of a short message's time, with the library and without it (section
+//! 4.1).
 
 use crate::engine::effort::Effort;
 use crate::engine::estimates::Estimates;
@@ -16,7 +17,7 @@ use crate::hamlyn::parts::FAST;
 enum Way {
     /// Without the library.
     Raw,
-    /// By the library's tagged remote write.
+    /// With the library's tagged remote write.
     Tagged,
 }
 
@@ -37,22 +38,22 @@ impl Way {
         }
     }
 
-    /// Both ends' software, for one message, in microseconds.
+    /// Returns the time of both ends' software for one message, in microseconds.
     fn software(self, tracks: &[Track]) -> Option<f64> {
         Some(1e6 / median(find(tracks, self.software_name())?.message_rates())?)
     }
 
-    /// One way, round by round.
+    /// Returns the one-way time, round by round.
     fn halves(self, tracks: &[Track]) -> Vec<f64> {
         let medians = find(tracks, self.trip_name()).map(Track::medians_us).unwrap_or_default();
         medians.into_iter().map(|trip| trip / 2.0).collect()
     }
 }
 
-/// Two switches of processes, which wake each other by semaphores (section 4.2).
+/// Two switches between processes, which wake each other by semaphores (section 4.2).
 const SWITCHES: &str = "a switch of processes by a semaphore, and back";
 
-/// Measures both, in turn, and the software of both by itself in the same machine.
+/// Measures both ways in turn, and the software of both alone in the same machine.
 pub fn measure(machines: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
     let count = effort.pick(2000, 20_000);
     let software = |more: &str| {
@@ -74,7 +75,7 @@ pub fn measure(machines: &Machines, effort: Effort, progress: &Progress) -> Vec<
     tracks
 }
 
-/// The paper's lines that have no counterpart here, or one: its name and its time in both columns.
+/// The paper's lines, with or without a counterpart here: the name, and the time in both columns.
 const PAPER: [(&str, f64, f64); 6] = [
     ("DMA", 3.3, 3.3),
     ("LANai", 6.7, 6.7),
@@ -84,13 +85,13 @@ const PAPER: [(&str, f64, f64); 6] = [
     ("Total", 12.7, 14.1),
 ];
 
-/// A switch of processes by a semaphore, in microseconds (section 4.2).
+/// A switch between processes by a semaphore, in microseconds (section 4.2).
 const SWITCH: &str = "31";
 
-/// What the paper expects of a card of hardware state machines, in microseconds (section 4.4).
+/// The paper's estimate for a card of hardware state machines, in microseconds (section 4.4).
 const HARDWARE: &str = "about 6";
 
-/// The paper's table beside ours.
+/// Shows the paper's table together with the measured times.
 pub fn table(tracks: &[Track], parts: &Estimates) -> Table {
     let columns = Way::ALL.map(|way| column(way, tracks, parts));
     let mut rows: Vec<Vec<String>> = PAPER
@@ -146,7 +147,7 @@ fn head() -> Vec<String> {
     .to_vec()
 }
 
-/// Our numbers for the paper's lines, in their order, and then the rest.
+/// Returns the measured times for the paper's lines, in their order, and then the rest.
 fn column(way: Way, tracks: &[Track], parts: &Estimates) -> Vec<String> {
     let both = |pair: (Option<f64>, Option<f64>)| Some(pair.0? + pair.1?);
     let card = both((parts.us(&format!("segmentation/{FAST}")), parts.us(&format!("delivery/{FAST}"))));
@@ -166,13 +167,13 @@ mod tests {
 
     fn track(name: &str, us: u64) -> Track {
         let mut track = Track::of_samples(name, &[us * 1000]);
-        // So many messages in the round's one nanosecond.
+        // This many messages in the round's one nanosecond.
         track.rounds.iter_mut().for_each(|round| (round.messages, round.ns) = (1000, us * 1_000_000));
         track
     }
 
     #[test]
-    fn the_rest_is_what_the_parts_leave_of_the_total() {
+    fn rest_is_total_minus_known_components() {
         let tracks = [
             track(Way::Raw.trip_name(), 20),
             track(Way::Tagged.trip_name(), 30),
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(row("LANai"), ["6.7", "2", "6.7", "2"]);
         assert_eq!(row("Switch")[1], "");
         assert_eq!(row("Host protocol"), ["0.8", "1", "2.2", "2"]);
-        // A histogram has steps.
+        // The histogram has a limited resolution.
         let near = |text: &str, expected: f64| (text.parse::<f64>().unwrap() - expected).abs() < 0.02;
         let rest = row("The rest");
         assert!(near(&rest[1], 7.0) && near(&rest[3], 11.0), "{rest:?}");
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_made_up() {
+    fn unmeasured_cells_are_empty() {
         let table = table(&[], &Estimates::default());
         assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
         assert_eq!(table.rows[5][2], "?");

@@ -1,4 +1,4 @@
-//! Goal 9: the card's logic beside copies of the same bytes, in turn.
+//! Goal 9: the card's logic compared with copies of the same bytes, in turn.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::engine::effort::Effort;
 use crate::engine::goals::{Goal, Need};
 use crate::hamlyn::parts::Delivery;
 
-/// What goal 9 is about, round by round: card and copies in turn.
+/// The measurements of goal 9, round by round: card and copies in turn.
 #[derive(Debug, Default)]
 pub struct Turns {
     /// 64-byte packets, in million a second.
@@ -18,7 +18,7 @@ pub struct Turns {
     copied: Vec<f64>,
 }
 
-/// Delivers packets and copies as many bytes, in turn.
+/// Delivers packets and copies the same number of bytes, in turn.
 pub fn measure(effort: Effort) -> anyhow::Result<Turns> {
     const SMALL: u64 = 1 << 20;
     const LARGE: u64 = 1 << 16;
@@ -27,11 +27,11 @@ pub fn measure(effort: Effort) -> anyhow::Result<Turns> {
     let mut copies = Copies::create(4096)?;
     let rate = |count: u64, bytes: u64, time: Duration| (count * bytes) as f64 / time.as_secs_f64() / 1e6;
     for round in 0..=effort.pick(9, 25) {
-        // Before the first one processor and memory are cold.
+        // Before the first round, processor and memory are cold.
         let share = if round == 0 { 8 } else { 1 };
         let packets = rate(SMALL / share, 1, small.run(SMALL / share)?);
         let [mut delivered, mut copied] = [0.0; 2];
-        // As often one comes first as the other.
+        // Each of them comes first equally often.
         for card in [round % 2 == 0, round % 2 != 0] {
             if card {
                 delivered = rate(LARGE / share, 4096, large.run(LARGE / share)?);

@@ -1,6 +1,6 @@
-//! What it costs programs that do not communicate that their machine's stores are seen: the same
-//! loops in machines without the plugin, in one with it where nothing is mapped out, and in one
-//! where another process has a page mapped out.
+//! The cost of snooping a machine's stores to programs that do not communicate. The same loops run
+//! in machines without the plugin and in one with it. There, no page is mapped out at first; then
+//! another process has a page mapped out.
 
 use anyhow::Context;
 
@@ -15,16 +15,16 @@ use crate::engine::stats::median;
 use crate::engine::track::{Track, interleave};
 use crate::shrimp::labs::Labs;
 
-/// The loops: what they are, what the program calls them, and how often they go in some 100 ms.
+/// The loops: the label, the program's option, and the number of iterations in some 100 ms.
 const LOOPS: [(&str, &str, u64); 3] = [
     ("a store of 8 bytes, in 64 KiB in turn", "stores", 10_000_000),
     ("arithmetic in registers", "registers", 20_000_000),
     ("a copy of 64 KiB", "copies", 10_000),
 ];
-/// Where they run.
+/// The machines' configurations.
 const PLACES: [&str; 3] = ["no plugin", "plugin, nothing mapped out", "plugin, a page mapped out"];
 
-/// Two processes, of which the near one has a page mapped out as long as this lives.
+/// Two processes. The near one has a page mapped out as long as this value exists.
 struct Held([Program; 2]);
 
 impl Held {
@@ -45,14 +45,15 @@ impl Held {
         Ok(Self(ends))
     }
 
-    /// Ends both. Fails if one of them has ended before, and the mapping with it.
+    /// Ends both. Fails if one of them has exited before, because the mapping was then lost.
     fn finish(mut self) -> anyhow::Result<()> {
         self.0.iter_mut().try_for_each(|end| end.say("enough"))?;
         self.0.iter_mut().try_for_each(|end| end.finish().map(drop))
     }
 }
 
-/// Every loop at every place, loop by loop. None if no machine's stores can be seen here.
+/// Runs every loop in every configuration, loop by loop. Fails if this host cannot snoop a
+/// machine's stores.
 pub(crate) fn measure(labs: &Labs, effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Track>> {
     let snooped = labs.snooped.as_ref().context("no machine's stores can be seen here")?;
     let idle = measure_in(&[(PLACES[0], &labs.window), (PLACES[1], snooped)], effort, progress);
@@ -77,13 +78,13 @@ fn measure_in(places: &[(&str, &Machines)], effort: Effort, progress: &Progress)
     interleave(&exchanges, effort.rounds(), progress)
 }
 
-/// Nanoseconds of a turn of the loop, round by round.
+/// Returns nanoseconds per iteration, round by round.
 fn times(track: &Track) -> Vec<f64> {
     track.message_rates().into_iter().map(|rate| 1e9 / rate).collect()
 }
 
-/// The same as a table. Beside each stands what the machine without the plugin took in turn with
-/// it.
+/// Shows the results in a table. Each one is compared with the machine without the plugin, measured
+/// in turn with it.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     // In each of the two measurements: without the plugin, and with it.
     let row = |pair: &[Track]| {
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stands_beside_the_same_without_the_plugin() {
+    fn each_loop_is_compared_without_the_plugin() {
         let track = |name: &str, ns| {
             let mut track = Track::of_samples(name, &[]);
             (track.rounds[0].ns, track.rounds[0].messages) = (ns, 10);

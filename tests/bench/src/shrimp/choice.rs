@@ -1,15 +1,15 @@
-//! What `--figure` may name.
+//! The names that `--figure` accepts.
 
-/// What is measured.
+/// A measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
     /// Goal 10: a flag's round trip.
     Flags,
     /// Bandwidth of deliberate update.
     Updates,
-    /// What merging saves.
+    /// The benefit of merging.
     Stores,
-    /// What snooping costs programs that do not communicate.
+    /// The cost of snooping to programs that do not communicate.
     Bystanders,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
     topic(text).map(drop).ok_or_else(|| format!("nothing of SHRIMP's is called so (there are {})", names()))
 }
 
-/// What is measured, for names that have been checked. None: all.
+/// Returns the topics for names that have been checked. No names: all topics.
 pub(crate) fn wanted(names: &[String], goals_only: bool) -> Vec<Topic> {
     match names {
         [] if goals_only => vec![Topic::Flags],
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_is_found_by_its_name() {
+    fn topics_are_found_by_name() {
         assert!(check("7").unwrap_err().ends_with("(there are flags, updates, stores, bystanders)"));
         assert!(ALL.iter().all(|(name, _)| check(name).is_ok()));
         assert_eq!(wanted(&["stores".to_owned()], false), [Topic::Stores]);

@@ -1,5 +1,5 @@
-//! Goal 10: a flag's round trip by automatic update, beside a tagged write of Hamlyn's and what
-//! people would use instead.
+//! Goal 10: a flag's round trip by automatic update, compared with Hamlyn's tagged write and the
+//! alternatives to a card.
 
 use crate::engine::effort::Effort;
 use crate::engine::goals::{Goal, Need, beside_text, number};
@@ -14,12 +14,12 @@ const IVSHMEM: &str = "ivshmem-plain, 16 bytes";
 const FLAG: &str = "SHRIMP, a flag";
 const DATA: &str = "SHRIMP, 16 bytes and a flag";
 
-/// A quantity by one of the two ways.
+/// Returns the name of a quantity for one of the two ways.
 fn by(what: &str, way: &str) -> String {
     format!("{what}, {way}")
 }
 
-/// Round trips, all in turn.
+/// Measures round trips, all in turn.
 pub(crate) fn measure(labs: &Labs, effort: Effort, all: bool, progress: &Progress) -> Vec<Track> {
     let (many, few) = (effort.pick(3000, 20_000), effort.pick(600, 4000));
     let hamlyn = &labs.hamlyn;
@@ -41,7 +41,7 @@ pub(crate) fn measure(labs: &Labs, effort: Effort, all: bool, progress: &Progres
     interleave(&exchanges, effort.rounds(), progress)
 }
 
-/// The medians of each round.
+/// Returns the median of each round.
 fn medians(tracks: &[Track], name: &str) -> Vec<f64> {
     find(tracks, name).map(Track::medians_us).unwrap_or_default()
 }
@@ -54,7 +54,7 @@ pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
     vec![Goal::beside(10, what, "us", &flag, tagged, Need::RatioAtMost(1.0))]
 }
 
-/// The same beside all others, with half of a round trip for one way.
+/// Compares the flags with all others, with half of a round trip as the one-way time.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let row = |track: &Track| {
         let p50 = track.p50_us();
@@ -97,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_may_take_as_long_as_a_tagged_write_and_no_longer() {
+    fn flag_takes_at_most_a_tagged_write() {
         assert_eq!(goals(&tracks(20_000))[0].verdict(), Verdict::Met);
         assert_eq!(goals(&tracks(20_500))[0].verdict(), Verdict::Short);
         assert_eq!(goals(&[])[0].verdict(), Verdict::NotMeasured);
     }
 
     #[test]
-    fn one_way_is_half_of_a_round_trip_and_each_stands_beside_the_others() {
+    fn one_way_is_half_of_a_round_trip() {
         let table = table(&tracks(10_000));
         assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
         assert_eq!(table.rows[0][3..], ["5", "0.5 (0.5 to 0.5)", "0.025 (0.025 to 0.025)", ""]);

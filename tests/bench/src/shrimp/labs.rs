@@ -1,5 +1,5 @@
-//! The machines: pairs of them that run at once, all pinned to cores or none, so that all have the
-//! same.
+//! The machines: pairs that run at the same time. All pairs are pinned to cores or none is, so that
+//! their conditions are equal.
 
 use hamlyn_host::catalogue;
 use hamlyn_lab::Snoop;
@@ -10,15 +10,16 @@ use crate::engine::run::Run;
 /// Three pairs of machines.
 #[derive(Debug)]
 pub(crate) struct Labs {
-    /// The card sees their processors' stores. None where it cannot: with hardware virtualisation.
+    /// The card snoops their processors' stores. None if that is impossible: with hardware
+    /// virtualisation.
     pub(crate) snooped: Option<Machines>,
     /// They store to window pages; their QEMU has no plugin.
     pub(crate) window: Machines,
-    /// With Hamlyn cards, and the devices that people would use instead of any.
+    /// Machines with Hamlyn cards, and with the devices that are the alternatives to any card.
     pub(crate) hamlyn: Machines,
 }
 
-/// What the two ways of stores are called.
+/// Labels of the two ways of stores.
 pub(crate) const SNOOPED: &str = "snooped";
 pub(crate) const WINDOW: &str = "by window";
 
@@ -44,7 +45,8 @@ impl Labs {
         })
     }
 
-    /// The pairs with SHRIMP cards: what the way of their stores is called, and for the programs.
+    /// Returns the pairs with SHRIMP cards: the label for their way of stores, and the programs'
+    /// option.
     pub(crate) fn ways(&self) -> impl Iterator<Item = (&'static str, &'static str, &Machines)> {
         let snooped = self.snooped.iter().map(|machines| (SNOOPED, "snoop", machines));
         snooped.chain([(WINDOW, "window", &self.window)])

@@ -1,15 +1,16 @@
-//! What is measured of SHRIMP cards, beside Hamlyn's and what people would use instead
-//! (docs/performance.md). From the bottom up, each file knowing only those above it in this list:
+//! Measurements of SHRIMP cards, compared with Hamlyn cards and the alternatives to a card
+//! (docs/performance.md). The files are listed from the bottom up; each file uses only those above
+//! it in this list:
 //!
 //! | file | holds |
 //! |---|---|
-//! | `labs` | machines whose stores are seen, machines whose stores are not, and Hamlyn's |
+//! | `labs` | machines with snooped stores, machines without, and Hamlyn's |
 //! | `flags` | goal 10: a flag's round trip |
 //! | `updates` | bandwidth of deliberate update |
-//! | `stores` | what merging saves |
-//! | `bystanders` | what snooping costs programs that do not communicate |
-//! | `choice` | what `--figure` may name |
-//! | `run` | all of it |
+//! | `stores` | the benefit of merging |
+//! | `bystanders` | the cost of snooping to programs that do not communicate |
+//! | `choice` | the names that `--figure` accepts |
+//! | `run` | runs all of it |
 
 mod bystanders;
 mod choice;
@@ -21,7 +22,7 @@ mod updates;
 
 use crate::engine::run::Benchmark;
 
-/// What SHRIMP cards bring.
+/// The benchmark of SHRIMP cards.
 pub const BENCHMARK: Benchmark = Benchmark {
     figures: "flags, updates, stores, bystanders",
     check: choice::check,

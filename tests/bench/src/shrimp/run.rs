@@ -1,4 +1,4 @@
-//! All that is measured of SHRIMP cards.
+//! Runs all measurements of SHRIMP cards.
 
 use crate::engine::machines::Layout;
 use crate::engine::run::Run;
@@ -9,9 +9,8 @@ use crate::shrimp::labs::Labs;
 use crate::shrimp::stores;
 use crate::shrimp::updates;
 
-/// Measures what is asked for. Short things go between pinned machines; bandwidth between those
-/// that are not, as for Hamlyn's cards: pinned, a sender shares its core with the thread that takes
-/// what it sends.
+/// Measures the requested topics. Latencies use pinned machines. Bandwidth uses unpinned ones, as
+/// for Hamlyn cards: a pinned sender would share its core with the thread that takes its data.
 pub(crate) fn measure(run: &mut Run<'_>) -> anyhow::Result<()> {
     let topics = wanted(&run.request.figures, run.request.goals_only);
     let has = |topic| topics.contains(&topic);

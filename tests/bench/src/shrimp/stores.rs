@@ -1,4 +1,4 @@
-//! What merging saves: the same stream of stores by single-write and by blocked-write (section
+//! The benefit of merging: the same stream of stores by single-write and by blocked-write (section
 //! 4.1).
 
 use hamlyn_card_shrimp::PACKET_OVERHEAD;
@@ -16,7 +16,8 @@ const MODES: [&str; 2] = ["single", "blocked"];
 const RUN: u64 = 4096;
 const STORE: u64 = 8;
 
-/// Both modes by both ways, in turn: those of a way behind each other, single-write first.
+/// Measures both modes with both ways, in turn. The modes of a way are adjacent, single-write
+/// first.
 pub(crate) fn measure(labs: &Labs, effort: Effort, progress: &Progress) -> Vec<Track> {
     let arguments = lap_arguments(RUN, effort.pick(512, 4096));
     let exchanges = labs.ways().flat_map(|(way, by_way, machines)| {
@@ -28,12 +29,12 @@ pub(crate) fn measure(labs: &Labs, effort: Effort, progress: &Progress) -> Vec<T
     interleave(&exchanges.collect::<Vec<_>>(), effort.figure_rounds(), progress)
 }
 
-/// What the sending card counted, over all rounds.
+/// Returns a counter of the sending card, summed over all rounds.
 fn counted(track: &Track, counter: &str) -> u64 {
     track.rounds.iter().filter_map(|round| round.counters[0][counter].as_u64()).sum()
 }
 
-/// The same as a table.
+/// Shows the results in a table.
 pub(crate) fn table(tracks: &[Track]) -> Table {
     let rows = tracks.chunks(MODES.len()).flat_map(|ways| {
         let single = ways.first().map(Track::rates).unwrap_or_default();
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_and_their_bytes_are_counted_for_each_store() {
+    fn packets_and_bytes_are_counted_per_store() {
         let track = |name: &str, packets: u64, ns: u64| {
             let mut track = Track::of_samples(name, &[]);
             let round = &mut track.rounds[0];

@@ -1,5 +1,4 @@
-//! Bandwidth of deliberate update against the size of what is sent (section 4.3), beside Hamlyn's
-//! messages and TCP.
+//! Bandwidth of deliberate update by size (section 4.3), compared with Hamlyn's messages and TCP.
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;
@@ -9,14 +8,14 @@ use crate::engine::progress::Progress;
 use crate::engine::track::{Track, interleave};
 use crate::shrimp::labs::Labs;
 
-/// The most bytes that a lap's places take: what an export may have, without the page of the flags.
+/// Maximum bytes of a lap's places: the maximum of an export, less the page of the flags.
 const PLACES: u64 = (4 << 20) - 4096;
-/// What a lap has of small updates.
+/// Maximum number of small updates in a lap.
 const MOST: u64 = 256;
-/// The paper's peak, bound by its I/O bus, in MB/s (section 5.1).
+/// The paper's peak, limited by its I/O bus, in MB/s (section 5.1).
 const PAPER: f64 = 33.0;
 
-/// A point of a curve: which curve, the size, and what was measured.
+/// A point of a curve: the curve's label, the size, and the measurement.
 #[derive(Debug)]
 pub(crate) struct Measured {
     label: &'static str,
@@ -32,18 +31,18 @@ fn sizes(effort: Effort) -> Vec<u64> {
     all.filter(|size: &u64| effort == Effort::Full || size.trailing_zeros() % 2 == 0).collect()
 }
 
-/// Both ends' arguments for so much by a program that makes laps.
+/// Returns both ends' arguments for a program that makes laps.
 pub(crate) fn lap_arguments(size: u64, count: u64) -> String {
     let places = (PLACES / size).clamp(1, MOST.min(count));
     format!("--size {size} --places {places} --warmup {places} --count {count}")
 }
 
-/// By root, who may lock as much memory as a lap has.
+/// A stream as root, which may lock enough memory for a lap.
 pub(crate) fn stream<'a>(machines: &'a Machines, role: &str, arguments: &str) -> Exchange<'a> {
     machines.exchange_by_root(&format!("{role}-send {arguments}"), &format!("{role}-sink {arguments}"))
 }
 
-/// All sizes, in turn.
+/// Measures all sizes, in turn.
 pub(crate) fn measure(labs: &Labs, effort: Effort, progress: &Progress) -> Vec<Measured> {
     let mut plans = Vec::new();
     for size in sizes(effort) {
@@ -78,7 +77,7 @@ pub(crate) fn measure(labs: &Labs, effort: Effort, progress: &Progress) -> Vec<M
         .collect()
 }
 
-/// A curve for each way of sending.
+/// Draws a curve for each way of sending.
 pub(crate) fn figure(measured: &[Measured]) -> Figure {
     let mut labels: Vec<&str> = measured.iter().map(|one| one.label).collect();
     labels.sort_unstable();
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_of_sending_is_a_curve_and_the_paper_one_more() {
+    fn figure_has_all_ways_and_the_paper() {
         let one = |label, size| Measured { label, size, track: Track::of_samples("x", &[]) };
         let figure = figure(&[one(TCP, 4), one(HAMLYN, 4), one(TCP, 16)]);
         let labels: Vec<_> = figure.curves.iter().map(|curve| (curve.label.as_str(), curve.paper)).collect();

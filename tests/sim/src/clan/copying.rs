@@ -14,9 +14,12 @@
 //! judge gives it to the oldest one that must send it next. Only if there is none, the judge gives
 //! it to a request that owes nothing.
 //!
-//! Not checked: the contents of a copy; copies of a request that failed, or whose endpoint was
-//! closed before it ended; the order of copies with DMA reads; and their order with stores that
-//! were made while the request was carried out.
+//! Not checked:
+//!
+//! * the contents of a copy;
+//! * copies of a request that failed, or whose endpoint was closed before it ended;
+//! * the order of copies with DMA reads;
+//! * their order with stores that were made while the request was carried out.
 
 use std::iter::once;
 
@@ -46,7 +49,7 @@ impl Pending {
         starts(&self.request, burst).find(|start| left.is_none_or(|left| !left.contains(start)))
     }
 
-    /// Notes that a copy has left, or that its loss was told.
+    /// Notes that a copy has left, or that its loss was reported.
     fn note_copy(&mut self, member: u16, start: u64, burst: u64) {
         self.copied.entry(member).or_default().insert(start);
         if self.next_copy(member, burst).is_none() {
@@ -54,7 +57,7 @@ impl Pending {
         }
     }
 
-    /// Whether a packet for a member is the next that the request owes it.
+    /// Returns whether a packet for a member is the next that the request owes it.
     fn owes_next(&self, member: u16, letter: &Letter, burst: u64) -> bool {
         self.owed.contains(&member) && self.next_copy(member, burst) == Some(letter.offset)
     }
@@ -66,7 +69,7 @@ impl Ledger {
         group_of(request.host).map_or_else(Vec::new, |group| self.members_of(host, group))
     }
 
-    /// Requests owe a host no more copies for groups that it is not a member of.
+    /// Cancels the copies that requests owe a host for groups that it has left.
     pub(super) fn forget_copies(&mut self, member: u16, has_left: impl Fn(u32) -> bool) {
         let open = self.endpoints.values_mut().flat_map(|endpoint| &mut endpoint.pending);
         let ended = self.detached.iter_mut().map(|ghost| &mut ghost.pending);
@@ -75,7 +78,7 @@ impl Ledger {
         }
     }
 
-    /// An endpoint was told that a member's copy is lost: one of the request that is carried out.
+    /// Notes the reported loss of a member's copy. The copy is of the request that is carried out.
     pub(super) fn copy_lost(&mut self, number: u32, member: u16, (group, start): (u32, u64), burst: u64) {
         let endpoint = self.endpoints.get_mut(&number);
         let front = endpoint.and_then(|endpoint| endpoint.pending.front_mut());
@@ -85,7 +88,7 @@ impl Ledger {
     }
 
     /// Returns requests that do not wait for their packets and may have made one with a tag, oldest
-    /// first, each behind its owner and flags.
+    /// first, each with its owner and flags.
     pub(super) fn copiers(&mut self, tag: u32) -> impl Iterator<Item = (u32, u32, &mut Pending)> {
         let ended = self.detached.iter_mut().filter(move |ghost| ghost.tag == tag);
         let open = self.endpoints.values_mut().filter(move |endpoint| endpoint.tag == tag);
@@ -98,8 +101,8 @@ impl Ledger {
 }
 
 impl World<Clan> {
-    /// Whether a packet can only be a copy: its request ended before the first store that waits was
-    /// made.
+    /// Returns whether a packet can only be a copy: its request ended before the first store that
+    /// waits was made.
     pub(super) fn is_copy_due(&self, host: usize, to: u16, letter: &Letter) -> bool {
         if letter.flags & TO_GROUP == 0 || self.is_in_trouble(host, to.into()) {
             return false;
@@ -115,8 +118,7 @@ impl World<Clan> {
         ledger.detached.iter().any(is_due)
     }
 
-    /// The packet is a copy for a member of a group. Returns the owner of the request that it is
-    /// one of.
+    /// Takes a packet that is a copy for a member of a group. Returns the owner of its request.
     pub(super) fn take_copy(
         &mut self,
         host: usize,
@@ -142,7 +144,8 @@ impl World<Clan> {
         Ok(Some(owner))
     }
 
-    /// A copy of a request leaves: what was stored and loaded before the request was put has left.
+    /// Checks a copy that leaves: all stores and loads that were made before its request was put
+    /// have left.
     fn check_behind_stores(&self, host: usize, to: u16, put_at: u64) -> Result<(), Violation> {
         let waits = self.model.ledgers[host].program.get(&to.into()).into_iter().flatten();
         let overtaken = waits.into_iter().find(|made| !made.excused && made.made_at < put_at);
@@ -151,8 +154,7 @@ impl World<Clan> {
         })
     }
 
-    /// Something that was made at a time leaves: all copies of requests that ended before have
-    /// left.
+    /// Checks a packet that leaves: all copies of requests that ended before `made_at` have left.
     pub(super) fn check_behind_copies(&self, host: usize, to: u16, made_at: u64) -> Result<(), Violation> {
         let is_before = |ghost: &&Ghost| {
             ghost.ended_at.is_some_and(|ended| ended < made_at) && ghost.pending.owed.contains(&to)

@@ -1,4 +1,5 @@
-//! Credits (section 2.2), counted at both ends as the contract has it, whatever the other end says.
+//! Credits (section 2.2), counted at both ends as the contract requires, whatever the other end
+//! claims.
 
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
 
@@ -8,27 +9,28 @@ use crate::engine::world::World;
 use super::model::Clan;
 use super::packet::{CREDIT, Letter, PROBE, READ, TO_GROUP, WRITE, words};
 
-/// What a host has sent to another, of a count.
+/// Words that a host has sent to another.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Spent {
     epoch: u16,
     words: u64,
-    /// How far the count may go.
+    /// Limit of the count.
     allowed: u64,
 }
 
-/// What has come from a host, of a count.
+/// Words that have come from a host.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Come {
     epoch: u16,
     words: u64,
-    /// How far it has been told that the count may go.
+    /// Limit of the count that was granted to the host.
     granted: u64,
-    /// What it asked last, and was not told: its count, and how many words before that are missing.
+    /// Its last question that was not answered: the count in it, and the number of words before it
+    /// that are missing.
     asked: Option<(u64, u64)>,
 }
 
-/// Words of credit that a packet takes.
+/// Returns the words of credit that a packet takes.
 fn cost(letter: &Letter) -> u64 {
     match letter.kind {
         READ => 1,
@@ -52,8 +54,8 @@ impl World<Clan> {
         self.model.options.credits.into()
     }
 
-    /// A packet has left: of words no more than the receiver has said, whoever that is. A question
-    /// says how many there were.
+    /// Accounts for a packet that has left. It must not exceed the words that its receiver, hostile
+    /// or not, has allowed. A question must carry the number of words sent.
     pub(super) fn spend(&mut self, host: u16, to: u16, letter: &Letter) -> Result<(), Violation> {
         let window = self.window();
         match letter.kind {
@@ -71,8 +73,8 @@ impl World<Clan> {
         })
     }
 
-    /// What a card grants is a window behind what has come, and no more; who asked is told what was
-    /// lost.
+    /// Checks a grant: its limit is exactly a window beyond the words that have come. The answer to
+    /// a question reports the lost words.
     fn check_grant(&mut self, host: u16, to: u16, letter: &Letter) -> Result<(), Violation> {
         let window = self.window();
         let come = self.model.come.entry((host, to)).or_default();
@@ -89,7 +91,8 @@ impl World<Clan> {
         })
     }
 
-    /// A grant has come. More than a window behind what was sent is believed of nobody.
+    /// Takes in a grant that has come. A limit of more than a window beyond the sent words is
+    /// ignored.
     pub(super) fn hear_grant(&mut self, host: u16, source: u16, letter: &Letter) {
         let window = self.window();
         let Some(spent) = self.model.spent.get_mut(&(host, source)) else { return };
@@ -98,11 +101,11 @@ impl World<Clan> {
         }
     }
 
-    /// Words have come, or a question. Says whether they are more than may be: then they are as if
-    /// they had not come.
+    /// Accounts for words or a question that have come. Returns `false` if there are more words
+    /// than granted. Such words count as if they had not come.
     pub(super) fn earn(&mut self, host: u16, source: u16, letter: &Letter) -> bool {
-        // What comes without a link was on its way before that went: the next begins with counts of
-        // its own.
+        // A packet that comes without a link was in flight before the link went down. The next link
+        // starts with its own counts.
         let is_up = self.hosts[usize::from(host)].uplink.is_up();
         if !is_up {
             return true;
@@ -122,14 +125,14 @@ impl World<Clan> {
         fits
     }
 
-    /// Another link begins, or another card: all counts do.
+    /// Resets all counts, for a new link or a reset card.
     pub(super) fn forget_counts(&mut self, host: u16) {
         self.model.spent.retain(|(own, _), _| *own != host);
         self.model.come.retain(|(own, _), _| *own != host);
         self.model.writers.retain(|(own, ..)| *own != host);
     }
 
-    /// At rest both ends know how far the other may go, and no credit has been lost.
+    /// Checks at rest that both ends know each other's limits, and that no credit was lost.
     pub(super) fn check_credits_at_rest(&self) -> Result<(), Violation> {
         let window = self.window();
         for ((host, source), come) in &self.model.come {
@@ -147,15 +150,16 @@ impl World<Clan> {
         Ok(())
     }
 
-    /// A hostile host answers each question, and says that all has arrived, but grants nothing.
+    /// Falsifies a grant of a hostile host that answers each question and confirms all words, but
+    /// grants nothing.
     pub(super) fn starve(&self, host: usize, source: u16, letter: Letter) -> Letter {
         let spent = self.model.spent.get(&(host as u16, source)).map_or(0, |spent| spent.words);
         let grants_nothing = self.model.grants_nothing.get(usize::from(source)).is_some_and(|mean| *mean);
         if letter.kind == CREDIT && grants_nothing { Letter { offset: spent, ..letter } } else { letter }
     }
 
-    /// A hostile host lies about credits: for its victim's count or another, too many, too few,
-    /// words that were lost or not.
+    /// Makes a hostile host's packet lie about credits. The epoch may be its victim's or another
+    /// one, with too many or too few credits, and with or without lost words.
     pub(super) fn lie(&mut self, host: u16, victim: u16, letter: &mut Letter) {
         let window = self.window();
         let spent = self.model.spent.get(&(victim, host)).copied().unwrap_or_default();
@@ -184,7 +188,7 @@ impl World<Clan> {
 }
 
 impl Clan {
-    /// Whether an endpoint of a host has written to another.
+    /// Returns whether an endpoint of a host has written to another host.
     pub(super) fn can_refuse(&self, host: u16, other: u16, tag: u32) -> bool {
         let mut writers = self.writers.iter();
         writers.any(|(own, to, writer)| (*own, *to, *writer) == (host, other, tag))
@@ -192,7 +196,8 @@ impl Clan {
 }
 
 impl Letter {
-    /// Of a grant that answers a question: the count in that, and how many words were lost.
+    /// Returns the contents of a grant that answers a question: the count in the question, and the
+    /// number of lost words.
     fn answer(&self) -> Option<(u64, u64)> {
         let data: &[u8; 16] = self.data.as_slice().try_into().ok()?;
         let long =
@@ -200,7 +205,7 @@ impl Letter {
         Some((long(0), long(8)))
     }
 
-    /// Why a write or read means nothing, if it does not.
+    /// Returns why a write or read is invalid, if it is.
     pub(super) fn nonsense(&self) -> Option<Counter> {
         let means = match self.kind {
             WRITE => !self.data.is_empty() && self.offset.checked_add(self.data.len() as u64).is_some(),

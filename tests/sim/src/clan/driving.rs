@@ -1,5 +1,5 @@
-//! What drivers do: they open and close apertures, windows, endpoints, event queues and the FIFO,
-//! and reset cards.
+//! Actions of drivers: opening and closing apertures, windows, endpoints, event queues and the
+//! FIFO, and resetting cards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,10 +23,10 @@ use super::ledger::{Aperture, Endpoint, Fifo, Ghost, Ledger, Part, Queue, Source
 use super::model::Clan;
 use super::packet::WRITE;
 
-/// Where in a request the card writes.
+/// Offset in a request of the result that the card writes.
 pub(super) const RESULT: u64 = 28;
 
-/// Lets the card use what it may of an endpoint's memory, or takes that back.
+/// Allows or forbids the card to use its parts of an endpoint's memory.
 fn permit_endpoint(memory: &Memory, area: &Area, requests: u32, allowed: bool) {
     let permit = |right, offset: u32, length| area.permit(memory, right, offset.into(), length, allowed);
     permit(Right::Write, CLAN_STATE_BITS, 8);
@@ -48,8 +48,8 @@ fn permit_queue(memory: &Memory, queue: &Queue, allowed: bool) {
     queue.area.permit(memory, Right::Write, CLAN_EVENTS_HEAD.into(), records, allowed);
 }
 
-/// Its owner's DMA may read and write it, whatever others may: what is read and written is judged
-/// by the ledger.
+/// Allows or forbids all reads and writes of an aperture. Its owner's DMA may do both, whatever
+/// rights other hosts have. The ledger checks the actual accesses.
 fn permit_aperture(memory: &Memory, area: &Area, allowed: bool) {
     for right in [Right::Read, Right::Write] {
         area.permit(memory, right, 0, area.length, allowed);
@@ -57,7 +57,7 @@ fn permit_aperture(memory: &Memory, area: &Area, allowed: bool) {
 }
 
 impl World<Clan> {
-    /// A command that must succeed.
+    /// Runs a command that must succeed.
     pub(super) fn run_command(
         &mut self,
         host: usize,
@@ -71,7 +71,7 @@ impl World<Clan> {
         Ok(())
     }
 
-    /// Opens an aperture of fresh memory. Returns its number.
+    /// Opens an aperture of new memory. Returns its number.
     pub(super) fn open_aperture(
         &mut self,
         host: usize,
@@ -116,11 +116,11 @@ impl World<Clan> {
         Ok(Some(number))
     }
 
-    /// Closes an aperture: what the card does to its memory from now on is found.
+    /// Closes an aperture. Any later access of the card to its memory is detected.
     pub(super) fn close_aperture(&mut self, host: usize, number: u32) -> Result<(), Violation> {
         self.settle(host)?;
         self.run_command(host, CLAN_COMMAND_CLOSE_APERTURE, number, &[0_u8; 0])?;
-        // What it took before, and had not written, it writes before it answers.
+        // The card must write the data that it has already taken before it answers.
         self.settle(host)?;
         ensure(self.model.ledgers[host].landings.is_empty(), || {
             format!(
@@ -202,8 +202,8 @@ impl World<Clan> {
         Ok(Some(number))
     }
 
-    /// A command that has an endpoint's events go to a queue, which is refused if that has no room
-    /// for them.
+    /// Runs a command that directs an endpoint's events to a queue. The card must refuse it if the
+    /// queue has no room for them.
     fn run_if_room(
         &mut self,
         host: usize,
@@ -227,7 +227,7 @@ impl World<Clan> {
         Ok(false)
     }
 
-    /// Closes an endpoint, and its windows before.
+    /// Closes an endpoint, after its windows.
     pub(super) fn close_endpoint(&mut self, host: usize, number: u32) -> Result<(), Violation> {
         let ledger = &self.model.ledgers[host];
         let windows: Vec<u32> = ledger
@@ -294,7 +294,7 @@ impl World<Clan> {
         Ok(Some(first))
     }
 
-    /// Closes a window: loads that wait read as ones.
+    /// Closes a window. Loads that wait for it read as ones.
     pub(super) fn close_window(&mut self, host: usize, first: u32) -> Result<(), Violation> {
         self.settle(host)?;
         let Some(window) = self.model.ledgers[host].windows.remove(&first) else { return Ok(()) };
@@ -330,7 +330,7 @@ impl World<Clan> {
         Ok(Some(number))
     }
 
-    /// Closes an event queue: endpoints whose events went there have none.
+    /// Closes an event queue. Endpoints whose events went there then have no queue.
     pub(super) fn close_queue(&mut self, host: usize, number: u32) -> Result<(), Violation> {
         self.settle(host)?;
         self.run_command(host, CLAN_COMMAND_CLOSE_EVENTS, number, &[0_u8; 0])?;
@@ -380,7 +380,7 @@ impl World<Clan> {
         }
     }
 
-    /// Says where an endpoint's events go.
+    /// Sets the event queue of an endpoint.
     pub(super) fn set_events(
         &mut self,
         host: usize,
@@ -400,7 +400,7 @@ impl World<Clan> {
         self.check_card(host)
     }
 
-    /// Resets the card: all is closed, and what it had to send is lost.
+    /// Resets the card. All objects are closed, and its unsent data is lost.
     pub(super) fn reset(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         self.note(|| format!("host {host} resets its card"));
@@ -429,7 +429,8 @@ impl World<Clan> {
 }
 
 impl Ledger {
-    /// How a queue refuses an endpoint's events, if it has no room for them.
+    /// Returns the status with which a queue refuses an endpoint's events, if it has no room for
+    /// them.
     fn crowd(&mut self, number: u32, endpoint: u32, tripwires: u32) -> Option<u32> {
         let queue = self.queues.get_mut(&number)?;
         queue.look();
@@ -456,7 +457,7 @@ impl Ledger {
     }
 }
 
-/// Flags that an aperture has, which its owner would let others do.
+/// Returns whether an aperture's flags allow an access of another host.
 pub(super) fn allows(flags: u32, is_read: bool, is_privileged: bool) -> bool {
     let right = if is_read { CLAN_APERTURE_READ } else { CLAN_APERTURE_WRITE };
     flags & right != 0 && (is_privileged || flags & CLAN_APERTURE_PRIVILEGED == 0)

@@ -1,4 +1,4 @@
-//! Packets of hostile hosts, past their cards.
+//! Packets of hostile hosts, which bypass their cards.
 
 use hamlyn_fabric::{Header, HostId, Protocol};
 
@@ -12,8 +12,8 @@ use super::packet::{ASKS, CREDIT, DATA, FROM_SYSTEM, GROUPS, Letter, PROBE, READ
 const KINDS: [u8; 10] = [WRITE, WRITE, WRITE, READ, READ, DATA, REFUSED, CREDIT, PROBE, GROUPS];
 
 impl World<Clan> {
-    /// A hostile host's packet: noise, or right but for one thing, or as right as any. Other hosts'
-    /// links have noise alone.
+    /// Sends a hostile host's packet: noise, or valid except for one defect, or fully valid. Links
+    /// of other hosts get only noise.
     pub(super) fn forge(&mut self, host: usize) -> Result<(), Violation> {
         let victim = self.rng.index(self.hosts.len());
         let mut letter = self.some_letter(host, victim);
@@ -22,8 +22,8 @@ impl World<Clan> {
         }
         letter.data.truncate(self.max_packet - super::packet::HEAD);
         if !self.model.is_hostile[host] {
-            // What is no packet changes nothing between two hosts that are none. It is of no count
-            // that there is, as it takes no credits.
+            // Between two hosts that are not hostile, an invalid packet must change nothing. Its
+            // epoch does not exist, as it takes no credits.
             letter.epoch |= 0xc000;
             let length = self.rng.index(self.max_packet + 1);
             let mut bytes = self.rng.bytes(length);
@@ -53,7 +53,7 @@ impl World<Clan> {
         let protocol = self.hosts[host].machine.with_card(|card, _| card.identity().protocol)?;
         let protocol = Protocol::parse(protocol).map_err(Violation::new)?;
         let to = HostId(victim as u16);
-        // The switch writes the source itself.
+        // The switch overwrites the source.
         let header = Header { destination: to, source: to, protocol };
         if self.hosts[host].uplink.inject(header.to_bytes(), bytes)? {
             let excused = !self.hosts[victim].uplink.is_up();
@@ -94,8 +94,9 @@ impl World<Clan> {
         Letter { kind, flags, epoch, tag, key, aperture, offset, data }
     }
 
-    /// What a victim may take for an answer to a read that has left, or for news of an endpoint; or
-    /// a number that no read has. What a read is called that waits to leave only its card knows.
+    /// Returns a tag that a victim may take for an answer to a read that has left, or for a fault
+    /// of an endpoint. Otherwise it is a number that no read has. Only the card knows the tag of a
+    /// read that waits to leave.
     fn some_tag(&mut self, host: usize, victim: usize, kind: u8) -> u32 {
         let asked = self
             .model

@@ -1,5 +1,4 @@
-//! What a driver has opened on each card, and what the card owes to whom: the simulation's own
-//! account.
+//! The simulation's own account of each card: what its driver has opened, and what the card owes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -22,12 +21,12 @@ pub(super) struct Aperture {
     pub(super) key: u64,
     pub(super) owner: u32,
     pub(super) flags: u32,
-    /// If it is a member of one.
+    /// Its group, if it is a member of one.
     pub(super) group: u32,
 }
 
 impl Aperture {
-    /// Which bytes of its memory a host reaches.
+    /// Returns the range of its memory that a host may access.
     pub(super) fn part(&self, source: u16) -> Range<u64> {
         let length = self.area.length;
         if self.flags & CLAN_APERTURE_PARTS == 0 {
@@ -54,7 +53,7 @@ pub(super) struct Window {
     pub(super) flags: u32,
 }
 
-/// What a Tripwire that is enabled watches.
+/// The accesses that an enabled Tripwire watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Watch {
     pub(super) offset: u64,
@@ -66,7 +65,7 @@ pub(super) struct Watch {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tripwire {
-    /// What was stored of its words.
+    /// Values that were stored to its words.
     pub(super) held: [u64; 3],
     pub(super) watch: Option<Watch>,
     pub(super) count: u32,
@@ -77,38 +76,38 @@ pub(super) struct Tripwire {
 /// A DMA request that has not ended.
 #[derive(Debug, Clone)]
 pub(super) struct Pending {
-    /// Of all requests that there have been.
+    /// Its number among all requests.
     pub(super) serial: u64,
     pub(super) request: ClanRequest,
     /// Bytes that have left, or come.
     pub(super) done: u64,
-    /// Of a request that does not wait for its packets: by host, the first bytes of those that have
-    /// left, or whose loss was told.
+    /// For a request that does not wait for its packets: by host, the first bytes of packets that
+    /// have left, or whose loss was reported.
     pub(super) copied: BTreeMap<u16, BTreeSet<u64>>,
     /// Members of its group that have not got all their copies.
     pub(super) owed: BTreeSet<u16>,
     /// Bytes that were asked for.
     pub(super) asked: u64,
-    /// What the other host says: `CLAN_FAULT_*`.
+    /// Reason that the other host has reported: `CLAN_FAULT_*`.
     pub(super) refused: u32,
     /// When it was put, by [`Ledger::next_event`].
     pub(super) put_at: u64,
-    /// The moment at which it was put, and the time in milliseconds.
+    /// When it was put: the moment (`since`), and the time in milliseconds (`since_ms`).
     pub(super) since: u64,
     pub(super) since_ms: u64,
-    /// Its local aperture was closed: what was read of it nobody can say.
+    /// Its local aperture was closed, so the bytes read from it are unknown.
     pub(super) is_cut: bool,
 }
 
-/// A request that has ended, of which a packet may be about to leave.
+/// A request that has ended, and may still have a packet that is about to leave.
 #[derive(Debug, Clone)]
 pub(super) struct Ghost {
-    /// Its endpoint's, and whose that was.
+    /// Tag and owner of its endpoint.
     pub(super) tag: u32,
     pub(super) owner: u32,
     pub(super) flags: u32,
     pub(super) pending: Pending,
-    /// When it ended as done, by [`Ledger::next_event`]: all its packets had been made.
+    /// When it ended as done, by [`Ledger::next_event`]. All its packets had been made by then.
     pub(super) ended_at: Option<u64>,
 }
 
@@ -116,50 +115,51 @@ pub(super) struct Ghost {
 pub(super) const FAULT_PARTS: [u32; 4] =
     [CLAN_STATE_FAULTS_BEGUN, CLAN_STATE_FAULT_USE, CLAN_STATE_FAULT_REASON, CLAN_STATE_FAULT_OFFSET];
 
-/// Why an endpoint may hear of a fault: reason, host, aperture and offset.
+/// A possible cause of an endpoint's fault: reason, host, aperture and offset.
 pub(super) type Cause = (u32, u32, u32, u64);
 
 /// An open endpoint.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) area: Area,
-    /// What its packets say who they are from.
+    /// The sender in its packets.
     pub(super) tag: u32,
     pub(super) owner: u32,
     pub(super) tripwires: Vec<Tripwire>,
     pub(super) requests: u32,
     pub(super) events: Option<u32>,
     pub(super) flags: u32,
-    /// Those that must be set.
+    /// Bits that must be set.
     pub(super) bits: u64,
-    /// The halves of its bitmap: what the card has stored, and its owner.
+    /// The halves of its bitmap: the card's (`bitmap`) and its owner's (`cleared`).
     pub(super) bitmap: u64,
     pub(super) cleared: u64,
     pub(super) put: u32,
     pub(super) done: u32,
-    /// Requests whose results are there, of which `done` tells.
+    /// Requests whose results are written, as reported by `done`.
     pub(super) ended: u32,
     pub(super) pending: VecDeque<Pending>,
-    /// Packets of the others' requests to the host of its own that have left since it had its turn.
+    /// Packets of other endpoints' requests to the same host that have left since its last turn.
     pub(super) passed_over: u32,
-    /// He counts requests that cannot be.
+    /// Its owner counts requests that cannot exist.
     pub(super) overstates: bool,
-    /// He changes each request as soon as the card has read it.
+    /// Its owner changes each request as soon as the card has read it.
     pub(super) changes_requests: bool,
-    /// The last result was a failure of a request that the next belongs to.
+    /// The last request failed, and the next one is chained to it.
     pub(super) chain_failed: bool,
     pub(super) faults: u32,
     pub(super) fault_words: [u8; 24],
     /// Fields of the next fault that the card has written so far.
     pub(super) fault_parts: Vec<u32>,
     pub(super) causes: Vec<Cause>,
-    /// Faults of which it must have heard.
+    /// Faults that must have been reported to it.
     pub(super) owed_faults: u32,
-    /// Bits that somebody waits for.
+    /// Bits that a process waits for.
     pub(super) armed: u64,
 }
 
-/// What has at most one record of an event queue that is not taken: endpoint, kind, detail.
+/// A source of records: endpoint, kind, detail. It has at most one record of an event queue that is
+/// not taken.
 pub(super) type Source = (u32, u32, u32);
 
 /// An open event queue.
@@ -168,16 +168,16 @@ pub(super) struct Queue {
     pub(super) area: Area,
     pub(super) owner: u32,
     pub(super) records: u32,
-    /// Sources of all records that there have been.
+    /// Sources of all records so far.
     pub(super) written: Vec<Source>,
-    /// How many its owner has taken, what he says, and what the card has made of that when it last
-    /// looked.
+    /// `taken`: records that its owner has taken. `said`: the count that its owner has stored.
+    /// `known`: the count that the card assumed when it last looked.
     pub(super) taken: u32,
     pub(super) said: u32,
     pub(super) known: u32,
-    /// Sources of which its owner has to hear.
+    /// Sources whose records are due.
     pub(super) owed: BTreeSet<Source>,
-    /// Somebody sleeps on it who has taken so many.
+    /// Number of records taken by a process that sleeps on it.
     pub(super) armed: Option<u32>,
 }
 
@@ -190,14 +190,14 @@ pub(super) struct Fifo {
     pub(super) taken: u32,
     pub(super) untaken: VecDeque<u32>,
     pub(super) owed: BTreeSet<u32>,
-    /// What has happened again since its record, which is not taken.
+    /// Entries that have happened again since their record, which is not taken.
     pub(super) again: BTreeSet<u32>,
     pub(super) may: BTreeSet<u32>,
-    /// The vector was raised since the driver has last taken records.
+    /// The vector was raised since the driver last took records.
     pub(super) raised: bool,
 }
 
-/// What a page of host memory is part of, and which page of it.
+/// The object that a page of host memory is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Command,
@@ -207,20 +207,20 @@ pub(super) enum Part {
     Fifo,
 }
 
-/// What is to be written to memory, in the order in which it has come.
+/// Data to be written to memory, in order of arrival.
 #[derive(Debug, Clone)]
 pub(super) struct Landing {
     pub(super) address: u64,
     pub(super) bytes: Vec<u8>,
-    /// What is done when it is there: the accesses, of whom, and whether they are for other hosts
-    /// or by this one.
+    /// Accesses that are complete once it is written. They were made for other hosts or by this
+    /// one.
     pub(super) then: Option<Accesses>,
 }
 
 /// Accesses that Tripwires may watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Accesses {
-    /// As [`Watch::target`].
+    /// See [`Watch::target`].
     pub(super) target: u64,
     pub(super) is_remote: bool,
     pub(super) is_read: bool,
@@ -232,12 +232,12 @@ pub(super) struct Accesses {
 /// A store or load that has not left.
 #[derive(Debug, Clone)]
 pub(super) struct Made {
-    /// As it is to be in a packet.
+    /// Its expected contents in a packet.
     pub(super) letter: Letter,
     pub(super) owner: u32,
     /// When it was made, by [`Ledger::next_event`].
     pub(super) made_at: u64,
-    /// Its endpoint or load is no more, and so nobody hears of it if it was dropped.
+    /// Its endpoint or load no longer exists, so its loss is not reported.
     pub(super) excused: bool,
 }
 
@@ -251,12 +251,12 @@ pub(super) struct Load {
     pub(super) width: u8,
     pub(super) since: u64,
     pub(super) owner: u32,
-    /// What it must be, once that is known.
+    /// Its expected value, once that is known.
     pub(super) value: Option<u64>,
-    /// What it has read then.
+    /// The accesses that it then has made.
     pub(super) accesses: Option<Accesses>,
     pub(super) refused: u32,
-    /// Window or card are gone: it may read as ones for that.
+    /// Its window or card is gone: it may read as ones for that reason.
     pub(super) is_cut: bool,
     /// It has not left, and never will.
     pub(super) is_dropped: bool,
@@ -271,43 +271,45 @@ pub(super) struct Ledger {
     pub(super) queues: BTreeMap<u32, Queue>,
     pub(super) fifo: Fifo,
     pub(super) parts: BTreeMap<u64, (Part, u64)>,
-    /// By host, stores and loads that have not left, in the order in which they were made.
+    /// For each host, stores and loads that have not left, in the order in which they were made.
     pub(super) program: BTreeMap<u32, VecDeque<Made>>,
     /// Counts stores and loads that were made, and requests that were put or ended.
     events: u64,
     /// Loads by the card's numbers for them.
     pub(super) loads: BTreeMap<u64, Load>,
-    /// Until when a card may make no load of a host that has not answered one in time.
+    /// For each host that has not answered a load in time, when the card must make loads of it
+    /// again.
     pub(super) late_loads: BTreeMap<u32, u64>,
-    /// Requests that have ended, or whose endpoints were closed, of which a packet may be about to
+    /// Requests that have ended, or whose endpoints were closed, with a packet that may be about to
     /// leave.
     pub(super) ghosts: Vec<Ghost>,
-    /// Requests that end when their packets are made: of those the packets may leave later.
+    /// Requests that ended when their packets were made. The packets may leave later.
     pub(super) detached: Vec<Ghost>,
-    /// Groups that other hosts are members of, as they have said; perhaps they were given up since.
+    /// Groups that other hosts have announced to be members of. The hosts may have been given up
+    /// since.
     pub(super) members: BTreeMap<u16, u64>,
-    /// What it has written, and is not in the account yet.
+    /// Its writes that are not accounted for yet.
     pub(super) unsettled: Vec<Write>,
-    /// Hosts that it has given up in the tick that it is in the midst of.
+    /// Hosts that it has given up in the current tick.
     pub(super) given_up: BTreeSet<u32>,
     pub(super) is_ticking: bool,
     pub(super) landings: VecDeque<Landing>,
-    /// What of a landing has been written.
+    /// Bytes of the first landing that have been written.
     pub(super) landed: usize,
     counts: BTreeMap<usize, u64>,
 }
 
 impl Pending {
-    /// Whether it ends when its packets are made, and does not wait for them to leave; `flags` are
-    /// its endpoint's.
+    /// Returns whether it ends when its packets are made, without waiting for them to leave.
+    /// `flags` are its endpoint's.
     pub(super) fn is_detached(&self, flags: u32) -> bool {
         self.request.opcode == CLAN_DMA_WRITE && (flags != 0 || self.request.host >= CLAN_GROUP_HOST)
     }
 }
 
 impl Ghost {
-    /// One of an endpoint with this tag, owner and flags. If it has not ended as done, it owes no
-    /// copies.
+    /// Creates a ghost of an endpoint with this tag, owner and flags. If it has not ended as done,
+    /// it owes no copies.
     pub(super) fn new((tag, owner, flags): (u32, u32, u32), pending: Pending, ended_at: Option<u64>) -> Self {
         let mut pending = pending;
         if ended_at.is_none() {
@@ -318,7 +320,7 @@ impl Ghost {
 }
 
 impl Ledger {
-    /// The hosts that are members of a group, as far as this one knows.
+    /// Returns the members of a group that this host knows of.
     pub(super) fn members_of(&self, host: u16, group: u32) -> Vec<u16> {
         let own = self.apertures.values().any(|one| one.is_member() && one.group == group);
         let others = self.members.iter().filter(|(_, groups)| **groups >> group & 1 == 1);
@@ -340,7 +342,7 @@ impl Ledger {
         self.counts.get(&usize::from(statistic)).copied().unwrap_or(0)
     }
 
-    /// Notes what the pages of an area are.
+    /// Notes which object the pages of an area belong to.
     pub(super) fn note_pages(&mut self, area: &Area, part: Part, is_open: bool) {
         for (index, page) in area.pages().iter().enumerate() {
             if is_open {
@@ -351,7 +353,7 @@ impl Ledger {
         }
     }
 
-    /// Where an address is: in what, and which byte of that.
+    /// Returns the object that an address belongs to, and the byte in it.
     pub(super) fn place(&self, address: u64) -> Option<(Part, u64)> {
         let (part, index) = *self.parts.get(&(address / 4096 * 4096))?;
         let byte = index * 4096 + address % 4096;
@@ -362,28 +364,28 @@ impl Ledger {
         Some((part, byte.checked_sub(first)?))
     }
 
-    /// The first number that no object of a kind has.
+    /// Returns the first free number for an object of a kind.
     pub(super) fn free<T>(objects: &BTreeMap<u32, T>, limit: u32) -> Option<u32> {
         (0..limit).find(|number| !objects.contains_key(number))
     }
 }
 
 impl Endpoint {
-    /// Whether the request at an index of its ring is the next to end, and does not wait for its
-    /// packets.
+    /// Returns whether the request at an index of its ring is the next to end, and does not wait
+    /// for its packets.
     pub(super) fn is_detached(&self, index: u32) -> bool {
         let is_next = self.ended & (self.requests - 1) == index;
         is_next && self.pending.front().is_some_and(|front| front.is_detached(self.flags))
     }
 
-    /// Where its request with a number is.
+    /// Returns the address of its request with a number.
     pub(super) fn request_at(&self, number: u32) -> u64 {
         let at = CLAN_STATE_SIZE + (number & (self.requests - 1)) * CLAN_REQUEST_SIZE;
         self.area.address(at.into())
     }
 
-    /// Takes a word of the bitmap that the card has stored. It may set one bit that was not set,
-    /// and clears none.
+    /// Takes a word of the bitmap that the card has stored. The card may set one bit that was not
+    /// set, and clears none.
     pub(super) fn note_bits(&mut self, at: u32, word: u32) -> bool {
         let shift = 8 * (at - CLAN_STATE_BITS);
         let before = self.bitmap;
@@ -444,24 +446,25 @@ impl Queue {
         }
     }
 
-    /// How many records there have been.
+    /// Returns the number of records so far.
     pub(super) fn count(&self) -> u32 {
         self.written.len() as u32
     }
 
-    /// Its owner says how many he has taken.
+    /// Stores the number of records taken, as its owner.
     pub(super) fn say(&mut self, memory: &Memory, taken: u32) {
         self.said = taken;
         self.area.poke(memory, CLAN_EVENTS_TAKEN.into(), &taken.to_le_bytes());
     }
 
-    /// The card looks how many were taken. What cannot be, or would take some back, takes all.
+    /// Lets the card look at the number of records taken. An impossible number, or one that would
+    /// take some back, takes all.
     pub(super) fn look(&mut self) {
         let is_possible = self.said.wrapping_sub(self.known) <= self.count() - self.known;
         self.known = if is_possible { self.said } else { self.count() };
     }
 
-    /// Sources of the records that the card finds untaken.
+    /// Returns the sources of the records that are untaken from the card's view.
     pub(super) fn untaken(&self) -> &[Source] {
         &self.written[self.known as usize..]
     }

@@ -18,11 +18,11 @@ use crate::engine::violation::{Violation, ensure};
 
 /// Pages of a host's memory.
 pub(super) const FRAMES: u64 = 200;
-/// What must be left of them for an object to be opened.
+/// Pages that must be left for an object to be opened.
 const SPARE: usize = 12;
 /// BAR 2.
 const PAGES: u8 = 2;
-/// Heartbeats in a period of the handshake timer.
+/// Heartbeats per period of the handshake timer.
 const BEATS: u64 = 4;
 
 /// A machine.
@@ -49,7 +49,7 @@ impl Deref for Machine {
 }
 
 impl Machine {
-    /// A machine that has been switched on.
+    /// Creates a machine that is powered on.
     pub(super) fn new(id: u16, options: Options, rng: &mut Rng) -> Result<Self, Violation> {
         let station = Station::new(id, Box::new(ClanCard::new(options)), FRAMES, Vec::new())?;
         let mut frames = Frames::new(Rng::new(rng.next()), FRAMES);
@@ -69,7 +69,7 @@ impl Machine {
         Driver::new(&self.station, self.command_page).enable()
     }
 
-    /// Runs a command. What the card says to it is inside.
+    /// Runs a command. The inner result is the card's answer.
     pub(super) fn command(
         &self,
         opcode: u32,
@@ -79,7 +79,7 @@ impl Machine {
         Driver::new(&self.station, self.command_page).command(opcode, index, body)
     }
 
-    /// Pages of zeros, and the driver's lists of them. `None`: there are few left.
+    /// Allocates zeroed pages, and the driver's lists of them. Returns `None` if few are left.
     pub(super) fn allocate(&self, first: u64, length: u64) -> Option<Area> {
         let mut driver = self.driver();
         if driver.frames.left() < SPARE + ((first + length) / 4096) as usize {
@@ -90,7 +90,8 @@ impl Machine {
         Some(area)
     }
 
-    /// What the card does to an area's memory from now on is found, if its rights were taken back.
+    /// Frees an area. If its rights were taken back, any later access of the card to it is
+    /// detected.
     pub(super) fn give_back(&self, area: &Area) {
         let mut driver = self.driver();
         area.permit_lists(&self.memory, false);
@@ -120,18 +121,18 @@ impl Machine {
         self.with_card(|card, ports| card.register_read(ports, PAGES, place, width))
     }
 
-    /// Whether the card takes a store now; else the processor stands still before it.
+    /// Returns whether the card takes a store now. If not, the processor stalls before it.
     pub(super) fn takes_stores(&self) -> Result<bool, Violation> {
         self.with_card(|card, _| card.takes_stores())
     }
 
-    /// The next load that has got its value.
+    /// Returns the next load that has got its value.
     pub(super) fn late_reading(&self) -> Result<Option<(u64, u64)>, Violation> {
         self.with_card(|card, _| card.late_reading())
     }
 
-    /// What the driver of a host that runs does, some times in a period: restarts the timer, and
-    /// takes part again if that was too late.
+    /// Does a heartbeat as the driver of a running host, several times in a period. It restarts the
+    /// timer, and enables the card again if that was too late.
     pub(super) fn beat(&self) -> Result<(), Violation> {
         let (now, period) = (self.clock.milliseconds(), u64::from(self.options.handshake_ms));
         if period == 0 || now < self.driver().next_beat {
@@ -142,7 +143,7 @@ impl Machine {
         self.set(HAMLYN_REG_CONTROL, HAMLYN_CONTROL_ENABLE)
     }
 
-    /// The card's process gives the card the tick that it asked for, if it is time.
+    /// Gives the card its tick if it is due.
     pub(super) fn tick(&self) -> Result<bool, Violation> {
         if self.alarm().is_none_or(|alarm| alarm > self.clock.milliseconds().into()) {
             return Ok(false);
@@ -151,7 +152,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// Whether the card takes what arrives.
+    /// Returns whether the card accepts packets.
     pub(super) fn is_enabled(&self) -> Result<bool, Violation> {
         let enabled = self.with_card(|card, _| card.is_enabled())?;
         let must = self.options.handshake_ms == 0;

@@ -1,50 +1,50 @@
-//! The CLAN card's part of a simulation: processes that reach each other's memory by windows and
-//! DMA, Tripwires that tell of it, drivers that open and close all of it under them, piece by piece
-//! or as a process is killed, hostile hosts and owners, and what must always be so.
+//! Simulation of the CLAN card, and the invariants. Processes access each other's memory by windows
+//! and DMA, and Tripwires report the accesses. Drivers open and close objects meanwhile, one by one
+//! or because a process is killed. Some hosts and owners are hostile.
 //!
-//! * What a card sends is what was stored, asked for or loaded, word by word, in the order in which
-//!   the processors made it; and of DMA requests, in theirs. What arrives from a host is what was
-//!   sent, in that order, whatever was cut and joined on its way: through a crossbar, a mesh, or
+//! * A card sends what was stored, asked for or loaded, word by word, in the order in which the
+//!   processors made it. DMA requests are sent in their own order. Packets from a host arrive in
+//!   the order of sending, whatever was cut and joined on the way: through a crossbar, a mesh, or
 //!   several paths.
-//! * Nothing is written but what has arrived for an open aperture under its key, with its right and
-//!   within its bounds; and all of that is written, once, in its order. What is refused is counted,
-//!   changes nothing, and whoever sent it hears of it.
-//! * A load says what was in memory at some moment between asking and answering, behind all that
-//!   its host stored there before. Or it reads as ones, for a reason that is told. A load ends in
-//!   time.
+//! * A card writes only data that has arrived for an open aperture with its key, its right and
+//!   within its bounds. It writes all of that data, once, in order. A refused access is counted,
+//!   changes nothing, and is reported to its sender.
+//! * A load returns the contents of memory at some moment between request and answer, after all
+//!   earlier stores of its host there. Otherwise it reads as ones, for a reported reason. A load
+//!   ends in time.
 //! * A Tripwire fires once for each access that it watches, and for nothing else. Bits, counts,
-//!   events and FIFO say the same.
-//! * A source of events has at most one record that is not taken, and no news is lost. So has
-//!   whoever is put into the FIFO.
-//! * DMA requests end once, in order, with results that fit. What belongs to one that has failed is
-//!   skipped. The engine passes nobody over again and again.
-//! * What is sent to a group comes to each host that has been a member since, in order with the
-//!   sender's other writes to that host, or the sender hears of its loss; and a host reaches its
-//!   own part alone of what has parts.
-//! * No more words are under way than a host has credits for. In the end nothing waits for any,
-//!   none is lost, and nothing else. Whoever lies about them is believed a window, and harms nobody
-//!   but himself.
+//!   events and FIFO agree.
+//! * A source of events has at most one record that is not taken, and no event is lost. The same
+//!   holds for entries of the FIFO.
+//! * DMA requests end once, in order, with matching results. A request that is chained to a failed
+//!   one is skipped. The engine passes over no endpoint again and again.
+//! * Data for a group comes to each host that has been a member since, in order with the sender's
+//!   other writes to that host. Otherwise its loss is reported to the sender. If an aperture has
+//!   parts, a host reaches only its own part.
+//! * A host has no more words in flight than it has credits. In the end nothing waits for credits,
+//!   no credit is lost, and nothing else is lost. A host that lies about credits gains at most a
+//!   window, and harms only itself.
 //!
-//! All this is judged by a ledger that the simulation keeps, from the contract, never by the card's
-//! own state.
+//! The simulation checks all this against its own ledger, which follows the contract, and never
+//! against the card's own state.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `packet` | what a packet must look like |
+//! | `packet` | the packet format |
 //! | `machine` | a card's station, and its driver's pages |
-//! | `ledger` | what is open, what is under way, and what is owed to whom |
-//! | `driving` | drivers: they open and close, and reset cards |
-//! | `tripping` | Tripwires, and what comes of their firing |
-//! | `settling` | what cards write to memory |
+//! | `ledger` | what is open, what is in flight, and what is owed |
+//! | `driving` | drivers: they open and close objects, and reset cards |
+//! | `tripping` | Tripwires, and the effects of their firing |
+//! | `settling` | writes of cards to memory |
 //! | `copying` | copies of DMA requests for members of groups |
-//! | `crediting` | how many words are under way, and may be |
+//! | `crediting` | words in flight, and their limits |
 //! | `windowing` | stores and loads by windows |
-//! | `sending` | what leaves a card |
-//! | `receiving` | what reaches one |
+//! | `sending` | packets that leave a card |
+//! | `receiving` | packets that reach a card |
 //! | `forgery` | packets of hostile hosts |
-//! | `planning` | what processes are about to do, and drivers |
-//! | `processor` | what processes do |
-//! | `model` | what the engine asks |
+//! | `planning` | random actions of processes and drivers |
+//! | `processor` | how processes carry out their actions |
+//! | `model` | the engine's interface |
 
 mod copying;
 mod crediting;
@@ -70,8 +70,8 @@ use hamlyn_switch::mesh::Shape;
 
 use self::model::Clan;
 
-/// Chooses the paths and the mesh between the cards, by numbers of its own: a seed decides all else
-/// as it would without them.
+/// Chooses the paths and the mesh between the cards from a sequence of its own. The seed decides
+/// everything else as it would without them.
 fn between(seed: u64, cards: u16) -> (u16, Option<Shape>) {
     let mut rng = Rng::new(!seed);
     let columns = rng.range(1, u32::from(cards)) as u16;
@@ -82,7 +82,7 @@ fn between(seed: u64, cards: u16) -> (u16, Option<Shape>) {
     }
 }
 
-/// Runs a fabric of CLAN cards as a seed decides, of so many cards if that is said.
+/// Runs a fabric of CLAN cards as the seed decides. `cards` overrides the number of cards.
 #[must_use]
 pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
     let mut rng = Rng::new(seed);
@@ -96,7 +96,7 @@ pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
         faults: u64::from(rng.range(0, 40)),
         switch_share: u64::from(rng.range(5, 40)),
         by_hand: rng.pick(&[0, 0, 50, 100]).unwrap_or(0),
-        // The card asks for order.
+        // The card requires ordered delivery.
         reorder: false,
         paths,
         mesh,

@@ -1,4 +1,4 @@
-//! What the engine asks of a fabric of CLAN cards.
+//! Implements the engine's interface for fabrics of CLAN cards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,18 +20,18 @@ use super::machine::Machine;
 use super::packet::{HEAD, Letter};
 use super::processor::Processor;
 
-/// Who has asked for bytes.
+/// The origin of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A load, by the card's number.
     Load(u64),
-    /// A DMA request of an endpoint, and which.
+    /// A DMA request: its endpoint and serial number.
     Dma(u32, u64),
-    /// Nobody any more.
+    /// The origin no longer exists.
     Nobody,
 }
 
-/// A remote read on its way.
+/// A remote read in flight.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
     pub(super) asker: u16,
@@ -44,23 +44,24 @@ pub(super) struct Reading {
     pub(super) length: u64,
     /// It has reached its host.
     pub(super) arrived: bool,
-    /// It may have what it asks for.
+    /// It may have the data that it asks for.
     pub(super) is_allowed: bool,
     /// It might, until the aperture was closed.
     pub(super) is_revoked: bool,
-    /// Its host has said no.
+    /// Its host has refused it.
     pub(super) is_refused: bool,
-    /// The memory, which byte of it, and since which moment it must have been as it is said to be.
+    /// The memory (`area`), the first byte in it (`place`), and the first moment of which the
+    /// answer may show the contents (`start`).
     pub(super) area: Option<Area>,
     pub(super) place: u64,
     pub(super) start: u64,
     pub(super) data: Vec<u8>,
-    /// Bytes that have left, and come.
+    /// Bytes that have left (`sent`), and come (`came`).
     pub(super) sent: u64,
     pub(super) came: u64,
-    /// A port has gone since, or a card was reset.
+    /// A port has gone down since, or a card was reset.
     pub(super) excused: bool,
-    /// How many pieces that came before it are not in memory yet: it reads behind them.
+    /// Number of pieces that came before it and are not in memory yet: it reads after them.
     pub(super) behind: usize,
 }
 
@@ -90,7 +91,7 @@ impl Reading {
         }
     }
 
-    /// Whether a packet has the next bytes that it asks for.
+    /// Returns whether a packet has the next bytes that it asks for.
     pub(super) fn can_be_answered(&self, letter: &Letter) -> bool {
         self.arrived
             && self.is_allowed
@@ -102,7 +103,7 @@ impl Reading {
     }
 }
 
-/// What was in memory before it was overwritten.
+/// Contents of memory before they were overwritten.
 #[derive(Debug, Clone)]
 pub(super) struct Old {
     pub(super) moment: u64,
@@ -116,45 +117,46 @@ pub(super) struct Clan {
     pub(super) options: Options,
     pub(super) group_keys: Vec<u64>,
     pub(super) ledgers: Vec<Ledger>,
-    /// Whether the switch cuts and joins wherever it likes.
+    /// Whether the switch cuts and joins at random places.
     cuts_by_chance: bool,
-    /// Hosts that send packets past their cards.
+    /// Hosts that send packets that bypass their cards.
     pub(super) is_hostile: Vec<bool>,
-    /// By host: a hostile one whose receivers answer, and grant no credits.
+    /// For each host, whether it is a hostile one whose receivers answer, but grant no credits.
     pub(super) grants_nothing: Vec<bool>,
-    /// By host: what is in memory, as far as it is known, and what was.
+    /// For each host, the known contents of memory (`memories`), and the earlier ones (`history`).
     pub(super) memories: Vec<Vec<u8>>,
     pub(super) history: Vec<Vec<Old>>,
-    /// Counts what happens to memories.
+    /// Counts changes of memories.
     pub(super) moment: u64,
-    /// What was sent from a host to another and has not arrived, in order.
+    /// Packets in flight from one host to another, in order.
     pub(super) flying: BTreeMap<(u16, u16), Flight>,
     pub(super) readings: Vec<Reading>,
-    /// Endpoints that have to be told that writes were refused: who refused, their host, the
-    /// endpoint.
+    /// Endpoints that have to be told that writes were refused: the refusing host, the endpoint's
+    /// host, the endpoint.
     pub(super) refused: BTreeSet<(u16, u16, u32)>,
     pub(super) refused_ever: BTreeSet<(u16, u16, u32)>,
-    /// By host: whether its card was reset.
+    /// For each host, whether its card was reset.
     pub(super) was_reset: Vec<bool>,
-    /// The last count of credits of a host's packets to another, and those that were given up: who
-    /// sent there has been told.
+    /// The last epoch of a host's packets to another (`epochs`), and the epochs that were given up
+    /// (`over`). The endpoints that sent in those have been told.
     pub(super) epochs: BTreeMap<(u16, u16), u16>,
     pub(super) over: BTreeSet<(u16, u16, u16)>,
-    /// Endpoints that have written to somebody: their host, to whom, the endpoint.
+    /// Endpoints that have written to a host: their own host, that host, the endpoint.
     pub(super) writers: BTreeSet<(u16, u16, u32)>,
-    /// Words that hosts have sent to others, and that have come: of whom first, with whom second.
+    /// Words that hosts have sent to others (`spent`), and that have come (`come`). The key is the
+    /// counting host, then its peer.
     pub(super) spent: BTreeMap<(u16, u16), Spent>,
     pub(super) come: BTreeMap<(u16, u16), Come>,
-    /// By host, whether it has ever stopped: it may have been given up for that, until it is heard
-    /// of.
+    /// For each host, whether it has ever stopped: its peers may have given it up for that, until
+    /// they get a packet from it.
     pub(super) was_stopped: Vec<bool>,
-    /// Requests that there have been.
+    /// Number of requests so far.
     pub(super) lives: u64,
-    /// By host, how many endpoints were opened.
+    /// For each host, the number of endpoints that were opened.
     pub(super) opened: Vec<u32>,
     /// Counts values that were stored.
     pub(super) values: u64,
-    /// New deeds, and what drivers do, in a thousand steps.
+    /// New deeds (`traffic`), and actions of drivers (`changes`), per thousand steps.
     pub(super) traffic: u64,
     pub(super) changes: u64,
     pub(super) words_sent: u64,
@@ -231,23 +233,24 @@ impl Clan {
         ]
     }
 
-    /// Whether cards have so little patience that they give up early on who is only slow.
+    /// Returns whether cards have timeouts so short that they give up peers that are only slow.
     pub(super) fn is_hasty(&self) -> bool {
         self.options.read_timeout_ms < 5000
     }
 
-    /// Whether what passes between two hosts may be anything, as one of them is hostile.
+    /// Returns whether traffic between two hosts may have any contents, because one of them is
+    /// hostile.
     pub(super) fn is_tainted(&self, one: u16, other: u16) -> bool {
         let is_hostile = |host: u16| self.is_hostile.get(usize::from(host)).copied().unwrap_or(true);
         is_hostile(one) || is_hostile(other)
     }
 
-    /// The endpoint of a host whose packets say that, if it is open still.
+    /// Returns the endpoint of a host with this tag, if it is still open.
     pub(super) fn by_tag(&mut self, host: u16, tag: u32) -> Option<&mut super::ledger::Endpoint> {
         self.ledgers[usize::from(host)].endpoints.values_mut().find(|endpoint| endpoint.tag == tag)
     }
 
-    /// The read that an answer of a host with this number is for, if somebody waits for that.
+    /// Returns the read that an answer with this tag from a host is for, if it is still awaited.
     pub(super) fn awaited(&mut self, asker: u16, server: u16, tag: u32) -> Option<&mut Reading> {
         let ledger = &self.ledgers[usize::from(asker)];
         let waits = |origin| match origin {
@@ -266,7 +269,7 @@ impl Clan {
         self.readings.iter_mut().find(is_it)
     }
 
-    /// A port has gone: whatever is on its way to or from there may be missing.
+    /// Excuses everything in flight from or to a host whose port has gone down.
     pub(super) fn excuse(&mut self, host: u16) {
         for ((source, destination), flight) in &mut self.flying {
             if [*source, *destination].contains(&host) {
@@ -277,13 +280,13 @@ impl Clan {
             reading.excused |= [reading.asker, reading.server].contains(&host);
         }
         self.refused.retain(|(refuser, sender, _)| ![*refuser, *sender].contains(&host));
-        // Its endpoints have been told of a loss: what they are refused of that, if it comes still,
-        // they need not hear.
+        // Its endpoints have been told of a loss. They need not be told of refusals of the same
+        // writes, if those still come.
         let own = self.epochs.iter().filter(|((sender, _), _)| *sender == host);
         self.over.extend(own.map(|((sender, to), epoch)| (*sender, *to, *epoch)));
     }
 
-    /// A card was reset: what it had to send is lost, and nobody there waits.
+    /// Notes that a card was reset: its unsent data is lost, and no process there waits.
     pub(super) fn card_was_reset(&mut self, host: u16) {
         self.excuse(host);
         self.was_reset[usize::from(host)] = true;
@@ -321,7 +324,7 @@ impl Model for Clan {
         world.set_up(host)
     }
 
-    /// What has not left never will.
+    /// Drops everything that has not left: it never will.
     fn after_unplug(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
         world.settle(host)?;
         world.model.excuse(host as u16);
@@ -347,7 +350,7 @@ impl Model for Clan {
         world.settle(host)?;
         let ledger = &mut world.model.ledgers[host];
         ledger.is_ticking = false;
-        // What waited for them will never leave.
+        // Data that waited for them will never leave.
         for peer in std::mem::take(&mut ledger.given_up) {
             ledger.program.remove(&peer);
             ledger.forget_copies(peer as u16, |_| true);
@@ -358,7 +361,7 @@ impl Model for Clan {
         Ok(true)
     }
 
-    /// Reads end in time, and who waits for credits asks for them.
+    /// Reads end in time, and a card that waits for credits asks for them.
     fn deadline(world: &World<Self>) -> Option<u64> {
         let hosts = world.hosts.len() as u32;
         let is_owed = |host: usize| {
@@ -485,7 +488,7 @@ impl World<Clan> {
         self.model.found.take().map_or(Ok(()), Err)
     }
 
-    /// Nothing waits on a host.
+    /// Checks that nothing waits on a host.
     fn check_host_at_rest(&mut self, host: usize) -> Result<(), Violation> {
         self.check_card(host)?;
         let hosts = self.hosts.len() as u32;
@@ -494,7 +497,7 @@ impl World<Clan> {
         ensure(ledger.loads.is_empty(), || {
             format!("host {host}: a load waits for ever: {:?}", ledger.loads)
         })?;
-        // Nor for a hostile host: one that grants nothing is given up.
+        // Nothing waits for a hostile host either: one that grants nothing is given up.
         let waits = ledger.what_waits(hosts);
         ensure(waits.is_empty(), || format!("host {host}: something waits for ever: {waits:?}"))?;
         let owing = self.owing(host);

@@ -1,7 +1,6 @@
-//! What a packet must look like, by the card's page in the documents, and the words that it is made
-//! of.
+//! The packet format, according to the card's page in the documents, and the words of a packet.
 
-/// Bytes in front of the data.
+/// Bytes before the data.
 pub(super) const HEAD: usize = 32;
 
 /// Data for an aperture.
@@ -12,21 +11,21 @@ pub(super) const READ: u8 = 2;
 pub(super) const DATA: u8 = 3;
 /// A write or read was refused.
 pub(super) const REFUSED: u8 = 4;
-/// How many words the receiver may have sent.
+/// Number of words that the receiver of this packet may have sent.
 pub(super) const CREDIT: u8 = 5;
 /// Asks for credits.
 pub(super) const PROBE: u8 = 6;
 /// Announces the groups of a host.
 pub(super) const GROUPS: u8 = 7;
 
-/// In `flags`: an operating system's.
+/// In `flags`: from an operating system.
 pub(super) const FROM_SYSTEM: u8 = 1;
-/// In `flags`: a copy for a member of a group, whose number is where the aperture's would be.
+/// In `flags`: a copy for a member of a group. The group's number replaces the aperture's.
 pub(super) const TO_GROUP: u8 = 2;
 /// In `flags` of an announcement: the receiver answers with its own.
 pub(super) const ASKS: u8 = 4;
 
-/// What a packet says.
+/// Contents of a packet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Letter {
     pub(super) kind: u8,
@@ -39,7 +38,7 @@ pub(super) struct Letter {
     pub(super) data: Vec<u8>,
 }
 
-/// The pieces of a range that are in one word each: where each begins, and its bytes.
+/// Splits a range at word boundaries. Returns the start and the length of each piece.
 pub(super) fn words(offset: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
     let (mut at, end) = (offset, offset + length);
     std::iter::from_fn(move || {
@@ -57,7 +56,8 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 }
 
 impl Letter {
-    /// Reads a packet. Says whether the checksum is right as well. `None`: it is too short for one.
+    /// Reads a packet. Also returns whether the checksum is valid. `None` if it is too short for a
+    /// packet.
     pub(super) fn read(bytes: &[u8]) -> Option<(Self, bool)> {
         let (head, data) = bytes.split_at_checked(HEAD)?;
         let letter = Self {
@@ -74,7 +74,7 @@ impl Letter {
         Some((letter, is_sound))
     }
 
-    /// The packet's bytes.
+    /// Returns the packet's bytes.
     pub(super) fn write(&self) -> Vec<u8> {
         let mut bytes = self.unsealed();
         bytes[20..24].copy_from_slice(&self.checksum().to_le_bytes());
@@ -97,17 +97,17 @@ impl Letter {
         crc32fast::hash(&self.unsealed())
     }
 
-    /// Whether it may be cut and joined on its way.
+    /// Returns whether it may be cut and joined on its way.
     pub(super) fn is_burst(&self) -> bool {
         matches!(self.kind, WRITE | DATA)
     }
 
-    /// Whether its bytes have an end that can be counted.
+    /// Returns whether the end of its bytes does not overflow.
     pub(super) fn is_bounded(&self) -> bool {
         self.offset.checked_add(self.data.len() as u64 + 8).is_some()
     }
 
-    /// What it is made of, which nothing on the way divides: bursts, of words.
+    /// Returns its indivisible parts: a burst consists of words.
     pub(super) fn atoms(&self) -> Vec<Self> {
         if !self.is_burst() || !self.is_bounded() || self.data.is_empty() {
             return vec![self.clone()];
@@ -120,7 +120,7 @@ impl Letter {
         words(self.offset, self.data.len() as u64).map(atom).collect()
     }
 
-    /// Bytes that a read asks for.
+    /// Returns the number of bytes that a read asks for.
     pub(super) fn asked(&self) -> u64 {
         match *self.data.as_slice() {
             [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
@@ -130,14 +130,14 @@ impl Letter {
 }
 
 impl Letter {
-    /// Why something was refused, and whether that was a read.
+    /// Returns the reason of a refusal, and whether a read was refused.
     pub(super) fn refusal(&self) -> Option<(u32, bool)> {
         let data: &[u8; 8] = self.data.as_slice().try_into().ok()?;
         let [a, b, c, d, rest @ ..] = *data;
         Some((u32::from_le_bytes([a, b, c, d]), rest != [0; 4]))
     }
 
-    /// For the report.
+    /// Describes it for the report.
     pub(super) fn brief(&self) -> String {
         let Self { kind, tag, aperture, offset, data, .. } = self;
         let kinds = ["?", "WRITE", "READ", "DATA", "REFUSED", "CREDIT", "PROBE", "GROUPS"];

@@ -1,4 +1,4 @@
-//! What processes are about to do, and what drivers change.
+//! Random actions of processes and drivers.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use super::ledger::Window;
 use super::model::Clan;
 use super::processor::{Deed, group_of};
 
-/// What names an aperture: host, number, key, and its length.
+/// Names an aperture: host, number, key, and length.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Descriptor {
     pub(super) host: u32,
@@ -25,7 +25,7 @@ pub(super) struct Descriptor {
 }
 
 impl World<Clan> {
-    /// What an operating system does after power-on.
+    /// Does what an operating system does after power-on.
     pub(super) fn set_up(&mut self, host: usize) -> Result<(), Violation> {
         self.open_fifo(host)?;
         for owner in 1..=2 {
@@ -61,7 +61,8 @@ impl World<Clan> {
         self.open_aperture(host, owner, flags, group)
     }
 
-    /// A descriptor that somebody has passed on: now and then it is worth nothing.
+    /// Returns a random descriptor, as if another process had passed it on. Occasionally it is
+    /// invalid.
     pub(super) fn some_descriptor(&mut self) -> Option<Descriptor> {
         let host = self.rng.index(self.hosts.len());
         let all: Vec<Descriptor> = self.model.ledgers[host]
@@ -110,7 +111,7 @@ impl World<Clan> {
         self.open_window(host, window).map(drop)
     }
 
-    /// A process of a host is about to do something.
+    /// Adds a random action to a process of a host.
     pub(super) fn plan(&mut self, host: usize) {
         let processor = self.rng.index(self.hosts[host].processes.len());
         if self.hosts[host].processes[processor].deeds.len() > 20 {
@@ -145,7 +146,8 @@ impl World<Clan> {
         self.rng.pick(&all)
     }
 
-    /// A place in a window, now and then behind its end but in its last page.
+    /// Returns a random place in a window. Occasionally it is behind the window's end, but in its
+    /// last page.
     fn some_place(&mut self, window: &Window, width: u8) -> u64 {
         let width = u64::from(width);
         let pages = window.length.div_ceil(4096) * 4096;
@@ -169,7 +171,7 @@ impl World<Clan> {
         Some(Deed::Load { window, at: self.some_place(&it, width), width })
     }
 
-    /// A request that is put behind some others at once.
+    /// Returns a random request to be put together with others, after them.
     pub(super) fn some_request(
         &mut self,
         host: usize,
@@ -210,7 +212,7 @@ impl World<Clan> {
             6 => request.length = 0,
             _ => {}
         }
-        // Behind all others: nonsense may come to be a read as well.
+        // This check comes last, because an invalid opcode may also become a read.
         if request.opcode == CLAN_DMA_READ
             && (others.iter().any(|other| reads_as(other, &request)) || self.is_read_by_dma(host, &request))
         {
@@ -219,8 +221,8 @@ impl World<Clan> {
         Some(request)
     }
 
-    /// Whether another request reads that aperture: which of two such a packet is for, it does not
-    /// say, and one may have ended while its packet waits to leave.
+    /// Returns whether another request reads the same aperture. A packet does not tell which of the
+    /// two it is for, and one of them may have ended while its packet waits to leave.
     fn is_read_by_dma(&self, host: usize, wanted: &ClanRequest) -> bool {
         let reads = |request: &ClanRequest| reads_as(request, wanted);
         let endpoints = self.model.ledgers[host].endpoints.values();
@@ -295,7 +297,7 @@ impl World<Clan> {
         Some(Deed::Poke { aperture, offset, length })
     }
 
-    /// A driver opens or closes something, as processes come and go.
+    /// Opens or closes a random object as the driver, as when processes start and exit.
     pub(super) fn change(&mut self, host: usize) -> Result<(), Violation> {
         let owner = self.rng.range(1, 2);
         match self.rng.below(17) {
@@ -341,7 +343,7 @@ impl World<Clan> {
         }
     }
 
-    /// A process is killed in the midst of what it does: its driver closes all that it had, kind by
+    /// Kills a process in the middle of its actions. Its driver closes all its objects, kind by
     /// kind.
     fn kill(&mut self, host: usize, owner: u32) -> Result<(), Violation> {
         self.note(|| format!("host {host}: owner {owner} is killed"));
@@ -403,7 +405,7 @@ impl World<Clan> {
         self.rng.pick(&all)
     }
 
-    /// What is about to be done with something that is no more.
+    /// Drops actions on an object that no longer exists.
     fn forget_deeds(&mut self, host: usize, is_gone: impl Fn(&Deed) -> bool) {
         for processor in &mut self.hosts[host].processes {
             processor.deeds.retain(|deed| !is_gone(deed));
@@ -426,12 +428,12 @@ impl World<Clan> {
         });
     }
 
-    /// Nobody is about to do anything on a host whose card was reset.
+    /// Drops all actions on a host whose card was reset.
     pub(super) fn forget_all_deeds(&mut self, host: usize) {
         self.forget_deeds(host, |_| true);
     }
 
-    /// A command that is to be refused, and to change nothing.
+    /// Runs an invalid command, which must be refused and must change nothing.
     pub(super) fn command_nonsense(&mut self, host: usize) -> Result<(), Violation> {
         self.check_card(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -467,13 +469,13 @@ impl World<Clan> {
         self.check_card(host)
     }
 
-    /// A process stores to where nothing is, or what means nothing.
+    /// Stores to an unused place, or an invalid value, as a process.
     pub(super) fn store_nonsense(&mut self, host: usize) -> Result<(), Violation> {
         self.check_card(host)?;
         let machine = self.hosts[host].machine.clone();
         let page = self.rng.below(machine.options.endpoints.into()) as u32;
         let width = self.rng.pick(&[1, 2, 4, 8]).unwrap_or(4);
-        // Not the words that mean something.
+        // Words that have a meaning are avoided.
         let at = match self.rng.below(3) {
             0 => 0x810 + self.rng.below(0x7e8),
             1 => 64 * self.rng.below(32) + 0x20 + self.rng.below(0x18),
@@ -487,7 +489,7 @@ impl World<Clan> {
     }
 }
 
-/// Whether a request reads the aperture that another is about.
+/// Returns whether a request reads the aperture that another request names.
 fn reads_as(request: &ClanRequest, other: &ClanRequest) -> bool {
     request.opcode == CLAN_DMA_READ && (request.host, request.aperture) == (other.host, other.aperture)
 }

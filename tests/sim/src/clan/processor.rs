@@ -1,4 +1,4 @@
-//! What processes do: stores, loads, DMA requests, Tripwires; they take what has happened.
+//! Actions of processes: stores, loads, DMA requests, Tripwires, and taking records.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,10 +18,10 @@ use super::ledger::{Made, Pending, Watch};
 use super::model::Clan;
 use super::packet::Letter;
 
-/// One thing that a process does.
+/// An action of a process.
 #[derive(Debug, Clone)]
 pub(super) enum Deed {
-    /// To a window, from some byte on.
+    /// Stores to a window, from some byte on.
     Stores {
         window: u32,
         at: u64,
@@ -50,16 +50,16 @@ pub(super) enum Deed {
         queue: u32,
         most: u32,
     },
-    /// Says that it has put more requests than there can be, so many more.
+    /// Claims to have put more requests than possible, `beyond` more.
     Overstate {
         endpoint: u32,
         beyond: u32,
     },
-    /// Changes requests that the card may have read, or not.
+    /// Changes requests, which the card may have read already.
     Rewrite {
         endpoint: u32,
     },
-    /// Says how many it has put.
+    /// Stores the true number of requests put.
     Restate {
         endpoint: u32,
     },
@@ -92,7 +92,7 @@ impl Processor {
 }
 
 impl World<Clan> {
-    /// Does the next thing. Returns whether there was one that could be done.
+    /// Does the next action. Returns whether one could be done.
     pub(super) fn go_on(&mut self, host: usize, processor: usize) -> Result<bool, Violation> {
         let at = &mut self.hosts[host].processes[processor];
         if at.stands_still.is_some() {
@@ -150,14 +150,14 @@ impl World<Clan> {
         Ok(true)
     }
 
-    /// Its lowest bytes are other than those of the values before.
+    /// Returns a random value whose lowest bytes differ from those of earlier values.
     fn some_value(&mut self) -> u64 {
         self.model.values += 1;
         self.rng.next() << 16 | self.model.values & 0xffff
     }
 
-    /// Puts requests into an endpoint's queue, as many as it has room for. Returns what is left to
-    /// do.
+    /// Puts requests into an endpoint's queue, up to its free space. Returns the rest as a new
+    /// action.
     fn put(
         &mut self,
         host: usize,
@@ -202,21 +202,21 @@ impl World<Clan> {
             machine.store_page(number, CLAN_ENDPOINT_GO.into(), 4, 1)?;
         }
         let waits = room == 0;
-        // Who finds no room comes back when it is looked at again; that is not done for ever.
+        // A process that finds no room retries later, but not forever.
         if waits && self.rng.percent(50) {
             return Ok(None);
         }
         Ok((!requests.is_empty()).then_some(Deed::Put { endpoint: number, requests }))
     }
 
-    /// A hostile owner counts requests that cannot be: the card looks for none until he says what
-    /// is so.
+    /// Counts requests that cannot exist, as a hostile owner. The card looks for no requests until
+    /// the owner stores the true count.
     fn overstate(&mut self, host: usize, number: u32, beyond: u32) -> Result<Option<Deed>, Violation> {
         let machine = self.hosts[host].machine.clone();
         let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(None) };
         endpoint.overstates = true;
-        // As many as the queue has room for are possible still when the last of those that are
-        // there has ended.
+        // A count up to the size of the queue becomes possible when the last of the present
+        // requests has ended. The claimed count exceeds it.
         let most = u32::MAX - 2 * endpoint.requests;
         let said = endpoint.put.wrapping_add(endpoint.requests + 1 + beyond % most);
         endpoint.area.poke(&machine.memory, CLAN_STATE_PUT.into(), &said.to_le_bytes());
@@ -224,8 +224,8 @@ impl World<Clan> {
         Ok(Some(Deed::Restate { endpoint: number }))
     }
 
-    /// A hostile owner changes his requests: one that the card has not read is another then, and of
-    /// the others it takes no notice.
+    /// Changes requests as a hostile owner. A request that the card has not read takes the new
+    /// value, and changes of the others have no effect.
     fn rewrite(&mut self, host: usize, number: u32) {
         let machine = self.hosts[host].machine.clone();
         let (moment, now) = (self.model.moment, self.now());
@@ -251,7 +251,7 @@ impl World<Clan> {
         }
     }
 
-    /// An owner says how many requests he has put, and rings.
+    /// Stores the number of requests put as an owner, and rings.
     fn say_put(&mut self, host: usize, number: u32) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(()) };
@@ -261,7 +261,7 @@ impl World<Clan> {
         machine.store_page(number, CLAN_ENDPOINT_GO.into(), 4, 1)
     }
 
-    /// Stores to a Tripwire's words; the last does it.
+    /// Stores to a Tripwire's words. The last store sets it.
     fn set_tripwire(
         &mut self,
         host: usize,
@@ -275,7 +275,7 @@ impl World<Clan> {
         let base = u64::from(index * CLAN_TRIPWIRE_STRIDE);
         let offsets = [CLAN_TRIPWIRE_OFFSET, CLAN_TRIPWIRE_LENGTH, CLAN_TRIPWIRE_TARGET];
         let Some(tripwire) = endpoint.tripwires.get_mut(index as usize) else {
-            // There is no such Tripwire.
+            // This Tripwire does not exist.
             return machine.store_page(number, base + u64::from(CLAN_TRIPWIRE_CONTROL), 4, flags.into());
         };
         tripwire.held = held;
@@ -284,7 +284,7 @@ impl World<Clan> {
         for (at, value) in offsets.into_iter().zip(held) {
             machine.store_page(number, base + u64::from(at), 8, value)?;
         }
-        // What had come before is in memory, and fired what was set before.
+        // Data that had come before is in memory, and has fired the previous setting.
         self.settle(host)?;
         let answers = self.judge_tripwire(host, number, held, control);
         machine.store_page(number, base + u64::from(CLAN_TRIPWIRE_CONTROL), 4, control.into())?;
@@ -305,7 +305,7 @@ impl World<Clan> {
         Ok(())
     }
 
-    /// Its owner takes records of an event queue: says so, and then looks.
+    /// Takes records of an event queue as its owner, and stores the new count.
     fn take_records(&mut self, host: usize, number: u32, most: u32) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let Some(queue) = self.model.ledgers[host].queues.get_mut(&number) else { return Ok(()) };
@@ -352,8 +352,7 @@ impl World<Clan> {
         }
     }
 
-    /// The driver takes what is in the FIFO, if a vector came. Now and then it arms, or has a
-    /// message.
+    /// Takes the records of the FIFO as the driver, if a vector came.
     pub(super) fn driver_looks(&mut self, host: usize) -> Result<bool, Violation> {
         self.flush(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -371,13 +370,13 @@ impl World<Clan> {
         Ok(busy)
     }
 
-    /// What the card has taken is in memory once it has answered a load.
+    /// Loads a register. Once the card has answered it, all data that it has taken is in memory.
     fn flush(&mut self, host: usize) -> Result<(), Violation> {
         self.hosts[host].machine.load(CLAN_REG_APERTURES)?;
         self.check_card(host)
     }
 
-    /// The driver says that somebody sleeps, or that there is a message.
+    /// Arms an endpoint or an event queue for a sleeper, or posts a message, as the driver.
     pub(super) fn arm_something(&mut self, host: usize) -> Result<(), Violation> {
         self.flush(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -417,7 +416,7 @@ impl World<Clan> {
         self.check_card(host)
     }
 
-    /// Notes what was stored or loaded, until it leaves.
+    /// Notes a store or load, until it leaves.
     pub(super) fn note_made(&mut self, host: usize, to: u32, letter: Letter, owner: u32, excused: bool) {
         let ledger = &mut self.model.ledgers[host];
         let made_at = ledger.next_event();
@@ -425,8 +424,8 @@ impl World<Clan> {
     }
 }
 
-/// What a request is made into behind the card's back: it would have other memory read or written,
-/// or none.
+/// Returns a changed version of a request, for a hostile owner. It would access other memory, or
+/// none.
 fn decoy(rng: &mut Rng, request: ClanRequest) -> Vec<u8> {
     let other = match rng.below(8) {
         0 => return rng.bytes(CLAN_REQUEST_SIZE as usize),
@@ -441,7 +440,7 @@ fn decoy(rng: &mut Rng, request: ClanRequest) -> Vec<u8> {
     other.as_bytes().to_vec()
 }
 
-/// The group that a host of a descriptor is, if it is one.
+/// Returns the group that a host of a descriptor stands for, if any.
 pub(super) fn group_of(host: u32) -> Option<u32> {
     host.checked_sub(CLAN_GROUP_HOST).filter(|group| *group < CLAN_GROUPS)
 }

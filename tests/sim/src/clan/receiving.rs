@@ -1,4 +1,4 @@
-//! What reaches a card: what must become of it, and what did.
+//! Packets that reach a card: their expected effects, and the checks of the actual ones.
 
 use hamlyn_abi::clan::endpoint::{CLAN_FAULT_LOST, CLAN_FAULT_REFUSED};
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
@@ -15,7 +15,7 @@ use super::packet::{
     CREDIT, DATA, FROM_SYSTEM, GROUPS, HEAD, Letter, PROBE, READ, REFUSED, TO_GROUP, WRITE, words,
 };
 
-/// What makes a packet none that is taken.
+/// Reasons for which a packet is not taken.
 const REFUSALS: [Counter; 7] = [
     Counter::RefusedAperture,
     Counter::RefusedAccess,
@@ -26,11 +26,11 @@ const REFUSALS: [Counter; 7] = [
     Counter::OverCredit,
 ];
 
-/// What must become of a packet.
+/// The expected fate of a packet.
 #[derive(Debug)]
 struct Verdict {
     may_be_taken: bool,
-    /// Or it is counted as one of these.
+    /// Possible counters if it is not taken.
     reasons: Vec<Counter>,
 }
 
@@ -45,7 +45,8 @@ impl Verdict {
 }
 
 impl World<Clan> {
-    /// A packet is handed to its card: words that are the next of those that were sent from there.
+    /// Hands a packet to its card. Its words must be the next of those that were sent from its
+    /// source.
     pub(super) fn take(&mut self, host: usize, arrived: Arrived) -> Result<(), Violation> {
         self.settle(host)?;
         let Arrived { source, mut bytes } = arrived;
@@ -101,8 +102,8 @@ impl World<Clan> {
         Ok(())
     }
 
-    /// Words of a host come in the order in which they were sent, and only those that a port took
-    /// with it are missing.
+    /// Checks that a host's words come in the order in which they were sent. Only those that a port
+    /// took down with it may be missing.
     fn expect_next(
         &mut self,
         source: u16,
@@ -121,7 +122,7 @@ impl World<Clan> {
         })
     }
 
-    /// What must become of a packet, and where the part of it ends that an aperture takes.
+    /// Returns the expected fate of a packet, and the end of the part that an aperture takes.
     fn judge(
         &mut self,
         host: usize,
@@ -165,7 +166,7 @@ impl World<Clan> {
         Ok((verdict, 0))
     }
 
-    /// What must become of a write or read.
+    /// Returns the expected fate of a write or read.
     fn judge_access(
         &mut self,
         host: usize,
@@ -184,7 +185,7 @@ impl World<Clan> {
         let (refusal, end) = self.refusal(host, source, letter);
         let may_be_taken = refusal.is_none();
         let mut reasons = refusal.unwrap_or_default();
-        // There may be no room for so many answers.
+        // There may be no room for that many answers.
         let is_odd = self.model.is_tainted(source, host as u16) || self.was_cut_off(source, host);
         if letter.kind == READ && is_odd {
             reasons.push(Counter::OverCredit);
@@ -192,12 +193,14 @@ impl World<Clan> {
         Ok((Verdict { may_be_taken, reasons }, end))
     }
 
-    /// What passed between two hosts was lost, so that credits have to be agreed upon anew.
+    /// Returns whether traffic between two hosts was lost, so that credits have to be agreed upon
+    /// again.
     fn was_cut_off(&self, source: u16, host: usize) -> bool {
         self.model.was_reset[host] || self.model.was_reset[usize::from(source)]
     }
 
-    /// Why a write or read is refused, if it is; and where the part of a write ends that is not.
+    /// Returns why a write or read is refused, if it is, and the end of the part of a write that is
+    /// taken.
     fn refusal(&self, host: usize, source: u16, letter: &Letter) -> (Option<Vec<Counter>>, u64) {
         let is_read = letter.kind == READ;
         let Some((_, aperture)) = self.aperture_of(host, letter) else {
@@ -224,7 +227,7 @@ impl World<Clan> {
         (Some(vec![Counter::RefusedRange]), end)
     }
 
-    /// The aperture that a packet is for, if it has its key.
+    /// Returns the aperture that a packet is for, if the packet has its key.
     fn aperture_of(&self, host: usize, letter: &Letter) -> Option<(u32, Aperture)> {
         let mut apertures = self.model.ledgers[host].apertures.iter();
         let to_group = letter.flags & TO_GROUP != 0;
@@ -235,7 +238,7 @@ impl World<Clan> {
         apertures.find(is_it).map(|(number, aperture)| (*number, aperture.clone()))
     }
 
-    /// What of a write the aperture takes is to be in memory.
+    /// Adds the part of a write that the aperture takes to the data to be written.
     fn note_write_arrived(
         &mut self,
         host: usize,
@@ -277,7 +280,7 @@ impl World<Clan> {
         self.model.ledgers[host].landings.extend(landings);
     }
 
-    /// A host asks for bytes.
+    /// Accounts for a read that a host asks for.
     fn note_read_arrived(&mut self, host: usize, source: u16, letter: &Letter, is_taken: bool) {
         let (refusal, _) = self.refusal(host, source, letter);
         let aperture = self.aperture_of(host, letter).map(|(_, aperture)| aperture);
@@ -290,7 +293,7 @@ impl World<Clan> {
         let (moment, behind) = (self.model.moment, self.model.ledgers[host].landings.len());
         let index = self.model.readings.iter().position(is_it);
         let index = index.unwrap_or_else(|| {
-            // Of a hostile host.
+            // It is from a hostile host.
             self.model.readings.push(Reading::new(source, host as u16, letter, Origin::Nobody));
             self.model.readings.len() - 1
         });
@@ -310,7 +313,8 @@ impl World<Clan> {
         }
     }
 
-    /// Data comes that was asked for. Returns what is to be in memory then, for a DMA request.
+    /// Accounts for data that was asked for. Returns the data to be written to memory, if it is for
+    /// a DMA request.
     fn note_data_arrived(&mut self, host: usize, source: u16, letter: &Letter) -> Option<Vec<Landing>> {
         let reading = self.model.awaited(host as u16, source, letter.tag)?;
         let length = letter.data.len() as u64;
@@ -352,7 +356,7 @@ impl World<Clan> {
                 let accesses = Accesses { target, is_remote: true, is_read: true, owner, offset, length };
                 let landings = aperture.map(|aperture| landings(aperture, local, &data, accesses));
                 if landings.is_none() {
-                    // It has come, though it can be written nowhere.
+                    // It has come, although there is no place to write it.
                     self.passed(host, accesses);
                 }
                 landings
@@ -361,7 +365,7 @@ impl World<Clan> {
         }
     }
 
-    /// A host says that it has refused something: the endpoint has to hear of it.
+    /// Takes in a refusal by a host: the endpoint has to be told of it.
     fn hear_refusal(&mut self, host: usize, source: u16, letter: &Letter) {
         let Some((reason, is_read)) = letter.refusal() else { return };
         let cause = (reason, u32::from(source), letter.aperture, letter.offset);
@@ -389,8 +393,8 @@ impl World<Clan> {
     }
 }
 
-/// The pieces of memory that bytes for an aperture go to. Accesses of this host's own are done with
-/// the last, those of others piece by piece.
+/// Returns the pieces of memory for data of an aperture. Accesses by this host are complete with
+/// the last piece, those of other hosts piece by piece.
 fn landings(aperture: &Aperture, offset: u64, data: &[u8], accesses: Accesses) -> Vec<Landing> {
     let pieces = aperture.area.pieces(offset, data.len() as u64);
     let (mut rest, last) = (data, pieces.len());

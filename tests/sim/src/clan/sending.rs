@@ -1,4 +1,4 @@
-//! What leaves a card: each word is one that was stored, or is a DMA request's, or was asked for.
+//! Packets that leave a card: each word was stored, or belongs to a DMA request, or was asked for.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,15 @@ use super::packet::{CREDIT, DATA, FROM_SYSTEM, GROUPS, HEAD, Letter, PROBE, READ
 use super::processor::group_of;
 use super::settling::result_at;
 
-/// What a packet says of a store or load, without what is the packet's own.
+/// Returns the contents of a packet that come from a store or load, without the packet's own epoch.
 pub(super) fn bare(letter: &Letter) -> Letter {
     Letter { epoch: 0, ..letter.clone() }
 }
 
 impl Pending {
-    /// Whether a packet to a host is one of the request's, which does not wait for them; `flags`
-    /// are its endpoint's. Each but the last is as long as possible, and ends between two words.
+    /// Returns whether a packet to a host belongs to the request, which does not wait for its
+    /// packets. `flags` are its endpoint's. Each packet but the last is as long as possible, and
+    /// ends between two words.
     pub(super) fn has_packet(&self, to: u16, flags: u32, letter: &Letter, burst: u64) -> bool {
         let request = &self.request;
         let (group, aperture) =
@@ -42,7 +43,7 @@ impl Pending {
 }
 
 impl World<Clan> {
-    /// A packet has left the card.
+    /// Checks a packet that has left the card.
     pub(super) fn note_sent(&mut self, host: usize, to: u16, bytes: &[u8]) -> Result<(), Violation> {
         let wrong = |what: String| Violation::new(format!("host {host}: a packet to {to:#x} {what}"));
         let (letter, is_sound) = Letter::read(bytes).ok_or_else(|| wrong("is no packet".into()))?;
@@ -50,7 +51,7 @@ impl World<Clan> {
         let most = self.hosts[host].machine.options.burst as usize;
         ensure(letter.data.len() <= most, || wrong(format!("has {} bytes", letter.data.len())))?;
         self.note(|| format!("  it is {}, from {host} to {to}, epoch {}", letter.brief(), letter.epoch));
-        // What the engine ended in the same verb is told behind it.
+        // A request that the engine ended in the same call is reported after the packet.
         self.model.ledgers[host].count(Counter::PacketsSent, 1);
         self.settle_ended(host)?;
         let is_right = match letter.kind {
@@ -80,13 +81,13 @@ impl World<Clan> {
         self.check_credits(host as u16, to, letter.epoch)
     }
 
-    /// Puts a packet's words on their way.
+    /// Puts a packet's words in flight.
     pub(super) fn fly(&mut self, host: usize, to: u16, letter: &Letter) {
         // An announcement is for all cards that the switch knows when it passes.
         let to_all = letter.kind == GROUPS && group_of(to.into()).is_some();
         let all = if to_all { (0..self.hosts.len() as u16).collect() } else { vec![to] };
         for there in all {
-            // The switch drops what is for a port without a card.
+            // The switch drops packets for a port without a card.
             let absent = !self.is_up(there) || to_all && !self.is_listed(there);
             let flight = self.model.flying.entry((host as u16, there)).or_default();
             letter.atoms().iter().for_each(|atom| flight.sent(atom.write(), absent));
@@ -97,7 +98,7 @@ impl World<Clan> {
         self.hosts.get(usize::from(host)).is_some_and(|host| host.uplink.is_up())
     }
 
-    /// Whether the switch knows a host's card.
+    /// Returns whether the switch knows a host's card.
     fn is_listed(&self, host: u16) -> bool {
         self.hosts[usize::from(host)].uplink.is_member(0)
     }
@@ -107,8 +108,8 @@ impl World<Clan> {
             return Ok(false);
         }
         self.model.ledgers[host].count(Counter::BytesSent, letter.data.len() as u64);
-        // A store may be the same as what a request sends, byte for byte: then what the card says
-        // of the request tells.
+        // A store may be equal to a request's data, byte for byte. Then the card's report about the
+        // request decides.
         let ends = self.ends_request(host, letter.tag);
         let is_stored = !ends && !self.is_copy_due(host, to, letter);
         let made = if is_stored { take_made(&mut self.model.ledgers[host], to.into(), letter) } else { None };
@@ -129,7 +130,7 @@ impl World<Clan> {
         if waited.is_some() {
             self.check_turns(host, to, letter.tag)?;
         }
-        // What was closed, or is used anew, hears of no refusal.
+        // A closed endpoint, or a later one with its number, is not told of a refusal.
         if self.model.ledgers[host].endpoints.values().any(|endpoint| endpoint.tag == letter.tag) {
             self.model.writers.insert((host as u16, to, letter.tag));
         }
@@ -142,8 +143,8 @@ impl World<Clan> {
         Ok(true)
     }
 
-    /// Whether the card has said with this packet that the next request of the endpoint that it is
-    /// from is done.
+    /// Returns whether the card has reported with this packet that the next request of its endpoint
+    /// is done.
     fn ends_request(&self, host: usize, tag: u32) -> bool {
         let ledger = &self.model.ledgers[host];
         let Some((number, endpoint)) = ledger.endpoints.iter().find(|(_, endpoint)| endpoint.tag == tag)
@@ -158,8 +159,9 @@ impl World<Clan> {
         ledger.unsettled.iter().any(is_it)
     }
 
-    /// The packet is the next of a DMA request: as long as can be, and ends between two words,
-    /// unless the request does. Returns whose, and when the request was put if it has not ended.
+    /// Takes the next packet of a DMA request. It is as long as possible, and ends between two
+    /// words, unless the request ends. Returns the request's owner, and when it was put if it has
+    /// not ended.
     fn take_dma_write(&mut self, host: usize, to: u16, letter: &Letter) -> Option<(u32, Option<u64>)> {
         let (burst, length) = (u64::from(self.model.options.burst), letter.data.len() as u64);
         let is_next = |pending: &Pending| {
@@ -186,7 +188,7 @@ impl World<Clan> {
             self.model.words_sent += 1;
             return Some((endpoint.owner, Some(front.put_at)));
         }
-        // Of an endpoint that was closed since.
+        // From an endpoint that was closed since.
         let is_it = |ghost: &Ghost| {
             ghost.tag == letter.tag && system == (ghost.flags != 0) && is_next(&ghost.pending)
         };
@@ -194,8 +196,8 @@ impl World<Clan> {
         Some((self.model.ledgers[host].ghosts.swap_remove(index).owner, None))
     }
 
-    /// The packet is one of a DMA request to one host that does not wait for its packets, behind
-    /// those of the request that have left. Returns whose.
+    /// Takes a packet of a DMA request to one host that does not wait for its packets, after those
+    /// that have left. Returns the request's owner.
     fn take_detached(&mut self, host: usize, to: u16, letter: &Letter) -> Option<u32> {
         let burst = self.model.options.burst.into();
         let is_next = |pending: &Pending, flags: u32| {
@@ -209,8 +211,8 @@ impl World<Clan> {
         Some(owner)
     }
 
-    /// The engine serves in turn those who write to a host, of the same privilege: nobody is passed
-    /// over again and again.
+    /// Checks that the engine serves the writers to a host, of the same privilege, in turn: no
+    /// endpoint is passed over again and again.
     fn check_turns(&mut self, host: usize, to: u16, tag: u32) -> Result<(), Violation> {
         let most = 2 * self.model.options.endpoints + 8;
         let endpoints = &mut self.model.ledgers[host].endpoints;
@@ -232,7 +234,7 @@ impl World<Clan> {
         Ok(())
     }
 
-    /// Whether the next bytes of a request may be these.
+    /// Returns whether these may be the next bytes of a request.
     fn has(&self, host: usize, owner: u32, pending: &Pending, bytes: &[u8]) -> bool {
         let length = bytes.len() as u64;
         let aperture = self.model.ledgers[host].apertures.get(&pending.request.local_aperture);
@@ -261,7 +263,7 @@ impl World<Clan> {
         Ok(true)
     }
 
-    /// Bytes of memory that a host asked for: what was there at some moment since.
+    /// Checks data that a host asked for: it must have been in memory at some moment since then.
     fn note_data_sent(&mut self, host: usize, to: u16, letter: &Letter) -> Result<bool, Violation> {
         let length = letter.data.len() as u64;
         let is_it = |reading: &&mut Reading| {
@@ -278,7 +280,7 @@ impl World<Clan> {
         Ok(true)
     }
 
-    /// A host is told that it was refused something, which it was.
+    /// Checks a refusal that is sent to a host: it must have been refused something.
     fn note_refusal_sent(&mut self, host: usize, to: u16, letter: &Letter) -> bool {
         let Some((_, is_read)) = letter.refusal() else { return false };
         if !is_read {
@@ -302,15 +304,16 @@ impl World<Clan> {
         }
     }
 
-    /// No more words are under way than a host may have. Those of an earlier count were given up.
+    /// Checks that no more words are in flight than allowed. Words of an earlier epoch were given
+    /// up.
     fn check_credits(&self, host: u16, to: u16, epoch: u16) -> Result<(), Violation> {
         let flight = self.model.flying.get(&(host, to));
         let words = flight.map_or(0, |flight| {
             flight.count(|atom| atom.len() > HEAD && atom[0] == WRITE && atom[2..4] == epoch.to_le_bytes())
         });
         let most = self.hosts[usize::from(host)].machine.options.credits as usize;
-        // A hostile receiver may have said that more have come: those are counted by what it has
-        // said.
+        // A hostile receiver may have confirmed more words than have come. `spend` checks against
+        // its claims.
         let most = if self.model.is_tainted(host, to) { usize::MAX } else { most };
         ensure(words <= most, || {
             format!("host {host}: {words} words are under way to {to}, and {most} may be")
@@ -318,9 +321,9 @@ impl World<Clan> {
     }
 }
 
-/// Takes what was stored to a host, or asked of it by a load, and leaves now: the next words, in
-/// their order. Only what nobody would hear of is passed over. Returns whose they are, and when the
-/// last was made.
+/// Takes the next words that leave now, which were stored to a host or asked of it by a load, in
+/// order. Only words whose loss would not be reported may be skipped. Returns the owner, and when
+/// the last was made.
 fn take_made(ledger: &mut Ledger, to: u32, letter: &Letter) -> Option<(u32, u64)> {
     let queue = ledger.program.get_mut(&to)?;
     let (mut next, mut last) = (0, None);
@@ -335,8 +338,8 @@ fn take_made(ledger: &mut Ledger, to: u32, letter: &Letter) -> Option<(u32, u64)
     last
 }
 
-/// A packet asks for the next bytes of a DMA request, as a card asks: for all that is left, or as
-/// much as a packet has between two words.
+/// Takes a packet that asks for the next bytes of a DMA request. A card asks for all that is left,
+/// or as much as fits into a packet between two words.
 fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter, burst: u64) -> Option<Origin> {
     let length = letter.asked();
     let asks = |pending: &Pending| {
@@ -354,7 +357,7 @@ fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter, burst: u64) -> O
             return Some(Origin::Dma(*number, front.serial));
         }
     }
-    // Of a request that has ended: nobody waits for the answer.
+    // The request has ended: the answer is not awaited.
     let index = ledger.ghosts.iter().position(|ghost| asks(&ghost.pending))?;
     ledger.ghosts.swap_remove(index);
     Some(Origin::Nobody)

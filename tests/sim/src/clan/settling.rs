@@ -1,4 +1,4 @@
-//! What a card has written to its host's memory, told by told: each for a reason, and none is
+//! Checks what a card has written to its host's memory: each write has a reason, and none is
 //! missing.
 
 use hamlyn_abi::clan::aperture::CLAN_GROUP_HOST;
@@ -33,7 +33,7 @@ fn word(bytes: &[u8]) -> Option<u32> {
 }
 
 impl World<Clan> {
-    /// The account of a card, once all that it did since is in it.
+    /// Brings the account of a card up to date with all that it has done since the last call.
     pub(super) fn settle(&mut self, host: usize) -> Result<(), Violation> {
         self.hear_loads(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -53,9 +53,11 @@ impl World<Clan> {
     }
 
     /// Settles requests that ended before the packet that leaves now: those that failed, and those
-    /// that do not wait for their packets. Then it is known which request the packet belongs to. A
-    /// request that waits for its packets ends behind its last packet. Faults are settled with
-    /// them: a lost copy is of the request that had not ended at that time.
+    /// that do not wait for their packets.
+    ///
+    /// After that it is known which request the packet belongs to. A request that waits for its
+    /// packets ends after its last packet. Faults are settled with them: a lost copy belongs to the
+    /// request that had not ended at that time.
     pub(super) fn settle_ended(&mut self, host: usize) -> Result<(), Violation> {
         for write in self.hosts[host].machine.memory.take_writes() {
             let ledger = &mut self.model.ledgers[host];
@@ -85,11 +87,11 @@ impl World<Clan> {
         Ok(())
     }
 
-    /// A reset has written nothing, and nobody waits.
+    /// Settles a card after a reset: no write is expected, and no load waits.
     pub(super) fn settle_after_reset(&mut self, host: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         while machine.late_reading()?.is_some() {}
-        // What had arrived it may write as long as the driver has not taken its memory back.
+        // The card may write data that had arrived until the driver has taken its memory back.
         machine.memory.take_writes();
         Ok(())
     }
@@ -121,7 +123,7 @@ impl World<Clan> {
         }
     }
 
-    /// What has arrived is written, in the order in which it came.
+    /// Checks that arrived data is written in order of arrival.
     fn land(&mut self, host: usize, write: &Write) -> Result<bool, Violation> {
         let (mut address, mut rest) = (write.address, &write.bytes[..]);
         while !rest.is_empty() {
@@ -136,7 +138,7 @@ impl World<Clan> {
             ledger.landed += here;
             let then = front_accesses(ledger);
             self.remember(host, address, &rest[..here]);
-            // What watches words that other hosts write fires with each, before the next is
+            // A Tripwire on words that other hosts write fires for each, before the next is
             // written.
             if let Some(accesses) = then.filter(|accesses| !accesses.is_remote) {
                 self.passed_by(host, accesses, (landed as u64, (landed + here) as u64));
@@ -156,7 +158,7 @@ impl World<Clan> {
         Ok(true)
     }
 
-    /// A piece of what has arrived is in memory: reads that came behind all such find it there.
+    /// Notes that a piece of arrived data is in memory. Reads that came after it find it there.
     fn landed(&mut self, host: usize) {
         let moment = self.model.moment;
         let behind = |reading: &&mut Reading| usize::from(reading.server) == host && reading.behind > 0;
@@ -166,7 +168,7 @@ impl World<Clan> {
         }
     }
 
-    /// Memory has changed.
+    /// Notes a change of memory.
     pub(super) fn remember(&mut self, host: usize, address: u64, bytes: &[u8]) {
         let range = address as usize..address as usize + bytes.len();
         let old = self.model.memories[host][range.clone()].to_vec();
@@ -180,7 +182,7 @@ impl World<Clan> {
         }
     }
 
-    /// Whether bytes of memory may have been these at some moment since `since`.
+    /// Returns whether bytes of memory may have had these values at some moment since `since`.
     pub(super) fn might_be(&self, host: usize, pieces: &[(u64, u64)], since: u64, bytes: &[u8]) -> bool {
         let memory = &self.hosts[host].machine.memory;
         let addresses = pieces.iter().flat_map(|(address, length)| *address..address + length);
@@ -219,7 +221,7 @@ impl World<Clan> {
                 words.copy_from_slice(bytes);
                 endpoint.note_fault_part(at)
             }
-            // What they say is looked at when all is done.
+            // `check_card` checks their values later.
             CLAN_STATE_TRIPWIRES..0x300 => bytes.len() == 4 && at % 4 == 0,
             CLAN_STATE_BITS..0x308 => word(bytes).is_some_and(|word| endpoint.note_bits(at, word)),
             _ => false,
@@ -234,8 +236,8 @@ impl World<Clan> {
         let offset = words[16..24].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
         let cause: Cause = (reason, peer, aperture, offset);
         let next = endpoint.faults.wrapping_add(1);
-        // What waited for a host that says nothing is told of in a tick; there no other reason is
-        // so called.
+        // A tick reports the loss of data that waited for a silent host. In a tick, this reason has
+        // no other cause.
         let is_dropped = reason == CLAN_FAULT_LOST && is_ticking;
         let known = endpoint.causes.iter().position(|known| *known == cause && !is_dropped);
         if word(bytes) != Some(next) || std::mem::take(&mut endpoint.fault_parts) != FAULT_PARTS {
@@ -263,7 +265,7 @@ impl World<Clan> {
             let epoch = self.model.epochs.get(&pair);
             self.model.over.extend(epoch.map(|epoch| (pair.0, pair.1, *epoch)));
         }
-        // Of what it was refused there it need not hear any more.
+        // It need not be told of writes that were refused there.
         if is_lost {
             self.model.refused.remove(&(peer as u16, host as u16, tag));
         }
@@ -271,8 +273,8 @@ impl World<Clan> {
         true
     }
 
-    /// Returns whether an endpoint can have lost what a fault names: a store or copy that has not
-    /// left, or writes that the peer has not acknowledged.
+    /// Returns whether an endpoint can have lost what a fault names. That is a store or copy that
+    /// has not left, or writes that the peer has not acknowledged.
     fn may_be_lost(&self, host: usize, number: u32, (reason, peer, aperture, offset): Cause) -> bool {
         let ledger = &self.model.ledgers[host];
         let Some(endpoint) = ledger.endpoints.get(&number) else { return false };
@@ -297,7 +299,7 @@ impl World<Clan> {
                 || ended.chain(&endpoint.pending).any(is_copy))
     }
 
-    /// A request has ended, the next in order, as it can have.
+    /// Checks that a request ends: it must be the next in order, with a possible result.
     fn note_result(&mut self, host: usize, number: u32, index: u32, result: u32) -> bool {
         let now = self.now();
         let timeout = u64::from(self.hosts[host].machine.options.read_timeout_ms);
@@ -317,7 +319,7 @@ impl World<Clan> {
             // It waited for a host that was given up.
             || self.model.ledgers[host].is_ticking;
         let is_detached = pending.is_detached(endpoint.flags);
-        // A request of an operating system fails at once, also a read, if many others wait for its
+        // A request of an operating system, even a read, fails at once if many others wait for its
         // host.
         let may_find_no_room = endpoint.flags != 0;
         let fits = match result {
@@ -357,7 +359,7 @@ impl World<Clan> {
         true
     }
 
-    /// A record of an event queue: of somebody to whom something has happened, and who has none
+    /// Checks a record of an event queue. Its source must have an event that is due, and no record
     /// there.
     fn note_record(&mut self, host: usize, number: u32, at: u64, bytes: &[u8]) -> bool {
         let memory = &self.hosts[host].machine.memory;
@@ -396,9 +398,9 @@ impl World<Clan> {
         word(bytes) == Some(fifo.written) && (fifo.owed.remove(&what) || fifo.may.remove(&what))
     }
 
-    /// What must be so of a card whenever nobody is in the middle of something.
+    /// Checks the invariants of a card between operations.
     pub(super) fn check_card(&mut self, host: usize) -> Result<(), Violation> {
-        // What has gone wrong before is why the account does not come out.
+        // An earlier violation would also make the account differ.
         self.check_found()?;
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -451,7 +453,7 @@ impl World<Clan> {
 }
 
 impl Ledger {
-    /// Where in an endpoint's memory a write is, if it tells of a fault.
+    /// Returns where in an endpoint's memory a write is, if it reports a fault.
     fn fault_place(&self, write: &Write) -> Option<(u32, u32)> {
         match self.place(write.address)? {
             (Part::Endpoint(number), at) => {
@@ -471,13 +473,13 @@ fn left_of(ledger: &Ledger, landed: usize) -> usize {
     ledger.landings.front().map_or(0, |front| front.bytes.len() - landed)
 }
 
-/// Which request's result a place of an endpoint's memory is, and the result.
+/// Returns the request whose result is at a place of an endpoint's memory, and the result.
 pub(super) fn result_at(at: u64, bytes: &[u8]) -> Option<(u32, u32)> {
     let (at, size) = (at.checked_sub(CLAN_STATE_SIZE.into())?, u64::from(CLAN_REQUEST_SIZE));
     (at % size == RESULT).then_some(((at / size) as u32, word(bytes)?))
 }
 
-/// Whether a request is one.
+/// Returns whether a request is valid.
 pub(super) fn means_something(request: &ClanRequest) -> bool {
     let is_group = group_of(request.host).is_some();
     let is_host = request.host < CLAN_GROUP_HOST || is_group && request.aperture == 0;

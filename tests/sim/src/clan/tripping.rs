@@ -1,4 +1,4 @@
-//! Tripwires: what they watch, when they fire, and what comes of that.
+//! Tripwires: what they watch, when they fire, and the effects.
 
 use hamlyn_abi::clan::event::CLAN_EVENT_TRIPWIRE;
 use hamlyn_abi::clan::fifo::{CLAN_FIFO_NUMBER_SHIFT, CLAN_FIFO_TRIPWIRE};
@@ -25,7 +25,7 @@ impl Watch {
 }
 
 impl Ledger {
-    /// The Tripwires that an access fires.
+    /// Returns the Tripwires that an access fires.
     fn seen(&self, accesses: &Accesses, word: (u64, u64)) -> Vec<(u32, usize)> {
         let endpoints = self.endpoints.iter();
         let of_owner =
@@ -39,7 +39,7 @@ impl Ledger {
 }
 
 impl World<Clan> {
-    /// Accesses have passed a card: what watches them fires, once for each.
+    /// Fires the Tripwires that watch accesses which have passed a card, once for each access.
     pub(super) fn passed(&mut self, host: usize, accesses: Accesses) {
         for word in words(accesses.offset, accesses.length) {
             for (number, index) in self.model.ledgers[host].seen(&accesses, word) {
@@ -48,8 +48,8 @@ impl World<Clan> {
         }
     }
 
-    /// The same of those words whose last byte is among some bytes, which are counted from the
-    /// first that is accessed.
+    /// Like `passed`, but only for words whose last byte is in a range of bytes. The range is
+    /// relative to the first accessed byte.
     pub(super) fn passed_by(&mut self, host: usize, accesses: Accesses, (before, after): (u64, u64)) {
         for word in words(accesses.offset, accesses.length) {
             let end = word.0 + word.1 - accesses.offset;
@@ -86,7 +86,7 @@ impl World<Clan> {
         }
     }
 
-    /// Something has happened to an endpoint.
+    /// Notes an event of an endpoint.
     pub(super) fn happened(&mut self, host: usize, number: u32, kind: u32, detail: u32, bit: Option<u32>) {
         if let Some(bit) = bit {
             self.set_bit(host, number, bit);
@@ -103,7 +103,7 @@ impl World<Clan> {
         }
     }
 
-    /// A record is to come, unless its source has one that is not taken.
+    /// Notes that a record is due, unless its source has one that is not taken.
     fn owe_record(&mut self, host: usize, number: u32, source: Source) {
         let ledger = &mut self.model.ledgers[host];
         let events = ledger.endpoints.get(&number).and_then(|endpoint| endpoint.events);
@@ -114,7 +114,7 @@ impl World<Clan> {
         }
     }
 
-    /// A record of the FIFO is to come, unless there is one that is not taken.
+    /// Notes that a record of the FIFO is due, unless there is one that is not taken.
     pub(super) fn owe_fifo(&mut self, host: usize, what: u32) {
         let fifo = &mut self.model.ledgers[host].fifo;
         if fifo.area.is_none() {
@@ -123,13 +123,13 @@ impl World<Clan> {
         if fifo.untaken.contains(&what) {
             fifo.again.insert(what);
         } else if !fifo.owed.insert(what) {
-            // Several times at once: that is once, or again.
+            // Several at once may be reported once or several times.
             fifo.may.insert(what);
         }
     }
 
-    /// A process stores to its Tripwire's words. Returns the answers that there may be, of which
-    /// one says that it is enabled.
+    /// Returns the possible answers to a process's store to its Tripwire's words. One of them
+    /// reports that it is enabled.
     pub(super) fn judge_tripwire(&self, host: usize, number: u32, held: [u64; 3], control: u32) -> Vec<u32> {
         let ledger = &self.model.ledgers[host];
         let Some(endpoint) = ledger.endpoints.get(&number) else { return Vec::new() };

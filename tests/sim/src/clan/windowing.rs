@@ -1,4 +1,4 @@
-//! Stores to windows, and loads from them, which a processor waits for.
+//! Stores to windows, and loads from windows, for which a processor waits.
 
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
@@ -12,11 +12,11 @@ use super::model::Clan;
 use super::packet::{FROM_SYSTEM, Letter, READ, TO_GROUP, WRITE};
 use super::processor::group_of;
 
-/// Stores that may wait before one is lost.
+/// Number of stores that may wait before one is lost.
 const MANY: usize = 32;
 
 impl Window {
-    /// The packet of an access.
+    /// Returns the packet of an access.
     fn letter(&self, kind: u8, tag: u32, at: u64, data: Vec<u8>) -> Letter {
         let (group, aperture) = group_of(self.host).map_or((0, self.aperture), |group| (TO_GROUP, group));
         let flags = group | if self.flags != 0 { FROM_SYSTEM } else { 0 };
@@ -26,7 +26,7 @@ impl Window {
 }
 
 impl World<Clan> {
-    /// Whether two hosts may have lost what passed between them.
+    /// Returns whether traffic between two hosts may have been lost.
     pub(super) fn is_in_trouble(&self, host: usize, peer: u32) -> bool {
         let is_lost = |host: usize| {
             let at = self.hosts.get(host);
@@ -44,7 +44,7 @@ impl World<Clan> {
         self.hosts[host].machine.counters()[usize::from(Counter::StoresRefused)]
     }
 
-    /// A processor stores to a window, or beside it.
+    /// Stores to a window, or beside it, as a processor.
     pub(super) fn store_to_window(
         &mut self,
         host: usize,
@@ -64,7 +64,7 @@ impl World<Clan> {
         let waits = self.model.ledgers[host].waiting(window.host);
         let cause = |reason| (reason, window.host, window.aperture, letter.offset);
         if let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&window.endpoint) {
-            // Which of them it is, the card says.
+            // The card reports which of the two it is.
             endpoint.causes.push(cause(if is_inside { CLAN_FAULT_LOST } else { CLAN_FAULT_WINDOW }));
         }
         let value = if width == 8 { value } else { value & ((1 << (8 * u32::from(width))) - 1) };
@@ -91,20 +91,20 @@ impl World<Clan> {
             return Ok(());
         };
         for member in self.model.ledgers[host].members_of(host as u16, group) {
-            // It may have been given up, and none of it is left to be told.
+            // The member may have been given up. Then the loss of this store is not reported.
             let excused = self.is_in_trouble(host, member.into());
             self.note_made(host, member.into(), letter.clone(), owner, excused);
         }
         Ok(())
     }
 
-    /// What packets of a window's endpoint say who they are from, and its owner.
+    /// Returns the sender in packets of a window's endpoint, and the endpoint's owner.
     fn owner_of(&self, host: usize, window: &Window) -> (u32, u32) {
         let endpoint = self.model.ledgers[host].endpoints.get(&window.endpoint);
         endpoint.map_or((0, 0), |endpoint| (endpoint.tag, endpoint.owner))
     }
 
-    /// A processor loads from a window.
+    /// Loads from a window as a processor.
     pub(super) fn load_from_window(
         &mut self,
         host: usize,
@@ -149,7 +149,7 @@ impl World<Clan> {
                     is_cut: false,
                     is_dropped: false,
                 };
-                // The read is called as the load is.
+                // The read has the same number as the load.
                 let letter = Letter { tag: number as u32, ..letter };
                 self.note_made(host, window.host, letter, owner, false);
                 self.model.ledgers[host].loads.insert(number, load);
@@ -159,7 +159,7 @@ impl World<Clan> {
         Ok(())
     }
 
-    /// Loads that have got their values go on: with what was there, or with ones and a fault.
+    /// Completes loads that have got their values: the data that was there, or ones with a fault.
     pub(super) fn hear_loads(&mut self, host: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         while let Some((number, value)) = machine.late_reading()? {
@@ -195,7 +195,8 @@ impl World<Clan> {
         Ok(())
     }
 
-    /// A load reads as ones: because that was said, or nothing for so long, or there is no link.
+    /// Checks a load that reads as ones: it was refused, or not answered in time, or there is no
+    /// link.
     fn load_failed(&mut self, host: usize, load: &Load, is_ones: bool) -> Result<(), Violation> {
         let window = &load.window;
         let timeout = u64::from(self.hosts[host].machine.options.read_timeout_ms);
@@ -207,7 +208,7 @@ impl World<Clan> {
             format!("host {host}: a load failed for no reason: {load:x?}")
         })?;
         if load.refused == 0 && is_late {
-            // The next ones may fail at once, for 20 times as long.
+            // The next loads may fail at once, for 20 times as long.
             let until = self.now() + 20 * timeout;
             self.model.ledgers[host].late_loads.insert(window.host, until);
         }
@@ -222,12 +223,12 @@ impl World<Clan> {
 }
 
 impl Ledger {
-    /// How many stores for a host have not left.
+    /// Returns the number of stores for a host that have not left.
     fn waiting(&self, to: u32) -> usize {
         self.program.get(&to).map_or(0, |queue| queue.iter().filter(|made| !made.excused).count())
     }
 
-    /// What waits to leave for hosts that there are, or for an answer.
+    /// Returns what waits to leave for existing hosts, or for an answer.
     pub(super) fn what_waits(&self, hosts: u32) -> Vec<(u32, String)> {
         let made = self.program.iter().flat_map(|(to, queue)| {
             queue.iter().filter(|made| !made.excused).map(|made| (*to, format!("{made:x?}")))
@@ -241,7 +242,7 @@ impl Ledger {
         made.chain(pending).filter(|(to, _)| *to < hosts || group_of(*to).is_some()).collect()
     }
 
-    /// Whether the card will do something when some time has passed.
+    /// Returns whether the card will do something after some time.
     pub(super) fn is_waiting(&self, hosts: u32) -> bool {
         !self.loads.is_empty() || !self.landings.is_empty() || !self.what_waits(hosts).is_empty()
     }

@@ -1,5 +1,5 @@
-//! What processes and drivers do: messages, registers, queues, the FIFO; and what hostile hosts
-//! send.
+//! Actions of processes and drivers: messages, registers, queues, the FIFO. Also packets of hostile
+//! hosts.
 
 use hamlyn_abi::dart::command::{DART_COMMAND_SET_REGISTERS, DartValues};
 use hamlyn_abi::dart::connection::DART_PAGE_REGISTERS;
@@ -22,8 +22,8 @@ use super::model::Dart;
 use super::opening::PROCESSES;
 use super::packet::{BLOCK, LONGEST, Letter, Message, TRAPPED};
 
-/// Opcodes of which programs are made, those of them that meet others' at a register first: these,
-/// swap, append, an unconditional event, increments.
+/// Opcodes of random programs. The first four meet other messages at a register: the three named
+/// ones and swap. Then come append, an unconditional event and increments.
 const KNOWN: [u32; 8] = [
     FETCH_AND_INCREMENT,
     BARRIER,
@@ -36,7 +36,7 @@ const KNOWN: [u32; 8] = [
 ];
 
 impl World<Dart> {
-    /// The control of some message.
+    /// Returns the control of a random message.
     pub(super) fn some_control(&mut self) -> DartControl {
         let word = self.rng.next() as u32;
         let known = self.rng.pick(&KNOWN).unwrap_or_default();
@@ -51,7 +51,7 @@ impl World<Dart> {
         };
         let operand = match self.rng.below(6) {
             0 => self.rng.below(4),
-            // What registers often are.
+            // Values that registers often have.
             1..5 if KNOWN[..4].contains(&opcode) => self.rng.below(4),
             1 => self.rng.next() >> self.rng.below(64),
             _ => self.rng.below(3 * 1024) * 4,
@@ -62,7 +62,7 @@ impl World<Dart> {
         DartControl { opcode, mask, indices, operand }
     }
 
-    /// A process sends something.
+    /// Sends a random message as a process.
     pub(super) fn send_some(&mut self, host: usize) -> Result<(), Violation> {
         let Some(index) = self.some_index(host) else { return Ok(()) };
         let control = self.some_control();
@@ -87,7 +87,7 @@ impl World<Dart> {
         self.rng.pick(&ends)
     }
 
-    /// A process stores to a register of its window, or to its memory.
+    /// Stores to a register of a process's window, or to its memory.
     pub(super) fn store_some(&mut self, host: usize) -> Result<(), Violation> {
         let Some(index) = self.some_index(host) else { return Ok(()) };
         let Some(end) = self.model.ledgers[host].ends.get(&index) else { return Ok(()) };
@@ -102,7 +102,7 @@ impl World<Dart> {
         let machine = self.hosts[host].machine.clone();
         let registers = &mut self.model.ledgers[host].registers;
         registers[window.start + number] = value;
-        // The one behind the last is nobody's, or another's.
+        // The register behind the window belongs to no connection or to another one.
         for number in [number, window.len()] {
             machine.store_page(index, DART_PAGE_REGISTERS + number as u32 * 8, value)?;
         }
@@ -116,7 +116,7 @@ impl World<Dart> {
         if self.rng.percent(50) { self.rng.below(4) } else { self.rng.below(2000) * 4 }
     }
 
-    /// The driver sets address registers, whoever has them.
+    /// Sets address registers as the driver, whichever connections own them.
     pub(super) fn set_registers(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         let (first, count) = (self.rng.below(20) as u32, self.rng.range(1, 4));
@@ -129,7 +129,8 @@ impl World<Dart> {
         self.settle(host)
     }
 
-    /// The driver takes what is in the FIFO, if it was called. Returns whether it was.
+    /// Takes the records of the FIFO as the driver, if the driver was called. Returns whether it
+    /// was.
     pub(super) fn serve_fifo(&mut self, host: usize) -> Result<bool, Violation> {
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -148,7 +149,7 @@ impl World<Dart> {
                     }
                 }
                 DART_FIFO_ARRIVED => {
-                    // A process' connection may have been closed since.
+                    // A process's connection may have been closed since.
                     let Some(end) = ledger.ends.get_mut(&number) else { continue };
                     end.has_news = false;
                     self.model.told += 1;
@@ -169,8 +170,8 @@ impl World<Dart> {
         Ok(true)
     }
 
-    /// A process takes what is in its queues, but of one that it sleeps on. Returns whether there
-    /// was anything.
+    /// Takes the records of a process's queues, except those of a queue that it sleeps on. Returns
+    /// whether there were any.
     pub(super) fn take_records(&mut self, host: usize) -> Result<bool, Violation> {
         let machine = self.hosts[host].machine.clone();
         let mut any = false;
@@ -187,8 +188,8 @@ impl World<Dart> {
         Ok(any)
     }
 
-    /// A process sleeps until messages of a connection have left, as it knows them or as it knew
-    /// them once.
+    /// Puts a process to sleep until messages of a connection have left. The process may have an
+    /// old count of them.
     fn doze_until_left(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         let Some(index) = self.some_index(host) else { return Ok(()) };
@@ -202,7 +203,7 @@ impl World<Dart> {
         self.settle(host)
     }
 
-    /// A process sleeps on a queue until there is a record, or until messages have left.
+    /// Puts a process to sleep on a queue until there is a record, or until messages have left.
     pub(super) fn doze(&mut self, host: usize) -> Result<(), Violation> {
         if self.rng.percent(50) {
             return self.doze_until_left(host);
@@ -220,7 +221,7 @@ impl World<Dart> {
         self.settle(host)
     }
 
-    /// A message of an operating system's was passed over: it must have had a reason.
+    /// Checks that there was a reason to pass over an operating system's message.
     pub(super) fn check_passed_over(
         &self,
         host: usize,
@@ -243,8 +244,8 @@ impl World<Dart> {
         ensure(has_reason, || format!("host {host}: {arrived:?} was passed over"))
     }
 
-    /// A hostile host's packet, past its card: what somebody has sent, or noise, or as right as it
-    /// can be but for a thing or none.
+    /// Sends a hostile host's packet, bypassing its card: a replayed packet, noise, or a valid
+    /// packet with at most one defect.
     pub(super) fn forge(&mut self, host: usize) -> Result<(), Violation> {
         let victim = self.rng.index(self.hosts.len());
         let at = self.rng.index(self.model.captured.len());

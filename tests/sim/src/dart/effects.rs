@@ -1,4 +1,4 @@
-//! What a message makes of registers and memory, by the semantics of the card's page in the
+//! The effects of a message on registers and memory, by the semantics of the card's page in the
 //! documents.
 
 use std::ops::Range;
@@ -17,43 +17,43 @@ pub(super) const COMPARE_AND_SWAP: u32 = 5 | 0x2f << 8;
 const CALL: u32 = 6;
 const EXCEPTION: u32 = 7;
 
-/// What comes of a message, as far as pages are there.
+/// The outcome of a message, if its pages are present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It is the software's.
+    /// It is left to software.
     Exception,
     /// A `DART_TRAP_*`.
     Trap(u32),
     Made(Made),
 }
 
-/// What a message makes.
+/// The effects of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Made {
     /// The window.
     pub(super) registers: Vec<u64>,
     pub(super) event: bool,
-    /// What it does to memory.
+    /// Its access to memory.
     pub(super) access: Option<Access>,
-    /// What an ANSWER says.
+    /// The contents of its ANSWER.
     pub(super) answer: Option<[u64; 2]>,
     /// It is answered.
     pub(super) asks: bool,
 }
 
-/// Bytes of an endpoint that a message reaches, from an offset on.
+/// The bytes of an endpoint that a message accesses, from an offset on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Access {
     pub(super) writes: bool,
     pub(super) address: u64,
-    /// Which of the bytes of its data, word by word or more at a time, and how many that has.
+    /// Ranges of its data, a word or more each (`parts`), and the length of the data (`length`).
     pub(super) parts: Vec<Range<usize>>,
     pub(super) length: usize,
     /// It is a block.
     pub(super) is_block: bool,
 }
 
-/// What a message makes of the registers of its connection's window.
+/// Returns the outcome of a message, given the registers of its connection's window.
 pub(super) fn outcome(end: &End, program: &[Entry], arrived: &Arrived, window: &[u64]) -> Outcome {
     let message = &arrived.message;
     let Some((opcode, operand)) = called(end, program, message) else {
@@ -61,7 +61,7 @@ pub(super) fn outcome(end: &End, program: &[Entry], arrived: &Arrived, window: &
     };
     let main = opcode & 7;
     let asks = (3..=5).contains(&main);
-    // An answer is paid for with its question, and is as long as that says.
+    // An answer is paid for with its question, which also sets its length.
     let answer = asks.then(|| if main == 4 { message.asked() } else { 0 });
     let paid = message.answer_length().filter(|_| !arrived.is_answer);
     if answer != paid || main != 2 && main != EXCEPTION && !message.body.is_empty() {
@@ -89,7 +89,7 @@ pub(super) fn outcome(end: &End, program: &[Entry], arrived: &Arrived, window: &
     Outcome::Made(Made { registers, event, access, answer, asks })
 }
 
-/// The opcode and operand that are executed, if they are the card's.
+/// Returns the opcode and operand to execute, if the card implements them.
 fn called(end: &End, program: &[Entry], message: &Message) -> Option<(u32, u64)> {
     let control = message.control;
     let own = Some((control.opcode, control.operand)).filter(|(opcode, _)| is_implemented(*opcode))?;
@@ -130,12 +130,12 @@ fn access(end: &End, arrived: &Arrived, main: u32, address: u64) -> Result<Acces
 }
 
 impl Access {
-    /// How many bytes it reaches.
+    /// Returns the number of bytes that it accesses.
     pub(super) fn count(&self) -> u64 {
         self.parts.iter().map(|part| part.len() as u64).sum()
     }
 
-    /// Where they are: which bytes of its data, and where they lie.
+    /// Returns the pieces of the access: the range of its data, and its place in the endpoint.
     pub(super) fn pieces(&self, end: &End) -> Vec<(Range<usize>, Piece)> {
         let mut pieces = Vec::new();
         for part in &self.parts {

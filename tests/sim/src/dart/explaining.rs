@@ -1,6 +1,6 @@
-//! What a card has done, explained: there must be an order of the messages that waited, each
-//! connection's own in the order in which they came, in which they make of registers, memory and
-//! queues, one at a moment, what the card has made of them.
+//! Explains the effects that a card has caused. There must be an order of the waiting messages that
+//! leads to the card's registers, memory and queues. Messages take effect one at a time, and those
+//! of one connection keep the order in which they came.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet};
@@ -20,7 +20,7 @@ use super::ledger::{Arrived, End, Ledger, Piece, Spaces};
 use super::machine::Machine;
 use super::packet::{ANSWER, BLOCK, Message, TRAPPED};
 
-/// What is counted when a message is done with.
+/// Counters that change when a message is done.
 const COUNTED: [Counter; 11] = [
     Counter::Executed,
     Counter::Exceptions,
@@ -36,10 +36,10 @@ const COUNTED: [Counter; 11] = [
 ];
 const BYTES_READ: usize = 9;
 const BYTES_DEPOSITED: usize = 10;
-/// Orders that are tried at most.
+/// Maximum number of orders that are tried.
 const TRIALS: u32 = 50_000;
 
-/// Bytes of endpoints that a message writes: page, place in it, and what is there then.
+/// A write of a message to an endpoint: page, offset in it, and the new bytes.
 type Patch = ((u32, u64), usize, Vec<u8>);
 
 #[derive(Debug, Clone)]
@@ -50,8 +50,8 @@ struct Step {
     event: bool,
 }
 
-/// Messages that were executed, and of them those of which much is asked when others meet them:
-/// fetch-and-increments, compare-and-swaps that did, barriers that were complete.
+/// Numbers of executed messages: all of them, and those that are critical when messages contend.
+/// These are fetch-and-increments, successful compare-and-swaps, and complete barriers.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) all: u64,
@@ -73,17 +73,17 @@ impl Tally {
     }
 }
 
-/// An order so far, and what it has made.
+/// The beginning of an order, and its effects.
 #[derive(Debug, Clone)]
 struct Trial {
     registers: Vec<u64>,
-    /// Of each connection, how many messages are done with.
+    /// For each connection, the number of messages that are done.
     done: BTreeMap<u32, usize>,
-    /// Of each queue, how many records are written.
+    /// For each queue, the number of records written.
     written: BTreeMap<u32, u32>,
-    /// How much of what the card has written is explained.
+    /// Number of bytes of the card's writes that are explained.
     at: usize,
-    /// What was counted and is not explained.
+    /// Counts that are not explained yet.
     counts: [u64; COUNTED.len()],
     patches: Vec<Patch>,
     steps: Vec<Step>,
@@ -91,7 +91,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// All that decides what can come of it, as a number.
+    /// Returns a hash of everything that determines how the order can go on.
     fn state(&self) -> u64 {
         let mut cells: BTreeMap<u32, usize> = BTreeMap::new();
         for step in &self.steps {
@@ -104,35 +104,37 @@ impl Trial {
     }
 }
 
-/// What is to be explained.
+/// The effects to be explained.
 struct Case<'a> {
     machine: &'a Machine,
     ledger: &'a Ledger,
     spaces: &'a Spaces,
     window: u32,
     writes: Vec<(u64, u8)>,
-    /// All address registers as they are, whether a connection has them or not.
+    /// All address registers, whether or not a connection has them.
     registers: Vec<u64>,
     misses: RefCell<BTreeMap<u32, Vec<(u64, bool)>>>,
     trials: RefCell<u32>,
-    /// Where earlier orders were that came to nothing.
+    /// States of earlier orders that failed.
     vain: RefCell<HashSet<u64>>,
     stale: Cell<Stale>,
 }
 
-/// What waits is looked at again when the driver has said where its pages are: meanwhile its
-/// registers may change, and with them what it needs. Who may wait for a page that it does not need
-/// now: the first of these with which there is an order is taken.
+/// Which messages may wait for a page that they no longer need.
+///
+/// The card looks at a waiting message again when the driver has told it where its pages are.
+/// Meanwhile its registers may change, and with them the pages that it needs. The first variant
+/// that allows an order is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stale {
     Nobody,
-    /// Who was known to wait for it.
+    /// Those that were known to wait for it.
     Known,
-    /// Anybody.
+    /// All messages.
     Any,
 }
 
-/// Explains what a card has done since the last time, and notes it.
+/// Explains what a card has done since the last call, and updates the ledger.
 pub(super) fn explain(
     machine: &Machine,
     ledger: &mut Ledger,
@@ -195,7 +197,7 @@ pub(super) fn explain(
     Ok(())
 }
 
-/// What the card has written to endpoints and queues, byte by byte.
+/// Returns what the card has written to endpoints and queues, byte by byte.
 fn judged(machine: &Machine, ledger: &mut Ledger, spaces: &Spaces) -> Vec<(u64, u8)> {
     let writes = machine.memory.take_writes();
     if writes.is_empty() {
@@ -231,7 +233,7 @@ impl Case<'_> {
         if is_over && trial.counts[0] == 0 && trial.steps.is_empty() {
             return Ok(None);
         }
-        // Messages that have nothing to do with each other come to the same in any order.
+        // Independent messages have the same effects in any order.
         if !self.vain.borrow_mut().insert(trial.state()) {
             return Ok(None);
         }
@@ -253,7 +255,7 @@ impl Case<'_> {
         Some((end, end.waiting.get(done)?))
     }
 
-    /// What may become of the next message of a connection.
+    /// Returns the possible outcomes of a connection's next message.
     fn next(&self, trial: &Trial, index: u32) -> Vec<Trial> {
         let Some((end, arrived)) = self.front(trial, index) else { return Vec::new() };
         match outcome(end, &self.ledger.program, arrived, &trial.registers[end.window.clone()]) {
@@ -321,7 +323,7 @@ impl Case<'_> {
         Some(next)
     }
 
-    /// Takes what is to be written next from what the card wrote.
+    /// Matches the next bytes that the card wrote against the expected ones.
     fn expect(&self, trial: &mut Trial, address: u64, bytes: &[u8]) -> Option<()> {
         let written = self.writes.get(trial.at..trial.at + bytes.len())?;
         trial.at += bytes.len();
@@ -356,7 +358,7 @@ impl Case<'_> {
         Some(data)
     }
 
-    /// A record for a queue, if there is one: it must have room.
+    /// Adds a record to a queue, if there is one. The queue must have room.
     fn record(
         &self,
         mut trial: Trial,
@@ -398,26 +400,26 @@ impl Case<'_> {
         Some(trial)
     }
 
-    /// The pages that a message needs.
+    /// Returns the pages that a message needs.
     fn pages(&self, end: &End, access: &Access) -> Vec<(u32, u64)> {
         let mut pages: Vec<_> = access.pieces(end).into_iter().map(|(_, piece)| piece.page).collect();
         pages.dedup();
         pages
     }
 
-    /// Whether the card was told where all of these pages are.
+    /// Returns whether the card was told where all of these pages are.
     fn is_known(&self, end: &End, access: &Access) -> bool {
         let known =
             |page| self.ledger.known.get(page).is_some_and(|(_, writable)| *writable || !access.writes);
         self.pages(end, access).iter().all(known)
     }
 
-    /// Whether there is no such page for one of them.
+    /// Returns whether one of these pages was reported to the card as absent.
     fn is_refused(&self, end: &End, access: &Access) -> bool {
         self.pages(end, access).iter().any(|page| self.ledger.is_refused(*page, access.writes))
     }
 
-    /// Whether registers are as they are, and each message that waits waits for something.
+    /// Returns whether the registers match, and each waiting message has a reason to wait.
     fn agrees(&self, trial: &Trial) -> Result<bool, Violation> {
         if trial.registers != self.registers {
             return Ok(false);
@@ -430,10 +432,10 @@ impl Case<'_> {
         Ok(true)
     }
 
-    /// Whether the next message of a connection, if there is one, has to wait.
+    /// Returns whether a connection's next message, if any, has to wait.
     fn waits(&self, trial: &Trial, index: u32) -> Result<bool, Violation> {
         let Some((end, arrived)) = self.front(trial, index) else { return Ok(true) };
-        // A turn that was too short goes on when the card's alarm goes off, which is at once.
+        // A turn that was too short continues at the card's alarm, which is due at once.
         if end.is_system || self.is_full(trial, index) || self.machine.is_due() {
             return Ok(true);
         }
@@ -453,8 +455,8 @@ impl Case<'_> {
         Ok(self.pages(end, &access).iter().any(|(_, page)| misses.contains(&(*page, access.writes))))
     }
 
-    /// Whether the next message of a connection finds no room, or waits behind another one that
-    /// finds none in the same queue.
+    /// Returns whether a connection's next message finds no room, or waits behind another one that
+    /// finds no room in the same queue.
     fn is_full(&self, trial: &Trial, index: u32) -> bool {
         let queues = |index| self.ledger.ends.get(&index).map(|end| [end.events, end.exceptions]);
         let shares = |other: u32| {
@@ -469,7 +471,7 @@ impl Case<'_> {
             || self.tells(trial, index) && others.any(|other| self.finds_no_room(trial, *other))
     }
 
-    /// Whether the next message of a connection makes a record.
+    /// Returns whether a connection's next message makes a record.
     fn tells(&self, trial: &Trial, index: u32) -> bool {
         let Some((end, arrived)) = self.front(trial, index) else { return false };
         match outcome(end, &self.ledger.program, arrived, &trial.registers[end.window.clone()]) {
@@ -480,8 +482,8 @@ impl Case<'_> {
         }
     }
 
-    /// Whether the next message of a connection finds no room for what it makes, or has found none
-    /// when it was looked at.
+    /// Returns whether a connection's next message finds no room for its effects, or found none
+    /// when the card looked at it.
     fn finds_no_room(&self, trial: &Trial, index: u32) -> bool {
         let Some((end, arrived)) = self.front(trial, index) else { return false };
         if end.was_full && !trial.done.contains_key(&index) {
@@ -509,14 +511,14 @@ impl Case<'_> {
         }
     }
 
-    /// Connections whose next message finds no room.
+    /// Returns the connections whose next message finds no room.
     fn full_ones(&self, trial: &Trial) -> Vec<u32> {
         self.ledger.ends.keys().copied().filter(|index| self.is_full(trial, *index)).collect()
     }
 }
 
-/// What follows the record of an exception: the data that is not in it, if a queue holds that;
-/// nothing follows that of an event.
+/// Returns the parts that follow the record of an exception: the data that is not in the record, if
+/// a queue can hold it. No parts follow the record of an event.
 pub(super) fn parts(message: &Message, kind: u32) -> Vec<Vec<u8>> {
     let in_record = if message.body.len() > BLOCK { BLOCK } else { 0 };
     let parts: Vec<_> = message.body[in_record..].chunks(DART_PART as usize).map(<[u8]>::to_vec).collect();

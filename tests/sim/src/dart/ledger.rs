@@ -1,4 +1,4 @@
-//! What each card has been told and has taken in: the simulation's own account.
+//! The simulation's own account of each card: what it was told and what it has taken in.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -12,14 +12,14 @@ use crate::engine::memory::PAGE;
 use super::calling::Entry;
 use super::packet::Message;
 
-/// A message that has arrived and is not done with.
+/// A message that has arrived and is not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Arrived {
     pub(super) message: Message,
     pub(super) is_answer: bool,
 }
 
-/// A question that is under way: what it is, what its answer is, and how long.
+/// An outstanding question: its control, and the control and length of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Question {
     pub(super) control: DartControl,
@@ -42,7 +42,7 @@ pub(super) struct Send {
     pub(super) length: u32,
 }
 
-/// A region of virtual memory, or of memory that stays where it is: then its space is 0.
+/// A region of virtual memory, or of pinned memory, which has space 0.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Endpoint {
     pub(super) space: u32,
@@ -50,7 +50,7 @@ pub(super) struct Endpoint {
     pub(super) length: u64,
 }
 
-/// What the card says of a connection to its owner, by words.
+/// State of a connection that the card writes for its owner, in words.
 pub(super) type State = [u32; 10];
 
 /// One end of a connection.
@@ -60,7 +60,7 @@ pub(super) struct End {
     pub(super) key: u64,
     pub(super) peer: Option<(u32, u64)>,
     pub(super) endpoint: Endpoint,
-    /// Offsets of its endpoint that messages may reach.
+    /// Offsets of its endpoint that messages may access.
     pub(super) reach: Range<u64>,
     pub(super) window: Range<usize>,
     pub(super) program: Range<usize>,
@@ -70,36 +70,37 @@ pub(super) struct End {
     pub(super) may_read: bool,
     pub(super) is_system: bool,
     pub(super) state: State,
-    /// The same as the card has written it.
+    /// The state as written by the card.
     pub(super) said: State,
     pub(super) area: Area,
-    // What it sends.
+    // Sending side.
     pub(super) sends: VecDeque<Send>,
     pub(super) replies: VecDeque<(u32, Message)>,
     pub(super) numbered: u32,
     pub(super) on_their_way: u32,
     pub(super) spent: u32,
     pub(super) returned: u32,
-    // What it receives.
+    // Receiving side.
     pub(super) expected: u32,
     pub(super) waiting: VecDeque<Arrived>,
     pub(super) questions: VecDeque<Question>,
-    /// Cells that may be under way, by what the other end has said.
+    /// Maximum number of cells in flight, according to the other end.
     pub(super) limit: u32,
     pub(super) done: u32,
     pub(super) told: u32,
-    /// The first that waits has found a full queue, or no room for its reply.
+    /// The first waiting message has found a full queue, or no room for its reply.
     pub(super) was_full: bool,
-    /// What the first that waited was known to wait for, and whether it is to be written to.
+    /// Pages that the first waiting message was known to wait for, and whether each is to be
+    /// written.
     pub(super) asked: Vec<(u64, bool)>,
-    /// Its owner sleeps until another number of messages has left than this; and whether the driver
-    /// was told since.
+    /// `sleeper`: its owner sleeps until the number of messages that have left differs from this.
+    /// `woken`: the driver was notified since.
     pub(super) sleeper: Option<u32>,
     pub(super) woken: bool,
-    /// The driver was told that it is broken.
+    /// The driver was notified that it is broken.
     pub(super) break_told: bool,
-    /// The driver does not know of exceptions that no queue took; or of messages that were
-    /// executed, if it is an operating system's.
+    /// The driver was not notified yet of exceptions that no queue took. For an operating system's
+    /// connection: of messages that were executed.
     pub(super) has_news: bool,
 }
 
@@ -115,17 +116,17 @@ pub(super) const EXCEPTIONS: usize = DART_STATE_EXCEPTIONS as usize / 4;
 pub(super) const EXCEPTION: usize = DART_STATE_EXCEPTION as usize / 4;
 pub(super) const EXCEPTION_OPCODE: usize = DART_STATE_EXCEPTION_OPCODE as usize / 4;
 
-/// Bytes of an endpoint that lie together in a page.
+/// Bytes of an endpoint that are contiguous in a page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
     pub(super) page: (u32, u64),
-    /// Where in the page.
+    /// Offset in the page.
     pub(super) place: usize,
     pub(super) length: usize,
 }
 
 impl End {
-    /// Where so many bytes of its endpoint are, from an offset on.
+    /// Returns where `length` bytes of its endpoint are, from an offset on.
     pub(super) fn pieces(&self, mut offset: u64, length: u64) -> Vec<Piece> {
         let end = offset + length;
         let mut pieces = Vec::new();
@@ -138,7 +139,7 @@ impl End {
         pieces
     }
 
-    /// Where a byte of its endpoint is: in which page of which space, and where there.
+    /// Returns where a byte of its endpoint is: the page and its space, and the offset in the page.
     pub(super) fn place(&self, offset: u64) -> ((u32, u64), usize) {
         let address = self.endpoint.base.wrapping_add(offset);
         ((self.endpoint.space, address / PAGE), (address % PAGE) as usize)
@@ -148,7 +149,7 @@ impl End {
         self.state[BROKEN] != 0
     }
 
-    /// So many of the first messages that wait to leave will not.
+    /// Drops the first `count` messages that wait to leave.
     pub(super) fn dropped(&mut self, count: u32, why: u32) {
         self.sends.drain(..(count as usize).min(self.sends.len()));
         self.note_dropped(count, why);
@@ -162,7 +163,7 @@ impl End {
         }
     }
 
-    /// It takes and sends nothing any more; returns whether it did before.
+    /// Breaks the connection: it no longer takes or sends anything. Returns whether it did before.
     pub(super) fn break_off(&mut self, why: u32) -> bool {
         if self.is_system || self.is_broken() {
             return false;
@@ -179,34 +180,34 @@ impl End {
         (self.state[TRAP], self.state[TRAP_OPCODE]) = (trap, opcode);
     }
 
-    /// It has had an exception that no queue takes.
+    /// Notes an exception that no queue takes.
     pub(super) fn excepted(&mut self, trap: u32, opcode: u32) {
         self.state[EXCEPTIONS] += 1;
         (self.state[EXCEPTION], self.state[EXCEPTION_OPCODE]) = (trap, opcode);
         self.has_news = true;
     }
 
-    /// Cells of replies.
+    /// Returns the number of cells of replies.
     pub(super) fn reply_cells(&self) -> usize {
         self.replies.iter().map(|(_, message)| message.cells()).sum()
     }
 
-    /// Cells of messages that wait, but answers.
+    /// Returns the number of cells of waiting messages, without answers.
     pub(super) fn waiting_cells(&self) -> usize {
         let messages = self.waiting.iter().filter(|arrived| !arrived.is_answer);
         messages.map(|arrived| arrived.message.cells()).sum()
     }
 }
 
-/// What a page of an address space is.
+/// State of a page of an address space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Page {
     Hole,
-    /// The driver believes that it is there, in a frame that cannot be reached.
+    /// The driver believes that the page is present, but its frame cannot be accessed.
     Nowhere {
         frame: u64,
     },
-    /// In that frame; to be written to or not, or only once it is copied.
+    /// Present in that frame. It is writable, read-only, or writable only after it is copied.
     There {
         frame: u64,
         kind: Kind,
@@ -227,7 +228,7 @@ pub(super) struct Queue {
     pub(super) written: u32,
     pub(super) taken: u32,
     pub(super) is_immediate: bool,
-    /// Its owner sleeps, and the driver was told since.
+    /// `asleep`: its owner sleeps. `woken`: the driver was notified since.
     pub(super) asleep: bool,
     pub(super) woken: bool,
 }
@@ -239,26 +240,26 @@ pub(super) struct Ledger {
     pub(super) program: Vec<Entry>,
     pub(super) ends: BTreeMap<u32, End>,
     pub(super) queues: BTreeMap<u32, Queue>,
-    /// Translations that the card was told of, and that were not taken back: frames, and whether
-    /// they may be written to.
+    /// Translations that the card was told and that were not invalidated: frames, and whether they
+    /// are writable.
     pub(super) known: BTreeMap<(u32, u64), (u64, bool)>,
-    /// Pages of which the driver has said that there are none, for reading or writing, while
-    /// somebody waited.
+    /// Pages that the driver reported as absent, for reading or writing, while a message waited.
     pub(super) refused: BTreeSet<(u32, u64, bool)>,
-    /// Pages of which the driver has said, and not taken back, that they are in frames that cannot
-    /// be reached.
+    /// Pages that the driver reported to be in frames that cannot be accessed, and has not
+    /// invalidated.
     pub(super) nowhere: BTreeSet<(u32, u64)>,
-    /// Connections whose misses the driver is about to look after.
+    /// Connections whose misses the driver is about to serve.
     pub(super) missing: BTreeSet<u32>,
-    /// How often the driver may be told of a connection or a queue, at most: once for each who
-    /// sleeps, each that breaks, each record of an immediate queue. By what there is in the FIFO.
+    /// For each value of a FIFO record, the maximum number of times the driver may be notified of
+    /// it. It is once for each sleeper, each connection that breaks, and each record of an
+    /// immediate queue.
     pub(super) reasons: BTreeMap<u32, u32>,
     /// Records of the FIFO that the driver has taken.
     pub(super) fifo_taken: u32,
     pub(super) is_called: bool,
-    /// Counters as they were last.
+    /// The last values of the counters.
     pub(super) counters: Vec<u64>,
-    /// How often the card had been called when all that it had done was explained.
+    /// Number of calls of the card when all its effects were last explained.
     pub(super) calls: u64,
 }
 
@@ -266,30 +267,31 @@ pub(super) struct Ledger {
 #[derive(Debug, Default)]
 pub(super) struct Spaces {
     pub(super) pages: BTreeMap<(u32, u64), Page>,
-    /// What each page has in it.
+    /// Contents of each page.
     pub(super) contents: BTreeMap<(u32, u64), Vec<u8>>,
 }
 
 impl Ledger {
-    /// Whether there is no such page for a message that reads or writes.
+    /// Returns whether a page was reported as absent for a message that reads or writes it.
     pub(super) fn is_refused(&self, (space, page): (u32, u64), writes: bool) -> bool {
         self.nowhere.contains(&(space, page))
             || [false, writes].iter().any(|writes| self.refused.contains(&(space, page, *writes)))
     }
 
-    /// What the driver has said to who waited is forgotten when nobody waits any more.
+    /// Forgets the absent pages that the driver has reported to waiting messages, once no message
+    /// waits.
     pub(super) fn forget_refusals(&mut self) {
         if self.ends.values().all(|end| end.sends.is_empty() && end.waiting.is_empty()) {
             self.refused.clear();
         }
     }
 
-    /// There is one reason more for the driver to be told of this.
+    /// Adds a reason to notify the driver of `what`.
     pub(super) fn give_reason(&mut self, what: u32) {
         *self.reasons.entry(what).or_default() += 1;
     }
 
-    /// The driver is told of it. `None`: for no reason.
+    /// Uses up a reason when the driver is notified. Returns `None` if there is no reason.
     pub(super) fn take_reason(&mut self, what: u32) -> Option<()> {
         let left = self.reasons.get_mut(&what)?;
         *left = left.checked_sub(1)?;
@@ -298,7 +300,7 @@ impl Ledger {
 }
 
 impl Spaces {
-    /// Where a page is, if it is there.
+    /// Returns the frame of a page, if it is present.
     pub(super) fn frame(&self, page: (u32, u64)) -> Option<u64> {
         match self.pages.get(&page)? {
             Page::There { frame, .. } => Some(*frame),
@@ -306,7 +308,7 @@ impl Spaces {
         }
     }
 
-    /// The frames of all pages.
+    /// Returns the frames of all pages.
     pub(super) fn frames(&self) -> impl Iterator<Item = u64> {
         self.pages.values().filter_map(|page| match page {
             Page::There { frame, .. } => Some(*frame),
@@ -314,7 +316,7 @@ impl Spaces {
         })
     }
 
-    /// The bytes of these pieces, if their pages are there.
+    /// Returns the bytes of these pieces, if their pages are present.
     pub(super) fn bytes(&self, pieces: &[Piece]) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         for Piece { page, place, length } in pieces {

@@ -1,4 +1,5 @@
-//! A host's machine: its card's station, its driver's pages, and what the card may touch.
+//! A host's machine: its card's station, its driver's pages, and the ranges that the card may
+//! access.
 
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,7 +32,7 @@ pub(super) struct Machine {
     frames: Mutex<Frames>,
     fifo: Area,
     options: Options,
-    /// Of the observer: a connection to nobody, whose window are all registers.
+    /// State of the observer: a connection without a peer, whose window contains all registers.
     state: Area,
 }
 
@@ -44,7 +45,7 @@ impl Deref for Machine {
 }
 
 impl Machine {
-    /// A machine that has been switched on.
+    /// Creates a machine that is powered on.
     pub(super) fn new(id: u16, options: Options, rng: &mut Rng) -> Result<Self, Violation> {
         let station = Station::new(id, Box::new(DartCard::new(options)), FRAMES, Vec::new())?;
         let mut frames = Frames::new(Rng::new(rng.next()), FRAMES);
@@ -65,7 +66,7 @@ impl Machine {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the card take part, and open its FIFO.
+    /// Enables the card and opens its FIFO.
     pub(super) fn enable(&self) -> Result<(), Violation> {
         Driver::new(&self.station, self.command_page).enable()?;
         self.fifo.poke(&self.memory, 0, &vec![0; self.fifo.length as usize]);
@@ -73,7 +74,7 @@ impl Machine {
         self.run(DART_COMMAND_OPEN_FIFO, 0, &body)
     }
 
-    /// Opens the connection by which all registers are seen, once there is an endpoint.
+    /// Opens the connection through which all registers are visible. It needs an endpoint.
     pub(super) fn open_observer(&self) -> Result<(), Violation> {
         let body = DartOpenConnection {
             state: self.state.abi(),
@@ -90,7 +91,7 @@ impl Machine {
         self.options.connections - 1
     }
 
-    /// All address registers, whether a connection has them or not.
+    /// Returns all address registers, whether or not a connection has them.
     pub(super) fn all_registers(&self) -> Result<Vec<u64>, Violation> {
         self.registers(self.observer(), self.options.registers as usize)
     }
@@ -105,8 +106,8 @@ impl Machine {
         Driver::new(&self.station, self.command_page).run(opcode, index, body)
     }
 
-    /// The pages that a connection waits for, and whether they are to be written to; and whose they
-    /// are.
+    /// Returns the pages that a connection waits for, whether each is to be written, and the
+    /// address space that they belong to.
     pub(super) fn misses(&self, index: u32) -> Result<(u32, Vec<(u64, bool)>), Violation> {
         self.run(DART_COMMAND_READ_MISSES, index, &0_u64)?;
         let body =
@@ -117,7 +118,7 @@ impl Machine {
         Ok((misses.space, misses.pages.iter().take(misses.count as usize).map(page).collect()))
     }
 
-    /// The record of the FIFO behind so many that were taken, if there is one.
+    /// Returns the record of the FIFO after `taken` records, if there is one.
     pub(super) fn record(&self, taken: u32) -> Option<u32> {
         let place = self.fifo.address(u64::from(taken % FIFO * DART_FIFO_SIZE));
         let is_there = self.memory.peek_u32(place + 4) == taken.wrapping_add(1);
@@ -134,7 +135,7 @@ impl Machine {
         self.store(2, u64::from(index * DART_PAGE_SIZE + place), 8, value)
     }
 
-    /// The first registers of a connection's window.
+    /// Returns the first registers of a connection's window.
     pub(super) fn registers(&self, index: u32, count: usize) -> Result<Vec<u64>, Violation> {
         let start = u64::from(index * DART_PAGE_SIZE + DART_PAGE_REGISTERS);
         self.with_card(|card, ports| {
@@ -143,12 +144,12 @@ impl Machine {
         })
     }
 
-    /// Lets the card use a page, or takes that back.
+    /// Allows or forbids the card to use a page.
     pub(super) fn permit_page(&self, frame: u64, right: Right, allowed: bool) {
         self.memory.permit(right, frame, PAGE, allowed);
     }
 
-    /// Whether it is time for the tick that the card asked for.
+    /// Returns whether the tick that the card asked for is due.
     pub(super) fn is_due(&self) -> bool {
         self.alarm().is_some_and(|alarm| alarm <= self.clock.milliseconds().into())
     }

@@ -1,51 +1,52 @@
-//! The DART card's part of a simulation: processes that send each other messages of any operation,
-//! operating systems that move their pages and take them away under them, hostile hosts, and what
-//! must always be so.
+//! Simulation of the DART card, and the invariants. Processes send each other messages with any
+//! operation, operating systems move and remove their pages meanwhile, and some hosts are hostile.
 //!
-//! * A message makes of registers, memory and queues what the interpreter makes of it, which knows
-//!   `docs/dart.md` alone: each at one moment, once or not at all, in the order of its connection;
-//!   of all connections of a card there is one order that explains everything, windows that overlap
-//!   included. So fetch-and-increment, compare-and-swap and barriers are linearisable, whoever
-//!   meets there; half of the windows share their registers, so that many do.
-//! * What misses in the middle, or finds in the middle a frame that cannot be reached, has written
-//!   nothing. All registers are looked at, those of nobody's window among them, so nothing reaches
-//!   outside of a window.
-//! * What leaves is what was stored, or the answer that is owed, with the credits that are due;
-//!   never more than there are credits.
-//! * A page that was taken back is touched no more. What waits for pages waits for some that the
-//!   driver is asked for.
-//! * A full queue makes messages wait, and loses none. Nobody sleeps beside a record, or though
-//!   messages have left; and the driver is told of nothing but what somebody waits for.
-//! * A host may be at both ends of a connection, and a connection its own other end.
-//! * A packet of another host, with another key, or damaged, does nothing; one that makes no sense
-//!   breaks its connection alone.
-//! * A link that goes, BREAK and a reset leave nothing that reaches memory. In the end nothing
-//!   waits, and no credit is missing.
+//! * The effects of a message on registers, memory and queues match the interpreter, which is based
+//!   only on `docs/dart.md`. Each message takes effect at one moment, at most once, in the order of
+//!   its connection. One order of all messages of a card explains everything, overlapping windows
+//!   included. So fetch-and-increment, compare-and-swap and barriers are linearisable for all
+//!   connections that use them. Half of the windows share their registers, so that many connections
+//!   do.
+//! * A message that misses a page halfway, or finds an inaccessible frame halfway, has written
+//!   nothing. All registers are checked, including those in no window, so no message has an effect
+//!   outside its window.
+//! * A card sends the stored message or the owed answer, with the credits that are due. It never
+//!   sends more than its credits allow.
+//! * The card no longer touches a page after its invalidation. A message that waits for pages waits
+//!   for some that the driver is asked for.
+//! * A full queue makes messages wait, and loses none. No process sleeps while there is a record,
+//!   or when messages have left. The driver is notified only of events that a process waits for.
+//! * A host may have both ends of a connection, and an end may be its own peer.
+//! * A packet of another host, with another key, or damaged, has no effect. An invalid packet
+//!   breaks only its own connection.
+//! * After a link failure, a BREAK or a reset, nothing accesses memory. In the end nothing waits,
+//!   and no credit is missing.
 //!
-//! All this is judged by a ledger that the simulation keeps. Only which pages a message waits for
-//! the card is asked, as its driver asks it (READ_MISSES): they must be pages that the message
-//! needs, or did when it was looked at last. Where no order of the messages explains what the card
-//! did otherwise, any that it names are believed, as registers may have been others in between. How
-//! many messages had which fate is read off the card's counters, and each must be explained.
+//! The simulation checks all this against its own ledger. It asks the card only which pages a
+//! message waits for, by READ_MISSES, like the driver. They must be pages that the message needs,
+//! or needed when the card last looked at it. If no order of the messages explains the card's
+//! effects that way, any page that it names is accepted. The reason is that registers may have had
+//! other values in between. The number of messages with each outcome comes from the card's
+//! counters, and each must be explained.
 //!
-//! The ledger, the interpreter, the reference of the card's tests and the card have one author, and
-//! share one reading of `docs/dart.md` and of the paper's Figure 2. So agreement between them finds
-//! slips of the code, but not a wrong reading of the paper.
+//! The ledger, the interpreter, the reference of the card's tests and the card have one author.
+//! They share one reading of `docs/dart.md` and of the paper's Figure 2. So their agreement finds
+//! coding errors, but not a wrong reading of the paper.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `machine` | a card's station, its driver's pages, and what the card may touch |
-//! | `packet` | what a packet must look like |
-//! | `interpreter` | what a message does to registers: that of the card's own tests |
-//! | `effects` | what it does to memory, and its traps |
+//! | `machine` | a card's station, its driver's pages, and the ranges that the card may access |
+//! | `packet` | the packet format |
+//! | `interpreter` | the effects of a message on registers, from the card's own tests |
+//! | `effects` | its effects on memory, and its traps |
 //! | `ledger` | what each card was told and has taken in |
-//! | `explaining` | which messages a card has executed, and in which order |
-//! | `sending` | what leaves a card |
-//! | `receiving` | what reaches one |
-//! | `paging` | pages, and what the card is told of them |
+//! | `explaining` | the messages that a card has executed, and their order |
+//! | `sending` | packets that leave a card |
+//! | `receiving` | packets that reach a card |
+//! | `paging` | pages, and their translations in the card |
 //! | `opening` | connections, queues, endpoints, resets |
-//! | `acting` | what processes, drivers and hostile hosts do |
-//! | `model` | what the engine asks |
+//! | `acting` | actions of processes, drivers and hostile hosts |
+//! | `model` | the engine's interface |
 
 mod acting;
 #[path = "../../../../device/cards/dart/tests/operation_logic/calling.rs"]
@@ -69,7 +70,7 @@ use crate::engine::world::Course;
 
 use self::model::Dart;
 
-/// Runs a fabric of DART cards as a seed decides, of so many cards if that is said.
+/// Runs a fabric of DART cards as the seed decides. `cards` overrides the number of cards.
 #[must_use]
 pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
     let mut rng = Rng::new(seed);
@@ -82,7 +83,7 @@ pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
         faults: u64::from(rng.range(0, 40)),
         switch_share: u64::from(rng.range(5, 40)),
         by_hand: rng.pick(&[0, 0, 50, 100]).unwrap_or(0),
-        // The card asks for order.
+        // The card requires ordered delivery.
         reorder: false,
         paths: 1,
         mesh: None,

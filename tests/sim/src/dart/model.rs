@@ -1,4 +1,4 @@
-//! What the engine asks of a fabric of DART cards.
+//! Implements the engine's interface for fabrics of DART cards.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,9 +19,9 @@ use super::machine::Machine;
 use super::opening::{PROCESSES, Pair};
 use super::packet::LARGEST;
 
-/// How many messages of a connection can wait to leave.
+/// Maximum number of messages of a connection that wait to leave.
 pub(super) const MOST_SENDS: usize = 64;
-/// A small card: all of it is often used up.
+/// A small card, whose resources are often exhausted.
 pub(super) const OPTIONS: Options = Options {
     connections: 32,
     endpoints: 4,
@@ -40,17 +40,18 @@ pub(super) struct Dart {
     pub(super) options: Options,
     pub(super) ledgers: Vec<Ledger>,
     pub(super) spaces: Vec<Spaces>,
-    /// By host: the memory of operating systems' messages.
+    /// For each host, the memory for messages of operating systems.
     pub(super) pinned: Vec<Option<Area>>,
     pub(super) pairs: Vec<Pair>,
-    /// What was sent from a host to another and has not arrived, in order.
+    /// Packets in flight from one host to another, in order.
     pub(super) flying: BTreeMap<(u16, u16), Flight>,
-    /// What was sent lately, and to whom.
+    /// Recent packets and their destinations.
     pub(super) captured: VecDeque<(u16, Vec<u8>)>,
-    /// Messages, and deeds of operating systems with pages, in a thousand steps.
+    /// Messages (`traffic`), and page operations of operating systems (`shifts`), per thousand
+    /// steps.
     traffic: u64,
     shifts: u64,
-    /// How many of a hundred times drivers and processes look when they could.
+    /// Percentage of opportunities at which drivers and processes look for work.
     diligence: u64,
     pub(super) executed: Tally,
     pub(super) packets: u64,
@@ -61,7 +62,7 @@ pub(super) struct Dart {
     pub(super) told: u64,
     /// Packets that a host sent to itself.
     pub(super) looped: u64,
-    /// What was found where nothing can be returned.
+    /// A violation found where no error can be returned.
     found: Option<Violation>,
 }
 
@@ -135,7 +136,7 @@ impl Dart {
 
 impl Model for Dart {
     type Machine = Machine;
-    /// All that processes do comes up by itself.
+    /// Processes have no state: their actions are random.
     type Process = ();
     type Healing = ();
 
@@ -181,7 +182,7 @@ impl Model for Dart {
         }
         world.settle(host)?;
         world.hosts[host].machine.with_card(|card, ports| card.tick(ports))?;
-        // Each is looked at again.
+        // The card looks at each connection again.
         world.model.ledgers[host].ends.values_mut().for_each(|end| end.was_full = false);
         world.settle(host)?;
         Ok(true)
@@ -308,12 +309,12 @@ impl World<Dart> {
         self.model.found.take().map_or(Ok(()), Err)
     }
 
-    /// Nothing waits on a host, and its memory is what was written there.
+    /// Checks that nothing waits on a host, and that its memory has the values written there.
     fn check_host_at_rest(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         let ledger = &self.model.ledgers[host];
         for (index, end) in &ledger.ends {
-            // Between an end and one that is broken meanwhile nothing goes on.
+            // An end stays as it is if its other end is broken.
             let is_idle = end.sends.is_empty() && end.replies.is_empty() && end.waiting.is_empty();
             let misses = self.hosts[host].machine.misses(*index)?;
             ensure(is_idle || self.is_half_broken(host, *index), || {
@@ -340,8 +341,8 @@ impl World<Dart> {
         Ok(())
     }
 
-    /// Whether the other end is broken: by a packet that was still on its way when drivers told
-    /// each other.
+    /// Returns whether the other end is broken by a packet that was still in flight when the
+    /// drivers informed each other.
     fn is_half_broken(&self, host: usize, index: u32) -> bool {
         let pair = self.model.pairs.iter().find(|Pair(sides)| sides.contains(&(host, index)));
         let other = pair.and_then(|Pair(sides)| sides.iter().find(|side| **side != (host, index)));

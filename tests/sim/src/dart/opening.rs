@@ -1,5 +1,5 @@
-//! Connections: opened and closed by the drivers of two hosts, who tell each other numbers and
-//! keys; and what there is of them at power-on.
+//! Connections, opened and closed by the drivers of two hosts, which exchange numbers and keys.
+//! Also the objects that exist after power-on.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ use super::machine::Machine;
 use super::model::{Dart, OPTIONS};
 use super::paging::{FIRST, PAGES};
 
-/// Process connections begin here.
+/// First number of a process's connection.
 pub(super) const PROCESSES: u32 = 8;
 /// The key of operating systems' connections.
 const SYSTEM_KEY: u64 = 0x5452_4144;
@@ -35,7 +35,7 @@ const QUEUES: u32 = 3;
 pub(super) struct Pair(pub(super) [(usize, u32); 2]);
 
 impl Pair {
-    /// Each of its ends, with the other.
+    /// Returns each of its ends, with the other.
     pub(super) fn sides(self) -> impl Iterator<Item = [(usize, u32); 2]> {
         let Self([one, other]) = self;
         let back = (one != other).then_some([other, one]);
@@ -43,7 +43,7 @@ impl Pair {
     }
 }
 
-/// The endpoints of a host, by number from 1 on.
+/// Returns the endpoints of a host, numbered from 1.
 fn endpoints() -> [Endpoint; 3] {
     let at = |page: u64, offset: u64| (FIRST + page) * PAGE + offset;
     [
@@ -54,7 +54,7 @@ fn endpoints() -> [Endpoint; 3] {
 }
 
 impl World<Dart> {
-    /// What an operating system does after power-on.
+    /// Does what an operating system does after power-on.
     pub(super) fn set_up(&mut self, host: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let ledger = &mut self.model.ledgers[host];
@@ -114,7 +114,7 @@ impl World<Dart> {
         self.settle(host)
     }
 
-    /// A queue is closed, and opened again: nobody names it any more.
+    /// Closes a queue and opens it again. No connection refers to it after that.
     pub(super) fn reopen_queue(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -124,7 +124,7 @@ impl World<Dart> {
         for end in ledger.ends.values_mut() {
             end.events = end.events.filter(|queue| *queue != number);
             end.exceptions = end.exceptions.filter(|queue| *queue != number);
-            // All are looked at again.
+            // The card looks at all connections again.
             end.was_full = false;
         }
         machine.run(DART_COMMAND_CLOSE_QUEUE, number, &0_u64)?;
@@ -147,7 +147,7 @@ impl World<Dart> {
         self.hosts[host].machine.run(DART_COMMAND_SET_PROGRAM, 0, &body)
     }
 
-    /// Opens one end: an operating system's, if its number is that of a host.
+    /// Opens one end. It is an operating system's end if its number is that of a host.
     pub(super) fn open_end(&mut self, host: usize, index: u32, other: u16) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let is_system = index < PROCESSES;
@@ -184,7 +184,7 @@ impl World<Dart> {
         let system = Endpoint { space: 0, base: 0, length: cards * PAGE };
         let endpoint = self.rng.pick(&endpoints()).filter(|_| !is_system).unwrap_or(system);
         let own = u64::from(other) * PAGE..(u64::from(other) + 1) * PAGE;
-        // Half of them share registers, as those do who meet at a counter, a lock or a barrier.
+        // Half of them share registers, like users of a common counter, lock or barrier.
         let shares = self.rng.percent(50);
         let start = if shares { 0 } else { self.rng.range(0, OPTIONS.registers - 8) as usize };
         let first = self.rng.range(0, OPTIONS.program - 4) as usize;
@@ -239,14 +239,14 @@ impl World<Dart> {
         machine.run(DART_COMMAND_CLOSE_CONNECTION, index, &0_u64)?;
         forget_end(&machine, &end);
         if end.is_broken() && !end.break_told {
-            // That is in the FIFO, whoever has the number then.
+            // The break is in the FIFO, whichever connection has the number by then.
             self.model.ledgers[host].give_reason(DART_FIFO_LEFT | index);
         }
         self.model.ledgers[host].missing.remove(&index);
         self.settle(host)
     }
 
-    /// Drivers find out what became of a connection, and do something about it.
+    /// Lets the drivers check a connection, and connect, break or reopen it.
     pub(super) fn tend(&mut self, pair: Pair) -> Result<(), Violation> {
         let Pair(sides) = pair;
         if sides.iter().any(|(host, _)| self.hosts[*host].stopped) {
@@ -267,7 +267,7 @@ impl World<Dart> {
         pair.sides().try_for_each(|[(host, index), (other, _)]| self.open_end(host, index, other as u16))
     }
 
-    /// One end hears what the other is, if it has not.
+    /// Tells one end the number and key of the other, unless it knows them.
     fn connect(&mut self, (host, index): (usize, u32), other: (usize, u32)) -> Result<(), Violation> {
         let key = self.model.ledgers[other.0].ends.get(&other.1).map(|end| end.key);
         let end = self.model.ledgers[host].ends.get_mut(&index);
@@ -278,7 +278,7 @@ impl World<Dart> {
         self.settle(host)
     }
 
-    /// The other end is no more.
+    /// Breaks an end, as its other end is gone.
     pub(super) fn give_up(&mut self, (host, index): (usize, u32)) -> Result<(), Violation> {
         self.settle(host)?;
         let Some(end) = self.model.ledgers[host].ends.get_mut(&index) else { return Ok(()) };
@@ -288,7 +288,7 @@ impl World<Dart> {
         self.settle(host)
     }
 
-    /// All that is half broken is broken, and all else is connected.
+    /// Breaks all half-broken connections, and connects all others.
     pub(super) fn tidy_up(&mut self) -> Result<(), Violation> {
         for Pair(sides) in self.model.pairs.clone() {
             let ends = sides.map(|(host, index)| self.model.ledgers[host].ends.get(&index));
@@ -302,7 +302,7 @@ impl World<Dart> {
         Ok(())
     }
 
-    /// Resets the card: it has nothing any more, and reaches nothing.
+    /// Resets the card. It then has no objects, and accesses no memory.
     pub(super) fn reset(&mut self, host: usize) -> Result<(), Violation> {
         self.note(|| format!("host {host} resets its card"));
         let machine = self.hosts[host].machine.clone();

@@ -1,4 +1,4 @@
-//! What travels between two cards, by the card's page in the documents.
+//! The packet format, according to the card's page in the documents.
 
 use hamlyn_abi::dart::control::{DART_BLOCK, DartControl};
 use zerocopy::{FromBytes, IntoBytes};
@@ -10,13 +10,13 @@ pub(super) const MESSAGE: u32 = 0;
 pub(super) const ANSWER: u32 = 1;
 pub(super) const CREDITS: u32 = 2;
 pub(super) const TRAPPED: u32 = 16;
-/// Bytes of the head of a packet, of a cell, of its header.
+/// Bytes of a packet's head, of a cell, and of a cell's header.
 const HEAD: usize = 28;
 const CELL: usize = 53;
 const HEADER: usize = 5;
 /// Bytes of data of a control cell.
 pub(super) const BLOCK: usize = DART_BLOCK as usize;
-/// The most bytes that anybody sends or asks for here.
+/// Maximum number of bytes that a message sends or asks for in this simulation.
 pub(super) const LONGEST: usize = 2000;
 /// The longest packet.
 pub(super) const LARGEST: usize = HEAD + cells(LONGEST) * CELL;
@@ -35,14 +35,14 @@ pub(super) struct Letter {
     pub(super) number: u32,
     pub(super) done: u32,
     pub(super) kind: u32,
-    /// Of its sender's card.
+    /// Window of its sender's card.
     pub(super) window: u32,
     pub(super) key: u64,
     pub(super) cells: Vec<u8>,
 }
 
-/// Cells of a message with a body of so many bytes: of more than a block the first cell has the
-/// first.
+/// Returns the number of cells of a message with a body of `body` bytes. If that is more than a
+/// block, the first cell has the first block.
 pub(super) const fn cells(body: usize) -> usize {
     match body {
         0 => 1,
@@ -51,13 +51,14 @@ pub(super) const fn cells(body: usize) -> usize {
     }
 }
 
-/// The CRC-32 that begins with a byte's highest bit: the usual one of mirrored bytes, mirrored.
+/// Returns the CRC-32 that starts with the highest bit of each byte: the usual reflected CRC-32,
+/// reflected.
 fn crc_32(bytes: &[u8]) -> u32 {
     let mirrored: Vec<u8> = bytes.iter().map(|byte| byte.reverse_bits()).collect();
     crc32fast::hash(&mirrored).reverse_bits()
 }
 
-/// A cell's header: 28 bits of connection, whether it is the last; and its CRC-8.
+/// Returns a cell's header: 28 bits of connection, whether it is the last cell, and a CRC-8.
 fn header(connection: u32, is_last: bool) -> [u8; HEADER] {
     let [a, b, c, d] = (connection << 4 | if is_last { 2 } else { 0 }).to_be_bytes();
     let divide = |rest: u8, byte: u8| {
@@ -71,25 +72,25 @@ impl Message {
         cells(self.body.len())
     }
 
-    /// How many bytes a READ_MULTIPLE asks for.
+    /// Returns the number of bytes that a READ_MULTIPLE asks for.
     pub(super) fn asked(&self) -> usize {
         let [a, b, c, d] = [16, 17, 18, 19].map(|at| self.block[at]);
         (u32::from_le_bytes([a, b, c, d]) as usize).min(65504)
     }
 
-    /// Bytes of its answer's body, if it asks.
+    /// Returns the number of bytes of its answer's body, if it is a question.
     pub(super) fn answer_length(&self) -> Option<usize> {
         let opcode = self.control.opcode;
         let asks = is_implemented(opcode) && is_question(opcode);
         asks.then(|| if matches!(opcode & 7, 4 | 6) { self.asked() } else { 0 })
     }
 
-    /// Cells of its answer.
+    /// Returns the number of cells of its answer.
     pub(super) fn answer_cells(&self) -> usize {
         self.answer_length().map_or(0, cells)
     }
 
-    /// The control of its answer.
+    /// Returns the control of its answer.
     pub(super) fn answer_control(&self) -> DartControl {
         DartControl::read_from_bytes(&self.block[..16]).unwrap_or_default()
     }
@@ -110,7 +111,7 @@ impl Message {
         payload.chunks(48).enumerate().flat_map(cell).collect()
     }
 
-    /// Reads the cells of one for a connection.
+    /// Reads the cells of a message for a connection.
     pub(super) fn read(connection: u32, bytes: &[u8]) -> Option<Self> {
         let count = bytes.len() / CELL;
         let are_headers = bytes

@@ -1,8 +1,8 @@
-//! Pages of processes, which the operating system moves, takes away and brings back at any time,
-//! and what the card is told of them.
+//! Pages of processes, which the operating system moves, removes and brings back at any time, and
+//! their translations in the card.
 //!
-//! What was taken back is poisoned as soon as the card has answered, and the card may touch it no
-//! more.
+//! A frame is poisoned as soon as the card has acknowledged the invalidation of its translation.
+//! From then on the card may not touch it.
 
 use hamlyn_abi::dart::registers::*;
 
@@ -19,7 +19,7 @@ pub(super) const FIRST: u64 = 0x7f_0000;
 pub(super) const PAGES: [u64; 2] = [5, 4];
 
 impl World<Dart> {
-    /// Gives a host's processes their memory.
+    /// Creates the memory of a host's processes.
     pub(super) fn make_spaces(&mut self, host: usize) {
         let cards = self.hosts.len() as u64;
         let system = (0..cards).map(|page| (0, page));
@@ -30,7 +30,7 @@ impl World<Dart> {
         }
     }
 
-    /// A page of zeros is there.
+    /// Makes a zeroed page present.
     fn bring(&mut self, host: usize, page: (u32, u64), kind: Kind) {
         let machine = &self.hosts[host].machine;
         let frame = machine.frames().take(&machine.memory);
@@ -39,7 +39,7 @@ impl World<Dart> {
         spaces.contents.insert(page, vec![0; PAGE as usize]);
     }
 
-    /// What the driver knows of a page that a connection waits for, it says.
+    /// Tells the card what the driver knows of a page that a connection waits for.
     pub(super) fn fill(&mut self, host: usize, page: (u32, u64), writes: bool) -> Result<(), Violation> {
         self.settle(host)?;
         let found = self.model.spaces[host].pages.get(&page).copied().unwrap_or(Page::Hole);
@@ -71,8 +71,8 @@ impl World<Dart> {
     }
 
     fn refuse(&mut self, host: usize, (space, page): (u32, u64), writes: bool) -> Result<(), Violation> {
-        // A bad page for writing is bad for who waits to write alone; but what there is no page for
-        // is bad for all.
+        // A page that is not writable fails only messages that wait to write. A page that is absent
+        // fails all.
         let is_hole = !matches!(self.model.spaces[host].pages.get(&(space, page)), Some(Page::There { .. }));
         let refused = &mut self.model.ledgers[host].refused;
         refused.insert((space, page, true));
@@ -92,7 +92,7 @@ impl World<Dart> {
         self.settle(host)
     }
 
-    /// Takes translations back. When it is answered the card uses them no more.
+    /// Invalidates translations. Once that is acknowledged, the card no longer uses them.
     fn take_back(&mut self, host: usize, space: u32, first: u64, count: u64) -> Result<(), Violation> {
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -120,7 +120,7 @@ impl World<Dart> {
         self.settle(host)
     }
 
-    /// A page is moved to another frame, and the old one is somebody else's.
+    /// Moves a page to another frame, and frees the old one.
     fn move_page(&mut self, host: usize, page: (u32, u64), kind: Kind) -> Result<(), Violation> {
         let Some(Page::There { frame: old, .. }) = self.model.spaces[host].pages.get(&page).copied() else {
             return Ok(());
@@ -140,7 +140,7 @@ impl World<Dart> {
         machine.frames().give(frame);
     }
 
-    /// The operating system does something to a page, or to its translations.
+    /// Changes a random page or its translations, as the operating system.
     pub(super) fn shift_pages(&mut self, host: usize) -> Result<(), Violation> {
         let space = self.rng.range(1, 2);
         let page = (space, FIRST + self.rng.below(PAGES[space as usize - 1]));
@@ -171,17 +171,17 @@ impl World<Dart> {
                 self.model.spaces[host].pages.insert(page, Page::There { frame, kind });
                 Ok(())
             }
-            // More than that, or what the card was never told of.
+            // A larger range, or translations that the card was never told.
             (_, 6) => {
                 let (first, count) = (page.1 - self.rng.below(3), self.rng.next() >> self.rng.below(64));
                 self.take_back(host, space, first, count)
             }
-            // Before anybody asks.
+            // Before the card asks.
             _ => self.fill(host, page, false),
         }
     }
 
-    /// The driver looks after a connection that waits for pages, or after some of them. Returns
+    /// Serves some or all misses of a connection that waits for pages, as the driver. Returns
     /// whether there was one.
     pub(super) fn serve_misses(&mut self, host: usize, most: u64) -> Result<bool, Violation> {
         let Some(index) = self.model.ledgers[host].missing.pop_first() else { return Ok(false) };
@@ -189,18 +189,18 @@ impl World<Dart> {
             return Ok(true);
         }
         for _ in 0..most {
-            // Asked anew each time: that there is no page for writing is said only while somebody
-            // waits to write.
+            // Read again each time: a page is reported as not writable only while a message waits
+            // to write to it.
             let (space, misses) = self.hosts[host].machine.misses(index)?;
             let Some((page, writes)) = self.rng.pick(&misses) else { return Ok(true) };
             self.fill(host, (space, page), writes)?;
         }
-        // The rest later.
+        // The rest is served later.
         self.model.ledgers[host].missing.insert(index);
         Ok(true)
     }
 
-    /// A process stores to its memory.
+    /// Stores to memory as a process.
     pub(super) fn store_memory(&mut self, host: usize, page: (u32, u64), place: usize, bytes: &[u8]) {
         let spaces = &mut self.model.spaces[host];
         let Some(Page::There { frame, .. }) = spaces.pages.get(&page) else { return };

@@ -1,4 +1,4 @@
-//! What reaches a card, and what must become of it.
+//! Packets that reach a card, and their expected effects.
 
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::statistics::DartStatistic as Counter;
@@ -12,17 +12,17 @@ use super::ledger::{self, End, Question};
 use super::model::Dart;
 use super::packet::{ANSWER, CREDITS, Letter, MESSAGE, Message, TRAPPED};
 
-/// What a packet is to a card.
+/// The expected fate of a packet.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
     Discarded,
     Taken,
-    /// A message of an operating system's, which is executed or passed over.
+    /// A message of an operating system, which is executed or passed over.
     System,
 }
 
 impl World<Dart> {
-    /// A packet is handed to its card: the next that was sent from there.
+    /// Hands a packet to its card. It must be the next one that was sent from its source.
     pub(super) fn take(&mut self, host: usize, arrived: Arrived) -> Result<(), Violation> {
         self.settle(host)?;
         let Arrived { source, mut bytes } = arrived;
@@ -50,7 +50,7 @@ impl World<Dart> {
             )
         })?;
         if fate == Fate::System && discarded == 1 {
-            // One that has a trap, or no room.
+            // It has a trap, or finds no room.
             let end = self.model.ledgers[host].ends.get_mut(&index);
             let message = end.and_then(|end| end.waiting.pop_front());
             self.check_passed_over(host, index, message)?;
@@ -58,7 +58,8 @@ impl World<Dart> {
         self.settle(host)
     }
 
-    /// What a packet is, by all that was said of it; the account is as the card's is to be.
+    /// Returns the expected fate of a packet from all that is known of it, and updates the ledger
+    /// accordingly.
     fn judge(&mut self, host: usize, source: u16, bytes: &[u8]) -> (Fate, u32) {
         let window = self.model.options.window;
         let Some(letter) = Letter::read(bytes) else { return (Fate::Discarded, 0) };
@@ -86,7 +87,7 @@ impl World<Dart> {
 }
 
 impl End {
-    /// Takes the next packet in. `None`: it makes no sense.
+    /// Takes in the next packet. Returns `None` if it is invalid.
     fn takes(&mut self, letter: &Letter, window: u32) -> Option<()> {
         self.expected = self.expected.wrapping_add(1);
         self.limit = window.min(letter.window);

@@ -1,4 +1,4 @@
-//! What leaves a card, and what it says of that in memory.
+//! Packets that leave a card, and the state that the card writes about them.
 
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::DartControl;
@@ -16,8 +16,8 @@ use super::model::{Dart, MOST_SENDS};
 use super::packet::{BLOCK, CREDITS, Letter, MESSAGE, Message};
 
 impl World<Dart> {
-    /// Explains what a card has done since the last time: here nothing has left it, and nothing
-    /// came.
+    /// Explains what a card has done since the last call. No packet has left it or arrived
+    /// meanwhile.
     pub(super) fn settle(&mut self, host: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let ledger = &mut self.model.ledgers[host];
@@ -56,7 +56,7 @@ impl World<Dart> {
         Ok(())
     }
 
-    /// A packet has left the card.
+    /// Checks a packet that has left the card.
     pub(super) fn note_sent(&mut self, host: usize, to: u16, bytes: &[u8]) -> Result<(), Violation> {
         let wrong = |what: &str| Violation::new(format!("host {host}: a packet to {to} {what}"));
         let letter = Letter::read(bytes).ok_or_else(|| wrong("is no packet"))?;
@@ -75,7 +75,7 @@ impl World<Dart> {
             let is_it = letter.kind == kind && letter.cells == message.write(letter.connection);
             ensure(is_it, || format!("host {host}: an answer to {to} is {letter:?}, and not {message:?}"))?;
         } else if letter.kind == MESSAGE {
-            // Those before it that could not leave are judged when it is settled.
+            // Earlier messages that could not leave are checked by `settle`.
             let dropped = machine.memory.peek_u32(end.area.address(DART_STATE_DROPPED.into()));
             let before = dropped.wrapping_sub(end.state[DROPPED]) as usize;
             let send = end.sends.remove(before).ok_or_else(|| wrong("is a message that nobody has sent"))?;
@@ -104,7 +104,7 @@ impl World<Dart> {
         self.settle(host)
     }
 
-    /// A process stores a message to the Send Registers.
+    /// Stores a message to the Send Registers as a process.
     pub(super) fn send(
         &mut self,
         host: usize,
@@ -134,7 +134,7 @@ impl World<Dart> {
         self.settle(host)
     }
 
-    /// A process writes a question's data to its memory, and asks.
+    /// Writes a question's data to a process's memory, and asks it.
     pub(super) fn ask(&mut self, host: usize, index: u32, control: DartControl) -> Result<(), Violation> {
         let answer = self.some_control();
         let asked = self.rng.range(0, 255) as u8;
@@ -142,34 +142,34 @@ impl World<Dart> {
         let offset = self.rng.below(end.endpoint.length / 4 - 8) * 4;
         let (page, place) = end.place(offset);
         self.store_memory(host, page, place, &[answer.as_bytes(), &[asked]].concat());
-        // All that is behind it is zero, whoever writes there meanwhile: so nobody asks for more
-        // than there are credits.
+        // The card pads these 17 bytes with zeros, whatever is written behind them meanwhile. So no
+        // question asks for more than the credits allow.
         self.send(host, index, control, (offset, 17))
     }
 }
 
-/// Whether a message may have more data than a block: a WRITE_MULTIPLE, a CALL that asks nothing,
-/// or what is the software's.
+/// Returns whether a message may have more data than a block: a WRITE_MULTIPLE, a CALL that is not
+/// a question, or a message for software.
 fn may_be_long(control: &DartControl) -> bool {
     let opcode = control.opcode;
     !is_implemented(opcode) || opcode & 7 == 2 || opcode & 7 == 6 && !is_question(opcode) || opcode & 7 == 7
 }
 
-/// Whether its data is behind its block.
+/// Returns whether its data is behind its block.
 fn is_long(send: &Send) -> bool {
     let opcode = send.control.opcode;
     opcode & 7 == 2 && is_implemented(opcode) || send.length > BLOCK as u32
 }
 
 impl End {
-    /// Where a message's data is, if it is inside the endpoint.
+    /// Returns where a message's data is, if it is inside the endpoint.
     fn data_of(&self, send: &Send) -> Option<Vec<Piece>> {
         let end = send.offset.checked_add(send.length.into())?;
         let is_inside = send.length == 0 || end <= self.endpoint.length;
         is_inside.then(|| self.pieces(send.offset, if send.length == 0 { 0 } else { end - send.offset }))
     }
 
-    /// What leaves now.
+    /// Returns the message that leaves now.
     fn message(&self, send: &Send, spaces: &Spaces) -> Option<Message> {
         let data = spaces.bytes(&self.data_of(send)?)?;
         let mut message = Message { control: send.control, block: [0; BLOCK], body: Vec::new() };
@@ -181,7 +181,7 @@ impl End {
         Some(message)
     }
 
-    /// Pays for a message and its answer. `None`: there are not so many credits.
+    /// Pays for a message and its answer. Returns `None` if there are not enough credits.
     fn pay(&mut self, message: &Message) -> Option<()> {
         let (cells, owed) = (message.cells() as u32, message.answer_cells() as u32);
         self.on_their_way += cells + owed;

@@ -1,4 +1,4 @@
-//! A host's machine: its card's station, and what the driver has opened there.
+//! A host's machine: its card's station, and the mailboxes that the driver has opened.
 
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,11 +24,12 @@ use crate::engine::window::Pages;
 
 /// Mailboxes of a card.
 pub(super) const MAILBOXES: u32 = 3;
-/// Pages of a host's memory: each mailbox' inbox and lists, the command page, and a few to spare.
+/// Pages of a host's memory: each mailbox's inbox and lists, the command page, and a few spare
+/// ones.
 const FRAMES: u64 = 24;
 /// BAR 2.
 const OUTBOXES: u8 = 2;
-/// Heartbeats in a period of the handshake timer.
+/// Heartbeats per period of the handshake timer.
 const BEATS: u64 = 4;
 
 /// A machine.
@@ -36,12 +37,12 @@ const BEATS: u64 = 4;
 pub(super) struct Machine {
     station: Station,
     command_page: u64,
-    /// 0: the card has no handshake timer.
+    /// Period in milliseconds; 0: the card has no handshake timer.
     handshake_ms: u32,
     tables: Mutex<Tables>,
 }
 
-/// What the driver has opened.
+/// Objects that the driver has opened.
 #[derive(Debug)]
 pub(super) struct Tables {
     frames: Frames,
@@ -49,7 +50,7 @@ pub(super) struct Tables {
     next_beat: u64,
 }
 
-/// An open mailbox' inbox.
+/// The inbox of an open mailbox.
 #[derive(Debug, Clone)]
 pub(super) struct Inbox {
     pub(super) area: Area,
@@ -65,7 +66,7 @@ impl Deref for Machine {
 }
 
 impl Machine {
-    /// A machine that has been switched on.
+    /// Creates a machine that is powered on.
     pub(super) fn new(id: u16, handshake_ms: u32, rng: &mut Rng) -> Result<Self, Violation> {
         let card = EchoCard::new(MAILBOXES, handshake_ms);
         let station = Station::new(id, Box::new(card), FRAMES, Vec::new())?;
@@ -83,7 +84,7 @@ impl Machine {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An open mailbox' inbox.
+    /// Returns the inbox of a mailbox, if it is open.
     pub(super) fn inbox(&self, mailbox: u32) -> Option<Inbox> {
         self.tables().inboxes.get(mailbox as usize).cloned().flatten()
     }
@@ -92,7 +93,7 @@ impl Machine {
         Driver::new(&self.station, self.command_page).run(opcode, index, body)
     }
 
-    /// Opens a mailbox, with an empty outbox and inbox.
+    /// Opens a mailbox with an empty outbox and inbox.
     pub(super) fn open(&self, mailbox: u32, records: u32) -> Result<(), Violation> {
         let length = u64::from(records * ECHO_RECORD_SIZE);
         let area = Area::new(&self.memory, &mut self.tables().frames, 0, length);
@@ -105,7 +106,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Closes a mailbox. What the card does to its memory from now on is found.
+    /// Closes a mailbox. Any later access of the card to its memory is detected.
     pub(super) fn close(&self, mailbox: u32) -> Result<(), Violation> {
         self.command(ECHO_COMMAND_CLOSE_MAILBOX, mailbox, &[0_u8; 0])?;
         let mut tables = self.tables();
@@ -122,12 +123,12 @@ impl Machine {
         self.windows.of(OUTBOXES)
     }
 
-    /// A word of an outbox.
+    /// Loads a word of an outbox.
     pub(super) fn word(&self, mailbox: u32, word: u32) -> u32 {
         self.window().load(outbox(mailbox) + u64::from(word))
     }
 
-    /// Its owner's store to a word of an outbox.
+    /// Stores to a word of an outbox as its owner.
     pub(super) fn set_word(&self, mailbox: u32, word: u32, value: u32) {
         self.window().store(outbox(mailbox) + u64::from(word), value);
     }
@@ -141,12 +142,13 @@ impl Machine {
         outbox(MAILBOXES) + u64::from(ECHO_CONTROL_ARMED + mailbox * HAMLYN_ARMED_STRIDE)
     }
 
-    /// The driver says that a mailbox' owner sleeps, or does not.
+    /// Arms or disarms a mailbox as the driver: `sleeps` is whether its owner sleeps.
     pub(super) fn arm(&self, mailbox: u32, sleeps: bool) {
         self.window().store(Self::armed(mailbox), if sleeps { HAMLYN_ARMED_YES } else { HAMLYN_ARMED_NO });
     }
 
-    /// The driver handles the mailboxes' interrupt, if it came: those for whom it is.
+    /// Handles the mailboxes' interrupt as the driver, if it was raised. Returns the mailboxes that
+    /// it is for.
     pub(super) fn interrupts(&self) -> Vec<u32> {
         if !self.vectors.take().contains(&(ECHO_VECTOR as u16)) {
             return Vec::new();
@@ -157,8 +159,8 @@ impl Machine {
         (0..MAILBOXES).filter(fired).collect()
     }
 
-    /// What the driver of a host that runs does, some times in a period: restarts the timer, and
-    /// takes part again if that was too late.
+    /// Does a heartbeat as the driver of a running host, several times in a period. It restarts the
+    /// timer, and enables the card again if that was too late.
     pub(super) fn beat(&self) -> Result<(), Violation> {
         let now = self.clock.milliseconds();
         if self.handshake_ms == 0 || now < self.tables().next_beat {
@@ -169,7 +171,7 @@ impl Machine {
         self.store(0, HAMLYN_REG_CONTROL.into(), 4, HAMLYN_CONTROL_ENABLE.into())
     }
 
-    /// The card's process gives the card the tick that it asked for, if it is time.
+    /// Gives the card its tick if it is due.
     pub(super) fn tick(&self) -> Result<bool, Violation> {
         if self.alarm().is_none_or(|alarm| alarm > self.clock.milliseconds().into()) {
             return Ok(false);
@@ -178,7 +180,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// Whether the card takes what arrives.
+    /// Returns whether the card accepts packets.
     pub(super) fn is_enabled(&self) -> Result<bool, Violation> {
         let enabled = self.with_card(|card, _| card.is_enabled())?;
         ensure(enabled || self.handshake_ms != 0, || format!("host {}: the card takes no part", self.id))?;

@@ -1,20 +1,20 @@
-//! The echo card's part of a simulation: owners of mailboxes that write to each other, and what
-//! must always be so.
+//! Simulation of the echo card: owners of mailboxes that write to each other, and the invariants.
 //!
-//! * What a card sends is what lay in the outbox when its owner rang, whatever the owner writes
+//! * A card sends the contents of the outbox at the time of the ring, whatever the owner writes
 //!   there afterwards.
-//! * A packet is deposited once, whole, in the record that is next, its number last; or it is
-//!   counted as what it was, and no byte of memory changes. It says who sent it.
-//! * What was deposited stays until its owner has taken it.
-//! * Nobody sleeps beside a message. In the end nothing waits, and nothing is lost but what a port
-//!   took with it.
+//! * A packet is deposited once, whole, in the next record, with its number written last. Otherwise
+//!   it is counted by its reason for rejection, and no byte of memory changes. The record names the
+//!   sender.
+//! * A deposited message stays until its owner has taken it.
+//! * No owner sleeps while a message waits. In the end nothing waits, and only packets that a port
+//!   took down with it are lost.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `machine` | a card's station, and what its driver has opened |
-//! | `owner` | a mailbox as its owner has it: rings, takes, sleeps |
-//! | `post` | messages on their way, and what must become of each |
-//! | `model` | what the engine asks |
+//! | `machine` | a card's station, and the mailboxes opened by its driver |
+//! | `owner` | a mailbox from its owner's view: ring, take, sleep |
+//! | `post` | messages in flight, and their expected effects |
+//! | `model` | the engine's interface |
 
 mod machine;
 mod model;
@@ -27,7 +27,7 @@ use crate::engine::world::Course;
 
 use self::model::Echo;
 
-/// Runs a fabric of echo cards as a seed decides, of so many cards if that is said.
+/// Runs a fabric of echo cards as the seed decides. `cards` overrides the number of cards.
 #[must_use]
 pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
     let mut rng = Rng::new(seed);

@@ -1,4 +1,4 @@
-//! What the engine asks of a fabric of echo cards.
+//! Implements the engine's interface for fabrics of echo cards.
 
 use hamlyn_abi::echo::statistics::EchoStatistic;
 use hamlyn_abi::echo::window::ECHO_MAX_MESSAGE;
@@ -16,15 +16,15 @@ use super::post::{Letter, packet};
 /// A fabric of echo cards.
 #[derive(Debug)]
 pub(super) struct Echo {
-    /// 0: the cards have no handshake timers.
+    /// Period in milliseconds; 0: the cards have no handshake timers.
     handshake_ms: u32,
-    /// New messages in a thousand steps.
+    /// New messages per thousand steps.
     traffic: u64,
-    /// What cards have sent and has not arrived.
+    /// Packets that were sent and have not arrived.
     pub(super) flying: Vec<Letter>,
     /// Messages that reached their owners.
     pub(super) taken: u64,
-    /// What was found where nothing can be returned.
+    /// A violation found where no error can be returned.
     found: Option<Violation>,
 }
 
@@ -84,7 +84,7 @@ impl Model for Echo {
         None
     }
 
-    /// Somebody has something to say: now and then to nobody, or more than goes into a message.
+    /// Creates a message. Occasionally its destination does not exist, or it is too long.
     fn compose(world: &mut World<Self>) -> Result<(), Violation> {
         if world.rng.below(1000) >= world.model.traffic {
             return Ok(());
@@ -217,8 +217,8 @@ impl World<Echo> {
         self.model.found.take().map_or(Ok(()), Err)
     }
 
-    /// An impatient owner rings while the card has his last message still: that is counted, and
-    /// does nothing.
+    /// Rings again while the card still has the owner's last message. The card must count this ring
+    /// and ignore it.
     fn ring_again(&mut self, host: usize, mailbox: usize) -> Result<(), Violation> {
         if self.hosts[host].processes[mailbox].rung_for.is_none() {
             return Ok(());
@@ -230,14 +230,14 @@ impl World<Echo> {
         ensure(refused(&machine) == before + 1, || format!("host {host}: a ring too many is not counted"))
     }
 
-    /// A hostile host's packet, past its card.
+    /// Sends a packet of a hostile host, bypassing its card.
     fn forge(&mut self, host: usize) -> Result<(), Violation> {
         let others = self.hosts.len();
         let (victim, source) = (self.rng.index(others) as u16, host as u16);
         let length = self.rng.index(self.max_packet + 1);
         let mut bytes = self.rng.bytes(length);
         if self.rng.percent(60) {
-            // Almost right.
+            // Nearly valid.
             let data = self.rng.bytes(length.saturating_sub(8));
             bytes = packet(self.rng.range(0, MAILBOXES), self.rng.next() as u32, &data);
         }

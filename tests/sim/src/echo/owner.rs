@@ -1,4 +1,4 @@
-//! A mailbox as its owner has it.
+//! A mailbox from its owner's view.
 
 use std::collections::VecDeque;
 
@@ -15,16 +15,16 @@ use super::post::{Deposited, Letter, packet};
 #[derive(Debug, Default)]
 pub(super) struct Owner {
     pub(super) mailbox: u32,
-    /// Rings, modulo 2^32.
+    /// Number of rings, modulo 2^32.
     pub(super) rung: u32,
-    /// Messages deposited and taken, modulo 2^32.
+    /// Numbers of messages deposited and taken, modulo 2^32.
     pub(super) arrived: u32,
     taken: u32,
-    /// What lies in the inbox.
+    /// Messages in the inbox.
     pub(super) inbox: VecDeque<Deposited>,
-    /// What it is to send: to which host and mailbox.
+    /// Messages to send, each with its destination host and mailbox.
     pub(super) plans: VecDeque<(u32, u32, Vec<u8>)>,
-    /// What the card has to send.
+    /// The message that the card has yet to send.
     pub(super) rung_for: Option<Letter>,
     pub(super) asleep: bool,
 }
@@ -34,8 +34,8 @@ impl World<Echo> {
         &mut self.hosts[host].processes[mailbox]
     }
 
-    /// Fills in the next message and rings, if the card is done with the last. Returns whether it
-    /// rang.
+    /// Fills in the next message and rings, if the card has completed the last one. Returns whether
+    /// it rang.
     pub(super) fn ring(&mut self, host: usize, mailbox: usize) -> Result<bool, Violation> {
         let machine = self.hosts[host].machine.clone();
         let owner = self.owner(host, mailbox);
@@ -76,7 +76,7 @@ impl World<Echo> {
                 "host {host}: mailbox {number} says {said:?} after ring {before} for {length} bytes to {destination}"
             )
         })?;
-        // What its owner writes there now is nobody's affair.
+        // Later writes of the owner to the outbox must have no effect.
         if self.rng.percent(30) {
             let scribble = self.rng.bytes(16);
             machine.window().poke(u64::from(number * ECHO_OUTBOX_SIZE), &scribble[..12]);
@@ -85,7 +85,7 @@ impl World<Echo> {
         Ok(true)
     }
 
-    /// A packet has left the card: what its owner rang for.
+    /// Checks a packet that has left the card: it must be the one that its owner rang for.
     pub(super) fn note_sent(
         &mut self,
         host: usize,
@@ -107,13 +107,13 @@ impl World<Echo> {
         let letter = letter.ok_or_else(|| {
             Violation::new(format!("host {host}: mailbox {number} sent what was not rung for"))
         })?;
-        // The switch drops what is for a port without a card.
+        // The switch drops packets for a port without a card.
         let absent = self.hosts.get(usize::from(destination)).is_some_and(|there| !there.uplink.is_up());
         self.model.flying.push(Letter { excused: absent, ..letter });
         Ok(())
     }
 
-    /// Takes the next message, if there is one. Returns whether there was.
+    /// Takes the next message. Returns whether there was one.
     pub(super) fn take_next(&mut self, host: usize, mailbox: usize) -> Result<bool, Violation> {
         let machine = self.hosts[host].machine.clone();
         let owner = self.owner(host, mailbox);
@@ -136,7 +136,7 @@ impl World<Echo> {
         Ok(true)
     }
 
-    /// Sleeps until there is a message, unless there is one now.
+    /// Puts the owner to sleep until there is a message, unless there is one now.
     pub(super) fn sleep(&mut self, host: usize, mailbox: usize) {
         let machine = self.hosts[host].machine.clone();
         let owner = self.owner(host, mailbox);
@@ -147,7 +147,7 @@ impl World<Echo> {
         }
     }
 
-    /// The driver wakes those whom the card has fired for. Returns whether there were any.
+    /// Wakes the owners that the card has fired for, as the driver. Returns whether there were any.
     pub(super) fn wake(&mut self, host: usize) -> bool {
         let machine = self.hosts[host].machine.clone();
         let fired = machine.interrupts();
@@ -158,7 +158,7 @@ impl World<Echo> {
         !fired.is_empty()
     }
 
-    /// An owner dies, and another takes the mailbox: with nothing of the first's.
+    /// Replaces an owner that died: its successor gets the mailbox, without any state of the first.
     pub(super) fn succeed(&mut self, host: usize, mailbox: usize, records: u32) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let number = mailbox as u32;

@@ -1,4 +1,4 @@
-//! Messages on their way, and what must become of each.
+//! Messages in flight, and their expected effects.
 
 use hamlyn_abi::echo::inbox::ECHO_RECORD_SIZE;
 use hamlyn_abi::echo::statistics::EchoStatistic;
@@ -13,25 +13,25 @@ use crate::engine::world::World;
 use super::machine::Inbox;
 use super::model::Echo;
 
-/// What is in front of a message's bytes in a packet: the mailboxes that it is for and from.
+/// Size of a packet's header, which holds the destination and source mailboxes.
 const HEADER: usize = 8;
 
-/// A message, or whatever a hostile host says instead.
+/// A message, or arbitrary bytes from a hostile host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Letter {
     pub(super) source: u16,
     pub(super) destination: u16,
     pub(super) packet: Vec<u8>,
-    /// A port has gone since, and may have taken it with it.
+    /// A port has gone down since, and may have dropped it.
     pub(super) excused: bool,
 }
 
-/// The packet of a message.
+/// Returns the packet of a message.
 pub(super) fn packet(to: u32, from: u32, data: &[u8]) -> Vec<u8> {
     [&to.to_le_bytes(), &from.to_le_bytes(), data].concat()
 }
 
-/// A message that lies in an inbox.
+/// A message in an inbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Deposited {
     pub(super) source: u32,
@@ -39,7 +39,7 @@ pub(super) struct Deposited {
     pub(super) data: Vec<u8>,
 }
 
-/// What a card does with a packet: the counter, and the mailbox if it deposits it there.
+/// Returns the expected effect of a packet: the counter, and the mailbox if it is deposited.
 fn fate(world: &World<Echo>, host: usize, packet: &[u8]) -> Result<(EchoStatistic, Option<u32>), Violation> {
     let machine = &world.hosts[host].machine;
     let sound = (HEADER..=HEADER + ECHO_MAX_MESSAGE as usize).contains(&packet.len());
@@ -63,7 +63,7 @@ impl World<Echo> {
         let is_it = |letter: &Letter| {
             (letter.source, usize::from(letter.destination)) == (source, host) && letter.packet == bytes
         };
-        // Of two that are the same it is the one that cannot have been lost.
+        // Of two equal packets, the one that cannot have been lost is taken first.
         let flying = self.model.flying.iter().enumerate().filter(|(_, letter)| is_it(letter));
         let known = flying.min_by_key(|(_, letter)| letter.excused).map(|(index, _)| index);
         let known = known.ok_or_else(|| {
@@ -92,7 +92,8 @@ impl World<Echo> {
         }
     }
 
-    /// The record that is next has the message, and nothing else was written; its number came last.
+    /// Checks that the next record holds the message, that nothing else was written, and that its
+    /// number came last.
     fn check_deposit(
         &mut self,
         host: usize,

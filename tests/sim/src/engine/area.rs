@@ -1,11 +1,11 @@
-//! Areas of scattered pages, and the pages they are made of.
+//! Areas of scattered pages, and the allocator of their pages.
 
 use hamlyn_abi::family::area::HamlynArea;
 
 use crate::engine::memory::{Memory, PAGE, Right};
 use crate::engine::rng::Rng;
 
-/// The free pages of a host. Any of them may be given out next, so areas lie scattered and pages
+/// The free pages of a host. Pages are allocated in random order, so areas are scattered and pages
 /// soon change owners.
 #[derive(Debug)]
 pub(crate) struct Frames {
@@ -14,19 +14,19 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// All of so many but the first page, so that no area has an address of 0.
+    /// Starts with all of `frames` pages free, except the first, so that no area has address 0.
     pub(crate) fn new(rng: Rng, frames: u64) -> Self {
         Self { free: (1..frames).map(|frame| frame * PAGE).collect(), rng }
     }
 
-    /// A page of zeros. The caller has made sure that one is left.
+    /// Allocates a zeroed page. The caller makes sure that a page is free.
     pub(crate) fn take(&mut self, memory: &Memory) -> u64 {
         let page = self.take_as_it_is();
         memory.poke(page, &[0; PAGE as usize]);
         page
     }
 
-    /// A page that will be filled.
+    /// Allocates a page without zeroing it, for a caller that fills it.
     pub(crate) fn take_as_it_is(&mut self) -> u64 {
         let index = self.rng.index(self.free.len());
         self.free.swap_remove(index)
@@ -41,7 +41,7 @@ impl Frames {
     }
 }
 
-/// An area as the card is told of it: the driver's list of pages, and the pages.
+/// An area as it is described to the card: the driver's page lists, and the pages.
 #[derive(Debug, Clone)]
 pub(crate) struct Area {
     directory: u64,
@@ -52,8 +52,8 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// `length` bytes from byte `first` of the first page. What is left of the driver's lists
-    /// points nowhere: a card that reads too far is caught.
+    /// Creates an area of `length` bytes that starts at byte `first` of the first page. Unused
+    /// entries of the driver's lists are invalid addresses: a card that reads too far is caught.
     pub(crate) fn over(
         memory: &Memory,
         frames: &mut Frames,
@@ -72,19 +72,19 @@ impl Area {
         Self { directory, list, pages, first, length }
     }
 
-    /// The same, of fresh pages.
+    /// Like [`Area::over`], but with newly allocated pages.
     pub(crate) fn new(memory: &Memory, frames: &mut Frames, first: u64, length: u64) -> Self {
         let pages = (0..(first + length).div_ceil(PAGE)).map(|_| frames.take(memory)).collect();
         Self::over(memory, frames, pages, first, length)
     }
 
-    /// The driver's lists are no longer needed.
+    /// Frees the pages of the driver's lists.
     pub(crate) fn give_lists_back(&self, frames: &mut Frames) {
         frames.give(self.directory);
         frames.give(self.list);
     }
 
-    /// And neither are the pages.
+    /// Unmaps and frees the pages of the area.
     pub(crate) fn give_pages_back(&self, memory: &Memory, frames: &mut Frames) {
         for page in &self.pages {
             memory.unmap(*page);
@@ -100,13 +100,14 @@ impl Area {
         &self.pages
     }
 
-    /// Where byte `offset` lies.
+    /// Returns the host address of byte `offset`.
     pub(crate) fn address(&self, offset: u64) -> u64 {
         let byte = self.first + offset;
         self.pages[(byte / PAGE) as usize] + byte % PAGE
     }
 
-    /// The addresses and lengths of `offset..offset + length`, which lies in the area.
+    /// Returns the addresses and lengths of the pieces of `offset..offset + length`. The range must
+    /// be inside the area.
     pub(crate) fn pieces(&self, mut offset: u64, length: u64) -> Vec<(u64, u64)> {
         let end = offset + length;
         let mut pieces = Vec::new();
@@ -132,14 +133,14 @@ impl Area {
         pieces.into_iter().flat_map(|(address, length)| memory.peek(address, length as usize)).collect()
     }
 
-    /// Lets the card read the lists of pages, or takes that back.
+    /// Allows or forbids the card to read the page lists.
     pub(crate) fn permit_lists(&self, memory: &Memory, allowed: bool) {
         for page in [self.directory, self.list] {
             memory.permit(Right::Read, page, PAGE, allowed);
         }
     }
 
-    /// Lets the card use part of the area, or takes that back.
+    /// Allows or forbids the card to use part of the area.
     pub(crate) fn permit(&self, memory: &Memory, right: Right, offset: u64, length: u64, allowed: bool) {
         for (address, length) in self.pieces(offset, length) {
             memory.permit(right, address, length, allowed);

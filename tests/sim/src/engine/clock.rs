@@ -1,11 +1,11 @@
-//! The simulation's time.
+//! Simulated time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hamlyn_card::ports::Clock;
 
-/// As many milliseconds as the world says.
+/// A card's clock. The world sets it, in milliseconds.
 #[derive(Debug, Default)]
 pub(crate) struct SimClock(AtomicU64);
 

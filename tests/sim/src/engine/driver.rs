@@ -1,4 +1,4 @@
-//! What a driver of any card does with its station: power-on, and commands.
+//! Driver operations on a station that all card models share: power-on, and commands.
 
 use std::fmt::{Arguments, Debug};
 
@@ -9,7 +9,7 @@ use crate::engine::memory::{PAGE, Right};
 use crate::engine::station::Station;
 use crate::engine::violation::Violation;
 
-/// A driver, and its command page.
+/// A driver and its command page.
 #[derive(Debug)]
 pub(crate) struct Driver<'a> {
     station: &'a Station,
@@ -17,7 +17,7 @@ pub(crate) struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    /// The card may use the page from now on.
+    /// Allows the card to use the command page.
     pub(crate) fn permit_page(station: &Station, page: u64) {
         for right in [Right::Read, Right::Write] {
             station.memory.permit(right, page, PAGE, true);
@@ -38,7 +38,7 @@ impl<'a> Driver<'a> {
         self.must(format_args!("command {opcode} on {index}"), |driver| driver.command(opcode, index, body))
     }
 
-    /// The same for a command that a model has a name for.
+    /// Runs a named command of a model. The command must succeed.
     pub(crate) fn must(
         mut self,
         what: Arguments<'_>,

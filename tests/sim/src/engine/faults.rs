@@ -1,10 +1,10 @@
-//! Misfortunes that any model has, and the ends of all.
+//! Faults that every model has, and the end of all faults.
 
 use crate::engine::violation::Violation;
 use crate::engine::world::{Healing, Model, World};
 
 impl<M: Model> World<M> {
-    /// The port goes until some step.
+    /// Takes the port down until step `end`.
     pub(crate) fn port_down(&mut self, host: usize, end: u64) -> Result<(), Violation> {
         if self.unplug(host)? {
             self.healings.push((end, Healing::Port(host)));
@@ -12,12 +12,12 @@ impl<M: Model> World<M> {
         Ok(())
     }
 
-    /// The port goes, and is there again before anybody looks.
+    /// Takes the port down and up again within one step.
     pub(crate) fn port_flickers(&mut self, host: usize) -> Result<(), Violation> {
         if self.unplug(host)? { self.plug_in(host) } else { Ok(()) }
     }
 
-    /// The host stops until some step, and its driver with it; `frozen`: its card, too.
+    /// Stops the host and its driver until step `end`. If `frozen`, its card stops too.
     pub(crate) fn host_stops(&mut self, host: usize, end: u64, frozen: bool) {
         if !self.hosts[host].stopped {
             self.note(|| format!("host {host} stops (its card, too: {frozen})"));
@@ -27,7 +27,7 @@ impl<M: Model> World<M> {
         }
     }
 
-    /// Ends the faults whose time has come; all of them if `now`.
+    /// Ends the faults that are due, or all of them if `now`.
     pub(crate) fn heal(&mut self, now: bool) -> Result<(), Violation> {
         let step = self.step;
         let (due, later) =

@@ -1,15 +1,15 @@
-//! What is on its way from one host to another: it comes in its order, and only such is missing as
-//! a port took with it.
+//! Packets in flight from one host to another. They arrive in order, and only packets that were in
+//! flight when a port went down may be missing.
 //!
-//! Which of several equal packets has come nobody can tell, if some of them may be missing. So it
-//! is kept how far the receiver may be: each place in the order at which all that has come fits.
+//! If some of several equal packets may be missing, it is ambiguous which of them has arrived. So
+//! this module keeps every place in the order that is consistent with the packets seen so far.
 
 use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Flying {
     bytes: Vec<u8>,
-    /// A port has gone since, and may have taken it with it.
+    /// A port has gone down since, and may have dropped it.
     excused: bool,
 }
 
@@ -17,7 +17,7 @@ struct Flying {
 #[derive(Debug)]
 pub(crate) struct Flight {
     sent: VecDeque<Flying>,
-    /// How many of them may be behind the receiver.
+    /// All possible numbers of leading packets that the receiver is past.
     reached: BTreeSet<usize>,
 }
 
@@ -32,12 +32,12 @@ impl Flight {
         self.sent.push_back(Flying { bytes, excused });
     }
 
-    /// A port has gone: whatever is on its way may be missing.
+    /// Excuses all packets in flight: a port has gone down and may have dropped them.
     pub(crate) fn excuse(&mut self) {
         self.sent.iter_mut().for_each(|flying| flying.excused = true);
     }
 
-    /// A packet has come. `false`: it is none that can be next.
+    /// Takes an arrived packet. Returns `false` if it cannot be the next one.
     pub(crate) fn takes(&mut self, bytes: &[u8]) -> bool {
         let mut reached = BTreeSet::new();
         for place in &self.reached {
@@ -56,13 +56,14 @@ impl Flight {
         true
     }
 
-    /// How many of a kind are on their way, and not lost with a port.
+    /// Returns the number of packets in flight of a kind, without those that may be lost with a
+    /// port.
     pub(crate) fn count(&self, is_it: impl Fn(&[u8]) -> bool) -> usize {
         let last = self.reached.last().copied().unwrap_or_default();
         self.sent.iter().skip(last).filter(|flying| !flying.excused && is_it(&flying.bytes)).count()
     }
 
-    /// Whether all that must come may have come.
+    /// Returns whether all packets that must arrive may have arrived.
     pub(crate) fn is_over(&self) -> bool {
         let last = self.reached.last().copied().unwrap_or_default();
         self.sent.iter().skip(last).all(|flying| flying.excused)
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_come_in_their_order_and_each_once() {
+    fn packets_arrive_once_and_in_order() {
         let mut all = flight(&[(1, false), (2, false), (2, false)]);
         assert!(!all.takes(&[2]));
         assert!(all.takes(&[1]) && all.takes(&[2]));
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_port_took_with_it_may_be_missing_and_nothing_else() {
+    fn only_a_lost_port_excuses_missing_packets() {
         let mut some = flight(&[(1, true), (2, false), (3, false)]);
         assert!(!some.takes(&[3]));
         assert!(some.takes(&[2]) && !some.is_over());
@@ -100,7 +101,7 @@ mod tests {
 
     /// The first of them came, or the second, or the third, which is the one that must come.
     #[test]
-    fn which_of_several_equal_packets_has_come_is_left_open() {
+    fn equal_packets_are_ambiguous() {
         let mut equal =
             flight(&[(7, true), (8, true), (7, true), (8, true), (7, true), (8, false), (9, false)]);
         assert!(equal.takes(&[7]) && equal.takes(&[8]));

@@ -1,4 +1,4 @@
-//! Packets between cards and the switch, or from hand to hand; and ports that go and come.
+//! Packets between cards and the switch, or directly from card to card; and ports that go down.
 
 use hamlyn_card::card::Progress;
 use hamlyn_fabric::HostId;
@@ -8,8 +8,8 @@ use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Model, World};
 
 impl<M: Model> World<M> {
-    /// The hosts to which a card may hand a packet over: none is on its way there that it would
-    /// overtake.
+    /// Returns the hosts to which a card may hand over a packet directly. The packet must not
+    /// overtake another one on its way to the same host.
     fn neighbours(&mut self, host: usize) -> Vec<u16> {
         if self.course.by_hand == 0 || !self.rng.percent(self.course.by_hand) {
             return Vec::new();
@@ -25,7 +25,7 @@ impl<M: Model> World<M> {
         (0..self.hosts.len()).filter(|other| takes(self, *other)).map(|other| other as u16).collect()
     }
 
-    /// Brings a packet from one card to another, beside the rings.
+    /// Brings a packet directly from one card to another, bypassing the rings.
     fn hand_over(&mut self, source: usize, destination: u16, bytes: Vec<u8>) -> Result<(), Violation> {
         let (source, host) = (source as u16, usize::from(destination));
         let passes = self.switch.crossbar().pass(HostId(source), HostId(destination), bytes.len());
@@ -33,7 +33,7 @@ impl<M: Model> World<M> {
         self.note(|| format!("host {source} hands a packet to {destination}"));
         self.hosts[host].uplink.taken += 1;
         M::arrived(self, host, Arrived { source, bytes })?;
-        // Whose answer this was goes on.
+        // The packet may be an answer that the card waits for: wake it.
         self.hosts[host].machine.set_asleep(false);
         Ok(())
     }
@@ -66,7 +66,7 @@ impl<M: Model> World<M> {
         M::arrived(self, host, arrived)
     }
 
-    /// A port goes, and what is in its rings with it. Returns whether there was one.
+    /// Takes a port down, together with the packets in its rings. Returns whether the port was up.
     pub(crate) fn unplug(&mut self, host: usize) -> Result<bool, Violation> {
         if !self.hosts[host].uplink.is_up() {
             return Ok(false);

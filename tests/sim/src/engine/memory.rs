@@ -1,11 +1,10 @@
-//! Host memory, and what of it the card may touch.
+//! Host memory, and the ranges of it that the card may access.
 //!
-//! The card has no way to host memory but its [`Dma`] port. So a check of every write here is a
-//! check of every byte after every step: there is no need to compare the rest of memory with a
-//! shadow.
+//! The card reaches host memory only through its [`Dma`] port. So a check of every write here
+//! covers every byte after every step. The rest of memory need not be compared with a shadow copy.
 //!
-//! A page of host memory may be one of a process' mapping: then card and library see the same
-//! bytes, each its own way.
+//! A page of host memory may belong to a process's mapping. Then card and library access the same
+//! bytes, each in its own way.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,17 +18,17 @@ use crate::engine::shared::{Shared, region};
 use crate::engine::violation::Violation;
 
 pub(crate) const PAGE: u64 = 4096;
-/// Addresses from here on are nobody's: whoever reaches for them gets a fault, which is no offence.
+/// Start of unassigned addresses. An access from here on faults, but is not a violation.
 pub(crate) const NOWHERE: u64 = 1 << 40;
 
-/// A write of the card, in the order in which they came.
+/// A write by the card. Writes are recorded in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) address: u64,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What a piece of memory is opened for.
+/// The kind of access that a range is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Right {
     Read,
@@ -38,7 +37,7 @@ pub(crate) enum Right {
     Fetch,
 }
 
-/// What the memory's owner does to it while the card is in the middle of a packet: after so many
+/// A write by the owner of the memory while the card processes a packet: it happens after `reads`
 /// reads.
 #[derive(Debug, Clone)]
 pub(crate) struct Mischief {
@@ -49,34 +48,34 @@ pub(crate) struct Mischief {
 
 #[derive(Debug)]
 struct State {
-    /// Which page of which mapping each page of host memory is.
+    /// For each page of host memory, the mapping and the offset that back it.
     frames: Vec<(Arc<dyn Shared>, usize)>,
-    /// For each page, which of its bytes open objects let the card use. Ranges may overlap, and be
-    /// there twice.
+    /// For each page, the byte ranges that open objects let the card use. Ranges may overlap or
+    /// occur twice.
     rights: Vec<Vec<(Right, Range<usize>)>>,
     writes: Vec<Write>,
     mischief: Option<Mischief>,
-    /// By address, what bytes become as soon as the card has read any of them.
+    /// For each address, the bytes to store there as soon as the card has read any of the old ones.
     changes: BTreeMap<u64, Vec<u8>>,
     complaint: Option<String>,
-    /// How much is lent now, of what may be lent at a time.
+    /// Number of bytes of the lending buffer that are in use.
     lent: usize,
 }
 
 /// Host memory from address 0.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// What a page is while no process has mapped it.
+    /// Backing of pages that no process has mapped.
     kernel: Arc<dyn Shared>,
     state: Mutex<State>,
     lent: MmapRegion,
 }
 
-/// Bytes that are lent at a time, in copies: more than any packet has.
+/// Size of the buffer for lent copies: larger than any packet.
 const LENT: usize = 16384;
 
 impl Memory {
-    /// So many pages.
+    /// Creates a memory of `frames` pages.
     pub(crate) fn new(frames: u64) -> Result<Self, Violation> {
         let kernel: Arc<dyn Shared> = region(frames * PAGE)?;
         let offsets = (0..frames as usize).map(|frame| frame * PAGE as usize);
@@ -96,17 +95,17 @@ impl Memory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a page one of a mapping, from `offset` on.
+    /// Backs a page by a mapping, from `offset` on.
     pub(crate) fn map(&self, page: u64, mapping: Arc<dyn Shared>, offset: usize) {
         self.state().frames[(page / PAGE) as usize] = (mapping, offset);
     }
 
-    /// Makes a page nobody's again.
+    /// Ends a page's mapping.
     pub(crate) fn unmap(&self, page: u64) {
         self.map(page, self.kernel.clone(), page as usize);
     }
 
-    /// Lets the card use a range, or takes that back. Ranges may overlap.
+    /// Allows or forbids the card to use a range. Ranges may overlap.
     pub(crate) fn permit(&self, right: Right, address: u64, length: u64, allowed: bool) {
         let mut state = self.state();
         for (frame, offset, range) in pieces(address, length as usize) {
@@ -119,12 +118,12 @@ impl Memory {
         }
     }
 
-    /// The host's own store.
+    /// Stores bytes as the host itself.
     pub(crate) fn poke(&self, address: u64, bytes: &[u8]) {
         self.state().store(address, bytes);
     }
 
-    /// The host's own load.
+    /// Loads bytes as the host itself.
     pub(crate) fn peek(&self, address: u64, length: usize) -> Vec<u8> {
         self.state().load(address, length)
     }
@@ -139,12 +138,12 @@ impl Memory {
         u64::from(self.peek_u32(address)) | u64::from(self.peek_u32(address + 4)) << 32
     }
 
-    /// What the card wrote since the last call.
+    /// Returns the card's writes since the last call.
     pub(crate) fn take_writes(&self) -> Vec<Write> {
         std::mem::take(&mut self.state().writes)
     }
 
-    /// The first thing that the card did and must not do.
+    /// Returns the first forbidden access of the card.
     pub(crate) fn take_complaint(&self) -> Option<String> {
         self.state().complaint.take()
     }
@@ -153,18 +152,18 @@ impl Memory {
         self.state().mischief = mischief;
     }
 
-    /// Their owner makes others of some bytes as soon as the card has read any of them: who reads
-    /// them twice has been had.
+    /// Replaces bytes as soon as the card has read any of them. A card that reads them twice gets
+    /// different values.
     pub(crate) fn change_once_read(&self, address: u64, bytes: Vec<u8>) {
         self.state().changes.insert(address, bytes);
     }
 
-    /// Whether bytes from this address on are still to be changed so.
+    /// Returns whether a planned change at this address has not happened yet.
     pub(crate) fn is_to_change(&self, address: u64) -> bool {
         self.state().changes.contains_key(&address)
     }
 
-    /// What is in a page nobody changes any more.
+    /// Cancels all planned changes in a page.
     pub(crate) fn keep(&self, page: u64) {
         self.state().changes.retain(|address, _| address / PAGE != page / PAGE);
     }
@@ -187,7 +186,7 @@ impl State {
         }
     }
 
-    /// Reads for the card. Afterwards the owner may do the mischief that was planned.
+    /// Reads for the card. Afterwards the planned writes of the owner may happen.
     fn read(&mut self, address: u64, length: usize) -> Result<Vec<u8>, DmaFault> {
         self.check(Right::Read, address, length)?;
         let bytes = self.load(address, length);
@@ -203,7 +202,7 @@ impl State {
         Ok(bytes)
     }
 
-    /// The card has read these bytes.
+    /// Applies planned changes to the bytes that the card has read.
     fn change(&mut self, address: u64, length: usize) {
         let before = self.changes.range(..address + length as u64).rev();
         let read = before.filter(|(start, bytes)| *start + bytes.len() as u64 > address);
@@ -215,7 +214,7 @@ impl State {
         }
     }
 
-    /// Whether the card may use all of these bytes of a page.
+    /// Returns whether the card may use all bytes from `from` to `to` of a page.
     fn allows(&self, right: Right, frame: usize, mut from: usize, to: usize) -> bool {
         let rights = self.rights[frame].iter().filter(|(other, _)| *other == right);
         while from < to {
@@ -250,8 +249,8 @@ impl State {
     }
 }
 
-/// The pieces of a range that lie in one page each: the page's number, the offset in it, and which
-/// bytes of the range.
+/// Splits a range at page boundaries. Each piece is the page's number, the offset in it, and the
+/// part of the range.
 fn pieces(address: u64, length: usize) -> impl Iterator<Item = (usize, usize, Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -287,8 +286,8 @@ impl Dma for Memory {
         let mut bytes = vec![0; from.len()];
         from.copy_to(&mut bytes[..]);
         state.store(address, &bytes);
-        // Pages that happen to follow each other may be written at once; who judges knows each by
-        // itself.
+        // The card may write pages that happen to be adjacent in one access. The checks expect one
+        // write per page.
         let (mut address, mut rest) = (address, &bytes[..]);
         while !rest.is_empty() {
             let (here, behind) = rest.split_at(rest.len().min((PAGE - address % PAGE) as usize));
@@ -299,7 +298,7 @@ impl Dma for Memory {
     }
 
     fn lend_to_write(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
-        // Each write is to be seen.
+        // Not lent, because each write must be recorded.
         self.state().check(Right::Write, address, length).map(|()| None)
     }
 

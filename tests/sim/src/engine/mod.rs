@@ -1,28 +1,28 @@
-//! What the simulation of any card is made of: a fabric of real links and a real switch, hosts that
-//! are not there, and a seed that decides who goes next and what goes wrong.
+//! The parts that the simulations of all cards share: a fabric of real links and a real switch,
+//! simulated hosts, and a seed. The seed decides the schedule and the faults.
 //!
-//! No card is named here, nor anything of guests. A model brings a [`world::Model`]: what its
-//! machines are, what they do in their turn, what must be so when a packet arrives, and what must
-//! be so at rest. From the bottom up, each file knowing only those above it in this list:
+//! No card model is named here, nor anything of guests. A model implements [`world::Model`]: its
+//! machines, what they do in their turn, and the checks when a packet arrives and at rest. From the
+//! bottom up, where each file uses only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|
-//! | `violation` | what a simulation finds |
+//! | `violation` | the error that a simulation reports |
 //! | `rng` | the source of every decision |
 //! | `clock` | time |
-//! | `flight` | what is on its way in order, and may be lost with a port |
-//! | `shared` | memory that others see as well |
-//! | `memory` | host memory, and what of it a card may touch |
+//! | `flight` | packets in flight, in order, that may be lost with a port |
+//! | `shared` | memory that is also mapped elsewhere |
+//! | `memory` | host memory, and the ranges that a card may access |
 //! | `area` | its free pages, and lists of them |
 //! | `window` | mapped BARs, and interrupt lines |
-//! | `station` | a card among these |
-//! | `driver` | power-on and commands, as a driver has them |
+//! | `station` | a card with these around it |
+//! | `driver` | power-on and commands of a driver |
 //! | `uplink` | its end of the link |
-//! | `world` | hosts, switch, what has happened; what a model brings |
-//! | `links` | packets between cards and switch; ports that go and come |
-//! | `faults` | misfortunes that any model has, and their ends |
-//! | `schedule` | who goes next; what holds when nobody has anything to do |
-//! | `run` | a seed from its beginning to its end, and what is told of it |
+//! | `world` | hosts, switch, recent events; the interface of a model |
+//! | `links` | packets between cards and switch; ports that go down |
+//! | `faults` | faults that every model has, and their ends |
+//! | `schedule` | the order of turns; detection of rest |
+//! | `run` | a whole run of a seed, and its report |
 
 pub(crate) mod area;
 pub(crate) mod clock;

@@ -1,5 +1,5 @@
 //! The source of every decision: SplitMix64 (Steele, Lea and Flood, OOPSLA '14), so that a seed
-//! means the same next year.
+//! always gives the same sequence.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
@@ -16,22 +16,22 @@ impl Rng {
         self.0.next_u64()
     }
 
-    /// 0 to `limit - 1`; 0 if `limit` is 0.
+    /// Returns a number from 0 to `limit - 1`, or 0 if `limit` is 0.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 
-    /// An index into something of `length`.
+    /// Returns an index into a sequence of `length` elements.
     pub(crate) fn index(&mut self, length: usize) -> usize {
         self.below(length as u64) as usize
     }
 
-    /// `from` to `to`, both included.
+    /// Returns a number from `from` to `to`, inclusive.
     pub(crate) fn range(&mut self, from: u32, to: u32) -> u32 {
         from + self.below(u64::from(to - from) + 1) as u32
     }
 
-    /// True so many times in a hundred.
+    /// Returns true with a probability of `percent` in a hundred.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_means_what_it_meant_last_year() {
+    fn seed_gives_the_same_numbers_forever() {
         let mut rng = Rng::new(1996);
         let wanted = [0xbe0a_ac8f_4224_5806, 0xc3ac_f6f0_d10c_66a0, 0x4067_38fd_56a8_8f2d];
         assert_eq!(wanted.map(|_| rng.next()), wanted);

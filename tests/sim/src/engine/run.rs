@@ -1,4 +1,4 @@
-//! A seed from its beginning to its end, and what is told of it.
+//! A whole run of a seed, and its report.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,7 +6,7 @@ use crate::engine::rng::Rng;
 use crate::engine::violation::Violation;
 use crate::engine::world::{Course, Model, World};
 
-/// How the simulation of a seed ended, whatever the cards were.
+/// Result of the simulation of a seed, for any card model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// The seed.
@@ -17,16 +17,16 @@ pub struct Report {
     pub faults: u64,
     /// Packets that reached a card.
     pub packets: u64,
-    /// What the model counts and has people told while they wait, with its name.
+    /// Names and values of the model's own counters, which are shown as progress.
     pub figures: Vec<(&'static str, u64)>,
-    /// What went wrong.
+    /// The violation found, if any.
     pub violation: Option<Violation>,
-    /// The last events before that.
+    /// The last events before the violation.
     pub events: Vec<String>,
 }
 
-/// Runs a fabric with the decisions of a seed, of which `rng` has what is left. Returns it as it is
-/// at the end, if it could be made at all.
+/// Runs a fabric with the decisions of a seed. `rng` holds the rest of the seed's sequence. Returns
+/// the final state of the fabric, if it could be created.
 pub(crate) fn run<M: Model>(seed: u64, rng: Rng, course: Course, model: M) -> (Report, Option<World<M>>) {
     let mut report = Report { seed, ..Report::default() };
     let begun = World::new(rng, course, model).and_then(|mut world| world.begin().map(|()| world));
@@ -34,7 +34,7 @@ pub(crate) fn run<M: Model>(seed: u64, rng: Rng, course: Course, model: M) -> (R
         Ok(world) => world,
         Err(violation) => return (Report { violation: Some(violation), ..report }, None),
     };
-    // A card, link or switch that panics has failed as much as one that does wrong.
+    // A panic of a card, link or switch is a failure like any other.
     let result = catch_unwind(AssertUnwindSafe(|| world.run()));
     report.violation = result.unwrap_or_else(|_| Err(Violation::new("it panicked"))).err();
     report.steps = world.step;

@@ -1,20 +1,20 @@
-//! Who goes next. Every decision is the seed's.
+//! The schedule. The seed takes every decision.
 //!
-//! First come random steps, with work and faults. Then no more of either: everything is healed and
-//! all go in turn, in an order that the seed shuffles anew in each round, until a round in which
-//! nobody had anything to do. So a wake-up that was lost shows: its victim sleeps on, and what it
-//! should have moved is still there.
+//! First come random steps, with work and faults. Then both end: all faults are healed, and all
+//! parts take turns, in an order that the seed shuffles in each round. This goes on until a round
+//! in which every part was idle. So a lost wake-up is found: its victim still sleeps, and the work
+//! it should have done is still there.
 
 use hamlyn_card::card::Progress;
 
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Model, World};
 
-/// Rounds after which a fabric that still has work will always have.
+/// Maximum number of rounds. A fabric that is busy after that never comes to rest.
 const ROUNDS: u64 = 20_000;
 
 impl<M: Model> World<M> {
-    /// Links all cards, and starts all processes.
+    /// Links all cards and starts all processes.
     pub(crate) fn begin(&mut self) -> Result<(), Violation> {
         (0..self.hosts.len()).try_for_each(|host| {
             self.plug_in(host)?;
@@ -22,7 +22,7 @@ impl<M: Model> World<M> {
         })
     }
 
-    /// Runs to the end.
+    /// Runs the seed to its end.
     pub(crate) fn run(&mut self) -> Result<(), Violation> {
         while self.step < self.course.steps {
             self.take_step()?;
@@ -38,8 +38,8 @@ impl<M: Model> World<M> {
         let mut idle = 0;
         for round in 0.. {
             ensure(round < ROUNDS, || "the fabric never comes to rest")?;
-            // What a card asked of its host in an idle round is seen in the next, before time
-            // leaps.
+            // A card's request to its host in an idle round is handled in the next round, before
+            // time skips ahead.
             let busy = self.round()? || (idle == 1 && (self.skip_time()? || M::prod(self)));
             idle = if busy { 0 } else { idle + 1 };
             if idle == 2 {
@@ -50,14 +50,14 @@ impl<M: Model> World<M> {
         M::check_rest(self)
     }
 
-    /// Lets time pass. Returns whether a timer of an operating system was due.
+    /// Advances time by a step. Returns whether a timer of an operating system was due.
     fn take_step(&mut self) -> Result<bool, Violation> {
         self.step += 1;
         self.tell_time()
     }
 
-    /// Nobody has anything to do, but somebody waits for a time: lets it pass until something is
-    /// done about that, or returns `false`.
+    /// Called when all parts are idle. If one of them waits for a deadline, advances time to it and
+    /// returns `true`; otherwise returns `false`.
     fn skip_time(&mut self) -> Result<bool, Violation> {
         let Some(deadline) = M::deadline(self) else { return Ok(false) };
         loop {
@@ -98,7 +98,7 @@ impl<M: Model> World<M> {
         if self.hosts[host].stopped { Ok(()) } else { M::act(self, host) }
     }
 
-    /// Everybody once. `false`: nobody had anything to do.
+    /// Gives every part a turn. Returns `false` if all were idle.
     pub(crate) fn round(&mut self) -> Result<bool, Violation> {
         let switch = self.hosts.len();
         let mut order: Vec<usize> = (0..=switch).collect();
@@ -108,7 +108,7 @@ impl<M: Model> World<M> {
         }
         let mut busy = false;
         for who in order {
-            // A process whose turn is over sees what a timer did in the next round.
+            // A process whose turn is over sees the effect of a timer in the next round.
             busy |= self.take_step()?;
             if who == switch {
                 busy |= self.switch_step()?;
@@ -123,7 +123,7 @@ impl<M: Model> World<M> {
         Ok(busy)
     }
 
-    /// The switch does some work, or goes to sleep.
+    /// Lets the switch work or go to sleep.
     fn switch_step(&mut self) -> Result<bool, Violation> {
         let done = self.switch.process().map_err(Violation::new)?;
         if done > 0 {
@@ -132,15 +132,15 @@ impl<M: Model> World<M> {
         Ok(done > 0 || !self.switch.sleep())
     }
 
-    /// A card's process takes what has arrived or sends, as the seed has it, or goes to sleep if
-    /// there is neither.
+    /// Runs a card's process: it takes an arrived packet or sends one, as the seed decides. If
+    /// there is neither, it goes to sleep.
     fn card_step(&mut self, host: usize) -> Result<bool, Violation> {
         if self.hosts[host].frozen {
             return Ok(false);
         }
-        // It may be late, but does not forget.
+        // A tick may be late, but is never lost.
         if self.rng.percent(70) && M::tick(self, host)? {
-            // Whose answer does not come goes on.
+            // The tick may have ended the wait for an answer: wake the card.
             self.hosts[host].machine.set_asleep(false);
             return Ok(true);
         }
@@ -149,7 +149,7 @@ impl<M: Model> World<M> {
             let index = if self.course.reorder { self.rng.index(staged) } else { 0 };
             self.faults += u64::from(index > 0);
             self.deliver(host, index)?;
-            // Whose answer this was goes on.
+            // The packet may be an answer that the card waits for: wake it.
             self.hosts[host].machine.set_asleep(false);
             return Ok(true);
         }
@@ -170,23 +170,22 @@ impl<M: Model> World<M> {
         }
     }
 
-    /// As `device/host/src/single.rs` goes to sleep. Returns whether there is something to do after
-    /// all.
+    /// Goes to sleep like `device/host/src/single.rs`. Returns whether there is still work.
     fn card_sleeps(&mut self, host: usize, link_full: bool) -> Result<bool, Violation> {
         if self.hosts[host].uplink.draw()? {
             return Ok(true);
         }
         let at = &mut self.hosts[host];
-        // A card without a link asks for its port again; nothing wakes it for packets.
+        // A card without a link asks for its port again; no packet wakes it.
         let card_sleeps = link_full || at.machine.with_card(|card, ports| card.sleep(ports))?;
         let asleep = card_sleeps && at.uplink.sleep(link_full)?;
         at.machine.set_asleep(asleep);
-        // A link that is down is full, and will be until it is up: that is no work.
+        // A link that is down counts as full until it is up again: that is not work.
         Ok(!asleep && at.uplink.is_up())
     }
 
-    /// No packet waits for a card, and none is lost between two counters: what went into the switch
-    /// came out, or was counted as dropped.
+    /// Checks that no packet waits for a card, and that the counters account for every packet. Each
+    /// packet that went into the switch came out or was counted as dropped.
     fn check_links(&mut self) -> Result<(), Violation> {
         for (number, host) in self.hosts.iter_mut().enumerate() {
             let staged = host.uplink.stage.len();

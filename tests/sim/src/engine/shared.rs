@@ -1,4 +1,4 @@
-//! Memory that others see as well: a card, and whoever has mapped it.
+//! Memory that a card shares with the processes that map it.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -9,8 +9,8 @@ use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
 use crate::engine::violation::Violation;
 
-/// Bytes that are in the simulation's own memory. Whoever names some has made sure that they are
-/// there, and that words are aligned.
+/// A range of the simulation's own memory. Callers make sure that offsets are in range and that
+/// words are aligned.
 pub(crate) trait Shared: Debug + Send + Sync {
     fn length(&self) -> usize;
 
@@ -25,7 +25,7 @@ pub(crate) trait Shared: Debug + Send + Sync {
     fn store(&self, at: usize, value: u32);
 }
 
-/// Memory that nobody else has mapped.
+/// Memory that no process has mapped.
 #[derive(Debug)]
 pub(crate) struct Region(MmapRegion);
 
@@ -62,8 +62,8 @@ impl Shared for Region {
 /// Memory that earlier simulations of a thread have used.
 pub(crate) type Pool<T> = RefCell<Vec<Arc<T>>>;
 
-/// Memory of a simulation that an earlier one of this thread may have used: it holds anything. To
-/// map and unmap it for each simulation would cost more than the simulation.
+/// Returns memory that an earlier simulation of this thread may have used, with arbitrary contents.
+/// Mapping and unmapping it for each simulation would cost more than the simulation.
 pub(crate) fn recycled<T: Shared>(
     pool: &Pool<T>,
     length: u64,
@@ -79,7 +79,7 @@ pub(crate) fn recycled<T: Shared>(
     Ok(shared)
 }
 
-/// A [`recycled`] region.
+/// Returns a [`recycled`] region.
 pub(crate) fn region(length: u64) -> Result<Arc<Region>, Violation> {
     thread_local! {
         static REGIONS: Pool<Region> = const { RefCell::new(Vec::new()) };

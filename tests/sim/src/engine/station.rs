@@ -1,7 +1,7 @@
-//! A card, and the memory, windows, lines and time that it reaches.
+//! A card with the memory, windows, interrupt lines and time that it reaches.
 //!
-//! It is shared by all that a host runs, as a machine is. One thread does it all, so no lock is
-//! ever waited for.
+//! All parts of a host share it, like a real machine. Everything runs in one thread, so no lock is
+//! ever contended.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,15 +24,15 @@ pub(crate) struct Station {
     pub(crate) vectors: Vectors,
     pub(crate) clock: SimClock,
     card: Mutex<Box<dyn Card + Send>>,
-    /// The card's process waits for its bell or for a doorbell.
+    /// Whether the card's process waits for its bell or for a doorbell.
     asleep: AtomicBool,
-    /// How often the card was called.
+    /// Number of calls of the card.
     calls: AtomicU64,
 }
 
 impl Station {
-    /// A card that has been switched on, on a host with so many pages. `mapped` are BARs that
-    /// others see as well.
+    /// Creates a host of `frames` pages with a card that is powered on. `mapped` are BARs that are
+    /// mapped elsewhere too.
     pub(crate) fn new(
         id: u16,
         card: Box<dyn Card + Send>,
@@ -55,7 +55,7 @@ impl Station {
         self.card.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls the card, and finds out whether it did what it must not.
+    /// Calls the card, and fails if it made a forbidden access.
     pub(crate) fn with_card<T>(
         &self,
         verb: impl FnOnce(&mut dyn Card, &Ports<'_>) -> T,
@@ -70,12 +70,12 @@ impl Station {
         }
     }
 
-    /// How often the card was called: as long as that is the same it has done nothing.
+    /// Returns the number of calls of the card. While it stays the same, the card has done nothing.
     pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Whether the card's process waits for its bell or for a doorbell.
+    /// Returns whether the card's process waits for its bell or for a doorbell.
     pub(crate) fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::Relaxed)
     }
@@ -84,13 +84,13 @@ impl Station {
         self.asleep.store(asleep, Ordering::Relaxed);
     }
 
-    /// A trapped store: a message to the card's process, which wakes it.
+    /// Does a trapped store: a message to the card's process, which wakes it.
     pub(crate) fn store(&self, bar: u8, offset: u64, width: u8, value: u64) -> Result<(), Violation> {
         self.set_asleep(false);
         self.with_card(|card, ports| card.register_write(ports, bar, offset, width, value))
     }
 
-    /// A trapped load of a word of BAR 0.
+    /// Does a trapped load of a word of BAR 0.
     pub(crate) fn load(&self, register: u32) -> Result<u32, Violation> {
         self.with_card(|card, ports| {
             card.register_read(ports, 0, register.into(), 4).now().unwrap_or(0) as u32
@@ -103,17 +103,18 @@ impl Station {
         self.with_card(|card, ports| card.link_changed(ports, place))
     }
 
-    /// Whether the card takes a packet now; while it does not, those for it wait where they are.
+    /// Returns whether the card takes a packet now. While it does not, its packets wait where they
+    /// are.
     pub(crate) fn takes_packets(&self) -> bool {
         self.card().takes_packets()
     }
 
-    /// When the card wants its next tick, in milliseconds.
+    /// Returns the time of the card's next tick, in milliseconds.
     pub(crate) fn alarm(&self) -> Option<u128> {
         self.card().alarm().map(|alarm| alarm.as_millis())
     }
 
-    /// The card's counters, by number.
+    /// Returns the card's counters in order.
     pub(crate) fn counters(&self) -> Vec<u64> {
         self.card().counters().into_iter().map(|(_, count)| count).collect()
     }
@@ -125,8 +126,7 @@ impl fmt::Debug for Station {
     }
 }
 
-/// The mapped BARs that a card says that it has. Of those that are not given, nobody else maps
-/// anything, and they are zeros.
+/// Returns all mapped BARs of a card. Those not given are zeroed memory that no process maps.
 fn all_of(identity: &Identity, mut given: Vec<Pages>) -> Result<Bars, Violation> {
     for bar in &identity.bars {
         let BarKind::Window { used } = bar.kind else { continue };

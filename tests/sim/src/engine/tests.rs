@@ -1,5 +1,5 @@
-//! A card of a few lines, to see that the engine asks no more of a model than it says, and finds
-//! what is wrong with one.
+//! A minimal card model. It checks that the engine needs no more of a model than documented, and
+//! that it detects defects.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -17,22 +17,23 @@ use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Course, Model, World};
 
-/// Where a card puts what arrives: 8 bytes for each sender.
+/// Address at which a card writes arriving packets: 8 bytes for each sender.
 const PLACE: u64 = PAGE;
 
-/// What is wrong with a card.
+/// Defect of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Defect {
     None,
     /// It writes a byte too many.
     Writes,
-    /// It forgets some of what it is to send.
+    /// It drops some of the packets it should send.
     Forgets,
-    /// It puts the packets of all senders into one place.
+    /// It writes the packets of all senders to the same address.
     Confuses,
 }
 
-/// A number stored in its register, with the host in its low half, goes to that host's memory.
+/// Sends each number that is stored to its register. The low half is the host whose memory it goes
+/// to.
 struct Pigeon {
     defect: Defect,
     letters: VecDeque<u64>,
@@ -124,7 +125,7 @@ impl Deref for Loft {
     }
 }
 
-/// A letter's way.
+/// State of a letter.
 #[derive(Debug)]
 struct Sent {
     from: usize,
@@ -290,7 +291,7 @@ fn late_timer_keeps_fabric_running() {
 }
 
 #[test]
-fn a_sound_card_of_another_model_comes_to_rest_whatever_befalls_it() {
+fn sound_card_comes_to_rest_after_faults() {
     for seed in 0..20 {
         let report = simulate(seed, Defect::None);
         assert_eq!(report.violation, None, "{report:?}");
@@ -300,7 +301,7 @@ fn a_sound_card_of_another_model_comes_to_rest_whatever_befalls_it() {
 }
 
 #[test]
-fn what_is_wrong_with_a_card_is_found_and_told_with_what_led_to_it() {
+fn defects_are_reported_with_events() {
     for (defect, words) in [
         (Defect::Writes, "which no open area has"),
         (Defect::Forgets, "has not arrived"),

@@ -1,7 +1,7 @@
-//! A card's end of its link, with a stage on the way in where packets wait and change places.
+//! A card's end of its link, with a stage for arriving packets in which they can be reordered.
 //!
-//! The rings keep order. A fabric that routes adaptively would not, so the stage stands for its
-//! paths: it takes packets out of the ring, and the schedule decides which of them reaches the card
+//! The rings keep order. A fabric with adaptive routing would not, so the stage stands for its
+//! paths. It takes packets out of the ring, and the schedule decides which of them reaches the card
 //! next.
 
 use hamlyn_card::ports::{self, Pieces, VolatileSlice};
@@ -9,7 +9,7 @@ use hamlyn_fabric::{Header, Heard, HostId, Link, RingError, Traffic};
 
 use crate::engine::violation::Violation;
 
-/// Packets that may be between the ring and the card.
+/// Maximum number of packets between the ring and the card.
 const STAGE: usize = 6;
 
 /// A packet between the ring and the card.
@@ -19,29 +19,29 @@ pub(crate) struct Arrived {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A card's way to the switch, and back.
+/// A card's link to and from the switch.
 #[derive(Debug)]
 pub(crate) struct Uplink {
     host: u16,
-    /// What the card's packets are.
+    /// Kind of the card's packets.
     pub(crate) traffic: Traffic,
     link: Option<Link>,
     pub(crate) stage: Vec<Arrived>,
-    /// Packets put into rings to the switch, the hostile ones of `inject` among them.
+    /// Packets put into rings to the switch, including the hostile ones of `inject`.
     pub(crate) sent: u64,
     /// Packets of `inject`.
     pub(crate) injected: u64,
     /// Packets taken out of rings from the switch.
     pub(crate) taken: u64,
-    /// Those of them that no card was handed, as their protocol is another's.
+    /// Taken packets that were not handed to the card, because their protocol is not the card's.
     pub(crate) strange: u64,
-    /// What the card has sent since this was last emptied: destinations and packets.
+    /// Destinations and packets that the card has sent since this was last emptied.
     pub(crate) departed: Vec<(u16, Vec<u8>)>,
-    /// Hosts whose cards take a packet from this one's hand now.
+    /// Hosts whose cards take a packet directly from this one now.
     pub(crate) neighbours: Vec<u16>,
-    /// What this card has handed over: to whom, and the packet.
+    /// Destination and bytes of the packet that this card has handed over directly.
     pub(crate) handed: Option<(u16, Vec<u8>)>,
-    /// Of which groups the card is a member.
+    /// Groups of which the card is a member.
     groups: u64,
     broken: Option<RingError>,
 }
@@ -76,7 +76,7 @@ impl Uplink {
         }
     }
 
-    /// Whether the switch knows the card as a member of a group.
+    /// Returns whether the switch knows the card as a member of a group.
     pub(crate) fn is_member(&self, group: u32) -> bool {
         self.is_up() && self.groups >> group & 1 == 1
     }
@@ -94,7 +94,7 @@ impl Uplink {
         record.payload.copy_to(&mut bytes[..]);
         link.consume();
         self.taken += 1;
-        // Whose protocol is another's is nobody's here, as to a card's host.
+        // A packet of another protocol is dropped, as a card's host does.
         if header.protocol != self.traffic.protocol {
             self.strange += 1;
             return Ok(true);
@@ -103,7 +103,7 @@ impl Uplink {
         Ok(true)
     }
 
-    /// A hostile host's packet, past its card. `false` if the ring is full.
+    /// Sends a packet of a hostile host, bypassing its card. Returns `false` if the ring is full.
     pub(crate) fn inject(&mut self, header: [u8; 8], bytes: &[u8]) -> Result<bool, Violation> {
         let Some(link) = &mut self.link else { return Ok(false) };
         let Some(room) = link.sender.reserve_as_is(header, bytes.len()).map_err(Violation::new)? else {
@@ -116,19 +116,19 @@ impl Uplink {
         Ok(true)
     }
 
-    /// Whether somebody woke this end.
+    /// Returns whether this end was woken.
     pub(crate) fn was_woken(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.hear() == Heard::Ring)
     }
 
-    /// Declares the card asleep, as the card's process does; `false` if there is work.
+    /// Declares the card asleep, as the card's process does. Returns `false` if there is work.
     pub(crate) fn sleep(&mut self, for_room: bool) -> Result<bool, Violation> {
         let Some(link) = &mut self.link else { return Ok(true) };
         let room = !for_room || link.sleep_for_room().map_err(Violation::new)?;
         Ok(room && link.sleep_for_records().map_err(Violation::new)?)
     }
 
-    /// Why the link is of no use, if the card has found it so.
+    /// Returns the error that made the link unusable, if the card has found one.
     pub(crate) fn check(&self) -> Result<(), Violation> {
         self.broken.map_or(Ok(()), |error| Err(Violation::new(error)))
     }
@@ -136,7 +136,8 @@ impl Uplink {
 
 impl Uplink {
     fn header(&self, destination: u16) -> Header {
-        // The switch writes the source itself, whatever a card says: so ours lie.
+        // The switch overwrites the source whatever a card sends, so this one is deliberately
+        // false.
         let source = HostId(self.host + 1);
         Header { destination: HostId(destination), source, protocol: self.traffic.protocol }
     }

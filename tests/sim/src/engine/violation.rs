@@ -1,22 +1,22 @@
-//! What a simulation finds.
+//! The error that a simulation reports.
 
 use std::fmt::Display;
 
 use thiserror::Error;
 
-/// Something that must not happen.
+/// An event or state that must not occur.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Violation(String);
 
 impl Violation {
-    /// A violation, in words.
+    /// Creates a violation from its description.
     pub fn new(what: impl Display) -> Self {
         Self(what.to_string())
     }
 }
 
-/// Makes a violation of a condition that does not hold.
+/// Returns a violation if the condition does not hold.
 pub(crate) fn ensure<D: Display>(holds: bool, what: impl FnOnce() -> D) -> Result<(), Violation> {
     if holds { Ok(()) } else { Err(Violation::new(what())) }
 }

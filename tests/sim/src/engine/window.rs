@@ -6,16 +6,16 @@ use hamlyn_card::ports::{Interrupt, Window, Windows};
 
 use crate::engine::shared::Shared;
 
-/// A mapped BAR, in pieces: each may be mapped by somebody of its own.
+/// A mapped BAR in pieces. Each piece may be mapped by a different process.
 #[derive(Debug)]
 pub(crate) struct Pages {
     bar: u8,
-    /// With the offset at which each starts.
+    /// Start offset and memory of each piece.
     pieces: Vec<(u64, Arc<dyn Shared>)>,
 }
 
 impl Pages {
-    /// One of these pieces, which follow each other.
+    /// Creates a BAR from pieces that follow each other.
     pub(crate) fn new(bar: u8, pieces: impl IntoIterator<Item = Arc<dyn Shared>>) -> Self {
         let mut start = 0;
         let pieces = pieces.into_iter().map(|piece| {
@@ -30,7 +30,7 @@ impl Pages {
         self.bar
     }
 
-    /// A process' store into what it has mapped.
+    /// Stores bytes, as a process that has mapped the BAR does.
     pub(crate) fn poke(&self, offset: u64, bytes: &[u8]) {
         let (piece, at) = self.at(offset);
         piece.write(at, bytes);
@@ -75,7 +75,7 @@ impl Window for Pages {
 pub(crate) struct Bars(pub(crate) Vec<Pages>);
 
 impl Bars {
-    /// The one of an index, which the card has said that it has.
+    /// Returns the BAR with an index that the card's identity lists.
     pub(crate) fn of(&self, bar: u8) -> &Pages {
         self.0.iter().find(|pages| pages.bar == bar).expect("a BAR of the card's identity")
     }
@@ -99,7 +99,7 @@ impl Windows for Bars {
     }
 }
 
-/// Vectors raised that the driver has not seen yet.
+/// Raised vectors that the driver has not handled yet.
 #[derive(Debug, Default)]
 pub(crate) struct Vectors(Mutex<Vec<u16>>);
 

@@ -1,5 +1,5 @@
-//! The whole fabric: hosts with their cards, the switch between them, and what has happened lately.
-//! And what a model brings.
+//! The whole fabric: hosts with their cards, the switch between them, and recent events. Also the
+//! interface of a model.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -17,40 +17,40 @@ use crate::engine::station::Station;
 use crate::engine::uplink::{Arrived, Uplink};
 use crate::engine::violation::Violation;
 
-/// How many events a report shows.
+/// Number of events that a report shows.
 const EVENTS: usize = 40;
-/// Bytes of the smallest ring there is: it is often full.
+/// Bytes of the smallest ring: it is often full.
 const SMALL_RING: usize = 4096;
 
-/// What a card's simulation brings along: its own state of a fabric, and what it does and checks in
-/// the course of it.
+/// The simulation of a card model: its own state of a fabric, its actions and its checks during a
+/// run.
 ///
-/// All that a seed decides, it decides through the world's `rng`.
+/// All random decisions must use the world's `rng`.
 pub(crate) trait Model: Sized + Debug {
-    /// A machine: a card's station, and what driver and programs have of it.
+    /// A machine: a card's station, with the driver's and the programs' state.
     type Machine: Deref<Target = Station> + Debug;
     /// A process of a host.
     type Process: Debug;
-    /// What ends a fault that only this model has.
+    /// End of a fault that only this model has.
     type Healing: Debug + Clone + Copy;
 
-    /// The longest packet that a card of this fabric sends, in bytes.
+    /// Returns the size of the longest packet that a card of this fabric sends, in bytes.
     fn largest_packet(&self) -> usize;
 
-    /// How the switch cuts and joins its packets, if it does; it may do so by chance, of which that
-    /// is a seed.
+    /// Returns how the switch cuts and joins packets, if it does. `seed` seeds its random
+    /// decisions.
     fn bursts(&self, seed: u64) -> (Vec<Bursts>, Policy) {
         let _ = seed;
         (Vec::new(), Policy::Quantum(0))
     }
 
-    /// The machine of a host, switched on.
+    /// Creates the machine of a host, powered on.
     fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Self::Machine, Violation>;
 
-    /// A host's card has its link for the first time: its processes start.
+    /// Called when a host's card has its link for the first time. Starts the host's processes.
     fn begin(world: &mut World<Self>, host: usize) -> Result<(), Violation>;
 
-    /// Called before a card's port goes down, with what is in its rings.
+    /// Called before a card's port goes down, with the packets in its rings.
     fn before_unplug(_: &mut World<Self>, _: usize) {}
 
     /// Called after the card has learned that its port is down.
@@ -58,7 +58,7 @@ pub(crate) trait Model: Sized + Debug {
         Ok(())
     }
 
-    /// The driver of a host that runs notes that time has passed.
+    /// Tells the driver of a running host that time has passed.
     fn beat(machine: &Self::Machine) -> Result<(), Violation>;
 
     /// Runs the timers of a running host's operating system. Returns whether one was due.
@@ -66,95 +66,98 @@ pub(crate) trait Model: Sized + Debug {
         Ok(false)
     }
 
-    /// A card's process may give the card a tick. Returns whether it was time for one.
+    /// Lets a card's process tick the card. Returns whether a tick was due.
     fn tick(world: &mut World<Self>, host: usize) -> Result<bool, Violation>;
 
-    /// Until when nothing happens if nobody has anything to do, in milliseconds; `None`: nothing
-    /// ever will.
+    /// Returns the next time at which something happens while all parts are idle, in milliseconds.
+    /// `None` means that nothing ever will.
     fn deadline(world: &World<Self>) -> Option<u64>;
 
-    /// New work comes up, or none, in a random step.
+    /// May create new work, in a random step.
     fn compose(world: &mut World<Self>) -> Result<(), Violation>;
 
-    /// A misfortune befalls somebody: one of `faults`, or one of the model's own.
+    /// Injects a fault: one of `faults`, or one of the model's own.
     fn misfortune(world: &mut World<Self>) -> Result<(), Violation>;
 
-    /// A fault of the model's own is over.
+    /// Ends a fault of the model's own.
     fn heal(world: &mut World<Self>, healing: Self::Healing) -> Result<(), Violation>;
 
-    /// Somebody on a host that runs does one thing, or nothing.
+    /// Lets a part of a running host do one thing or nothing.
     fn act(world: &mut World<Self>, host: usize) -> Result<(), Violation>;
 
-    /// Everybody on a host does all that can be done now. Returns whether that was anything.
+    /// Lets all parts of a host do everything that is possible now. Returns whether they did
+    /// anything.
     fn act_out(world: &mut World<Self>, host: usize) -> Result<bool, Violation>;
 
-    /// A packet left a card.
+    /// Called when a packet has left a card.
     fn sent(world: &mut World<Self>, host: usize, destination: u16, packet: &[u8]);
 
-    /// A packet reaches its card: hands it over, and checks what comes of it.
+    /// Hands an arriving packet to its card, and checks the effects.
     fn arrived(world: &mut World<Self>, host: usize, packet: Arrived) -> Result<(), Violation>;
 
-    /// What must be so after each round in which everybody had a turn.
+    /// Checks the invariants that hold after each round in which every part had a turn.
     fn check_round(world: &mut World<Self>) -> Result<(), Violation>;
 
-    /// There will be no more work of [`Model::compose`], and no more misfortune.
+    /// Ends new work of [`Model::compose`] and new faults.
     fn calm(world: &mut World<Self>);
 
-    /// All faults are over, and everybody is about to finish.
+    /// Called when all faults are over, before all parts finish their work.
     fn finish(world: &mut World<Self>) -> Result<(), Violation>;
 
-    /// Nobody has anything to do. Returns whether the simulation has found them something.
+    /// Called when all parts are idle. Returns whether the simulation has created more work.
     fn prod(world: &mut World<Self>) -> bool;
 
-    /// What must be so when all has come to rest; then everything is ended, and what must be so
-    /// then.
+    /// Checks the invariants of the fabric at rest. Then ends everything, and checks the invariants
+    /// that hold after that.
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation>;
 }
 
-/// How a fabric runs, whatever its cards are.
+/// Parameters of a run that do not depend on the card model.
 #[derive(Debug, Clone)]
 pub(crate) struct Course {
-    /// Cards.
+    /// Number of cards.
     pub(crate) cards: u16,
-    /// Steps until no more work comes up, no more faults happen, and all is to come to rest.
+    /// Number of random steps. After them, new work and faults end and the fabric must come to
+    /// rest.
     pub(crate) steps: u64,
-    /// Faults in a thousand steps.
+    /// Faults per thousand steps.
     pub(crate) faults: u64,
-    /// How often the switch has its turn, in a hundred steps: the fewer, the fuller the rings.
+    /// Percentage of steps that are the switch's turn. The lower, the fuller the rings.
     pub(crate) switch_share: u64,
-    /// How many of a hundred packets go from card to card by hand, as far as they may.
+    /// Percentage of packets that go directly from card to card, where that is allowed.
     pub(crate) by_hand: u64,
-    /// Whether packets change places between switch and card.
+    /// Whether packets are reordered between switch and card.
     pub(crate) reorder: bool,
-    /// Paths through the switch to each host, on which packets overtake each other.
+    /// Number of paths through the switch to each host. Packets on different paths overtake each
+    /// other.
     pub(crate) paths: u16,
-    /// The mesh that they come through, if any.
+    /// The mesh that packets cross, if any.
     pub(crate) mesh: Option<Shape>,
-    /// Milliseconds that pass in a step.
+    /// Milliseconds per step.
     pub(crate) step_ms: u64,
-    /// Milliseconds that may pass at once when nobody has anything to do.
+    /// Milliseconds that may pass at once when all parts are idle.
     pub(crate) leap_ms: u64,
 }
 
-/// A host: its machine, its way to the switch, and the processes on it.
+/// A host: its machine, its link to the switch, and its processes.
 #[derive(Debug)]
 pub(crate) struct Host<M: Model> {
     pub(crate) id: u16,
     pub(crate) machine: Arc<M::Machine>,
     pub(crate) uplink: Uplink,
     pub(crate) processes: Vec<M::Process>,
-    /// The host has stopped: no process of it runs, nor its driver.
+    /// The host has stopped: neither its processes nor its driver run.
     pub(crate) stopped: bool,
-    /// Nor does its card.
+    /// Its card has stopped too.
     pub(crate) frozen: bool,
     /// Its link has been down.
     pub(crate) was_unplugged: bool,
 }
 
-/// What ends a fault.
+/// The end of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Healing<H> {
-    /// The port is there again.
+    /// The port comes up again.
     Port(usize),
     /// The host runs again.
     Host(usize),
@@ -171,10 +174,10 @@ pub(crate) struct World<M: Model> {
     pub(crate) switch: Switch,
     pub(crate) model: M,
     pub(crate) step: u64,
-    /// Milliseconds in which there was nothing to do.
+    /// Idle milliseconds that were skipped.
     pub(crate) skipped: u64,
     pub(crate) faults: u64,
-    /// Faults that will be over, each with the step.
+    /// Faults in effect, each with the step at which it ends.
     pub(crate) healings: Vec<(u64, Healing<M::Healing>)>,
     /// The longest packet that a link takes.
     pub(crate) max_packet: usize,
@@ -182,14 +185,14 @@ pub(crate) struct World<M: Model> {
 }
 
 impl<M: Model> World<M> {
-    /// Hosts and a switch, not linked yet.
+    /// Creates hosts and a switch, not linked yet.
     pub(crate) fn new(mut rng: Rng, course: Course, mut model: M) -> Result<Self, Violation> {
         let max_packet = model.largest_packet();
         let capacity = (4 * (max_packet + 16)).next_power_of_two().max(SMALL_RING);
         let geometry = Geometry { capacity, max_packet };
         let Course { cards: ports, paths, mesh, .. } = course;
         let seed = rng.next();
-        // Time is the seed's, not the switch's.
+        // Wall-clock time must not affect a run, so the switch's stall timeout is off.
         let stall_timeout = Duration::ZERO;
         let (bursts, cutting) = model.bursts(seed);
         let options = Options {
@@ -221,12 +224,12 @@ impl<M: Model> World<M> {
         })
     }
 
-    /// The time, in milliseconds.
+    /// Returns the time in milliseconds.
     pub(crate) fn now(&self) -> u64 {
         self.step * self.course.step_ms + self.skipped
     }
 
-    /// Remembers an event for the report.
+    /// Records an event for the report.
     pub(crate) fn note(&mut self, what: impl FnOnce() -> String) {
         if self.events.len() == EVENTS {
             self.events.pop_front();

@@ -1,8 +1,8 @@
-//! How the library reaches the simulated machine: the driver's verbs, on the tables and the card of
-//! a host.
+//! The library's access to the simulated machine: the driver's calls, implemented on the tables and
+//! the card of a host.
 //!
-//! What a process allocates has an address of its own there, and scattered pages of host memory
-//! beneath it.
+//! Each allocation of a process has its own address, and is backed by scattered pages of host
+//! memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,11 +39,11 @@ pub(crate) struct SimAttachment {
     machine: Arc<Machine>,
     pid: u64,
     space: Arc<Space>,
-    /// Its slots are the upper layer's.
+    /// Its slots belong to the library's upper layer.
     streams: bool,
 }
 
-/// A process' address space: what is mapped where, and of which pages.
+/// A process's address space: its regions and their pages.
 #[derive(Debug)]
 struct Space {
     machine: Arc<Machine>,
@@ -55,7 +55,7 @@ impl Space {
         self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds a free address, with a hole behind whatever is mapped already, and takes pages.
+    /// Finds a free address, with a hole behind all existing regions, and allocates pages.
     fn map(&self, length: usize) -> Result<u64> {
         let pages = (length as u64).div_ceil(PAGE);
         let frames = &mut self.machine.tables().frames;
@@ -69,7 +69,8 @@ impl Space {
         Ok(address)
     }
 
-    /// The pages of a range that a process named, and where in the first of them it starts.
+    /// Returns the pages of a range of the process, and the offset of the range in the first of
+    /// them.
     fn pages(&self, address: u64, length: u64) -> Result<(Vec<u64>, u64)> {
         let regions = self.regions();
         let found = regions.range(..=address).next_back().and_then(|(start, pages)| {
@@ -84,10 +85,10 @@ impl Space {
     }
 }
 
-/// Where the first region of a process is.
+/// Address of the first region of a process.
 const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
 
-/// Gives a region's pages back when the process unmaps it.
+/// Frees a region's pages when the process unmaps it.
 #[derive(Debug)]
 struct Loan {
     space: Arc<Space>,
@@ -110,18 +111,18 @@ impl SimAttachment {
         Self { machine, pid, space, streams: false }
     }
 
-    /// For a process of the library's upper layer.
+    /// Creates the file of a process of the library's upper layer.
     pub(crate) fn with_streams(machine: Arc<Machine>, pid: u64) -> Self {
         Self { streams: true, ..Self::new(machine, pid) }
     }
 
-    /// Refuses what is not this file's own.
+    /// Refuses objects that do not belong to this file.
     fn own(&self, pid: Option<u64>) -> Result<()> {
         let own = pid == Some(self.pid);
         own.then_some(()).ok_or(Error::Unsupported("not an object of this file"))
     }
 
-    /// A range of the process' memory as the card is told of it.
+    /// Returns the area of a range of the process's memory, as it is described to the card.
     fn area(&self, address: u64, length: u64) -> Result<Area> {
         let (pages, first) = self.space.pages(address, length)?;
         let mut tables = self.machine.tables();
@@ -130,7 +131,7 @@ impl SimAttachment {
     }
 }
 
-/// Refuses if there are no pages for the lists of so many areas.
+/// Fails if there are no pages for the lists of `areas` areas.
 fn have_lists(left: usize, areas: usize) -> Result<()> {
     if left < 2 * areas { Err(full("pages")) } else { Ok(()) }
 }
@@ -210,7 +211,8 @@ impl CardAttachment for SimAttachment {
         self.machine.make_area(self.pid, host, length)
     }
 
-    /// Of a view that is asked for: the simulation's one thread cannot wait for the answer.
+    /// Maps a view that was asked for before: the simulation's only thread cannot wait for the
+    /// answer.
     fn map_express(&self, host: u32, area: u32, key: u64) -> Result<ExpressParts> {
         self.machine.map_view(self.pid, AreaName { host, number: area }, key)
     }
@@ -317,7 +319,7 @@ impl Attachment for SimAttachment {
         if self.machine.free_slot().map_err(wrong)?.is_none() {
             return Err(full("slots"));
         }
-        // All that it takes is there, or nothing is taken.
+        // Either everything that it needs is available, or nothing is allocated.
         let areas = 1 + usize::from(metadata.is_some());
         have_lists(self.machine.tables().frames.left(), areas)?;
         let opened = OpenSlot {

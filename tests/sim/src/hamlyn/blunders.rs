@@ -14,7 +14,7 @@ use crate::hamlyn::program::Errand;
 use crate::hamlyn::world::World;
 
 impl World {
-    /// An honest process posts a request that makes no sense.
+    /// Posts an invalid request as an honest process.
     pub(crate) fn blunder(&mut self, host: usize, process: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let Some(sender) = self.hosts[host].program_mut(process) else { return Ok(()) };
@@ -39,8 +39,8 @@ impl World {
     }
 }
 
-/// A request that is wrong in one way, its only tuple, and the reason for which it is refused.
-/// `tag` is a send buffer of `buffer` bytes, `unset` is none.
+/// Returns a request that is wrong in one way, its only tuple, and the reason for its refusal.
+/// `tag` is a send buffer of `buffer` bytes, and `unset` is not a send buffer.
 fn wrong(
     rng: &mut Rng,
     packet_size: u32,

@@ -1,8 +1,8 @@
-//! Connections between programs: what each side has said and been told, and what must become of it.
+//! Connections between programs: what each side has sent and been told, and the expected results.
 //!
-//! An asker learns one thing: that it is accepted, or why not. Each side of a connection is told
-//! once that the other has ended, with the true reason, and within a bounded time. What the sides
-//! pass each other arrives as it was, and at no other connection.
+//! An asker gets one result: that it is accepted, or the reason why not. Each side of a connection
+//! is told once that the other has ended, with the true reason, and within a bounded time. Data
+//! between the sides arrives unchanged, and at no other connection.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use crate::hamlyn::channels::Line;
 pub(crate) const ASKER: usize = 0;
 /// The side that was asked.
 pub(crate) const LISTENER: usize = 1;
-/// Requests that may wait for a listener.
+/// Maximum number of requests that wait for a listener.
 pub(crate) const BACKLOG: u32 = 2;
 
-/// What one side has of a connection.
+/// The state of one side of a connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Side {
     /// The process, once it takes part.
     pub(crate) pid: Option<u64>,
-    /// It was told of the end.
+    /// The reason for the end that it was told.
     pub(crate) told: Option<EndReason>,
-    /// It has let go of it, at this time, and perhaps closed it with these bytes.
+    /// When it left the connection, and the bytes with which it closed it, if it did.
     pub(crate) gone: Option<(u64, Option<Vec<u8>>)>,
 }
 
@@ -40,10 +40,12 @@ pub(crate) struct Record {
     /// The hosts of the sides.
     pub(crate) hosts: [usize; 2],
     pub(crate) name: String,
-    /// When it was asked for, and when the listener took the request, in milliseconds.
+    /// When it was asked for (`asked`), and when the listener took the request (`claimed`), in
+    /// milliseconds.
     pub(crate) asked: u64,
     pub(crate) claimed: Option<u64>,
-    /// What the asker passed, and what the listener did: whether it accepted.
+    /// The data that the asker passed (`request`). Whether the listener accepted, and the data that
+    /// it passed (`answer`).
     pub(crate) request: Vec<u8>,
     pub(crate) answer: Option<(bool, Vec<u8>)>,
     pub(crate) sides: [Side; 2],
@@ -51,11 +53,11 @@ pub(crate) struct Record {
     pub(crate) established: bool,
     /// Streams that it watches over.
     pub(crate) streams: Vec<usize>,
-    /// What the sides say by a channel that it watches over.
+    /// What the sides send through a channel that it watches over.
     pub(crate) lines: [Line; 2],
 }
 
-/// How many questions for a name were answered so.
+/// Numbers of questions for a name, by answer.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Answers {
     pub(crate) listening: u64,
@@ -67,37 +69,38 @@ pub(crate) struct Answers {
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     pub(crate) records: Vec<Record>,
-    /// Connections that at least one side still takes part in.
+    /// Connections in which at least one side still takes part.
     pub(crate) live: Vec<usize>,
-    /// When a name of a host was last not listened to; it is, if it is here.
+    /// For each name of a host, the last process that listened to it, and since when, if it still
+    /// does.
     listened: BTreeMap<(usize, String), (u64, Option<u64>)>,
-    /// When a name of a host was last listened to, but for now.
+    /// For each name of a host, when a process last stopped listening to it.
     ceased: BTreeMap<(usize, String), u64>,
-    /// What questions were told.
+    /// Answers to questions.
     pub(crate) answers: Answers,
     /// Ends that sides were told of, by reason.
     pub(crate) ends: [u64; EndReason::ALL.len()],
-    /// Sides whose host has lost its link since they were established, and that are to be told when
-    /// it looks: host, process, number.
+    /// Sides whose host has lost its link since they were established: host, process, number. The
+    /// system must tell them when it next looks at its card.
     pub(crate) severed: Vec<(usize, u64, usize)>,
-    /// When nothing hindered anybody any more.
+    /// When all faults had ended.
     pub(crate) healed: Option<u64>,
 }
 
 impl Connections {
-    /// Enters a request, before it is made; its number.
+    /// Enters a request before it is made. Returns its number.
     pub(crate) fn enter(&mut self, record: Record) -> usize {
         self.records.push(record);
         self.live.push(self.records.len() - 1);
         self.records.len() - 1
     }
 
-    /// A name is listened to from now on.
+    /// Notes that a process starts listening to a name.
     pub(crate) fn listens(&mut self, host: usize, pid: u64, name: &str, now: u64) {
         self.listened.insert((host, name.to_owned()), (pid, Some(now)));
     }
 
-    /// A process listens no more.
+    /// Notes that a process stops listening.
     pub(crate) fn listens_no_more(&mut self, pid: u64, now: u64) {
         let own = self.listened.iter_mut().filter(|(_, (of, since))| *of == pid && since.is_some());
         for (name, (_, since)) in own {
@@ -106,26 +109,26 @@ impl Connections {
         }
     }
 
-    /// A name that is listened to on a host.
+    /// Returns a name that a process of a host listens to.
     pub(crate) fn name_on(&self, host: usize) -> Option<String> {
         let here = self.listened.iter().find(|((on, _), (_, since))| *on == host && since.is_some());
         here.map(|((_, name), _)| name.clone())
     }
 
-    /// Whether a name was listened to at any moment from this one on.
+    /// Returns whether a process listened to a name at any moment from `time` on.
     pub(crate) fn was_there_after(&self, host: usize, name: &str, time: u64) -> bool {
         let name = (host, name.to_owned());
         self.listened.get(&name).is_some_and(|(_, since)| since.is_some())
             || self.ceased.get(&name).is_some_and(|ceased| *ceased >= time)
     }
 
-    /// Whether it was all the time since then.
+    /// Returns whether a process has listened to a name all the time since `time`.
     pub(crate) fn was_there_since(&self, host: usize, name: &str, time: u64) -> bool {
         let listened = self.listened.get(&(host, name.to_owned()));
         listened.and_then(|(_, since)| *since).is_some_and(|since| since < time)
     }
 
-    /// A side lets go of a connection.
+    /// Notes that a side leaves a connection.
     pub(crate) fn gone(&mut self, number: usize, side: usize, now: u64, closed: Option<Vec<u8>>) {
         let side = &mut self.records[number].sides[side];
         if !side.is_over() {
@@ -133,7 +136,7 @@ impl Connections {
         }
     }
 
-    /// A process has died.
+    /// Notes that a process has died.
     pub(crate) fn bury(&mut self, pid: u64, now: u64) {
         self.listens_no_more(pid, now);
         for index in 0..self.live.len() {
@@ -146,7 +149,7 @@ impl Connections {
         }
     }
 
-    /// Requests that may have waited beside this one.
+    /// Returns the number of requests that may have waited together with this one.
     fn waited_beside(&self, number: usize) -> usize {
         let this = &self.records[number];
         let same = |other: &&Record| other.hosts[LISTENER] == this.hosts[LISTENER] && other.name == this.name;
@@ -154,7 +157,7 @@ impl Connections {
         self.records.iter().filter(same).filter(beside).count() - usize::from(this.claimed.is_none())
     }
 
-    /// Whether a reason that a side was told is true, if it is one of the reasons that lie with the
+    /// Returns whether a reason that a side was told is true, if it is a reason that lies with the
     /// other side.
     pub(crate) fn is_so(&self, number: usize, side: usize, end: &End) -> bool {
         let record = &self.records[number];

@@ -1,4 +1,5 @@
-//! How programs listen, connect, answer, and part, by the library's calls that do not wait.
+//! Listening, connecting, answering and leaving by programs, with the library's calls that do not
+//! wait.
 
 use std::time::Duration;
 
@@ -12,16 +13,16 @@ use crate::hamlyn::process::Process;
 use crate::hamlyn::streams::Stream;
 use crate::hamlyn::world::World;
 
-/// Connections that a program has at a time.
+/// Maximum number of connections of a program.
 const MOST: usize = 4;
-/// What a passed letter begins with: the connection's number, and how many bytes of a seed or an
-/// offer follow.
+/// Length of the beginning of passed data: the connection's number, and the length of the seed or
+/// offer that follows.
 const HEAD: usize = 9;
 /// Bytes of a channel's offer.
 const OFFER: usize = 32 + Seed::SIZE;
 
-/// What is passed with a request or an answer: the connection's number, perhaps a seed or an offer,
-/// and any bytes.
+/// Returns the data to pass with a request or an answer: the connection's number, perhaps a seed or
+/// an offer, and any bytes.
 fn letter(number: usize, passed: &[u8], rest: &[u8]) -> Vec<u8> {
     let mut letter = (number as u64).to_le_bytes().to_vec();
     letter.push(passed.len() as u8);
@@ -31,25 +32,25 @@ fn letter(number: usize, passed: &[u8], rest: &[u8]) -> Vec<u8> {
     letter
 }
 
-/// The number of the connection that a letter is of.
+/// Returns the number of the connection that passed data belongs to.
 fn number_of(letter: &[u8]) -> Option<usize> {
     Some(u64::from_le_bytes(letter.get(..8)?.try_into().ok()?) as usize)
 }
 
-/// The seed in a letter.
+/// Returns the seed in passed data.
 fn seed_in(letter: &[u8]) -> Option<Seed> {
     let there = usize::from(*letter.get(HEAD - 1)?) == Seed::SIZE;
     letter.get(HEAD..HEAD + Seed::SIZE).filter(|_| there).and_then(|bytes| Seed::from_bytes(bytes).ok())
 }
 
-/// The offer of a channel in a letter.
+/// Returns the offer of a channel in passed data.
 fn offer_in(letter: &[u8]) -> Option<Vec<u8>> {
     let there = usize::from(*letter.get(HEAD - 1)?) == OFFER;
     letter.get(HEAD..HEAD + OFFER).filter(|_| there).map(<[u8]>::to_vec)
 }
 
 impl World {
-    /// A program does something about its connections.
+    /// Does something with the connections of a program.
     pub(crate) fn converse(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         match self.rng.below(11) {
             0 => self.listen(host, process),
@@ -64,8 +65,8 @@ impl World {
         }
     }
 
-    /// Called when no more is to happen: answers what is asked, takes answers, and ends all.
-    /// Whether anything was done.
+    /// Called when no new work is created: answers requests, takes answers, and ends all
+    /// connections. Returns whether anything was done.
     pub(crate) fn finish_connections(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let mut busy = self.take_request(host, process)?;
         busy |= self.look_at_questions(host, process)?;
@@ -78,7 +79,7 @@ impl World {
         for index in open {
             busy |= self.let_go(host, process, index)?;
         }
-        // Some go on listening for a while.
+        // Some programs go on listening for a while.
         let program = self.hosts[host].correspondent(process);
         if program.is_some_and(|program| program.listener.is_some()) {
             busy = true;
@@ -114,7 +115,7 @@ impl World {
         true
     }
 
-    /// Asks for a connection: to a host of the fabric, or seldom to one that is not there.
+    /// Asks for a connection, to a host of the fabric or rarely to one that does not exist.
     fn ask(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let hosts = self.hosts.len();
         let absent = self.model.scenario.faults > 0 && self.rng.percent(2);
@@ -180,7 +181,7 @@ impl World {
         Some(sender)
     }
 
-    /// The listener's side takes the next request, verifies it, and answers.
+    /// Takes the next request as a listener, verifies it, and answers.
     fn take_request(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let Some(program) = self.hosts[host].correspondent(process) else { return Ok(false) };
         let Some(listener) = &program.listener else { return Ok(false) };
@@ -264,11 +265,12 @@ impl World {
         Ok(())
     }
 
-    /// A stream that a connection watches over, sent from this side of it; its number.
+    /// Adds a stream that a connection watches over, sent from one side of it. Returns the stream's
+    /// number.
     fn watched_stream(&mut self, number: usize, sender: usize) -> usize {
         let record = &mut self.model.connections.records[number];
         let end = |side: usize| record.sides[side].pid.map(|pid| (record.hosts[side], pid));
-        // The asker may have gone, and never learn of it.
+        // The asker may be gone, and never learn of it.
         let lost = record.sides[ASKER].gone.is_some() || record.sides[ASKER].told.is_some();
         let (mut from, mut to) = (end(sender), end(1 - sender));
         if lost {
@@ -280,7 +282,7 @@ impl World {
         self.model.streams.len() - 1
     }
 
-    /// The asker's side looks whether it has been answered.
+    /// Checks as an asker whether there is an answer.
     fn look_at_answers(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let decided = program.asking.iter().position(|asking| asking.connecting.is_decided().unwrap_or(true));
@@ -310,7 +312,7 @@ impl World {
                 program.receivers.push(Receiving { stream: to_asker, end, held: Vec::new() });
                 program.senders.push(Sending { stream: to_listener, end: sender, closing: false });
             } else {
-                // A stream of one way only is none: it gives up.
+                // A stream in one direction only is useless: the asker gives up.
                 let now = self.now();
                 self.model.connections.gone(number, ASKER, now, None);
                 self.abandon_streams(host, process, number);
@@ -327,7 +329,8 @@ impl World {
         Ok(true)
     }
 
-    /// A host's link is gone: whatever its programs have established is over.
+    /// Notes that a host's link is down: all connections that its programs have established are
+    /// over.
     pub(crate) fn sever(&mut self, host: usize) {
         for process in &self.hosts[host].processes {
             let Some(program) = process.correspondent() else { continue };
@@ -336,8 +339,8 @@ impl World {
         }
     }
 
-    /// The operating system of a host has looked at its card: it knows of every change of the link,
-    /// and has told who is concerned, also if the link is as it was.
+    /// Called when the operating system of a host has looked at its card. It then knows of every
+    /// change of the link, and must have told all affected sides, even if the link is back.
     pub(crate) fn check_severed(&mut self, host: usize) -> Result<(), Violation> {
         let severed = std::mem::take(&mut self.model.connections.severed);
         let (here, elsewhere): (Vec<_>, Vec<_>) = severed.into_iter().partition(|(on, ..)| *on == host);
@@ -353,8 +356,8 @@ impl World {
         Ok(())
     }
 
-    /// Looks whether connections have ended. What is told must be true, and must be the same when
-    /// it is asked again.
+    /// Checks whether connections have ended. The reported end must be true, and must be the same
+    /// when it is queried again.
     fn look_at_ends(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let ended = program.open.iter().position(|open| !matches!(open.connection.end(), Ok(None)));
@@ -370,7 +373,7 @@ impl World {
         Ok(true)
     }
 
-    /// Lets go of a connection that is established or asked for.
+    /// Leaves a connection that is established or asked for.
     fn part(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let Some(program) = self.hosts[host].correspondent(process) else { return Ok(false) };
         let (asking, open) = (program.asking.len(), program.open.len());
@@ -380,7 +383,7 @@ impl World {
         let index = self.rng.index(asking + open);
         if index >= asking {
             let record = program.open[index - asking].record;
-            // With its streams under way it does so seldom.
+            // It rarely leaves while its streams are in progress.
             let done = self.has_no_ends_of(host, process, record);
             let does = done || self.rng.percent(5);
             return if does { self.let_go(host, process, index - asking) } else { Ok(false) };
@@ -389,7 +392,7 @@ impl World {
             return Ok(false);
         }
         let (number, now) = (program.asking[index].record, self.now());
-        // First, as it may be told otherwise by then.
+        // Checked first, because it may have been decided by now.
         if program.asking[index].connecting.is_decided().map_err(Violation::new)? {
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! A program of the library's upper layer: the connections and the ends of streams that it has.
+//! A program of the library's upper layer, with its connections and its ends of streams.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::hamlyn::matrix::AreaName;
 /// Entries of its notification queue.
 const ENTRIES: u32 = 64;
 
-/// Names that are listened to. There are more than any host has processes.
+/// Names that programs listen to. There are more of them than processes on any host.
 pub(crate) const NAMES: [&str; 3] = ["weather", "tides", "w"];
 
 /// A program with a manager.
@@ -51,11 +51,11 @@ pub(crate) struct Receiving {
     pub(crate) held: Vec<(u64, u64, usize)>,
 }
 
-/// A question that a program has put.
+/// A question that a program has asked.
 #[derive(Debug)]
 pub(crate) struct Wondering {
     pub(crate) name: String,
-    /// When it was put, in milliseconds.
+    /// When it was asked, in milliseconds.
     pub(crate) asked: u64,
     pub(crate) question: Question,
 }
@@ -66,29 +66,29 @@ pub(crate) struct Asking {
     /// The connection's number.
     pub(crate) record: usize,
     pub(crate) connecting: Connecting,
-    /// What the seed that it passed is of.
+    /// The receiver of the seed that it passed.
     pub(crate) receiver: Option<StreamReceiver>,
-    /// What the offer that it passed is of.
+    /// The channel's end of the offer that it passed.
     pub(crate) end: Option<ChannelEnd>,
 }
 
 /// A connection that is established.
 #[derive(Debug)]
 pub(crate) struct Open {
-    /// The connection's number, and which side this is.
+    /// The connection's number (`record`), and which side this is (`side`).
     pub(crate) record: usize,
     pub(crate) side: usize,
     pub(crate) connection: Connection,
 }
 
-/// A connection that is to be a channel.
+/// A connection that is to become a channel.
 #[derive(Debug)]
 pub(crate) struct Joining {
     pub(crate) record: usize,
     pub(crate) side: usize,
     pub(crate) connection: Connection,
     pub(crate) end: ChannelEnd,
-    /// What the other side has offered.
+    /// The other side's offer.
     pub(crate) offer: Vec<u8>,
     pub(crate) view: Asked,
 }
@@ -108,19 +108,19 @@ impl Drop for Asked {
     }
 }
 
-/// A channel that a program has.
+/// A channel of a program.
 #[derive(Debug)]
 pub(crate) struct Talking {
     pub(crate) record: usize,
     pub(crate) side: usize,
-    /// Where it stores what it says.
+    /// The area to which it stores its messages.
     pub(crate) of: AreaName,
-    /// Until it has closed it, or was told of the end.
+    /// Present until the program has closed it, or was told of the end.
     pub(crate) sender: Option<ChannelSender>,
     pub(crate) receiver: ChannelReceiver,
-    /// Its ends sleep until they are named.
+    /// Whether its ends sleep. An end sleeps until the manager reports its token.
     pub(crate) asleep: [bool; 2],
-    /// It is to say no more.
+    /// It is to send no more.
     pub(crate) closing: bool,
 }
 
@@ -136,7 +136,7 @@ impl Talking {
     }
 }
 
-/// What an end of a channel is named by.
+/// Returns the token of an end of a channel.
 pub(crate) fn token(record: usize, side: usize, end: usize) -> u64 {
     (4 * record + 2 * side + end) as u64
 }
@@ -146,7 +146,7 @@ impl Correspondent {
     pub(crate) fn start(machine: &Arc<Machine>, pid: u64) -> Result<Self, Error> {
         let card = Card::attached(Arc::new(SimAttachment::with_streams(machine.clone(), pid)));
         let manager = Manager::create_with(&card, ENTRIES, Polling { spins: 0 })?;
-        // All memory that it ever sends from: later there may be no pages for more.
+        // Allocates all memory that it will send from: later there may be no pages for more.
         drop(manager.allocate(1)?);
         Ok(Self {
             senders: Vec::new(),
@@ -161,7 +161,7 @@ impl Correspondent {
         })
     }
 
-    /// It dies in the middle of what it does, so its ends tell nobody that they go.
+    /// Called when it dies in the middle of its actions, so that its ends do not tell their peers.
     pub(crate) fn says_nothing(&self) {
         self.senders.iter().for_each(|sender| sender.end.peer_lost(PeerLoss::Process));
         self.receivers.iter().for_each(|receiver| receiver.end.peer_lost(PeerLoss::Process));

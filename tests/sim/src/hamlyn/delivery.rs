@@ -1,4 +1,4 @@
-//! A packet reaches its card, and all that comes of it is checked.
+//! Delivers a packet to its card, and checks all effects.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_card::ports::{Packet, Pieces, VolatileSlice};
@@ -11,11 +11,11 @@ use crate::hamlyn::judge::{Effect, PacketHeader, Verdict, judge};
 use crate::hamlyn::machine::Machine;
 use crate::hamlyn::world::World;
 
-/// What can be counted of a card, before or after a packet.
+/// Countable state of a card, before or after a packet.
 #[derive(Debug)]
 struct Counts {
     counters: Vec<u64>,
-    /// How often each vector has been raised that the driver has not seen yet.
+    /// For each vector, how often it was raised and not yet handled by the driver.
     raised: Vec<usize>,
 }
 
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// What a packet that is refused or discarded means for who sent it.
+    /// Accounts for a packet that was refused or discarded, on behalf of its sender.
     fn not_taken(
         &mut self,
         host: usize,
@@ -112,7 +112,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks that the card wrote, counted and raised exactly what the judge says.
+    /// Checks that the card wrote, counted and raised exactly what the judge expects.
     fn check_accepted(
         &mut self,
         host: usize,
@@ -140,7 +140,7 @@ impl World {
         })
     }
 
-    /// Asks the ledger about a packet for an honest slot.
+    /// Checks a packet for an honest slot against the ledger.
     fn check_message_of(
         &mut self,
         host: usize,
@@ -170,7 +170,7 @@ impl World {
     }
 }
 
-/// Cuts a packet anywhere, as the pages that it is gathered from do.
+/// Cuts a packet at random positions, like the pages that it is gathered from.
 fn cut<'a>(rng: &mut Rng, mut bytes: VolatileSlice<'a>) -> Vec<VolatileSlice<'a>> {
     let mut pieces = Vec::new();
     while let Ok((piece, rest)) = bytes.split_at(rng.index(bytes.len() + 1)) {
@@ -184,7 +184,8 @@ fn cut<'a>(rng: &mut Rng, mut bytes: VolatileSlice<'a>) -> Vec<VolatileSlice<'a>
     pieces
 }
 
-/// A packet is received, refused for one reason, or discarded: exactly one counter says so.
+/// Checks that exactly one counter counts the packet: as received, refused for one reason, or
+/// discarded.
 fn check_fate(verdict: &Verdict, loose: bool, before: &Counts, after: &Counts) -> Result<(), Violation> {
     let is_fate = |statistic: &Statistic| {
         matches!(statistic, Statistic::PacketsReceived | Statistic::Discarded)
@@ -194,12 +195,12 @@ fn check_fate(verdict: &Verdict, loose: bool, before: &Counts, after: &Counts) -
     let fates: Vec<Statistic> =
         Statistic::ALL.into_iter().filter(|fate| is_fate(fate) && grown(fate) != 0).collect();
     let (expected, open) = match verdict {
-        // A fetch-and-op that comes so far depends on the metadata, too.
+        // A fetch-and-op that gets this far also depends on the metadata.
         Verdict::Counted(reason @ (Statistic::RefusedFetch | Statistic::RefusedFetchAddress)) => {
             (*reason, loose)
         }
         Verdict::Counted(reason) => (*reason, false),
-        // With metadata that changes meanwhile it may be refused after all.
+        // If the metadata changes meanwhile, it may be refused after all.
         _ => (Statistic::PacketsReceived, loose),
     };
     let once = fates.len() == 1 && grown(&fates[0]) == 1;

@@ -1,17 +1,17 @@
 //! Programs that sleep until their requests are finished.
 //!
-//! A wake-up that was lost shows when a fabric has come to rest: its victim sleeps on, and asks for
-//! nothing any more.
+//! A lost wake-up shows when a fabric has come to rest: its victim still sleeps, and makes no more
+//! requests.
 
 use crate::engine::violation::{Violation, ensure};
 use crate::hamlyn::world::Host;
 use crate::hamlyn::world::World;
 
 impl World {
-    /// Has a program sleep until some of its requests are finished; it posts nothing and asks for
-    /// nothing meanwhile.
+    /// Puts a program to sleep until some of its requests are finished. Meanwhile it posts nothing
+    /// and asks for nothing.
     pub(crate) fn doze(&mut self, host: usize, process: usize) -> Result<(), Violation> {
-        // When is left to the step: it costs the seed's other choices nothing.
+        // The step decides, so that the seed's other choices do not change.
         let chosen = (self.step + process as u64) % 4 == 0;
         let machine = self.hosts[host].machine.clone();
         let Some(program) = self.hosts[host].program_mut(process) else { return Ok(()) };
@@ -35,7 +35,7 @@ impl World {
 }
 
 impl Host {
-    /// Wakes those whose termini fired. What each waited for must be there.
+    /// Wakes the programs whose termini fired. The requests that each waited for must be finished.
     pub(crate) fn wake_senders(&mut self, fired: &[u32]) -> Result<(), Violation> {
         for process in &mut self.processes {
             let Some(program) = process.program_mut() else { continue };
@@ -50,7 +50,7 @@ impl Host {
         Ok(())
     }
 
-    /// Nobody sleeps whose requests are finished.
+    /// Checks that no program sleeps whose requests are finished.
     pub(crate) fn check_dozers(&self) -> Result<(), Violation> {
         for (index, program) in (0..).zip(self.processes.iter().filter_map(|process| process.program())) {
             ensure(program.dozes.is_none(), || {

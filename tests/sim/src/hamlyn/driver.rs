@@ -1,4 +1,4 @@
-//! What the driver does for processes: termini, queues and slots, opened and closed by commands.
+//! The driver's work for processes: it opens and closes termini, queues and slots by commands.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::hamlyn::sram::Object;
 use crate::hamlyn::tables::{OpenQueue, OpenSlot, OpenTerminus, Tables, vacancy};
 
 impl Machine {
-    /// Opens a terminus whose owner sees its status words in a mapping, if it maps them; `None`:
-    /// all are in use.
+    /// Opens a terminus. `words` is the mapping in which its owner sees the status words, if it
+    /// maps them. Returns `None` if all termini are in use.
     pub(crate) fn open_terminus(
         &self,
         pid: u64,
@@ -28,7 +28,7 @@ impl Machine {
         self.open_terminus_as(pid, weight, words, 0)
     }
 
-    /// The same, with `HAMLYN_TERMINUS_*`.
+    /// Like [`Machine::open_terminus`], but with `HAMLYN_TERMINUS_*` flags.
     pub(crate) fn open_terminus_as(
         &self,
         pid: u64,
@@ -58,8 +58,8 @@ impl Machine {
         Ok(Some(index))
     }
 
-    /// Closes a terminus, unless a reset has closed it already. The same holds for everything here
-    /// that closes.
+    /// Closes a terminus, unless a reset has closed it already. The same holds for all closing
+    /// functions here.
     pub(crate) fn close_terminus(&self, index: u32) -> Result<(), Violation> {
         let mut tables = self.tables();
         if tables.running {
@@ -105,7 +105,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether there is a queue to be opened.
+    /// Returns whether a queue can be opened.
     pub(crate) fn has_queue(&self) -> Result<bool, Violation> {
         let mut tables = self.tables();
         let Tables { queues, rng, .. } = &mut *tables;
@@ -113,7 +113,7 @@ impl Machine {
         index.map_or(Ok(false), |index| self.has_memory(&tables, Object::Queue, index))
     }
 
-    /// Opens a queue over an area of zeros; `None`: all are in use.
+    /// Opens a queue over a zeroed area. Returns `None` if all queues are in use.
     pub(crate) fn open_queue(&self, pid: u64, area: Area, entries: u32) -> Result<Option<u32>, Violation> {
         let mut tables = self.tables();
         let Tables { queues, rng, .. } = &mut *tables;
@@ -149,8 +149,8 @@ impl Machine {
         Ok(())
     }
 
-    /// A slot that can be opened, if there is one: its number is free, and the card has memory for
-    /// it.
+    /// Returns the number of a slot that can be opened, if there is one: it is free, and the card
+    /// has memory for it.
     pub(crate) fn free_slot(&self) -> Result<Option<u32>, Violation> {
         let mut tables = self.tables();
         let Tables { slots, rng, .. } = &mut *tables;
@@ -158,12 +158,12 @@ impl Machine {
         Ok(self.has_memory(&tables, Object::Slot, index)?.then_some(index))
     }
 
-    /// Opens a slot; `None`: all are in use, or the card's memory is full.
+    /// Opens a slot. Returns `None` if all slots are in use, or the card's memory is full.
     pub(crate) fn open_slot(&self, slot: OpenSlot) -> Result<Option<u32>, Violation> {
         self.free_slot()?.map(|index| self.open_slot_as(index, slot).map(|()| index)).transpose()
     }
 
-    /// Opens the slot of a number, which is free.
+    /// Opens the free slot with a number.
     pub(crate) fn open_slot_as(&self, index: u32, slot: OpenSlot) -> Result<(), Violation> {
         let mut tables = self.tables();
         slot.permit(&self.memory, true);
@@ -200,7 +200,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Closes all that a process has open, as when its file is closed.
+    /// Closes all objects of a process, as when its file is closed.
     pub(crate) fn release(&self, pid: u64) -> Result<(), Violation> {
         self.close_ends_of(pid);
         let numbers =

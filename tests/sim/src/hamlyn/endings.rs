@@ -1,5 +1,5 @@
-//! The ends of connections: what a side is told is so, nobody is forgotten, and at rest nothing is
-//! left.
+//! The ends of connections: the end that a side is told is true, no side is left out, and at rest
+//! nothing remains.
 
 use hamlyn::{End, EndReason};
 
@@ -8,13 +8,13 @@ use crate::hamlyn::connections::{ASKER, Connections};
 use crate::hamlyn::world::World;
 
 impl World {
-    /// Whether the operating system of a host has forgotten another since a time.
+    /// Returns whether the operating system of a host has forgotten another host since a time.
     pub(crate) fn has_renewed(&self, host: usize, other: usize, since: u64) -> bool {
         let well_known = self.hosts[host].machine.well_known();
         well_known.as_ref().is_some_and(|own| own.system().renewed(other as u32) >= since)
     }
 
-    /// A side is told of the end, for the first time: it must be so.
+    /// Checks the end that a side is told: it must be the first one, and true.
     pub(crate) fn is_told(&mut self, number: usize, side: usize, end: &End) -> Result<(), Violation> {
         let record = &self.model.connections.records[number];
         let (own, other) = (record.hosts[side], record.hosts[1 - side]);
@@ -40,14 +40,14 @@ impl World {
         Ok(())
     }
 
-    /// How long it may take, once nothing hinders anybody, until a side is told that the other is
-    /// gone.
+    /// Returns how long it may take, after all faults have ended, until a side is told that the
+    /// other is gone.
     fn patience(&self) -> u64 {
         let rounds = 300 * (self.hosts.len() as u64 + 1) * self.model.scenario.step_ms;
         3 * self.model.scenario.peer_timeout_ms + rounds
     }
 
-    /// Whoever has lost its peer is told in time.
+    /// Checks that each side that has lost its peer is told in time.
     pub(crate) fn check_connections(&mut self) -> Result<(), Violation> {
         let (now, patience) = (self.now(), self.patience());
         let Connections { records, live, healed, .. } = &mut self.model.connections;
@@ -60,7 +60,7 @@ impl World {
             let [asker, listener] = &records[*number].sides;
             let since = match (&asker.gone, &listener.gone) {
                 (Some((at, _)), _) | (_, Some((at, _))) => *at,
-                // Nobody answers.
+                // No process answers.
                 _ if listener.pid.is_none() => healed,
                 _ => continue,
             };
@@ -71,7 +71,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything is over, and each side knows. Nothing is left of it anywhere.
+    /// Checks that every connection is over and each side knows it, and that nothing of it remains.
     pub(crate) fn check_connections_at_rest(&mut self) -> Result<(), Violation> {
         self.check_connections()?;
         self.check_questions_at_rest()?;
@@ -91,7 +91,7 @@ impl World {
         Ok(())
     }
 
-    /// Connections that were established, and requests that were not granted.
+    /// Returns the number of established connections, and of requests that were not granted.
     pub(crate) fn connection_totals(&self) -> (u64, u64) {
         let records = &self.model.connections.records;
         let established = records.iter().filter(|record| record.established).count();

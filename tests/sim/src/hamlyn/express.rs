@@ -1,7 +1,7 @@
-//! Express memory of a host: the driver's areas and views, as its processes have them.
+//! Express memory of a host: the driver's areas and views, and their mappings in processes.
 //!
-//! Which pages they have says `hamlyn_driver_host`, the driver's own code. Here is what the rest of
-//! the driver does with these: it maps them, and takes them out of a process.
+//! `hamlyn_driver_host`, the driver's own code, assigns their pages. This module does the rest of
+//! the driver's work: it maps the pages into a process, and unmaps them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,10 +17,10 @@ use crate::engine::violation::Violation;
 use crate::hamlyn::machine::Machine;
 use crate::hamlyn::matrix::{AreaName, MEMORY, Matrix, PAGES};
 
-/// What the library calls a view: areas have numbers below.
+/// First number of a view in the library. Areas have lower numbers.
 const VIEWS: u32 = 1 << 31;
 
-/// Express memory, as a host has it.
+/// The express memory of a host.
 #[derive(Debug)]
 pub(crate) struct Express {
     matrix: Arc<Matrix>,
@@ -30,22 +30,22 @@ pub(crate) struct Express {
 
 #[derive(Debug, Default)]
 struct Ends {
-    /// By the driver's number.
+    /// Areas and views by the driver's number.
     held: BTreeMap<u32, Held>,
     /// Hosts that have been asked to settle.
     settling: BTreeSet<u32>,
 }
 
-/// An area or a view of a process'.
+/// An area or a view of a process.
 #[derive(Debug)]
 struct Held {
     pid: u64,
-    /// What the library calls it.
+    /// The library's number for it.
     number: u32,
     host: u32,
-    /// Of a view, which area, and its key.
+    /// For a view, its area and its key.
     of: Option<(AreaName, u64)>,
-    /// Once it is there, until it is withdrawn.
+    /// Its pages and mapping, from when it is mapped until it is withdrawn.
     shown: Option<(Vec<u32>, Arc<Mapping>)>,
 }
 
@@ -53,8 +53,7 @@ fn refused(errno: Errno) -> Error {
     Error::System { action: "have express memory".into(), source: errno.into() }
 }
 
-/// Something that the card or the driver did and must not do, on its way to the caller through the
-/// library.
+/// Turns a violation by the card or the driver into a library error, so that it reaches the caller.
 pub(crate) fn wrong(violation: Violation) -> Error {
     Error::System { action: "go on".into(), source: std::io::Error::other(violation) }
 }
@@ -64,7 +63,7 @@ impl Express {
         Self { matrix, own, ends: Mutex::default() }
     }
 
-    /// The driver has found the memory.
+    /// Tells the driver that it has found the memory.
     pub(crate) fn begin(
         &self,
         system: &mut System,
@@ -74,7 +73,7 @@ impl Express {
         system.express_begin(ports, self.own)?;
         for host in (0..hosts).filter(|host| *host != self.own) {
             match system.express_part(ports, host, MEMORY, PAGES) {
-                // It was there all the time.
+                // It was present all the time.
                 Ok(()) | Err(Errno::BUSY) => {}
                 Err(errno) => return Err(errno),
             }
@@ -93,7 +92,7 @@ impl Express {
         })
     }
 
-    /// The driver takes its pages away from a process.
+    /// Takes the pages of an area or a view away from its process, as the driver.
     pub(crate) fn withdraw(&self, number: u32) {
         if let Some(held) = self.ends().held.get_mut(&number) {
             self.hide(held);
@@ -108,7 +107,7 @@ impl Express {
 }
 
 impl Machine {
-    /// Whether a process has a view of an area, and it is shown.
+    /// Returns whether a process has a view of an area, and the view is mapped.
     pub(crate) fn express_views(&self, pid: u64, of: AreaName) -> bool {
         self.express.as_ref().is_some_and(|express| express.views(pid, of))
     }
@@ -117,7 +116,7 @@ impl Machine {
         self.express.as_ref().ok_or(Error::Unsupported("this fabric has no express memory"))
     }
 
-    /// Makes an area. `EAGAIN`: to be tried once more later.
+    /// Creates an area. On `EAGAIN`, the caller must try again later.
     pub(crate) fn make_area(&self, pid: u64, host: u32, length: usize) -> Result<ExpressParts> {
         let express = self.express()?;
         let again = express.ends().settling.remove(&host);
@@ -137,7 +136,7 @@ impl Machine {
         Ok(ExpressParts { number: end.number, key: end.key, memory })
     }
 
-    /// Asks for a view, of which [`Machine::view_is_decided`] tells.
+    /// Asks for a view. [`Machine::view_is_decided`] tells whether there is an answer.
     pub(crate) fn ask_for_view(&self, pid: u64, of: AreaName, key: u64) -> Result<()> {
         let express = self.express()?;
         let asked = self.system_call(|system, ports| system.express_map(ports, of.host, of.number, key));
@@ -147,7 +146,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The driver's number of a view that a process has asked for.
+    /// Returns the driver's number of a view that a process has asked for.
     fn asked_view(&self, pid: u64, of: AreaName, key: u64) -> Option<u32> {
         let ends = self.express().ok()?.ends();
         let is_it = |held: &Held| held.pid == pid && held.of == Some((of, key)) && held.shown.is_none();
@@ -159,7 +158,7 @@ impl Machine {
         self.system_call(|system, _| system.express(handle)) != Ok(None)
     }
 
-    /// Who asked has lost interest.
+    /// Drops a view that its process no longer wants.
     pub(crate) fn forget_view(&self, pid: u64, of: AreaName, key: u64) {
         if let Some(handle) = self.asked_view(pid, of, key) {
             self.close_end(handle);
@@ -185,7 +184,7 @@ impl Machine {
         Ok(ExpressParts { number: held.number, key: 0, memory })
     }
 
-    /// Gives an area or a view back, by the library's number.
+    /// Frees an area or a view, by the library's number.
     pub(crate) fn give_end_back(&self, pid: u64, number: u32) -> Result<()> {
         let is_it = |held: &Held| held.pid == pid && held.number == number;
         let found =
@@ -194,7 +193,7 @@ impl Machine {
         Ok(())
     }
 
-    /// All that a process has: it has died.
+    /// Frees all areas and views of a process that has died.
     pub(crate) fn close_ends_of(&self, pid: u64) {
         let Some(express) = &self.express else { return };
         let own: Vec<u32> = {
@@ -206,7 +205,7 @@ impl Machine {
 
     fn close_end(&self, handle: u32) {
         let Some(express) = &self.express else { return };
-        // Its process sees it no more; then it is given back.
+        // It is unmapped from its process before it is freed.
         if let Some(mut held) = express.ends().held.remove(&handle) {
             express.hide(&mut held);
         }
@@ -216,7 +215,7 @@ impl Machine {
         });
     }
 
-    /// Pages that areas and views have of hosts, when nobody has any.
+    /// Checks that no area or view remains, and that none has any pages.
     pub(crate) fn check_express_at_rest(&self) -> Result<(), Violation> {
         let Some(express) = &self.express else { return Ok(()) };
         let ends = express.ends();

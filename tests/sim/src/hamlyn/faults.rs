@@ -1,21 +1,21 @@
-//! Which misfortunes there are, those of cards and processes, and their ends.
+//! All kinds of faults, those of cards and processes, and their ends.
 
 use crate::engine::violation::Violation;
 use crate::engine::world;
 use crate::hamlyn::process::{Kind, Process};
 use crate::hamlyn::world::World;
 
-/// What ends a fault of a card or a process.
+/// The end of a fault of a card or a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Healing {
-    /// The card is enabled, and the host's processes are started anew.
+    /// The card is enabled, and the host's processes are started again.
     Card(usize),
     /// Another process takes over the memory of the one that died.
     Process(usize, usize),
 }
 
 impl World {
-    /// One fault, of a kind and at a place that the seed chooses.
+    /// Injects one fault, of a kind and at a place that the seed chooses.
     pub(crate) fn misfortune(&mut self) -> Result<(), Violation> {
         let host = self.rng.index(self.hosts.len());
         let process = self.rng.index(self.hosts[host].processes.len());
@@ -25,7 +25,7 @@ impl World {
         let alive = one.is_some_and(Process::is_alive);
         let hostile = alive && one.is_some_and(|process| process.kind == Kind::Hostile);
         match self.rng.below(21) {
-            // Takes no decision from the generator, so that known seeds keep their meaning.
+            // Does not use the generator, so that known seeds keep their meaning.
             0 if end % 3 == 0 => self.port_flickers(host)?,
             0 => self.port_down(host, end)?,
             1 | 2 => self.process_dies(host, process, end)?,
@@ -45,14 +45,14 @@ impl World {
         Ok(())
     }
 
-    /// A process dies in the middle of what it does. Its memory is free at once.
+    /// Kills a process in the middle of its actions. Its memory is free at once.
     fn process_dies(&mut self, host: usize, process: usize, end: u64) -> Result<(), Violation> {
         let Some(victim) = self.hosts[host].processes.get(process).filter(|process| process.is_alive())
         else {
             return Ok(());
         };
         let pid = victim.pid;
-        // It may also end as it should.
+        // It may also exit properly.
         let orderly = self.rng.percent(40);
         self.note(|| format!("host {host} process {process} dies (orderly: {orderly})"));
         self.model.ledger.bury(host, pid);
@@ -64,7 +64,7 @@ impl World {
         Ok(())
     }
 
-    /// The card is reset; its driver starts everything anew some time later.
+    /// Resets the card. Its driver starts everything again some time later.
     fn card_resets(&mut self, host: usize, end: u64) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         if !machine.tables().running {
@@ -72,7 +72,7 @@ impl World {
         }
         self.note(|| format!("card {host} is reset"));
         machine.reset()?;
-        // Whatever was on its way to or through the card is gone.
+        // All packets on their way to or through the card are lost.
         self.model.ledger.excuse(|other, _| other == host);
         self.model.fetches.excuse(|other| other == host);
         self.excuse_streams(host);
@@ -108,7 +108,7 @@ impl World {
                 let kind = self.hosts[host].processes[process].kind;
                 self.start_process(host, kind, Some(process))?;
             }
-            // The card was reset meanwhile, and is not up yet.
+            // The card was reset meanwhile, and is not enabled yet.
             Healing::Process(..) => self.healings.push((self.step + 1, world::Healing::Own(healing))),
         }
         Ok(())

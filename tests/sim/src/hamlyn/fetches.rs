@@ -1,8 +1,8 @@
-//! What each fetch-and-op should do, and what it has done so far: the ledger's counterpart for the
+//! The expected effects of each fetch-and-op, and its progress: the ledger's counterpart for this
 //! extension.
 //!
 //! Honest programs share *words*. A fetch-and-op on one is *asked*, *sent*, carried out or refused
-//! once where the word is, and *answered*; or it is given up.
+//! once at the word's host, and *answered*. Otherwise it is given up.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use hamlyn_abi::hamlyn::statistics::Statistic;
 use crate::engine::violation::{Violation, ensure};
 use crate::hamlyn::judge::{HEADER, PacketHeader};
 
-/// How long a card waits for an answer, in milliseconds.
+/// Time that a card waits for an answer, in milliseconds.
 pub(crate) const ANSWER_TIMEOUT: u64 = 10_000;
 
 /// A word that honest programs may change.
@@ -23,9 +23,9 @@ pub(crate) struct Word {
     pub(crate) slot: u32,
     /// The metadata entry that its tickets name.
     pub(crate) entry: u32,
-    /// From the slot's start, in bytes.
+    /// Offset from the slot's start, in bytes.
     pub(crate) offset: u32,
-    /// Programs only add to it, so that no value comes twice.
+    /// Programs only add to it, so no value occurs twice.
     pub(crate) counter: bool,
     /// The slot is closed.
     pub(crate) gone: bool,
@@ -33,22 +33,22 @@ pub(crate) struct Word {
 }
 
 impl Word {
-    /// A word of a slot. The program that opens it tells whose it is.
+    /// Creates a word of a slot. The program that opens it sets its owner.
     pub(crate) fn new(slot: u32, entry: u32, offset: u32, counter: bool) -> Self {
         Self { host: 0, pid: 0, slot, entry, offset, counter, gone: false, found: BTreeSet::new() }
     }
 }
 
-/// What a fetch-and-op says of itself in its request and in its packet.
+/// The fields of a fetch-and-op that are in both its request and its packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ask {
-    /// From where, to where.
+    /// The hosts that it goes from (`host`) and to (`destination`).
     pub(crate) host: usize,
     pub(crate) destination: usize,
     pub(crate) slot: u32,
     pub(crate) offset: u32,
     pub(crate) operation: u32,
-    /// No two have the same.
+    /// Unique to each.
     pub(crate) operand: u64,
 }
 
@@ -60,11 +60,11 @@ struct Record {
     /// When it was posted.
     posted: u64,
     ticket: Option<u32>,
-    /// What became of it where the word is: what it found, or that it was refused.
+    /// Its result at the word's host: the value found, or a refusal.
     verdict: Option<Result<u64, ()>>,
     /// It or its answer may be lost.
     excused: bool,
-    /// Its answer came when nobody waited any more.
+    /// Its answer came after the wait had ended.
     late: bool,
     given_up: bool,
 }
@@ -90,7 +90,7 @@ pub(crate) struct Fetches {
 }
 
 impl Fetches {
-    /// A program asks. Returns the fetch-and-op's number.
+    /// Enters a fetch-and-op that a program asks. Returns its number.
     pub(crate) fn ask(&mut self, ask: Ask, word: Option<usize>, now: u64) -> usize {
         self.records.push(Record {
             ask,
@@ -105,7 +105,8 @@ impl Fetches {
         self.records.len() - 1
     }
 
-    /// A card sent one: of an honest program, or else of `stranger`, a process and its terminus.
+    /// Notes that a card has sent one. `owner` returns the process and terminus that it belongs to,
+    /// of an honest or a hostile program.
     pub(crate) fn sent(
         &mut self,
         host: usize,
@@ -138,8 +139,8 @@ impl Fetches {
         self.records.iter().position(|record| record.ask == ask && fits(record))
     }
 
-    /// One arrived, and found a value or was refused. `honest`: its slot is, so it must be one that
-    /// was asked.
+    /// Notes that one has arrived, and found a value or was refused. If `honest`, its slot is
+    /// honest, so it must have been asked.
     pub(crate) fn arrived(
         &mut self,
         host: usize,
@@ -164,7 +165,7 @@ impl Fetches {
         })
     }
 
-    /// The terminus that waits for an answer.
+    /// Returns the terminus that waits for an answer.
     pub(crate) fn awaited(&self, host: usize, source: usize, ticket: u32) -> Option<u32> {
         self.place_of(host, source, ticket).map(|place| self.waiting[place].terminus)
     }
@@ -175,7 +176,7 @@ impl Fetches {
         })
     }
 
-    /// An answer was taken by who waited for it: it must be true.
+    /// Checks an answer that the waiting card has taken: it must be true.
     pub(crate) fn answered(&mut self, host: usize, source: usize, packet: &[u8]) -> Result<(), Violation> {
         let Some(header) = PacketHeader::read(packet) else { return Ok(()) };
         let Some(place) = self.place_of(host, source, header.delta) else { return Ok(()) };
@@ -187,7 +188,8 @@ impl Fetches {
         })
     }
 
-    /// A fetch-and-op or an answer was discarded by its destination, or an answer came too late.
+    /// Notes that the destination has discarded a fetch-and-op or an answer, or that an answer came
+    /// too late.
     pub(crate) fn missed(&mut self, host: usize, source: usize, packet: &[u8], late: bool) {
         let Some(header) = PacketHeader::read(packet) else { return };
         let (from, to) = if header.is_fetch() { (source, host) } else { (host, source) };
@@ -215,25 +217,25 @@ impl Fetches {
         record.excused |= hit(record.ask.host) || hit(record.ask.destination);
     }
 
-    /// A process is gone: its words, and what its terminus waited for.
+    /// Notes that a process is gone: its words, and the answers that its terminus waited for.
     pub(crate) fn bury(&mut self, host: usize, pid: u64) {
         self.waiting.retain(|waiting| waiting.host != host || waiting.pid != pid);
         let own = |word: &&mut Word| word.host == host && word.pid == pid;
         self.words.iter_mut().filter(own).for_each(|word| word.gone = true);
     }
 
-    /// A card had its tick: it waits no more for what is too old.
+    /// Notes a tick of a card: it no longer waits for answers that are too late.
     pub(crate) fn give_up(&mut self, host: usize, now: u64) {
         self.waiting.retain(|waiting| waiting.host != host || waiting.deadline > now);
     }
 
-    /// When the first of those under way is given up.
+    /// Returns when the next outstanding one is given up.
     pub(crate) fn deadline(&self) -> Option<u64> {
         self.waiting.iter().map(|waiting| waiting.deadline).min()
     }
 
-    /// Compares what the library says of a fetch-and-op with what must be. `done`: the card has
-    /// finished with it.
+    /// Checks the library's report on a fetch-and-op. `done` is whether the card has finished with
+    /// it.
     pub(crate) fn check(
         &mut self,
         number: usize,
@@ -257,13 +259,13 @@ impl Fetches {
         ensure(right, || format!("a fetch-and-op is said to have given {says:?} at {now} ms: {record:?}"))
     }
 
-    /// One that was given up with no excuse, and whose answer never came.
+    /// Returns one that was given up without an excuse and whose answer never came.
     pub(crate) fn lost(&self) -> Option<String> {
         let lost = self.records.iter().find(|record| record.given_up && !record.excused && !record.late);
         lost.map(|record| format!("{record:?}"))
     }
 
-    /// Tickets that a host waits for, but not from `other`.
+    /// Returns the tickets that a host waits for, except from `other`.
     pub(crate) fn tickets_of(&self, host: usize, other: usize) -> Vec<u32> {
         let waiting = self.waiting.iter().filter(|waiting| waiting.host == host);
         waiting.filter(|waiting| waiting.destination != other).map(|waiting| waiting.ticket).collect()

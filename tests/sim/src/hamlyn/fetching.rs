@@ -1,4 +1,4 @@
-//! How programs fetch-and-op: on words that they share, and on what they may not touch.
+//! Fetch-and-ops of programs: on shared words, and on memory that they may not touch.
 
 use hamlyn::{Error, FetchOp, Ticket};
 
@@ -9,7 +9,7 @@ use crate::hamlyn::program::{InFlight, Request};
 use crate::hamlyn::world::World;
 
 impl World {
-    /// A program asks for a fetch-and-op.
+    /// Posts a fetch-and-op of a random program.
     pub(crate) fn compose_fetch(&mut self) -> Result<(), Violation> {
         let open: Vec<usize> = (0..self.model.fetches.words.len())
             .filter(|word| !self.model.fetches.words[*word].gone)
@@ -41,7 +41,7 @@ impl World {
         self.post_fetch(host, process, &ticket, operation, ask, (!wrong).then_some(number))
     }
 
-    /// An operation, its code, and an operand that no other has.
+    /// Returns an operation, its code, and a unique operand.
     fn operation(&mut self, counter: &bool, host: usize, slot: u32, offset: u32) -> (FetchOp, u32, u64) {
         let rng = &mut self.rng;
         if *counter {

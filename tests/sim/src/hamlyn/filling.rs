@@ -1,4 +1,4 @@
-//! A card's memory is filled, and emptied again.
+//! Filling a card's memory, and emptying it again.
 
 use hamlyn_abi::family::area::HamlynArea;
 use hamlyn_abi::hamlyn::command::{HAMLYN_NO_QUEUE, HamlynOpenSlot};
@@ -12,8 +12,8 @@ use crate::hamlyn::tables::vacancy;
 use crate::hamlyn::world::World;
 
 impl Machine {
-    /// Opens slots until the card's memory is full, or all slots are, and closes them in any order.
-    /// Nothing else happens meanwhile. Returns whether the memory was full.
+    /// Opens slots until the card's memory is full or all slots are open, and closes them in random
+    /// order. Nothing else happens meanwhile. Returns whether the memory was full.
     pub(crate) fn fill_memory(&self, rng: &mut Rng) -> Result<bool, Violation> {
         let mut tables = self.tables();
         let area = HamlynArea { length: 1, ..HamlynArea::default() };
@@ -48,7 +48,7 @@ impl Machine {
 }
 
 impl World {
-    /// The memory of a card is filled and emptied again.
+    /// Fills the memory of a card and empties it again.
     pub(crate) fn fill_memory(&mut self) -> Result<(), Violation> {
         let host = self.rng.index(self.hosts.len());
         let machine = self.hosts[host].machine.clone();

@@ -1,8 +1,9 @@
-//! What hostile processes and hosts do: requests and packets of any content, packets sent twice,
-//! metadata that changes.
+//! Actions of hostile processes and hosts: requests and packets with any contents, duplicate
+//! packets, metadata that changes.
 //!
-//! A forger knows the keys of prey slots, which their owners gave away, and no others. Of other
-//! slots it knows all but the key: what it sends there is right except for some bits of the key.
+//! A forger knows the keys of prey slots, which their owners gave away, and no others. It knows
+//! everything about other slots except the key. A packet that it sends there is valid except for
+//! some bits of the key.
 
 use hamlyn_abi::hamlyn::command::HAMLYN_MODE_NORMAL;
 use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_REQUEST_FETCH, HamlynRequest};
@@ -19,7 +20,7 @@ use crate::hamlyn::tables::{ENTRY_HIGH, ENTRY_KEY, OpenSlot};
 use crate::hamlyn::world::World;
 
 impl World {
-    /// An open slot somewhere, half of the time a prey: its host and number.
+    /// Returns the host and number of a random open slot, which is a prey half of the time.
     fn target(&mut self) -> Option<(usize, u32)> {
         let only_prey = self.rng.percent(50);
         let mut targets = Vec::new();
@@ -32,7 +33,7 @@ impl World {
         self.rng.pick(&targets)
     }
 
-    /// A packet's header, any part of which may be wrong, and where it goes.
+    /// Returns a packet's header, any part of which may be wrong, and its destination.
     fn forged_header(&mut self) -> Option<(usize, PacketHeader)> {
         let (host, index) = self.target()?;
         let machine = self.hosts[host].machine.clone();
@@ -69,27 +70,28 @@ impl World {
         }
         if self.rng.percent(30) {
             spoil(&mut self.rng, &mut header);
-            // Whatever field was hit, a slot that is not prey must not be hit with its own key.
+            // Whichever field was changed, the packet must not carry the key of a slot that is not
+            // prey.
             let hit = machine.slot(header.slot);
             if header.slot != index && hit.is_some_and(|slot| !slot.prey) {
                 header.key = self.rng.next();
             }
         }
-        // Everybody knows the keys of operating systems; but what these send is no forgery.
+        // The keys of operating systems are public, but a privileged packet would not be a forgery.
         if machine.slot(header.slot).is_some_and(|slot| slot.pid == SYSTEM) {
             header.flags &= !PRIVILEGED;
         }
         Some((host, header))
     }
 
-    /// A hostile process posts a request that may be anything, and may claim to have posted more
+    /// Posts a request with any contents as a hostile process. It may claim to have posted more
     /// than it has.
     pub(crate) fn forge_request(&mut self, host: usize, process: usize) -> Result<(), Violation> {
         let Some((target, header)) = self.forged_header() else { return Ok(()) };
         let Role::Hostile(forger) = &self.hosts[host].processes[process].role else { return Ok(()) };
         let request = forged_request(&mut self.rng, target, &header);
         let mut entry = request.as_bytes().to_vec();
-        // Tuples that are right, or reach one byte too far, or name a tag that nobody has.
+        // Tuples that are valid, or reach one byte too far, or name an unused tag.
         let (rng, tag) = (&mut self.rng, forger.tag);
         let tuples = [
             tag,
@@ -112,8 +114,8 @@ impl World {
         forger.post(&at.machine, &entry, jump)
     }
 
-    /// A hostile host puts packets on its link past its card: any header, any source, the same
-    /// packet twice.
+    /// Puts packets of a hostile host on its link, bypassing its card: any header, any source, or
+    /// the same packet twice.
     pub(crate) fn forge_packets(&mut self, host: usize) -> Result<(), Violation> {
         let Some((target, header)) = self.forged_header() else { return Ok(()) };
         let limit = self.max_packet;
@@ -145,7 +147,7 @@ impl World {
         Ok(())
     }
 
-    /// An answer that nobody waits for, or waits for from somebody else.
+    /// Returns an answer that is not awaited, or is awaited from another host.
     fn forged_answer(&mut self, host: usize, target: usize) -> PacketHeader {
         let awaited = self.model.fetches.tickets_of(target, host);
         let any = self.rng.next() as u32;
@@ -159,7 +161,7 @@ impl World {
         }
     }
 
-    /// The owner of a prey slot scribbles on its metadata.
+    /// Scribbles on the metadata of a prey slot as its owner.
     pub(crate) fn scribble(&mut self) {
         let Some((host, index)) = self.target() else { return };
         let Some(slot) = self.hosts[host].machine.slot(index).filter(|slot| slot.prey) else { return };
@@ -170,8 +172,8 @@ impl World {
         self.hosts[host].machine.memory.poke(address, &bytes);
     }
 
-    /// Plans that a prey slot's entry changes while the card handles a packet for it. `false` if it
-    /// is not for one.
+    /// Plans a change of a prey slot's entry while the card handles a packet for it. Returns
+    /// `false` if the packet is not for one.
     pub(crate) fn plan_mischief(&mut self, host: usize, packet: &[u8]) -> bool {
         let Some(header) = PacketHeader::read(packet) else { return false };
         let Some(slot) = self.hosts[host].machine.slot(header.slot) else { return false };
@@ -191,7 +193,7 @@ impl World {
     }
 }
 
-/// A request for a packet with such a header; any part of it may be wrong.
+/// Returns a request for a packet with this header. Any part of it may be wrong.
 fn forged_request(rng: &mut Rng, target: usize, header: &PacketHeader) -> HamlynRequest {
     let mut request = HamlynRequest {
         destination: target as u32,
@@ -226,7 +228,7 @@ fn forged_request(rng: &mut Rng, target: usize, header: &PacketHeader) -> Hamlyn
     request
 }
 
-/// Makes a header that of a fetch-and-op.
+/// Turns a header into that of a fetch-and-op.
 fn as_fetch(rng: &mut Rng, header: &mut PacketHeader) {
     header.flags = FETCH;
     header.operation = rng.range(0, 7);
@@ -238,7 +240,7 @@ fn as_fetch(rng: &mut Rng, header: &mut PacketHeader) {
     }
 }
 
-/// Makes one field of a header anything.
+/// Sets one field of a header to a random value.
 fn spoil(rng: &mut Rng, header: &mut PacketHeader) {
     let any = rng.next() as u32;
     match rng.below(7) {
@@ -252,7 +254,7 @@ fn spoil(rng: &mut Rng, header: &mut PacketHeader) {
     }
 }
 
-/// Some bits of a key, never none: in its low half, its high half, or anywhere.
+/// Returns bits of a key to invert, at least one: in its low half, its high half, or anywhere.
 fn wrong_bits(rng: &mut Rng) -> u64 {
     match rng.below(3) {
         0 => 1 << rng.below(32),
@@ -261,11 +263,11 @@ fn wrong_bits(rng: &mut Rng) -> u64 {
     }
 }
 
-/// Where data of `length` bytes goes that must end at `limit` or before.
+/// Returns an offset for data of `length` bytes that must end at `limit` or before.
 fn forged_offset(rng: &mut Rng, limit: u64, length: u32) -> u32 {
     let limit = limit as u32;
     match rng.below(4) {
-        // As far as it goes, and one byte further.
+        // The last valid offset, and one byte further.
         0 => limit.saturating_sub(length),
         1 => limit.saturating_sub(length) + 1,
         2 => rng.range(0, limit),
@@ -273,7 +275,7 @@ fn forged_offset(rng: &mut Rng, limit: u64, length: u32) -> u32 {
     }
 }
 
-/// A metadata entry with anything in it.
+/// Returns a metadata entry with any contents.
 fn scribbles(rng: &mut Rng, slot: &OpenSlot) -> Vec<u8> {
     let mut entry = rng.bytes(60);
     let accumulator = if rng.percent(50) { 0 } else { rng.next() as u32 };

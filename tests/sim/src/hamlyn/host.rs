@@ -1,4 +1,4 @@
-//! What is on a host: its processes, and the interrupts of its card.
+//! The processes of a host, and the interrupts of its card.
 
 use crate::engine::violation::Violation;
 use crate::hamlyn::correspondent::Correspondent;
@@ -7,7 +7,7 @@ use crate::hamlyn::program::Program;
 use crate::hamlyn::world::Host;
 
 impl Host {
-    /// An honest process that lives.
+    /// Returns an honest process that is alive.
     pub(crate) fn program(&self, process: usize) -> Option<&Program> {
         self.processes.get(process).and_then(Process::program)
     }
@@ -16,7 +16,7 @@ impl Host {
         self.processes.get_mut(process).and_then(Process::program_mut)
     }
 
-    /// A process of the library's upper layer that lives.
+    /// Returns a live process of the library's upper layer.
     pub(crate) fn correspondent(&self, process: usize) -> Option<&Correspondent> {
         self.processes.get(process).and_then(Process::correspondent)
     }
@@ -25,7 +25,8 @@ impl Host {
         self.processes.get_mut(process).and_then(Process::correspondent_mut)
     }
 
-    /// The process and terminus of a fetch-and-op: the honest one that asked, else the hostile one.
+    /// Returns the process and terminus of a fetch-and-op: those of the honest process that asked,
+    /// or else of the hostile one.
     pub(crate) fn asker(&self, record: Option<usize>) -> Option<(u64, u32)> {
         self.processes.iter().find_map(|process| match (&process.role, record) {
             (Role::Honest(program), Some(record)) => {
@@ -36,8 +37,8 @@ impl Host {
         })
     }
 
-    /// Handles interrupts, and wakes whose queues fired. Returns whether there was an interrupt, or
-    /// something else for the operating system.
+    /// Handles interrupts, and wakes the processes whose queues fired. Returns whether there was an
+    /// interrupt, or other work for the operating system.
     pub(crate) fn handle_interrupts(&mut self) -> Result<bool, Violation> {
         let handled = self.machine.handle_interrupts();
         let queues = handled.as_ref().map(|fired| fired.queues.as_slice());

@@ -1,4 +1,4 @@
-//! A hostile process: raw bytes in its window, keys given away, and metadata that says anything.
+//! A hostile process: raw bytes in its window, keys given away, and metadata with any contents.
 
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID, HAMLYN_MODE_PARANOID_ONE_SHOT};
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
@@ -14,7 +14,7 @@ use crate::hamlyn::tables::{ENTRY_HIGH, ENTRY_KEY, OpenSlot};
 
 const SEND_BUFFER: u64 = 4096;
 
-/// What a hostile process has of the card.
+/// The objects of a hostile process on the card.
 #[derive(Debug)]
 pub(crate) struct Intruder {
     pub(crate) terminus: u32,
@@ -53,7 +53,7 @@ impl Intruder {
         Ok(Some(intruder))
     }
 
-    /// Pages for `length` bytes from a multiple of `unit` in the first of them.
+    /// Allocates pages for `length` bytes that start at a multiple of `unit` in the first page.
     fn take_pages(&mut self, machine: &Machine, rng: &mut Rng, length: u64, unit: u64) -> (Vec<u64>, u64) {
         let first = rng.below(PAGE / unit) * unit;
         let frames = &mut machine.tables().frames;
@@ -63,7 +63,7 @@ impl Intruder {
         (pages, first)
     }
 
-    /// Opens a slot whose key is everybody's.
+    /// Opens a slot whose key is public.
     fn open_slot(
         &mut self,
         machine: &Machine,
@@ -104,14 +104,14 @@ impl Intruder {
         machine.open_slot(slot).map(drop)
     }
 
-    /// Posts any bytes, having claimed `jump` requests more than it made, and rings if the card
+    /// Posts any bytes, after claiming `jump` requests more than it made, and rings if the card
     /// sleeps.
     pub(crate) fn post(&mut self, machine: &Machine, entry: &[u8], jump: u32) -> Result<(), Violation> {
         self.posted = self.posted.wrapping_add(jump).wrapping_add(1);
         machine.post(self.terminus, self.posted, entry)
     }
 
-    /// Its memory is free: the driver has closed all that it had open.
+    /// Frees its memory, after the driver has closed all its objects.
     pub(crate) fn free(self, machine: &Machine) {
         self.pages.into_iter().for_each(|page| machine.tables().frames.give(page));
     }

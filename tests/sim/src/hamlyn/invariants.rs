@@ -1,9 +1,9 @@
-//! What holds when a fabric has come to rest.
+//! Invariants of a fabric that has come to rest.
 //!
-//! What can be said of a single step is checked in that step: of memory in `memory`, of a packet in
-//! `judge`, of a message in `ledger`. Here is what can be said only when nothing moves any more:
-//! until then a message that has not arrived may be anywhere on its way, and a packet that was sent
-//! may lie in a ring and be counted at neither end.
+//! Invariants of a single step are checked in that step: of memory in `memory`, of a packet in
+//! `judge`, of a message in `ledger`. This module has those that hold only when nothing moves.
+//! Until then a message that has not arrived may be anywhere on its way. A packet that was sent may
+//! be in a ring, and be counted at neither end.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 
@@ -11,7 +11,7 @@ use crate::engine::violation::{Violation, ensure};
 use crate::hamlyn::world::World;
 
 impl World {
-    /// Work has stopped: there must be none.
+    /// Checks that no work is left after work has stopped.
     pub(crate) fn check_rest(&mut self) -> Result<(), Violation> {
         for host in 0..self.hosts.len() {
             self.check_host(host)?;
@@ -30,7 +30,7 @@ impl World {
         self.check_cards()
     }
 
-    /// All processes end: nothing is left open, and no page is lost.
+    /// Ends all processes, and checks that nothing is left open and no page is lost.
     pub(crate) fn check_baseline(&mut self) -> Result<(), Violation> {
         for host in &mut self.hosts {
             (0..host.processes.len()).try_for_each(|process| host.kill(process, true))?;
@@ -47,7 +47,8 @@ impl World {
         Ok(())
     }
 
-    /// Every queue of a host is empty, and its processes have had answers to all that they posted.
+    /// Checks that every queue of a host is empty, and that all requests that its processes posted
+    /// are finished.
     fn check_host(&mut self, number: usize) -> Result<(), Violation> {
         let host = &mut self.hosts[number];
         host.check_dozers()?;
@@ -65,7 +66,8 @@ impl World {
         Ok(())
     }
 
-    /// Each card has accounted for each packet, unless a reset has cleared its counters.
+    /// Checks that each card has accounted for each packet, unless a reset has cleared its
+    /// counters.
     fn check_cards(&self) -> Result<(), Violation> {
         for (number, host) in self.hosts.iter().enumerate() {
             if host.machine.tables().was_reset {

@@ -1,5 +1,5 @@
-//! How programs make a channel of a connection that they have: each asks for a view of the other's
-//! area, and joins it.
+//! How programs turn a connection into a channel: each side asks for a view of the other's area,
+//! and joins it.
 
 use hamlyn::express::{ChannelEnd, ChannelOptions};
 use hamlyn::{Connection, Error};
@@ -10,10 +10,10 @@ use crate::hamlyn::correspondent::{Asked, Joining, Talking};
 use crate::hamlyn::matrix::AreaName;
 use crate::hamlyn::world::World;
 
-/// Bytes of a page of express memory.
+/// Bytes in a page of express memory.
 const PAGE: u64 = 4096;
 
-/// Which area an offer is of (docs/express.md), on its host.
+/// Returns the area that an offer is for (docs/express.md), on its host.
 fn named_in(offer: &[u8], host: u32) -> Option<(AreaName, u64)> {
     let number = u32::from_le_bytes(offer.get(16..20)?.try_into().ok()?);
     let key = u64::from_le_bytes(offer.get(24..32)?.try_into().ok()?);
@@ -28,7 +28,7 @@ fn errno(error: &Error) -> Option<Errno> {
 }
 
 impl World {
-    /// A channel's end for another host, and its offer, if it can be had.
+    /// Creates a channel's end for another host, and its offer, if that is possible.
     pub(crate) fn make_end(
         &mut self,
         host: usize,
@@ -44,7 +44,8 @@ impl World {
             Ok(end) => Ok(end.offer().ok().map(|offer| (end, offer))),
             Err(Error::Exhausted { .. } | Error::OutOfRange { .. }) => Ok(None),
             Err(error) => match errno(&error) {
-                // Few pages; the host is being asked, or is its own, absent or lost.
+                // There are few pages, or the host is being asked, is this host itself, absent or
+                // lost.
                 Some(Errno::NOSPC | Errno::DQUOT | Errno::AGAIN | Errno::HOSTDOWN | Errno::HOSTUNREACH) => {
                     Ok(None)
                 }
@@ -54,7 +55,7 @@ impl World {
         }
     }
 
-    /// A side has a connection, an end, and what the other has offered.
+    /// Starts to join, with a connection, an end, and the other side's offer.
     pub(crate) fn begin_to_join(
         &mut self,
         (host, process): (usize, usize),
@@ -82,7 +83,7 @@ impl World {
         Ok(())
     }
 
-    /// A program looks whether its views have come.
+    /// Checks whether the views of a program have come.
     pub(crate) fn look_at_views(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let is_decided = |joining: &Joining| {
@@ -124,7 +125,8 @@ impl World {
         Ok(true)
     }
 
-    /// The other side of a connection has gone, or its host and this one have forgotten each other.
+    /// Returns whether the other side of a connection has gone, or its host and this one have
+    /// forgotten each other.
     pub(crate) fn is_parted(&self, record: usize, side: usize) -> bool {
         let record = &self.model.connections.records[record];
         let (own, other) = (record.hosts[side], record.hosts[1 - side]);
@@ -133,7 +135,7 @@ impl World {
             || self.has_renewed(other, own, record.asked)
     }
 
-    /// One of its hosts has no link now.
+    /// Returns whether one of its hosts has no link now.
     fn has_lapse_of(&self, record: usize, side: usize) -> bool {
         let hosts = self.model.connections.records[record].hosts;
         [hosts[side], hosts[1 - side]].iter().any(|host| !self.hosts[*host].uplink.is_up())

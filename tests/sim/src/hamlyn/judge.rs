@@ -1,8 +1,8 @@
-//! What a card must do with a packet, worked out a second time from the datasheet
+//! The expected effects of a packet on a card, derived a second time from the datasheet
 //! (`docs/hamlyn.md`, "Arrival").
 //!
-//! The judge knows what the driver opened and what is in memory now; it never asks the card. It
-//! says which bytes may change, to what, in which order, and which counter counts.
+//! The judge knows what the driver has opened and what is in memory now. It never asks the card. It
+//! returns the bytes that may change, their new values and order, and the counter that counts.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ const SILENT: u32 = 1;
 const INTERRUPT: u32 = 2;
 pub(crate) const FETCH: u32 = 4;
 pub(crate) const ANSWER: u32 = 8;
-/// Packets of operating systems carry it. It opens slots that take no others.
+/// In `flags`: from an operating system. It opens slots that take no other packets.
 pub(crate) const PRIVILEGED: u32 = 16;
-/// It takes back the counts of a message's packets.
+/// In `flags`: takes back the counts of a message's packets.
 const RETRACTION: u32 = 32;
 /// Bytes that a fetch-and-op changes.
 const WORD: u32 = 8;
@@ -119,10 +119,10 @@ impl PacketHeader {
     }
 }
 
-/// What must come of a packet.
+/// The expected effects of a packet.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// Nothing changes but this counter.
+    /// Only this counter changes.
     Counted(Statistic),
     /// It is deposited.
     Accepted(Effect),
@@ -134,44 +134,44 @@ pub(crate) enum Verdict {
     Retracted(Retracted),
 }
 
-/// What a retraction does.
+/// The effect of a retraction.
 #[derive(Debug)]
 pub(crate) struct Retracted {
-    /// What the accumulator is afterwards.
+    /// The new value of the accumulator.
     accumulator: Write,
     /// As in [`Effect`].
     pub(crate) loose: bool,
 }
 
-/// What a fetch-and-op does.
+/// The effect of a fetch-and-op.
 #[derive(Debug)]
 pub(crate) struct Fetched {
-    /// What it finds.
+    /// The value that it finds.
     pub(crate) found: u64,
-    /// What the word is afterwards.
+    /// The new value of the word.
     word: Write,
     /// As in [`Effect`].
     loose: bool,
 }
 
-/// What an answer changes: the status words of a terminus, for its oldest request.
+/// The effect of an answer: it changes the status words of a terminus, for its oldest request.
 #[derive(Debug)]
 pub(crate) struct Answered {
     status: u64,
     entry: u64,
 }
 
-/// What a packet that is accepted changes.
+/// The effect of a packet that is accepted.
 #[derive(Debug)]
 pub(crate) struct Effect {
     pub(crate) header: PacketHeader,
-    /// Data, metadata, accumulator and lock: what these addresses hold afterwards.
+    /// The new values of data, metadata, accumulator and lock.
     deposits: Vec<Write>,
     /// The message is whole.
     pub(crate) whole: bool,
     pub(crate) notification: Option<Notification>,
-    /// The metadata changes meanwhile: the bytes of the accumulator and whether the packet is
-    /// accepted cannot be foretold, but where the card may write can.
+    /// The metadata changes meanwhile. The bytes of the accumulator and whether the packet is
+    /// accepted cannot be predicted, but where the card may write can.
     pub(crate) loose: bool,
 }
 
@@ -187,8 +187,8 @@ pub(crate) struct Notification {
     pub(crate) interrupt: Option<u16>,
 }
 
-/// Judges a packet that is about to reach a card. `loose`: somebody will change its metadata entry
-/// meanwhile. `awaited`: a terminus waits for it, if it is an answer.
+/// Judges a packet that is about to reach a card. If `loose`, its metadata entry will be changed
+/// meanwhile. `awaited` is the terminus that waits for it, if it is an answer.
 pub(crate) fn judge(
     machine: &Machine,
     source: u16,
@@ -217,7 +217,7 @@ pub(crate) fn judge(
     }
 }
 
-/// The header, if the card takes packets and this is one.
+/// Returns the header, if the card takes packets and this is a valid one.
 fn sound(machine: &Machine, packet: &[u8]) -> Result<PacketHeader, Statistic> {
     if !machine.tables().enabled {
         return Err(Statistic::Discarded);
@@ -298,8 +298,8 @@ impl Fetched {
         Ok(Self { found, word: Write { address, bytes: word.to_le_bytes().to_vec() }, loose })
     }
 
-    /// The card changed the word in one piece, and nothing else; what it found. It may have refused
-    /// if somebody changed the metadata entry meanwhile.
+    /// Checks that the card changed the word in one piece, and nothing else. Returns the value
+    /// found. If the metadata entry changed meanwhile, the card may have refused.
     pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<Result<u64, ()>, Violation> {
         let refused = self.loose && writes.is_empty();
         ensure(refused || writes == [self.word.clone()], || {
@@ -317,7 +317,7 @@ impl Retracted {
         Self { accumulator: Write { address, bytes: left.to_le_bytes().to_vec() }, loose }
     }
 
-    /// The card changed the accumulator and nothing else.
+    /// Checks that the card changed the accumulator and nothing else.
     pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
         let Self { accumulator, loose } = self;
         let elsewhere = writes.iter().any(|write| !write.lies_in(accumulator));
@@ -334,8 +334,8 @@ impl Answered {
         Self { status, entry: u64::from(machine.completed(terminus) % 64) }
     }
 
-    /// The card wrote the word fetched, the reason, how many are refused and, last, how many are
-    /// completed.
+    /// Checks that the card wrote the fetched word, the reason, the number of refused requests and,
+    /// last, the number of completed requests.
     pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
         let Self { status, entry } = *self;
         let words = [(320 + 8 * entry, 8), (64 + 4 * entry, 4), (4, 4), (0, 4)];
@@ -412,8 +412,8 @@ impl Write {
 }
 
 impl Effect {
-    /// Checks what the card wrote: these bytes and no other, the notification behind all the rest,
-    /// its wrap word last.
+    /// Checks that the card wrote these bytes and no others, with the notification after all others
+    /// and its wrap word last.
     pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
         let fail = |write: &Write, what: &str| {
             let Write { address, bytes } = write;
@@ -441,7 +441,7 @@ impl Effect {
         if self.loose { Ok(()) } else { self.check_result(machine, writes) }
     }
 
-    /// Everything that must be there is there.
+    /// Checks that all expected bytes are in memory.
     fn check_result(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
         for deposit in &self.deposits {
             ensure(machine.memory.peek(deposit.address, deposit.bytes.len()) == deposit.bytes, || {
@@ -477,8 +477,8 @@ impl Effect {
         })
     }
 
-    /// Checks the counters and the interrupt. `before` and `after` are by number; `raised` vectors
-    /// were raised.
+    /// Checks the counters, including that of interrupts. `before` and `after` are indexed by the
+    /// counter's number.
     pub(crate) fn check_counters(&self, before: &[u64], after: &[u64]) -> Result<(), Violation> {
         if self.loose {
             return Ok(());

@@ -1,9 +1,9 @@
-//! What each honest message should do, and what it has done so far.
+//! The expected effects of each honest message, and its progress.
 //!
-//! Senders manage the receivers' buffers, so the ledger stands for what honest programs have agreed
-//! on: a *place* (a metadata entry, or a word of fast mode, with its own part of the message area)
+//! Senders manage the receivers' buffers, so the ledger holds what honest programs have agreed on.
+//! A *place* is a metadata entry, or a word of fast mode, with its own part of the message area. It
 //! takes one *delivery* at a time. A delivery is a message, or the messages of a group receive
-//! (section 2.5) that are notified as one; its *parts* are the messages.
+//! (section 2.5) that share one notification. Its *parts* are the messages.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,25 @@ use hamlyn_abi::hamlyn::request::HAMLYN_FAST_MODE;
 use crate::engine::violation::{Violation, ensure};
 use crate::hamlyn::judge::{HEADER, PacketHeader};
 
-/// Where honest messages can go.
+/// A possible destination of honest messages.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) host: usize,
     pub(crate) pid: u64,
     pub(crate) slot: u32,
-    /// Metadata entry; none for fast mode.
+    /// Metadata entry; `None` for fast mode.
     pub(crate) entry: Option<u32>,
-    /// Its own part of the message area: start and bytes.
+    /// Its own part of the message area: start and length in bytes.
     pub(crate) start: u32,
     pub(crate) length: u32,
-    /// The delivery that is on its way.
+    /// The delivery in flight.
     pub(crate) busy: Option<usize>,
     /// The slot is closed.
     pub(crate) gone: bool,
 }
 
 impl Place {
-    /// A place of a slot. The program that opens the place tells whose it is.
+    /// Creates a place of a slot. The program that opens the place sets its owner.
     pub(crate) fn new(slot: u32, entry: Option<u32>, start: u32, length: u32) -> Self {
         Self { host: 0, pid: 0, slot, entry, start, length, busy: None, gone: false }
     }
@@ -45,16 +45,16 @@ pub(crate) struct Part {
     pub(crate) offset: u32,
     pub(crate) data: Vec<u8>,
     pub(crate) metadata: Vec<u8>,
-    /// The initial packet counter Y, in fast mode the word.
+    /// The initial packet counter Y, or the word in fast mode.
     pub(crate) y: u32,
     packet_size: u32,
-    /// Which of its packets have arrived.
+    /// Whether each of its packets has arrived.
     arrived: Vec<bool>,
-    /// The card has said that it is sent.
+    /// The card has reported that it is sent.
     pub(crate) sent: bool,
 }
 
-/// What is notified once.
+/// The messages of one notification.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
     pub(crate) place: usize,
@@ -63,9 +63,9 @@ pub(crate) struct Delivery {
     pub(crate) parts: Vec<usize>,
     /// Packets that have not arrived.
     missing: usize,
-    /// The receiver has had its notification.
+    /// The receiver has got its notification.
     pub(crate) notified: bool,
-    /// One of its ends died, or its link went down: it may be lost, but not be wrong.
+    /// One of its ends died, or its link went down: it may be lost, but not corrupted.
     pub(crate) excused: bool,
 }
 
@@ -75,7 +75,7 @@ impl Delivery {
     }
 }
 
-/// A message before the ledger knows it.
+/// A message before it is entered in the ledger.
 #[derive(Debug)]
 pub(crate) struct NewPart {
     pub(crate) host: usize,
@@ -98,13 +98,13 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Places that could take a message now.
+    /// Returns places that can take a message now.
     pub(crate) fn free_places(&self) -> Vec<usize> {
         let free = |place: &Place| place.busy.is_none() && !place.gone;
         (0..self.places.len()).filter(|place| free(&self.places[*place])).collect()
     }
 
-    /// Enters a delivery and its parts; returns the parts' numbers.
+    /// Enters a delivery and its parts. Returns the parts' numbers.
     pub(crate) fn enter(
         &mut self,
         place: usize,
@@ -147,8 +147,9 @@ impl Ledger {
         numbers
     }
 
-    /// A packet was accepted by an honest slot of `host`: it must be one that somebody sent, with
-    /// the right bytes, for the first time. Returns its delivery, and whether that is whole now.
+    /// Notes a packet that was accepted by an honest slot of `host`. It must have been sent, with
+    /// these bytes, and arrive for the first time. Returns its delivery, and whether that is now
+    /// whole.
     pub(crate) fn arrived(
         &mut self,
         host: usize,
@@ -173,7 +174,8 @@ impl Ledger {
         Ok((number, delivery.missing == 0))
     }
 
-    /// A packet was discarded: if it is an honest message's, that is excused.
+    /// Notes that a packet was discarded. If it belongs to an honest message, its delivery is
+    /// excused.
     pub(crate) fn discarded(&mut self, host: usize, source: u16, packet: &[u8]) {
         let part = PacketHeader::read(packet).and_then(|header| self.part_of(host, source, packet, &header));
         if let Some(part) = part {
@@ -182,8 +184,8 @@ impl Ledger {
         }
     }
 
-    /// A sender's card has taken back the packets of a message whose sender is gone. If they had
-    /// all arrived the place counts from 0 again, and may be used.
+    /// Notes that a sender's card has taken back the packets of a message whose sender is gone. If
+    /// they had all arrived, the place counts from 0 again, and may be used.
     pub(crate) fn retracted(&mut self, host: usize, source: u16, header: &PacketHeader) {
         let is_there = |place: &&Place| {
             let entry = place.entry == Some(header.metadata_index);
@@ -200,9 +202,9 @@ impl Ledger {
         }
     }
 
-    /// The message that a packet belongs to. If it fits none, the one that it would fit with
-    /// another length or other bytes. Several empty messages may be for one place: they are told
-    /// apart by their metadata.
+    /// Returns the message that a packet belongs to. If it fits none, returns the one that it would
+    /// fit with another length or other bytes. Several empty messages for one place are
+    /// distinguished by their metadata.
     fn part_of(&self, host: usize, source: u16, packet: &[u8], header: &PacketHeader) -> Option<usize> {
         let fast = header.metadata_index == HAMLYN_FAST_MODE;
         let entry = (!fast).then_some(header.metadata_index);
@@ -223,7 +225,7 @@ impl Ledger {
         if fits(&first) { Some(first) } else { parts.find(fits).or(Some(first)) }
     }
 
-    /// A notification was read: which delivery it is for. It must be whole, and not notified
+    /// Returns the delivery of a notification that was read. It must be whole, and not notified
     /// before.
     pub(crate) fn notified(
         &mut self,
@@ -252,25 +254,25 @@ impl Ledger {
         Ok(number)
     }
 
-    /// The receiver was too slow, and is told no more of a delivery than that.
+    /// Notes that the receiver was too slow. That is all that it is told of a delivery.
     pub(crate) fn overwritten(&mut self, delivery: usize) {
         self.overwritten += 1;
         self.deliveries[delivery].notified = true;
         self.release(delivery);
     }
 
-    /// The place may be used again.
+    /// Frees the place for further use.
     pub(crate) fn release(&mut self, delivery: usize) {
         let place = self.deliveries[delivery].place;
         self.places[place].busy = None;
     }
 
-    /// Whether all that a delivery waits for has come.
+    /// Returns whether everything has come that a delivery waits for.
     fn is_done(delivery: &Delivery) -> bool {
         delivery.is_whole() && (delivery.silent || delivery.notified)
     }
 
-    /// Excuses deliveries under way whose sender or receiver is a host and process for which `hit`
+    /// Excuses deliveries in flight whose sender or receiver is a host and process for which `hit`
     /// holds.
     pub(crate) fn excuse(&mut self, hit: impl Fn(usize, u64) -> bool) {
         for delivery in self.deliveries.iter_mut().filter(|delivery| !Self::is_done(delivery)) {
@@ -281,7 +283,7 @@ impl Ledger {
         }
     }
 
-    /// A process' slots are closed.
+    /// Notes that a process's slots are closed.
     pub(crate) fn bury(&mut self, host: usize, pid: u64) {
         self.excuse(|other, process| other == host && process == pid);
         for place in self.places.iter_mut().filter(|place| place.host == host && place.pid == pid) {
@@ -289,19 +291,20 @@ impl Ledger {
         }
     }
 
-    /// The receiver gives a delivery up. `false`: it is whole already.
+    /// Gives up a delivery as its receiver. Returns `false` if it is whole already.
     pub(crate) fn give_up(&mut self, delivery: usize) -> bool {
         let delivery = &mut self.deliveries[delivery];
         delivery.excused |= !delivery.is_whole();
         !delivery.is_whole()
     }
 
-    /// What is not done and has no excuse.
+    /// Returns a delivery that is neither done nor excused.
     pub(crate) fn owed(&self) -> Option<(usize, &Delivery)> {
         self.deliveries.iter().enumerate().find(|(_, delivery)| !delivery.excused && !Self::is_done(delivery))
     }
 
-    /// The first of those that is sent, and has all its ends at such hosts.
+    /// Returns the first of those that is sent and has all its ends at hosts for which `is_such`
+    /// holds.
     pub(crate) fn owed_between(&self, is_such: impl Fn(usize) -> bool) -> Option<usize> {
         let on_its_way = |part: &usize| self.parts[*part].sent && is_such(self.parts[*part].host);
         self.deliveries.iter().position(|delivery| {
@@ -312,13 +315,13 @@ impl Ledger {
         })
     }
 
-    /// Messages whose delivery is done.
+    /// Returns the number of messages whose delivery is done.
     pub(crate) fn delivered(&self) -> u64 {
         let done = self.deliveries.iter().filter(|delivery| Self::is_done(delivery));
         done.map(|delivery| delivery.parts.len() as u64).sum()
     }
 
-    /// Pairs of hosts between which something was delivered.
+    /// Returns the number of pairs of hosts between which a message was delivered.
     pub(crate) fn pairs(&self) -> u64 {
         let done = self.deliveries.iter().filter(|delivery| Self::is_done(delivery));
         let pairs = done.flat_map(|delivery| {
@@ -357,7 +360,7 @@ impl Ledger {
 }
 
 impl Part {
-    /// Whether a packet can be one of this message's that has not arrived.
+    /// Returns whether a packet can be one of this message that has not arrived.
     fn takes(&self, header: &PacketHeader) -> bool {
         let Some(at) = header.offset.checked_sub(self.offset) else { return false };
         let packet = (at / self.packet_size) as usize;

@@ -1,4 +1,4 @@
-//! Processes start and end.
+//! Starting and ending processes.
 
 use crate::engine::rng::Rng;
 use crate::engine::violation::{Violation, ensure};
@@ -8,7 +8,7 @@ use crate::hamlyn::process::{Kind, Process, Role};
 use crate::hamlyn::program::{Offer, Program};
 use crate::hamlyn::world::{Host, World};
 
-/// Pages that a process takes at most.
+/// Maximum number of pages of a process.
 const MOST_PAGES: usize = 52;
 
 impl World {
@@ -26,7 +26,7 @@ impl World {
         Ok(())
     }
 
-    /// Starts a process, in the place of a dead one if one is given.
+    /// Starts a process, in place of a dead one if one is given.
     pub(crate) fn start_process(
         &mut self,
         host: usize,
@@ -48,7 +48,8 @@ impl World {
 }
 
 impl Host {
-    /// Starts a process; `None` if the host has no room. The offer is for all others.
+    /// Starts a process. Returns `None` if the host has no room. The offer is for all other
+    /// processes.
     pub(crate) fn spawn(
         &mut self,
         rng: &mut Rng,
@@ -76,7 +77,8 @@ impl Host {
         Ok(Some((process, offer)))
     }
 
-    /// Ends a process. `orderly`: it gives back all that it has itself; else the driver takes it.
+    /// Ends a process. If `orderly`, the process itself frees all its objects; otherwise the driver
+    /// does.
     pub(crate) fn kill(&mut self, index: usize, orderly: bool) -> Result<(), Violation> {
         let Process { pid, role, asleep, .. } = &mut self.processes[index];
         *asleep = false;

@@ -1,6 +1,6 @@
-//! A host's machine: its card's station, and what the driver knows and does there.
+//! A host's machine: its card's station, and the driver's state and work there.
 //!
-//! It is shared by all that a host runs: the schedule, the driver, and the library of each process.
+//! It is shared by all parts of a host: the schedule, the driver, and the library of each process.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,14 +26,14 @@ use crate::hamlyn::mapping::mapping;
 use crate::hamlyn::system::WellKnown;
 use crate::hamlyn::tables::{FRAMES, OpenSlot, Tables};
 
-/// For whom the card has fired.
+/// Queues and termini for which the card has fired.
 #[derive(Debug, Default)]
 pub(crate) struct Fired {
     pub(crate) queues: Vec<u32>,
     pub(crate) termini: Vec<u32>,
 }
 
-/// Heartbeats in a period of the handshake timer.
+/// Heartbeats per period of the handshake timer.
 const BEATS: u64 = 4;
 
 /// A machine.
@@ -52,7 +52,7 @@ pub(crate) struct Machine {
     command_page: u64,
 }
 
-/// A machine is a station, and what its driver knows.
+/// A machine is a station with its driver's state.
 impl Deref for Machine {
     type Target = Station;
 
@@ -62,8 +62,8 @@ impl Deref for Machine {
 }
 
 impl Machine {
-    /// A machine that has been switched on. Its operating system has to do with connections if it
-    /// has well-known slots.
+    /// Creates a machine that is powered on. Its operating system handles connections if it has
+    /// well-known slots.
     pub(crate) fn new(
         id: u16,
         options: HamlynOptions,
@@ -93,28 +93,28 @@ impl Machine {
         Ok(machine)
     }
 
-    /// What the driver has opened.
+    /// Returns the objects that the driver has opened.
     pub(crate) fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot, if it is open.
+    /// Returns a slot, if it is open.
     pub(crate) fn slot(&self, index: u32) -> Option<Arc<OpenSlot>> {
         self.tables().slots.get(index as usize).cloned().flatten()
     }
 
-    /// Requests that the card has finished with, as its status words say.
+    /// Returns the number of requests that the card has finished, according to its status words.
     pub(crate) fn completed(&self, terminus: u32) -> u32 {
         let status = self.tables().termini[terminus as usize].as_ref().map(|terminus| terminus.status);
         status.map_or(0, |status| self.memory.peek_u32(status))
     }
 
-    /// The mapped BAR: each terminus' window, then the queue control area.
+    /// Returns the mapped BAR: each terminus's window, then the queue control area.
     fn window(&self) -> &Pages {
         self.windows.of(self.bar)
     }
 
-    /// What the driver does with a card at power-on.
+    /// Powers on the card as the driver.
     pub(crate) fn enable(&self) -> Result<(), Violation> {
         self.driver().enable()?;
         self.tables().running = true;
@@ -124,21 +124,21 @@ impl Machine {
         Ok(())
     }
 
-    /// The card takes packets from now on, and its handshake timer runs.
+    /// Notes that the card now takes packets, and that its handshake timer runs.
     fn is_enabled_now(&self) {
         let mut tables = self.tables();
         tables.enabled = true;
         tables.lapse = self.next_lapse();
     }
 
-    /// When the handshake timer runs out if it is restarted now, in milliseconds.
+    /// Returns when the handshake timer expires if it is restarted now, in milliseconds.
     fn next_lapse(&self) -> Option<u64> {
         let period = u64::from(self.options.handshake_ms);
         (period != 0).then(|| self.clock.milliseconds() + period)
     }
 
-    /// What the driver of a host that runs does, some times in a period: restarts the timer, then
-    /// looks whether that was in time (section 2.8).
+    /// Does a heartbeat as the driver of a running host, several times in a period. It restarts the
+    /// timer, then checks whether that was in time (section 2.8).
     pub(crate) fn beat(&self) -> Result<(), Violation> {
         let now = self.clock.milliseconds();
         let mut tables = self.tables();
@@ -159,8 +159,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The card's process gives the card the tick that it asked for, if it is time. Returns whether
-    /// it was.
+    /// Gives the card its tick if it is due. Returns whether it was.
     pub(crate) fn tick(&self) -> Result<bool, Violation> {
         let now = self.clock.milliseconds();
         if self.alarm().is_none_or(|alarm| alarm > now.into()) {
@@ -182,7 +181,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// Resets the card. Everything in it is closed; the processes find out from the driver.
+    /// Resets the card. All its objects are closed; the processes learn it from the driver.
     pub(crate) fn reset(&self) -> Result<(), Violation> {
         self.store(0, HAMLYN_REG_CONTROL.into(), 4, HAMLYN_CONTROL_RESET.into())?;
         let mut tables = self.tables();
@@ -239,14 +238,14 @@ impl Machine {
         self.window().store(self.armed_word(queue), value);
     }
 
-    /// Where a terminus' words in the terminus control area are.
+    /// Returns the offset of a terminus's words in the terminus control area.
     fn terminus_words(&self, terminus: u32) -> u64 {
         let queues = u64::from(self.options.queues.div_ceil(512)) * u64::from(HAMLYN_QUEUE_CONTROL_SIZE);
         self.queue_control() + queues + u64::from(terminus * HAMLYN_TERMINUS_CONTROL_STRIDE)
     }
 
-    /// Has the card interrupt once so many requests of a terminus are finished, modulo 2^32.
-    /// `true`: they are already.
+    /// Makes the card interrupt once `wanted` requests of a terminus are finished, modulo 2^32.
+    /// Returns `true` if they already are.
     pub(crate) fn arm_terminus(&self, terminus: u32, wanted: u32) -> bool {
         let words = self.terminus_words(terminus);
         self.window().store(words + u64::from(HAMLYN_TERMINUS_WANTED), wanted);
@@ -258,7 +257,7 @@ impl Machine {
         ready
     }
 
-    /// Takes note that the card has fired for who sleeps on a terminus.
+    /// Takes note if the card has fired for a sleeper on a terminus. Returns whether it has.
     fn take_fired(&self, terminus: u32) -> bool {
         let armed = self.terminus_words(terminus) + u64::from(HAMLYN_TERMINUS_ARMED);
         let fired = self.window().load(armed) == HAMLYN_ARMED_FIRED;
@@ -272,8 +271,8 @@ impl Machine {
         self.window().load(self.pending_word(vector))
     }
 
-    /// The driver's interrupt handler: says that it has seen the interrupts, then finds out which
-    /// queues and termini fired. Returns them, or none if there was no interrupt.
+    /// Runs the driver's interrupt handler: it acknowledges the interrupts, then finds the queues
+    /// and termini that fired. Returns `None` if there was no interrupt.
     pub(crate) fn handle_interrupts(&self) -> Option<Fired> {
         let vectors = self.vectors.take();
         if vectors.iter().any(|vector| u32::from(*vector) == HAMLYN_VECTOR_LINK) {
@@ -298,7 +297,8 @@ impl Machine {
     }
 }
 
-/// The index of the mapped BAR, and its pieces: a window for each terminus, then the control areas.
+/// Returns the index of the mapped BAR, and its pieces: a window for each terminus, then the
+/// control areas.
 fn windows(identity: &Identity, termini: u32) -> Result<(u8, Vec<Arc<Mapping>>), Violation> {
     let mapped = identity.bars.iter().find_map(|bar| match bar.kind {
         BarKind::Window { used } => Some((bar.index, used)),
@@ -307,7 +307,7 @@ fn windows(identity: &Identity, termini: u32) -> Result<(u8, Vec<Arc<Mapping>>),
     let (bar, used) = mapped.ok_or_else(|| Violation::new("the card has no window"))?;
     let each = u64::from(HAMLYN_WINDOW_SIZE);
     let control = mapping(used - u64::from(termini) * each)?;
-    // The card itself clears a terminus' window when it opens it.
+    // The card itself clears a terminus's window when it opens the terminus.
     control.write(0, &vec![0; control.length()]);
     let windows = (0..termini).map(|_| mapping(each)).collect::<Result<Vec<_>, _>>()?;
     Ok((bar, windows.into_iter().chain([control]).collect()))

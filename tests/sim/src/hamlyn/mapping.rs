@@ -1,4 +1,4 @@
-//! Memory that the library has mapped, as the engine sees it.
+//! Memory that the library has mapped, from the engine's view.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Shared for Mapping {
     }
 }
 
-/// A mapping that an earlier simulation may have used: it holds anything.
+/// Returns a mapping that an earlier simulation may have used, with arbitrary contents.
 pub(crate) fn mapping(length: u64) -> Result<Arc<Mapping>, Violation> {
     thread_local! {
         static MAPPINGS: Pool<Mapping> = const { RefCell::new(Vec::new()) };

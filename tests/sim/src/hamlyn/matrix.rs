@@ -1,7 +1,8 @@
-//! The switch's file of express memory, and what each process sees of it: whose every page is.
+//! The switch's file of express memory, its mappings in processes, and the owner of each page.
 //!
-//! A page that one area shows is shown by no other, and by no view but that area's, at any moment
-//! and whatever has become of whom: so nobody sees or changes what is another's.
+//! A page that one area maps is mapped by no other area, and by no view except that area's. This
+//! holds at any moment, whatever has happened to the processes. So no process sees or changes
+//! another one's memory.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,21 +15,21 @@ use crate::engine::violation::{Violation, ensure};
 
 /// Pages of the part that two hosts share: few, so that they run out.
 pub(crate) const PAGES: u32 = 24;
-/// Which memory it is.
+/// Identity of the memory.
 pub(crate) const MEMORY: u64 = 77;
 
-/// An area, by its maker and its number there.
+/// An area, by its creator and its number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AreaName {
     pub(crate) host: u32,
     pub(crate) number: u32,
 }
 
-/// What sees a page.
+/// The mappings of a page.
 #[derive(Debug, Default)]
 struct Seen {
     area: Option<AreaName>,
-    /// That of which a view sees it.
+    /// The area of the view that maps it.
     view: Option<AreaName>,
 }
 
@@ -59,7 +60,7 @@ impl Matrix {
         ((low * self.hosts + high) * PAGES + page) as usize
     }
 
-    /// Pages for an area that a host has made for another, cleared, as its process has them.
+    /// Maps cleared pages into a process, for an area that its host has created for another host.
     pub(crate) fn area(&self, name: AreaName, with: u32, pages: &[u32]) -> Result<Arc<Mapping>, Violation> {
         let mut all = self.pages();
         for page in pages {
@@ -78,7 +79,7 @@ impl Matrix {
         Ok(memory)
     }
 
-    /// The same pages, as a process of another host's has them that views the area.
+    /// Maps the same pages into a process of another host that views the area.
     pub(crate) fn view(&self, of: AreaName, by: u32, pages: &[u32]) -> Result<Arc<Mapping>, Violation> {
         let mut all = self.pages();
         for page in pages {
@@ -104,19 +105,19 @@ impl Matrix {
         Ok(Arc::new(memory))
     }
 
-    /// A process of a host sees them no more: there is its host's spare page.
+    /// Removes the pages from a process of a host, and maps its host's spare page in their place.
     pub(crate) fn withdraw(&self, own: u32, with: u32, pages: &[u32], is_view: bool, memory: &Mapping) {
         let mut all = self.pages();
         let spare = u64::from(self.hosts * self.hosts * PAGES + own) * PAGE;
         for (index, page) in pages.iter().enumerate() {
             let seen = &mut all[self.place([own, with], *page)];
             *(if is_view { &mut seen.view } else { &mut seen.area }) = None;
-            // Memory that was mapped so can be mapped otherwise.
+            // Memory that was mapped this way can be remapped.
             let _ = memory.show(index * PAGE as usize, &self.file, spare, PAGE as usize);
         }
     }
 
-    /// Nobody sees any page.
+    /// Checks that no page is mapped.
     pub(crate) fn check_rest(&self) -> Result<(), Violation> {
         let seen = |seen: &Seen| seen.area.is_some() || seen.view.is_some();
         let pages = self.pages();

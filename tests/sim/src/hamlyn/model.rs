@@ -1,4 +1,4 @@
-//! What the engine asks of a fabric of Hamlyn cards.
+//! Implements the engine's interface for fabrics of Hamlyn cards.
 
 use hamlyn_card_hamlyn::HamlynOptions;
 
@@ -98,7 +98,7 @@ impl Model for Hamlyn {
         world.heal_own(healing)
     }
 
-    /// A process does something, or the driver handles an interrupt.
+    /// Lets a process do something, or the driver handle an interrupt.
     fn act(world: &mut World, host: usize) -> Result<(), Violation> {
         if world.hosts[host].processes.is_empty() {
             return Ok(());
@@ -172,7 +172,7 @@ impl Model for Hamlyn {
 }
 
 impl World {
-    /// All that a process can do now. Returns whether that was anything.
+    /// Does all that a process can do now. Returns whether it did anything.
     fn everything_of(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let mut busy = self.finish_streams(host, process)?;
         busy |= self.finish_channels(host, process)?;
@@ -189,7 +189,8 @@ impl World {
         Ok(busy)
     }
 
-    /// A host's driver handles its card's interrupts. Returns whether there was anything for it.
+    /// Handles the interrupts of a host's card as its driver. Returns whether there was any work
+    /// for it.
     fn interrupts(&mut self, host: usize) -> Result<bool, Violation> {
         let handled = self.hosts[host].handle_interrupts()?;
         self.check_severed(host)?;

@@ -1,4 +1,4 @@
-//! How a simulation of Hamlyn cards ended.
+//! The result of a simulation of Hamlyn cards.
 
 use hamlyn_abi::hamlyn::statistics::HAMLYN_STATISTICS;
 
@@ -7,22 +7,22 @@ use crate::engine::run::{self, Report};
 use crate::hamlyn::scenario::Scenario;
 use crate::hamlyn::world::{Hamlyn, World};
 
-/// How a simulation of Hamlyn cards ended.
+/// The result of a simulation of Hamlyn cards.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What any simulation tells.
+    /// The report that every simulation has.
     pub report: Report,
     /// Honest messages made.
     pub messages: u64,
-    /// Honest messages delivered, those among them that had an excuse not to be.
+    /// Honest messages delivered, including those that had an excuse not to be.
     pub delivered: u64,
-    /// Times that a message found its sender's work queue full.
+    /// Number of times a message found its sender's work queue full.
     pub blocked: u64,
-    /// Times that a program slept until its requests were finished.
+    /// Number of times a program slept until its requests were finished.
     pub dozed: u64,
-    /// Messages that were delivered while a card stood still, and others waited for it.
+    /// Messages that were delivered while a card was stalled and others waited for it.
     pub bystanders: u64,
-    /// Times that a card's memory was full, and the card said so.
+    /// Number of times a card's memory was full, and the card reported it.
     pub filled: u64,
     /// Notifications that were overwritten unread, and whose reader was told.
     pub overwritten: u64,
@@ -30,9 +30,9 @@ pub struct Outcome {
     pub pairs: u64,
     /// Bytes that streams delivered.
     pub streamed: u64,
-    /// Streams that came to a good end.
+    /// Streams that completed.
     pub streams: u64,
-    /// Streams that were broken by a misfortune, and whose receiver was told.
+    /// Streams that were broken by a fault, and whose receiver was told.
     pub broken_streams: u64,
     /// Connections that were established.
     pub connections: u64,
@@ -40,22 +40,21 @@ pub struct Outcome {
     pub channels: u64,
     /// Messages that those delivered.
     pub said: u64,
-    /// Times that such an end slept.
+    /// Number of times such an end slept.
     pub slept: u64,
     /// Requests for a connection that were told why there is none.
     pub refused_connections: u64,
-    /// Questions for a name that were answered: that somebody listens, that nobody does, not at
-    /// all.
+    /// Questions for a name by answer: a process listens, no process listens, no answer.
     pub answers: [u64; 3],
     /// Ends that a side of a connection was told of, by reason, in the order of
     /// [`hamlyn::EndReason::ALL`].
     pub connection_ends: Vec<u64>,
-    /// The cards' counters at the end, by number, all cards together.
+    /// The cards' counters at the end, by number, summed over all cards.
     pub counters: Vec<u64>,
 }
 
-/// Runs the simulation of a seed. `cards` fixes the number of cards (2 to 16), else the seed
-/// chooses.
+/// Runs the simulation of a seed. `cards` fixes the number of cards (2 to 16); otherwise the seed
+/// chooses it.
 pub fn run(seed: u64, cards: Option<u16>) -> Outcome {
     let mut rng = Rng::new(seed);
     let scenario = Scenario::choose(&mut rng, cards);
@@ -78,7 +77,7 @@ fn run_scenario(seed: u64, rng: Rng, scenario: Scenario) -> Outcome {
 }
 
 impl Outcome {
-    /// What has happened on a fabric.
+    /// Returns the totals of a fabric.
     fn of(world: &World) -> Self {
         let model = &world.model;
         let (streamed, streams, broken_streams) = world.stream_totals();

@@ -1,10 +1,10 @@
-//! A process of a host, honest or hostile: its beginning and its end.
+//! A process of a host, honest or hostile.
 
 use crate::hamlyn::correspondent::Correspondent;
 use crate::hamlyn::intruder::Intruder;
 use crate::hamlyn::program::Program;
 
-/// What a process is to be.
+/// The intended kind of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// See [`Role::Honest`].
@@ -15,16 +15,16 @@ pub(crate) enum Kind {
     Hostile,
 }
 
-/// What a process is.
+/// The actual state of a process.
 #[derive(Debug)]
 pub(crate) enum Role {
-    /// It keeps to what the library offers.
+    /// It uses only the library.
     Honest(Box<Program>),
     /// It has streams, and nothing else.
     Correspondent(Box<Correspondent>),
     /// It forges requests, gives its keys away and scribbles on its metadata.
     Hostile(Intruder),
-    /// It is no more.
+    /// It has ended.
     Dead,
 }
 

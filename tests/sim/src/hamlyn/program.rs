@@ -1,4 +1,4 @@
-//! An honest program: what it has of the library.
+//! An honest program, with its objects of the library.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::hamlyn::fetches::Word;
 use crate::hamlyn::ledger::Place;
 use crate::hamlyn::machine::Machine;
 
-/// A piece of a program's send buffers: which buffer, and which piece of it.
+/// A piece of a program's send buffers: the buffer's index, and the piece's index in it.
 pub(crate) type Chunk = (usize, usize);
-/// Bytes of a chunk, which one message takes or leaves. One of them crosses a page.
+/// Bytes of a chunk. Only one message uses a chunk at a time. One of the chunks crosses a page.
 pub(crate) const CHUNK: usize = 500;
 /// Bytes of a word.
 const WORD: u32 = 8;
@@ -30,20 +30,20 @@ const CHUNKS: usize = 9;
 pub(crate) struct Errand {
     pub(crate) part: usize,
     pub(crate) ticket: Ticket,
-    /// With the share of the group that the ticket is for, if the library divided the group.
+    /// The share of the group that the ticket is for, if the library divided the group.
     pub(crate) share: Option<Share>,
-    /// It was sent before, and was received: now it must not be.
+    /// It was sent before, and was received. This time it must not be received.
     pub(crate) again: bool,
 }
 
-/// What a program holds of a request.
+/// A program's handle of a request.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// A message or a blunder.
     Message(Handle),
     /// A fetch-and-op, with its number.
     Fetch(Fetch, usize),
-    /// The program does not ask to be told.
+    /// The program does not ask for the result.
     Forgotten,
 }
 
@@ -51,24 +51,24 @@ pub(crate) enum Request {
 #[derive(Debug)]
 pub(crate) struct InFlight {
     pub(crate) request: Request,
-    /// Its position among the terminus' requests, from 1.
+    /// Its position among the terminus's requests, from 1.
     pub(crate) position: u64,
-    /// The message; none for a blunder or a fetch-and-op.
+    /// The message; `None` for a blunder or a fetch-and-op.
     pub(crate) part: Option<usize>,
     /// Pieces of send buffers that it occupies.
     pub(crate) chunks: Vec<Chunk>,
-    /// The library keeps the program from writing to them meanwhile.
+    /// The library prevents the program from writing to them meanwhile.
     pub(crate) guarded: bool,
-    /// What must become of it.
+    /// The expected reason for its refusal, if it must be refused.
     pub(crate) due: Option<Statistic>,
 }
 
 /// What a program offers to others.
 #[derive(Debug, Default)]
 pub(crate) struct Offer {
-    /// Where messages may go.
+    /// Places for messages.
     pub(crate) places: Vec<Place>,
-    /// What may be fetched and changed.
+    /// Words for fetch-and-ops.
     pub(crate) words: Vec<Word>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Program {
     /// Requests posted.
     pub(crate) posted: u64,
     pub(crate) in_flight: VecDeque<InFlight>,
-    /// It sleeps until so many of its requests are finished.
+    /// It sleeps until this number of its requests are finished.
     pub(crate) dozes: Option<u64>,
     /// Finished requests whose handles the program keeps.
     pub(crate) kept: Vec<InFlight>,
@@ -101,7 +101,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts a program with all that it needs of the card. The offer is for all others.
+    /// Starts a program with all its objects of the card. The offer is for all other programs.
     pub(crate) fn start(machine: &Arc<Machine>, rng: &mut Rng, pid: u64) -> Result<(Self, Offer), Error> {
         let card = Card::attached(Arc::new(SimAttachment::new(machine.clone(), pid)));
         let terminus = card.create_terminus_weighted(rng.range(1, 4))?;
@@ -109,8 +109,8 @@ impl Program {
             .map(|_| terminus.create_send_buffer(CHUNK * CHUNKS))
             .collect::<Result<Vec<_>, _>>()?;
         let chunks = (0..buffers.len()).flat_map(|buffer| (0..CHUNKS).map(move |chunk| (buffer, chunk)));
-        // A receiver has 16 places at most, and so no more messages on their way. Some do not care
-        // (section 2.6).
+        // A receiver has at most 16 places, and so no more messages in flight. Some receivers have
+        // too few entries nevertheless (section 2.6).
         let entries = if rng.percent(85) { rng.range(17, 20) } else { rng.range(2, 4) };
         let queue = card.create_queue(entries)?;
         let mut program = Self {
@@ -136,7 +136,7 @@ impl Program {
         Ok((program, offer))
     }
 
-    /// One message area, and one or two slots over it or its end.
+    /// Opens one message area, and one or two slots over it or its end.
     fn open_slots(
         &mut self,
         card: &Card,
@@ -162,10 +162,10 @@ impl Program {
             let words = rng.percent(50);
             let first = rng.range(0, start) & if words && rng.percent(90) { !7 } else { !0 };
             let described = card.slot(&area).range(first as usize..area.len()).mode(mode);
-            // Some offer them without leave.
+            // Some programs offer words but do not allow fetch-and-ops on them.
             let described = if words && rng.percent(90) { described.allow_fetch() } else { described };
             let slot = self.open_slot(described, rng, entries + u32::from(words))?;
-            // Until somebody is expected an entry opens nothing.
+            // An entry opens nothing until a message is expected.
             for entry in (0..entries).filter(|_| mode != Mode::Normal) {
                 slot.metadata(entry)?.protect(rng.next(), 0..0)?;
             }
@@ -194,20 +194,20 @@ impl Program {
             .create()
     }
 
-    /// Whether the work queue has no room, as the card sees it.
+    /// Returns whether the work queue has no room, from the card's view.
     pub(crate) fn is_full(&self, machine: &Machine) -> bool {
         let completed = machine.completed(self.terminus.number());
         self.posted - u64::from(completed) >= u64::from(HAMLYN_WORK_QUEUE_USABLE)
     }
 
-    /// Whether a fetch-and-op is one of its own.
+    /// Returns whether a fetch-and-op is one of its own.
     pub(crate) fn asks(&self, record: usize) -> bool {
         let own =
             |request: &InFlight| matches!(request.request, Request::Fetch(_, number) if number == record);
         self.in_flight.iter().any(own)
     }
 
-    /// The slot of a number.
+    /// Returns the slot with a number.
     pub(crate) fn slot(&self, number: u32) -> Option<&Slot> {
         self.slots.iter().find(|slot| slot.number() == number)
     }

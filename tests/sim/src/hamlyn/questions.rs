@@ -1,5 +1,5 @@
-//! Programs that ask whether a name is listened to. What a host answers was so at some moment since
-//! it was asked.
+//! Programs that ask whether a process listens to a name. The answer of a host must have been true
+//! at some moment since the question.
 
 use hamlyn::Answer;
 
@@ -7,12 +7,12 @@ use crate::engine::violation::{Violation, ensure};
 use crate::hamlyn::correspondent::{NAMES, Wondering};
 use crate::hamlyn::world::World;
 
-/// Questions that a program has at a time.
+/// Maximum number of questions of a program.
 const MOST: usize = 3;
 
 impl World {
-    /// A program asks a host of the fabric, or seldom one that is not there, whether a name is
-    /// listened to.
+    /// Asks a host of the fabric, or rarely one that does not exist, whether a process listens to a
+    /// name.
     pub(crate) fn wonder(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let hosts = self.hosts.len();
         let absent = self.model.scenario.faults > 0 && self.rng.percent(2);
@@ -34,7 +34,7 @@ impl World {
         Ok(true)
     }
 
-    /// A program looks whether it has been answered. Seldom it loses interest.
+    /// Checks whether questions of a program were answered. Rarely, the program drops a question.
     pub(crate) fn look_at_questions(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let bored = self.rng.percent(2);
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
@@ -44,7 +44,7 @@ impl World {
         let decided = |wondering: &Wondering| !matches!(wondering.question.answer(), Ok(None));
         let Some(index) = program.wondering.iter().position(decided) else { return Ok(false) };
         let Wondering { name, asked, question } = program.wondering.swap_remove(index);
-        // What lies with its own host is no answer.
+        // A failure of its own host is not an answer.
         let Ok(Some(answer)) = question.answer() else { return Ok(true) };
         let target = question.host() as usize;
         let answers = &mut self.model.connections.answers;
@@ -68,7 +68,7 @@ impl World {
         Ok(true)
     }
 
-    /// Nobody waits for an answer any more.
+    /// Checks that no program waits for an answer.
     pub(crate) fn check_questions_at_rest(&self) -> Result<(), Violation> {
         for host in &self.hosts {
             let open = host.processes.iter().filter_map(|process| process.correspondent());

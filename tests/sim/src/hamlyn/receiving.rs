@@ -1,4 +1,4 @@
-//! How programs receive: they read their queues, look at the messages, and sleep.
+//! Receiving by programs: they read their queues, check the messages, and sleep.
 
 use hamlyn::{Arrival, Error, Notification, Slot};
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID_ONE_SHOT};
@@ -80,8 +80,8 @@ impl World {
         Ok(())
     }
 
-    /// The message is in memory whole, its accumulator is 0 again, and in one-shot mode its entry
-    /// is locked.
+    /// Checks that the whole message is in memory, that its accumulator is 0 again, and that its
+    /// entry is locked in one-shot mode.
     pub(crate) fn check_message(&self, number: usize) -> Result<(), Violation> {
         let delivery = &self.model.ledger.deliveries[number];
         let place = &self.model.ledger.places[delivery.place];
@@ -109,7 +109,7 @@ impl World {
         Ok(())
     }
 
-    /// Puts a process to sleep, if its queue is empty and whoever writes to it will wake it.
+    /// Puts a process to sleep, if its queue is empty and all messages to it will wake it.
     pub(crate) fn sleep(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let sleeper = &mut self.hosts[host].processes[process];
         let ready = sleeper.asleep || sleeper.slow_until > self.step;
@@ -129,8 +129,8 @@ impl World {
     }
 }
 
-/// The receiver looks at a message: its data and metadata are there, and its entry is as it must
-/// be.
+/// Checks a message as its receiver: its data and metadata are present, and its entry is in the
+/// expected state.
 fn see(slot: &Slot, entry: Option<u32>, part: &Part, one_shot: bool) -> Result<(), Violation> {
     let mut data = vec![0; part.data.len()];
     slot.read(part.offset as usize, &mut data).map_err(Violation::new)?;

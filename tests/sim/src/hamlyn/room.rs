@@ -1,4 +1,5 @@
-//! Whether a card has memory for what a driver opens, and where it says that it put it.
+//! Whether a card has memory for the objects that a driver opens, and where it reports to have put
+//! them.
 
 use hamlyn_abi::family::area::HamlynArea;
 use hamlyn_abi::family::command::{HAMLYN_COMMAND_BODY, HAMLYN_STATUS_MEMORY_FULL};
@@ -15,8 +16,8 @@ use crate::hamlyn::sram::Object;
 use crate::hamlyn::tables::Tables;
 
 impl Machine {
-    /// Whether the card's memory has a piece for an object. If it has none, the card must refuse to
-    /// open one, and say so.
+    /// Returns whether the card's memory has a piece for an object. If it has none, the card must
+    /// refuse to open one, with that reason.
     pub(crate) fn has_memory(&self, tables: &Tables, object: Object, index: u32) -> Result<bool, Violation> {
         if tables.sram.has_room_for(object) {
             return Ok(true);
@@ -43,7 +44,7 @@ impl Machine {
         Ok(false)
     }
 
-    /// Notes where the card says that the object lies which it has just opened.
+    /// Notes where the card reports to have put the object that it has just opened.
     pub(crate) fn note_place(
         &self,
         tables: &mut Tables,
@@ -56,7 +57,7 @@ impl Machine {
         self.check_memory(tables)
     }
 
-    /// The card's registers agree with what is open.
+    /// Checks that the card's registers agree with the open objects.
     pub(crate) fn check_memory(&self, tables: &Tables) -> Result<(), Violation> {
         let read = (self.load(HAMLYN_REG_SRAM_LONGEST)?, self.load(HAMLYN_REG_SRAM_FREE)?);
         let left = tables.sram.left();

@@ -1,55 +1,57 @@
-//! What a simulation is to be like. A seed chooses one; a test may write its own.
+//! The parameters of a simulation. A seed chooses them; a test may write its own.
 
 use crate::engine::rng::Rng;
 use crate::engine::world::Course;
 
-/// A fabric, its traffic and its misfortunes.
+/// A fabric, its traffic and its faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
-    /// Cards, 2 to 16; the data bytes in a packet of each.
+    /// Data bytes in a packet of each card. The length is the number of cards, 2 to 16.
     pub packet_sizes: Vec<u32>,
     /// Honest processes on each host, 1 or 2.
     pub processes: u32,
-    /// Whether each host has a process with streams to the others'.
+    /// Whether each host has a process with streams to those of other hosts.
     pub streams: bool,
     /// Whether those processes listen and connect to each other by name.
     pub connections: bool,
     /// Whether those may open channels by express memory.
     pub express: bool,
-    /// Milliseconds without a sign of life after which an operating system gives a host up.
+    /// Milliseconds without a sign of life after which an operating system gives up a host.
     pub peer_timeout_ms: u64,
-    /// Whether some hosts have a process, and a hostile packet source, that forges all it can.
+    /// Whether some hosts have a process and a hostile packet source that forge all they can.
     pub forgers: bool,
-    /// Steps until no more messages are made, no more faults happen, and all is to come to rest.
+    /// Number of random steps. After them, no more messages are made, no more faults happen, and
+    /// the fabric must come to rest.
     pub steps: u64,
-    /// Messages made in a thousand steps.
+    /// Messages made per thousand steps.
     pub traffic: u64,
-    /// How many of a hundred messages are floods: more from one sender than its work queue takes.
+    /// Percentage of messages that are floods: more from one sender than its work queue takes.
     pub floods: u64,
-    /// Fetch-and-ops in a thousand steps.
+    /// Fetch-and-ops per thousand steps.
     pub fetches: u64,
-    /// Faults in a thousand steps.
+    /// Faults per thousand steps.
     pub faults: u64,
-    /// How often the switch has its turn, in a hundred steps: the fewer, the fuller the rings.
+    /// Percentage of steps that are the switch's turn. The lower, the fuller the rings.
     pub switch_share: u64,
-    /// How many of a hundred packets go from card to card by hand, as far as they may.
+    /// Percentage of packets that go directly from card to card, where that is allowed.
     pub by_hand: u64,
-    /// Whether packets change places between switch and card.
+    /// Whether packets are reordered between switch and card.
     pub reorder: bool,
-    /// Paths through the switch to each host, on which packets overtake each other.
+    /// Number of paths through the switch to each host. Packets on different paths overtake each
+    /// other.
     pub paths: u16,
-    /// Whether a card takes nothing for a while in the end, and the others must not mind.
+    /// Whether one card takes nothing for a while at the end, which must not affect the others.
     pub stands_still: bool,
     /// Whether programs sleep until their requests are finished.
     pub senders_sleep: bool,
-    /// Milliseconds that pass in a step.
+    /// Milliseconds per step.
     pub step_ms: u64,
     /// The period of the cards' handshake timers, in steps; 0: they have none.
     pub handshake_steps: u32,
 }
 
 impl Scenario {
-    /// The scenario of a seed, with this number of cards if one is given.
+    /// Returns the scenario of a seed, with this number of cards if one is given.
     pub(crate) fn choose(rng: &mut Rng, cards: Option<u16>) -> Self {
         let seldom_many = [2, 2, 2, 3, 3, 4, 5, 6, 8];
         let any = rng.pick(&seldom_many).unwrap_or(2);
@@ -57,8 +59,8 @@ impl Scenario {
         // A message between operating systems fits into one packet.
         let connections = rng.percent(25);
         let sizes = if connections { [320, 320, 328, 512, 1024] } else { [256, 256, 264, 512, 1024] };
-        // Operating systems count in quarters of a second, in which a slow machine should come to
-        // something.
+        // Operating systems count time in quarters of a second. Even a slow machine should make
+        // progress in one of them.
         let step_ms = rng.pick(if connections { &[2, 10] } else { &[10, 50] }).unwrap_or(10);
         let handshake_ms = if rng.percent(70) { rng.range(10, 60) * 10 } else { 0 };
         let mut scenario = Self {
@@ -83,8 +85,8 @@ impl Scenario {
             step_ms,
             handshake_steps: handshake_ms / step_ms.min(10) as u32,
         };
-        // Who forges does not mind stops, and nor do operating systems.
-        // These take no decision from the generator, so that known seeds keep their meaning.
+        // Forgers ignore stops, and so do operating systems.
+        // These settings do not use the generator, so that known seeds keep their meaning.
         if connections && scenario.traffic % 3 == 1 {
             scenario.talk();
         }
@@ -93,7 +95,7 @@ impl Scenario {
         scenario
     }
 
-    /// Its programs have no other business than channels, with time for it.
+    /// Makes its programs use channels only, and gives them time for that.
     fn talk(&mut self) {
         self.express = true;
         (self.processes, self.streams, self.traffic, self.fetches) = (0, false, 0, 0);
@@ -102,7 +104,7 @@ impl Scenario {
         self.steps *= 4;
     }
 
-    /// What of it is the engine's.
+    /// Returns the engine's part of the scenario.
     pub(crate) fn course(&self) -> Course {
         let leap_ms = u64::from(self.handshake_steps) * self.step_ms / 2;
         Course {
@@ -115,12 +117,13 @@ impl Scenario {
             paths: self.paths,
             mesh: None,
             step_ms: self.step_ms,
-            // No handshake timer may run out meanwhile.
+            // No handshake timer may expire during a leap.
             leap_ms: if leap_ms == 0 { u64::MAX } else { leap_ms },
         }
     }
 
-    /// Every host sends to every host as fast as it can, and nothing goes wrong.
+    /// Returns a scenario in which every host sends to every host as fast as it can, without
+    /// faults.
     pub fn saturation(cards: u16) -> Self {
         Self {
             packet_sizes: vec![256; cards.into()],

@@ -1,4 +1,4 @@
-//! How programs send: they post messages and find out what became of them.
+//! Sending by programs: they post messages, and check the results.
 
 use hamlyn::{Error, Handle, Message, Piece, RequestBlock, Source};
 use hamlyn_abi::hamlyn::request::{
@@ -15,15 +15,15 @@ use crate::hamlyn::ledger::{Delivery, Ledger, Part};
 use crate::hamlyn::program::{CHUNK, Chunk, Errand, InFlight, Program, Request};
 use crate::hamlyn::world::World;
 
-/// Handles of finished requests that a program keeps at most.
+/// Maximum number of handles of finished requests that a program keeps.
 const KEPT: usize = 8;
 
 /// A message's bytes in free pieces of send buffers: buffer, chunk, offset and length of each.
 type Scattered = Vec<(usize, usize, usize, usize)>;
 
-/// What is so, whatever the library says.
+/// The actual state, whatever the library reports.
 struct Truth<'a> {
-    /// Requests that the card has finished with.
+    /// Requests that the card has finished.
     completed: u64,
     /// In milliseconds.
     now: u64,
@@ -32,7 +32,7 @@ struct Truth<'a> {
 }
 
 impl World {
-    /// Posts the next message that waits, if there is room for it.
+    /// Posts the next waiting message, if there is room for it.
     pub(crate) fn post_next(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let machine = self.hosts[host].machine.clone();
         let awake = |program: &&mut Program| program.dozes.is_none();
@@ -54,8 +54,7 @@ impl World {
         Ok(true)
     }
 
-    /// Takes note of the requests that are finished. Their buffers are filled with something else
-    /// at once.
+    /// Takes note of the requests that are finished, and overwrites their buffers at once.
     pub(crate) fn collect(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let at = &mut self.hosts[host];
         let awake = |program: &&mut Program| program.dozes.is_none();
@@ -73,8 +72,8 @@ impl World {
 }
 
 impl Program {
-    /// Posts a message, in one of all ways. `false`: there is no room for it; `busy` entries are in
-    /// use.
+    /// Posts a message, in a random one of all possible ways. Returns `false` if there is no room
+    /// for it. `busy` entries are in use.
     fn post(
         &mut self,
         rng: &mut Rng,
@@ -114,7 +113,7 @@ impl Program {
         self.posted(rng, posted, in_flight, full)
     }
 
-    /// Notes what the library says to a request.
+    /// Notes the library's answer to a request.
     fn posted(
         &mut self,
         rng: &mut Rng,
@@ -139,7 +138,8 @@ impl Program {
             format!("request {} has position {}", in_flight.position, handle.request())
         })?;
         self.posted += 1;
-        // Nobody asks for what became of some: then their buffers tell.
+        // The program does not query the result of some requests. Then it checks their buffers
+        // instead.
         if rng.percent(85) {
             in_flight.request = Request::Message(handle);
         }
@@ -147,7 +147,7 @@ impl Program {
         Ok(true)
     }
 
-    /// Posts a request that must be refused for a reason. `false`: there is no room.
+    /// Posts a request that must be refused for a reason. Returns `false` if there is no room.
     pub(crate) fn post_wrong(
         &mut self,
         rng: &mut Rng,
@@ -167,8 +167,8 @@ impl Program {
         self.posted(rng, posted, in_flight, false)
     }
 
-    /// The request as a program would write it that does without most of the library: metadata is
-    /// gathered, too.
+    /// Returns the request as a program would write it that bypasses most of the library: its
+    /// metadata is gathered, too.
     fn raw_request(
         &self,
         errand: &Errand,
@@ -200,7 +200,7 @@ impl Program {
             length: *length as u32,
         };
         let mut body: Vec<u8> = scattered.iter().flat_map(|piece| tuple(piece).as_bytes().to_vec()).collect();
-        // What lies behind the tuples means nothing.
+        // Bytes after the tuples have no meaning.
         body.resize(body.len().min(HAMLYN_BODY_SIZE as usize - 16) + 16, 0x5a);
         RequestBlock::raw(&head, &body).map_err(Violation::new)
     }
@@ -211,8 +211,8 @@ impl Program {
         pieces.collect::<Result<_, _>>().map_err(Violation::new)
     }
 
-    /// Lays bytes out in free chunks of the send buffers, in random lengths. `None`: too few are
-    /// free.
+    /// Writes bytes to free chunks of the send buffers, in random lengths. Returns `None` if too
+    /// few are free.
     fn scatter(&mut self, rng: &mut Rng, mut bytes: &[u8]) -> Result<Option<Scattered>, Violation> {
         if self.free_chunks.len() < bytes.len().div_ceil(CHUNK) + 2 {
             return Ok(None);
@@ -220,8 +220,8 @@ impl Program {
         let mut scattered = Vec::new();
         while !bytes.is_empty() {
             let (buffer, chunk) = self.free_chunks.swap_remove(rng.index(self.free_chunks.len()));
-            // The first pieces may be short; the others are whole, so that all fits into what was
-            // counted.
+            // The first pieces may be short. The others are as long as possible, so that everything
+            // fits into the counted chunks.
             let most = bytes.len().min(CHUNK);
             let length = if scattered.len() < 2 && rng.percent(50) { 1 + rng.index(most) } else { most };
             let offset = chunk * CHUNK + rng.index(CHUNK - length + 1);
@@ -233,8 +233,8 @@ impl Program {
         Ok(Some(scattered))
     }
 
-    /// Asks for each request, the oldest first, until one is not finished. What the library says
-    /// must be so.
+    /// Checks each request, the oldest first, until one is not finished. The library's reports must
+    /// be true.
     fn collect(&mut self, rng: &mut Rng, truth: &mut Truth<'_>) -> Result<bool, Violation> {
         let completed = truth.completed;
         if !self.in_flight.is_empty() {
@@ -268,7 +268,7 @@ impl Program {
         Ok(busy)
     }
 
-    /// Tries to write to what a request may still gather from: the library must not let it.
+    /// Tries to write to memory that a request may still gather from. The library must prevent it.
     fn overwrite(&mut self, rng: &mut Rng, index: usize, completed: u64) -> Result<(), Violation> {
         let InFlight { chunks, guarded, position, .. } = &self.in_flight[index];
         let (true, Some((buffer, chunk))) = (*guarded, rng.pick(chunks)) else { return Ok(()) };
@@ -279,8 +279,7 @@ impl Program {
         })
     }
 
-    /// Fills the chunks of a request with something else. `false` if it still gathers from one of
-    /// them.
+    /// Overwrites the chunks of a request. Returns `false` if it still gathers from one of them.
     fn free(&mut self, rng: &mut Rng, request: &mut InFlight, completed: u64) -> Result<bool, Violation> {
         let InFlight { position, chunks, guarded, .. } = request;
         if !*guarded && *position > completed {
@@ -301,8 +300,7 @@ impl Program {
 }
 
 impl InFlight {
-    /// Compares what the library says of a request with what must be. Returns whether it is
-    /// finished.
+    /// Checks the library's report on a request. Returns whether the request is finished.
     fn check(&self, truth: &mut Truth<'_>) -> Result<bool, Violation> {
         let (completed, done) = (truth.completed, self.position <= truth.completed);
         let says = match &self.request {
@@ -335,7 +333,7 @@ fn chunks(scattered: &Scattered) -> Vec<Chunk> {
     scattered.iter().map(|(buffer, chunk, ..)| (*buffer, *chunk)).collect()
 }
 
-/// The message that a program has in mind, but for its data.
+/// Returns the message to be sent, without its data.
 fn message_of<'a>(errand: &'a Errand, part: &'a Part, delivery: &Delivery) -> Message<'a> {
     let ticket = &errand.ticket;
     let message = match &errand.share {
@@ -343,7 +341,7 @@ fn message_of<'a>(errand: &'a Errand, part: &'a Part, delivery: &Delivery) -> Me
         None => Message::to(ticket).delta(part.y),
     };
     let mut message = message.metadata(&part.metadata).offset(part.offset - ticket.base);
-    // What the ticket does not ask for already.
+    // Set the flags that the ticket does not set already.
     if delivery.silent && ticket.flags.bits() & HAMLYN_REQUEST_SILENT == 0 {
         message = message.silent();
     }

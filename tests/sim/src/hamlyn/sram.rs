@@ -1,7 +1,6 @@
-//! The memory of a card, as far as the driver knows it: where the card says that each open object
-//! lies.
+//! The memory of a card from the driver's view: where the card reports each open object to be.
 //!
-//! The oracle has no list of free pieces. It looks at each unit, and so says exactly when the card
+//! This model has no list of free pieces. It checks each unit, and so knows exactly when the card
 //! must be full.
 
 use std::collections::BTreeMap;
@@ -11,7 +10,7 @@ use hamlyn_card_hamlyn::HamlynOptions;
 
 use crate::engine::violation::{Violation, ensure};
 
-/// What has bytes of the memory.
+/// A kind of object in the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Object {
     Terminus,
@@ -29,7 +28,7 @@ impl Object {
     }
 }
 
-/// What is open, and where.
+/// The open objects, and their places.
 #[derive(Debug)]
 pub(crate) struct Sram {
     directory: u32,
@@ -44,7 +43,7 @@ impl Sram {
         Self { directory, size: options.sram_size, places: BTreeMap::new() }
     }
 
-    /// Bytes of the longest free piece, and of all of them.
+    /// Returns the bytes of the longest free piece, and of all free pieces.
     pub(crate) fn left(&self) -> (u32, u32) {
         let (mut longest, mut run, mut all) = (0, 0, 0);
         for at in (self.directory..self.size).step_by(HAMLYN_SRAM_UNIT as usize) {
@@ -61,17 +60,17 @@ impl Sram {
         self.left().0 >= object.bytes()
     }
 
-    /// Whether a process can have a terminus and a queue.
+    /// Returns whether a process can have a terminus and a queue.
     pub(crate) fn has_room_for_process(&self) -> bool {
         self.left().0 >= HAMLYN_SRAM_TERMINUS + HAMLYN_SRAM_QUEUE
     }
 
-    /// The object is closed.
+    /// Notes that an object is closed.
     pub(crate) fn forget(&mut self, object: Object, index: u32) {
         self.places.remove(&(object, index));
     }
 
-    /// Notes where an object lies that was opened.
+    /// Notes the place of an object that was opened.
     pub(crate) fn enter(
         &mut self,
         object: Object,

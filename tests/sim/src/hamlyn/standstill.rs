@@ -1,19 +1,20 @@
-//! A card that takes nothing, and whom that stops: those alone who have something for it (section
-//! 2.8).
+//! A card that takes nothing. It may stop only programs that have something for it (section 2.8).
 
 use crate::engine::violation::{Violation, ensure};
 use crate::hamlyn::program::{InFlight, Program};
 use crate::hamlyn::world::World;
 
-/// Rounds in which messages are made, to all.
+/// Rounds in which messages are made, to all hosts.
 const ROUNDS_WITH_TRAFFIC: u32 = 60;
-/// Rounds after which the others never come to rest.
+/// Maximum number of rounds. If the others are busy after that, they never come to rest.
 const MOST_ROUNDS: u32 = 10_000;
 
 impl World {
-    /// One card stands still while all send to all. Whoever sends nothing to it, and all that is
-    /// not for it, must come to rest meanwhile. It goes on afterwards: what it is owed is looked at
-    /// with all else.
+    /// Stalls one card while all hosts send to all.
+    ///
+    /// Programs that send nothing to it, and all traffic that is not for it, must come to rest
+    /// meanwhile. The card goes on afterwards. Traffic that is owed to it is checked later with all
+    /// other traffic.
     pub(crate) fn stand_still(&mut self) -> Result<(), Violation> {
         let still = self.rng.index(self.hosts.len());
         self.note(|| format!("card {still} stands still"));
@@ -39,7 +40,7 @@ impl World {
         Ok(())
     }
 
-    /// What the still card has no part in is done.
+    /// Checks that everything is done that does not involve the stalled card.
     fn check_bystanders(&mut self, still: usize) -> Result<(), Violation> {
         for host in (0..self.hosts.len()).filter(|host| *host != still) {
             for index in 0..self.hosts[host].processes.len() {
@@ -64,10 +65,11 @@ impl World {
         })
     }
 
-    /// Whether something that a program has posted or is to post is for a host, or may be.
+    /// Returns whether anything that a program has posted or will post is for a host, or may be.
     fn waits_for(&self, program: &Program, host: usize) -> bool {
         let is_for = |request: &InFlight| {
-            // What became of a fetch-and-op, or of what must not arrive, is for others to say.
+            // The results of a fetch-and-op, or of a message that must not arrive, are checked
+            // elsewhere.
             request.part.is_none_or(|part| {
                 let delivery = &self.model.ledger.deliveries[self.model.ledger.parts[part].delivery];
                 self.model.ledger.places[delivery.place].host == host

@@ -1,5 +1,5 @@
-//! How programs stream to each other: they open streams, send, receive and end them, and each thing
-//! that they see is checked.
+//! Streams between programs: they open streams, send, receive and end them, and each result is
+//! checked.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::hamlyn::correspondent::{Receiving, Sending};
 use crate::hamlyn::streams::{Stream, bytes};
 use crate::hamlyn::world::World;
 
-/// The most bytes of a send.
+/// Maximum number of bytes of a send.
 const MOST: u32 = 900;
-/// Streams that a program receives at a time.
+/// Maximum number of streams that a program receives.
 const STREAMS: usize = 2;
 
-/// Nothing could be done now.
+/// Returns whether an error means that nothing could be done now.
 fn is_for_later(error: &Error) -> bool {
     error.is_would_block() || error.is_timed_out() || error.is_exhausted()
 }
 
 impl World {
-    /// A program does something with its streams.
+    /// Does something with the streams of a program.
     pub(crate) fn correspond(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let late = self.hosts[host].processes[process].slow_until > self.step;
         if late || self.hosts[host].correspondent(process).is_none() {
@@ -41,7 +41,8 @@ impl World {
         }
     }
 
-    /// When no more is to happen: closes and receives all. Whether anything was done.
+    /// Called when no new work is created: closes and receives all streams. Returns whether
+    /// anything was done.
     pub(crate) fn finish_streams(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
         program.senders.iter_mut().for_each(|sender| sender.closing = true);
@@ -56,7 +57,7 @@ impl World {
         Ok(busy)
     }
 
-    /// Makes a receiver here and a sender elsewhere, of the seed that went there as bytes. Some
+    /// Creates a receiver here, and a sender elsewhere from the seed that was passed as bytes. Some
     /// seeds are forged or stale.
     fn open_stream(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let records = self.rng.range(2, 5);
@@ -118,7 +119,7 @@ impl World {
         self.send(host, process, index)
     }
 
-    /// Sends, flushes, or closes. A sender that is told of a break goes.
+    /// Sends, flushes, or closes. Removes a sender that is told of a break.
     fn send(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
         self.excuse_streams_without_link(host);
         let (length, kind) = (self.rng.range(1, MOST) as usize, self.rng.below(20));
@@ -132,7 +133,7 @@ impl World {
             1..=6 => sending.end.try_flush(),
             7..=9 => program.manager.allocate(length).and_then(|mut buffer| {
                 sending.end.try_flush()?;
-                // What was coalesced went first.
+                // Coalesced data went first.
                 buffer.write(0, &bytes(number, sending.end.accepted(), length))?;
                 sending.end.send_buffer(buffer).map(drop).map_err(Error::from)
             }),
@@ -159,7 +160,7 @@ impl World {
                 ensure(gone, || format!("stream {number}: the sender is told of a break: {error}"))?;
                 Ok(true)
             }
-            // No pages for more memory.
+            // There are no pages for more memory.
             Err(Error::OutOfRange { object: "memory length", .. }) => Ok(false),
             Err(error) => Err(Violation::new(format!("stream {number}: {error}"))),
         }
@@ -174,8 +175,8 @@ impl World {
         self.receive(host, process, index)
     }
 
-    /// Takes the next record and verifies it, or releases some. A receiver for which the stream is
-    /// over goes.
+    /// Takes the next record and verifies it, or releases some. Removes a receiver whose stream is
+    /// over.
     fn receive(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
         let keep = self.step < self.model.scenario.steps && self.rng.percent(40);
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
@@ -230,7 +231,7 @@ impl World {
         Ok(busy)
     }
 
-    /// Packets from or to this host may be lost from now on.
+    /// Notes that packets from or to this host may be lost from now on.
     pub(crate) fn excuse_streams(&mut self, host: usize) {
         self.model
             .streams
@@ -239,7 +240,7 @@ impl World {
             .for_each(|stream| stream.excused = true);
     }
 
-    /// What is sent to who has no link is lost.
+    /// Notes that packets for hosts without a link are lost.
     fn excuse_streams_without_link(&mut self, host: usize) {
         for down in (0..self.hosts.len()).filter(|host| !self.hosts[*host].uplink.is_up()) {
             let both = |stream: &&mut Stream| stream.hosts.contains(&host) && stream.hosts.contains(&down);
@@ -247,7 +248,7 @@ impl World {
         }
     }
 
-    /// A process has died: the operating system tells the other ends of its streams.
+    /// Notes that a process has died. The operating system tells the other ends of its streams.
     pub(crate) fn bury_streams(&mut self, pid: u64) {
         for stream in &mut self.model.streams {
             for end in [&mut stream.sender, &mut stream.receiver] {
@@ -272,8 +273,7 @@ impl World {
         }
     }
 
-    /// A program has no more to do with a connection: the ends of its streams that it has are told
-    /// so.
+    /// Notes that a program has left a connection, and tells its ends of the connection's streams.
     pub(crate) fn lose_streams(&mut self, host: usize, process: usize, number: usize, loss: PeerLoss) {
         let streams = &self.model.connections.records[number].streams;
         streams.iter().for_each(|stream| self.model.streams[*stream].excused = true);
@@ -286,7 +286,7 @@ impl World {
         }
     }
 
-    /// Whoever asked for a connection has no ends of its streams, and will have none.
+    /// Notes that the asker of a connection has no ends of its streams, and will have none.
     pub(crate) fn abandon_streams(&mut self, host: usize, process: usize, number: usize) {
         let pid = self.hosts[host].processes[process].pid;
         for stream in self.model.connections.records[number].streams.clone() {
@@ -298,7 +298,7 @@ impl World {
         }
     }
 
-    /// Whether a program has come to the end of a connection's streams.
+    /// Returns whether a program has finished all streams of a connection.
     pub(crate) fn has_no_ends_of(&self, host: usize, process: usize, number: usize) -> bool {
         let streams = &self.model.connections.records[number].streams;
         self.hosts[host].correspondent(process).is_none_or(|program| {
@@ -307,8 +307,8 @@ impl World {
         })
     }
 
-    /// Nothing moves any more: streams that were broken say so now, and of others nothing is
-    /// missing. Whether there were any.
+    /// Called when nothing moves: streams that may have lost packets are broken now, and other
+    /// streams must be complete. Returns whether there were any to break.
     pub(crate) fn break_streams(&mut self) -> bool {
         let mut any = false;
         for host in &mut self.hosts {
@@ -327,7 +327,7 @@ impl World {
         any
     }
 
-    /// Every stream is over, or one of its ends died.
+    /// Checks that every stream is over, or one of its ends died.
     pub(crate) fn check_streams(&self) -> Result<(), Violation> {
         let open = self
             .model
@@ -343,8 +343,8 @@ impl World {
         }
     }
 
-    /// Bytes that were delivered, streams that came to a good end, and streams that were broken and
-    /// said so.
+    /// Returns the number of bytes delivered, of streams that completed, and of streams that were
+    /// broken and reported it.
     pub(crate) fn stream_totals(&self) -> (u64, u64, u64) {
         let count = |which: fn(&Stream) -> bool| {
             self.model.streams.iter().filter(|stream| which(stream)).count() as u64
@@ -357,7 +357,7 @@ impl World {
         )
     }
 
-    /// Hosts and processes of all correspondents that live.
+    /// Returns the hosts and processes of all live correspondents.
     fn correspondents(&self) -> Vec<(usize, usize)> {
         let of = |host: usize| (0..self.hosts[host].processes.len()).map(move |process| (host, process));
         (0..self.hosts.len())

@@ -1,5 +1,5 @@
-//! What the driver has opened, and what the card may touch while it is open. The judge goes by
-//! these tables, not by what the card has made of them.
+//! The objects that the driver has opened, and what the card may access while they are open. The
+//! judge uses these tables, not the card's own state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ pub(crate) const FRAMES: u64 = 208;
 #[derive(Debug, Clone)]
 pub(crate) struct OpenTerminus {
     pub(crate) pid: u64,
-    /// Where its status words are.
+    /// Address of its status words.
     pub(crate) status: u64,
     pub(crate) send: BTreeMap<u32, Arc<Area>>,
-    /// What wakes an owner that sleeps until requests are finished.
+    /// The vector that wakes an owner which sleeps until requests are finished.
     pub(crate) vector: u32,
 }
 
@@ -40,18 +40,18 @@ pub(crate) struct OpenSlot {
     pub(crate) queue: u32,
     pub(crate) notification_index: u32,
     pub(crate) interrupt: bool,
-    /// Who may write may fetch-and-op.
+    /// Senders that may write may also fetch-and-op.
     pub(crate) fetch: bool,
-    /// Its owner has given the key to everybody, and scribbles on its metadata.
+    /// Its owner has made the key public, and scribbles on its metadata.
     pub(crate) prey: bool,
-    /// It takes packets of this host's operating system alone (section 6.3).
+    /// It takes only packets of this host's operating system (section 6.3).
     pub(crate) privileged: Option<u16>,
-    /// It belongs to the library's upper layer: messages to it are judged by what the streams there
-    /// deliver.
+    /// It belongs to the library's upper layer: messages to it are checked by what the streams
+    /// there deliver.
     pub(crate) streams: bool,
 }
 
-/// A notification queue as the driver opened it, and where the card must be in it.
+/// A notification queue as the driver opened it, and the card's expected position in it.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenQueue {
     pub(crate) pid: u64,
@@ -60,26 +60,26 @@ pub(crate) struct OpenQueue {
     pub(crate) vector: u32,
     /// Entries that the card has written.
     pub(crate) written: u64,
-    /// Which deliveries they were for, if its owner is honest.
+    /// The deliveries that they were for, if its owner is honest.
     pub(crate) deliveries: Vec<usize>,
 }
 
 impl OpenQueue {
-    /// Where the card writes next.
+    /// Returns the address that the card writes next.
     pub(crate) fn next_entry(&self) -> u64 {
         let index = self.written % u64::from(self.entries);
         self.area.address(index * u64::from(HAMLYN_NOTIFICATION_SIZE))
     }
 
-    /// The wrap word of the next entry, but for the bit of fast mode: the pass over the queue, and
-    /// its wrap flag.
+    /// Returns the wrap word of the next entry, without the bit of fast mode: the pass over the
+    /// queue, and its wrap flag.
     pub(crate) fn wrap(&self) -> u32 {
         let pass = (self.written / u64::from(self.entries)) as u32;
         pass << 2 | u32::from(pass % 2 == 0)
     }
 }
 
-/// All that the driver knows.
+/// The driver's state.
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub(crate) frames: Frames,
@@ -92,19 +92,19 @@ pub(crate) struct Tables {
     pub(crate) running: bool,
     /// The card takes packets.
     pub(crate) enabled: bool,
-    /// When its handshake timer runs out, in milliseconds.
+    /// When its handshake timer expires, in milliseconds.
     pub(crate) lapse: Option<u64>,
-    /// It has run out before.
+    /// It has expired before.
     pub(crate) has_lapsed: bool,
     /// When the driver restarts it.
     pub(crate) next_beat: u64,
-    /// The card's counters do not tell the whole story.
+    /// The card was reset, so its counters are incomplete.
     pub(crate) was_reset: bool,
     /// What was free before any process started.
     pub(crate) baseline: [usize; 4],
 }
 
-/// An entry of a table that is free.
+/// Returns a random free entry of a table.
 pub(crate) fn vacancy<T>(table: &[Option<T>], rng: &mut Rng) -> Option<u32> {
     let free: Vec<u32> =
         table.iter().zip(0..).filter(|(taken, _)| taken.is_none()).map(|(_, index)| index).collect();
@@ -130,7 +130,7 @@ impl Tables {
         }
     }
 
-    /// Whether a process that takes so many pages can start.
+    /// Returns whether a process with this number of pages can start.
     pub(crate) fn have_room(&self, pages: usize) -> bool {
         self.termini.iter().any(Option::is_none)
             && self.queues.iter().any(Option::is_none)
@@ -138,7 +138,7 @@ impl Tables {
             && self.frames.left() >= pages
     }
 
-    /// Whether a slot can be opened.
+    /// Returns whether a slot can be opened.
     pub(crate) fn have_slot(&self) -> bool {
         self.free_slots() != 0 && self.sram.has_room_for(Object::Slot)
     }
@@ -147,19 +147,19 @@ impl Tables {
         self.slots.iter().filter(|slot| slot.is_none()).count()
     }
 
-    /// Slots, termini, queues and pages that are free.
+    /// Returns the number of free slots, termini, queues and pages.
     pub(crate) fn free(&self) -> [usize; 4] {
         let termini = self.termini.iter().filter(|terminus| terminus.is_none()).count();
         let queues = self.queues.iter().filter(|queue| queue.is_none()).count();
         [self.free_slots(), termini, queues, self.frames.left()]
     }
 
-    /// What is free now is what must be free in the end.
+    /// Notes what is free now: the same must be free in the end.
     pub(crate) fn note_baseline(&mut self) {
         self.baseline = self.free();
     }
 
-    /// Whether a process has anything open.
+    /// Returns whether a process has any open object.
     pub(crate) fn has_any_of(&self, pid: u64) -> bool {
         self.termini.iter().flatten().any(|terminus| terminus.pid == pid)
             || self.queues.iter().flatten().any(|queue| queue.pid == pid)
@@ -184,8 +184,8 @@ impl Tables {
 }
 
 impl OpenSlot {
-    /// What the card may write because the slot is open: the message area, and of each metadata
-    /// entry the user's metadata, the accumulator and the lock.
+    /// Allows or forbids the card to write what the open slot lets it write. These are the message
+    /// area, and of each metadata entry the user's metadata, the accumulator and the lock.
     pub(crate) fn permit(&self, memory: &Memory, allowed: bool) {
         self.area.permit_lists(memory, allowed);
         self.area.permit(memory, Right::Write, 0, self.area.length, allowed);
@@ -202,14 +202,14 @@ impl OpenSlot {
         }
     }
 
-    /// The address of a metadata entry.
+    /// Returns the address of a metadata entry.
     pub(crate) fn entry_address(&self, entry: u32) -> Option<u64> {
         let metadata = self.metadata.as_ref().filter(|_| entry < self.entries)?;
         Some(metadata.address(u64::from(entry) * u64::from(HAMLYN_METADATA_SIZE)))
     }
 }
 
-/// Table 2, as the datasheet has it.
+/// Offsets in a metadata entry, from the datasheet's Table 2.
 pub(crate) const ENTRY_ACCUMULATOR: u64 = 0x3c;
 pub(crate) const ENTRY_KEY: u64 = 0x40;
 pub(crate) const ENTRY_LOW: u64 = 0x48;

@@ -1,5 +1,4 @@
-//! How programs talk by channels: they send, receive, sleep and end them, and each thing that they
-//! see is checked.
+//! Channels between programs: they send, receive, sleep and end them, and each result is checked.
 
 use hamlyn::Error;
 
@@ -8,17 +7,17 @@ use crate::hamlyn::channels::message;
 use crate::hamlyn::correspondent::{RECEIVER, SENDER, Talking, token};
 use crate::hamlyn::world::World;
 
-/// What became of a channel.
+/// The result of a turn of a channel.
 enum Turn {
     /// Nothing could be done.
     Idle,
     Done,
-    /// It is over.
+    /// The channel is over.
     Over,
 }
 
 impl World {
-    /// A program does something with its channels.
+    /// Does something with the channels of a program.
     pub(crate) fn talk(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         if self.look_at_views(host, process)? {
             return Ok(true);
@@ -44,7 +43,8 @@ impl World {
         Ok(true)
     }
 
-    /// When no more is to happen: closes and receives all. Whether anything was done.
+    /// Called when no new work is created: closes and receives all channels. Returns whether
+    /// anything was done.
     pub(crate) fn finish_channels(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let mut busy = false;
         while self.look_at_views(host, process)? {
@@ -57,8 +57,8 @@ impl World {
         Ok(busy)
     }
 
-    /// Hands on what has arrived, and wakes who is named or has lost the other side. How many
-    /// channels it has.
+    /// Hands on arrived messages. Wakes the ends that are reported ready, or that have lost the
+    /// other side. Returns the program's number of channels.
     fn wake_talkers(&mut self, host: usize, process: usize) -> Result<usize, Violation> {
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(0) };
         if program.talking.is_empty() {
@@ -92,7 +92,7 @@ impl World {
         if asleep[SENDER] {
             return Ok(false);
         }
-        // Whether the connection has ended is known from now on.
+        // From now on it is known whether the connection has ended.
         let _ = receiver.peer_ended();
         let (number, side) = (*record, *side);
         let line = &mut self.model.connections.records[number].lines[side];
@@ -173,7 +173,7 @@ impl World {
                             self.model.slept += u64::from(!there);
                             !there
                         }
-                        // It comes again with the next look.
+                        // The next look returns it again.
                         Err(Error::PeerLost(_)) => false,
                         Err(error) => return Err(wrong(&format!("cannot sleep ({error})"), line)),
                     };
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// There is no more to hear: it is closed, or the other side is gone.
+    /// Ends reception: the channel is closed, or the other side is gone.
     fn hear_no_more(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
         let Some(program) = self.hosts[host].correspondent(process) else { return Ok(false) };
         let Talking { record, side, .. } = program.talking[index];
@@ -198,7 +198,7 @@ impl World {
         ensure(is_closed || self.is_parted(record, side), || {
             format!("connection {record}: side {side} hears for no reason that the other is gone")
         })?;
-        // Who still talks and is heard goes on.
+        // A side that still sends, and whose peer still receives, goes on.
         let talks = program.talking[index].sender.is_some() && is_closed && !self.is_parted(record, side);
         if talks { Ok(false) } else { self.end_channel(host, process, index) }
     }
@@ -218,7 +218,7 @@ impl World {
         Ok(true)
     }
 
-    /// A program lets go of a channel, whatever is still to come.
+    /// Leaves a channel of a program, whatever is still to come.
     fn end_channel(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
         let now = self.now();
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };

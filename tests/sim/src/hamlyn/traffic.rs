@@ -1,4 +1,4 @@
-//! Honest messages: all kinds, as the seed has it.
+//! Honest messages of all kinds, chosen by the seed.
 
 use hamlyn::{Error, Share, Ticket, TicketFlags};
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID_ONE_SHOT};
@@ -11,10 +11,10 @@ use crate::hamlyn::process::Process;
 use crate::hamlyn::program::Errand;
 use crate::hamlyn::world::World;
 
-/// The most data in a message: what send buffers can hold.
+/// Maximum number of data bytes in a message: what send buffers can hold.
 const MOST: u32 = 2600;
 
-/// Where a message may go, how many bytes there are, and its Y.
+/// Destination of a message: offset, number of bytes there, and its Y.
 type Portion = (u32, u32, u32);
 /// What a sender needs: a ticket, and its share if it has one of a group.
 type Invitation = (Ticket, Option<Share>);
@@ -22,7 +22,7 @@ type Invitation = (Ticket, Option<Share>);
 type Arrangement = (Vec<NewPart>, Vec<Invitation>);
 
 impl World {
-    /// Makes a delivery to a place that is free: a message, or a group of them.
+    /// Makes a delivery to a free place: a message, or a group of them.
     pub(crate) fn compose(&mut self) -> Result<(), Violation> {
         let free = self.model.ledger.free_places();
         let Some(number) = self.rng.pick(&free) else { return Ok(()) };
@@ -33,7 +33,7 @@ impl World {
         }
         let (silent, interrupt) = (self.rng.percent(15), self.asks_for_interrupt(&place));
         let mut flags = TicketFlags::default();
-        // What the ticket does not ask for, the message does.
+        // The message sets the flags that the ticket does not.
         for (wish, flag) in [(silent, TicketFlags::SILENT), (interrupt, TicketFlags::INTERRUPT)] {
             if wish && self.rng.percent(50) {
                 flags = flags | flag;
@@ -79,7 +79,8 @@ impl World {
         chosen
     }
 
-    /// Who may sleep must be woken, by the slot or by the message.
+    /// Returns whether a message asks for an interrupt. A receiver that may sleep must be woken, by
+    /// the slot or by the message.
     fn asks_for_interrupt(&mut self, place: &Place) -> bool {
         let host = &self.hosts[place.host];
         let receiver = host.processes.iter().find(|process| process.pid == place.pid);
@@ -88,8 +89,8 @@ impl World {
         (interrupting && !slot_interrupts) || self.rng.percent(20)
     }
 
-    /// Divides a place among senders, and makes each a ticket. A group is divided as the library
-    /// does it, or by hand.
+    /// Divides a place among senders, and makes a ticket for each. A group is divided by the
+    /// library, or by hand.
     fn arrange(
         &mut self,
         place: &Place,
@@ -127,8 +128,8 @@ impl World {
         Ok(Some((parts, invitations)))
     }
 
-    /// A sender sends a message again that has been received in one-shot mode: it must not arrive
-    /// twice (section 2.7).
+    /// Sends a message again that has been received in one-shot mode. It must not arrive twice
+    /// (section 2.7).
     pub(crate) fn send_again(&mut self) {
         if self.model.sent_once.is_empty() {
             return;
@@ -146,13 +147,13 @@ impl World {
         }
     }
 
-    /// An honest process that lives.
+    /// Returns a random live honest process.
     pub(crate) fn a_sender(&mut self) -> Option<(usize, usize)> {
         let senders = self.senders();
         self.rng.pick(&senders)
     }
 
-    /// Honest processes that live.
+    /// Returns all live honest processes.
     fn senders(&self) -> Vec<(usize, usize)> {
         let all = self.hosts.iter().enumerate().flat_map(|(host, at)| {
             at.processes
@@ -164,9 +165,9 @@ impl World {
         all.collect()
     }
 
-    /// Equal parts of a place's memory, and of its counter unequal ones (section 2.5): the Y of a
-    /// group add up to 2^32, and each is larger than the number of its message's packets. A message
-    /// alone has 0, in fast mode a word.
+    /// Returns equal parts of a place's memory, with unequal parts of its counter (section 2.5).
+    /// The Y of a group add up to 2^32, and each is larger than the number of its message's
+    /// packets. A single message has 0, or a word in fast mode.
     fn portions(&mut self, place: &Place, count: u32) -> Vec<Portion> {
         let length = place.length / count;
         let mut rest = 0_u32;
@@ -184,13 +185,13 @@ impl World {
         portions
     }
 
-    /// Makes the messages: each sender's in its portion, of any length and anywhere.
+    /// Makes the messages: each sender's is in its portion, with any length and at any offset.
     fn divide(&mut self, senders: &[(usize, usize)], portions: &[Portion], fast: bool) -> Vec<NewPart> {
         let mut parts = Vec::new();
         for ((host, process), (start, share, y)) in senders.iter().zip(portions.iter().copied()) {
             let packet_size = self.hosts[*host].machine.options.packet_size;
             let most = if fast { share.min(packet_size) } else { share.min(MOST) };
-            // Sizes next to a packet's are of most interest.
+            // Sizes close to a packet's are the most interesting.
             let length = match self.rng.below(6) {
                 0 => 0,
                 1 => most,
@@ -198,7 +199,7 @@ impl World {
                 3 => (packet_size + self.rng.range(0, 2)).saturating_sub(1).min(most),
                 _ => self.rng.range(0, most),
             };
-            // A group has one metadata entry: one of its messages fills it.
+            // A group has one metadata entry, which one of its messages fills.
             let metadata = if fast || !parts.is_empty() { 0 } else { self.rng.range(0, HAMLYN_MAX_METADATA) };
             parts.push(NewPart {
                 host: *host,
@@ -213,8 +214,8 @@ impl World {
         parts
     }
 
-    /// A receiver in a paranoid mode shuts an entry while a message for it is on its way: the rest
-    /// must be refused.
+    /// Shuts an entry while a message for it is in flight, as a receiver in a paranoid mode. The
+    /// rest of the message must be refused.
     pub(crate) fn shut(&mut self) -> Result<(), Violation> {
         let busy: Vec<usize> = (0..self.model.ledger.places.len())
             .filter(|place| {
@@ -237,14 +238,14 @@ impl World {
             entry.protect(self.rng.next(), entry.opens()).map_err(Violation::new)?;
             ensure(entry.accumulator() == 0, || "a new key starts with an accumulator that is not 0")?;
         }
-        // What was counted under the old key must not count to the next message.
+        // Packets that were counted under the old key must not count for the next message.
         self.model.ledger.release(delivery);
         self.note(|| format!("host {host} shuts the entry of delivery {delivery}"));
         Ok(())
     }
 
-    /// The receiver opens its metadata entry for what is coming (a new key, tight bounds, no lock)
-    /// and makes a ticket. `None`: it cannot, because its link is down.
+    /// Opens a metadata entry for the coming message, as its receiver (a new key, tight bounds, no
+    /// lock), and makes a ticket. Returns `None` if the link is down.
     fn expect(&mut self, place: &Place, low: u32, high: u32) -> Result<Option<Ticket>, Violation> {
         let key = self.rng.next();
         let host = &self.hosts[place.host];
@@ -277,7 +278,8 @@ impl World {
     }
 }
 
-/// Divides a ticket into shares, perhaps by way of somebody who divides his on (section 2.5).
+/// Divides a ticket into shares, perhaps through a holder that divides its own share further
+/// (section 2.5).
 fn share_out(rng: &mut Rng, ticket: Ticket, count: usize) -> Result<Vec<Share>, Violation> {
     let whole = Share::whole(ticket).map_err(Violation::new)?;
     let first = if rng.percent(50) { 1 } else { 1 + rng.index(count) };
@@ -288,14 +290,14 @@ fn share_out(rng: &mut Rng, ticket: Ticket, count: usize) -> Result<Vec<Share>, 
         } else {
             share
         };
-        // The last divides on, so that there are enough.
+        // The last share is divided further, so that there are enough.
         let parts = if index + 1 == first { count - index } else { 1 };
         shares.extend(share.split(parts).map_err(Violation::new)?);
     }
     Ok(shares)
 }
 
-/// A ticket on its way to a sender: as it is, in its binary form, or as text.
+/// Passes a ticket on to a sender: unchanged, in its binary form, or as text.
 fn pass_on(rng: &mut Rng, ticket: Ticket) -> Result<Ticket, Violation> {
     let passed = match rng.below(6) {
         0 => Ticket::from_bytes(&ticket.to_bytes()).map_err(Violation::new)?,

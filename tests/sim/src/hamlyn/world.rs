@@ -1,4 +1,4 @@
-//! A fabric of Hamlyn cards: what the engine's world has besides.
+//! A fabric of Hamlyn cards: the model's additions to the engine's world.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) type World = world::World<Hamlyn>;
 /// A host of it.
 pub(crate) type Host = world::Host<Hamlyn>;
 
-/// What happens on the fabric, and has to.
+/// The state of the fabric, and the expected results.
 #[derive(Debug)]
 pub(crate) struct Hamlyn {
     pub(crate) scenario: Scenario,
@@ -27,20 +27,20 @@ pub(crate) struct Hamlyn {
     pub(crate) connections: Connections,
     /// Express memory, if there is any.
     matrix: Option<Arc<Matrix>>,
-    /// Ends of channels that programs had, messages that those delivered, and times that an end
-    /// slept.
+    /// Ends of channels that programs had (`channels`), messages that those delivered (`said`), and
+    /// number of times an end slept (`slept`).
     pub(crate) channels: u64,
     pub(crate) said: u64,
     pub(crate) slept: u64,
     /// Messages that found their sender's work queue full.
     pub(crate) blocked: u64,
-    /// Times that a program slept until its requests were finished.
+    /// Number of times a program slept until its requests were finished.
     pub(crate) dozed: u64,
-    /// Messages that were delivered while a card stood still, and others waited for it.
+    /// Messages that were delivered while a card was stalled and others waited for it.
     pub(crate) bystanders: u64,
-    /// Times that a card's memory was full, and the card said so.
+    /// Number of times a card's memory was full, and the card reported it.
     pub(crate) filled: u64,
-    /// Messages for places that take one: host and process that may send them again.
+    /// Messages for places that take only one: the host and process that may send them again.
     pub(crate) sent_once: Vec<(usize, u64, Errand)>,
     pub(crate) next_pid: u64,
     next_word: u32,
@@ -68,7 +68,7 @@ impl Hamlyn {
         }
     }
 
-    /// The fabric's express memory.
+    /// Returns the fabric's express memory.
     pub(crate) fn matrix(&mut self) -> Result<Option<Arc<Matrix>>, Violation> {
         if self.scenario.express && self.matrix.is_none() {
             self.matrix = Some(Matrix::new(self.scenario.packet_sizes.len() as u32)?);
@@ -76,7 +76,7 @@ impl Hamlyn {
         Ok(self.matrix.clone())
     }
 
-    /// A word of fast mode that nobody else has.
+    /// Returns a unique word of fast mode.
     pub(crate) fn next_word(&mut self) -> u32 {
         self.next_word += 1;
         self.next_word

@@ -1,4 +1,4 @@
-//! Packets of hostile hosts, past their cards.
+//! Packets of hostile hosts, which bypass their cards.
 
 use hamlyn_abi::shrimp::entry::SHRIMP_SYSTEM_PAGE;
 use hamlyn_fabric::{Header, HostId, Protocol};
@@ -12,14 +12,14 @@ use super::model::Shrimp;
 use super::packet::{Letter, place, seal};
 
 impl World<Shrimp> {
-    /// A hostile host's packet: noise, or right but for one thing, or as right as any.
+    /// Sends a hostile host's packet: noise, or valid except for one defect, or fully valid.
     pub(super) fn forge(&mut self, host: usize) -> Result<(), Violation> {
         let victim = self.rng.index(self.hosts.len());
         let bytes = self.some_packet(host as u16, victim as u16);
         self.inject(host, victim, bytes)
     }
 
-    /// A host stores a byte to each page of another, so that there is much to report.
+    /// Stores a byte to each page of another host, to cause many reports.
     pub(super) fn sprinkle(&mut self, host: usize) -> Result<(), Violation> {
         let victim = self.rng.index(self.hosts.len());
         let (to, from) = self.places(host as u16, victim as u16);
@@ -40,7 +40,7 @@ impl World<Shrimp> {
         let protocol = self.hosts[host].machine.with_card(|card, _| card.identity().protocol)?;
         let protocol = Protocol::parse(protocol).map_err(Violation::new)?;
         let to = HostId(victim as u16);
-        // The switch writes the source itself.
+        // The switch overwrites the source.
         let header = Header { destination: to, source: to, protocol };
         if self.hosts[host].uplink.inject(header.to_bytes(), &bytes)? {
             let excused = !self.hosts[victim].uplink.is_up();
@@ -81,7 +81,7 @@ impl World<Shrimp> {
             }
             1 => bytes.truncate(self.rng.index(bytes.len())),
             2 => {
-                // Cut, and sealed again.
+                // Truncated, with a new valid checksum.
                 bytes.truncate(self.rng.index(bytes.len() - 4).max(1));
                 bytes = seal(bytes);
             }

@@ -1,4 +1,4 @@
-//! What each card has to send, has taken in, and has to report: the simulation's own account.
+//! The simulation's own account of each card: data to send, data taken in, and pending reports.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,12 +7,12 @@ use hamlyn_abi::shrimp::statistics::{SHRIMP_STATISTICS, ShrimpStatistic};
 use super::mapping::Table;
 use super::packet::{Letter, OVERHEAD};
 
-/// How something came to be sent.
+/// Origin of data to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Single,
-    /// A store of blocked-write: when, and how long after the last it may be to join it, in
-    /// microseconds.
+    /// A store in blocked-write mode: its time, and the longest delay after the previous store at
+    /// which it may join it, in microseconds.
     Blocked {
         at: u64,
         within: u64,
@@ -27,7 +27,7 @@ pub(super) struct Item {
     pub(super) kind: Kind,
     pub(super) address: u64,
     pub(super) data: Vec<u8>,
-    /// Of all that the card has had to send.
+    /// Its number among all items of the card.
     pub(super) number: u64,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct Item {
 pub(super) struct Transfer {
     pub(super) base: u64,
     pub(super) next: u64,
-    /// Bytes.
+    /// Bytes left.
     pub(super) left: u64,
-    /// It is a message of the operating system's.
+    /// It is a message of the operating system.
     pub(super) is_system: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Transfer {
 pub(super) struct Outgoing {
     pub(super) pending: BTreeMap<u16, VecDeque<Item>>,
     numbered: u64,
-    /// Bytes of data that wait, and packets that they are in.
+    /// Bytes of data that wait, and the number of packets that hold them.
     bytes: u64,
     packets: u64,
     pub(super) threshold: u64,
@@ -80,7 +80,7 @@ impl Outgoing {
         self.pending.values().all(VecDeque::is_empty)
     }
 
-    /// Something is to be sent: in a packet of its own, until it is known that it is not.
+    /// Adds data to send. It counts as a packet of its own until it is known to be merged.
     pub(super) fn add(&mut self, node: u16, kind: Kind, address: u64, data: Vec<u8>) {
         self.numbered += 1;
         self.bytes += data.len() as u64;
@@ -89,19 +89,20 @@ impl Outgoing {
         self.pending.entry(node).or_default().push_back(item);
     }
 
-    /// So many of them are in the packets of those before.
+    /// Notes that `stores` of them were merged into the packets before them.
     pub(super) fn merged(&mut self, stores: u64) {
         self.packets = self.packets.saturating_sub(stores);
     }
 
-    /// A packet has gone.
+    /// Notes that a packet was sent.
     pub(super) fn sent(&mut self, data: u64) {
         self.packets = self.packets.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(data);
         self.is_over &= self.fill() > self.threshold / 2;
     }
 
-    /// Whether it has reached the threshold, and the processor is to be told.
+    /// Returns whether the FIFO has just reached the threshold, so that the processor must be
+    /// notified.
     pub(super) fn overruns(&mut self, has_room: bool) -> bool {
         let reached = !has_room && !self.is_over;
         self.is_over |= reached;
@@ -109,7 +110,7 @@ impl Outgoing {
     }
 }
 
-/// What is to be reported to the driver.
+/// Reports to the driver.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     /// Records of the queue; 0: it is closed.
@@ -118,11 +119,11 @@ pub(super) struct Reports {
     pub(super) taken: u32,
     /// Pages of the records that are not taken.
     pub(super) untaken: VecDeque<u32>,
-    /// Pages of which the driver has to hear.
+    /// Pages that have to be reported to the driver.
     pub(super) owed: BTreeSet<u32>,
     /// Pages whose next arrival is to be reported.
     pub(super) asked: BTreeSet<u32>,
-    /// The vector was raised since the driver has last taken records.
+    /// The vector was raised since the driver last took records.
     pub(super) raised: bool,
 }
 
@@ -130,7 +131,7 @@ pub(super) struct Reports {
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) table: Table,
-    /// By host, the page that its operating system stores to.
+    /// For each host, the page that its operating system stores to.
     pub(super) system: BTreeMap<u16, u64>,
     pub(super) outgoing: Outgoing,
     pub(super) merge_us: u64,
@@ -138,14 +139,14 @@ pub(super) struct Ledger {
     pub(super) incoming: VecDeque<(u16, Letter)>,
     pub(super) in_threshold: u64,
     pub(super) hold: bool,
-    /// Since when nothing more is taken because of that, in milliseconds.
+    /// Time since which the card takes no packets because of the hold, in milliseconds.
     pub(super) full_since: Option<u64>,
-    /// From when to when it was so earlier.
+    /// Start and end of earlier such times.
     pub(super) stops: Vec<(u64, u64)>,
     pub(super) reports: Reports,
-    /// Pages whose stores the card has said that it wants to see.
+    /// Pages whose stores the card has asked to see.
     pub(super) watched: BTreeSet<u64>,
-    /// How often the vector for a full FIFO was raised.
+    /// Number of times the vector for a full FIFO was raised.
     pub(super) full_raised: u64,
     counts: [u64; SHRIMP_STATISTICS as usize],
 }
@@ -178,7 +179,7 @@ impl Ledger {
         self.counts[usize::from(statistic)]
     }
 
-    /// Bytes that the Incoming FIFO holds.
+    /// Returns the number of bytes in the Incoming FIFO.
     pub(super) fn in_fill(&self) -> u64 {
         self.incoming.iter().map(|(_, letter)| OVERHEAD + letter.data.len() as u64).sum()
     }

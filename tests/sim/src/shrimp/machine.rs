@@ -1,4 +1,5 @@
-//! A host's machine: its card's station, its driver's pages, and what the card may touch.
+//! A host's machine: its card's station, its driver's pages, and the ranges that the card may
+//! access.
 
 use std::ops::{Deref, Range};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,7 @@ use super::mapping::{DATA_PAGES, PAGES, rights};
 const FRAMES: u64 = 40;
 /// BAR 2.
 const MEMORY: u8 = 2;
-/// Heartbeats in a period of the handshake timer.
+/// Heartbeats per period of the handshake timer.
 const BEATS: u64 = 4;
 
 /// A machine.
@@ -53,7 +54,7 @@ impl Deref for Machine {
 }
 
 impl Machine {
-    /// A machine that has been switched on. Whether its card sees stores on the bus is said.
+    /// Creates a machine that is powered on. `snoops` is whether its card sees stores on the bus.
     pub(super) fn new(id: u16, options: Options, snoops: bool, rng: &mut Rng) -> Result<Self, Violation> {
         let station = Station::new(id, Box::new(ShrimpCard::new(options)), FRAMES, Vec::new())?;
         let mut all = Frames::new(Rng::new(rng.next()), FRAMES);
@@ -78,7 +79,7 @@ impl Machine {
         Driver::new(&self.station, self.command_page).enable()
     }
 
-    /// Runs a command. What the card says to it is inside.
+    /// Runs a command. The inner result is the card's answer.
     pub(super) fn command(
         &self,
         opcode: u32,
@@ -86,7 +87,7 @@ impl Machine {
         body: &(impl IntoBytes + Immutable),
     ) -> Result<Result<(), Refusal>, Violation> {
         let done = Driver::new(&self.station, self.command_page).command(opcode, index, body)?;
-        // The answer in the command page is nothing that anybody judges.
+        // The checks of writes must not see the answer in the command page.
         self.memory.take_writes();
         Ok(done)
     }
@@ -104,7 +105,7 @@ impl Machine {
         self.command(opcode, index, body)?.map_err(refused)
     }
 
-    /// Lets the card touch what an entry maps, or takes that back.
+    /// Allows or forbids the card to access the ranges that an entry maps.
     pub(super) fn permit_entry(&self, page: u32, entry: &ShrimpEntry, allowed: bool) {
         let (writable, readable) = rights(entry);
         let all = |right, ranges: Vec<Range<u64>>| {
@@ -117,8 +118,8 @@ impl Machine {
         all(Right::Read, readable);
     }
 
-    /// Lets the card write to a page that another host's operating system stores to, or takes that
-    /// back.
+    /// Allows or forbids the card to write to a page that another host's operating system stores
+    /// to.
     pub(super) fn permit_system(&self, page: u64, allowed: bool) {
         self.memory.permit(Right::Write, page * PAGE, PAGE, allowed);
     }
@@ -135,7 +136,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The queue is no more: what the card does to its memory from now on is found.
+    /// Drops the queue. Any later access of the card to its memory is detected.
     pub(super) fn forget_queue(&self) {
         let mut tables = self.tables();
         if let Some(area) = tables.queue.take() {
@@ -146,7 +147,7 @@ impl Machine {
         }
     }
 
-    /// Where a record of the queue is, if the queue is open.
+    /// Returns the address of a record of the queue, if the queue is open.
     pub(super) fn record(&self, index: u32) -> Option<u64> {
         let tables = self.tables();
         let area = tables.queue.as_ref()?;
@@ -169,12 +170,12 @@ impl Machine {
         read.ok_or_else(|| Violation::new(format!("host {}: a load gets no answer", self.id)))
     }
 
-    /// Where the window page of an address is.
+    /// Returns the offset of an address in the window pages.
     pub(super) fn window(address: u64) -> u64 {
         u64::from(PAGES) * PAGE + address
     }
 
-    /// A store that was made on the bus.
+    /// Shows the card a store that was made on the bus.
     pub(super) fn seen(&self, address: u64, bytes: &[u8]) -> Result<(), Violation> {
         let mut value = [0; 16];
         value[..bytes.len()].copy_from_slice(bytes);
@@ -188,8 +189,8 @@ impl Machine {
         self.with_card(|card, _| card.takes_stores())
     }
 
-    /// What the driver of a host that runs does, some times in a period: restarts the timer, and
-    /// takes part again if that was too late.
+    /// Does a heartbeat as the driver of a running host, several times in a period. It restarts the
+    /// timer, and enables the card again if that was too late.
     pub(super) fn beat(&self) -> Result<(), Violation> {
         let (now, period) = (self.clock.milliseconds(), u64::from(self.options.handshake_ms));
         if period == 0 || now < self.tables().next_beat {
@@ -200,7 +201,7 @@ impl Machine {
         self.set(HAMLYN_REG_CONTROL, HAMLYN_CONTROL_ENABLE)
     }
 
-    /// The card's process gives the card the tick that it asked for, if it is time.
+    /// Gives the card its tick if it is due.
     pub(super) fn tick(&self) -> Result<bool, Violation> {
         if self.alarm().is_none_or(|alarm| alarm > self.clock.milliseconds().into()) {
             return Ok(false);
@@ -209,7 +210,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// Whether the card takes what arrives.
+    /// Returns whether the card accepts packets.
     pub(super) fn is_enabled(&self) -> Result<bool, Violation> {
         let enabled = self.with_card(|card, _| card.is_enabled())?;
         let must = self.options.handshake_ms == 0;

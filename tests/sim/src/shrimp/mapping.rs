@@ -1,4 +1,4 @@
-//! Page tables: what is mapped, as the ledger has it, and new entries.
+//! The ledger's copy of the page tables, and random entries.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,17 +10,18 @@ use crate::engine::rng::Rng;
 
 use super::ledger::Transfer;
 
-/// Entries of a card's page table. Host memory has more pages, and BAR 2 is no power of two.
+/// Entries of a card's page table. Host memory has more pages, and the size of BAR 2 is not a power
+/// of two.
 pub(super) const PAGES: u32 = 28;
-/// Pages that processes may use: these, from 1 on. More than the smallest arrival queue has
-/// records.
+/// Number of pages that processes may use, from page 1 on. It is more than the number of records of
+/// the smallest arrival queue.
 pub(super) const DATA_PAGES: u32 = 24;
 
 /// A page table.
 #[derive(Debug, Default)]
 pub(super) struct Table(BTreeMap<u32, ShrimpEntry>);
 
-/// Where a byte that is stored goes.
+/// The target of a stored byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) mode: u32,
@@ -36,7 +37,7 @@ fn is_withheld(entry: &ShrimpEntry, part: usize) -> bool {
     entry.flags & [SHRIMP_ENTRY_WITHHOLD_0, SHRIMP_ENTRY_WITHHOLD_1][part] != 0
 }
 
-/// Where a byte of the page that has an entry goes.
+/// Returns the target of a byte of the page that has this entry.
 pub(super) fn way_by(entry: &ShrimpEntry, address: u64) -> Option<Way> {
     let part = split_of(address % PAGE, entry.split_out);
     let out = entry.out[part];
@@ -45,7 +46,8 @@ pub(super) fn way_by(entry: &ShrimpEntry, address: u64) -> Option<Way> {
     is_open.then_some(Way { mode: out.mode, node: out.node as u16, address: there })
 }
 
-/// Whether what is left of a transfer goes by the new entry where it went by the one before.
+/// Returns whether the new entry sends the rest of a transfer to the same place as the entry before
+/// it.
 pub(super) fn goes_on(transfer: &Transfer, before: &ShrimpEntry, now: &ShrimpEntry) -> bool {
     let place = |entry| way_by(entry, transfer.next).map(|way| (way.node, way.address));
     let is_deliberate = way_by(now, transfer.next).is_some_and(|way| way.mode == SHRIMP_MODE_DELIBERATE);
@@ -54,7 +56,7 @@ pub(super) fn goes_on(transfer: &Transfer, before: &ShrimpEntry, now: &ShrimpEnt
     is_deliberate && place(before) == place(now) && part(transfer.next) == part(last)
 }
 
-/// The two parts of a page that is split.
+/// Returns the two parts of a split page.
 fn halves(split: u32) -> [Range<u64>; 2] {
     [0..u64::from(split), u64::from(split)..PAGE]
 }
@@ -64,8 +66,8 @@ impl Table {
         self.0.get(&page).copied().unwrap_or_default()
     }
 
-    /// What an entry makes of a page's. A part that stays mapped to where it is, or was withheld,
-    /// may be to keep its mode.
+    /// Returns the entry that results from setting `entry` for a page. A part keeps its mode on
+    /// request if its target is unchanged or if it was withheld.
     pub(super) fn prepared(&self, page: u32, mut entry: ShrimpEntry) -> ShrimpEntry {
         let before = self.entry(page);
         for (part, (now, was)) in entry.out.iter_mut().zip(before.out).enumerate() {
@@ -92,34 +94,34 @@ impl Table {
         u32::try_from(address / PAGE).map_or_else(|_| ShrimpEntry::default(), |page| self.entry(page))
     }
 
-    /// Where the byte at an address goes, if it goes anywhere.
+    /// Returns the target of the byte at an address, if it has one.
     pub(super) fn way(&self, address: u64) -> Option<Way> {
         way_by(&self.of_page(address), address)
     }
 
-    /// Whether all these bytes, of one page, are in one part.
+    /// Returns whether all these bytes are in one part of one page.
     pub(super) fn is_one_part(&self, address: u64, length: u64) -> bool {
         let split = self.of_page(address).split_out;
         address % PAGE + length <= PAGE
             && split_of(address % PAGE, split) == split_of((address + length - 1) % PAGE, split)
     }
 
-    /// Changes the mode of the part that an address is in.
+    /// Changes the mode of the part that contains an address.
     pub(super) fn set_mode(&mut self, address: u64, mode: u32) {
         let mut entry = self.of_page(address);
         entry.out[split_of(address % PAGE, entry.split_out)].mode = mode;
         self.set((address / PAGE) as u32, entry);
     }
 
-    /// Whether a host may store these bytes, which are in one page; if so, whether that is to be
-    /// reported.
+    /// Returns whether to report a store of these bytes, which are in one page. `None` if the host
+    /// may not store them.
     pub(super) fn takes(&self, address: u64, length: u64, node: u16) -> Option<bool> {
         let entry = self.of_page(address);
         let bytes = address % PAGE..address % PAGE + length;
         let part = |at: u64| entry.incoming[split_of(at, entry.split_in)];
         let is_let_in = |at: u64| node < 64 && part(at).nodes >> node & 1 == 1;
         let reported = |at: u64| part(at).flags & SHRIMP_IN_REPORT != 0;
-        // The first and the last byte are in all parts that there are.
+        // The range has at most two parts, so its first and last byte cover all of them.
         let ends = [bytes.start, bytes.end - 1];
         ends.into_iter().all(is_let_in).then(|| ends.into_iter().any(reported))
     }
@@ -128,7 +130,7 @@ impl Table {
         self.entry(page).incoming.iter().any(|part| part.nodes != 0)
     }
 
-    /// The pages whose stores a card must see.
+    /// Returns the pages whose stores a card must see.
     pub(super) fn watched(&self) -> Vec<u64> {
         let automatic = |out: &ShrimpOut| out.mode == SHRIMP_MODE_SINGLE || out.mode == SHRIMP_MODE_BLOCKED;
         let is_watched = |entry: &ShrimpEntry| entry.out.iter().any(automatic);
@@ -137,7 +139,8 @@ impl Table {
     }
 }
 
-/// What of a page a card may write because of an entry, and what it may read.
+/// Returns the ranges of a page that a card may write because of an entry, and those that it may
+/// read.
 pub(super) fn rights(entry: &ShrimpEntry) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
     let writable =
         halves(entry.split_in).into_iter().zip(&entry.incoming).filter(|(_, part)| part.nodes != 0);
@@ -159,23 +162,23 @@ fn split(rng: &mut Rng) -> u32 {
     }
 }
 
-/// What new entries are like.
+/// Parameters of random entries.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taste {
     pub(super) cards: u16,
     /// Pages that processes use.
     pub(super) pages: u32,
-    /// How many of a hundred parts have each arrival reported.
+    /// Percentage of parts that report each arrival.
     pub(super) reported: u64,
 }
 
-/// Some entry, which makes sense.
+/// Returns a random valid entry.
 pub(super) fn some_entry(rng: &mut Rng, host: u16, taste: Taste) -> ShrimpEntry {
     let Taste { cards, pages, reported } = taste;
     let out = [(); 2].map(|()| {
         let others = u64::from(cards) - 1;
         let node = match rng.below(20) {
-            // There is no such host.
+            // A host that does not exist.
             0 => u32::from(cards),
             1 => host.into(),
             _ => (u64::from(host) + 1 + rng.below(others)) as u32 % u32::from(cards),

@@ -1,38 +1,37 @@
-//! The SHRIMP card's part of a simulation: processors that store to mapped pages of other hosts,
-//! operating systems that map and unmap under them, hostile hosts, and what must always be so.
-//! Packets come by a crossbar or through a mesh; there are 16 nodes at most.
+//! Simulation of the SHRIMP card: processors that store to mapped pages of other hosts, operating
+//! systems that remap pages meanwhile, hostile hosts, and the invariants. Packets come through a
+//! crossbar or a mesh, with at most 16 nodes.
 //!
-//! * Nothing is written but what a packet says that was let in: to a part that is mapped in for its
-//!   host at that moment.
-//! * What arrives from a host is what was stored there, byte for byte, in the order of the stores,
-//!   and nothing is left out. A port that goes may take what was on its way with it, a reset what
-//!   was in the card.
-//! * Packets are as they are to be: a store each, or stores that follow each other, or a piece of a
-//!   transfer; none crosses a page.
-//! * A transfer has the words that were asked, read from memory while it ran; what a failed compare
-//!   writes back starts none.
-//! * The FIFOs never hold more than they can, nor more than one packet above their thresholds.
-//! * An arrival that is to be reported gets a record, one for each page until it is taken; nobody
-//!   sleeps beside one.
-//! * In the end memory is everywhere what was stored there last, by whomever.
+//! * A card writes only the data of accepted packets: those for a part that is mapped in for the
+//!   sending host at that moment.
+//! * Data from a host arrives byte for byte, in the order of the stores, without gaps. A port that
+//!   goes down may lose packets in flight, and a reset may lose data in the card.
+//! * Packets have the required form: one store, or consecutive stores, or a piece of a transfer.
+//!   None crosses a page.
+//! * A transfer has the requested words, read from memory while it ran. The value that a failed
+//!   compare writes back starts no transfer.
+//! * The FIFOs never exceed their capacity, nor their thresholds by more than one packet.
+//! * An arrival that is to be reported gets a record, one per page until it is taken. No driver
+//!   sleeps while a record waits.
+//! * In the end every byte of memory has the last value stored there, by any host.
 //!
-//! All this is judged by a ledger that the simulation keeps, never by the card's own state.
+//! The simulation checks all this against its own ledger, never against the card's own state.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `machine` | a card's station, its driver's pages, and what the card may touch |
-//! | `packet` | what a packet must look like |
-//! | `mapping` | page tables: what is mapped, as the ledger has it, and new entries |
-//! | `ledger` | what each card has to send, has taken in, and has to report |
+//! | `machine` | a card's station, its driver's pages, and the ranges that the card may access |
+//! | `packet` | the packet format |
+//! | `mapping` | the ledger's copy of the page tables, and random entries |
+//! | `ledger` | for each card: data to send, data taken in, and pending reports |
 //! | `storing` | stores, by bus and by window |
 //! | `updating` | deliberate update, and other commands by command pages |
-//! | `sending` | what leaves a card |
-//! | `receiving` | what reaches one |
-//! | `reporting` | the arrival queue, as the driver has it |
+//! | `sending` | packets that leave a card |
+//! | `receiving` | packets that reach a card |
+//! | `reporting` | the arrival queue from the driver's view |
 //! | `operating` | the operating systems: entries, thresholds, resets; also hostile ones |
 //! | `forgery` | packets of hostile hosts |
-//! | `processor` | what a processor is about to do |
-//! | `model` | what the engine asks |
+//! | `processor` | pending accesses of a processor |
+//! | `model` | the engine's interface |
 
 mod forgery;
 mod ledger;
@@ -56,11 +55,11 @@ use crate::engine::world::Course;
 
 use self::model::Shrimp;
 
-/// Runs a fabric of SHRIMP cards as a seed decides, of so many cards if that is said.
+/// Runs a fabric of SHRIMP cards as the seed decides. `cards` overrides the number of cards.
 #[must_use]
 pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
     let mut rng = Rng::new(seed);
-    // Now and then a multicomputer of the paper's size.
+    // Occasionally a multicomputer of the paper's size.
     let drawn = if rng.percent(2) { 16 } else { rng.range(2, 5) as u16 };
     let cards = cards.unwrap_or(drawn);
     let shrimp = Shrimp::new(&mut rng, cards);
@@ -71,7 +70,7 @@ pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
         faults: u64::from(rng.range(0, 60)),
         switch_share: u64::from(rng.range(5, 40)),
         by_hand: rng.pick(&[0, 0, 50, 100]).unwrap_or(0),
-        // The card asks for order.
+        // The card requires ordered delivery.
         reorder: false,
         paths: 1,
         mesh: rng.percent(60).then_some(shape),

@@ -1,4 +1,4 @@
-//! What the engine asks of a fabric of SHRIMP cards.
+//! Implements the engine's interface for fabrics of SHRIMP cards.
 
 use std::collections::BTreeMap;
 
@@ -21,22 +21,22 @@ use crate::engine::flight::Flight;
 #[derive(Debug)]
 pub(super) struct Shrimp {
     pub(super) columns: u16,
-    /// What new entries are like.
+    /// Parameters of random entries.
     pub(super) taste: Taste,
     options: Options,
-    /// By host: whether its card sees the stores on its bus.
+    /// For each host, whether its card sees the stores on its bus.
     pub(super) snoops: Vec<bool>,
     pub(super) ledgers: Vec<Ledger>,
-    /// By host: what is in memory.
+    /// For each host, the expected contents of its memory.
     memories: Vec<Vec<u8>>,
-    /// By host: whether the driver has records to look for.
+    /// For each host, whether the driver has records to look for.
     pub(super) drivers: Vec<bool>,
-    /// What was sent from a host to another and has not arrived, in order.
+    /// Packets in flight from one host to another, in order.
     pub(super) flying: BTreeMap<(u16, u16), Flight>,
-    /// New deeds, and new mappings, in a thousand steps.
+    /// New deeds (`traffic`) and new mappings (`remaps`) per thousand steps.
     traffic: u64,
     remaps: u64,
-    /// How many of a hundred times the driver looks at the records when it could.
+    /// Percentage of opportunities at which the driver looks at the records.
     diligence: u64,
     pub(super) stores_sent: u64,
     pub(super) deposited: u64,
@@ -45,7 +45,7 @@ pub(super) struct Shrimp {
     pub(super) forged: u64,
     pub(super) waits: u64,
     pub(super) queues_full: u64,
-    /// What was found where nothing can be returned.
+    /// A violation found where no error can be returned.
     found: Option<Violation>,
 }
 
@@ -101,7 +101,7 @@ impl Shrimp {
         ]
     }
 
-    /// Memory has changed.
+    /// Notes a change of memory.
     pub(super) fn remember(&mut self, host: usize, address: u64, bytes: &[u8]) {
         let start = address as usize;
         self.memories[host][start..start + bytes.len()].copy_from_slice(bytes);
@@ -150,7 +150,7 @@ impl Model for Shrimp {
         Ok(ticked)
     }
 
-    /// A packet of blocked-write is closed when its time has come.
+    /// A blocked-write packet is closed when its time is over.
     fn deadline(world: &World<Self>) -> Option<u64> {
         let waits = |(host, ledger): (usize, &Ledger)| {
             let alarm = world.hosts[host].machine.alarm().filter(|_| !ledger.outgoing.is_empty())?;
@@ -279,7 +279,7 @@ impl World<Shrimp> {
         self.model.found.take().map_or(Ok(()), Err)
     }
 
-    /// Nothing waits on a host, and its memory is what was stored there.
+    /// Checks that nothing waits on a host, and that its memory has the values stored there.
     fn check_host_at_rest(&mut self, host: usize) -> Result<(), Violation> {
         self.check_card(host)?;
         let idle = self.hosts[host].processes.iter().all(|processor| processor.deeds.is_empty());

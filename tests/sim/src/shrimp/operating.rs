@@ -1,4 +1,4 @@
-//! What operating systems do: entries, thresholds, resets. Also what hostile ones try.
+//! Actions of operating systems: entries, thresholds, resets. Also attempts of hostile ones.
 
 use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
 use hamlyn_abi::shrimp::command::*;
@@ -15,7 +15,7 @@ use super::mapping::{PAGES, goes_on, some_entry};
 use super::model::Shrimp;
 
 impl World<Shrimp> {
-    /// Replaces an entry. From then on the card may touch nothing of the earlier one.
+    /// Replaces an entry. After that, the card may not access the ranges of the old one.
     pub(super) fn set_entry(&mut self, host: usize, page: u32, entry: ShrimpEntry) -> Result<(), Violation> {
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -43,20 +43,20 @@ impl World<Shrimp> {
         self.check_card(host)
     }
 
-    /// Maps some page anew.
+    /// Maps a random page to a new target.
     pub(super) fn map_anew(&mut self, host: usize) -> Result<(), Violation> {
         let page = self.some_page();
         let entry = match self.rng.below(10) {
             0 => ShrimpEntry::default(),
             1 | 2 => {
-                // As it is, and yet not quite: the modes are those that processes have chosen, or
-                // others'.
+                // A variant of the current entry: its modes are those that processes have chosen,
+                // or those of another random entry.
                 let mut entry = self.model.ledgers[host].table.entry(page);
                 let other = some_entry(&mut self.rng, host as u16, self.model.taste);
                 entry.incoming = other.incoming;
                 entry.out[0].mode = other.out[0].mode;
                 entry.out[1].mode = other.out[1].mode;
-                // A part that comes back may come back elsewhere.
+                // A part that is mapped again may have a new target.
                 if self.rng.percent(20) {
                     entry.out[0].page = other.out[0].page;
                 }
@@ -68,7 +68,7 @@ impl World<Shrimp> {
         self.set_entry(host, page, entry)
     }
 
-    /// Has some page for the messages of another host's operating system, or none any more.
+    /// Sets a random page for the messages of another host's operating system, or removes it.
     pub(super) fn set_system_page(&mut self, host: usize, other: u16) -> Result<(), Violation> {
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -94,7 +94,7 @@ impl World<Shrimp> {
         self.check_card(host)
     }
 
-    /// The queue is closed, and another opened: what was to be reported is not.
+    /// Closes the queue and opens another one. Pending reports are dropped.
     pub(super) fn reopen_queue(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -105,7 +105,7 @@ impl World<Shrimp> {
         self.open_queue(host)
     }
 
-    /// Sets a threshold or a time, now and then out of range.
+    /// Sets a threshold or a time, occasionally out of range.
     pub(super) fn set_limits(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -139,7 +139,7 @@ impl World<Shrimp> {
         self.check_card(host)
     }
 
-    /// Has what arrives stay in the Incoming FIFO, or deposited.
+    /// Makes the card hold arriving packets in the Incoming FIFO, or deposit them.
     pub(super) fn hold(&mut self, host: usize, hold: bool) -> Result<(), Violation> {
         self.settle(host)?;
         let now = self.hosts[host].machine.clock.milliseconds();
@@ -149,7 +149,8 @@ impl World<Shrimp> {
         self.check_card(host)
     }
 
-    /// The card has had its tick: what was held for too long is let in, and nothing before.
+    /// Called after a tick of the card. Packets that were held for too long are let in, and no
+    /// others.
     pub(super) fn let_in(&mut self, host: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let ledger = &mut self.model.ledgers[host];
@@ -160,7 +161,7 @@ impl World<Shrimp> {
         self.drained(host)
     }
 
-    /// Resets the card: what it had to send is lost, and nothing is mapped.
+    /// Resets the card. Its unsent data is lost, and nothing is mapped.
     pub(super) fn reset(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         self.hear_vectors(host)?;
@@ -187,7 +188,7 @@ impl World<Shrimp> {
         self.set_up(host)
     }
 
-    /// What an operating system does after power-on.
+    /// Does what an operating system does after power-on.
     pub(super) fn set_up(&mut self, host: usize) -> Result<(), Violation> {
         let cards = self.hosts.len() as u16;
         self.open_queue(host)?;
@@ -199,7 +200,7 @@ impl World<Shrimp> {
         others.into_iter().try_for_each(|other| self.set_system_page(host, other))
     }
 
-    /// A command that is to be refused, and to change nothing.
+    /// Runs an invalid command, which must be refused and must change nothing.
     pub(super) fn command_nonsense(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();

@@ -1,16 +1,16 @@
-//! What a packet must look like, by the card's page in the documents.
+//! The packet format, according to the card's page in the documents.
 
 use crate::engine::memory::PAGE;
 
-/// Bytes in front of the data, and behind it.
+/// Bytes before the data and after it.
 const HEAD: usize = 16;
 const TAIL: usize = 4;
-/// Bytes beside the data.
+/// Bytes in addition to the data.
 pub(super) const OVERHEAD: u64 = (HEAD + TAIL) as u64;
 /// The longest packet.
 pub(super) const LARGEST: usize = HEAD + TAIL + PAGE as usize;
 
-/// What a packet says.
+/// Contents of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Letter {
     pub(super) to: [u8; 2],
@@ -20,7 +20,7 @@ pub(super) struct Letter {
     pub(super) data: Vec<u8>,
 }
 
-/// Column and row of a host, if a mesh can have so many.
+/// Returns column and row of a host, if a mesh can have that many.
 pub(super) fn place(host: u16, columns: u16) -> Option<[u8; 2]> {
     Some([u8::try_from(host % columns).ok()?, u8::try_from(host / columns).ok()?])
 }
@@ -29,7 +29,7 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// Puts the checksum behind a packet.
+/// Appends the checksum to a packet.
 pub(super) fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     let crc = crc32fast::hash(&bytes);
     bytes.extend(crc.to_le_bytes());
@@ -37,13 +37,13 @@ pub(super) fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 impl Letter {
-    /// A packet of these bytes as a card makes it.
+    /// Creates a packet of these bytes, as a card does.
     pub(super) fn new(to: [u8; 2], from: [u8; 2], address: u64, data: &[u8]) -> Self {
         Self { to, from, length: data.len() as u32, address, data: data.to_vec() }
     }
 
-    /// Reads a packet. Says whether the checksum is right as well. `None`: it is too short or too
-    /// long for one.
+    /// Reads a packet. Also returns whether the checksum is valid. `None` if it is too short or too
+    /// long for a packet.
     pub(super) fn read(bytes: &[u8]) -> Option<(Self, bool)> {
         if bytes.len() <= HEAD + TAIL || bytes.len() > LARGEST {
             return None;
@@ -64,7 +64,7 @@ impl Letter {
         seal([&self.to[..], &self.from, &length, &address, &self.data].concat())
     }
 
-    /// Whether it says its length, and none of it is beyond the end of a page.
+    /// Returns whether its length field is correct, and none of it is beyond the end of a page.
     pub(super) fn is_whole(&self) -> bool {
         let length = self.data.len() as u64;
         u64::from(self.length) == length && self.address % PAGE + length <= PAGE

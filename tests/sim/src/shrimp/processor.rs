@@ -1,4 +1,5 @@
-//! What a processor is about to do, one access to the bus at a time: others' come in between.
+//! Pending actions of a processor. It makes one bus access at a time, so that accesses of others
+//! come in between.
 
 use std::collections::VecDeque;
 
@@ -12,16 +13,16 @@ use crate::engine::world::World;
 use super::mapping::PAGES;
 use super::model::Shrimp;
 
-/// Something that a program wants.
+/// An action of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// Stores that follow each other, by the bus.
+    /// Consecutive stores on the bus.
     Stores {
         address: u64,
         width: u8,
         left: u32,
     },
-    /// The same by the window.
+    /// Consecutive stores through the window.
     WindowStores {
         address: u64,
         width: u8,
@@ -31,20 +32,20 @@ pub(super) enum Deed {
         address: u64,
         width: u8,
     },
-    /// A compare with 0 and exchange on a command page, again and again until it has found 0.
-    /// `found`: what it has read, and not written back yet.
+    /// A compare-with-0-and-exchange on a command page, repeated until it has found 0. `found` is
+    /// the value that was read and not written back yet.
     Update {
         address: u64,
         words: u32,
         found: Option<u32>,
     },
-    /// The same once, with something else than 0 in the accumulator: a compare that fails though it
-    /// finds 0.
+    /// One such exchange with a value other than 0 in the accumulator. The compare fails although
+    /// it finds 0.
     Miss {
         address: u64,
         found: Option<u32>,
     },
-    /// Anything else stored to a command page.
+    /// A store of any other value to a command page.
     Command {
         address: u64,
         width: u8,
@@ -59,7 +60,7 @@ pub(super) struct Processor {
 }
 
 impl World<Shrimp> {
-    /// Somebody has something to do.
+    /// Adds a random action to a processor.
     pub(super) fn plan(&mut self, host: usize, processor: usize) {
         let deed = match self.rng.below(100) {
             0..30 => {
@@ -93,8 +94,8 @@ impl World<Shrimp> {
         u64::from(self.some_page()) * PAGE + self.some_offset() / 4 * 4
     }
 
-    /// A transfer, most often from where the page is mapped out for it, and often as long as the
-    /// part is.
+    /// Returns a random transfer. It mostly starts where the page is mapped out for it, and often
+    /// is as long as the part.
     fn some_update(&mut self, host: usize) -> Deed {
         let mut address = self.some_word();
         let table = &self.model.ledgers[host].table;
@@ -118,7 +119,7 @@ impl World<Shrimp> {
         let value = match self.rng.below(10) {
             0..3 => SHRIMP_SET_MODE + self.rng.range(0, 4),
             3..6 => SHRIMP_REPORT_NEXT,
-            // There is no such command.
+            // Not a valid command.
             6 => 0x0300_0000,
             7 => SHRIMP_BUSY | self.rng.next() as u32,
             8 => self.rng.next() as u32,
@@ -130,7 +131,7 @@ impl World<Shrimp> {
         Deed::Command { address, width, value: value.into() }
     }
 
-    /// A processor makes one access. `false`: it has nothing to do, or has to wait.
+    /// Makes one access. Returns `false` if the processor has nothing to do or must wait.
     pub(super) fn access(&mut self, host: usize, processor: usize) -> Result<bool, Violation> {
         let Some(deed) = self.hosts[host].processes[processor].deeds.pop_front() else { return Ok(false) };
         let next = match deed {
@@ -183,7 +184,7 @@ impl World<Shrimp> {
         Ok(true)
     }
 
-    /// An address that processes use: the first page follows the last.
+    /// Wraps an address from the last page that processes use to the first.
     fn within(&self, address: u64) -> u64 {
         if address / PAGE > self.model.taste.pages.into() { PAGE } else { address }
     }

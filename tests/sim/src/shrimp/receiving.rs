@@ -1,4 +1,4 @@
-//! What reaches a card: what must become of it, and what did.
+//! Packets that reach a card: their expected effects, and the checks of the actual ones.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,12 @@ use super::ledger::Ledger;
 use super::model::Shrimp;
 use super::packet::{Letter, place};
 
-/// What makes a packet none that may be taken.
+/// Reasons for which a packet may not be accepted.
 const FAULTS: [Counter; 4] =
     [Counter::Malformed, Counter::BadChecksum, Counter::WrongNode, Counter::Discarded];
 
 impl World<Shrimp> {
-    /// A packet is handed to its card: the next that was sent from there.
+    /// Hands a packet to its card. It must be the next one that was sent from its source.
     pub(super) fn take(&mut self, host: usize, arrived: Arrived) -> Result<(), Violation> {
         self.settle(host)?;
         let Arrived { source, mut bytes } = arrived;
@@ -49,8 +49,8 @@ impl World<Shrimp> {
         self.check_card(host)
     }
 
-    /// Packets of a host come in the order in which they were sent, and only those that a port took
-    /// with it are missing.
+    /// Checks that a host's packets come in the order in which they were sent. Only those that a
+    /// port took down with it may be missing.
     fn expect_next(&mut self, source: u16, host: usize, bytes: &[u8]) -> Result<(), Violation> {
         let flight = self.model.flying.entry((source, host as u16)).or_default();
         ensure(flight.takes(bytes), || {
@@ -61,7 +61,7 @@ impl World<Shrimp> {
         })
     }
 
-    /// What a packet says, and all that is wrong with it.
+    /// Returns the contents of a packet, and all its defects.
     fn judge(
         &self,
         host: usize,
@@ -91,14 +91,14 @@ impl World<Shrimp> {
             None => faults.push(Counter::Malformed),
         }
         if !at.uplink.is_up() {
-            // It does not know where it is.
+            // The card does not know its own place.
             faults.push(Counter::WrongNode);
         }
         Ok((read.map(|(letter, _)| letter), faults))
     }
 
-    /// The card has looked at its Incoming FIFO, and deposited what is there if it is not to hold
-    /// it.
+    /// Accounts for the card's check of its Incoming FIFO: it deposits the packets there unless
+    /// they are held.
     pub(super) fn drained(&mut self, host: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let mut writes = VecDeque::from(machine.memory.take_writes());
@@ -130,7 +130,8 @@ impl World<Shrimp> {
     }
 }
 
-/// The next writes as one, while each is a word or less behind the one before, up to so many bytes.
+/// Merges the next writes into one of up to `length` bytes. Each must be a word or less, directly
+/// behind the previous one.
 fn in_order(writes: &mut VecDeque<Write>, length: usize) -> Option<Write> {
     let mut whole = writes.front().map(|first| Write { address: first.address, bytes: Vec::new() })?;
     let follows = |whole: &Write, next: &Write| {
@@ -144,7 +145,8 @@ fn in_order(writes: &mut VecDeque<Write>, length: usize) -> Option<Write> {
 }
 
 impl Ledger {
-    /// Where a packet is let in by the page table as it is now, and whether that is to be reported.
+    /// Returns the address at which the page table now lets in a packet, and whether that is to be
+    /// reported.
     fn lets_in(&self, source: u16, letter: &Letter) -> Option<(u64, bool)> {
         let Letter { address, data, .. } = letter;
         if address / PAGE == SHRIMP_SYSTEM_PAGE {

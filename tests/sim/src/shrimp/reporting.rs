@@ -1,4 +1,4 @@
-//! The arrival queue, as the driver has it.
+//! The arrival queue from the driver's view.
 
 use std::collections::VecDeque;
 
@@ -15,8 +15,8 @@ const ARRIVAL: u16 = SHRIMP_VECTOR_ARRIVAL as u16;
 const OUTGOING: u16 = SHRIMP_VECTOR_OUTGOING as u16;
 
 impl World<Shrimp> {
-    /// Takes the records that come next from what the card wrote: each for a page of which the
-    /// driver has to hear and that has none, its number last.
+    /// Takes the next records from the card's writes. Each must be for a page that has to be
+    /// reported and has no record yet, with its number written last.
     pub(super) fn take_records(
         &mut self,
         host: usize,
@@ -51,7 +51,7 @@ impl World<Shrimp> {
         }
     }
 
-    /// Vectors that were raised: each for a reason, and none is missing.
+    /// Checks the raised vectors: each has a reason, and none is missing.
     pub(super) fn hear_vectors(&mut self, host: usize) -> Result<(), Violation> {
         let vectors = self.hosts[host].machine.vectors.take();
         let ledger = &mut self.model.ledgers[host];
@@ -75,8 +75,9 @@ impl World<Shrimp> {
         ensure(reports.untaken.is_empty() || reports.raised, || format!("host {host}: no vector came"))
     }
 
-    /// The driver takes up to so many records, if a vector has come since it last found none: says
-    /// first that it has them, and then looks at the pages. Returns whether there were any.
+    /// Takes up to `most` records as the driver, if a vector has come since it last found none. It
+    /// first tells the card that it has taken them, and then looks at the pages. Returns whether
+    /// there were any.
     pub(super) fn take_reports(&mut self, host: usize, most: usize) -> Result<bool, Violation> {
         let machine = self.hosts[host].machine.clone();
         if !self.model.drivers[host] {
@@ -98,7 +99,7 @@ impl World<Shrimp> {
         ensure(pages == of_card && pages.len() == all.min(most), || {
             format!("host {host}: the driver finds {pages:?}, and the card wrote {of_card:?} of {all}")
         })?;
-        // He that has found nothing sleeps until a vector comes.
+        // A driver that has found no record sleeps until a vector comes.
         self.model.drivers[host] = !pages.is_empty();
         if pages.is_empty() {
             return Ok(false);
@@ -116,14 +117,14 @@ impl World<Shrimp> {
         Ok(true)
     }
 
-    /// A driver says that it has taken what is not there: that is believed by nobody.
+    /// Acknowledges records that do not exist, as a faulty driver. The card must not believe it.
     pub(super) fn take_too_many(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
         let reports = &mut self.model.ledgers[host].reports;
         let there = reports.untaken.len() as u32;
         let taken = reports.taken.wrapping_add(self.rng.range(there + 1, there + 100));
-        // Whoever says anything is told again.
+        // The card raises the vector again after any acknowledgement.
         reports.raised = false;
         machine.set(SHRIMP_REG_ARRIVALS_TAKEN, taken)?;
         self.drained(host)?;

@@ -1,4 +1,4 @@
-//! What leaves a card: the engine's reads, packets, and what the Outgoing FIFO says of itself.
+//! Packets that leave a card, the reads of its transfer engine, and the fill levels of its FIFOs.
 
 use std::collections::BTreeSet;
 
@@ -39,8 +39,8 @@ const KNOWN: [Counter; 18] = [
 ];
 
 impl World<Shrimp> {
-    /// The account of a card, once the engine's reads of the meantime are in it: memory is still as
-    /// it was then.
+    /// Brings the account of a card up to date with the engine's reads since the last call. Memory
+    /// has not changed since then.
     pub(super) fn settle(&mut self, host: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         loop {
@@ -66,7 +66,7 @@ impl World<Shrimp> {
         }
     }
 
-    /// A packet has left the card.
+    /// Checks a packet that has left the card.
     pub(super) fn note_sent(&mut self, host: usize, node: u16, bytes: &[u8]) -> Result<(), Violation> {
         self.settle(host)?;
         let columns = self.model.columns;
@@ -81,13 +81,13 @@ impl World<Shrimp> {
         ledger.count(Counter::PacketsSent, 1);
         ledger.count(Counter::BytesSent, letter.data.len() as u64);
         self.model.stores_sent += stores;
-        // The switch drops what is for a port without a card.
+        // The switch drops packets for a port without a card.
         let absent = self.hosts.get(usize::from(node)).is_some_and(|there| !there.uplink.is_up());
         self.model.flying.entry((host as u16, node)).or_default().sent(bytes.to_vec(), absent);
         Ok(())
     }
 
-    /// What must be so of a card whenever nobody is in the middle of something.
+    /// Checks the invariants of a card between operations.
     pub(super) fn check_card(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         self.hear_vectors(host)?;
@@ -116,7 +116,7 @@ impl World<Shrimp> {
     }
 }
 
-/// The engine has looked at its transfer once.
+/// Accounts for one step of the engine's current transfer.
 fn step(ledger: &mut Ledger, machine: &Machine, host: usize) -> Result<(), Violation> {
     ensure(ledger.has_room(), || {
         format!("host {host}: the engine goes on while the FIFO is at its threshold")
@@ -144,8 +144,8 @@ fn step(ledger: &mut Ledger, machine: &Machine, host: usize) -> Result<(), Viola
     Ok(())
 }
 
-/// Takes what a packet has from what is to be sent to its host. Returns how many stores that were.
-/// `None`: it is not that.
+/// Removes the data of a packet from the data to be sent to its host. Returns the number of stores
+/// in it, or `None` if it does not match.
 fn take(ledger: &mut Ledger, node: u16, letter: &Letter) -> Option<u64> {
     let queue = ledger.outgoing.pending.get_mut(&node)?;
     let mut before: Option<Item> = None;
@@ -164,7 +164,7 @@ fn take(ledger: &mut Ledger, node: u16, letter: &Letter) -> Option<u64> {
     Some(stores)
 }
 
-/// Whether a store may be in the packet of the one before.
+/// Returns whether a store may be in the packet of the previous one.
 fn joins(before: &Item, item: &Item) -> bool {
     let (Kind::Blocked { at: last, .. }, Kind::Blocked { at, within }) = (before.kind, item.kind) else {
         return false;
@@ -172,7 +172,7 @@ fn joins(before: &Item, item: &Item) -> bool {
     at - last <= within && item.number == before.number + 1 && item.address / PAGE == before.address / PAGE
 }
 
-/// The FIFOs hold what they must, and no more than they can.
+/// Checks that the FIFOs hold what the ledger expects, and no more than their capacity.
 fn check_fifos(ledger: &Ledger, machine: &Machine, host: usize, linked: bool) -> Result<(), Violation> {
     let capacity = ledger.outgoing.capacity();
     for (what, register, fill) in [
@@ -188,19 +188,19 @@ fn check_fifos(ledger: &Ledger, machine: &Machine, host: usize, linked: bool) ->
         format!("host {host}: hosts {cut_off:#b} are cut off, and none took nothing for long")
     })?;
     let takes = (machine.takes_stores()?, machine.takes_packets());
-    // Without a link stores need not wait, as they go nowhere.
+    // Without a link, stores need not wait, because they are not sent.
     let must = (ledger.has_room() || !linked, ledger.takes_packets());
     ensure(takes == must, || format!("host {host}: it takes stores, packets: {takes:?}, and must: {must:?}"))
 }
 
 impl Ledger {
-    /// Whether the Outgoing FIFO is below its threshold, and any packet still fits.
+    /// Returns whether the Outgoing FIFO is below its threshold and any packet still fits.
     pub(super) fn has_room(&self) -> bool {
         let (fill, out) = (self.outgoing.fill(), &self.outgoing);
         fill < out.threshold && fill + LARGEST as u64 <= out.capacity()
     }
 
-    /// Notes since when nothing more is taken because it is held.
+    /// Notes the time since which no packet is taken because of the hold.
     pub(super) fn note_held(&mut self, now: u64) {
         let is_full = self.hold && !self.takes_packets();
         match self.full_since {
@@ -213,8 +213,8 @@ impl Ledger {
         }
     }
 
-    /// Whether the card has stopped the network for five seconds, with no five minutes between two
-    /// of the stops, and none until now: then it holds nothing.
+    /// Returns whether the card has stopped the network for five seconds in total, so that it holds
+    /// nothing. Only stops with less than five minutes between them and until now are added up.
     pub(super) fn is_held_too_long(&self, now: u64) -> bool {
         let going_on = self.full_since.map(|since| (since, now));
         let mut next = now;
@@ -228,13 +228,13 @@ impl Ledger {
         sum >= 5000
     }
 
-    /// The same of the Incoming FIFO.
+    /// Returns whether the Incoming FIFO is below its threshold and any packet still fits.
     pub(super) fn takes_packets(&self) -> bool {
         let fill = self.in_fill();
         fill < self.in_threshold && fill + LARGEST as u64 <= self.outgoing.capacity()
     }
 
-    /// The processor is told if the FIFO has reached its threshold.
+    /// Counts a notification of the processor if the FIFO has reached its threshold.
     pub(super) fn note_full(&mut self) {
         let has_room = self.has_room();
         if self.outgoing.overruns(has_room) {

@@ -14,7 +14,8 @@ use super::model::Shrimp;
 use super::packet::OVERHEAD;
 
 impl World<Shrimp> {
-    /// A processor stores on its host's bus. `false`: it has to wait, as the card has no room.
+    /// Stores on the host's bus as a processor. Returns `false` if the processor has to wait
+    /// because the card has no room.
     pub(super) fn store_on_bus(
         &mut self,
         host: usize,
@@ -39,7 +40,7 @@ impl World<Shrimp> {
         Ok(true)
     }
 
-    /// A processor stores to a window page.
+    /// Stores to a window page as a processor.
     pub(super) fn store_to_window(
         &mut self,
         host: usize,
@@ -52,7 +53,7 @@ impl World<Shrimp> {
         let bytes = &value.to_le_bytes()[..width.into()];
         let ledger = &self.model.ledgers[host];
         let is_mapped = (address..address + u64::from(width)).all(|at| ledger.table.way(at).is_some());
-        // Two parts, each with a packet of its own, may still not fit.
+        // A store across two parts makes two packets, which may still not fit.
         let fits = |fill: u64| fill + 2 * OVERHEAD + u64::from(width) <= ledger.outgoing.capacity();
         let fits = fits(ledger.outgoing.fill()) || !ledger.table.watched().contains(&(address / PAGE));
         let refused = |machine: &Machine| machine.counters()[usize::from(Counter::StoresRefused)];
@@ -84,8 +85,7 @@ impl World<Shrimp> {
         self.check_card(host)
     }
 
-    /// A processor that does not care what the card has room for stores to a window page again and
-    /// again.
+    /// Stores to a window page repeatedly, as a processor that ignores whether the card has room.
     pub(super) fn flood_window(&mut self, host: usize) -> Result<(), Violation> {
         let (address, width) = self.some_window_place();
         let refused = |world: &Self| world.model.ledgers[host].counted(Counter::StoresRefused);
@@ -100,7 +100,7 @@ impl World<Shrimp> {
         Ok(())
     }
 
-    /// A processor loads from a window page.
+    /// Loads from a window page as a processor.
     pub(super) fn load_from_window(&mut self, host: usize, address: u64, width: u8) -> Result<(), Violation> {
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -117,7 +117,7 @@ impl World<Shrimp> {
         self.check_card(host)
     }
 
-    /// What was stored is to be sent, byte by byte, as it is mapped.
+    /// Adds stored bytes to the data to be sent, byte by byte, according to their mapping.
     fn propagated(&mut self, host: usize, address: u64, bytes: &[u8]) -> Result<(), Violation> {
         let now = self.hosts[host].machine.clock.milliseconds() * 1000;
         let is_up = self.hosts[host].uplink.is_up();
@@ -147,11 +147,11 @@ impl World<Shrimp> {
         Ok(())
     }
 
-    /// A random store that a processor may make to a window page: aligned, of a width that there
-    /// is.
+    /// Returns a random address and width for an access to a window page. The access is aligned,
+    /// with a valid width.
     pub(super) fn some_window_place(&mut self) -> (u64, u8) {
         let width = self.rng.pick(&[1, 2, 4, 8]).unwrap_or(4);
-        // Now and then one that is nobody's, or behind the end of host memory's table.
+        // Occasionally a page that no process uses, or one behind the end of the page table.
         let page = if self.rng.percent(3) { self.rng.range(0, PAGES + 3) } else { self.some_page() };
         let offset = self.some_offset() / u64::from(width) * u64::from(width);
         (u64::from(page) * PAGE + offset, width)
@@ -161,7 +161,7 @@ impl World<Shrimp> {
         self.rng.range(1, self.model.taste.pages)
     }
 
-    /// An offset in a page: often near the ends, and where pages are split.
+    /// Returns a random offset in a page, often near its ends and near common splits.
     pub(super) fn some_offset(&mut self) -> u64 {
         u64::from(match self.rng.below(4) {
             0 => self.rng.range(0, 64),

@@ -12,7 +12,7 @@ use super::ledger::{Ledger, Transfer};
 use super::model::Shrimp;
 
 impl World<Shrimp> {
-    /// The first half of a compare and exchange: what the command page says.
+    /// Loads from a command page: the first half of a compare-and-exchange.
     pub(super) fn load_command(&mut self, host: usize, address: u64) -> Result<u32, Violation> {
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
@@ -28,7 +28,7 @@ impl World<Shrimp> {
         Ok(said)
     }
 
-    /// A store to a command page, of anything.
+    /// Stores any value to a command page.
     pub(super) fn store_command(
         &mut self,
         host: usize,
@@ -68,8 +68,8 @@ impl Ledger {
         Counter::TransfersStarted
     }
 
-    /// A process' transfers have 64 places, one for each page; an operating system's one for each
-    /// address.
+    /// Returns whether a transfer may be queued. Transfers of processes have 64 places, one per
+    /// page; those of an operating system have one per address.
     fn may_wait(&self, address: u64, is_system: bool) -> bool {
         let mut waiting = self.transfers.iter().skip(1);
         if is_system {

@@ -1,9 +1,9 @@
-//! Raw bandwidth (section 5.2, Figure 7): how long a message takes from when the receiver asks for
-//! it until its last word is there.
+//! Raw bandwidth (section 5.2, Figure 7): the time from the receiver's request for a message until
+//! its last word has arrived.
 //!
-//! The paper's receiver takes the time from the first word to the last. Here the thread that copies
-//! them and the processor that looks share a host's core as often as not: then both are seen at
-//! once, however long the copy took.
+//! The paper's receiver measures the time from the first word to the last. Here the copying thread
+//! and the polling processor often share one host core. The receiver then sees both words at once,
+//! however long the copy took.
 
 use hamlyn::clan::Watch;
 use serde_json::json;
@@ -21,11 +21,11 @@ pub(crate) struct Options {
     /// Bytes of each message, a multiple of 8
     #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u64).range(8..=4 << 20))]
     size: u64,
-    /// What sends them
+    /// How the messages are sent
     #[arg(long, value_enum, default_value = "dma")]
     by: By,
-    /// The word whose Tripwire wakes the receiver; without this it polls. Once awake it looks at
-    /// all bytes
+    /// Word whose Tripwire wakes the receiver; without this option the receiver polls. After the
+    /// wake-up the receiver reads all bytes
     #[arg(long, value_enum)]
     woken_by: Option<Word>,
 }
@@ -33,9 +33,9 @@ pub(crate) struct Options {
 /// A word of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Word {
-    /// The first: the rest is still under way
+    /// The first word: the rest is still in flight
     First,
-    /// The last: all is there
+    /// The last word: the whole message has arrived
     Last,
 }
 
@@ -44,35 +44,37 @@ impl Options {
         self.size as usize & !7
     }
 
-    /// Bytes of the message's last word, which tells that all of it is there.
+    /// Returns the offset of the message's last word, which shows that the whole message has
+    /// arrived.
     fn last(&self) -> usize {
         self.size() - 8
     }
 }
 
-/// What a message's last word is.
+/// Returns the value of a message's last word.
 fn number(round: u64) -> u32 {
     round as u32 + 1
 }
 
-/// Sends each message when it is asked for.
+/// Sends each message when the receiver asks for it.
 pub(crate) fn send(options: &Options) -> Outcome {
     let end = End::open(PAGE, options.by.drivers())?;
     let outgoing = Outgoing::open(&end, options.by, options.size())?;
     let answered = options.rounds.answer(|round| {
-        // Before it is asked for, the engine may still read the one before.
+        // Until the receiver asks for this message, the engine may still be reading the previous
+        // one.
         end.wait(ASKED, round as u32)?;
         for place in [0, options.last()] {
             outgoing.put(place, &u64::from(number(round)).to_le_bytes())?;
         }
         outgoing.send(0, options.size())
     })?;
-    // It has arrived before this process ends.
+    // Wait until the last message has arrived before this process ends.
     end.wait(ASKED, number(options.rounds.total() - 1))?;
     say(&answered)
 }
 
-/// Asks for each message and watches it arrive.
+/// Asks for each message and measures its arrival.
 pub(crate) fn watch(options: &Options) -> Outcome {
     let end = End::open(DATA + options.size(), false)?;
     let place = DATA + if options.woken_by == Some(Word::First) { 0 } else { options.last() };

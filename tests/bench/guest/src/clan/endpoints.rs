@@ -1,19 +1,19 @@
-//! What it takes to have an endpoint and its memory for a connection (section 3.1): opened each
-//! time, or used again.
+//! The cost of getting an endpoint and its memory for a connection (section 3.1): opened each time,
+//! or reused from a cache.
 
 use hamlyn::clan::{Card, EndpointCache, Rights};
 
 use crate::engine::lap_words::PAGE;
 use crate::engine::result::{Outcome, Rounds, say};
 
-/// Whom they are for.
+/// The peer that the endpoints are for.
 const PEER: u64 = 0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     rounds: Rounds,
-    /// How many are kept to be used again
+    /// Number of endpoints that the cache keeps for reuse
     #[arg(long, default_value_t = 0)]
     kept: usize,
 }

@@ -1,5 +1,5 @@
-//! Two processes, each with a window to the first page of the other's aperture. What the one stores
-//! in `out` arrives in the other's `own`.
+//! Two processes, each with a window to the first page of the other's aperture. A store to one
+//! process's `out` arrives in the other's `own`.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -11,27 +11,27 @@ use crate::engine::lap_words::{PAGE, Words};
 use crate::engine::result::{Outcome, exchange_words};
 use crate::engine::wait::PATIENCE;
 
-/// DMA requests that there is room for: a lap's messages are put without a wait.
+/// DMA request slots: enough to post all messages of a lap without waiting.
 const REQUESTS: u32 = 512;
-/// Looks between two at the clock.
+/// Polls between two reads of the clock.
 const LOOKS: u32 = 1 << 16;
 
-/// One of the two.
+/// One of the two processes.
 pub(crate) struct End {
     pub(crate) card: Card,
     pub(crate) endpoint: Endpoint,
     pub(crate) own: Aperture,
-    /// The other's memory.
+    /// The peer's memory.
     pub(crate) peer: Descriptor,
-    /// To the other's first page.
+    /// Window to the peer's first page.
     pub(crate) out: Window,
-    /// Over its own first page.
+    /// Watches this end's own first page.
     tripwire: RefCell<Tripwire>,
 }
 
 impl End {
-    /// Opens one with so much memory that the other writes to. Its DMA requests are the driver's,
-    /// if that is asked for.
+    /// Opens an end with `length` bytes of memory that the peer writes to. With `drivers`, the
+    /// driver posts its DMA requests.
     pub(crate) fn open(length: usize, drivers: bool) -> Outcome<Self> {
         let card = Card::open_default()?;
         let endpoint = card.endpoint_builder().requests(REQUESTS).drivers_dma(drivers).open()?;
@@ -42,12 +42,12 @@ impl End {
         Ok(Self { card, endpoint, own, peer, out, tripwire })
     }
 
-    /// Sleeps at once from now on when it waits, and does not look before.
+    /// Makes later waits sleep at once instead of polling first.
     pub(crate) fn sleep_at_once(&self) {
         self.endpoint.set_polling(Duration::ZERO);
     }
 
-    /// Looks at a word of its own until it has a value.
+    /// Polls a word of this end's own memory until it has the given value.
     pub(crate) fn poll(&self, word: usize, value: u32) -> Outcome {
         let start = Instant::now();
         while start.elapsed() < PATIENCE {

@@ -1,14 +1,14 @@
-//! Both ends of what is measured of CLAN cards. From the bottom up, each file knowing only those
-//! above it in this list:
+//! Both ends of the CLAN card measurements. The files are listed from the bottom up; each file uses
+//! only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|
 //! | `ends` | two processes, each with a window to the other's aperture |
-//! | `outgoing` | what one sends, by stores or by DMA |
+//! | `outgoing` | the sending side, by stores or by DMA |
 //! | `words` | a word's round trip, and a load across the network |
 //! | `arrivals` | how fast a message arrives |
 //! | `transfers` | one-way bandwidth |
-//! | `endpoints` | what endpoints cost that are opened, or used again |
+//! | `endpoints` | the cost of endpoints, opened or reused |
 
 mod arrivals;
 mod endpoints;
@@ -24,28 +24,28 @@ use crate::engine::result::Outcome;
 /// One end of an exchange through CLAN cards.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
-    /// Stores back what word-ping stores
+    /// Stores back the words that word-ping stores
     WordEcho(words::Options),
     /// Measures a word's round trip by programmed I/O (CLAN, section 5.2)
     WordPing(words::Options),
-    /// Has the word that word-load loads
+    /// Holds the word that word-load loads
     WordHold,
     /// Measures loads across the network (CLAN, section 2.1)
     WordLoad(words::LoadOptions),
-    /// Sends what arrival-watch watches
+    /// Sends the messages that arrival-watch watches
     ArrivalSend(arrivals::Options),
-    /// Measures how long a message takes to arrive that is asked for (CLAN, section 5.2)
+    /// Measures how long a requested message takes to arrive (CLAN, section 5.2)
     ArrivalWatch(arrivals::Options),
-    /// Looks at what transfer-send sends
+    /// Checks the data that transfer-send sends
     TransferSink(transfers::Options),
     /// Measures one-way bandwidth (CLAN, section 5.3.2)
     TransferSend(transfers::Options),
-    /// Measures what it takes to have an endpoint and its memory (CLAN, section 3.1)
+    /// Measures the cost of getting an endpoint and its memory (CLAN, section 3.1)
     EndpointTake(endpoints::Options),
 }
 
 impl Role {
-    /// Plays it.
+    /// Runs this role.
     pub(crate) fn run(self) -> Outcome {
         match self {
             Role::WordEcho(options) => words::echo(&options),

@@ -1,4 +1,5 @@
-//! What one sends to the other's memory: by stores, or by DMA requests that it or the driver puts.
+//! The data that one end sends to the peer's memory: by stores, or by DMA requests that the process
+//! or the driver posts.
 
 use std::cell::RefCell;
 
@@ -10,34 +11,35 @@ use crate::engine::lap_words::{DATA, Words};
 use crate::engine::result::Outcome;
 use crate::engine::wait::PATIENCE;
 
-/// What sends.
+/// How data is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum By {
     /// The processor, by stores to a window
     Stores,
-    /// The card's engine, as the process asks it
+    /// The card's DMA engine, at the process's request
     Dma,
-    /// The same, as the driver asks it: the paper's card has no other way
+    /// The card's DMA engine, at the driver's request: the paper's card has no other way
     Driver,
 }
 
 impl By {
-    /// Whether DMA requests are the driver's.
+    /// Returns whether the driver posts the DMA requests.
     pub(crate) fn drivers(self) -> bool {
         self == By::Driver
     }
 }
 
-/// Bytes that are to be sent, and what sends them. They lie as in the other's memory.
+/// Bytes to send, and the means to send them. Their layout is that of the peer's memory.
 pub(crate) enum Outgoing<'a> {
-    /// To a window over the data; the words go as the end says them.
+    /// To a window over the data. Words go the way the end sends them.
     Stores { end: &'a End, window: Window, bytes: RefCell<Vec<u8>> },
-    /// From an aperture, the words too: a store would overtake what the engine has not sent.
+    /// From an aperture, which also holds the words: a store would overtake data that the engine
+    /// has not sent yet.
     Dma { dma: Dma, peer: &'a Descriptor, source: Aperture },
 }
 
 impl<'a> Outgoing<'a> {
-    /// With so many bytes of data.
+    /// Opens the sending side for `length` bytes of data.
     pub(crate) fn open(end: &'a End, by: By, length: usize) -> Outcome<Self> {
         Ok(match by {
             By::Stores => Self::Stores {
@@ -53,7 +55,7 @@ impl<'a> Outgoing<'a> {
         })
     }
 
-    /// Writes bytes that are to be sent.
+    /// Writes bytes that a later [`Outgoing::send`] sends.
     pub(crate) fn put(&self, at: usize, from: &[u8]) -> Outcome {
         match self {
             Self::Stores { bytes, .. } => bytes.borrow_mut()[at..at + from.len()].copy_from_slice(from),
@@ -62,7 +64,7 @@ impl<'a> Outgoing<'a> {
         Ok(())
     }
 
-    /// Sends bytes of the data.
+    /// Sends `length` bytes of the data.
     pub(crate) fn send(&self, at: usize, length: usize) -> Outcome {
         match self {
             Self::Stores { window, bytes, .. } => Ok(window.write(at, &bytes.borrow()[at..at + length])?),
@@ -70,7 +72,7 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// Stores to a word of the other's, behind what was sent before.
+    /// Stores to a word of the peer's memory, ordered after all data sent before.
     pub(crate) fn say(&self, word: usize, value: u32) -> Outcome {
         match self {
             Self::Stores { end, .. } => end.say(word, value),

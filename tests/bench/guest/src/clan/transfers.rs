@@ -1,5 +1,5 @@
-//! One-way bandwidth (section 5.3.2, Figure 10): in laps of many messages, which is to stream them,
-//! or of one, each of which is acknowledged.
+//! One-way bandwidth (section 5.3.2, Figure 10). Laps of many messages stream them; in laps of one
+//! message, each message is acknowledged.
 
 use crate::clan::ends::End;
 use crate::clan::outgoing::{By, Outgoing};
@@ -11,7 +11,7 @@ use crate::engine::result::Outcome;
 pub(crate) struct Options {
     #[command(flatten)]
     laps: Laps,
-    /// What sends them
+    /// How the messages are sent
     #[arg(long, value_enum, default_value = "dma")]
     by: By,
 }

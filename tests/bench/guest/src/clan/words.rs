@@ -1,5 +1,6 @@
-//! A word's round trip by programmed I/O: each end looks at a word of its own memory, or sleeps
-//! until it is stored to, and stores the answer to the other's. And a load across the network.
+//! A word's round trip by programmed I/O, and a load across the network. In a round trip, each end
+//! polls a word of its own memory, or sleeps until a store to it. It then stores the answer to the
+//! peer's memory.
 
 use hamlyn_bench_guest::pattern::{check_mark, mark};
 use serde_json::{Value, json};
@@ -10,9 +11,9 @@ use crate::engine::lap_words::{ASKED, PAGE, Words};
 use crate::engine::result::{Outcome, Rounds, say};
 use crate::engine::wait::Wait;
 
-/// Data that comes before the word.
+/// Offset of the data that is stored before the word.
 const DATA: usize = 64;
-/// What is loaded.
+/// Value that the peer loads.
 const HELD: u32 = 0x0c1a_0c1a;
 const HELD_AT: usize = 128;
 
@@ -23,7 +24,7 @@ pub(crate) struct Options {
     /// Bytes of data that are stored before the word
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=4032))]
     size: u32,
-    /// How the receiver waits: all but poll sleep at once
+    /// How the receiver waits: every mode but poll sleeps at once
     #[arg(long, value_enum, default_value = "poll")]
     wait: Wait,
 }
@@ -58,8 +59,8 @@ impl<'a> Trips<'a> {
         self.end.say(ASKED, word(round))
     }
 
-    /// The first one comes when the peer is ready: whoever polls for that starves it of the host's
-    /// cores.
+    /// Receives a message. The first one comes only when the peer is ready, so it is waited for
+    /// asleep: polling for it would starve the peer of the host's cores.
     fn receive(&mut self, round: u64) -> Outcome {
         if round == 0 || self.options.wait != Wait::Poll {
             self.end.wait(ASKED, word(round).wrapping_sub(1))?;
@@ -73,7 +74,7 @@ impl<'a> Trips<'a> {
     }
 }
 
-/// Each round's own, and never the zero of fresh memory.
+/// Returns the word of a round: different in each round, and never the zero of fresh memory.
 fn word(round: u64) -> u32 {
     (round as u32).wrapping_add(1)
 }
@@ -98,7 +99,7 @@ pub(crate) fn ping(options: &Options) -> Outcome {
     })
 }
 
-/// Says a result, with what the card has counted meanwhile.
+/// Prints a result together with the card's counters for the same period.
 fn said<'a>(trips: &mut Trips<'a>, act: impl FnOnce(&mut Trips<'a>) -> Outcome<Value>) -> Outcome {
     let card = trips.end.card.clone();
     let (mut result, counts) = counted(|| Ok(card.statistics()?), || act(trips))?;
@@ -106,17 +107,17 @@ fn said<'a>(trips: &mut Trips<'a>, act: impl FnOnce(&mut Trips<'a>) -> Outcome<V
     say(&result)
 }
 
-/// Has a word, until the other has seen enough of it.
+/// Holds a word until the peer has loaded it often enough.
 pub(crate) fn hold() -> Outcome {
     let end = End::open(PAGE, false)?;
     end.own.store_u32(HELD_AT, HELD)?;
-    // The other loads nothing before it has heard that the word is there.
+    // The peer loads nothing before it knows that the word is in place.
     end.say(ASKED, 1)?;
     end.wait(ASKED, 0)?;
     say(&json!({ "held": HELD }))
 }
 
-/// The processor stands still while a load is under way.
+/// Measures remote loads. The processor stalls while a load is in flight.
 pub(crate) fn load(options: &LoadOptions) -> Outcome {
     let end = End::open(PAGE, false)?;
     end.wait(ASKED, 0)?;

@@ -1,6 +1,6 @@
-//! Barriers (section 2): a register of one host's card counts those that have still to come, and
-//! its software, which is told when there is none, releases all. Each node is a thread with a
-//! connection of its own, half of them in each machine.
+//! Barriers (section 2). A register of one host's card counts the nodes that have not arrived yet.
+//! That host's software gets an event when the count reaches zero, and releases all nodes. Each
+//! node is a thread with its own connection; half of them run in each machine.
 
 use std::sync::Arc;
 use std::thread;
@@ -26,7 +26,7 @@ pub(crate) struct Options {
     nodes: u32,
 }
 
-/// What connections are made of.
+/// The parts that connections are built from.
 struct Parts {
     card: Card,
     endpoint: Endpoint,
@@ -40,7 +40,7 @@ impl Parts {
         Ok(Self { card, endpoint, bank })
     }
 
-    /// So many connections to a host, each with a queue of its own.
+    /// Opens `count` connections to a host, each with its own queue.
     fn members(&self, host: u32, count: u32) -> Outcome<Vec<(Arc<Connection>, Queue)>> {
         let one = |_| {
             let queue = self.card.queue(RECORDS, Urgency::Delayed)?;
@@ -50,19 +50,19 @@ impl Parts {
         (0..count).map(one).collect()
     }
 
-    /// So many connections to a host, whose events go to one queue.
+    /// Opens `count` connections to a host whose events go to one shared queue.
     fn doors(&self, host: u32, count: u32, queue: &Queue) -> Outcome<Vec<Arc<Connection>>> {
         let builder = self.card.connection(&self.endpoint, &self.bank).events(queue);
         (0..count).map(|_| Ok(Arc::new(builder.open(host)?))).collect()
     }
 }
 
-/// Comes to a barrier so often.
+/// Takes part in a barrier for all rounds.
 fn come(mut member: Member, rounds: Rounds) -> Result<(), String> {
     (0..rounds.total()).try_for_each(|round| arrive(&mut member, round))
 }
 
-/// Everybody's round is the same.
+/// Waits at the barrier once. All nodes are in the same round.
 fn arrive(member: &mut Member, round: u64) -> Result<(), String> {
     match member.wait(Some(PATIENCE)) {
         Ok(found) if found == round + 1 => Ok(()),
@@ -75,7 +75,7 @@ fn member((connection, queue): (Arc<Connection>, Queue)) -> Member {
     Member::new(connection, queue, REGISTER)
 }
 
-/// Has the barrier, and half of its nodes.
+/// Keeps the barrier and runs half of its nodes.
 pub(crate) fn keep(options: &Options) -> Outcome {
     let (rounds, half) = (options.rounds, options.nodes / 2);
     let (keeper, nodes) = (Parts::open()?, Parts::open()?);
@@ -88,7 +88,7 @@ pub(crate) fn keep(options: &Options) -> Outcome {
         door.connect(&member.address()?)?;
         member.connect(&door.address()?)?;
     }
-    // Whoever is connected comes.
+    // Every connected node takes part.
     let all: Vec<_> = far.iter().chain(&near).cloned().collect();
     let mut barrier = Barrier::new(all.clone(), complete, REGISTER)?;
     connect(far.iter().map(|door| &**door))?;
@@ -96,12 +96,12 @@ pub(crate) fn keep(options: &Options) -> Outcome {
         members.into_iter().map(|one| thread::spawn(move || come(member(one), rounds))).collect();
     let kept = rounds.answer(|_| Ok(barrier.release(Some(PATIENCE)).map(drop)?))?;
     join(threads)?;
-    // The last round's news, too, before they are closed.
+    // Wait until the last round's messages have left, too, before the connections are closed.
     all.iter().try_for_each(|door| door.wait_until_left(Some(PATIENCE)))?;
     say(&kept)
 }
 
-/// Has the other half. The first of them measures.
+/// Runs the other half of the nodes. The first of them measures.
 pub(crate) fn meet(options: &Options) -> Outcome {
     let (rounds, half) = (options.rounds, options.nodes / 2);
     let nodes = Parts::open()?;

@@ -1,5 +1,5 @@
-//! One-way bandwidth in laps: blocks by messages of one cell, or of a control cell and AAL5 cells
-//! behind it (section 3, Figure 3).
+//! One-way bandwidth in laps (section 3, Figure 3). A block is sent as messages of one cell, or as
+//! a control cell followed by AAL5 cells.
 
 use hamlyn::dart::Operation;
 
@@ -10,7 +10,7 @@ use crate::engine::laps::Laps;
 use crate::engine::result::Outcome;
 use crate::engine::wait::PATIENCE;
 
-/// The most bytes of a message.
+/// Maximum bytes of a message.
 const LONGEST: usize = 65_504;
 
 #[derive(Debug, clap::Args)]
@@ -36,13 +36,13 @@ pub(crate) fn send(options: &Options) -> Outcome {
     })
 }
 
-/// Sends bytes to where they lie here, in as many messages as they need.
+/// Sends bytes to the same offset in the peer's endpoint, in as many messages as necessary.
 fn transfer(end: &End, at: usize, length: usize) -> Outcome {
     for start in (at..at + length).step_by(LONGEST) {
         let bytes = start as u64..(start + LONGEST).min(at + length) as u64;
         let size = (bytes.end - bytes.start) as usize;
         let write = match size {
-            // The words behind it are another's.
+            // The words that follow belong to another message.
             0..=BLOCK => {
                 Operation::write(bytes.start).mask(u8::MAX.checked_shl(size.div_ceil(4) as u32).unwrap_or(0))
             }

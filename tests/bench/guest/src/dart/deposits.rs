@@ -1,5 +1,5 @@
-//! Round trips of 32 bytes, the data of one cell: each end looks at its own memory, or sleeps until
-//! it is told, and deposits the answer in the other's.
+//! Round trips of 32 bytes, the data of one cell. Each end polls its own memory, or sleeps until an
+//! event, and deposits the answer in the peer's memory.
 
 use hamlyn::dart::Operation;
 use hamlyn_bench_guest::pattern::{check_mark, mark};
@@ -18,7 +18,7 @@ pub(crate) const BLOCK: usize = 32;
 pub(crate) struct Options {
     #[command(flatten)]
     rounds: Rounds,
-    /// How the receiver waits: poll looks at its memory; all else sleeps at once until the
+    /// How the receiver waits: poll reads its memory; every other mode sleeps at once until the
     /// message's event
     #[arg(long, value_enum, default_value = "poll")]
     wait: Wait,
@@ -34,8 +34,8 @@ impl Trips {
         Ok(Self { end: End::open(PAGE)?, is_awake: options.wait == Wait::Poll })
     }
 
-    /// The first one comes when the peer is ready: whoever polls for that starves it of the host's
-    /// cores.
+    /// Returns whether a round's message comes with an event. The first one comes only when the
+    /// peer is ready: polling for it would starve the peer of the host's cores.
     fn is_told(&self, round: u64) -> bool {
         round == 0 || !self.is_awake
     }
@@ -45,7 +45,7 @@ impl Trips {
         mark(&mut data, round);
         let (from, write) = (self.end.scratch, Operation::write(DATA as u64));
         let write = if self.is_told(round) { write.tell() } else { write };
-        // The one before has left: it was answered.
+        // The previous message has left, because the peer answered it.
         self.end.endpoint.write(from, &data)?;
         Ok(self.end.connection.send(&write, from as u64..(from + BLOCK) as u64)?)
     }
@@ -55,7 +55,7 @@ impl Trips {
         if self.is_told(round) {
             self.end.sleep()?;
         } else {
-            // The last word comes last.
+            // The last word arrives last.
             mark(&mut data, round);
             let [.., a, b, c, d] = data;
             self.end.poll(DATA + BLOCK - 4, u32::from_le_bytes([a, b, c, d]))?;
@@ -85,7 +85,7 @@ pub(crate) fn ping(options: &Options) -> Outcome {
     })
 }
 
-/// Says a result, with what the card has counted meanwhile.
+/// Prints a result together with the card's counters for the same period.
 fn said(trips: &Trips, act: impl FnOnce() -> Outcome<Value>) -> Outcome {
     let (mut result, counts) = counted(|| Ok(trips.end.card.statistics()?), act)?;
     result["counters"] = counts.json();

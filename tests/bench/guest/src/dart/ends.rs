@@ -1,5 +1,6 @@
-//! Two processes, each with a connection to the other's endpoint. Its first page has words that the
-//! other writes, then there is data, and its last page has what it sends words and questions from.
+//! Two processes, each with a connection to the other's endpoint. The endpoint's first page holds
+//! words that the peer writes. The data follows. The last page is the source of the words and
+//! questions that this end sends.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,34 +13,34 @@ use crate::engine::lap_words::{DATA, PAGE, Words};
 use crate::engine::result::{Outcome, exchange_words};
 use crate::engine::wait::PATIENCE;
 
-/// Records of a queue: more than are ever there at once.
+/// Records of a queue: more than are ever pending at once.
 pub(crate) const RECORDS: u32 = 64;
 /// Registers of a window.
 const REGISTERS: u32 = 4;
-/// How long a record is looked for before it is slept for, as the library's programs do.
+/// How long a wait polls for a record before it sleeps, as in the library's programs.
 const POLLING: Duration = Duration::from_micros(50);
-/// Looks between two at the clock.
+/// Polls between two reads of the clock.
 const LOOKS: u32 = 1 << 16;
-/// The words of a block but the first.
+/// Mask of all words of a block except the first.
 const ALL_BUT_ONE: u8 = 0b1111_1110;
 
-/// One of the two.
+/// One of the two processes.
 pub(crate) struct End {
     pub(crate) card: Card,
     pub(crate) endpoint: Endpoint,
     pub(crate) connection: Arc<Connection>,
-    /// Where in the endpoint its last page is.
+    /// Offset of the last page in the endpoint.
     pub(crate) scratch: usize,
     queue: RefCell<Option<Queue>>,
     _bank: Bank,
 }
 
-/// The other of hosts 0 and 1.
+/// Returns the other one of hosts 0 and 1.
 pub(crate) fn other_host(card: &Card) -> Outcome<u32> {
     Ok(1 - card.host()?.filter(|host| *host < 2).ok_or("the card is not that of host 0 or 1")?)
 }
 
-/// Connects each of these with that of the other process which is in the same place.
+/// Connects each of these connections to the peer process's connection with the same index.
 pub(crate) fn connect<'a>(own: impl IntoIterator<Item = &'a Connection>) -> Outcome {
     let own: Vec<&Connection> = own.into_iter().collect();
     let addresses = own.iter().map(|one| Ok(one.address()?.to_string())).collect::<Outcome<Vec<_>>>()?;
@@ -55,14 +56,14 @@ pub(crate) fn connect<'a>(own: impl IntoIterator<Item = &'a Connection>) -> Outc
 }
 
 impl End {
-    /// Opens one with so many bytes of data.
+    /// Opens a connected end with `length` bytes of data.
     pub(crate) fn open(length: usize) -> Outcome<Self> {
         let end = Self::open_alone(length)?;
         connect([&*end.connection])?;
         Ok(end)
     }
 
-    /// The same, which is not connected yet.
+    /// Opens an end that is not connected yet.
     pub(crate) fn open_alone(length: usize) -> Outcome<Self> {
         let card = Card::open_default()?;
         let scratch = DATA + length.next_multiple_of(PAGE);
@@ -73,13 +74,13 @@ impl End {
         Ok(Self { card, endpoint, connection, scratch, queue, _bank: bank })
     }
 
-    /// The queue of what the other tells, for a program of the library's: it waits for no words any
-    /// more.
+    /// Takes the queue of the peer's notifications, for a program of the library. After that, this
+    /// end cannot wait for words.
     pub(crate) fn take_queue(&self) -> Outcome<Queue> {
         self.queue.borrow_mut().take().ok_or_else(|| "the queue was taken already".into())
     }
 
-    /// Takes the next record, at once or from sleep.
+    /// Takes the next record, waiting for it if necessary.
     pub(crate) fn sleep(&self) -> Outcome {
         self.of_queue(|queue| Ok(queue.wait(Some(PATIENCE)).map(drop)?))
     }
@@ -88,7 +89,7 @@ impl End {
         act(self.queue.borrow_mut().as_mut().ok_or("the queue was taken already")?)
     }
 
-    /// Looks at 4 bytes of its own memory until they have a value.
+    /// Polls 4 bytes of this end's own memory until they have the given value.
     pub(crate) fn poll(&self, at: usize, value: u32) -> Outcome {
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
@@ -103,10 +104,10 @@ impl End {
     }
 }
 
-/// What was said last leaves before the connection is closed, which would drop it.
+/// Waits until the last message has left, because closing the connection would drop it.
 impl Drop for End {
     fn drop(&mut self) {
-        // If it does not the other end will say what it has missed.
+        // If it has not left, the peer reports the missing message.
         let _ = self.connection.wait_until_left(Some(PATIENCE));
     }
 }
@@ -114,7 +115,7 @@ impl Drop for End {
 impl Words for End {
     fn say(&self, word: usize, value: u32) -> Outcome {
         let from = self.scratch + word;
-        // What was sent from there before has left: it was answered.
+        // The previous message from this place has left, because the peer answered it.
         self.endpoint.store_u32(from, value)?;
         let write = Operation::write(word as u64).mask(ALL_BUT_ONE).tell();
         Ok(self.connection.send_wait(&write, from as u64..from as u64 + 4, Some(PATIENCE))?)
@@ -123,7 +124,7 @@ impl Words for End {
     fn wait(&self, word: usize, seen: u32) -> Outcome<u32> {
         self.of_queue(|queue| {
             loop {
-                // A queue that is full would hold up what comes.
+                // A full queue would block incoming messages.
                 while queue.next().is_some() {}
                 let found = self.endpoint.load_u32(word)?;
                 if found != seen {

@@ -1,6 +1,6 @@
-//! What a message costs the receiving host (section 1): data alone, an event that is accumulated,
-//! one that must not wait, and a message that the host's software carries out, as all were without
-//! a card that filters.
+//! The cost of a message to the receiving host (section 1). The kinds are data alone, an
+//! accumulated event, an urgent event, and a message that the host's software executes. Without a
+//! filtering card, all messages would be of the last kind.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,29 +15,29 @@ use crate::engine::lap_words::{ASKED, DATA, Words};
 use crate::engine::result::{Meter, Outcome, say};
 use crate::engine::wait::PATIENCE;
 
-/// The most records of a queue.
+/// Maximum records of a queue.
 const RECORDS: u32 = 1 << 16;
-/// Places of the data, which are sent from in turn.
+/// Places of the data, which are used as sources in turn.
 const PLACES: u64 = 64;
 
-/// What the ends tell each other: both are there, or all was sent; all was taken; something is not
-/// what was sent.
+/// Words between the two ends. `SENT`: both are ready, or all was sent. `TAKEN`: all was taken.
+/// `WRONG`: some data is not what was sent.
 const SENT: u32 = 1;
 const TAKEN: u32 = 2;
 const WRONG: u32 = 3;
 
-/// What a message is to its receiver.
+/// What a message means to its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
-    /// There is none: what the host takes anyway
+    /// No message: the host's own base load
     None,
-    /// Data, of which nobody is told
+    /// Data, without a notification
     Data,
-    /// Data and an event, which is taken with all others in the end
+    /// Data and an event, which is taken with all others at the end
     Delayed,
     /// Data and an event that interrupts, for which a process sleeps
     Immediate,
-    /// A software exception, for which a process sleeps, and which it carries out
+    /// A software exception, for which a process sleeps, and which that process executes
     Exception,
 }
 
@@ -46,19 +46,19 @@ pub(crate) struct Options {
     /// Messages
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=u64::from(RECORDS)))]
     count: u64,
-    /// Microseconds from one to the next: longer than the receiver takes
+    /// Microseconds between two messages: longer than the receiver takes for one
     #[arg(long, default_value_t = 500)]
     gap: u64,
-    /// What a message is to its receiver
+    /// What a message means to its receiver
     #[arg(long, value_enum, default_value = "data")]
     kind: Kind,
 }
 
-/// A connection for the messages beside that for words.
+/// A connection for the messages, in addition to the one for words.
 struct Ends {
     end: End,
     connection: Arc<Connection>,
-    /// For events, and for exceptions.
+    /// One for events, one for exceptions.
     queues: [Queue; 2],
 }
 
@@ -79,12 +79,12 @@ fn place(number: u64) -> u64 {
     DATA as u64 + number % PLACES * BLOCK as u64
 }
 
-/// What a message's data is.
+/// Returns the data of a message.
 fn data(number: u64) -> [u8; BLOCK] {
     [number as u8 ^ 0x5a; BLOCK]
 }
 
-/// One message each time the gap is over.
+/// Sends one message per gap.
 pub(crate) fn send(options: &Options) -> Outcome {
     let ends = Ends::open(options)?;
     ends.end.wait(ASKED, 0)?;
@@ -92,7 +92,7 @@ pub(crate) fn send(options: &Options) -> Outcome {
     let start = Instant::now();
     for number in 0..options.count {
         let due = Duration::from_micros(number * options.gap);
-        // It stays awake: what is measured is the other host.
+        // Spin to stay awake: only the receiving host is measured.
         while start.elapsed() < due {
             std::hint::spin_loop();
         }
@@ -103,7 +103,7 @@ pub(crate) fn send(options: &Options) -> Outcome {
             Kind::Delayed | Kind::Immediate => Operation::write(at).tell(),
             Kind::Exception => Operation::exception(0, at),
         };
-        // What was sent from there before has long left.
+        // The previous message from this place has left long ago.
         ends.end.endpoint.write(at as usize, &data(number))?;
         ends.connection.send_wait(&message, at..at + BLOCK as u64, Some(PATIENCE))?;
     }
@@ -119,7 +119,7 @@ pub(crate) fn send(options: &Options) -> Outcome {
     say(&json!({ "messages": options.count, "all": options.count, "ns": ns, "cpu_ns": cpu_ns }))
 }
 
-/// Takes them, as their kind wants it.
+/// Takes the messages in the way that their kind requires.
 pub(crate) fn take(options: &Options) -> Outcome {
     let mut ends = Ends::open(options)?;
     ends.end.say(ASKED, SENT)?;
@@ -147,7 +147,7 @@ fn take_all(ends: &mut Ends, options: &Options) -> Outcome {
     check(&ends.end, options)
 }
 
-/// Takes so many records, each as it comes.
+/// Takes `count` records, each as it arrives.
 fn each(queue: &mut Queue, count: u64, what: What, mut act: impl FnMut(&Record) -> Outcome) -> Outcome {
     for number in 0..count {
         let record = queue.wait(Some(PATIENCE))?;
@@ -159,7 +159,7 @@ fn each(queue: &mut Queue, count: u64, what: What, mut act: impl FnMut(&Record) 
     Ok(())
 }
 
-/// The last messages' data is there.
+/// Checks that the data of the last messages has arrived.
 fn check(end: &End, options: &Options) -> Outcome {
     if options.kind == Kind::None {
         return Ok(());

@@ -1,5 +1,6 @@
-//! Reads of the other host's virtual memory (section 3): of a page that its card knows, of one that
-//! it has forgotten, of one that was never touched, and of one that is swapped out.
+//! Reads of the other host's virtual memory (section 3). The page's translation is cached in the
+//! card, was evicted from it, or does not exist. In the last case, the page was never touched or is
+//! swapped out.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,32 +15,32 @@ use crate::engine::lap_words::{ASKED, DATA, PAGE, Words};
 use crate::engine::result::{Outcome, Rounds, say};
 use crate::engine::wait::PATIENCE;
 
-/// In a word of a process' page map: the page is in memory.
+/// Bit of an entry of a process's page map: the page is in memory.
 const PRESENT: u64 = 1 << 63;
 /// Bytes of a question.
 const QUESTION: usize = 32;
-/// How long the kernel is given between two looks whether it has swapped all out.
+/// Pause between two checks whether the kernel has swapped out all pages.
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// How long an answer is looked for between two looks at the connection.
+/// How long an answer is polled for between two checks of the connection.
 const LOOKING: Duration = Duration::from_millis(20);
 
 /// Which pages are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Which {
-    /// One, again and again
+    /// One page, repeatedly
     Known,
     /// Each in turn, more than the card has translations for; the driver knows them all
     Forgotten,
-    /// Each in turn, none of which was ever touched
+    /// Each in turn, all of them never touched
     Untouched,
-    /// Each in turn, all of which are swapped out: there must be swap space
+    /// Each in turn, all of them swapped out: requires swap space
     Swapped,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Reads, each of a page of its own
+    /// Number of reads, each of a different page
     #[arg(long, default_value_t = 500)]
     count: u64,
     /// Which pages are read
@@ -48,13 +49,13 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Pages that are read in turn.
+    /// Number of pages that are read in turn.
     fn pages(&self) -> u64 {
         if self.pages == Which::Known { 1 } else { self.count }
     }
 
     fn rounds(&self) -> Rounds {
-        // Every page once before, so that it was known.
+        // Read every page once before, so that its translation was known.
         let warmup = match self.pages {
             Which::Known => 100,
             Which::Forgotten => self.count,
@@ -67,13 +68,13 @@ impl Options {
         self.pages() as usize * PAGE
     }
 
-    /// What a page begins with: those that were never touched are zero.
+    /// Returns the first word of a page: zero if the page was never touched.
     fn word(&self, page: u64) -> u64 {
         if self.pages == Which::Untouched { 0 } else { page + 1 }
     }
 }
 
-/// Has the pages until the other has read them.
+/// Holds the pages until the peer has read them.
 pub(crate) fn hold(options: &Options) -> Outcome {
     let end = End::open(options.length())?;
     if options.pages != Which::Untouched {
@@ -89,8 +90,8 @@ pub(crate) fn hold(options: &Options) -> Outcome {
     say(&json!({ "pages": options.pages() }))
 }
 
-/// Waits until no page of the data is in memory. The kernel is told again and again: it passes over
-/// pages that it has only just seen.
+/// Waits until no page of the data is in memory. Repeats the request to the kernel, which skips
+/// recently used pages.
 fn page_out(endpoint: &Endpoint, length: usize) -> Outcome {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
@@ -103,7 +104,7 @@ fn page_out(endpoint: &Endpoint, length: usize) -> Outcome {
     Err(format!("not all of {length} bytes were swapped out within {PATIENCE:?}").into())
 }
 
-/// How many pages of these bytes are in memory.
+/// Returns how many pages of these bytes are in memory.
 fn present(address: u64, length: usize) -> Outcome<usize> {
     let mut words = vec![0; length / PAGE * 8];
     File::open("/proc/self/pagemap")?.read_exact_at(&mut words, address / PAGE as u64 * 8)?;
@@ -126,16 +127,17 @@ pub(crate) fn read(options: &Options) -> Outcome {
         }
     })?;
     end.say(ASKED, 1)?;
-    // Behind it, since what still waits there would go with this end's connection. When this is
-    // answered the other has heard it; so it has if the other is gone meanwhile.
+    // This question follows the word, because closing the connection would drop pending messages.
+    // Its answer shows that the peer has received the word. The same is true if the peer has exited
+    // meanwhile.
     if let Err(error) = ask(&end, &mut answers, 0) {
         end.connection.status().broken.ok_or(error)?;
     }
     say(&result)
 }
 
-/// The first 8 bytes of a page. It looks for the answer all the time, so that what is measured is
-/// the other host's part.
+/// Reads the first 8 bytes of a page. Polls for the answer all the time, so that the measurement
+/// covers only the other host's part.
 fn ask(end: &End, answers: &mut Queue, page: u64) -> Outcome<u64> {
     let question = Operation::read((DATA + page as usize * PAGE) as u64).mask(0b1111_1100);
     end.connection.ask(&question, &Operation::registers(page).tell(), 0, (end.scratch + QUESTION) as u64)?;

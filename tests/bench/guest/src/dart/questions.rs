@@ -1,5 +1,5 @@
-//! Questions that the other host's card answers by itself, while that host's processor sleeps: a
-//! remote read (section 3), and operations on its registers (section 2).
+//! Questions that the other host's card answers by itself while that host's processor sleeps:
+//! remote reads (section 3) and operations on its registers (section 2).
 
 use clap::ValueEnum;
 use hamlyn::ErrorKind;
@@ -13,20 +13,20 @@ use crate::engine::lap_words::{ASKED, DATA, PAGE, Words};
 use crate::engine::result::{Outcome, Rounds, say};
 use crate::engine::wait::PATIENCE;
 
-/// What the memory that is read has.
+/// Value of the bytes that are read.
 const HELD: u8 = 0xda;
-/// Registers: the one that is changed, and what is to be in it next.
+/// Registers: the one that changes, and the one with its next value.
 const COUNTER: u8 = 0;
 const OWN: u8 = 1;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Question {
-    /// 32 bytes of its memory
+    /// Reads 32 bytes of the peer's memory
     Read,
-    /// A register, which is one more then
+    /// Reads a register and increments it
     Increment,
-    /// A register, which has another value then if it was what is expected
+    /// Reads a register and replaces its value if it was the expected one
     Swap,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     what: Question,
 }
 
-/// Has what is asked about until the other has asked enough.
+/// Holds the objects of the questions until the peer has finished.
 pub(crate) fn hold() -> Outcome {
     let end = End::open(PAGE)?;
     end.endpoint.write(DATA, &[HELD; BLOCK])?;
@@ -50,7 +50,7 @@ pub(crate) fn hold() -> Outcome {
 
 pub(crate) fn ask(options: &Options) -> Outcome {
     let end = End::open(PAGE)?;
-    // It asks nothing before what it asks about is there.
+    // Ask nothing before the objects of the questions are ready.
     end.wait(ASKED, 0)?;
     let mut caller = Caller::new(end.connection.clone(), end.take_queue()?, end.scratch as u64 + 1024);
     caller = caller.timeout(Some(PATIENCE));
@@ -64,12 +64,14 @@ pub(crate) fn ask(options: &Options) -> Outcome {
             Question::Increment => caller.fetch(COUNTER, Step::Increment, 0)?.0,
             Question::Swap => caller.compare_and_swap(COUNTER, OWN, round, round + 1)?,
         };
-        // Each round's own: so it was executed, and once.
+        // Each round expects its own value, which shows that each operation was executed exactly
+        // once.
         if found == round { Ok(()) } else { Err(format!("question {round} was answered {found}").into()) }
     })?;
     end.say(ASKED, 1)?;
-    // Behind it, since what still waits there would go with this end's connection. When this is
-    // answered the other has heard it; so it has if the other is gone meanwhile.
+    // This question follows the word, because closing the connection would drop pending messages.
+    // Its answer shows that the peer has received the word. The same is true if the peer has exited
+    // meanwhile.
     match caller.fetch(COUNTER, Step::Or, 0) {
         Err(error) if error.kind() == ErrorKind::PeerLost => {}
         answer => drop(answer?),

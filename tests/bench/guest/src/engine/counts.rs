@@ -1,4 +1,4 @@
-//! What a card has counted.
+//! A card's counters over a period.
 
 use serde_json::{Map, Value};
 
@@ -7,11 +7,11 @@ use crate::engine::result::Outcome;
 /// A card's counters, by name.
 pub(crate) type Statistics = Vec<(&'static str, u64)>;
 
-/// What a card has counted.
+/// A card's counter values over a period.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Counts(Statistics);
 
-/// What a card counts while something is done.
+/// Runs `act` and returns its result together with the increase of the card's counters.
 pub(crate) fn counted<T>(
     statistics: impl Fn() -> Outcome<Statistics>,
     act: impl FnOnce() -> Outcome<T>,
@@ -24,7 +24,7 @@ pub(crate) fn counted<T>(
 }
 
 impl Counts {
-    /// Adds what was counted another time.
+    /// Adds the counters of another period.
     pub(crate) fn add(&mut self, more: Counts) {
         if self.0.is_empty() {
             *self = more;
@@ -33,7 +33,7 @@ impl Counts {
         self.0.iter_mut().zip(more.0).for_each(|(sum, more)| sum.1 += more.1);
     }
 
-    /// As an object.
+    /// Converts the counters to a JSON object.
     pub(crate) fn json(self) -> Value {
         Value::Object(
             self.0.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect::<Map<_, _>>(),

@@ -1,7 +1,8 @@
-//! Messages handed from core to core: one thread copies each into a ring, another on another core
-//! copies it out, and they take turns. What is timed is the writing, into memory that the other
-//! core has read last: the processor's own part of a stream between two machines. Where the host
-//! moves its processors about, this changes from second to second, and such a stream with it.
+//! Messages handed from core to core: one thread copies each message into a ring, and a thread on
+//! another core copies it out, in turns. Only the write is timed, into memory that the other core
+//! has read last. This is the processor's part of a stream between two machines. If the host moves
+//! its virtual processors between cores, this time changes from second to second, and such a stream
+//! changes with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use serde_json::json;
 
 use crate::engine::result::{Outcome, say};
 
-/// Places of the ring, and those at each end that messages come from and go to in turn.
+/// Places of the ring, and places at each end that messages come from and go to in turn.
 const RING: usize = 3;
 const PLACES: usize = 32;
 
@@ -27,12 +28,12 @@ pub(crate) struct Options {
     count: u64,
 }
 
-/// Words of 8 bytes, which an emulated processor copies by as well.
+/// Words of 8 bytes; an emulated processor copies in this unit, too.
 struct Words(Vec<AtomicU64>);
 
 impl Words {
     fn new(places: usize, size: usize) -> Self {
-        // All of its pages now.
+        // Touch all pages now.
         Self((0..places * size / 8).map(|word| AtomicU64::new(word as u64 + 1)).collect())
     }
 
@@ -48,7 +49,7 @@ fn copy(to: &[AtomicU64], from: &[AtomicU64]) {
     }
 }
 
-/// The first two cores that this process may use.
+/// Returns the first two cores that this process may use.
 fn two_cores() -> Outcome<[usize; 2]> {
     let may = sched_getaffinity(None)?;
     let mut cores = (0..CpuSet::MAX_CPU).filter(|core| may.is_set(*core));
@@ -68,12 +69,13 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let (size, count) = (options.size as usize, options.count);
     let [first, second] = two_cores()?;
     let ring = Arc::new(Words::new(RING, size));
-    // Messages that were written, and those that were read.
+    // Number of messages written, and number of messages read.
     let (written, read) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let reader = thread::spawn({
         let (ring, written, read) = (ring.clone(), written.clone(), read.clone());
         move || {
-            // Where it cannot choose its core it is no slower to end.
+            // If pinning fails, run to the end anyway and report the error there: that takes no
+            // longer.
             let stays = stay_on(second).map_err(|error| error.to_string());
             let to = Words::new(PLACES, size);
             for number in 0..count {

@@ -1,5 +1,5 @@
-//! Round trips through QEMU's ivshmem-plain: memory that both machines map, with no protection and
-//! no messages.
+//! Round trips through QEMU's ivshmem-plain: memory that both machines map, without protection and
+//! without messages.
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
@@ -12,19 +12,19 @@ use serde_json::json;
 use crate::engine::result::{Outcome, Rounds, say};
 use crate::engine::wait::PATIENCE;
 
-/// Where the two ends' words are; the data is behind the word.
+/// Offsets of the two ends' words; the data follows the word.
 const PING: usize = 0;
 const ECHO: usize = 64 << 10;
 const DATA: usize = 64;
 const LENGTH: usize = 128 << 10;
-/// Looks between two at the clock.
+/// Polls between two reads of the clock.
 const LOOKS: u32 = 1 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     rounds: Rounds,
-    /// Bytes of data beside the word that both poll
+    /// Bytes of data in addition to the word that both ends poll
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(..=32768))]
     size: u32,
 }
@@ -72,7 +72,7 @@ fn wait_for(shared: &Mapping, word: usize, value: u32) -> Outcome {
     Err(format!("the word {value} did not come within {PATIENCE:?}").into())
 }
 
-/// Maps so much of the device's memory: BAR 2.
+/// Maps `length` bytes of the device's memory (BAR 2) from offset `at` on.
 pub(crate) fn map(at: usize, length: usize) -> Outcome<Mapping> {
     let device = find()?;
     fs::write(device.join("enable"), "1")?;

@@ -1,6 +1,6 @@
-//! What the two ends of a stream in laps tell each other, by words of the pages that they have
-//! mapped to each other: that a lap is stored or sent, that it has arrived, and that each of its
-//! bytes is right. For cards that write to another host's memory.
+//! The protocol between the two ends of a stream in laps, for cards that write to another host's
+//! memory. Each end writes words to a page that the other has mapped to it. A word reports that a
+//! lap is stored or sent, that it has arrived, or that each of its bytes is correct.
 
 use serde_json::json;
 
@@ -10,30 +10,30 @@ use crate::engine::result::{Meter, Outcome, say};
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
-/// Words of the first page. The data is behind it. The sender's, which says that a lap is sent, is
-/// stored behind its bytes.
+/// Offsets of the words in the first page. The data follows that page. The sender stores `ASKED`,
+/// which reports a sent lap, after the lap's bytes.
 pub(crate) const ASKED: usize = 0;
 const ANSWERED: usize = 64;
 const LOOKED: usize = 128;
-/// In place of a lap's number: some byte is not what was sent.
+/// Replaces a lap's number if some byte is not what was sent.
 const WRONG: u32 = u32::MAX;
 
-/// Where the data begins in what the receiver exports.
+/// Offset of the data in the memory that the receiver exports.
 pub(crate) const DATA: usize = PAGE;
 
-/// Two ends, of which each writes to the other's memory.
+/// Two ends that write to each other's memory.
 pub(crate) trait Words {
-    /// Stores to a word of the other's.
+    /// Stores to a word of the peer's memory.
     fn say(&self, word: usize, value: u32) -> Outcome;
-    /// Waits until a word of its own is another than that, and says what it is.
+    /// Waits until a word of this end's memory differs from `seen`, and returns its value.
     fn wait(&self, word: usize, seen: u32) -> Outcome<u32>;
-    /// Reads its own memory.
+    /// Reads this end's own memory.
     fn read(&self, at: usize, to: &mut [u8]) -> Outcome;
-    /// Its card's counters.
+    /// Returns the counters of this end's card.
     fn statistics(&self) -> Outcome<Statistics>;
 }
 
-/// The receiver's part: says of each lap that it has arrived, looks at it, says that it is right.
+/// The receiver: reports each lap's arrival, checks the lap, and reports the result.
 pub(crate) fn sink(end: &impl Words, laps: Laps) -> Outcome {
     let mut sum = Sum::default();
     for (lap, number) in laps.laps().zip(1..) {
@@ -48,8 +48,8 @@ pub(crate) fn sink(end: &impl Words, laps: Laps) -> Outcome {
     say(&json!({ "messages": laps.count, "cpu_ns": sum.cpu_ns }))
 }
 
-/// The sender's part. `fill` writes a lap's bytes, which takes none of its time; `send` sends them,
-/// and behind them the lap's number to the word [`ASKED`].
+/// The sender. `fill` writes a lap's bytes, which is not timed. `send` sends them, followed by the
+/// lap's number to the word [`ASKED`].
 pub(crate) fn source(
     end: &impl Words,
     laps: Laps,
@@ -64,7 +64,7 @@ pub(crate) fn source(
             || {
                 let meter = Meter::start();
                 send(&lap, number)?;
-                // The data has arrived, as what is stored behind it has.
+                // The data has arrived, because the word that was stored after it has arrived.
                 end.wait(ANSWERED, number - 1)?;
                 sum.add(&lap, meter);
                 Ok(())

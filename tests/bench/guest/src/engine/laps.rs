@@ -1,8 +1,8 @@
-//! A transfer in laps: as many messages as there are places, each with bytes of its own, then a
-//! look at all of them.
+//! A transfer in laps. A lap has as many messages as there are places, each with different bytes,
+//! and ends with a check of all of them.
 //!
-//! Only the transfer is timed: from a lap's first message until the receiver says that the last
-//! byte is there. Neither the writing of the bytes nor the look at them is.
+//! Only the transfer is timed: from a lap's first message until the receiver reports its last byte.
+//! Writing and checking the bytes are not timed.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use hamlyn_bench_guest::pattern::Pattern;
 
 use crate::engine::result::{Meter, Outcome};
 
-/// How much is transferred, and where the messages lie.
+/// The amount of data to transfer, and the layout of the messages.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Laps {
     /// Bytes of each message
@@ -22,33 +22,34 @@ pub(crate) struct Laps {
     /// Messages before them, which are not measured
     #[arg(long, default_value_t = 64)]
     pub(crate) warmup: u64,
-    /// Places at each end, each for a message: so many are sent, then all their bytes are looked at
+    /// Places at each end, one per message: a lap fills all places, then all their bytes are
+    /// checked
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) places: u64,
 }
 
-/// The messages between two looks.
+/// The messages between two checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lap {
     pub(crate) messages: Range<u64>,
     pub(crate) measured: bool,
 }
 
-/// Bytes that are written or looked at in one go.
+/// Bytes that are written or checked in one go.
 const CHUNK: usize = 32 << 10;
 
 impl Laps {
-    /// Bytes of all places.
+    /// Returns the bytes of all places.
     pub(crate) fn bytes(self) -> usize {
         self.size * self.places as usize
     }
 
-    /// Messages, those that are not measured among them.
+    /// Returns the number of messages, including the warm-up.
     pub(crate) fn all(self) -> u64 {
         self.warmup + self.count
     }
 
-    /// All laps, those of the warm-up first.
+    /// Returns all laps, those of the warm-up first.
     pub(crate) fn laps(self) -> impl Iterator<Item = Lap> {
         [(0..self.warmup, false), (self.warmup..self.all(), true)].into_iter().flat_map(
             move |(messages, measured)| {
@@ -61,12 +62,12 @@ impl Laps {
         )
     }
 
-    /// Where a message lies at either end.
+    /// Returns the offset of a message at either end.
     pub(crate) fn place(self, message: u64) -> usize {
         (message % self.places) as usize * self.size
     }
 
-    /// A lap's pieces: message, offset within it, bytes.
+    /// Returns a lap's pieces: message, offset in the message, number of bytes.
     fn chunks(self, lap: &Lap) -> impl Iterator<Item = (u64, usize, usize)> {
         let of = move |message| {
             (0..self.size).step_by(CHUNK).map(move |offset| (message, offset, CHUNK.min(self.size - offset)))
@@ -78,7 +79,7 @@ impl Laps {
         Pattern::new(message, message / self.places)
     }
 
-    /// Writes a lap's bytes: `put` is told where they go.
+    /// Generates a lap's bytes and passes them to `put` with their offset.
     pub(crate) fn fill(self, lap: &Lap, mut put: impl FnMut(usize, &[u8]) -> Outcome) -> Outcome {
         let mut chunk = vec![0; CHUNK.min(self.size)];
         for (message, offset, length) in self.chunks(lap) {
@@ -88,7 +89,7 @@ impl Laps {
         Ok(())
     }
 
-    /// Looks at every byte of a lap: `get` is told where they lie.
+    /// Checks every byte of a lap. `get` reads the bytes at an offset.
     pub(crate) fn check(self, lap: &Lap, mut get: impl FnMut(usize, &mut [u8]) -> Outcome) -> Outcome {
         let mut chunk = vec![0; CHUNK.min(self.size)];
         for (message, offset, length) in self.chunks(lap) {
@@ -102,7 +103,7 @@ impl Laps {
     }
 }
 
-/// Time and processor time of the laps that are measured.
+/// Time and processor time of the measured laps.
 #[derive(Debug, Default)]
 pub(crate) struct Sum {
     pub(crate) ns: u64,
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_message_is_in_one_lap_and_has_a_place_of_its_own_there() {
+    fn each_message_has_one_lap_and_place() {
         let laps = Laps { size: 8, count: 20, warmup: 3, places: 8 };
         let all: Vec<Lap> = laps.laps().collect();
         let messages: Vec<u64> = all.iter().flat_map(|lap| lap.messages.clone()).collect();
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_did_not_come_is_noticed_in_its_lap() {
+    fn missing_message_is_detected_in_its_lap() {
         let laps = Laps { size: CHUNK + 100, count: 6, warmup: 2, places: 2 };
         let mut memory = vec![0; laps.bytes()];
         for (round, lap) in laps.laps().enumerate() {
@@ -160,7 +161,7 @@ mod tests {
             check(&memory).unwrap();
             for place in 0..2 {
                 let mut partly = memory.clone();
-                // One byte is that of the lap before, or of fresh memory.
+                // One byte is from the previous lap, or from fresh memory.
                 let at = place * laps.size + CHUNK + 50;
                 partly[at] = before[at];
                 let error = check(&partly).unwrap_err().to_string();

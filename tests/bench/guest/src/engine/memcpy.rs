@@ -1,6 +1,6 @@
-//! Copies within memory: the bound of everything that copies once. In laps, as the transfers that
-//! it is compared with: so its memory is in the same state, freshly written at one end and just
-//! looked at on the other.
+//! Copies within memory: the upper bound for every transfer that copies once. They are done in
+//! laps, like the transfers they are compared with. So the memory is in the same state: freshly
+//! written at one end and just read at the other.
 
 use std::hint::black_box;
 

@@ -1,15 +1,15 @@
-//! What the programs of any card have in common, and those of the peers: what people would use
-//! instead of a card.
+//! Code that the programs of all cards share, and the programs of the alternatives to a card.
 //!
-//! No card is named here. From the bottom up, each file knowing only those above it in this list:
+//! No card is named here. The files are listed from the bottom up; each file uses only those above
+//! it in this list:
 //!
 //! | file | holds |
 //! |---|---|
 //! | `wait` | how a receiver waits, and how long |
-//! | `result` | what comes of a role, and what it says: samples, times, words for its peer |
-//! | `counts` | what a card has counted |
+//! | `result` | a role's result and output: samples, times, words for its peer |
+//! | `counts` | a card's counters over a period |
 //! | `laps` | a transfer in laps |
-//! | `lap_words` | what the two ends of a stream tell each other, where they write to each other's memory |
+//! | `lap_words` | the protocol of a stream between two ends that write to each other's memory |
 //! | `memcpy` | copies within memory |
 //! | `hand_over` | copies from core to core |
 //! | `switches` | switches between processes |
@@ -36,23 +36,23 @@ use crate::engine::result::Outcome;
 /// One end of an exchange without a card.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
-    /// Sends back what udp-ping sends
+    /// Sends back the datagrams of udp-ping
     UdpEcho(sockets::Options),
     /// Measures round trips of datagrams
     UdpPing(sockets::Options),
-    /// Sends back what tcp-ping sends
+    /// Sends back the messages of tcp-ping
     TcpEcho(sockets::Options),
     /// Measures round trips through a TCP connection
     TcpPing(sockets::Options),
-    /// Sends back what vsock-ping sends
+    /// Sends back the messages of vsock-ping
     VsockEcho(sockets::VsockOptions),
     /// Measures round trips through a vsock connection
     VsockPing(sockets::VsockOptions),
-    /// Counts what tcp-send sends
+    /// Receives and checks the data that tcp-send sends
     TcpSink(tcp_stream::Options),
     /// Measures one-way bandwidth of a TCP connection
     TcpSend(tcp_stream::Options),
-    /// Sends back what ivshmem-ping stores
+    /// Stores back the messages of ivshmem-ping
     IvshmemEcho(ivshmem::Options),
     /// Measures round trips through memory that both machines map
     IvshmemPing(ivshmem::Options),
@@ -60,14 +60,14 @@ pub(crate) enum Role {
     Memcpy(memcpy::Options),
     /// Measures copies into memory that another core has read
     HandOver(hand_over::Options),
-    /// Measures switches between two processes of one processor
+    /// Measures switches between two processes on one processor
     Switch(switches::Options),
-    /// The other process of switch
+    /// Runs the other process of switch
     SwitchBack(switches::Options),
 }
 
 impl Role {
-    /// Plays it.
+    /// Runs this role.
     pub(crate) fn run(self) -> Outcome {
         match self {
             Role::UdpEcho(options) => sockets::udp_echo(&options),

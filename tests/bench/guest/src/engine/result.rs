@@ -1,4 +1,4 @@
-//! What a role says: samples, times, words for its peer.
+//! A role's output: samples, times, words for its peer.
 
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 /// Result of a role.
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-/// More than a round trip can take before its end gives up.
+/// Upper bound of a round trip's time; its end gives up earlier.
 const LONGEST_NS: u64 = 100_000_000_000;
 
-/// How many round trips, and how many before them are not counted.
+/// Number of round trips, and number of warm-up trips before them.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Rounds {
     /// Round trips to measure
@@ -25,14 +25,14 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// All of them.
+    /// Returns the number of all round trips.
     pub(crate) fn total(self) -> u64 {
         self.count + self.warmup
     }
 
-    /// Makes every round trip and times each after the warm-up. `trip` is told its number.
+    /// Makes every round trip and times each one after the warm-up. `trip` gets its number.
     pub(crate) fn measure(self, mut trip: impl FnMut(u64) -> Outcome) -> Outcome<Value> {
-        // All of its memory now: growing would be a system call between two messages.
+        // Allocate all of its memory now: growing it would be a system call between two messages.
         let mut samples = Histogram::<u64>::new_with_bounds(1, LONGEST_NS, 3)?;
         for round in 0..self.warmup {
             trip(round)?;
@@ -50,7 +50,7 @@ impl Rounds {
         Ok(json!({ "samples": counts, "messages": self.count, "all": all, "ns": wall, "cpu_ns": cpu }))
     }
 
-    /// Answers every round trip; takes the processor time of those after the warm-up.
+    /// Answers every round trip, and measures the processor time of those after the warm-up.
     pub(crate) fn answer(self, mut trip: impl FnMut(u64) -> Outcome) -> Outcome<Value> {
         for round in 0..self.warmup {
             trip(round)?;
@@ -64,7 +64,7 @@ impl Rounds {
     }
 }
 
-/// Wall-clock time and this process' processor time since a moment.
+/// Measures wall-clock time and this process's processor time.
 pub(crate) struct Meter(Instant, u64);
 
 impl Meter {
@@ -72,7 +72,7 @@ impl Meter {
         Self(Instant::now(), processor_time())
     }
 
-    /// Both, in nanoseconds.
+    /// Returns both, in nanoseconds.
     pub(crate) fn stop(self) -> (u64, u64) {
         (nanoseconds(self.0.elapsed()), processor_time() - self.1)
     }
@@ -89,15 +89,15 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
 
 /// Prints a JSON object.
 pub(crate) fn say(value: &Value) -> Outcome {
-    // One system call, however long the line is: what comes before and after the messages shall not
-    // depend on them.
+    // Use one system call, however long the line is: activity around the messages must not depend
+    // on the messages.
     let line = format!("{value}\n");
     let mut out = std::io::stdout().lock();
     out.write_all(line.as_bytes())?;
     Ok(out.flush()?)
 }
 
-/// Says one's own ticket, whatever that is to the card, and hears the peer's.
+/// Prints this end's ticket, in the card's own format, and reads the peer's.
 pub(crate) fn exchange_words(own: &str) -> Outcome<String> {
     say(&json!({ "ticket": own }))?;
     let mut line = String::new();

@@ -1,5 +1,5 @@
-//! Round trips through the kernel's sockets: virtio-net and vsock between machines, loopback on
-//! one.
+//! Round trips through the kernel's sockets: virtio-net and vsock between machines, loopback on one
+//! machine.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -15,13 +15,13 @@ use crate::engine::wait::{PATIENCE, Wait};
 pub(crate) struct Options {
     #[command(flatten)]
     rounds: Rounds,
-    /// Where the echo listens
+    /// Address on which the echo listens
     #[arg(long)]
     address: SocketAddr,
     /// Bytes of each message
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=65000))]
     size: u32,
-    /// How the receiver waits: poll asks the kernel again and again
+    /// How the receiver waits: poll repeats a non-blocking receive
     #[arg(long, value_enum, default_value = "sleep")]
     wait: Wait,
 }
@@ -36,7 +36,7 @@ impl Options {
     }
 }
 
-/// Asks again while there is nothing, as a receiver that polls does.
+/// Retries a non-blocking operation until it succeeds, as a polling receiver does.
 fn again<T>(mut act: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
     loop {
         match act() {
@@ -97,10 +97,10 @@ pub(crate) fn tcp_ping(options: &Options) -> Outcome {
 pub(crate) struct VsockOptions {
     #[command(flatten)]
     rounds: Rounds,
-    /// The far machine's number
+    /// The CID of the other machine
     #[arg(long)]
     cid: u32,
-    /// Where its echo listens
+    /// Port on which its echo listens
     #[arg(long, default_value_t = 7000)]
     port: u32,
     /// Bytes of each message

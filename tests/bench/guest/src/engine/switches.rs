@@ -1,5 +1,5 @@
-//! Switches between two processes of one processor, which wake each other by semaphores of the
-//! kernel: what a message to a sleeping process is compared with (section 4.2).
+//! Switches between two processes on one processor, which wake each other by kernel semaphores. A
+//! message to a sleeping process is compared with this (section 4.2).
 
 use std::env::current_exe;
 use std::io::{stdin, stdout};
@@ -18,12 +18,12 @@ pub(crate) struct Options {
     rounds: Rounds,
 }
 
-/// The other process; it ends with this one's measurement.
+/// The other process, which ends with this process's measurement.
 struct Other(Child);
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -43,7 +43,7 @@ fn await_signal(semaphore: impl AsFd) -> Outcome {
     Ok(())
 }
 
-/// Measures round trips, which are two switches each.
+/// Measures round trips of two switches each.
 pub(crate) fn run(options: &Options) -> Outcome {
     let rounds = options.rounds;
     stay_on(0)?;
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     })?)
 }
 
-/// Switches back: its semaphores are standard input and output.
+/// Switches back. The semaphores are standard input and output.
 pub(crate) fn back(options: &Options) -> Outcome {
     options.rounds.answer(|_| {
         await_signal(stdin())?;

@@ -1,4 +1,4 @@
-//! One-way bandwidth of a TCP connection, in laps as through cards.
+//! One-way bandwidth of a TCP connection, in the same laps as through cards.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,14 +11,14 @@ use crate::engine::wait::PATIENCE;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Where the sink listens
+    /// Address on which the sink listens
     #[arg(long)]
     address: SocketAddr,
     #[command(flatten)]
     laps: Laps,
 }
 
-/// What the receiver says: all is there, and all of it is right.
+/// The receiver's reports: all bytes have arrived, and all of them are correct.
 const THERE: [u8; 1] = [1];
 const RIGHT: [u8; 1] = [2];
 
@@ -28,7 +28,7 @@ pub(crate) fn sink(options: &Options) -> Outcome {
     say(&json!({ "ready": true }))?;
     let (mut stream, _) = listener.accept()?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    // The second word must not wait for the first one's acknowledgement.
+    // The second word must not wait for the acknowledgement of the first.
     stream.set_nodelay(true)?;
     let mut buffer = vec![0; laps.bytes()];
     let mut sum = Sum::default();

@@ -4,19 +4,18 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-/// A peer that is silent for so long is dead.
+/// A peer that is silent for this long counts as dead.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How a receiver waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Wait {
-    /// Looks without end: no system call, no interrupt
+    /// Polls without end: no system call, no interrupt
     Poll,
-    /// Looks for a while, then yields the processor, and again: where there are more pollers than
-    /// cores
+    /// Polls for a while, then yields the processor, and repeats: for more pollers than cores
     Yield,
-    /// Goes to sleep at once
+    /// Sleeps at once
     Sleep,
-    /// Looks for a while, then sleeps: the library's default
+    /// Polls for a while, then sleeps: the library's default
     Spin,
 }

@@ -1,5 +1,5 @@
-//! An end by the channel's ring alone, in memory of QEMU's ivshmem-plain: with no protection, and
-//! nobody to be woken.
+//! An end that uses the channel's ring alone, in the memory of QEMU's ivshmem-plain, without
+//! protection and without wake-ups.
 
 use std::sync::atomic::AtomicU8;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub(crate) struct Bare {
     receiver: BareReceiver,
 }
 
-/// The two rings' memory, the one to the end that listens first.
+/// Maps the memory of the two rings. The first one leads to the listening end.
 fn rings(way: &Way) -> Outcome<[hamlyn_sys::Mapping; 2]> {
     let length = (way.capacity as usize).next_multiple_of(PAGE) + PAGE;
     Ok([ivshmem::map(0, length)?, ivshmem::map(length, length)?])
@@ -26,7 +26,7 @@ fn rings(way: &Way) -> Outcome<[hamlyn_sys::Mapping; 2]> {
 
 pub(crate) fn listen(way: &Way) -> Outcome<Bare> {
     let [to, from] = rings(way)?;
-    // As a driver's area: of zeros.
+    // A ring's memory starts as zeros, like a driver's area.
     for ring in [&to, &from] {
         ring.write(0, &[0; PAGE]);
     }
@@ -39,11 +39,11 @@ pub(crate) fn connect(way: &Way) -> Outcome<Bare> {
     Ok(Bare { sender: BareSender::over(to)?, receiver: BareReceiver::over(from)? })
 }
 
-/// Looks until there is something, and at the clock now and then. With a nap, it leaves the core to
-/// others meanwhile.
+/// Polls until `look` finds something, and reads the clock now and then. With a nap, it leaves the
+/// core to other threads between polls.
 #[inline]
 fn wait<T>(nap: Duration, mut look: impl FnMut() -> Outcome<Option<T>>) -> Outcome<T> {
-    // What is there already takes no clock.
+    // If a message is there already, do not read the clock.
     if let Some(found) = look()? {
         return Ok(found);
     }

@@ -1,4 +1,4 @@
-//! An end by a channel of the library.
+//! An end that uses a channel of the library.
 
 use std::sync::atomic::AtomicU8;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use crate::engine::result::{Outcome, say};
 use crate::engine::wait::{PATIENCE, Wait};
 use crate::express::ends::{End, LOOKS, Way};
 
-/// The name to meet under, and the host of who has it.
+/// Name of the channel, and the host that listens on it.
 const NAME: &str = "hamlyn-bench-express";
 const FAR: u32 = 1;
-/// Notifications that wait: of rings alone.
+/// Maximum pending notifications, which come from rings alone.
 const ENTRIES: u32 = 64;
 
 pub(crate) struct ByChannel {
@@ -22,7 +22,7 @@ pub(crate) struct ByChannel {
     polling: Polling,
 }
 
-/// How often one looks who waits like that.
+/// Returns how often a receiver in this wait mode polls.
 fn polling(wait: Wait) -> Polling {
     match wait {
         Wait::Poll => Polling { spins: LOOKS },
@@ -51,7 +51,8 @@ pub(crate) fn connect(way: &Way) -> Outcome<ByChannel> {
     ByChannel::over(Channel::connect(&manager(rest(way))?, FAR, NAME, options(way), Some(PATIENCE))?, way)
 }
 
-/// How often a manager looks before it sleeps: whoever polls is not to come to that.
+/// Returns how often a manager polls before it sleeps. A polling end must never wait in the
+/// manager.
 fn rest(way: &Way) -> Polling {
     match way.wait {
         Wait::Sleep => Polling { spins: 0 },
@@ -61,7 +62,7 @@ fn rest(way: &Way) -> Polling {
 
 impl ByChannel {
     fn over(channel: Channel, way: &Way) -> Outcome<Self> {
-        // What goes by messages instead is not what is measured here.
+        // The fallback to messages is not what is measured here.
         if !channel.is_express() {
             return Err("there is no express memory between the two hosts".into());
         }
@@ -98,7 +99,8 @@ impl End for ByChannel {
     }
 }
 
-/// Both hosts' processes come to this together, and each has one end of a channel.
+/// Connects the two hosts' processes. Both call this at the same time, and each gets one end of a
+/// channel.
 pub(crate) fn meet() -> Outcome<Channel> {
     const NAME: &str = "hamlyn-bench-doze";
     let manager = manager(Polling { spins: 0 })?;
@@ -109,7 +111,7 @@ pub(crate) fn meet() -> Outcome<Channel> {
     let start = Instant::now();
     loop {
         match Channel::connect(&manager, FAR, NAME, ChannelOptions::default(), Some(PATIENCE)) {
-            // The other may be about to start.
+            // The other process may not have started yet.
             Err(_) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(20)),
             connected => return Ok(connected?),
         }

@@ -1,4 +1,4 @@
-//! What both ways can do, so that the same messages are sent and looked at by either.
+//! A common interface of both rings, so that the same messages are sent and checked through either.
 
 use std::sync::atomic::AtomicU8;
 
@@ -9,7 +9,7 @@ use crate::engine::result::Outcome;
 use crate::engine::wait::Wait;
 use crate::express::{bare, channel};
 
-/// Looks between two at the clock, or before an end sleeps that polls.
+/// Polls between two reads of the clock, or before a polling end sleeps.
 pub(crate) const LOOKS: u32 = 1 << 20;
 
 /// Which ring.
@@ -21,7 +21,7 @@ enum Through {
     Ivshmem,
 }
 
-/// What the two ends meet through, said alike to both.
+/// The ring between the two ends; both ends get the same options.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Way {
     /// Which ring
@@ -30,19 +30,19 @@ pub(crate) struct Way {
     /// Bytes of the ring to each end, in whole pages
     #[arg(long, default_value_t = 61440)]
     pub(crate) capacity: u64,
-    /// How an end waits. A ring alone is polled
+    /// How an end waits; the ring alone is always polled
     #[arg(long, value_enum, default_value = "poll")]
     pub(crate) wait: Wait,
 }
 
 /// One end.
 pub(crate) trait End {
-    /// Sends a message that is built where the other reads it. Waits for room.
+    /// Sends a message that is built in the memory where the peer reads it. Waits for room.
     fn build(&mut self, length: usize, build: impl FnOnce(&[AtomicU8])) -> Outcome;
-    /// Waits for a message, and looks at it where it is.
+    /// Waits for a message, and reads it in place.
     fn look<T>(&mut self, look: impl FnOnce(&[AtomicU8]) -> T) -> Outcome<T>;
-    /// Waits for the first message, without a look too many: who polls for that starves its sender
-    /// of the host's cores.
+    /// Waits for the first message and avoids needless polls, which would starve the sender of the
+    /// host's cores.
     fn first<T>(&mut self, look: impl FnOnce(&[AtomicU8]) -> T) -> Outcome<T>;
 
     /// Sends a copy.
@@ -50,17 +50,17 @@ pub(crate) trait End {
         self.build(bytes.len(), |room| hamlyn_sys::register_copy_in(room, bytes))
     }
 
-    /// Waits for a message of so many bytes, and copies it.
+    /// Waits for a message of `to.len()` bytes, and copies it.
     fn receive(&mut self, to: &mut [u8]) -> Outcome {
         self.look(|message| copied(message, to))?
     }
 
-    /// The same of the first one.
+    /// Does the same for the first message.
     fn receive_first(&mut self, to: &mut [u8]) -> Outcome {
         self.first(|message| copied(message, to))?
     }
 
-    /// Sends a message in place: the number at both of its ends, and between them what is there.
+    /// Sends a message in place: its number at both ends, and the ring's previous bytes in between.
     fn send_in_place(&mut self, length: usize, number: u64) -> Outcome {
         self.build(length, |room| {
             let mark = mark_of(number);
@@ -70,7 +70,7 @@ pub(crate) trait End {
         })
     }
 
-    /// Waits for such a message, and looks at its ends where they are.
+    /// Waits for such a message, and checks both of its ends in place.
     fn receive_in_place(&mut self, length: usize, number: u64) -> Outcome {
         self.look(|message| {
             let mark = mark_of(number);
@@ -95,12 +95,12 @@ fn copied(message: &[AtomicU8], to: &mut [u8]) -> Outcome {
     Ok(())
 }
 
-/// What is done with an end, whatever it is.
+/// An action on an end of either type.
 pub(crate) trait Act {
     fn with(self, end: impl End) -> Outcome;
 }
 
-/// The end that is there first, and says so.
+/// Runs an action on the listening end, which starts first and reports that it is ready.
 pub(crate) fn listen(way: &Way, act: impl Act) -> Outcome {
     match way.through {
         Through::Channel => act.with(channel::listen(way)?),
@@ -108,7 +108,7 @@ pub(crate) fn listen(way: &Way, act: impl Act) -> Outcome {
     }
 }
 
-/// The end that comes to it.
+/// Runs an action on the connecting end.
 pub(crate) fn connect(way: &Way, act: impl Act) -> Outcome {
     match way.through {
         Through::Channel => act.with(channel::connect(way)?),

@@ -1,4 +1,4 @@
-//! A receiver that sleeps costs nothing.
+//! A sleeping receiver uses no processor time.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ pub(crate) struct Options {
     seconds: u64,
 }
 
-/// Both machines' processes are at this at the same time, and neither says anything.
+/// Sleeps at a channel. Both machines' processes run this at the same time, and neither sends
+/// anything.
 pub(crate) fn doze(options: &Options) -> Outcome {
     let mut channel = meet()?;
     channel.receiver.set_polling(Polling { spins: 0 });
@@ -24,7 +25,7 @@ pub(crate) fn doze(options: &Options) -> Outcome {
     let meter = Meter::start();
     match channel.receiver.recv_block(Some(time)) {
         Err(error) if error.is_timed_out() => {}
-        // The other was there a little earlier, and has slept enough.
+        // The other process started a little earlier, and has finished.
         Err(hamlyn::Error::PeerLost(_)) => {}
         Err(error) => return Err(error.into()),
         Ok(_) => return Err("a message came that nobody sent".into()),

@@ -1,15 +1,15 @@
-//! Both ends of what is measured of channels over express memory, hosts 0 and 1, and of the same
-//! ring in memory that QEMU's ivshmem-plain shows to both machines. From the bottom up, each file
-//! knowing only those above it in this list:
+//! Both ends of the measurements of channels over express memory, on hosts 0 and 1. The same ring
+//! is also measured in memory that QEMU's ivshmem-plain maps into both machines. The files are
+//! listed from the bottom up; each file uses only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|
-//! | `ends` | what both ways can do |
-//! | `channel` | by a channel of the library |
-//! | `bare` | by the same ring alone, in ivshmem's memory |
+//! | `ends` | the common interface of both rings |
+//! | `channel` | an end that uses a channel of the library |
+//! | `bare` | an end that uses the same ring alone, in ivshmem's memory |
 //! | `trips` | round trips |
 //! | `streams` | messages one way |
-//! | `idle` | a receiver that sleeps |
+//! | `idle` | a sleeping receiver |
 
 mod bare;
 mod channel;
@@ -25,26 +25,26 @@ use crate::engine::result::Outcome;
 /// One end of an exchange through memory that two machines share.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
-    /// Sends back what express-ping sends
+    /// Sends back the messages of express-ping
     #[command(name = "express-echo")]
     Echo(trips::Options),
     /// Measures round trips through a channel, or the same ring in ivshmem's memory
     #[command(name = "express-ping")]
     Ping(trips::Options),
-    /// Takes what express-send sends
+    /// Receives the messages of express-send
     #[command(name = "express-sink")]
     Sink(streams::Options),
     /// Measures messages one way
     #[command(name = "express-send")]
     Send(streams::Options),
-    /// Sleeps at a channel until a message that never comes; tells how much processor time that
+    /// Sleeps at a channel for a message that never comes, and prints the processor time that this
     /// took
     #[command(name = "express-doze")]
     Doze(idle::Options),
 }
 
 impl Role {
-    /// Plays it.
+    /// Runs this role.
     pub(crate) fn run(self) -> Outcome {
         match self {
             Role::Echo(options) => trips::echo(&options),

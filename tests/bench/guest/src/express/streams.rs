@@ -1,4 +1,4 @@
-//! Messages one way, in laps: copied in and copied out, or built and looked at in place.
+//! Messages one way, in laps: copied in and copied out, or built and read in place.
 
 use serde_json::json;
 
@@ -12,12 +12,12 @@ pub(crate) struct Options {
     laps: Laps,
     #[command(flatten)]
     way: Way,
-    /// No byte is copied: each message has its number at both ends, and else what is there
+    /// Copies no bytes: each message has its number at both ends, and arbitrary bytes in between
     #[arg(long)]
     in_place: bool,
 }
 
-/// What the receiver says of a lap: all is there, and all of it is right.
+/// The receiver's reports on a lap: all messages have arrived, and all of them are correct.
 const THERE: [u8; 8] = *b"arrived.";
 const RIGHT: [u8; 8] = *b"as sent.";
 
@@ -33,7 +33,7 @@ pub(crate) fn send(options: &Options) -> Outcome {
 }
 
 impl Options {
-    /// Bytes of a program's own.
+    /// Returns the program's own buffer, which is empty for messages in place.
     fn buffer(&self) -> Vec<u8> {
         if self.in_place { Vec::new() } else { vec![0; self.laps.bytes()] }
     }

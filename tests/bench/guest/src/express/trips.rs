@@ -1,5 +1,5 @@
-//! Round trips: a message is built, copied to where the other reads it, copied from there, looked
-//! at, and sent back.
+//! Round trips: a message is built, copied to the peer's ring, copied out there, checked, and sent
+//! back.
 
 use hamlyn_bench_guest::pattern::{check_mark, mark};
 

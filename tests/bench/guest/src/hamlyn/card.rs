@@ -1,8 +1,8 @@
 //! Round trips through cards: tagged remote write (section 3.3), and messages with a metadata entry
 //! (section 2.4).
 //!
-//! Each message has its number at both ends, and who receives one reads all of it, as those do who
-//! receive from sockets.
+//! Each message has its number at both ends. The receiver reads all of it, as receivers from
+//! sockets do.
 
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{
@@ -20,10 +20,10 @@ use crate::engine::wait::{PATIENCE, Wait};
 use crate::hamlyn::idle::IdleOptions;
 use crate::hamlyn::tickets::exchange_tickets;
 
-/// More looks than a peer takes to answer: a poller yields its processor only if the peer is not
+/// More polls than a peer's answer takes: a poller yields its processor only if the peer is not
 /// running at all.
 pub(crate) const POLL: Polling = Polling { spins: 20_000_000 };
-/// To sleep at once.
+/// Sleeps at once.
 const SLEEP: Polling = Polling { spins: 0 };
 
 fn looks(wait: Wait) -> Polling {
@@ -34,7 +34,7 @@ fn looks(wait: Wait) -> Polling {
     }
 }
 
-/// Entries of a notification queue: more than ever are under way.
+/// Entries of a notification queue: more than are ever in flight.
 pub(crate) const ENTRIES: u32 = 64;
 
 #[derive(Debug, clap::Args)]
@@ -48,7 +48,7 @@ pub(crate) struct Options {
     /// mode)
     #[arg(long, value_parser = clap::value_parser!(u8).range(..=60))]
     metadata: Option<u8>,
-    /// Has the card fetch metadata and data by DMA, from a buffer for each, as the paper's did: the
+    /// Makes the card fetch metadata and data by DMA from one buffer each, like the paper's: the
     /// library sends metadata by direct I/O
     #[arg(long, requires = "metadata")]
     fetch_metadata: bool,
@@ -66,8 +66,8 @@ pub(crate) fn echo(options: &Options) -> Outcome {
     let peer = exchange_tickets(&end.ticket()?)?;
     counted(&card, || {
         let answered = options.rounds.answer(|round| {
-            // The first one comes when the peer is ready: whoever polls for that starves it of the
-            // host's cores.
+            // The first message comes only when the peer is ready. Polling for it would starve the
+            // peer of the host's cores.
             end.receive(if round == 0 { Wait::Sleep } else { options.wait }, round)?;
             end.send(&peer, round)
         })?;
@@ -102,7 +102,7 @@ pub(crate) fn loopback(options: &Options) -> Outcome {
     })
 }
 
-/// Says a result, along with what the card counted meanwhile: the warm-up's messages too.
+/// Prints a result together with the card's counters for the same period, including the warm-up.
 pub(crate) fn counted(card: &Card, act: impl FnOnce() -> Outcome<Value>) -> Outcome {
     let before = card.statistics()?;
     let mut result = act()?;
@@ -111,11 +111,11 @@ pub(crate) fn counted(card: &Card, act: impl FnOnce() -> Outcome<Value>) -> Outc
     say(&result)
 }
 
-/// Writes a long message's number to both of its ends, in one of the buffer's two places. Gives the
-/// place.
+/// Writes a long message's number to both of its ends, in one of the buffer's two places. Returns
+/// the place's offset.
 fn fill(buffer: &mut SendBuffer, length: usize, round: u64) -> Outcome<usize> {
     let start = (round % 2) as usize * length;
-    // As `mark` does: of a message of fewer than 16 bytes the start is whole.
+    // In the same order as `mark`, so that the start is intact in a message of fewer than 16 bytes.
     for end in ends(length).into_iter().rev() {
         buffer.write(start + end.start, &mark_of(round)[..end.len()])?;
     }
@@ -125,16 +125,17 @@ fn fill(buffer: &mut SendBuffer, length: usize, round: u64) -> Outcome<usize> {
 /// Room for metadata, in bytes.
 const METADATA: usize = 64;
 
-/// One end: how it sends and how it receives.
+/// One end: its means to send and to receive.
 struct End {
     metadata: Vec<u8>,
-    /// The data of a small message: the application's own bytes. A longer one lies ready in the
-    /// send buffer but for its number, twice: the card may still read the one before.
+    /// The data of a small message, in the application's own bytes. The data of a longer message is
+    /// in the send buffer, and only its number changes. There are two copies, because the card may
+    /// still read the previous message.
     bytes: Vec<u8>,
     buffer: SendBuffer,
-    /// Metadata that the card fetches, twice as well.
+    /// Metadata that the card fetches, also in two copies.
     fetched: Option<SendBuffer>,
-    /// What was received.
+    /// The last received data.
     received: Vec<u8>,
     protocol: Protocol,
     last: Option<hamlyn::Handle>,
@@ -196,8 +197,8 @@ impl End {
         Ok(())
     }
 
-    /// The request as the paper's library wrote it: tuples for metadata and data, and nothing of
-    /// either.
+    /// Sends a request as the paper's library wrote it: tuples for metadata and data, with none of
+    /// their bytes in the request.
     fn send_fetched(&mut self, peer: &Ticket, round: u64) -> Outcome {
         let (Some(fetched), Protocol::Plain { terminus, .. }) = (&mut self.fetched, &self.protocol) else {
             return Err("a tagged remote write has no metadata to fetch".into());
@@ -245,7 +246,8 @@ impl End {
         self.read(round)
     }
 
-    /// Reads the message: it is the one of this round, as there is never another under way.
+    /// Reads and checks the message. It is the one of this round, because only one is ever in
+    /// flight.
     fn read(&mut self, round: u64) -> Outcome {
         match &self.protocol {
             Protocol::Tagged { receiver, .. } => receiver.read(0, &mut self.received)?,
@@ -259,7 +261,8 @@ impl End {
         Ok(check_mark(&self.received, round)?)
     }
 
-    /// What is still in the work queue when the terminus goes would be abandoned.
+    /// Waits for the last request. A request that is still in the work queue when the terminus is
+    /// destroyed would be abandoned.
     fn drain(&self) -> Outcome {
         self.last.as_ref().map_or(Ok(()), |last| Ok(last.wait(Some(PATIENCE))?))
     }

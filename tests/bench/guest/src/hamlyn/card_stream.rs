@@ -1,6 +1,6 @@
-//! One-way bandwidth through cards: the sender keeps its work queue full, and the receiver's
-//! process is told of the last message of a lap (section 1: the others only move data), which
-//! arrives when all have.
+//! One-way bandwidth through cards. The sender keeps its work queue full. Only the last message of
+//! a lap notifies the receiver's process (section 1: the others only move data); it arrives after
+//! all others.
 
 use std::collections::VecDeque;
 
@@ -19,32 +19,32 @@ use crate::hamlyn::tickets::exchange_tickets;
 pub(crate) struct Options {
     #[command(flatten)]
     laps: Laps,
-    /// Messages under way at most
+    /// Maximum messages in flight
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=32))]
     window: u32,
-    /// In memory of the program's own
+    /// Uses the program's own memory
     #[arg(long)]
     own: bool,
-    /// A message that is not sent: to see that the receiver notices
+    /// Number of a message to leave out, to test that the receiver detects it
     #[arg(long, hide = true)]
     leave_out: Option<u64>,
 }
 
 impl Options {
-    /// The receiver's places.
+    /// Returns the memory for the receiver's places.
     fn area(&self, card: &Card) -> Outcome<MessageArea> {
         let bytes = self.laps.bytes();
         Ok(if self.own { card.lend(Pages::new(bytes))? } else { card.create_area(bytes)? })
     }
 
-    /// The sender's places.
+    /// Returns the memory for the sender's places.
     fn buffer(&self, terminus: &Terminus) -> Outcome<SendBuffer> {
         let bytes = self.laps.bytes();
         Ok(if self.own { terminus.lend(Pages::new(bytes))? } else { terminus.create_send_buffer(bytes)? })
     }
 }
 
-/// What the receiver says once it has looked at a lap: all bytes are right.
+/// The receiver's report after it has checked a lap: all bytes are correct.
 const RIGHT: [u8; 8] = *b"as sent.";
 const WRONG: [u8; 8] = *b"not so..";
 
@@ -82,7 +82,7 @@ pub(crate) fn send(options: &Options) -> Outcome {
     sender.send_all(&queue, |_| hear_verdict(&queue, &slot))
 }
 
-/// A process to itself (Figure 10): both ends of every lap.
+/// Sends from a process to itself (Figure 10): both ends of every lap.
 pub(crate) fn send_self(options: &Options) -> Outcome {
     let laps = options.laps;
     let card = Card::open_default()?;
@@ -95,7 +95,7 @@ pub(crate) fn send_self(options: &Options) -> Outcome {
     sender.send_all(&queue, |lap| laps.check(lap, |at, bytes| Ok(slot.read(at, bytes)?)))
 }
 
-/// What sends a lap.
+/// The sender of laps.
 struct Sender<'a> {
     options: &'a Options,
     terminus: Terminus,
@@ -105,8 +105,8 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// All laps, and what came of them. A lap has arrived when `queue` says so; then `look` sees to
-    /// its bytes.
+    /// Sends all laps and prints the result. A notification in `queue` shows that a lap has
+    /// arrived; then `look` checks its bytes.
     fn send_all(&mut self, queue: &NotificationQueue, look: impl Fn(&Lap) -> Outcome) -> Outcome {
         let laps = self.options.laps;
         let mut sum = Sum::default();
@@ -149,7 +149,7 @@ fn wait(queue: &NotificationQueue) -> Outcome {
     Ok(())
 }
 
-/// The receiver has looked at every byte.
+/// Waits for the receiver's report that every byte is correct.
 fn hear_verdict(queue: &NotificationQueue, slot: &Slot) -> Outcome {
     wait(queue)?;
     let mut word = RIGHT;

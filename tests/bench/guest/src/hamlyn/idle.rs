@@ -1,4 +1,4 @@
-//! What shall cost nothing: open objects that nobody uses, and a receiver that sleeps.
+//! Things that must cost nothing: open but unused objects, and a sleeping receiver.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,22 +9,22 @@ use serde_json::json;
 
 use crate::engine::result::{Meter, Outcome, say};
 
-/// How many objects to hold that nobody uses.
+/// Numbers of unused objects to hold open.
 #[derive(Debug, clap::Args)]
 pub(crate) struct IdleOptions {
-    /// Send termini to hold open besides
+    /// Additional send termini to hold open
     #[arg(long, default_value_t = 0)]
     idle_termini: u32,
-    /// Slots to hold open besides
+    /// Additional slots to hold open
     #[arg(long, default_value_t = 0)]
     idle_slots: u32,
-    /// Processes besides, each asleep at a queue of its own
+    /// Additional processes, each asleep at its own queue
     #[arg(long, default_value_t = 0)]
     idle_processes: u32,
 }
 
 impl IdleOptions {
-    /// Opens them; they last as long as what is returned.
+    /// Opens the objects; they stay open until the returned value is dropped.
     pub(crate) fn open(&self, card: &Card) -> Outcome<Held> {
         let area = card.create_area(4096)?;
         let termini =
@@ -35,14 +35,14 @@ impl IdleOptions {
     }
 }
 
-/// Objects that nobody uses.
+/// Unused objects.
 pub(crate) struct Held {
     _slots: Vec<Slot>,
     _termini: Vec<Terminus>,
     _processes: Vec<Sleeper>,
 }
 
-/// A process that dozes until this is dropped.
+/// A process that sleeps until this is dropped.
 struct Sleeper(Child);
 
 impl Sleeper {
@@ -51,7 +51,7 @@ impl Sleeper {
         command.args(["card-doze", "--seconds", "3600"]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut sleeper = Self(command.spawn()?);
         let mut line = String::new();
-        // Its first line: it holds its queue.
+        // The first line shows that the process has its queue.
         let output = sleeper.0.stdout.take().ok_or("a process without output")?;
         if BufReader::new(output).read_line(&mut line)? == 0 {
             return Err("an idle process ended at once".into());
@@ -62,7 +62,7 @@ impl Sleeper {
 
 impl Drop for Sleeper {
     fn drop(&mut self) {
-        // Errors say that it has ended already.
+        // An error means that the process has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,15 +1,15 @@
-//! Both ends of what is measured of Hamlyn cards. From the bottom up, each file knowing only those
-//! above it in this list:
+//! Both ends of the Hamlyn card measurements. The files are listed from the bottom up; each file
+//! uses only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|
 //! | `tickets` | tickets of both ends |
-//! | `idle` | what shall cost nothing |
+//! | `idle` | things that must cost nothing |
 //! | `card` | round trips by the library |
 //! | `card_stream` | one-way bandwidth |
 //! | `raw` | round trips without the library |
 //! | `nobody` | a card that does nothing |
-//! | `software` | what a message takes a program |
+//! | `software` | a program's own time per message |
 
 mod card;
 mod card_stream;
@@ -26,30 +26,30 @@ use crate::engine::result::Outcome;
 /// One end of an exchange through Hamlyn cards.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
-    /// Sends back what card-ping sends
+    /// Sends back the messages of card-ping
     CardEcho(card::Options),
     /// Measures round trips through cards
     CardPing(card::Options),
     /// Measures messages of a process to itself (Figure 10)
     CardLoopback(card::Options),
-    /// Counts what card-send sends
+    /// Receives and checks the data that card-send sends
     CardSink(card_stream::Options),
     /// Measures one-way bandwidth through cards
     CardSend(card_stream::Options),
     /// Measures the bandwidth of a process to itself (Figure 10)
     CardSendSelf(card_stream::Options),
-    /// Sends back what raw-ping sends
+    /// Sends back the messages of raw-ping
     RawEcho(raw::Options),
     /// Measures round trips through cards without the library (Table 4)
     RawPing(raw::Options),
-    /// Measures what a message takes a program, with a card that does nothing (Table 4)
+    /// Measures a program's own time per message, with a card that does nothing (Table 4)
     Software(software::Options),
-    /// Sleeps until a message that never comes; tells how much processor time that took
+    /// Sleeps for a message that never comes, and prints the processor time that this took
     CardDoze(idle::DozeOptions),
 }
 
 impl Role {
-    /// Plays it.
+    /// Runs this role.
     pub(crate) fn run(self) -> Outcome {
         match self {
             Role::CardEcho(options) => card::echo(&options),

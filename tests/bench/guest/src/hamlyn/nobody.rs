@@ -1,6 +1,5 @@
-//! A card that does nothing: what the program stores stays where it is, and what it finds the
-//! program itself has put there. So what is timed is the program's part of a message, and nothing
-//! else.
+//! A card that does nothing: the program's stores stay where they are, and the program itself
+//! writes the messages that it receives. So only the program's part of a message is timed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,7 +20,7 @@ use hamlyn_abi::hamlyn::window::{HAMLYN_WINDOW_AWAKE, HAMLYN_WINDOW_SIZE, Hamlyn
 
 use crate::hamlyn::card::ENTRIES;
 
-/// The card, with what was made of it last.
+/// The card, with the objects that were created last.
 #[derive(Debug, Default)]
 pub(crate) struct Nobody(Mutex<Parts>);
 
@@ -33,7 +32,7 @@ struct Parts {
     carried: u32,
 }
 
-/// It is always awake.
+/// A doorbell that is never needed, because the card is always awake.
 #[derive(Debug)]
 struct Silence;
 
@@ -44,8 +43,8 @@ impl Doorbell for Silence {
 }
 
 impl Nobody {
-    /// As if so many more requests had been sent to this very card, by fast mode with this word.
-    /// The last of them brought these bytes.
+    /// Acts as if `count` more requests had been sent to this card itself, in fast mode with this
+    /// word. The last of them brought these bytes.
     pub(crate) fn carry(&self, count: u32, word: u32, bytes: &[u8]) {
         let mut parts = self.parts();
         let (Some(status), Some(queue), Some(area)) = (&parts.status, &parts.queue, &parts.area) else {
@@ -79,7 +78,7 @@ fn system(source: std::io::Error) -> Error {
     Error::System { action: "make memory".to_owned(), source }
 }
 
-/// A card that does nothing is never slept for.
+/// The error of every wait: programs never sleep at a card that does nothing.
 const NEVER: Error = Error::Unsupported("nobody ever wakes who sleeps here");
 
 impl CardAttachment for Nobody {

@@ -1,9 +1,9 @@
-//! Round trips through cards without the library, as the paper's application made its fastest
-//! (section 4.1): it stores the request itself, by direct I/O, into its mapped terminus, and looks
-//! itself at the words of its notification queue.
+//! Round trips through cards without the library, like the paper's fastest ones (section 4.1). The
+//! application itself stores the request into its mapped terminus, by direct I/O. It polls the
+//! words of its notification queue itself.
 //!
-//! Of the library there is only what opens things, and the ticket's text. Messages go by fast mode,
-//! as those of tagged remote write do: 16 bytes, and a word for the notification.
+//! The library is used only to open objects and for the ticket's text. Messages use fast mode, like
+//! those of tagged remote write: 16 bytes, and a word for the notification.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,13 +45,14 @@ pub(crate) fn echo(options: &Options) -> Outcome {
     counted(&Card::attached(attachment.clone()), || {
         let answered = options.rounds.answer(|round| {
             if round == 0 {
-                // Who polled for the first one would starve the peer that is to send it.
+                // Polling for the first message would starve the peer that sends it.
                 receiver.sleep()?;
             }
             receiver.receive(round)?;
             sender.send(round)
         })?;
-        // What is still in the work queue when the terminus goes would be abandoned.
+        // Requests that are still in the work queue when the terminus is destroyed would be
+        // abandoned.
         sender.drain()?;
         Ok(answered)
     })
@@ -70,7 +71,7 @@ pub(crate) fn ping(options: &Options) -> Outcome {
     })
 }
 
-/// The card that the library's programs would open, too.
+/// Opens the same card as the library's programs.
 fn open() -> Outcome<Arc<dyn Attachment>> {
     let name = std::env::var("HAMLYN_CARD").unwrap_or_else(|_| "/dev/hamlyn0".to_owned());
     Ok(match name.strip_prefix("vfio-user:") {
@@ -79,7 +80,7 @@ fn open() -> Outcome<Arc<dyn Attachment>> {
     })
 }
 
-/// A mapped terminus, and a request that changes from message to message by its data alone.
+/// A mapped terminus, and a request of which only the data changes from message to message.
 pub(crate) struct Sender {
     parts: TerminusParts,
     posted: u32,
@@ -104,8 +105,8 @@ impl Sender {
         Self { parts, posted: 0, request }
     }
 
-    /// Who sends the next one has had an answer to this one, so its entry is free long before it is
-    /// used again.
+    /// Sends a message. The next one is sent only after the answer to this one. So its entry is
+    /// free long before it is used again.
     pub(crate) fn send(&mut self, round: u64) -> Outcome {
         mark(&mut self.request[HEAD..], round);
         self.parts.window.fill_entry(self.posted, 0, &self.request);
@@ -116,7 +117,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Waits until the card has finished with all requests, and says if it refused one.
+    /// Waits until the card has completed all requests, and fails if it refused one.
     fn drain(&self) -> Outcome {
         let start = Instant::now();
         while self.parts.status.completed() != self.posted {
@@ -132,7 +133,7 @@ impl Sender {
     }
 }
 
-/// A slot, and the place in its notification queue.
+/// A slot, and the position in its notification queue.
 pub(crate) struct Receiver {
     attachment: Arc<dyn Attachment>,
     queue: QueueParts,
@@ -168,14 +169,14 @@ impl Receiver {
         })
     }
 
-    /// What the awaited entry's last word will be: the pass, its wrap flag, and that it came by
-    /// fast mode.
+    /// Returns the last word that the awaited entry will have: the pass, its wrap flag, and the
+    /// flag of fast mode.
     fn awaited(&self) -> u32 {
         let flag = if self.pass % 2 == 0 { HAMLYN_NOTIFICATION_WRAP } else { 0 };
         self.pass << HAMLYN_NOTIFICATION_PASS_SHIFT | HAMLYN_NOTIFICATION_FAST | flag
     }
 
-    /// Looks until the next message is there, and reads it.
+    /// Polls until the next message has arrived, and reads it.
     pub(crate) fn receive(&mut self, round: u64) -> Outcome {
         let (awaited, start) = (self.awaited(), Instant::now());
         let mut looks = 0;
@@ -203,7 +204,7 @@ impl Receiver {
         Ok(check_mark(&data, round)?)
     }
 
-    /// Sleeps until the next message is there.
+    /// Sleeps until the next message has arrived.
     fn sleep(&self) -> Outcome {
         let wait = QueueWait { queue: self.queue.queue, cursor: self.index, pass: self.pass };
         let start = Instant::now();

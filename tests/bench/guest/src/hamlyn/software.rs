@@ -1,6 +1,5 @@
-//! What a message takes the program that sends it and the one that receives it, on the processor
-//! that they run on: the host protocol software of Table 4. The card is one that does nothing, so
-//! nobody is waited for.
+//! The processor time of a message in the sending and the receiving program: the host protocol
+//! software of Table 4. The card does nothing, so the program never waits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use crate::hamlyn::card::{ENTRIES, POLL};
 use crate::hamlyn::nobody::Nobody;
 use crate::hamlyn::raw::{self, SIZE, TAG};
 
-/// Messages between two turns of the card: fewer than a work queue has room for.
+/// Messages between two turns of the card: fewer than a work queue holds.
 const TURN: u32 = 32;
 
 #[derive(Debug, clap::Args)]
@@ -24,12 +23,12 @@ pub(crate) struct Options {
     /// Messages to measure
     #[arg(long, default_value_t = 20_000)]
     count: u64,
-    /// Without the library
+    /// Does not use the library
     #[arg(long)]
     raw: bool,
 }
 
-/// Sends and receives one message, by its number.
+/// Sends or receives one message, given its number.
 type Act<'a> = Box<dyn FnMut(u64) -> Outcome + 'a>;
 
 pub(crate) fn run(options: &Options) -> Outcome {
@@ -60,7 +59,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     say(&json!({ "messages": options.count, "ns": nanoseconds(time).max(1), "cpu_ns": nanoseconds(time) }))
 }
 
-/// The time of both ends, for so many messages; the first of all are for the processor's caches.
+/// Returns the time of both ends for `count` messages. The very first messages warm up the
+/// processor's caches.
 fn timed(nobody: &Nobody, count: u64, mut send: Act<'_>, mut receive: Act<'_>) -> Outcome<Duration> {
     let (mut time, mut left, mut turn) = (Duration::ZERO, count, 0_u64);
     while left > 0 {

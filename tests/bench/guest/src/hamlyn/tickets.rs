@@ -4,7 +4,7 @@ use hamlyn::Ticket;
 
 use crate::engine::result::{Outcome, exchange_words};
 
-/// Says one's own ticket and hears the peer's.
+/// Prints this end's ticket and reads the peer's.
 pub(crate) fn exchange_tickets(own: &Ticket) -> Outcome<Ticket> {
     Ok(exchange_words(&own.to_string())?.parse()?)
 }

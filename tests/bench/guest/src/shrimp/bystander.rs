@@ -1,5 +1,5 @@
-//! Loops of a program that has nothing to do with any card: what it costs them that the stores of
-//! their machine are seen.
+//! Loops of a program that does not use any card. They show the cost of snooping their machine's
+//! stores.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +9,12 @@ use serde_json::json;
 
 use crate::engine::result::{Meter, Outcome, say};
 
-/// What the program does all the time.
+/// The work of the loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Loop {
     /// Stores a word, in 64 KiB in turn
     Stores,
-    /// Works in registers
+    /// Computes in registers
     Registers,
     /// Copies 64 KiB
     Copies,
@@ -22,10 +22,10 @@ enum Loop {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// What it does
+    /// What the loop does
     #[arg(long = "loop", value_enum)]
     what: Loop,
-    /// How often
+    /// Number of iterations
     #[arg(long, default_value_t = 1_000_000)]
     count: u64,
 }
@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         Loop::Registers => compute,
         Loop::Copies => copy,
     };
-    // Its code is translated, and its memory is there.
+    // This run translates the code and touches the memory.
     act(options.count / 10);
     let meter = Meter::start();
     act(options.count);

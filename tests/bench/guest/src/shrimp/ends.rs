@@ -1,5 +1,5 @@
 //! Two processes, each with a page that the other's first page is mapped to: complementary mappings
-//! (section 4.1). What the one stores in `out` arrives in the other's `own`.
+//! (section 4.1). A store to one process's `out` arrives in the other's `own`.
 
 use std::io::BufRead;
 
@@ -12,28 +12,28 @@ use crate::engine::lap_words::{PAGE, Words};
 use crate::engine::result::{Outcome, exchange_words, say};
 use crate::engine::wait::PATIENCE;
 
-/// How stores come to the card.
+/// How stores reach the card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum By {
-    /// The card sees them on the machine's bus
+    /// The card snoops them on the machine's bus
     Snoop,
     /// By window pages
     Window,
 }
 
-/// One of the two.
+/// One of the two processes.
 pub(crate) struct End {
     pub(crate) card: Card,
     pub(crate) own: ReceiveBuffer,
-    /// The other's memory.
+    /// The peer's memory.
     pub(crate) peer: Handle,
-    /// To the other's first page, store by store.
+    /// Mapped to the peer's first page, in single-write mode.
     pub(crate) out: SendBuffer,
 }
 
 impl End {
-    /// Opens one with so much memory to receive in. Fails if stores do not come to the card as they
-    /// should: else something else would be measured than what the result is called.
+    /// Opens an end with `length` bytes of memory to receive in. Fails if stores do not reach the
+    /// card as requested, because the result would then have the wrong label.
     pub(crate) fn open(length: usize, by: By) -> Outcome<Self> {
         let card = Card::open_default()?;
         let own = card.export(length, card.hosts()?)?;
@@ -69,12 +69,12 @@ impl Words for End {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct HoldOptions {
-    /// How stores come to the card
+    /// How stores reach the card
     #[arg(long, value_enum, default_value = "snoop")]
     by: By,
 }
 
-/// Has a page mapped out, and mapped in, and does nothing.
+/// Holds a page mapped out and one mapped in, and does nothing.
 pub(crate) fn hold(options: &HoldOptions) -> Outcome {
     let _end = End::open(PAGE, options.by)?;
     say(&json!({ "holds": true }))?;

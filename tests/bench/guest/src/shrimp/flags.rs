@@ -1,6 +1,6 @@
-//! A flag's round trip by automatic update: each end looks at a word of its own memory, and stores
-//! the answer to memory that is mapped out. Data may come with it, and is stored before it: then it
-//! has arrived when the flag has (section 4.1).
+//! A flag's round trip by automatic update. Each end polls a word of its own memory, and stores the
+//! answer to memory that is mapped out. Data may precede the flag; it has arrived when the flag has
+//! (section 4.1).
 
 use std::time::Instant;
 
@@ -14,10 +14,10 @@ use crate::engine::result::{Outcome, Rounds, say};
 use crate::engine::wait::PATIENCE;
 use crate::shrimp::ends::{By, End};
 
-/// The flag, and what comes with it.
+/// Offsets of the flag and of the data that precedes it.
 const FLAG: usize = 0;
 const DATA: usize = 64;
-/// Looks between two at the clock.
+/// Polls between two reads of the clock.
 const LOOKS: u32 = 1 << 20;
 
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Options {
     /// Bytes of data that are stored before the flag
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=4032))]
     size: u32,
-    /// How stores come to the card
+    /// How stores reach the card
     #[arg(long, value_enum, default_value = "snoop")]
     by: By,
 }
@@ -38,8 +38,8 @@ pub(crate) fn echo(options: &Options) -> Outcome {
     counted(&end, || {
         options.rounds.answer(|round| {
             if round == 0 {
-                // It comes when the peer is ready: whoever polls for that starves it of the host's
-                // cores.
+                // The first flag comes only when the peer is ready. Polling for it would starve the
+                // peer of the host's cores.
                 end.own.wait(FLAG, 0, Some(PATIENCE))?;
             }
             receive(&end, &mut data, round)?;
@@ -82,12 +82,12 @@ fn receive(end: &End, data: &mut [u8], round: u64) -> Outcome {
     Ok(check_mark(data, round)?)
 }
 
-/// Each round's own, and never the zero of fresh memory.
+/// Returns the flag of a round: different in each round, and never the zero of fresh memory.
 fn flag(round: u64) -> u32 {
     (round as u32).wrapping_add(1)
 }
 
-/// Looks at a word until it has a value.
+/// Polls a word until it has the given value.
 fn poll(own: &ReceiveBuffer, word: usize, value: u32) -> Outcome {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {

@@ -1,5 +1,5 @@
-//! Both ends of what is measured of SHRIMP cards. From the bottom up, each file knowing only those
-//! above it in this list:
+//! Both ends of the SHRIMP card measurements. The files are listed from the bottom up; each file
+//! uses only those above it in this list:
 //!
 //! | file | holds |
 //! |---|---|
@@ -19,29 +19,29 @@ use clap::Subcommand;
 
 use crate::engine::result::Outcome;
 
-/// One end of an exchange through SHRIMP cards, or a program beside it.
+/// One end of an exchange through SHRIMP cards, or a program that runs at the same time.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
-    /// Stores back what flag-ping stores
+    /// Stores back the flags of flag-ping
     FlagEcho(flags::Options),
     /// Measures a flag's round trip by automatic update (SHRIMP, section 4.1)
     FlagPing(flags::Options),
-    /// Looks at what update-send sends
+    /// Checks the data that update-send sends
     UpdateSink(updates::Options),
     /// Measures one-way bandwidth of deliberate update (SHRIMP, section 4.3)
     UpdateSend(updates::Options),
-    /// Looks at what store-send stores
+    /// Checks the data that store-send stores
     StoreSink(stores::Options),
     /// Measures a stream of stores by automatic update (SHRIMP, section 4.1)
     StoreSend(stores::Options),
-    /// Has a page mapped out until a line comes on standard input
+    /// Holds a page mapped out until a line arrives on standard input
     PageHold(ends::HoldOptions),
     /// Measures a loop of a program that sends nothing
     Bystander(bystander::Options),
 }
 
 impl Role {
-    /// Plays it.
+    /// Runs this role.
     pub(crate) fn run(self) -> Outcome {
         match self {
             Role::FlagEcho(options) => flags::echo(&options),

@@ -1,5 +1,5 @@
-//! A stream of stores by automatic update (section 4.1): the same stores by single-write, each a
-//! packet of its own, and by blocked-write, which merges them.
+//! A stream of stores by automatic update (section 4.1): the same stores by single-write, which
+//! makes each one a packet, and by blocked-write, which merges them.
 
 use clap::ValueEnum;
 use hamlyn::shrimp;
@@ -12,12 +12,12 @@ use crate::shrimp::ends::{By, End};
 /// Bytes of a store.
 const WORD: usize = 8;
 
-/// What becomes of stores that follow each other.
+/// How the card treats consecutive stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// Each is a packet
+    /// Sends each store as a packet
     Single,
-    /// They are merged
+    /// Merges them
     Blocked,
 }
 
@@ -25,13 +25,13 @@ enum Mode {
 pub(crate) struct Options {
     #[command(flatten)]
     laps: Laps,
-    /// What becomes of stores that follow each other
+    /// How the card treats consecutive stores
     #[arg(long, value_enum, default_value = "single")]
     mode: Mode,
-    /// How stores come to the card
+    /// How stores reach the card
     #[arg(long, value_enum, default_value = "snoop")]
     by: By,
-    /// A run of stores that is left out: to see that the receiver notices
+    /// Number of a run of stores to leave out, to test that the receiver detects it
     #[arg(long, hide = true)]
     leave_out: Option<u64>,
 }
@@ -52,7 +52,7 @@ pub(crate) fn send(options: &Options) -> Outcome {
         Mode::Blocked => shrimp::Mode::Blocked,
     };
     let pages = end.card.map(&end.peer, DATA as u64, laps.bytes(), mode)?;
-    // What is to be stored is worked out before, as the card would see stores to the pages at once.
+    // Compute the words in advance, because the card would send stores to the pages at once.
     let words = std::cell::RefCell::new(vec![0_u64; laps.bytes() / WORD]);
     let fill = |lap: &_| {
         let mut words = words.borrow_mut();

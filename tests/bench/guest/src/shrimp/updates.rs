@@ -12,10 +12,10 @@ use crate::shrimp::ends::{By, End};
 pub(crate) struct Options {
     #[command(flatten)]
     laps: Laps,
-    /// How the flags' stores come to the card
+    /// How the flags' stores reach the card
     #[arg(long, value_enum, default_value = "snoop")]
     by: By,
-    /// An update that is not sent: to see that the receiver notices
+    /// Number of an update to leave out, to test that the receiver detects it
     #[arg(long, hide = true)]
     leave_out: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! The report for programs.
+//! The report in machine-readable formats.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::engine::goals::{Goal, number};
 use crate::engine::plot::{Curve, Figure, Point};
 use crate::engine::track::Track;
 
-/// Everything, as one object.
+/// Returns all results as one object.
 pub(super) fn json(results: &Results) -> Value {
     let facts: serde_json::Map<String, Value> =
         results.facts.rows.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
@@ -54,7 +54,7 @@ fn track(track: &Track) -> Value {
     })
 }
 
-/// A row for each quantity.
+/// Returns a row for each quantity.
 pub(super) fn csv(results: &Results) -> anyhow::Result<String> {
     let mut rows = vec![
         ["name", "samples", "min_us", "p50_us", "p90_us", "p99_us", "p99.9_us", "max_us", "bytes_per_second"]
@@ -76,7 +76,7 @@ pub(super) fn csv(results: &Results) -> anyhow::Result<String> {
     table(rows)
 }
 
-/// A row for each point of each curve.
+/// Returns a row for each point of each curve.
 pub(super) fn figures_csv(figures: &[Figure]) -> anyhow::Result<String> {
     let mut rows = vec![["figure", "answers", "curve", "x", "y", "p99"].map(str::to_owned).to_vec()];
     for figure in figures {
@@ -99,7 +99,7 @@ fn table(rows: Vec<Vec<String>>) -> anyhow::Result<String> {
     Ok(String::from_utf8(bytes)?)
 }
 
-/// The goals as a table in Markdown, for docs/performance.md.
+/// Returns the goals as a table in Markdown, for docs/performance.md.
 pub(super) fn goals_markdown(goals: &[Goal]) -> String {
     let mut out =
         "| goal | what | figure | beside | ratio | spread | asked for | |\n|---|---|---|---|---|---|---|---|\n".to_owned();
@@ -119,7 +119,8 @@ pub(super) fn goals_markdown(goals: &[Goal]) -> String {
     out
 }
 
-/// Everything else as tables in Markdown, the plots' points among it: for documents as well.
+/// Returns everything else as tables in Markdown, including the plots' points: for documents as
+/// well.
 pub(super) fn tables_markdown(others: &[Table], figures: &[Figure]) -> String {
     let tables = others.iter().map(|table| (&table.title, table.head.clone(), table.rows.clone()));
     let points = figures.iter().map(|figure| {
@@ -137,7 +138,7 @@ pub(super) fn tables_markdown(others: &[Table], figures: &[Figure]) -> String {
     out
 }
 
-/// A row for each place on a figure's horizontal axis, with what each curve has there.
+/// Returns a row for each position on a figure's horizontal axis, with each curve's value there.
 fn rows_of(figure: &Figure) -> Vec<Vec<String>> {
     let mut places: Vec<f64> =
         figure.curves.iter().flat_map(|curve| &curve.points).map(|point| point.x).collect();
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_a_row_and_its_curves_name_is_one_cell() {
+    fn point_is_a_row_with_quoted_curve_name() {
         let points = vec![Point { x: 16.0, y: 56.25, high: None }];
         let curves = vec![Curve::ours("a, \"b\"", points)];
         let text = String::new;
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_stand_side_by_side_where_they_have_points() {
+    fn curves_share_rows_at_common_points() {
         let point = |x, y| Point { x, y, high: None };
         let curves = vec![
             Curve::ours("card", vec![point(4.0, 1.5), point(16.0, 6.0)]),

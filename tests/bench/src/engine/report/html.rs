@@ -1,4 +1,4 @@
-//! The page: one file that needs no other. What is on it is here, how it looks is in its template.
+//! The page: one self-contained file. This file has the content, and the template has the layout.
 
 use anyhow::Context;
 use minijinja::syntax::SyntaxConfig;
@@ -13,11 +13,11 @@ use crate::engine::plot::{Figure, svg};
 use crate::engine::stats::Latency;
 use crate::engine::track::Track;
 
-/// The engine escapes what goes into a template of such a name.
+/// For a template with this file extension, the engine escapes all values.
 const NAME: &str = "page.html";
 const TEMPLATE: &str = include_str!("page.html");
 
-/// Rows of a table that is shown only to who asks for it.
+/// A table with more rows is folded.
 const LONG: usize = 20;
 
 const TRIPS_HEAD: [&str; 15] = [
@@ -40,7 +40,7 @@ const TRIPS_HEAD: [&str; 15] = [
 const RATES_HEAD: [&str; 6] =
     ["one way", "MB/s", "CPU near, us", "CPU far, us", "CPU cards, us", "CPU machines, us"];
 
-/// All that the template shows.
+/// All values that the template shows.
 #[derive(Serialize)]
 struct Page<'a> {
     facts: &'a [(String, String)],
@@ -72,11 +72,11 @@ struct Drawing<'a> {
     title: &'a str,
     answers: &'a str,
     note: &'a str,
-    /// Markup of our own, not escaped again.
+    /// The benchmark's own markup, which is not escaped again.
     drawing: String,
 }
 
-/// What was measured under one title.
+/// The measurements under one title.
 #[derive(Serialize)]
 struct Section<'a> {
     title: &'a str,
@@ -106,7 +106,7 @@ struct PeerRow<'a> {
     commands: &'a [String],
 }
 
-/// The whole page.
+/// Renders the whole page.
 pub(super) fn page(results: &Results) -> anyhow::Result<String> {
     let page = Page {
         facts: &results.facts.rows,
@@ -119,9 +119,9 @@ pub(super) fn page(results: &Results) -> anyhow::Result<String> {
         rates_head: RATES_HEAD,
     };
     let mut engine = Environment::new();
-    // A name that is misspelt in the template is an error, and not nothing.
+    // A misspelt name in the template is an error instead of an empty string.
     engine.set_undefined_behavior(UndefinedBehavior::Strict);
-    // A line of the template that only says what is to be done leaves none on the page.
+    // A template line that holds only a statement leaves no line on the page.
     engine.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     engine.add_template(NAME, TEMPLATE).context("the page's template is wrong")?;
     engine.get_template(NAME)?.render(Serde(&page)).context("cannot fill the page's template")
@@ -204,7 +204,7 @@ mod tests {
     use crate::engine::plot::{Curve, Point, Scale};
     use crate::engine::report::Facts;
 
-    /// What would be markup if nobody escaped it.
+    /// This would be markup if it were not escaped.
     const MARKUP: &str = "<b>&\"'";
 
     fn results() -> Results {
@@ -243,13 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn all_that_was_measured_is_on_the_page() {
+    fn all_measurements_are_on_the_page() {
         let page = page(&results()).unwrap();
         assert!(page.contains("<td class=met>met") && page.contains("at most 1 %"));
         assert!(page.contains("<td class=n>1 to 1") && page.contains("<td class=n>1000"), "{page}");
         assert!(page.contains("not measured<td><code>"), "a peer");
         assert!(!page.contains("unmeasured"), "a title without quantities");
-        // Of the others the engine escapes something.
+        // The engine escapes part of the others.
         for head in TRIPS_HEAD.iter().chain(&RATES_HEAD).filter(|head| !head.contains(['\'', '/'])) {
             assert!(page.contains(&format!(">{head}")), "{head} is missing");
         }

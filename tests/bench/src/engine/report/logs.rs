@@ -1,4 +1,4 @@
-//! The raw samples: a log of HdrHistograms for each quantity, one histogram a round, in
+//! The raw samples: a log of HdrHistograms for each quantity, one histogram per round, in
 //! nanoseconds.
 
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ pub(super) fn write(results: &Results, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes away the logs of an earlier run, which may have measured what this one has not.
+/// Removes the logs of an earlier run, which may have measured other quantities.
 fn clear(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -51,7 +51,7 @@ fn write_one(track: &Track, results: &Results, file: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// A name without what files' names must not have.
+/// Returns a name without characters that are invalid in file names.
 fn file_name(name: &str) -> String {
     let words = name.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_lowercase()
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logs_of_an_earlier_run_are_taken_away_and_nothing_else() {
+    fn only_logs_of_earlier_runs_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["earlier.hlog", "notes.txt"] {
             File::create(folder.path().join(name)).unwrap();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_are_plain() {
+    fn file_names_are_plain() {
         assert_eq!(file_name("card, 16-byte write: ../x"), "card-16-byte-write-x");
     }
 }

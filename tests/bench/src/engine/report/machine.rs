@@ -1,4 +1,4 @@
-//! Where a run took place: machine, versions, command.
+//! The environment of a run: machine, versions, command.
 
 use std::fs;
 use std::process::Command;
@@ -9,14 +9,14 @@ use hamlyn_lab::Kit;
 /// Names and values.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// When the run began.
+    /// Start of the run.
     pub start: SystemTime,
-    /// Names and values, for people.
+    /// Names and values, for readers.
     pub rows: Vec<(String, String)>,
 }
 
 impl Facts {
-    /// Those of this machine.
+    /// Gathers the facts of this machine.
     pub fn gather(accelerator: &str) -> Self {
         let start = SystemTime::now();
         let command: Vec<String> = std::env::args().skip(1).collect();
@@ -41,7 +41,7 @@ impl Facts {
     }
 }
 
-/// What a program prints; empty if there is no such program.
+/// Returns the first line of a program's output; empty if there is no such program.
 fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     output.map(|output| first_line(&String::from_utf8_lossy(&output.stdout))).unwrap_or_default()
@@ -56,14 +56,14 @@ fn first_words(file: &str, count: usize) -> String {
     text.split_whitespace().take(count).collect::<Vec<_>>().join(" ")
 }
 
-/// The first value of a name in a file of `name : value` lines.
+/// Returns the first value of a name in a file of `name : value` lines.
 fn field(file: &str, name: &str) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with(name));
     line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
 }
 
-/// The guest's kernel names itself in its image.
+/// Finds the version of the guest's kernel in its image.
 fn guest_kernel() -> String {
     const MARK: &[u8] = b"Linux version ";
     let image = Kit::find().ok().and_then(|kit| fs::read(kit.kernel).ok()).unwrap_or_default();

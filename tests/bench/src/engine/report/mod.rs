@@ -1,4 +1,4 @@
-//! The report: a page to read, and the same for programs.
+//! The report: a page to read, and machine-readable files.
 
 mod data;
 mod html;
@@ -18,16 +18,16 @@ use crate::engine::track::Track;
 pub use machine::Facts;
 pub use table::Table;
 
-/// All that one run showed.
+/// All results of one run.
 #[derive(Debug)]
 pub struct Results {
-    /// Where and how.
+    /// The environment and the command.
     pub facts: Facts,
-    /// The figures to reach.
+    /// The target figures.
     pub goals: Vec<Goal>,
     /// The plots.
     pub figures: Vec<Figure>,
-    /// Programs of others, on the host.
+    /// Third-party programs on the host.
     pub peers: Vec<Peer>,
     /// The quantities for the tables.
     pub tables: Vec<(String, Vec<Track>)>,
@@ -36,17 +36,18 @@ pub struct Results {
 }
 
 impl Results {
-    /// Every track.
+    /// Returns every track.
     fn tracks(&self) -> impl Iterator<Item = &Track> {
         self.tables.iter().flat_map(|table| &table.1)
     }
 
-    /// Why something could not be measured.
+    /// Returns the tracks that failed.
     pub fn failures(&self) -> Vec<&Track> {
         self.tracks().filter(|track| track.failure.is_some()).collect()
     }
 
-    /// What is neither a goal nor a sample, for people: tables, and the plots' points.
+    /// Returns all results that are neither goals nor samples, for readers: tables, and the plots'
+    /// points.
     pub fn tables_text(&self) -> String {
         data::tables_markdown(&self.others, &self.figures)
     }

@@ -1,4 +1,4 @@
-//! A table of anything: what is neither a round trip nor a stream.
+//! A table for results that are neither round trips nor streams.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -8,16 +8,16 @@ use serde_json::{Map, Value, json};
 pub struct Table {
     /// Its title.
     pub title: String,
-    /// What a reader needs beside it.
+    /// A note for the reader.
     pub note: String,
-    /// What the columns are called; the first names the rows.
+    /// The column headings; the first column names the rows.
     pub head: Vec<String>,
     /// The rows, each as long as the head.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// The same as an object.
+    /// Converts the table to a JSON object.
     pub(super) fn json(&self) -> Value {
         let row = |row: &Vec<String>| {
             let cells = self.head.iter().cloned().zip(row.iter().map(|cell| json!(cell)));

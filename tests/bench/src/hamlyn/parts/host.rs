@@ -1,4 +1,4 @@
-//! A host in memory with a Hamlyn card, and what of it is open.
+//! A host in memory with a Hamlyn card and its open objects.
 
 use anyhow::{Context, anyhow, ensure};
 use hamlyn_abi::family::area::HamlynArea;
@@ -21,7 +21,7 @@ type InMemory = hamlyn_test_host::Host<HamlynCard>;
 /// The host, whose terminus, queue and slot have number 0.
 pub(super) struct Host {
     host: InMemory,
-    /// Where the open slot's area starts.
+    /// Start of the open slot's area.
     pub(super) place: u64,
 }
 
@@ -37,7 +37,7 @@ impl Host {
         &self.host.memory
     }
 
-    /// An area, and where its pages start, one behind the other.
+    /// Allocates an area. Returns it with the start of its pages, which are consecutive.
     fn area(&self, length: u64) -> (HamlynArea, u64) {
         let (start, list) = (self.host.pages(length.div_ceil(PAGE)), || self.host.pages(1));
         let put = |address, bytes: &[u8]| self.host.put(address, bytes);
@@ -99,15 +99,14 @@ impl Host {
         self.host.post(0, &request, body);
     }
 
-    /// Has the card send all that it has to send. Each packet takes the memory of the one before
-    /// it.
+    /// Makes the card send all pending packets. Each packet reuses the memory of the previous one.
     pub(super) fn transmit(&mut self) {
         while self.host.transmit() == Progress::Worked {
             self.host.wire.forget();
         }
     }
 
-    /// Has the card send all that it has to send, and gives the bytes of the last packet.
+    /// Makes the card send all pending packets, and returns the bytes of the last one.
     pub(super) fn sent(&mut self) -> anyhow::Result<Vec<u8>> {
         while self.host.transmit() == Progress::Worked {}
         let last = self.host.wire.sent.pop().context("the card sent nothing")?;
@@ -118,7 +117,8 @@ impl Host {
         self.host.deliver(0, packet);
     }
 
-    /// Fails unless the card has counted so many: what it refused took no time worth measuring.
+    /// Fails unless the card's counter has the expected value, because refused packets take almost
+    /// no time.
     pub(super) fn counted(&self, name: &str, expected: u64) -> anyhow::Result<()> {
         let count = self.host.counted(name);
         ensure!(count == Some(expected), "the card counted {count:?} {name} (not {expected})");

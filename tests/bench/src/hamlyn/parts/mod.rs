@@ -1,5 +1,5 @@
-//! The card's logic alone, on ports of memory, in one thread: what `cargo bench` and goal 9
-//! measure.
+//! The card's logic alone, on ports of memory, in one thread: the code that `cargo bench` and goal
+//! 9 measure.
 
 mod host;
 
@@ -19,15 +19,15 @@ const KEY: u64 = 0x1234_5678_9abc_def0;
 const QUEUE_ENTRIES: u32 = 1024;
 /// The datasheet's packet header.
 const HEADER_BYTES: usize = 40;
-/// Bytes of a message that is cut into packets.
+/// Bytes of a message that is segmented into packets.
 const LONG: u32 = 64 << 10;
 /// Bytes of Table 4's message.
 const FAST_BYTES: u32 = 16;
-/// The name of what is measured of it.
+/// The name of its measurements.
 pub(super) const FAST: &str = "16 bytes, fast mode";
 
-/// Delivers and copies so many packets. As in [`one_process`](crate::hamlyn::one_process), what
-/// callgrind counts are functions that are never inlined.
+/// Delivers and copies `count` packets. As in [`one_process`](crate::hamlyn::one_process),
+/// callgrind counts functions that are never inlined.
 pub fn walk_paths(count: u64) -> anyhow::Result<()> {
     let (mut small, mut large) = (Delivery::create(64, 1)?, Delivery::create(4096, 16)?);
     let memory = Memory::new().context("no memory")?;
@@ -51,9 +51,8 @@ pub fn walk_paths(count: u64) -> anyhow::Result<()> {
 #[inline(never)]
 fn path_deliver_64(host: &mut Host, packet: &[VolatileSlice<'_>]) -> u64 {
     host.deliver(packet);
-    // Something is left to do: else this would end in a jump, which callgrind would take for its
-    // end. It is another thing than below: of two functions that are the same the compiler makes
-    // one.
+    // This prevents a jump at the end, which callgrind would treat as the function's end. The code
+    // differs from the next function, because the compiler merges identical functions.
     black_box(host.place + 64)
 }
 
@@ -68,7 +67,7 @@ fn path_copy_4096(memory: &Memory, place: u64, from: VolatileSlice<'_>) -> bool 
     black_box(copy(memory, place, from))
 }
 
-/// Segmentation, delivery and notification.
+/// Measures segmentation, delivery and notification.
 pub fn benchmark(criterion: &mut Criterion) -> anyhow::Result<()> {
     segmentation(criterion)?;
     for size in SIZES {
@@ -80,8 +79,8 @@ pub fn benchmark(criterion: &mut Criterion) -> anyhow::Result<()> {
     refusal(criterion)
 }
 
-/// Requests that a card makes into packets: short ones of a packet each, and a long one from a send
-/// buffer.
+/// Measures requests that a card makes into packets: short ones of one packet each, and a long one
+/// from a send buffer.
 fn segmentation(criterion: &mut Criterion) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("segmentation");
     for (name, post) in [("64 bytes", Host::post as fn(&mut Host)), (FAST, Host::post_fast)] {
@@ -113,8 +112,8 @@ fn segmentation(criterion: &mut Criterion) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Packets of one size that a card delivers, each to where the one before ends. So many of them are
-/// a message, which has a metadata entry and a notification.
+/// Measures the delivery of packets of one size, each to the end of the previous one. `message`
+/// packets form a message with a metadata entry and a notification.
 fn delivery(criterion: &mut Criterion, size: u32, message: usize) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("delivery");
     let mut delivery = Delivery::create(size, message)?;
@@ -131,7 +130,7 @@ fn delivery(criterion: &mut Criterion, size: u32, message: usize) -> anyhow::Res
     outcome.and_then(|()| delivery.finish())
 }
 
-/// Messages of Table 4: of 16 bytes in fast mode.
+/// Measures messages of Table 4: 16 bytes in fast mode.
 fn fast_delivery(criterion: &mut Criterion) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("delivery");
     let mut delivery = Delivery::create_fast()?;
@@ -144,8 +143,8 @@ fn fast_delivery(criterion: &mut Criterion) -> anyhow::Result<()> {
     outcome.and_then(|()| delivery.finish())
 }
 
-/// Packets, and the host that they are delivered to, in laps: before each every packet gets bytes
-/// of its own, after it every byte is looked at. Neither is timed.
+/// Packets, and the host that they are delivered to, in laps. Before each lap, every packet gets
+/// different bytes; after it, every byte is checked. Neither is timed.
 pub struct Delivery {
     packets: Packets,
     host: Host,
@@ -153,21 +152,21 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// Packets of `size` bytes, so many of them a message.
+    /// Prepares packets of `size` bytes. `message` of them form a message.
     pub fn create(size: u32, message: usize) -> anyhow::Result<Self> {
         let mut host = Host::create()?;
         host.open_slot()?;
         Ok(Self { packets: Packets::create(size, 0, message)?, host, delivered: 0 })
     }
 
-    /// Messages of Table 4.
+    /// Prepares messages of Table 4.
     fn create_fast() -> anyhow::Result<Self> {
         let mut host = Host::create()?;
         host.open_slot()?;
         Ok(Self { packets: Packets::create(FAST_BYTES, HAMLYN_FAST_MODE, 1)?, host, delivered: 0 })
     }
 
-    /// Delivers so many more. The time that took.
+    /// Delivers `count` more packets. Returns the time.
     pub fn run(&mut self, count: u64) -> anyhow::Result<Duration> {
         let (mut time, end) = (Duration::ZERO, self.delivered + count as usize);
         while self.delivered < end {
@@ -185,13 +184,13 @@ impl Delivery {
         Ok(time)
     }
 
-    /// Fails unless the card says that all were delivered.
+    /// Fails unless the card's counter shows that all were delivered.
     pub fn finish(&self) -> anyhow::Result<()> {
         self.host.counted("notifications", (self.delivered / self.packets.message) as u64)
     }
 }
 
-/// Messages without data in fast mode: what is left of a delivery is its notification.
+/// Measures messages without data in fast mode, whose delivery consists only of the notification.
 fn notification(criterion: &mut Criterion) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("notification");
     let mut packet = one_packet(0, HAMLYN_FAST_MODE)?;
@@ -208,7 +207,7 @@ fn notification(criterion: &mut Criterion) -> anyhow::Result<()> {
     host.counted("notifications", delivered)
 }
 
-/// Packets that the card discards for their key (section 6.5).
+/// Measures packets that the card discards because of their key (section 6.5).
 fn refusal(criterion: &mut Criterion) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("refusal");
     let mut packet = wrong_key_packet()?;
@@ -225,16 +224,16 @@ fn refusal(criterion: &mut Criterion) -> anyhow::Result<()> {
     host.counted("refused_key", refused)
 }
 
-/// A packet whose key is wrong in one bit.
+/// Returns a packet whose key is wrong in one bit.
 fn wrong_key_packet() -> anyhow::Result<Vec<u8>> {
     let mut packet = one_packet(64, 0)?;
     packet[0x08] ^= 1;
     Ok(packet)
 }
 
-/// Packets for a message area: the first's data goes to its start, the next's behind that, and so
-/// on. As in the fabric process, the header is the sending card's own, which has just written it,
-/// and the data is where the sender has it.
+/// Packets for a message area. The first one's data goes to its start, and each further one's to
+/// the end of the previous one. As in the fabric process, the header is in the sending card's own
+/// memory and was just written; the data is in the sender's memory.
 struct Packets {
     header: Vec<u8>,
     places: Places,
@@ -249,8 +248,8 @@ impl Packets {
         Ok(Self { header, places: Places::create(size)?, message })
     }
 
-    /// The pieces of a packet. The last of each message makes the packet accumulator 0 (section
-    /// 2.5).
+    /// Returns the pieces of a packet. The last packet of each message sets the packet accumulator
+    /// to 0 (section 2.5).
     fn packet(&mut self, number: usize) -> [VolatileSlice<'_>; 2] {
         let (offset, last) = (self.places.place(number), self.message - 1);
         let delta = if number % self.message == last { (last as u32).wrapping_neg() } else { 1 };
@@ -260,7 +259,7 @@ impl Packets {
     }
 }
 
-/// A packet with so many bytes of data: as a card sends it, but for its length.
+/// Returns a packet with `size` bytes of data. It is as a card sends it, except for its length.
 fn one_packet(size: u32, metadata_index: u32) -> anyhow::Result<Vec<u8>> {
     let mut host = Host::create()?;
     host.open_terminus()?;
@@ -268,7 +267,8 @@ fn one_packet(size: u32, metadata_index: u32) -> anyhow::Result<Vec<u8>> {
     host.post_request(request, &[0x5a; 64]);
     let mut packet = host.sent()?;
     host.counted("packets_sent", 1)?;
-    // The packet's length (the datasheet's packet header), and so much data behind its header.
+    // Set the packet's length (the datasheet's packet header), and append that much data to its
+    // header.
     packet[0x14..0x18].copy_from_slice(&size.to_le_bytes());
     packet.resize(HEADER_BYTES + size as usize, 0x5a);
     Ok(packet)
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_timed_is_done() {
+    fn timed_operations_are_executed() {
         let mut host = Host::create().unwrap();
         host.open_slot().unwrap();
         for size in [0, 64, 4096] {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_of_every_lap_is_looked_at() {
+    fn every_byte_of_every_lap_is_checked() {
         let mut delivery = Delivery::create(4096, 16).unwrap();
         delivery.run(2 * PACKETS as u64 + 64).unwrap();
         delivery.finish().unwrap();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_did_not_come_is_noticed() {
+    fn missing_packet_is_detected() {
         let mut delivery = Delivery::create(64, 1).unwrap();
         delivery.run(PACKETS as u64).unwrap();
         let Delivery { packets, host, delivered } = &mut delivery;

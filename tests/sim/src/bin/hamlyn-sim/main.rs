@@ -1,5 +1,5 @@
-//! What `hamlyn sim` starts. Flags, their help and their limits are there; here all is told in one
-//! order.
+//! The program that `hamlyn sim` starts. `hamlyn sim` has the flags, their help and their limits;
+//! this program takes the values as positional arguments.
 
 mod seeds;
 
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     match task(&words).and_then(|task| seeds::run(&task)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // If this fails, no one is left to tell.
+            // A failed write to standard error cannot be reported.
             let _ = writeln!(io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }

@@ -1,4 +1,4 @@
-//! Many seeds, some at a time, and what is said of them.
+//! Runs many seeds, several at a time, and reports the results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,21 +15,21 @@ use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::TERM_SIGNALS;
 use tracing::subscriber::{NoSubscriber, with_default};
 
-/// What is to be run.
+/// Parameters of a run.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) model: &'static Model,
     pub(crate) seeds: u64,
-    /// The first of them.
+    /// The first seed.
     pub(crate) from: u64,
-    /// How many run at a time, each in a thread of its own.
+    /// Number of seeds that run in parallel, each in its own thread.
     pub(crate) jobs: u64,
-    /// In each fabric; else the seed chooses.
+    /// Number of cards in each fabric. If `None`, the seed decides.
     pub(crate) cards: Option<u16>,
 }
 
 impl Task {
-    /// The command that runs some of the seeds.
+    /// Returns the command that runs some of the seeds.
     fn command(&self, seeds: &str) -> String {
         let model = match self.model.name {
             name if name == catalogue::default().name => String::new(),
@@ -39,19 +39,19 @@ impl Task {
     }
 }
 
-/// What many seeds came to.
+/// Totals over all seeds.
 #[derive(Debug, Default)]
 struct Totals {
     seeds: u64,
     steps: u64,
     faults: u64,
-    /// What the model counts besides.
+    /// The model's own counters.
     figures: BTreeMap<&'static str, u64>,
     violations: u64,
 }
 
-/// Runs them all, or until a signal asks to stop. An error if one of them found something wrong, or
-/// was not run.
+/// Runs all seeds, or until a signal asks to stop. Fails if a seed found a violation or was not
+/// run.
 pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     let simulation = SIMULATIONS.of(task.model)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -83,7 +83,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs one seed after the other, whichever is next, until there are no more or it is to stop.
+/// Runs the next seed repeatedly, until none is left or `stop` is set.
 fn work(
     simulation: Simulation,
     task: &Task,
@@ -96,7 +96,7 @@ fn work(
         if offset >= task.seeds {
             return;
         }
-        // What card and switch have to log would drown what the simulation has to say.
+        // Log messages of card and switch would drown the simulation's own output.
         let run = || simulation(task.from.wrapping_add(offset), task.cards);
         let outcome = with_default(NoSubscriber::new(), run);
         if done.send((offset, outcome)).is_err() {
@@ -105,8 +105,8 @@ fn work(
     }
 }
 
-/// Adds outcomes up and reports violations, in the order of the seeds, whoever ran them and
-/// whenever.
+/// Adds up the outcomes and reports violations in the order of the seeds, whichever threads ran
+/// them and whenever.
 fn collect(task: &Task, outcomes: Receiver<(u64, Report)>) -> anyhow::Result<Totals> {
     let bar = ProgressBar::new(task.seeds);
     bar.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len} seeds, {msg} ({eta})")?);
@@ -143,8 +143,8 @@ fn report(task: &Task, outcome: &Report) -> io::Result<()> {
     say(format_args!("again: {}", task.command(&format!("--seeds 1 --from {}{cards}", outcome.seed))))
 }
 
-/// Writes a line. A reader that has seen enough ends no run: the exit status tells whether there
-/// were violations.
+/// Writes a line. A closed output does not end the run: the exit status tells whether there were
+/// violations.
 fn say(line: fmt::Arguments<'_>) -> io::Result<()> {
     match writeln!(io::stdout(), "{line}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -1,5 +1,4 @@
-//! What the library holds of connections and listeners: where the driver has a file, the simulation
-//! has a handle.
+//! The library's handles of connections and listeners. They replace the files of the driver.
 
 use std::fmt;
 use std::io::{Stdin, stdin};
@@ -27,7 +26,8 @@ pub(crate) struct ConnectionHandle {
     number: u32,
 }
 
-/// The simulation's one thread polls nothing. But there must be something to poll.
+/// Returns a file that is never polled, because the simulation has only one thread. The interface
+/// requires one.
 fn nothing() -> BorrowedFd<'static> {
     static NOTHING: OnceLock<Stdin> = OnceLock::new();
     NOTHING.get_or_init(stdin).as_fd()
@@ -47,7 +47,7 @@ impl ListenerHandle {
     }
 }
 
-// A machine says more than anybody wants to read.
+// A machine's own debug output would be too long.
 impl fmt::Debug for ListenerHandle {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "listener {} of host {}", self.number, self.machine.id)
@@ -90,7 +90,7 @@ impl ConnectionHandle {
         Ok(Self { machine: machine.clone(), number: number.map_err(system("connect"))? })
     }
 
-    /// A question, which stands as a connection does.
+    /// Asks a question. It is handled like a connection.
     pub(crate) fn ask(machine: &Arc<Machine>, host: u32, name: &str) -> Result<Self> {
         machine.report_link();
         let number = machine.system_call(|system, ports| system.ask(ports, host, name.as_bytes()));

@@ -1,12 +1,12 @@
-//! The operating system of a host, played: it sets connections up and watches over them (sections
+//! The simulated operating system of a host: it sets up connections and watches over them (sections
 //! 6.3 and 6.4).
 //!
-//! What it says and remembers is `hamlyn_driver_host`: the driver's own code, guest-driver/kernel.
-//! Here that is bound to a simulated card, and to the library.
+//! `hamlyn_driver_host` has its messages and its state: the driver's own code, guest-driver/kernel.
+//! This module binds that code to a simulated card, and to the library.
 //!
-//! | file | like the driver's | holds |
+//! | file | driver's counterpart | holds |
 //! |---|---|---|
-//! | `files` | `connectfile.c` | what the library holds of connections and listeners |
+//! | `files` | `connectfile.c` | the library's handles of connections and listeners |
 //! | `wellknown` | `wellknown.c` | the driver's own terminus, queue and slots |
 
 mod files;

@@ -1,9 +1,9 @@
 //! Well-known slots (section 6.3): the driver's own terminus, notification queue and slots on a
 //! simulated card.
 //!
-//! The slots are privileged and in paranoid one-shot mode, so what has arrived cannot change while
-//! it is looked at, and the queue has more entries than messages can be there: it is never overrun.
-//! There are slots for the hosts of the fabric alone; a driver, which does not know them, opens all
+//! The slots are privileged and in paranoid one-shot mode, so that an arrived message cannot change
+//! while it is read. The queue has more entries than there can be messages, so it is never overrun.
+//! There are slots only for the hosts of the fabric. A driver, which does not know them, opens all
 //! 64.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -27,10 +27,10 @@ use crate::engine::violation::Violation;
 use crate::hamlyn::machine::Machine;
 use crate::hamlyn::tables::{ENTRY_ACCUMULATOR, ENTRY_ONE_SHOT, OpenSlot};
 
-/// The process number of what is the operating system's own.
+/// The process number of the operating system's own objects.
 pub(crate) const SYSTEM: u64 = 0;
 
-/// What the system has of its card.
+/// The system's objects on its card.
 #[derive(Debug)]
 pub(crate) struct Own {
     /// Hosts of the fabric.
@@ -47,20 +47,20 @@ pub(crate) struct Own {
     pages: Vec<u64>,
 }
 
-/// The system, and what it has of its card.
+/// The system, and its objects on its card.
 #[derive(Debug)]
 pub(crate) struct WellKnown {
     system: System,
     own: Own,
     /// Pieces of memory that the system has when nothing is arranged.
     pieces: u32,
-    /// The handshake timer had run out.
+    /// The handshake timer had expired.
     pub(crate) lapsed: bool,
-    /// What went wrong while a process called.
+    /// A violation found during a process's call.
     fault: Option<Violation>,
 }
 
-/// The card, as the system reaches it.
+/// The system's access to the card.
 struct CardPorts<'a> {
     machine: &'a Machine,
     own: &'a mut Own,
@@ -86,12 +86,12 @@ impl WellKnown {
         &self.system
     }
 
-    /// Whether nothing is arranged with anybody.
+    /// Returns whether nothing is arranged with any host.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.system.sizes() == Sizes { pieces: self.pieces, ..Sizes::default() }
     }
 
-    /// Calls the system. What its card then did wrong, or what no kernel allows, is a fault.
+    /// Calls the system. A violation by its card, or an action that no kernel allows, is an error.
     fn call<T>(
         &mut self,
         machine: &Machine,
@@ -110,12 +110,12 @@ impl WellKnown {
 }
 
 impl Own {
-    /// Which notification comes next.
+    /// Returns the position of the next notification.
     fn next(&self) -> QueueWait {
         QueueWait { queue: self.queue, cursor: self.taken % self.entries, pass: self.taken / self.entries }
     }
 
-    /// Where an entry of a host's slot here is.
+    /// Returns the address of an entry of a host's slot here.
     fn entry(&self, host: u32, entry: u32) -> Option<u64> {
         self.slots.get(host as usize)?.entry_address(entry)
     }
@@ -169,7 +169,7 @@ impl Ports for CardPorts<'_> {
     }
 }
 
-/// All that is due: whether anything was.
+/// Does all work that is due. Returns whether there was any.
 fn work(system: &mut System, ports: &mut dyn Ports) -> bool {
     let worked = system.work(ports);
     while system.work(ports) {}
@@ -177,12 +177,12 @@ fn work(system: &mut System, ports: &mut dyn Ports) -> bool {
 }
 
 impl Machine {
-    /// The operating system, if it has to do with connections.
+    /// Returns the operating system, if it handles connections.
     pub(crate) fn well_known(&self) -> MutexGuard<'_, Option<WellKnown>> {
         self.well_known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The card has been started.
+    /// Starts the system after the card was started.
     pub(crate) fn start_system(&self) -> Result<(), Violation> {
         let mut well_known = self.well_known();
         let Some(known) = &mut *well_known else { return Ok(()) };
@@ -211,7 +211,7 @@ impl Machine {
         })
     }
 
-    /// A slot for the operating system of a host, over a page of its own.
+    /// Creates a slot for the operating system of a host, over a page of its own.
     fn well_known_slot(&self, own: &mut Own, host: u32) -> OpenSlot {
         let frames = &mut self.tables().frames;
         let page = frames.take(&self.memory);
@@ -236,11 +236,11 @@ impl Machine {
         }
     }
 
-    /// The card was reset: all is closed and given back.
+    /// Closes and frees all objects after the card was reset.
     pub(crate) fn stop_system(&self) -> Result<(), Violation> {
         let mut well_known = self.well_known();
         let Some(known) = &mut *well_known else { return Ok(()) };
-        // The memory may go with it, and come again.
+        // The express memory may go with it, and come back.
         let all = self.express.is_some() && self.tables().rng.percent(50);
         known.call(self, |system, ports| {
             if all {
@@ -262,13 +262,13 @@ impl Machine {
         let mut well_known = self.well_known();
         let known = well_known.as_mut().ok_or(Errno::OPNOTSUPP)?;
         known.call(self, verb).unwrap_or_else(|fault| {
-            // No fault of the process: it is told at the next turn of the system's own.
+            // This is not an error of the process: the system's own next turn reports it.
             known.fault = Some(fault);
             Err(Errno::IO)
         })
     }
 
-    /// Whether the next notification is there; if not, the card will interrupt for it.
+    /// Returns whether the next notification is there. If not, the card will interrupt for it.
     fn arm(&self, own: &Own) -> bool {
         self.set_armed(own.queue, HAMLYN_ARMED_YES);
         let ready = self.next_notification(own).is_some();
@@ -288,7 +288,7 @@ impl Machine {
         next.is_over(notification.wrap).then_some(notification)
     }
 
-    /// Takes what has arrived, and tells those who sent it. Returns whether there was anything to
+    /// Takes arrived messages, and notifies their senders. Returns whether there was anything to
     /// do.
     pub(crate) fn look(&self, fired: &[u32]) -> Result<bool, Violation> {
         let mut well_known = self.well_known();
@@ -319,12 +319,12 @@ impl Machine {
         Ok(due)
     }
 
-    /// When the operating system has something to do next, if it has.
+    /// Returns when the operating system has something to do next, if ever.
     pub(crate) fn next_tick(&self) -> Option<u64> {
         self.well_known().as_ref().and_then(|known| known.system.due())
     }
 
-    /// Looks whether the card has a link, and whether it has had it all the time.
+    /// Checks whether the card has a link, and whether it has had it all the time.
     pub(crate) fn report_link(&self) {
         let changes = self.load(HAMLYN_REG_LINK_CHANGES).unwrap_or_default();
         let up = self.load(HAMLYN_REG_LINK).is_ok_and(|link| link == 1);
