@@ -1,4 +1,4 @@
-//! Dependencies point one way (docs/ARCHITECTURE.md).
+//! Dependencies point in one direction (docs/ARCHITECTURE.md).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What each crate may depend on, of ours. The tests and the benchmark may use everything. Of the
-/// cards each may use the same, and no other; where all cards come together any may be used.
+/// The crates of this workspace on which each of its crates may depend. The tests and the benchmark
+/// may use all. `CARDS` stands for any card.
 const MAY: &[(&str, &[&str])] = &[
     ("hamlyn-abi", &[]),
     ("hamlyn-door", &[]),
@@ -64,11 +64,11 @@ const MAY: &[(&str, &[&str])] = &[
 /// Any card.
 const CARDS: &str = "hamlyn-card-*";
 
-/// What a card must not name in its sources: it is a pure state machine.
+/// Names that must not appear in a card's sources: a card is a pure state machine.
 const WORLD: &[&str] =
     &["std::net", "std::os", "std::thread", "Instant", "SystemTime", "std::fs", "std::io", "rustix", "libc"];
 
-/// What cargo says of the workspace.
+/// Returns the workspace's packages from cargo's metadata.
 fn packages() -> Vec<Value> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let output = Command::new(cargo)
@@ -81,7 +81,8 @@ fn packages() -> Vec<Value> {
     metadata["packages"].as_array().unwrap().clone()
 }
 
-/// Each crate of the workspace with those of ours that it uses, tests apart.
+/// Returns each crate of the workspace with the workspace's crates that it uses. Dependencies of
+/// tests are left out.
 fn arrows() -> BTreeMap<String, BTreeSet<String>> {
     let packages = packages();
     let name = |value: &Value| value["name"].as_str().unwrap().to_owned();
@@ -97,7 +98,7 @@ fn arrows() -> BTreeMap<String, BTreeSet<String>> {
     packages.iter().map(|package| (name(package), uses(package))).collect()
 }
 
-/// Whether a crate is the one that is named, or one of them.
+/// Returns true if a crate has this name. The name may end in `*`.
 fn is(name: &str, crate_name: &str) -> bool {
     name.strip_suffix('*').map_or(name == crate_name, |start| crate_name.starts_with(start))
 }
@@ -119,8 +120,8 @@ fn arrows_point_one_way() {
     assert!(MAY.iter().all(|(name, _)| there(name)), "a crate named here is gone");
 }
 
-/// The floors of the house, and on which of them a crate may stand. Of the device, guests know the
-/// contract alone; and their library, at a card's socket, the driver's connections.
+/// The top folders, and the folders on which the crates of each may depend. Guests use only the
+/// device's contract. Their library also uses the driver's connection code, at a card's socket.
 const FLOORS: &[(&str, &[&str])] = &[
     ("device/", &["device/", "images/agent"]),
     ("guest-driver/", &["device/abi"]),
@@ -149,7 +150,7 @@ fn no_arrow_leads_back_up() {
     }
 }
 
-/// What a manifest's part with this title declares, by its names.
+/// Returns the names that a section of a manifest declares.
 fn declared<'a>(manifest: &'a str, title: &str) -> BTreeSet<&'a str> {
     let part = manifest.split_once(&format!("\n[{title}]\n")).map_or("", |(_, rest)| rest);
     let lines = part.lines().take_while(|line| !line.starts_with('['));
@@ -161,7 +162,7 @@ fn declared<'a>(manifest: &'a str, title: &str) -> BTreeSet<&'a str> {
 }
 
 #[test]
-fn what_the_workspace_declares_is_used() {
+fn declared_dependencies_are_used() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
     let mut used = BTreeSet::new();
@@ -180,7 +181,7 @@ fn what_the_workspace_declares_is_used() {
     assert!(unused.is_empty(), "declared and not used: {unused:?}");
 }
 
-/// The files below a folder, with what they hold.
+/// Returns the files below a folder, with their texts.
 fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)];
     let mut files = Vec::new();
@@ -198,23 +199,23 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     files
 }
 
-/// A source without its comments.
+/// Returns a source without its comments.
 fn code(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// What the library may name of itself anywhere: its lower half, and the errors that all cards
+/// Modules that any part of the library may name: the lower half, and the errors that all cards
 /// share.
 const ANYWHERE: [&str; 2] = ["core::", "error::"];
 
-/// What follows each `crate::`.
+/// Returns the text behind each `crate::`.
 fn named_of_the_crate(code: &str) -> impl Iterator<Item = &str> {
     code.split("crate::").skip(1).map(|rest| rest.split('\n').next().unwrap_or_default())
 }
 
-/// The cards of the library: its folders, but for the lower half and the channels, which stand on
-/// all cards.
+/// Returns the cards of the library: all its folders except the lower half and the channels, which
+/// use all cards.
 fn library_cards() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/src");
     let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -224,8 +225,8 @@ fn library_cards() -> Vec<String> {
     names.filter(|name| !["core", "channel"].contains(&&**name)).collect()
 }
 
-/// The constants and structures of a card's calls, which are in reach of everybody who names the
-/// family's.
+/// Returns the constants and structures of a card's calls. A file that names the family's calls can
+/// name them, too.
 fn calls_of(card: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../device/abi/src/{card}/uapi.rs"));
     let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -245,7 +246,7 @@ fn names(code: &str, word: &str) -> bool {
 }
 
 #[test]
-fn the_librarys_lower_half_knows_no_card() {
+fn library_core_names_no_card() {
     let files = sources("guest-lib/src/core");
     assert!(files.len() > 20 && library_cards().contains(&"hamlyn".to_owned()));
     for (path, text) in &files {
@@ -271,7 +272,7 @@ fn the_librarys_lower_half_knows_no_card() {
 }
 
 #[test]
-fn cards_of_the_library_do_not_see_each_other() {
+fn library_cards_are_independent() {
     let cards = library_cards();
     for card in &cards {
         for (path, text) in &sources(&format!("guest-lib/src/{card}")) {
@@ -293,7 +294,7 @@ fn cards_of_the_library_do_not_see_each_other() {
 }
 
 #[test]
-fn hosts_of_cards_name_them_in_the_catalogue_alone() {
+fn only_the_catalogue_names_cards() {
     let names =
         |text: &str| ["::MODEL", "HamlynCard", "HamlynOptions"].iter().any(|word| text.contains(word));
     let files = sources("device/host/src");
@@ -305,7 +306,7 @@ fn hosts_of_cards_name_them_in_the_catalogue_alone() {
 }
 
 #[test]
-fn cards_know_no_socket_thread_clock_or_descriptor() {
+fn cards_use_no_sockets_threads_or_clocks() {
     let files: Vec<_> = ["device/card/src", "device/cards"].into_iter().flat_map(sources).collect();
     let files: Vec<_> = files.iter().filter(|(path, _)| path.iter().any(|folder| folder == "src")).collect();
     for (path, text) in &files {
@@ -316,7 +317,7 @@ fn cards_know_no_socket_thread_clock_or_descriptor() {
     assert!(files.len() > 10, "only {} files were read", files.len());
 }
 
-/// The order of a folder's files that its `mod.rs` gives: a name with its row.
+/// Returns the order of a folder's files in its `mod.rs`: names and their rows.
 fn rows(folder: &str) -> BTreeMap<String, usize> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join("mod.rs");
     let text = std::fs::read_to_string(path).unwrap();
@@ -327,20 +328,18 @@ fn rows(folder: &str) -> BTreeMap<String, usize> {
         .collect()
 }
 
-/// What a text names by a path that ends in two colons. Several at once are not told apart, so
-/// there must be none.
+/// Returns the names that follow a path that ends in two colons. A list in braces is an error.
 fn named<'a>(text: &'a str, path: &str) -> BTreeSet<&'a str> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let names = text.split(path).skip(1).map(|rest| rest.split(|c| !is_name(c)).next().unwrap_or_default());
     names.inspect(|name| assert!(!name.is_empty(), "one `use {path}` for each file, please")).collect()
 }
 
-/// The programs that are made of an engine, which any card has in common, and a folder for each
-/// card.
+/// The programs that consist of an engine, common to all cards, and a folder for each card.
 const WITH_ENGINE: [&str; 3] = ["tests/sim/src", "tests/bench/src", "tests/bench/guest/src"];
 
 #[test]
-fn files_beside_an_engine_and_in_it_know_those_above_them_alone() {
+fn files_use_only_files_above_them() {
     let every = WITH_ENGINE.into_iter().flat_map(|program| [(program, "engine"), (program, "hamlyn")]);
     for (program, part) in every.chain([("tests/bench/src", "shrimp"), ("tests/bench/guest/src", "shrimp")]) {
         let folder = format!("{program}/{part}");
@@ -363,8 +362,7 @@ fn files_beside_an_engine_and_in_it_know_those_above_them_alone() {
     }
 }
 
-/// The cards of a program: its folders, but for the engine. Those that only the host or the library
-/// know are cards as well.
+/// Returns the cards of a program: its folders except the engine, and the cards of the device.
 fn cards_beside(program: &str) -> BTreeSet<String> {
     let names = |folder: String| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
@@ -377,7 +375,7 @@ fn cards_beside(program: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn engines_name_no_card_and_nothing_of_guests() {
+fn engines_name_no_card() {
     // The library, which has its cards in one crate with what they have in common; and windows,
     // which are Hamlyn's. Programs of guests may map memory by themselves.
     const GUESTS: [&str; 4] = ["use hamlyn::", "hamlyn_sys::window", "hamlyn_sys", "hamlyn_driver_host"];

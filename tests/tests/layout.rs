@@ -1,4 +1,5 @@
-//! The C headers say what the Rust contract says: they are up to date, and a C compiler lays them out alike.
+//! The C headers match the Rust contract: they are up to date, and a C compiler gives them the
+//! same layout.
 
 use std::fmt::Write as _;
 use std::mem::{offset_of, size_of};
@@ -8,7 +9,7 @@ use std::{env, fs};
 
 use hamlyn_headers::driver::{self as headers, Header};
 
-/// What Rust measures: a C expression and its value.
+/// Returns C expressions and their values in Rust.
 #[allow(clippy::unnecessary_cast)]
 fn measured_by_rust() -> Vec<(&'static str, u64)> {
     Vec::from(include!(concat!(env!("OUT_DIR"), "/layout.rs")))
@@ -23,7 +24,7 @@ fn driver() -> PathBuf {
 }
 
 #[test]
-fn the_headers_are_up_to_date() {
+fn headers_are_up_to_date() {
     for header in headers::read(&source()).unwrap() {
         let checked_in = fs::read_to_string(driver().join(&header.name)).unwrap_or_default();
         assert!(
@@ -38,7 +39,7 @@ fn source() -> PathBuf {
     headers::source_folder()
 }
 
-/// What the C compiler makes of each expression, with all of these headers, which lie in a folder.
+/// Returns each expression's value in C, with all of these headers from a folder.
 fn measured_by_c<'a>(
     include: &Path,
     headers: &[Header],
@@ -70,7 +71,7 @@ fn measured_by_c<'a>(
 }
 
 #[test]
-fn c_and_rust_agree_on_every_size_offset_and_constant() {
+fn c_and_rust_agree_on_layout_and_constants() {
     let rust = measured_by_rust();
     let headers = headers::read(&source()).unwrap();
     let c = measured_by_c(&driver(), &headers, rust.iter().map(|(expression, _)| *expression));
@@ -92,9 +93,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Whoever adds a card adds its folder to the contract, and nothing to what makes the headers.
+/// A new card needs only its folder in the contract.
 #[test]
-fn a_later_cards_folder_has_headers_by_itself() {
+fn new_card_folder_gets_headers() {
     let folder = tempfile::tempdir().unwrap();
     copy(&source(), folder.path());
     let kite = folder.path().join("kite");
@@ -124,7 +125,7 @@ fn a_later_cards_folder_has_headers_by_itself() {
     assert_eq!(measured, [u64::from(rust), 16]);
 }
 
-/// The headers of the driver's own that a file of it includes.
+/// Returns the driver's own headers that one of its files includes.
 fn included(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap();
     let names = text.lines().filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"'));
@@ -137,9 +138,9 @@ fn files_of(room: &str) -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|ending| ending == "c" || ending == "h")).collect()
 }
 
-/// What every card needs knows no card; and what operating systems say to each other needs hardly more than the kernel.
+/// `core` includes no card's header, and `kernel` hardly more than the kernel's own.
 #[test]
-fn the_drivers_rooms_include_only_what_they_may() {
+fn driver_folders_include_only_allowed_headers() {
     let here = |room| -> Vec<String> {
         let names =
             files_of(room).into_iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
@@ -180,7 +181,7 @@ fn the_drivers_rooms_include_only_what_they_may() {
     assert!(naming.len() == 1 && naming[0].ends_with("hamlyn_cards.h"), "{naming:?}");
 }
 
-/// The constants of the contract whose names end so, with their values, by the folder that has them.
+/// Returns the constants of the contract whose names have this part, with their values.
 fn constants(end: &str) -> Vec<(String, String)> {
     let folders = fs::read_dir(source()).unwrap().map(|entry| entry.unwrap().path().join("identity.rs"));
     let texts = folders.filter_map(|path| fs::read_to_string(path).ok());
@@ -195,7 +196,7 @@ fn constants(end: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn no_two_models_have_a_number_or_a_device_id_in_common() {
+fn model_numbers_and_device_ids_are_unique() {
     for (end, least) in [("_MODEL", 3), ("_PCI_D", 4)] {
         let named: Vec<_> =
             constants(end).into_iter().filter(|(name, _)| !name.starts_with("HAMLYN_REG")).collect();
@@ -209,7 +210,7 @@ fn no_two_models_have_a_number_or_a_device_id_in_common() {
 }
 
 #[test]
-fn each_card_of_the_driver_is_in_its_list() {
+fn driver_list_has_each_card() {
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-driver");
     let list = fs::read_to_string(driver.join("core/hamlyn_cards.h")).unwrap();
     let folders = fs::read_dir(&driver).unwrap().map(|entry| entry.unwrap().path());

@@ -8,7 +8,7 @@ use hamlyn_headers::library;
 use hamlyn_manuals::{self as manuals, commands};
 
 #[test]
-fn every_option_of_a_tool_is_in_its_page() {
+fn tool_pages_have_every_option() {
     for command in hamlyn_tools::commands() {
         let page = manuals::of_command(command.clone()).unwrap().remove(0).1.replace('\\', "");
         for long in command.get_arguments().filter_map(|argument| argument.get_long()) {
@@ -18,7 +18,7 @@ fn every_option_of_a_tool_is_in_its_page() {
 }
 
 #[test]
-fn every_page_has_the_sections_that_its_readers_look_for() {
+fn pages_have_the_usual_sections() {
     let of_section_1 =
         ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "EXAMPLES", "SEE ALSO"];
     let others = ["NAME", "SYNOPSIS", "DESCRIPTION", "SEE ALSO"];
@@ -37,7 +37,7 @@ fn every_page_has_the_sections_that_its_readers_look_for() {
 }
 
 #[test]
-fn every_function_call_and_parameter_has_its_place() {
+fn functions_calls_and_parameters_are_documented() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let pages = manuals::reference().unwrap();
     let text = |ending: &str| -> String {
@@ -63,10 +63,10 @@ fn every_function_call_and_parameter_has_its_place() {
     }
 }
 
-/// Whoever reaches a card's socket is its machine, so no example may put one where anyone can make
-/// files.
+/// A process that can connect to a card's socket acts as its machine. So examples must not use
+/// folders where any user can create files.
 #[test]
-fn no_example_puts_a_socket_where_others_can_get_at_it() {
+fn example_sockets_are_out_of_reach_of_others() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let documents = fs::read_dir(root.join("docs")).unwrap().map(|file| file.unwrap().path());
     let documents = documents.filter(|file| file.is_file()).chain([root.join("README.md")]);

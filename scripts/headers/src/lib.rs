@@ -1,6 +1,5 @@
-//! The C headers, made from Rust sources: [`driver`] makes those of `guest-driver/include/`, which
-//! are tracked, and [`library`] those of the C library, which `scripts/prepare` and `scripts/install`
-//! make.
+//! Generates C headers from Rust sources: [`driver`] those of `guest-driver/include/`, which are
+//! tracked, and [`library`] those of the C library, for `scripts/prepare` and `scripts/install`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The headers of the C library, made from the sources of `hamlyn-c`.
+//! Generates the headers of the C library from the sources of `hamlyn-c`.
 
 use std::path::PathBuf;
 
@@ -6,20 +6,20 @@ use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language, Sort
 
 /// A header of the C library.
 pub struct Header {
-    /// Its file's name, in the library's folder `include`.
+    /// File name.
     pub name: &'static str,
-    /// The files with what C can call, below `src` and in the header's order. The rest is inner.
+    /// The source files below `src` with the exported functions, in the header's order.
     pub parts: &'static [&'static str],
-    /// What it begins with.
+    /// The comment at its start.
     title: &'static str,
-    /// What it stands on.
+    /// Headers that it includes.
     includes: &'static [&'static str],
-    /// Structures of another header, which have no tag here unless their names say so.
+    /// Structures of another header, which get their `struct` tag here.
     others: &'static [&'static str],
 }
 
-/// All headers: of Hamlyn cards with what any card has, then of each other model, then of express
-/// memory.
+/// All headers: of Hamlyn cards and what all cards have in common, of each other model, and of
+/// express memory.
 pub const HEADERS: [Header; 7] = [
     Header {
         name: "hamlyn.h",
@@ -161,8 +161,8 @@ const HAMLYN: &str = "\
  * thread's last error. A failed call changes nothing, unless its description states what it leaves.
  * Results are stored through the last pointers. Pointers must not be NULL unless stated.
  *
- * timeout_ms is as for poll(2) in every call: milliseconds; 0 does not wait (-EAGAIN if the call would
- * have to); a negative value waits without a limit. When the time is over a call returns -ETIMEDOUT.
+ * timeout_ms is as for poll(2) in every call: milliseconds; 0 does not wait (-EAGAIN if the call
+ * would have to); a negative value waits without a limit. -ETIMEDOUT means that the time is over.
  */";
 
 const SHRIMP: &str = "\
@@ -173,8 +173,8 @@ const SHRIMP: &str = "\
  *
  * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(), timeout_ms
- * and connections by name.
+ * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(),
+ * timeout_ms and connections by name.
  */";
 
 const CLAN: &str = "\
@@ -185,16 +185,16 @@ const CLAN: &str = "\
  *
  * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(), timeout_ms
- * and connections by name. Sections are those of the paper, \"Tripwire: a synchronisation primitive for
- * virtual memory mapped communication\".
+ * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(),
+ * timeout_ms and connections by name. Sections are those of the paper, \"Tripwire: a
+ * synchronisation primitive for virtual memory mapped communication\".
  */";
 
 const CLAN_PROGRAMS: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The programs of section 4 of the CLAN paper: message transfer, remote procedure calls, distributed
- * queues, and what is built on them. The memory layout is that of the library's module
+ * The programs of section 4 of the CLAN paper: message transfer, remote procedure calls,
+ * distributed queues, and what is built on them. The memory layout is that of the library's module
  * hamlyn::clan::programs, so each end may be a program in C or in Rust.
  *
  * Generated from guest-lib/c/src by scripts/headers: do not edit.
@@ -212,9 +212,9 @@ const DART: &str = "\
  *
  * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(), timeout_ms
- * and connections by name. Sections are those of the paper, \"A Hybrid Deposit Model for Low Overhead
- * Communication in High Speed LANs\".
+ * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(),
+ * timeout_ms and connections by name. Sections are those of the paper, \"A Hybrid Deposit Model for
+ * Low Overhead Communication in High Speed LANs\".
  */";
 
 const DART_PROGRAMS: &str = "\
@@ -233,14 +233,14 @@ const DART_PROGRAMS: &str = "\
 const EXPRESS: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Express memory: two processes of two hosts with Hamlyn cards share pages, and access them by loads
- * and stores alone. Channels carry messages in these pages. The library's module hamlyn::express uses
- * the same layout, so each end may be a program in C or in Rust.
+ * Express memory: two processes of two hosts with Hamlyn cards share pages, and access them by
+ * loads and stores alone. Channels carry messages in these pages. The library's module
+ * hamlyn::express uses the same layout, so each end may be a program in C or in Rust.
  *
  * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(), timeout_ms
- * and managers. The peer is not trusted: it can change what is shared at any moment.
+ * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(),
+ * timeout_ms and managers. The peer is not trusted: it can change what is shared at any moment.
  */";
 
 /// The folder of the library's sources.

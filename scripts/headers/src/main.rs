@@ -30,7 +30,7 @@ fn library_headers(folder: &Path) -> Result<(), String> {
         let text = header.text().map_err(|error| format!("{}: {error}", header.name))?;
         write(folder.join(header.name), &text)?;
     }
-    // Those that are written by hand go beside them: a program needs one folder.
+    // Hand-written headers go to the same folder, so that a program needs only one.
     let by_hand = fs::read_dir(library::by_hand()).map_err(|error| error.to_string())?;
     for file in by_hand.filter_map(Result::ok).map(|file| file.path()) {
         if let Some(name) =

@@ -1,4 +1,4 @@
-//! The headers, and C programs that are built with them and the library, and what they say.
+//! Generates the headers, and builds and runs C programs with them and the library.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ pub(crate) fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/c")
 }
 
-/// A folder with the headers that are made from the library's sources.
+/// Returns a folder with the headers that are generated from the library's sources.
 fn made() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -28,13 +28,13 @@ fn made() -> &'static Path {
     })
 }
 
-/// All of them, one behind the other.
+/// Returns the text of all generated headers.
 pub(crate) fn headers() -> String {
     let read = |header: &library::Header| fs::read_to_string(made().join(header.name)).unwrap();
     library::HEADERS.iter().map(read).collect()
 }
 
-/// The library's archive.
+/// Returns the library's archive.
 pub(crate) fn archive() -> PathBuf {
     Kit::find().unwrap().program("libhamlyn_c.a").unwrap()
 }
@@ -46,7 +46,7 @@ pub(crate) fn compile(compiler: &str, standard: &str, source: &Path, more: &[&Pa
     command.output().unwrap()
 }
 
-/// Builds a C program with the library, and gives its place.
+/// Builds a C program with the library, and returns its path.
 pub(crate) fn build(folder: &Path, program: &Path) -> PathBuf {
     let binary = folder.join("program");
     let output = compile("cc", "-std=c11", program, &[&archive(), Path::new("-o"), &binary]);
@@ -54,7 +54,7 @@ pub(crate) fn build(folder: &Path, program: &Path) -> PathBuf {
     binary
 }
 
-/// What a C program of these statements prints.
+/// Runs a C program of these statements, and returns the lines that it prints.
 pub(crate) fn run(statements: &str) -> Vec<String> {
     run_with(statements, Path::new("/nowhere"))
 }

@@ -10,7 +10,7 @@ use hamlyn_headers::library;
 use crate::compiling::{compile, functions, source};
 
 #[test]
-fn every_file_with_functions_for_c_is_in_a_header() {
+fn headers_have_every_exported_function() {
     let mut exported = BTreeSet::new();
     for folder in
         ["src", "src/shrimp", "src/clan", "src/clan/programs", "src/dart", "src/dart/programs", "src/express"]
@@ -26,7 +26,7 @@ fn every_file_with_functions_for_c_is_in_a_header() {
 }
 
 #[test]
-fn each_header_stands_alone_in_c_and_in_cpp() {
+fn each_header_compiles_alone_in_c_and_cpp() {
     let folder = tempfile::tempdir().unwrap();
     let object = folder.path().join("alone.o");
     let more = [Path::new("-c"), Path::new("-o"), &object];

@@ -8,13 +8,13 @@
 //! | `card` | round trips by the library |
 //! | `card_stream` | one-way bandwidth |
 //! | `raw` | round trips without the library |
-//! | `nobody` | a card that does nothing |
+//! | `null_card` | a card that does nothing |
 //! | `software` | a program's own time per message |
 
 mod card;
 mod card_stream;
 mod idle;
-mod nobody;
+mod null_card;
 mod raw;
 mod software;
 mod tickets;

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::engine::result::{Outcome, nanoseconds, say};
 use crate::hamlyn::card::{ENTRIES, POLL};
-use crate::hamlyn::nobody::Nobody;
+use crate::hamlyn::null_card::NullCard;
 use crate::hamlyn::raw::{self, SIZE, TAG};
 
 /// Messages between two turns of the card: fewer than a work queue holds.
@@ -32,13 +32,13 @@ pub(crate) struct Options {
 type Act<'a> = Box<dyn FnMut(u64) -> Outcome + 'a>;
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let nobody = Arc::new(Nobody::default());
-    let attachment: Arc<dyn Attachment> = nobody.clone();
+    let null = Arc::new(NullCard::default());
+    let attachment: Arc<dyn Attachment> = null.clone();
     let time = if options.raw {
         let mut receiver = raw::Receiver::create(&attachment)?;
         let mut sender = raw::Sender::new(attachment.create_terminus(1)?, &receiver.ticket()?);
         let (send, receive) = (|number| sender.send(number), |number| receiver.receive(number));
-        timed(&nobody, options.count, Box::new(send), Box::new(receive))?
+        timed(&null, options.count, Box::new(send), Box::new(receive))?
     } else {
         let card = Card::attached(attachment);
         let mut receiver = TagReceiver::create(&card, SIZE, ENTRIES)?.polling(POLL);
@@ -54,14 +54,14 @@ pub(crate) fn run(options: &Options) -> Outcome {
             receiver.read(0, &mut received)?;
             Ok(check_mark(&received, number)?)
         };
-        timed(&nobody, options.count, Box::new(send), Box::new(receive))?
+        timed(&null, options.count, Box::new(send), Box::new(receive))?
     };
     say(&json!({ "messages": options.count, "ns": nanoseconds(time).max(1), "cpu_ns": nanoseconds(time) }))
 }
 
 /// Returns the time of both ends for `count` messages. The very first messages warm up the
 /// processor's caches.
-fn timed(nobody: &Nobody, count: u64, mut send: Act<'_>, mut receive: Act<'_>) -> Outcome<Duration> {
+fn timed(null: &NullCard, count: u64, mut send: Act<'_>, mut receive: Act<'_>) -> Outcome<Duration> {
     let (mut time, mut left, mut turn) = (Duration::ZERO, count, 0_u64);
     while left > 0 {
         let messages = u64::from(TURN).min(left);
@@ -70,7 +70,7 @@ fn timed(nobody: &Nobody, count: u64, mut send: Act<'_>, mut receive: Act<'_>) -
         let sent = start.elapsed();
         let mut bytes = [0; SIZE];
         mark(&mut bytes, turn);
-        nobody.carry(messages as u32, TAG, &bytes);
+        null.carry(messages as u32, TAG, &bytes);
         let start = Instant::now();
         (0..messages).try_for_each(|_| receive(turn))?;
         if turn > 0 {

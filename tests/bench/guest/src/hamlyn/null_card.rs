@@ -22,7 +22,7 @@ use crate::hamlyn::card::ENTRIES;
 
 /// The card, with the objects that were created last.
 #[derive(Debug, Default)]
-pub(crate) struct Nobody(Mutex<Parts>);
+pub(crate) struct NullCard(Mutex<Parts>);
 
 #[derive(Debug, Default)]
 struct Parts {
@@ -42,7 +42,7 @@ impl Doorbell for Silence {
     }
 }
 
-impl Nobody {
+impl NullCard {
     /// Acts as if `count` more requests had been sent to this card itself, in fast mode with this
     /// word. The last of them brought these bytes.
     pub(crate) fn carry(&self, count: u32, word: u32, bytes: &[u8]) {
@@ -79,9 +79,9 @@ fn system(source: std::io::Error) -> Error {
 }
 
 /// The error of every wait: programs never sleep at a card that does nothing.
-const NEVER: Error = Error::Unsupported("nobody ever wakes who sleeps here");
+const NEVER: Error = Error::Unsupported("this card wakes no sleeper");
 
-impl CardAttachment for Nobody {
+impl CardAttachment for NullCard {
     fn query(&self) -> Result<HamlynQuery> {
         Ok(HamlynQuery { packet_size: 4096, ..HamlynQuery::default() })
     }
@@ -99,7 +99,7 @@ impl CardAttachment for Nobody {
     }
 }
 
-impl Attachment for Nobody {
+impl Attachment for NullCard {
     fn create_terminus(&self, _weight: u32) -> Result<TerminusParts> {
         let window = memory(HAMLYN_WINDOW_SIZE as usize)?;
         window.store_u32(HAMLYN_WINDOW_AWAKE as usize, 1);
